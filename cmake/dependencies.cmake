@@ -1,0 +1,77 @@
+# What Tessera needs: oneDNN, OpenMP, hwloc, threads; and, for parts of io, protobuf-c with ONNX's
+# schema, and jansson.
+
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+
+# oneDNN, by header and library rather than by its CMake package: Debian's asks for OpenCL, which
+# nothing here uses.
+set(TESSERA_ONEDNN_ROOT "" CACHE PATH "Tree with include/ and lib/ of the oneDNN to use; empty: the system's")
+if(TESSERA_ONEDNN_ROOT)
+    set(onednn_where PATHS ${TESSERA_ONEDNN_ROOT} NO_DEFAULT_PATH)
+endif()
+# Not cached, so that another TESSERA_ONEDNN_ROOT in the same build tree takes effect.
+find_path(onednn_include oneapi/dnnl/dnnl_version.h ${onednn_where} PATH_SUFFIXES include NO_CACHE)
+find_library(onednn_library dnnl ${onednn_where} PATH_SUFFIXES lib lib64 NO_CACHE)
+if(NOT onednn_include OR NOT onednn_library)
+    message(FATAL_ERROR "oneDNN: no oneapi/dnnl/dnnl_version.h or no libdnnl in "
+        "'${TESSERA_ONEDNN_ROOT}' (empty: the system). Install libdnnl-dev, or set "
+        "TESSERA_ONEDNN_ROOT to a tree that has include/ and lib/.")
+endif()
+file(STRINGS ${onednn_include}/oneapi/dnnl/dnnl_version.h onednn_lines
+    REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]+" "" onednn_lines "${onednn_lines}")
+list(JOIN onednn_lines "." onednn_version)
+if(onednn_version VERSION_LESS 2.6 OR onednn_version VERSION_GREATER_EQUAL 4
+        OR (onednn_version VERSION_GREATER_EQUAL 2.8 AND onednn_version VERSION_LESS 3))
+    message(FATAL_ERROR "oneDNN: ${onednn_library} is version ${onednn_version}, "
+        "Tessera needs 2.6, 2.7 or 3.x.")
+endif()
+message(STATUS "oneDNN ${onednn_version}: ${onednn_library}")
+add_library(onednn INTERFACE IMPORTED)
+target_include_directories(onednn INTERFACE ${onednn_include})
+target_link_libraries(onednn INTERFACE ${onednn_library})
+# Of a tree that the loader does not know, the installed library remembers the place; in the build
+# tree CMake sees to that.
+set(TESSERA_ONEDNN_RPATH)
+if(TESSERA_ONEDNN_ROOT)
+    cmake_path(GET onednn_library PARENT_PATH TESSERA_ONEDNN_RPATH)
+endif()
+
+# A part of io is AUTO (built if its libraries are here), ON (they must be) or OFF.
+function(tessera_part part found needs)
+    set(TESSERA_${part} AUTO CACHE STRING "AUTO, ON or OFF; needs ${needs}")
+    set_property(CACHE TESSERA_${part} PROPERTY STRINGS AUTO ON OFF)
+    if(TESSERA_${part} STREQUAL AUTO)
+        set(enabled ${found})
+    elseif(TESSERA_${part} AND NOT found)
+        message(FATAL_ERROR "TESSERA_${part} is ON but needs ${needs}")
+    else()
+        set(enabled ${TESSERA_${part}})
+    endif()
+    if(enabled)
+        message(STATUS "${part}: yes")
+        set(TESSERA_HAVE_${part} 1 PARENT_SCOPE)
+    else()
+        message(STATUS "${part}: no (needs ${needs})")
+        set(TESSERA_HAVE_${part} 0 PARENT_SCOPE)
+    endif()
+endfunction()
+
+pkg_check_modules(PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
+find_program(PROTOC_C protoc-c)
+find_path(ONNX_PROTO_DIR onnx/onnx.proto)
+set(onnx_found OFF)
+if(PROTOBUF_C_FOUND AND PROTOC_C AND ONNX_PROTO_DIR)
+    set(onnx_found ON)
+endif()
+tessera_part(ONNX ${onnx_found} "libprotobuf-c, protoc-c and onnx/onnx.proto")
+
+pkg_check_modules(JANSSON QUIET IMPORTED_TARGET jansson)
+set(jansson_found OFF)
+if(JANSSON_FOUND)
+    set(jansson_found ON)
+endif()
+tessera_part(SAFETENSORS ${jansson_found} "jansson")

@@ -1,0 +1,25 @@
+# The installed tree: library, headers, the command, and what find_package and pkg-config read.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tessera EXPORT tessera_targets)
+install(FILES tessera.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
+install(EXPORT tessera_targets
+    FILE tesseraTargets.cmake
+    NAMESPACE tessera::
+    DESTINATION ${package_dir})
+configure_package_config_file(cmake/tesseraConfig.cmake.in tesseraConfig.cmake
+    INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(tesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+    ${PROJECT_BINARY_DIR}/tesseraConfig.cmake
+    ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake
+    DESTINATION ${package_dir})
+
+# The prefix is written relative to the .pc file, so that the installed tree may be moved.
+file(RELATIVE_PATH pc_prefix
+    ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+configure_file(cmake/tessera.pc.in tessera.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,53 @@
+BEGIN {
+    # train and io stand side by side; the rest of the order is a line.
+    split("tensor dispatch ops module graph freeze train io", folders)
+    for (i in folders) place[folders[i]] = i + 0
+    place["io"] = place["train"]
+    calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("
+}
+
+function complain(what) {
+    printf "%s:%d: %s\n", FILENAME, FNR, what
+    failed = 1
+}
+
+function check_include(name,    folder) {
+    folder = name
+    sub(/\/.*/, "", folder)
+    if (name ~ /(^|\/)\.\.\//)
+        complain("\"" name "\" is not written from the top")
+    else if (!(from in place)) {
+        if (name ~ /_impl\.h$|^tensor\/onednn/)
+            complain(from " is a client and includes \"" name "\"; only public headers")
+    } else if (folder in place) {
+        if (place[folder] > place[from] || (place[folder] == place[from] && folder != from))
+            complain(from " includes \"" name "\", which does not stand left of it")
+    } else if (folder ~ /^(tools|perf|tests|tessera\.h)$/)
+        complain(from " includes \"" name "\", which stands right of every library folder")
+    if (from in place && from != "tensor" && name ~ /^(oneapi\/|dnnl)/)
+        complain(from " includes <" name ">; oneDNN is reached through tensor/onednn.h")
+}
+
+{
+    from = FILENAME
+    sub(/\/.*/, "", from)
+    code = blank()
+}
+
+code ~ /^[ \t]*#[ \t]*include/ {
+    name = $0
+    sub(/^[^<"]*[<"]/, "", name)
+    sub(/[>"].*/, "", name)
+    check_include(name)
+    next
+}
+
+from in place && match(code, calls) {
+    call = substr(code, RSTART, RLENGTH)
+    gsub(/[^A-Za-z_]/, "", call)
+    # The environment is one table, read in one place.
+    if (!(FILENAME == "tensor/context.c" && call == "getenv"))
+        complain("library code calls " call)
+}
+
+END { exit failed }
