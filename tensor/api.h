@@ -1,0 +1,26 @@
+/* What every public header needs: visibility, symbol names, limits. */
+#ifndef TESSERA_TENSOR_API_H
+#define TESSERA_TENSOR_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Stands behind the declaration of a public function: the symbol in the object file is then
+ * `tessera_<name>`, and visible, so that short names in source collide with nobody. */
+#define TESSERA_API(name) __asm__("tessera_" #name) __attribute__((visibility("default")))
+
+#define TESSERA_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
+
+#ifdef __cplusplus
+#define TESSERA_BEGIN extern "C" {
+#define TESSERA_END }
+#else
+#define TESSERA_BEGIN
+#define TESSERA_END
+#endif
+
+/* Largest rank of a tensor, oneDNN's limit. */
+#define TENSOR_MAX_RANK 12
+
+#endif

@@ -1,0 +1,476 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "tensor/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/onednn.h"
+#include "tensor/scope_impl.h"
+#include "tensor/threads_impl.h"
+#include "tensor/trace_impl.h"
+
+#define BLOCK_ALIGNMENT 64
+#define DEFAULT_CACHE_ENTRIES 1024
+#define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
+#define MAX_THREADS 1024
+
+typedef struct slot_value {
+    const context_slot_t *slot;
+    void *value;
+} slot_value_t;
+
+struct context {
+    allocator_t allocator;
+    status_t status;
+    char error[CONTEXT_ERROR_MAX];
+    counters_t counters;
+    int n_threads;
+    int depth;
+    bool keep_denormals;
+    int64_t cache_entries;
+    unsigned trace_categories;
+    unsigned trace_told;
+    trace_sink_t trace_sink;
+    void *trace_user;
+    int trace_file;
+    struct scope *scope;
+    struct onednn_stream *stream;
+    slot_value_t *slots;
+    int n_slots;
+    int slot_capacity;
+    void *scratch;
+    size_t scratch_bytes;
+    uint64_t random[4];
+};
+
+enum { VARIABLE_THREADS, VARIABLE_TRACE, VARIABLE_TRACE_FILE, VARIABLE_CACHE, VARIABLE_COUNT };
+
+static const environment_variable_t variables[VARIABLE_COUNT] = {
+    {"TESSERA_THREADS", "threads operators run on; default: physical cores in the affinity mask"},
+    {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, all"},
+    {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
+    {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
+};
+
+const environment_variable_t *context_environment(int *out_n)
+{
+    *out_n = VARIABLE_COUNT;
+    return variables;
+}
+
+/* ---- memory ---- */
+
+static void *get_default(void *user, size_t bytes)
+{
+    (void)user;
+    if (bytes > SIZE_MAX - BLOCK_ALIGNMENT) return NULL;
+    size_t rounded = (bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
+    return aligned_alloc(BLOCK_ALIGNMENT, rounded);
+}
+
+static void put_default(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+static const allocator_t default_allocator = {NULL, get_default, put_default};
+
+const allocator_t *context_allocator(const context_t *ctx)
+{
+    return &ctx->allocator;
+}
+
+void *allocator_get(const allocator_t *allocator, size_t bytes)
+{
+    return allocator->get(allocator->user, bytes > 0 ? bytes : 1);
+}
+
+void allocator_put(const allocator_t *allocator, void *block)
+{
+    if (block != NULL) allocator->put(allocator->user, block);
+}
+
+/* out_block is the address of a pointer of any type. */
+status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
+{
+    void *block = allocator_get(&ctx->allocator, bytes);
+    if (block == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for %s, the allocator refused",
+             bytes, purpose);
+    memcpy(out_block, &block, sizeof block);
+    return STATUS_OK;
+}
+
+status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
+{
+    void *block = NULL;
+    TRY(context_get(ctx, bytes, purpose, &block));
+    memset(block, 0, bytes);
+    memcpy(out_block, &block, sizeof block);
+    return STATUS_OK;
+}
+
+void context_put(context_t *ctx, void *block)
+{
+    allocator_put(&ctx->allocator, block);
+}
+
+status_t context_string(context_t *ctx, const char *text, char **out_text)
+{
+    char *copy = NULL;
+    if (text != NULL) {
+        size_t bytes = strlen(text) + 1;
+        TRY(context_get(ctx, bytes, "a string", &copy));
+        memcpy(copy, text, bytes);
+    }
+    *out_text = copy;
+    return STATUS_OK;
+}
+
+status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, size_t item_bytes)
+{
+    if (needed <= *capacity) return STATUS_OK;
+    int wanted = *capacity > INT32_MAX / 2 ? INT32_MAX : *capacity * 2;
+    if (wanted < 8) wanted = 8;
+    if (wanted < needed) wanted = needed;
+
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)wanted, item_bytes, &bytes))
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %d items of %zu bytes, the sum overflows",
+             wanted, item_bytes);
+    void *grown = NULL;
+    TRY(context_get(ctx, bytes, "a growing array", &grown));
+
+    void *old = NULL;
+    memcpy(&old, items, sizeof old);
+    if (old != NULL) memcpy(grown, old, (size_t)*capacity * item_bytes);
+    context_put(ctx, old);
+    memcpy(items, &grown, sizeof grown);
+    *capacity = wanted;
+    return STATUS_OK;
+}
+
+status_t context_scratch(context_t *ctx, size_t bytes, void **out_block)
+{
+    if (bytes > ctx->scratch_bytes || ctx->scratch == NULL) {
+        void *block = NULL;
+        TRY(context_get(ctx, bytes, "scratch", &block));
+        context_put(ctx, ctx->scratch);
+        ctx->scratch = block;
+        ctx->scratch_bytes = bytes;
+    }
+    *out_block = ctx->scratch;
+    return STATUS_OK;
+}
+
+/* ---- creation ---- */
+
+/* Reads a whole positive number; false leaves *out_value alone. */
+static bool parse_number(const char *text, int64_t largest, int64_t *out_value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > largest) return false;
+    *out_value = value;
+    return true;
+}
+
+/* Only where the program has not chosen; a variable that makes no sense is told and passed over. */
+static void read_environment(context_t *ctx, const context_options_t *options)
+{
+    const char *text[VARIABLE_COUNT];
+    for (int i = 0; i < VARIABLE_COUNT; i++) text[i] = getenv(variables[i].name);
+
+    const char *file = text[VARIABLE_TRACE_FILE];
+    if (options->trace_sink == NULL && file != NULL && *file != '\0') {
+        ctx->trace_file = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (ctx->trace_file < 0)
+            context_trace_line(ctx, "tessera,warning,TESSERA_TRACE_FILE cannot be opened");
+    }
+    const char *trace = text[VARIABLE_TRACE];
+    if (options->trace == NULL && trace != NULL && !trace_parse(trace, &ctx->trace_categories))
+        context_trace_line(ctx, "tessera,warning,TESSERA_TRACE names an unknown category");
+
+    int64_t number = 0;
+    const char *threads = text[VARIABLE_THREADS];
+    if (options->n_threads == 0 && threads != NULL) {
+        if (parse_number(threads, MAX_THREADS, &number))
+            ctx->n_threads = (int)number;
+        else
+            context_trace_line(ctx, "tessera,warning,TESSERA_THREADS is no number from 1 to 1024");
+    }
+    const char *cache = text[VARIABLE_CACHE];
+    if (options->cache_entries == 0 && cache != NULL &&
+        !parse_number(cache, MAX_CACHE_ENTRIES, &ctx->cache_entries))
+        context_trace_line(ctx, "tessera,warning,TESSERA_CACHE is no positive number");
+}
+
+static status_t set_up(context_t *ctx, const context_options_t *options)
+{
+    REQUIRE(ctx, options->n_threads >= 0 && options->n_threads <= MAX_THREADS,
+            "context_create: %d threads, 0 to %d can be asked for", options->n_threads,
+            MAX_THREADS);
+    REQUIRE(ctx, options->cache_entries >= 0 && options->cache_entries <= MAX_CACHE_ENTRIES,
+            "context_create: a cache of %lld entries, out of range",
+            (long long)options->cache_entries);
+    REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
+            "context_create: trace \"%s\", the categories are dispatch, convert, pass, all",
+            options->trace);
+    ctx->n_threads = options->n_threads;
+    ctx->cache_entries = options->cache_entries;
+    ctx->trace_sink = options->trace_sink;
+    ctx->trace_user = options->trace_user;
+    ctx->keep_denormals = options->keep_denormals;
+    read_environment(ctx, options);
+    if (ctx->n_threads == 0) ctx->n_threads = threads_available();
+    if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
+    context_seed(ctx, 0);
+    return onednn_stream_create(ctx, &ctx->stream);
+}
+
+status_t context_create(const context_options_t *options, context_t **out_ctx)
+{
+    if (out_ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    static const context_options_t defaults = {0};
+    if (options == NULL) options = &defaults;
+    const allocator_t *allocator = options->allocator;
+    if (allocator == NULL) allocator = &default_allocator;
+
+    context_t *ctx = allocator_get(allocator, sizeof *ctx);
+    if (ctx == NULL) return STATUS_OUT_OF_MEMORY;
+    memset(ctx, 0, sizeof *ctx);
+    ctx->allocator = *allocator;
+    ctx->trace_file = -1;
+    status_t status = set_up(ctx, options);
+    if (status != STATUS_OK) {
+        context_destroy(ctx);
+        return status;
+    }
+    *out_ctx = ctx;
+    return STATUS_OK;
+}
+
+/* A fini may still ask for its own slot; one that makes another slot has it ended too. */
+static void end_slots(context_t *ctx)
+{
+    while (ctx->n_slots > 0) {
+        int last = ctx->n_slots - 1;
+        slot_value_t ending = ctx->slots[last];
+        if (ending.slot->fini != NULL) ending.slot->fini(ctx, ending.value);
+        context_put(ctx, ending.value);
+        ctx->slots[last] = ctx->slots[--ctx->n_slots];
+    }
+    context_put(ctx, ctx->slots);
+}
+
+void context_destroy(context_t *ctx)
+{
+    if (ctx == NULL) return;
+    scope_end_all(ctx);
+    end_slots(ctx);
+    if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
+    context_put(ctx, ctx->scratch);
+    if (ctx->trace_file >= 0) close(ctx->trace_file);
+    allocator_t allocator = ctx->allocator;
+    allocator_put(&allocator, ctx);
+}
+
+/* ---- the last failure ---- */
+
+const char *context_error(const context_t *ctx)
+{
+    return ctx != NULL ? ctx->error : "";
+}
+
+status_t context_status(const context_t *ctx)
+{
+    return ctx != NULL ? ctx->status : STATUS_OK;
+}
+
+void context_clear_error(context_t *ctx)
+{
+    ctx->status = STATUS_OK;
+    ctx->error[0] = '\0';
+}
+
+/* By way of a second buffer, so that a message may quote the one before it. */
+status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
+{
+    if (ctx == NULL || status == STATUS_OK) return status;
+    char message[CONTEXT_ERROR_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (length < 0) message[0] = '\0';
+    ctx->status = status;
+    memcpy(ctx->error, message, strlen(message) + 1);
+    scope_note_failure(ctx, status, ctx->error);
+    return status;
+}
+
+/* A failure from before the open scope, passed on inside it, is one of the scope's too. */
+status_t context_null(context_t *ctx, const char *op, const char *argument)
+{
+    if (context_status(ctx) == STATUS_OK)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: %s is NULL", op, argument);
+    scope_note_failure(ctx, ctx->status, ctx->error);
+    return ctx->status;
+}
+
+/* ---- settings and what folders to the right reach ---- */
+
+int context_threads(const context_t *ctx)
+{
+    return ctx->n_threads;
+}
+
+status_t context_set_threads(context_t *ctx, int n_threads)
+{
+    REQUIRE(ctx, n_threads >= 1 && n_threads <= MAX_THREADS,
+            "context_set_threads: %d threads, must be 1 to %d", n_threads, MAX_THREADS);
+    ctx->n_threads = n_threads;
+    return STATUS_OK;
+}
+
+counters_t *context_counters(context_t *ctx)
+{
+    return &ctx->counters;
+}
+
+const counters_t *context_counters_now(const context_t *ctx)
+{
+    return &ctx->counters;
+}
+
+struct onednn_stream *context_stream(context_t *ctx)
+{
+    return ctx->stream;
+}
+
+struct scope **context_scope(context_t *ctx)
+{
+    return &ctx->scope;
+}
+
+int64_t context_cache_entries(const context_t *ctx)
+{
+    return ctx->cache_entries;
+}
+
+bool context_keeps_denormals(const context_t *ctx)
+{
+    return ctx->keep_denormals;
+}
+
+int *context_depth(context_t *ctx)
+{
+    return &ctx->depth;
+}
+
+/* Made complete before it is listed, so that slots end before those they were made from. */
+status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
+{
+    for (int i = 0; i < ctx->n_slots; i++) {
+        if (ctx->slots[i].slot == slot) {
+            *out_value = ctx->slots[i].value;
+            return STATUS_OK;
+        }
+    }
+    void *value = NULL;
+    TRY(context_get_zeroed(ctx, slot->bytes, "a slot of the context", &value));
+    status_t status = slot->init != NULL ? slot->init(ctx, value) : STATUS_OK;
+    if (status != STATUS_OK) {
+        context_put(ctx, value);
+        return status;
+    }
+    status = context_grow(ctx, &ctx->slots, &ctx->slot_capacity, ctx->n_slots + 1,
+                          sizeof *ctx->slots);
+    if (status != STATUS_OK) {
+        if (slot->fini != NULL) slot->fini(ctx, value);
+        context_put(ctx, value);
+        return status;
+    }
+    ctx->slots[ctx->n_slots++] = (slot_value_t){slot, value};
+    *out_value = value;
+    return STATUS_OK;
+}
+
+/* ---- trace ---- */
+
+bool context_traces(const context_t *ctx, unsigned category)
+{
+    return (ctx->trace_categories & category) != 0;
+}
+
+unsigned *context_trace_told(context_t *ctx)
+{
+    return &ctx->trace_told;
+}
+
+/* One system call per line, so that lines of several processes do not mix in a file. */
+void context_trace_line(context_t *ctx, const char *line)
+{
+    if (ctx->trace_sink != NULL) {
+        ctx->trace_sink(ctx->trace_user, line);
+        return;
+    }
+    struct iovec pieces[2] = {{(void *)(uintptr_t)line, strlen(line)}, {"\n", 1}};
+    ssize_t written = writev(ctx->trace_file >= 0 ? ctx->trace_file : STDERR_FILENO, pieces, 2);
+    (void)written;
+}
+
+uint64_t context_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- random numbers: xoshiro256** seeded by splitmix64 (Blackman, Vigna) ---- */
+
+void context_seed(context_t *ctx, uint64_t seed)
+{
+    for (int i = 0; i < 4; i++) {
+        seed += UINT64_C(0x9e3779b97f4a7c15);
+        uint64_t z = seed;
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        ctx->random[i] = z ^ (z >> 31);
+    }
+}
+
+static uint64_t rotate(uint64_t x, int bits)
+{
+    return (x << bits) | (x >> (64 - bits));
+}
+
+uint64_t context_random(context_t *ctx)
+{
+    uint64_t *s = ctx->random;
+    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate(s[3], 45);
+    return result;
+}
+
+uint64_t *context_random_state(context_t *ctx)
+{
+    return ctx->random;
+}

@@ -1,0 +1,74 @@
+/* The context: allocator, threads, counters, trace, scopes and the last error of one thread.
+ *
+ * One context per thread; tensors, modules that nobody mutates, frozen modules without mutable
+ * attributes and plans may be shared between the threads that each have a context. Objects keep
+ * their allocator, so a tensor may outlive the context it was made with. */
+#ifndef TESSERA_TENSOR_CONTEXT_H
+#define TESSERA_TENSOR_CONTEXT_H
+
+#include "tensor/status.h"
+
+TESSERA_BEGIN
+
+typedef struct context context_t;
+
+/* Where memory comes from. get returns NULL to refuse; blocks are aligned to 64 bytes. Both are
+ * called from any thread that releases or makes objects. */
+typedef struct allocator {
+    void *user;
+    void *(*get)(void *user, size_t bytes);
+    void (*put)(void *user, void *block);
+} allocator_t;
+
+/* Receives one trace line, without newline; called in the thread of the context. */
+typedef void (*trace_sink_t)(void *user, const char *line);
+
+typedef struct context_options {
+    const allocator_t *allocator; /* NULL: the C library's */
+    int n_threads;                /* 0: TESSERA_THREADS, else physical cores in the affinity mask */
+    const char *trace;            /* categories as in trace.h; NULL: TESSERA_TRACE */
+    trace_sink_t trace_sink;      /* NULL: stderr */
+    void *trace_user;
+    int64_t cache_entries;        /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
+    bool keep_denormals;          /* by default calls run with denormals flushed to zero */
+} context_options_t;
+
+/* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;
+ * UNSUPPORTED if the oneDNN that was loaded is not the one this library was built for. */
+status_t context_create(const context_options_t *options, context_t **out_ctx)
+    TESSERA_API(context_create);
+
+/* Ends every open scope, drops caches; NULL does nothing. */
+void context_destroy(context_t *ctx) TESSERA_API(context_destroy);
+
+/* Message of the most recent failure: operator, what was given, the rule. Never NULL; "" if nothing
+ * failed. Valid until the next failing call. */
+const char *context_error(const context_t *ctx) TESSERA_API(context_error);
+
+/* Status of the most recent failure. */
+status_t context_status(const context_t *ctx) TESSERA_API(context_status);
+
+/* Forgets the failure. */
+void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
+
+/* Records a failure and gives its code back; how library code and C methods of modules report. */
+status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
+    TESSERA_API(context_fail) TESSERA_PRINTF(3, 4);
+
+/* Threads that operators run on. */
+int context_threads(const context_t *ctx) TESSERA_API(context_threads);
+status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_set_threads);
+
+/* Restarts the context's random numbers, which tensor_rand and tensor_randn draw from. */
+void context_seed(context_t *ctx, uint64_t seed) TESSERA_API(context_seed);
+
+/* Every environment variable that is read, for `tessera info`. */
+typedef struct environment_variable {
+    const char *name;
+    const char *help;
+} environment_variable_t;
+const environment_variable_t *context_environment(int *out_n) TESSERA_API(context_environment);
+
+TESSERA_END
+
+#endif

@@ -1,0 +1,72 @@
+/* The inside of the context, for library folders: memory, slots, random numbers, null arguments. */
+#ifndef TESSERA_TENSOR_CONTEXT_IMPL_H
+#define TESSERA_TENSOR_CONTEXT_IMPL_H
+
+#include "tensor/context.h"
+#include "tensor/counters.h"
+
+struct onednn_stream;
+struct scope;
+
+/* Longest message of a failure, its zero byte included; longer ones are cut. */
+#define CONTEXT_ERROR_MAX 2048
+
+/* A value that a folder to the right keeps in every context: made zeroed at first use, then init;
+ * fini at the end. Its address is its key. */
+typedef struct context_slot {
+    size_t bytes;
+    status_t (*init)(context_t *ctx, void *value);
+    void (*fini)(context_t *ctx, void *value);
+} context_slot_t;
+status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value);
+
+/* Memory of 64-byte alignment by the context's allocator; on refusal OUT_OF_MEMORY with bytes and
+ * purpose in the message. Zero bytes give a block that can be put back. */
+status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
+status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, void *out_block);
+void context_put(context_t *ctx, void *block);
+
+/* Copies a string; NULL stays NULL. */
+status_t context_string(context_t *ctx, const char *text, char **out_text);
+
+/* Makes room for `needed` items in a growing array; items may move, contents stay. */
+status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, size_t item_bytes);
+
+const allocator_t *context_allocator(const context_t *ctx);
+void *allocator_get(const allocator_t *allocator, size_t bytes);
+void allocator_put(const allocator_t *allocator, void *block);
+
+/* For a required input that is NULL: passes on the failure that left it so, else reports
+ * "<op>: <argument> is NULL". */
+status_t context_null(context_t *ctx, const char *op, const char *argument);
+
+counters_t *context_counters(context_t *ctx);
+const counters_t *context_counters_now(const context_t *ctx);
+struct onednn_stream *context_stream(context_t *ctx);
+struct scope **context_scope(context_t *ctx);
+int64_t context_cache_entries(const context_t *ctx);
+bool context_keeps_denormals(const context_t *ctx);
+
+/* How many calls of threads_enter are open. */
+int *context_depth(context_t *ctx);
+
+/* At least `bytes` of scratch memory, valid until the next call. */
+status_t context_scratch(context_t *ctx, size_t bytes, void **out_block);
+
+/* One draw of 64 random bits (xoshiro256**). */
+uint64_t context_random(context_t *ctx);
+
+/* The four words that the next draws follow from, to save and put back. */
+uint64_t *context_random_state(context_t *ctx);
+
+/* The trace sink and categories; see trace.h. */
+bool context_traces(const context_t *ctx, unsigned category);
+void context_trace_line(context_t *ctx, const char *line);
+
+/* The categories whose template was printed. */
+unsigned *context_trace_told(context_t *ctx);
+
+/* Wall clock in nanoseconds, monotonic. */
+uint64_t context_now(void);
+
+#endif

@@ -1,0 +1,336 @@
+/* Transitions and reorders: every byte that changes its place for layout's sake passes here. */
+#include "tensor/convert.h"
+
+#include <string.h>
+
+#include "tensor/convert_impl.h"
+#include "tensor/onednn.h"
+#include "tensor/threads_impl.h"
+#include "tensor/trace.h"
+
+/* ---- our own loops ---- */
+
+/* One dimension of a strided copy, strides in bytes. */
+typedef struct loop {
+    int64_t size, src, dst;
+} loop_t;
+
+/* Dimensions of size > 1, by falling destination stride, merged where both sides allow it. */
+static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides, size_t src_size,
+                      const int64_t *dst_strides, size_t dst_size, loop_t *out_loops)
+{
+    int n = 0;
+    for (int d = 0; d < rank; d++) {
+        if (sizes[d] == 1) continue;
+        loop_t loop = {sizes[d], src_strides[d] * (int64_t)src_size,
+                       dst_strides[d] * (int64_t)dst_size};
+        int at = n++;
+        for (; at > 0 && out_loops[at - 1].dst < loop.dst; at--) out_loops[at] = out_loops[at - 1];
+        out_loops[at] = loop;
+    }
+    int merged = 0;
+    for (int i = 0; i < n; i++) {
+        loop_t *outer = merged > 0 ? &out_loops[merged - 1] : NULL;
+        const loop_t *inner = &out_loops[i];
+        if (outer != NULL && outer->src == inner->size * inner->src &&
+            outer->dst == inner->size * inner->dst)
+            *outer = (loop_t){outer->size * inner->size, inner->src, inner->dst};
+        else
+            out_loops[merged++] = *inner;
+    }
+    return merged;
+}
+
+void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const int64_t *src_strides,
+                     const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
+                     int n_threads)
+{
+    for (int d = 0; d < rank; d++)
+        if (sizes[d] == 0) return;
+    const size_t src_size = dtype_size(src_dtype), dst_size = dtype_size(dst_dtype);
+    loop_t loops[TENSOR_MAX_RANK + 1];
+    int n = make_loops(rank, sizes, src_strides, src_size, dst_strides, dst_size, loops);
+    loop_t inner = n > 0 ? loops[n - 1] : (loop_t){1, (int64_t)src_size, (int64_t)dst_size};
+    int n_outer = n > 0 ? n - 1 : 0;
+    int64_t rows = 1;
+    for (int i = 0; i < n_outer; i++) rows *= loops[i].size;
+
+#pragma omp parallel for num_threads(n_threads) if (n_threads > 1) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t rest = row, src_at = 0, dst_at = 0;
+        for (int i = n_outer - 1; i >= 0; i--) {
+            int64_t index = rest % loops[i].size;
+            rest /= loops[i].size;
+            src_at += index * loops[i].src;
+            dst_at += index * loops[i].dst;
+        }
+        dtype_cast(inner.size, src_dtype, (const char *)src + src_at,
+                   inner.src / (int64_t)src_size, dst_dtype, (char *)dst + dst_at,
+                   inner.dst / (int64_t)dst_size);
+    }
+}
+
+/* Every index that lies in the padding of at least one blocked dimension: for each such dimension in
+ * turn, all others running over their padded sizes. */
+void convert_zero_padding(const tensor_info_t *info, void *bytes)
+{
+    const format_t *format = &info->format;
+    if (!format_is_padded(format, info->sizes)) return;
+    const size_t size = dtype_size(info->dtype);
+    int64_t padded[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK];
+    format_padded_sizes(format, info->sizes, padded);
+    for (int d = 0; d < info->rank; d++) {
+        if (padded[d] == info->sizes[d]) continue;
+        int64_t range[TENSOR_MAX_RANK];
+        memcpy(range, padded, sizeof range);
+        range[d] = padded[d] - info->sizes[d];
+        memset(index, 0, sizeof index);
+        do {
+            index[d] += info->sizes[d];
+            memset((char *)bytes + (size_t)format_offset(format, info->sizes, index) * size, 0, size);
+            index[d] -= info->sizes[d];
+        } while (shape_next(info->rank, range, index));
+    }
+}
+
+/* ---- reorders by oneDNN, their primitives kept in a small direct-mapped table ---- */
+
+#define REORDER_SLOTS 128
+
+typedef struct reorder_entry {
+    tensor_info_t src, dst;
+    int n_threads;
+    onednn_primitive_t *primitive;
+} reorder_entry_t;
+
+static void reorders_fini(context_t *ctx, void *value)
+{
+    (void)ctx;
+    reorder_entry_t *entries = value;
+    for (int i = 0; i < REORDER_SLOTS; i++) onednn_release(entries[i].primitive);
+}
+
+static const context_slot_t reorders_slot = {REORDER_SLOTS * sizeof(reorder_entry_t), NULL,
+                                             reorders_fini};
+
+/* The slot of a pair, holding its primitive; UNSUPPORTED when oneDNN has no such reorder. */
+static status_t find_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
+                             onednn_primitive_t **out_primitive)
+{
+    void *entries = NULL;
+    TRY(context_slot(ctx, &reorders_slot, &entries));
+    uint64_t hash = info_hash(dst, info_hash(src, 0));
+    reorder_entry_t *entry = &((reorder_entry_t *)entries)[hash % REORDER_SLOTS];
+    if (entry->primitive == NULL || entry->n_threads != context_threads(ctx) ||
+        !info_equal(&entry->src, src) || !info_equal(&entry->dst, dst)) {
+        onednn_problem_t problem = {.kind = ONEDNN_REORDER, .n_src = 1, .src = src, .dst = dst};
+        onednn_primitive_t *primitive = NULL;
+        TRY(onednn_describe(ctx, &problem, &primitive));
+        onednn_release(entry->primitive);
+        *entry = (reorder_entry_t){*src, *dst, context_threads(ctx), primitive};
+    }
+    *out_primitive = entry->primitive;
+    return STATUS_OK;
+}
+
+/* Two elements at one place: oneDNN does not take such a source. */
+static bool has_overlap(const tensor_info_t *info)
+{
+    if (info->format.kind != FORMAT_STRIDED) return false;
+    for (int d = 0; d < info->rank; d++)
+        if (info->sizes[d] > 1 && info->format.strides[d] == 0) return true;
+    return false;
+}
+
+static void trace_conversion(context_t *ctx, const char *by, reorder_cause_t cause,
+                             const tensor_info_t *src, const tensor_info_t *dst, size_t bytes,
+                             uint64_t ns)
+{
+    if (!trace_wanted(ctx, TRACE_CONVERT)) return;
+    char src_text[INFO_TEXT_MAX], dst_text[INFO_TEXT_MAX];
+    trace_event(ctx, TRACE_CONVERT, "%s,%s,\"%s\",\"%s\",%zu,%.3f", cause_name(cause), by,
+                info_text(src, src_text), info_text(dst, dst_text), bytes, (double)ns / 1e3);
+}
+
+status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                       const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    INVARIANT(shape_equal(src_info->rank, src_info->sizes, dst_info->rank, dst_info->sizes));
+    if (info_numel(src_info) == 0) return STATUS_OK;
+    counters_t *counters = context_counters(ctx);
+    threads_guard_t guard = threads_enter(ctx);
+    uint64_t begin = context_now();
+    status_t status = STATUS_UNSUPPORTED;
+    if (onednn_has_dtype(src_info->dtype) && src_info->rank > 0 && !has_overlap(src_info)) {
+        onednn_primitive_t *primitive = NULL;
+        status = find_reorder(ctx, src_info, dst_info, &primitive);
+        void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
+        if (status == STATUS_OK)
+            status = context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch);
+        if (status == STATUS_OK) status = onednn_run(ctx, primitive, arguments, scratch);
+        if (status == STATUS_OK) counters->reorders[cause]++;
+    }
+    const char *by = "onednn";
+    if (status == STATUS_UNSUPPORTED && !format_is_blocked(&src_info->format) &&
+        !format_is_blocked(&dst_info->format)) {
+        int64_t src_strides[TENSOR_MAX_RANK], dst_strides[TENSOR_MAX_RANK];
+        format_strides(&src_info->format, src_info->sizes, src_strides);
+        format_strides(&dst_info->format, dst_info->sizes, dst_strides);
+        convert_strided(src_info->rank, src_info->sizes, src_info->dtype, src_strides, src,
+                        dst_info->dtype, dst_strides, dst,
+                        threads_for(ctx, info_numel(src_info)));
+        counters->copies[cause]++;
+        status = STATUS_OK;
+        by = "tessera";
+    }
+    threads_leave(ctx, guard);
+    if (status == STATUS_UNSUPPORTED)
+        FAIL(ctx, status, "reorder: oneDNN cannot go from %s to %s", info_brief(src_info),
+             info_brief(dst_info));
+    if (status != STATUS_OK) return status;
+    uint64_t ns = context_now() - begin;
+    size_t bytes = info_bytes(src_info) + info_bytes(dst_info);
+    counters->reorder_bytes += bytes;
+    counters->reorder_ns += ns;
+    trace_conversion(ctx, by, cause, src_info, dst_info, bytes, ns);
+    return STATUS_OK;
+}
+
+/* ---- tensors ---- */
+
+const char *convert_refusal(const tensor_info_t *info)
+{
+    if (!onednn_has_dtype(info->dtype)) return "oneDNN does not have this dtype";
+    if (info->rank == 0) return "oneDNN has no tensors of rank 0";
+    if (info_numel(info) == 0) return "empty tensors never reach oneDNN";
+    return NULL;
+}
+
+/* The same bytes under another label: shares the buffer, and is safe from later writes. */
+static status_t relabel(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
+                        tensor_t **out_tensor)
+{
+    storage_t *storage = NULL;
+    TRY(storage_snapshot(ctx, tensor->storage, &storage));
+    status_t status = tensor_over(ctx, info, storage, tensor->offset, out_tensor);
+    storage_release(storage);
+    return status;
+}
+
+static status_t reordered(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                          reorder_cause_t cause, tensor_t **out_tensor)
+{
+    tensor_t *result = NULL;
+    TRY(tensor_make(ctx, want, &result));
+    void *bytes = NULL;
+    status_t status = tensor_writable(ctx, result, &bytes);
+    if (status == STATUS_OK)
+        status = convert_bytes(ctx, &tensor->info, tensor_bytes(tensor), want, bytes, cause);
+    if (status != STATUS_OK) {
+        tensor_release(result);
+        return status;
+    }
+    *out_tensor = result;
+    return STATUS_OK;
+}
+
+status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                    reorder_cause_t cause, tensor_t **out_tensor)
+{
+    tensor_t *from = (tensor_t *)(uintptr_t)tensor;
+    bool is_same = format_same(&tensor->info.format, &want->format, want->sizes);
+    if (is_same && tensor->info.layout == want->layout) {
+        *out_tensor = tensor_retain(from);
+        return STATUS_OK;
+    }
+    if (tensor->info.layout != want->layout) {
+        counters_t *counters = context_counters(ctx);
+        if (want->layout == LAYOUT_MKLDNN)
+            counters->to_mkldnn++;
+        else
+            counters->to_dense++;
+    }
+    if (is_same) return relabel(ctx, tensor, want, out_tensor);
+
+    tensor_t *kept = atomic_load(&from->converted);
+    if (kept != NULL && info_equal(&kept->info, want)) {
+        *out_tensor = tensor_retain(kept);
+        return STATUS_OK;
+    }
+    tensor_t *result = NULL;
+    TRY(reordered(ctx, tensor, want, cause, &result));
+    if (tensor->info.layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN) {
+        tensor_t *expected = NULL;
+        if (atomic_compare_exchange_strong(&from->converted, &expected, result))
+            tensor_retain(result);
+    }
+    *out_tensor = result;
+    return STATUS_OK;
+}
+
+/* What a dense tensor is as a snapshot; one with overlaps is gathered first. */
+static tensor_info_t snapshot_info(const tensor_info_t *info)
+{
+    format_t format = has_overlap(info)
+                          ? format_plain(info->rank)
+                          : format_of_strides(info->rank, info->sizes, info->format.strides);
+    return info_mkldnn(info, &format);
+}
+
+status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
+{
+    if (tensor == NULL) return context_null(ctx, "to_mkldnn", "tensor");
+    tensor_t *result = NULL;
+    if (tensor->info.layout == LAYOUT_MKLDNN) {
+        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+    } else {
+        const char *refusal = convert_refusal(&tensor->info);
+        if (refusal != NULL)
+            FAIL(ctx, STATUS_UNSUPPORTED, "to_mkldnn: %s, %s", tensor_text(tensor), refusal);
+        tensor_info_t want = snapshot_info(&tensor->info);
+        TRY(convert_to(ctx, tensor, &want, CAUSE_INPUT, &result));
+    }
+    return tensor_give(ctx, result, out_tensor);
+}
+
+status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
+{
+    if (tensor == NULL) return context_null(ctx, "to_dense", "tensor");
+    tensor_t *result = NULL;
+    if (tensor->info.layout == LAYOUT_DENSE) {
+        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+    } else {
+        tensor_info_t want =
+            info_dense(tensor->info.dtype, tensor->info.rank, tensor->info.sizes);
+        TRY(convert_to(ctx, tensor, &want, CAUSE_OUTPUT, &result));
+    }
+    return tensor_give(ctx, result, out_tensor);
+}
+
+status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *format,
+                         tensor_t **out_tensor)
+{
+    if (tensor == NULL) return context_null(ctx, "reorder", "tensor");
+    format_t wanted;
+    TRY(format_parse(ctx, format, &wanted));
+    REQUIRE(ctx, wanted.kind == FORMAT_TAG && wanted.rank == tensor->info.rank,
+            "reorder: format %s of %s, a tag of rank %d is needed", format, tensor_text(tensor),
+            tensor->info.rank);
+    const char *refusal = convert_refusal(&tensor->info);
+    if (refusal != NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED, "reorder: %s, %s", tensor_text(tensor), refusal);
+    int64_t elements = 0, bytes = 0;
+    REQUIRE(ctx,
+            format_elements(&wanted, tensor->info.sizes, &elements) &&
+                shape_multiply(elements, (int64_t)dtype_size(tensor->info.dtype), &bytes),
+            "reorder: %s in format %s, its bytes overflow", tensor_text(tensor), format);
+    tensor_info_t want = info_mkldnn(&tensor->info, &wanted);
+    tensor_t *result = NULL;
+    TRY(convert_to(ctx, tensor, &want, CAUSE_USER, &result));
+    return tensor_give(ctx, result, out_tensor);
+}
+
+const char *convert_format(const tensor_t *tensor, char *out_text)
+{
+    return format_text(&tensor->info.format, out_text);
+}

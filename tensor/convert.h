@@ -1,0 +1,33 @@
+/* The transitions between layouts, and reorders to a given format.
+ *
+ * to_mkldnn of a dense tensor that oneDNN can read as it lies moves no bytes: it is a snapshot, and
+ * the one real reorder happens at the first consumer, straight into the format that one asks for,
+ * and is kept for the next. A later write to the source copies the source first, so a snapshot
+ * never changes. */
+#ifndef TESSERA_TENSOR_CONVERT_H
+#define TESSERA_TENSOR_CONVERT_H
+
+#include "tensor/tensor.h"
+
+TESSERA_BEGIN
+
+/* The tensor as mkldnn; an mkldnn tensor is given back retained. f32, bf16, f16, s8, u8, s32 of
+ * rank 1 to 12 with at least one element; others are UNSUPPORTED, with the reason. */
+status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
+    TESSERA_API(to_mkldnn);
+
+/* The tensor as contiguous dense; a dense tensor is given back retained, strides as they are. */
+status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
+    TESSERA_API(to_dense);
+
+/* An mkldnn tensor in the format whose text is given ("aBcd16b"); a dense one is converted first.
+ * INVALID_ARGUMENT when the text is no format of this rank, UNSUPPORTED when oneDNN lacks it. */
+status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *format,
+                         tensor_t **out_tensor) TESSERA_API(convert_reorder);
+
+/* The format of an mkldnn tensor as text; FORMAT_TEXT_MAX bytes. */
+const char *convert_format(const tensor_t *tensor, char *out_text) TESSERA_API(convert_format);
+
+TESSERA_END
+
+#endif

@@ -1,0 +1,31 @@
+/* Conversions by cause, for dispatch and plans. */
+#ifndef TESSERA_TENSOR_CONVERT_IMPL_H
+#define TESSERA_TENSOR_CONVERT_IMPL_H
+
+#include "tensor/convert.h"
+#include "tensor/counters.h"
+#include "tensor/tensor_impl.h"
+
+/* The one way a tensor gets another layout or format: gives `tensor` retained where its bytes are
+ * right already (as a re-labelled view when only the layout id differs), the kept form of a
+ * snapshot, or a reordered copy, counted under `cause`. Same dtype and sizes. */
+status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                    reorder_cause_t cause, tensor_t **out_tensor);
+
+/* Why this tensor cannot be mkldnn, or NULL if it can. */
+const char *convert_refusal(const tensor_info_t *info);
+
+/* Moves bytes between two infos of equal dtype and sizes: by oneDNN where it can, counted as a
+ * reorder, else by our own loops, counted as a copy. Padded lanes of dst become zero. */
+status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                       const tensor_info_t *dst_info, void *dst, reorder_cause_t cause);
+
+/* Strided copy with cast by our own loops, not counted; both dense, equal sizes. */
+void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const int64_t *src_strides,
+                     const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
+                     int n_threads);
+
+/* Sets the padded lanes of a blocked tensor to zero. */
+void convert_zero_padding(const tensor_info_t *info, void *bytes);
+
+#endif

@@ -1,0 +1,50 @@
+#include "tensor/counters.h"
+
+#include "tensor/context_impl.h"
+
+const char *cause_name(reorder_cause_t cause)
+{
+    switch (cause) {
+    case CAUSE_WEIGHT: return "weight";
+    case CAUSE_INPUT: return "input";
+    case CAUSE_OUTPUT: return "output";
+    case CAUSE_MISMATCH: return "mismatch";
+    case CAUSE_USER: return "user";
+    case CAUSE_COUNT: break;
+    }
+    return "unknown";
+}
+
+void counters_read(const context_t *ctx, counters_t *out_counters)
+{
+    *out_counters = *context_counters_now(ctx);
+}
+
+void counters_reset(context_t *ctx)
+{
+    counters_t *counters = context_counters(ctx);
+    *counters = (counters_t){
+        .cache_entries = counters->cache_entries,
+        .cache_bytes = counters->cache_bytes,
+    };
+}
+
+uint64_t counters_weight_reorders(const counters_t *counters)
+{
+    return counters->reorders[CAUSE_WEIGHT];
+}
+
+uint64_t counters_activation_reorders(const counters_t *counters)
+{
+    uint64_t sum = 0;
+    for (int cause = 0; cause < CAUSE_COUNT; cause++)
+        if (cause != CAUSE_WEIGHT) sum += counters->reorders[cause];
+    return sum;
+}
+
+uint64_t counters_copies(const counters_t *counters)
+{
+    uint64_t sum = 0;
+    for (int cause = 0; cause < CAUSE_COUNT; cause++) sum += counters->copies[cause];
+    return sum;
+}

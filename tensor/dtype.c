@@ -1,0 +1,349 @@
+#include "tensor/dtype.h"
+
+#include <string.h>
+
+#include "tensor/status.h"
+
+/* ---- names and classes ---- */
+
+/* `standing`: of two types the higher wins; two different ones of equal standing hold no more than
+ * the other, and meet in the next larger: bf16 and f16 in f32, s8 and u8 in s32 (PyTorch's s16 does
+ * not exist here). */
+static const struct {
+    const char *name;
+    uint8_t size, standing;
+    bool is_floating, is_integral;
+    double epsilon;
+} dtypes[DTYPE_COUNT] = {
+    [DTYPE_NONE] = {"none", 0, 0, false, false, 0.0},
+    [DTYPE_BOOL] = {"bool", 1, 1, false, false, 0.0},
+    [DTYPE_S8] = {"s8", 1, 2, false, true, 0.0},
+    [DTYPE_U8] = {"u8", 1, 2, false, true, 0.0},
+    [DTYPE_S32] = {"s32", 4, 3, false, true, 0.0},
+    [DTYPE_S64] = {"s64", 8, 4, false, true, 0.0},
+    [DTYPE_BF16] = {"bf16", 2, 5, true, false, 0x1p-8},
+    [DTYPE_F16] = {"f16", 2, 5, true, false, 0x1p-11},
+    [DTYPE_F32] = {"f32", 4, 6, true, false, 0x1p-24},
+    [DTYPE_F64] = {"f64", 8, 7, true, false, 0x1p-53},
+};
+
+size_t dtype_size(dtype_t dtype)
+{
+    INVARIANT((unsigned)dtype < DTYPE_COUNT);
+    return dtypes[dtype].size;
+}
+
+const char *dtype_name(dtype_t dtype)
+{
+    return (unsigned)dtype < DTYPE_COUNT ? dtypes[dtype].name : "unknown";
+}
+
+dtype_t dtype_parse(const char *name)
+{
+    for (int dtype = DTYPE_NONE + 1; name != NULL && dtype < DTYPE_COUNT; dtype++)
+        if (strcmp(name, dtypes[dtype].name) == 0) return (dtype_t)dtype;
+    return DTYPE_NONE;
+}
+
+bool dtype_is_floating(dtype_t dtype)
+{
+    return dtypes[dtype].is_floating;
+}
+
+bool dtype_is_integral(dtype_t dtype)
+{
+    return dtypes[dtype].is_integral;
+}
+
+dtype_t dtype_promote(dtype_t a, dtype_t b)
+{
+    if (a == b) return a;
+    if (dtypes[a].standing == dtypes[b].standing)
+        return dtypes[a].is_floating ? DTYPE_F32 : DTYPE_S32;
+    return dtypes[a].standing > dtypes[b].standing ? a : b;
+}
+
+double dtype_epsilon(dtype_t dtype)
+{
+    return dtypes[dtype].epsilon;
+}
+
+/* ---- one value, with f32 in the middle ---- */
+
+typedef float f32_t;
+typedef double f64_t;
+typedef uint16_t bf16_t, f16_t;
+typedef int8_t s8_t;
+typedef uint8_t u8_t, b8_t; /* b8 is bool, which is a macro */
+typedef int32_t s32_t;
+typedef int64_t s64_t;
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Without a branch, so that loops of it vectorise. */
+static inline uint32_t choose(bool condition, uint32_t yes, uint32_t no)
+{
+    return no ^ ((yes ^ no) & (0u - condition));
+}
+
+/* Denormals by way of an integer, so that flushing them to zero in f32 does not touch them. */
+static inline float f32_of_f16(f16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000) << 16, magnitude = x & 0x7fffu;
+    uint32_t normal = (magnitude << 13) + (112u << 23);
+    uint32_t special = (magnitude << 13) | 0x7f800000u;
+    uint32_t denormal = bits_of((float)(int32_t)magnitude * 0x1p-24f);
+    uint32_t finite = choose(magnitude < 0x0400, denormal, normal);
+    return of_bits(sign | choose(magnitude < 0x7c00, finite, special));
+}
+
+/* Half of the last place is added, less one where the last place is even, then cut. */
+static inline bf16_t bf16_of_f32(float x)
+{
+    uint32_t bits = bits_of(x);
+    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    uint32_t nan = (bits >> 16) | 0x40;
+    return (bf16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+/* Below 2^-14 adding 1/2, whose last place is the smallest f16, makes the hardware round. */
+static inline f16_t f16_of_f32(float x)
+{
+    uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffff;
+    uint32_t normal = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+    uint32_t denormal = bits_of(of_bits(magnitude) + 0.5f) - 0x3f000000;
+    uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+    uint32_t finite = choose(magnitude < 0x38800000, denormal, normal);
+    uint32_t special = choose(magnitude > 0x7f800000, nan, 0x7c00);
+    return (f16_t)((bits >> 16 & 0x8000) | choose(magnitude < 0x477ff000, finite, special));
+}
+
+/* What x86 gives, and with it PyTorch: out of range and NaN become the smallest number. */
+static inline s64_t s64_of_f64(double x)
+{
+    return x >= -0x1p63 && x < 0x1p63 ? (s64_t)x : INT64_MIN;
+}
+
+static inline s32_t s32_of_f64(double x)
+{
+    return (s32_t)(x > -0x1p31 - 1.0 && x < 0x1p31 ? x : -0x1p31);
+}
+
+static inline s32_t s32_of_f32(float x)
+{
+    return (s32_t)(x >= -0x1p31f && x < 0x1p31f ? x : -0x1p31f);
+}
+
+/* clang-format off */
+static inline float f32_of_f32(f32_t x) { return x; }
+static inline float f32_of_f64(f64_t x) { return (float)x; }
+static inline float f32_of_bf16(bf16_t x) { return of_bits((uint32_t)x << 16); }
+static inline float f32_of_s8(s8_t x) { return (float)x; }
+static inline float f32_of_u8(u8_t x) { return (float)x; }
+static inline float f32_of_s32(s32_t x) { return (float)x; }
+static inline float f32_of_s64(s64_t x) { return (float)x; }
+static inline float f32_of_b8(b8_t x) { return x != 0 ? 1.0f : 0.0f; }
+
+static inline f64_t f64_of_f32(float x) { return x; }
+static inline s8_t s8_of_f32(float x) { return (s8_t)s32_of_f32(x); }
+static inline u8_t u8_of_f32(float x) { return (u8_t)s32_of_f32(x); }
+static inline s64_t s64_of_f32(float x) { return s64_of_f64(x); }
+static inline b8_t b8_of_f32(float x) { return (bits_of(x) & 0x7fffffff) != 0; }
+/* clang-format on */
+
+typedef union scalar {
+    f32_t f32;
+    f64_t f64;
+    bf16_t bf16;
+    f16_t f16;
+    s8_t s8;
+    u8_t u8;
+    s32_t s32;
+    s64_t s64;
+    b8_t b8;
+} scalar_t;
+
+/* Through memcpy, since elements may be unaligned members or a caller's variable of another type.
+ */
+#define LOAD(type) (memcpy(&scalar.type, element, sizeof scalar.type), scalar.type)
+#define STORE(type, expr) (scalar.type = (expr), (void)memcpy(element, &scalar, sizeof scalar.type))
+
+double dtype_load(dtype_t dtype, const void *element)
+{
+    scalar_t scalar;
+    switch (dtype) {
+    case DTYPE_F64: return LOAD(f64);
+    case DTYPE_F32: return LOAD(f32);
+    case DTYPE_BF16: return f32_of_bf16(LOAD(bf16));
+    case DTYPE_F16: return f32_of_f16(LOAD(f16));
+    default: return (double)dtype_load_integer(dtype, element);
+    }
+}
+
+int64_t dtype_load_integer(dtype_t dtype, const void *element)
+{
+    scalar_t scalar;
+    INVARIANT(dtype > DTYPE_NONE && dtype < DTYPE_COUNT);
+    switch (dtype) {
+    case DTYPE_S8: return LOAD(s8);
+    case DTYPE_U8: return LOAD(u8);
+    case DTYPE_S32: return LOAD(s32);
+    case DTYPE_S64: return LOAD(s64);
+    case DTYPE_BOOL: return LOAD(b8) != 0;
+    default: return s64_of_f64(dtype_load(dtype, element));
+    }
+}
+
+void dtype_store(dtype_t dtype, void *element, double value)
+{
+    scalar_t scalar;
+    switch (dtype) {
+    case DTYPE_F64: STORE(f64, value); return;
+    case DTYPE_F32: STORE(f32, f32_of_f64(value)); return;
+    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_of_f64(value))); return;
+    case DTYPE_F16: STORE(f16, f16_of_f32(f32_of_f64(value))); return;
+    case DTYPE_S8: STORE(s8, (s8_t)s32_of_f64(value)); return;
+    case DTYPE_U8: STORE(u8, (u8_t)s32_of_f64(value)); return;
+    case DTYPE_S32: STORE(s32, s32_of_f64(value)); return;
+    case DTYPE_BOOL: STORE(b8, value != 0.0); return;
+    default: dtype_store_integer(dtype, element, s64_of_f64(value)); return;
+    }
+}
+
+void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
+{
+    scalar_t scalar;
+    INVARIANT(dtype > DTYPE_NONE && dtype < DTYPE_COUNT);
+    switch (dtype) {
+    case DTYPE_S8: STORE(s8, (s8_t)value); return;
+    case DTYPE_U8: STORE(u8, (u8_t)value); return;
+    case DTYPE_S32: STORE(s32, (s32_t)value); return;
+    case DTYPE_S64: STORE(s64, value); return;
+    case DTYPE_BOOL: STORE(b8, value != 0); return;
+    case DTYPE_F64: STORE(f64, (f64_t)value); return;
+    case DTYPE_F32: STORE(f32, f32_of_s64(value)); return;
+    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_of_s64(value))); return;
+    case DTYPE_F16: STORE(f16, f16_of_f32(f32_of_s64(value))); return;
+    case DTYPE_NONE:
+    case DTYPE_COUNT: return;
+    }
+}
+
+/* ---- many values ---- */
+
+/* Pairs with f32 on one side, and pairs of floating types one of which is narrow: going by way of
+ * f32 loses no more than the pair itself. Each has a loop, which vectorises where both sides are
+ * contiguous. All other pairs go element by element. */
+typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_t ds);
+
+/* clang-format off */
+#define CAST_LOOP(from, to, ss, ds)                                                                \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        ((to##_t *)dst)[i * (ds)] = to##_of_f32(f32_of_##from(((const from##_t *)src)[i * (ss)]))
+
+#define CAST(from, to)                                                                             \
+    static void cast_##from##_##to(int64_t n, const void *restrict src, int64_t ss,                \
+                                   void *restrict dst, int64_t ds)                                 \
+    { if (ss == 1 && ds == 1) CAST_LOOP(from, to, 1, 1); else CAST_LOOP(from, to, ss, ds); }
+
+CAST(f32, f64)
+CAST(f32, bf16)
+CAST(f32, f16)
+CAST(f32, s8)
+CAST(f32, u8)
+CAST(f32, s32)
+CAST(f32, s64)
+CAST(f32, b8)
+CAST(f64, f32)
+CAST(f64, bf16)
+CAST(f64, f16)
+CAST(bf16, f32)
+CAST(bf16, f64)
+CAST(bf16, f16)
+CAST(f16, f32)
+CAST(f16, f64)
+CAST(f16, bf16)
+CAST(s8, f32)
+CAST(u8, f32)
+CAST(s32, f32)
+CAST(s64, f32)
+CAST(b8, f32)
+/* clang-format on */
+
+static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
+    [DTYPE_F32] = {[DTYPE_F64] = cast_f32_f64,
+                   [DTYPE_BF16] = cast_f32_bf16,
+                   [DTYPE_F16] = cast_f32_f16,
+                   [DTYPE_S8] = cast_f32_s8,
+                   [DTYPE_U8] = cast_f32_u8,
+                   [DTYPE_S32] = cast_f32_s32,
+                   [DTYPE_S64] = cast_f32_s64,
+                   [DTYPE_BOOL] = cast_f32_b8},
+    [DTYPE_F64] =
+        {[DTYPE_F32] = cast_f64_f32, [DTYPE_BF16] = cast_f64_bf16, [DTYPE_F16] = cast_f64_f16},
+    [DTYPE_BF16] =
+        {[DTYPE_F32] = cast_bf16_f32, [DTYPE_F64] = cast_bf16_f64, [DTYPE_F16] = cast_bf16_f16},
+    [DTYPE_F16] =
+        {[DTYPE_F32] = cast_f16_f32, [DTYPE_F64] = cast_f16_f64, [DTYPE_BF16] = cast_f16_bf16},
+    [DTYPE_S8] = {[DTYPE_F32] = cast_s8_f32},
+    [DTYPE_U8] = {[DTYPE_F32] = cast_u8_f32},
+    [DTYPE_S32] = {[DTYPE_F32] = cast_s32_f32},
+    [DTYPE_S64] = {[DTYPE_F32] = cast_s64_f32},
+    [DTYPE_BOOL] = {[DTYPE_F32] = cast_b8_f32},
+};
+
+#define COPY_LOOP(size)                                                                            \
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * ds * (size), from + i * ss * (size), (size))
+
+/* Bytes as they are, with the element's size known to the loop. */
+static void copy(int64_t n, size_t size, const char *restrict from, int64_t ss, char *restrict to,
+                 int64_t ds)
+{
+    if (ss == 1 && ds == 1) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1: COPY_LOOP(1); return;
+    case 2: COPY_LOOP(2); return;
+    case 4: COPY_LOOP(4); return;
+    default: COPY_LOOP(8); return;
+    }
+}
+
+void dtype_cast(int64_t n, dtype_t src_dtype, const void *src, int64_t src_stride,
+                dtype_t dst_dtype, void *dst, int64_t dst_stride)
+{
+    if (n <= 0) return;
+    if (src_dtype == dst_dtype) {
+        copy(n, dtype_size(src_dtype), src, src_stride, dst, dst_stride);
+        return;
+    }
+    if (casts[src_dtype][dst_dtype] != NULL) {
+        casts[src_dtype][dst_dtype](n, src, src_stride, dst, dst_stride);
+        return;
+    }
+    const char *from = src;
+    char *to = dst;
+    int64_t src_step = src_stride * (int64_t)dtype_size(src_dtype);
+    int64_t dst_step = dst_stride * (int64_t)dtype_size(dst_dtype);
+    if (dtype_is_floating(src_dtype)) {
+        for (int64_t i = 0; i < n; i++, from += src_step, to += dst_step)
+            dtype_store(dst_dtype, to, dtype_load(src_dtype, from));
+    } else {
+        for (int64_t i = 0; i < n; i++, from += src_step, to += dst_step)
+            dtype_store_integer(dst_dtype, to, dtype_load_integer(src_dtype, from));
+    }
+}

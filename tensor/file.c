@@ -1,0 +1,257 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "tensor/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tensor/tensor_impl.h"
+
+#define WRITE_BUFFER 65536
+
+struct file_mapping {
+    atomic_int n_references;
+    allocator_t allocator;
+    void *bytes;
+    size_t n_bytes;
+};
+
+struct file_writer {
+    context_t *ctx;
+    char *path;
+    char *temporary;
+    int file;
+    status_t status; /* the first failure; nothing is written after it */
+    size_t offset;
+    size_t n_buffered;
+    char buffer[WRITE_BUFFER];
+};
+
+static status_t fail_system(context_t *ctx, const char *op, const char *path, int error)
+{
+    char reason[128];
+    if (strerror_r(error, reason, sizeof reason) != 0)
+        snprintf(reason, sizeof reason, "error %d", error);
+    FAIL(ctx, STATUS_IO, "%s: %s, %s", op, path, reason);
+}
+
+/* ---- mappings ---- */
+
+/* Leaves the descriptor open, for the caller to close. */
+static status_t map_open(context_t *ctx, const char *path, int file, file_mapping_t *mapping)
+{
+    struct stat about;
+    if (fstat(file, &about) != 0) return fail_system(ctx, "file_map", path, errno);
+    if (!S_ISREG(about.st_mode)) FAIL(ctx, STATUS_IO, "file_map: %s, not a regular file", path);
+    if (about.st_size == 0) FAIL(ctx, STATUS_CORRUPT, "file_map: %s, the file is empty", path);
+    mapping->n_bytes = (size_t)about.st_size;
+    mapping->bytes = mmap(NULL, mapping->n_bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    if (mapping->bytes == MAP_FAILED) return fail_system(ctx, "file_map", path, errno);
+    return STATUS_OK;
+}
+
+status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping)
+{
+    if (path == NULL) return context_null(ctx, "file_map", "path");
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return fail_system(ctx, "file_map", path, errno);
+    file_mapping_t *mapping = NULL;
+    status_t status = context_get_zeroed(ctx, sizeof *mapping, "a file mapping", &mapping);
+    if (status == STATUS_OK) status = map_open(ctx, path, file, mapping);
+    close(file);
+    if (status != STATUS_OK) {
+        context_put(ctx, mapping);
+        return status;
+    }
+    atomic_init(&mapping->n_references, 1);
+    mapping->allocator = *context_allocator(ctx);
+    *out_mapping = mapping;
+    return STATUS_OK;
+}
+
+const void *file_bytes(const file_mapping_t *mapping)
+{
+    return mapping->bytes;
+}
+
+size_t file_size(const file_mapping_t *mapping)
+{
+    return mapping->n_bytes;
+}
+
+file_mapping_t *file_retain(file_mapping_t *mapping)
+{
+    if (mapping != NULL) atomic_fetch_add_explicit(&mapping->n_references, 1, memory_order_relaxed);
+    return mapping;
+}
+
+void file_release(file_mapping_t *mapping)
+{
+    if (mapping == NULL || atomic_fetch_sub(&mapping->n_references, 1) != 1) return;
+    munmap(mapping->bytes, mapping->n_bytes);
+    allocator_t allocator = mapping->allocator;
+    allocator_put(&allocator, mapping);
+}
+
+static void let_go(void *user, void *data)
+{
+    (void)data;
+    file_release(user);
+}
+
+status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
+                     const tensor_info_t *info, tensor_t **out_tensor)
+{
+    if (mapping == NULL) return context_null(ctx, "file_tensor", "mapping");
+    TRY(tensor_check(ctx, "file_tensor", info->dtype, info->rank, info->sizes));
+    size_t n_bytes = info_numel(info) > 0 ? info_bytes(info) : 0;
+    REQUIRE(ctx, offset <= mapping->n_bytes && n_bytes <= mapping->n_bytes - offset,
+            "file_tensor: %s at offset %zu reaches behind the end of the file, %zu bytes",
+            info_brief(info), offset, mapping->n_bytes);
+    REQUIRE(ctx, offset % dtype_size(info->dtype) == 0,
+            "file_tensor: %s at offset %zu, its elements need a multiple of %zu", info_brief(info),
+            offset, dtype_size(info->dtype));
+    storage_t *storage = NULL;
+    status_t status = storage_borrow(ctx, (char *)mapping->bytes + offset, n_bytes, true, let_go,
+                                     file_retain(mapping), &storage);
+    if (status != STATUS_OK) {
+        file_release(mapping);
+        return status;
+    }
+    tensor_t *tensor = NULL;
+    status = tensor_over(ctx, info, storage, 0, &tensor);
+    storage_release(storage);
+    if (status != STATUS_OK) return status;
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+/* ---- writing: a temporary beside the file, synced, then renamed over it ---- */
+
+static void drop_writer(file_writer_t *writer)
+{
+    context_t *ctx = writer->ctx;
+    if (writer->file >= 0) {
+        close(writer->file);
+        unlink(writer->temporary);
+    }
+    context_put(ctx, writer->path);
+    context_put(ctx, writer->temporary);
+    context_put(ctx, writer);
+}
+
+static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *writer)
+{
+    static atomic_uint serial;
+    size_t capacity = strlen(path) + 48;
+    TRY(context_string(ctx, path, &writer->path));
+    TRY(context_get(ctx, capacity, "the name of a temporary file", &writer->temporary));
+    do {
+        snprintf(writer->temporary, capacity, "%s.%ld-%u.tmp", path, (long)getpid(),
+                 atomic_fetch_add(&serial, 1));
+        writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (writer->file < 0 && errno == EEXIST);
+    if (writer->file < 0) return fail_system(ctx, "file_write_begin", writer->temporary, errno);
+    return STATUS_OK;
+}
+
+status_t file_write_begin(context_t *ctx, const char *path, file_writer_t **out_writer)
+{
+    if (path == NULL) return context_null(ctx, "file_write_begin", "path");
+    file_writer_t *writer = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *writer, "a file writer", &writer));
+    writer->ctx = ctx;
+    writer->file = -1;
+    status_t status = open_temporary(ctx, path, writer);
+    if (status != STATUS_OK) {
+        drop_writer(writer);
+        return status;
+    }
+    *out_writer = writer;
+    return STATUS_OK;
+}
+
+static status_t write_out(file_writer_t *writer, const char *bytes, size_t n_bytes)
+{
+    while (n_bytes > 0) {
+        ssize_t written = write(writer->file, bytes, n_bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) {
+            writer->status = fail_system(writer->ctx, "file_write", writer->path, errno);
+            return writer->status;
+        }
+        bytes += written;
+        n_bytes -= (size_t)written;
+    }
+    return STATUS_OK;
+}
+
+static status_t flush(file_writer_t *writer)
+{
+    size_t n_bytes = writer->n_buffered;
+    writer->n_buffered = 0;
+    return write_out(writer, writer->buffer, n_bytes);
+}
+
+status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
+{
+    if (writer == NULL) return STATUS_INVALID_ARGUMENT;
+    if (writer->status != STATUS_OK || n_bytes == 0) return writer->status;
+    if (n_bytes > WRITE_BUFFER - writer->n_buffered) TRY(flush(writer));
+    if (n_bytes >= WRITE_BUFFER) {
+        TRY(write_out(writer, bytes, n_bytes));
+    } else {
+        memcpy(writer->buffer + writer->n_buffered, bytes, n_bytes);
+        writer->n_buffered += n_bytes;
+    }
+    writer->offset += n_bytes;
+    return STATUS_OK;
+}
+
+size_t file_write_offset(const file_writer_t *writer)
+{
+    return writer->offset;
+}
+
+/* So that the new name survives a crash; file systems that cannot sync a directory say EINVAL. */
+static status_t sync_directory(file_writer_t *writer)
+{
+    char *slash = strrchr(writer->path, '/');
+    const char *directory = ".";
+    if (slash == writer->path) {
+        directory = "/";
+    } else if (slash != NULL) {
+        *slash = '\0';
+        directory = writer->path;
+    }
+    int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = file < 0 || fsync(file) != 0 ? errno : 0;
+    if (file >= 0) close(file);
+    if (error != 0 && error != EINVAL)
+        return fail_system(writer->ctx, "file_write_end", directory, error);
+    return STATUS_OK;
+}
+
+static status_t commit_file(file_writer_t *writer)
+{
+    if (writer->status != STATUS_OK) return writer->status;
+    TRY(flush(writer));
+    if (fsync(writer->file) != 0 || rename(writer->temporary, writer->path) != 0)
+        return fail_system(writer->ctx, "file_write_end", writer->path, errno);
+    close(writer->file);
+    writer->file = -1;
+    return sync_directory(writer);
+}
+
+status_t file_write_end(file_writer_t *writer, bool commit)
+{
+    if (writer == NULL) return STATUS_INVALID_ARGUMENT;
+    status_t status = commit ? commit_file(writer) : STATUS_OK;
+    drop_writer(writer);
+    return status;
+}

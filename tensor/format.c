@@ -1,0 +1,437 @@
+#include "tensor/format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/shape.h"
+
+/* ---- text ---- */
+
+/* A text while it is read; `at` is the next character. */
+typedef struct reader {
+    context_t *ctx;
+    const char *text, *at;
+} reader_t;
+
+/* A whole number without sign and leading zeros; false when there is none, or it is too large. */
+static bool read_number(reader_t *reader, int64_t largest, int64_t *out_number)
+{
+    const char *at = reader->at;
+    int64_t number = 0;
+    if (*at == '0' && at[1] >= '0' && at[1] <= '9') return false;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        int digit = *at - '0';
+        if (number > (largest - digit) / 10) return false;
+        number = number * 10 + digit;
+    }
+    if (at == reader->at) return false;
+    reader->at = at;
+    *out_number = number;
+    return true;
+}
+
+/* "{12544,1,112,1}" */
+static status_t read_strides(reader_t *reader, format_t *format)
+{
+    format->kind = FORMAT_STRIDED;
+    reader->at++;
+    while (*reader->at != '}' || format->rank > 0) {
+        int64_t stride;
+        REQUIRE(reader->ctx, format->rank < TENSOR_MAX_RANK,
+                "format: \"%s\": more than %d dimensions", reader->text, TENSOR_MAX_RANK);
+        REQUIRE(reader->ctx, read_number(reader, INT64_MAX, &stride),
+                "format: \"%s\": stride %d is no whole number of 63 bits", reader->text,
+                format->rank);
+        format->strides[format->rank++] = stride;
+        if (*reader->at != ',') break;
+        reader->at++;
+    }
+    REQUIRE(reader->ctx, *reader->at == '}', "format: \"%s\": } is missing", reader->text);
+    reader->at++;
+    return STATUS_OK;
+}
+
+/* "aBcd": every dimension once; out_split gets those in capitals. */
+static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
+{
+    unsigned seen = 0, split = 0;
+    for (; *reader->at != '\0' && (*reader->at < '0' || *reader->at > '9'); reader->at++) {
+        bool is_split = *reader->at >= 'A' && *reader->at <= 'Z';
+        int d = *reader->at - (is_split ? 'A' : 'a');
+        REQUIRE(reader->ctx, d >= 0 && d < TENSOR_MAX_RANK,
+                "format: \"%s\": '%c' is no dimension, these are a to %c", reader->text,
+                *reader->at, 'a' + TENSOR_MAX_RANK - 1);
+        REQUIRE(reader->ctx, (seen & 1u << d) == 0, "format: \"%s\": %c stands twice", reader->text,
+                'a' + d);
+        seen |= 1u << d;
+        if (is_split) split |= 1u << d;
+        format->order[format->rank++] = (uint8_t)d;
+    }
+    REQUIRE(reader->ctx, seen != 0, "format: \"%s\": no dimensions", reader->text);
+    for (int d = 0; d < format->rank; d++)
+        REQUIRE(reader->ctx, (seen & 1u << d) != 0, "format: \"%s\": %c is missing", reader->text,
+                'a' + d);
+    *out_split = split;
+    return STATUS_OK;
+}
+
+/* "16b16a2b"; out_blocked gets the dimensions that have a block. */
+static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_blocked)
+{
+    int64_t elements = 1;
+    while (*reader->at != '\0') {
+        int64_t size;
+        REQUIRE(reader->ctx, read_number(reader, UINT16_MAX, &size) && size >= 2,
+                "format: \"%s\": block %d is no number from 2 to %d", reader->text,
+                format->n_blocks, UINT16_MAX);
+        int d = *reader->at - 'a';
+        REQUIRE(reader->ctx, d >= 0 && d < format->rank,
+                "format: \"%s\": %lld is a block of no dimension", reader->text, (long long)size);
+        REQUIRE(reader->ctx, format->n_blocks < FORMAT_MAX_BLOCKS,
+                "format: \"%s\": more than %d blocks", reader->text, FORMAT_MAX_BLOCKS);
+        elements *= size;
+        REQUIRE(reader->ctx, elements <= INT32_MAX,
+                "format: \"%s\": its blocks hold more than %d elements", reader->text, INT32_MAX);
+        format->block_sizes[format->n_blocks] = (uint16_t)size;
+        format->block_dims[format->n_blocks++] = (uint8_t)d;
+        *out_blocked |= 1u << d;
+        reader->at++;
+    }
+    return STATUS_OK;
+}
+
+static status_t read_tag(reader_t *reader, format_t *format)
+{
+    unsigned split = 0, blocked = 0;
+    format->kind = FORMAT_TAG;
+    TRY(read_order(reader, format, &split));
+    TRY(read_blocks(reader, format, &blocked));
+    for (int d = 0; d < format->rank; d++) {
+        bool is_split = (split & 1u << d) != 0, is_blocked = (blocked & 1u << d) != 0;
+        REQUIRE(reader->ctx, !is_split || is_blocked,
+                "format: \"%s\": %c is split but has no block", reader->text, 'a' + d);
+        REQUIRE(reader->ctx, is_split || !is_blocked,
+                "format: \"%s\": %c has a block but is not split", reader->text, 'a' + d);
+    }
+    return STATUS_OK;
+}
+
+status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
+{
+    if (text == NULL) return context_null(ctx, "format", "text");
+    reader_t reader = {ctx, text, text};
+    format_t format = {0};
+    if (*text == '{')
+        TRY(read_strides(&reader, &format));
+    else if (*text == '?')
+        reader.at++;
+    else
+        TRY(read_tag(&reader, &format));
+    REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": \"%s\" is too much", text, reader.at);
+    *out_format = format;
+    return STATUS_OK;
+}
+
+static bool has_block(const format_t *format, int d)
+{
+    for (int b = 0; b < format->n_blocks; b++)
+        if (format->block_dims[b] == d) return true;
+    return false;
+}
+
+const char *format_text(const format_t *format, char *out_text)
+{
+    char *at = out_text;
+    if (format->kind == FORMAT_ANY) {
+        *at++ = '?';
+    } else if (format->kind == FORMAT_STRIDED) {
+        *at++ = '{';
+        for (int d = 0; d < format->rank; d++)
+            at += snprintf(at, 22, d > 0 ? ",%lld" : "%lld", (long long)format->strides[d]);
+        *at++ = '}';
+    } else {
+        for (int i = 0; i < format->rank; i++) {
+            int d = format->order[i];
+            *at++ = (char)((has_block(format, d) ? 'A' : 'a') + d);
+        }
+        for (int b = 0; b < format->n_blocks; b++)
+            at += snprintf(at, 8, "%d%c", format->block_sizes[b], 'a' + format->block_dims[b]);
+    }
+    *at = '\0';
+    return out_text;
+}
+
+/* ---- making ---- */
+
+format_t format_plain(int rank)
+{
+    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK);
+    format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
+    for (int d = 0; d < rank; d++) format.order[d] = (uint8_t)d;
+    return format;
+}
+
+format_t format_channels_last(int rank)
+{
+    format_t format = format_plain(rank);
+    if (rank < 3) return format;
+    for (int i = 1; i < rank - 1; i++) format.order[i] = (uint8_t)(i + 1);
+    format.order[rank - 1] = 1;
+    return format;
+}
+
+format_t format_channel_blocks(int rank, int block)
+{
+    INVARIANT(rank >= 2 && block >= 2 && block <= UINT16_MAX);
+    format_t format = format_plain(rank);
+    format.n_blocks = 1;
+    format.block_dims[0] = 1;
+    format.block_sizes[0] = (uint16_t)block;
+    return format;
+}
+
+/* Dimensions by falling stride. One of size 1, whose stride says nothing, stands before the first
+ * later dimension, so that the plain order results where it can. */
+static format_t sort_by_stride(int rank, const int64_t *sizes, const int64_t *strides)
+{
+    format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
+    int n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int d = 0; d < rank; d++) {
+            if ((sizes[d] == 1) != (pass == 1)) continue;
+            int at = 0;
+            while (at < n &&
+                   (pass == 0 ? strides[format.order[at]] >= strides[d] : format.order[at] < d))
+                at++;
+            memmove(format.order + at + 1, format.order + at, (size_t)(n - at));
+            format.order[at] = (uint8_t)d;
+            n++;
+        }
+    }
+    return format;
+}
+
+static bool has_strides(const format_t *format, const int64_t *sizes, const int64_t *strides)
+{
+    int64_t own[TENSOR_MAX_RANK];
+    format_strides(format, sizes, own);
+    for (int d = 0; d < format->rank; d++)
+        if (sizes[d] != 1 && own[d] != strides[d]) return false;
+    return true;
+}
+
+format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *strides)
+{
+    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK);
+    int64_t numel = 0;
+    bool fits = shape_numel(rank, sizes, &numel);
+    const format_t candidates[] = {format_plain(rank), format_channels_last(rank),
+                                   sort_by_stride(rank, sizes, strides)};
+    for (int i = 0; fits && i < 3; i++)
+        if (numel == 0 || has_strides(&candidates[i], sizes, strides)) return candidates[i];
+
+    format_t format = {.kind = FORMAT_STRIDED, .rank = (uint8_t)rank};
+    if (rank > 0) memcpy(format.strides, strides, (size_t)rank * sizeof *strides);
+    return format;
+}
+
+/* ---- asking ---- */
+
+bool format_is_blocked(const format_t *format)
+{
+    return format->n_blocks > 0;
+}
+
+/* The product of each dimension's blocks, 1 where it has none. */
+static void whole_blocks(const format_t *format, int64_t *out_blocks)
+{
+    for (int d = 0; d < format->rank; d++) out_blocks[d] = 1;
+    for (int b = 0; b < format->n_blocks; b++)
+        out_blocks[format->block_dims[b]] *= format->block_sizes[b];
+}
+
+bool format_is_padded(const format_t *format, const int64_t *sizes)
+{
+    if (format->n_blocks == 0) return false;
+    int64_t blocks[TENSOR_MAX_RANK];
+    whole_blocks(format, blocks);
+    for (int d = 0; d < format->rank; d++)
+        if (sizes[d] % blocks[d] != 0) return true;
+    return false;
+}
+
+/* How many blocks cover a size; cannot overflow. */
+static int64_t blocks_in(int64_t size, int64_t block)
+{
+    return block == 1 ? size : size / block + (size % block != 0);
+}
+
+void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
+{
+    INVARIANT(format->kind != FORMAT_ANY);
+    int64_t blocks[TENSOR_MAX_RANK];
+    whole_blocks(format, blocks);
+    for (int d = 0; d < format->rank; d++)
+        out_sizes[d] = blocks_in(sizes[d], blocks[d]) * blocks[d];
+}
+
+void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
+{
+    INVARIANT(format->kind != FORMAT_ANY);
+    if (format->kind == FORMAT_STRIDED) {
+        for (int d = 0; d < format->rank; d++) out_strides[d] = format->strides[d];
+        return;
+    }
+    int64_t blocks[TENSOR_MAX_RANK], stride = 1;
+    whole_blocks(format, blocks);
+    for (int b = 0; b < format->n_blocks; b++) stride *= format->block_sizes[b];
+    for (int i = format->rank - 1; i >= 0; i--) {
+        int d = format->order[i];
+        int64_t n = blocks_in(sizes[d], blocks[d]);
+        out_strides[d] = stride;
+        if (n > 1) stride *= n;
+    }
+}
+
+/* One past the last element of a strided tensor without empty dimensions. */
+static bool strided_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
+{
+    int64_t elements = 1;
+    for (int d = 0; d < format->rank; d++) {
+        int64_t span;
+        if (!shape_multiply(sizes[d] - 1, format->strides[d], &span) ||
+            __builtin_add_overflow(elements, span, &elements))
+            return false;
+    }
+    *out_elements = elements;
+    return true;
+}
+
+bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
+{
+    if (format->kind == FORMAT_ANY) return false;
+    for (int d = 0; d < format->rank; d++)
+        if (sizes[d] < 0) return false;
+    for (int d = 0; d < format->rank; d++) {
+        if (sizes[d] > 0) continue;
+        *out_elements = 0;
+        return true;
+    }
+    if (format->kind == FORMAT_STRIDED) return strided_elements(format, sizes, out_elements);
+
+    int64_t blocks[TENSOR_MAX_RANK], elements = 1;
+    whole_blocks(format, blocks);
+    for (int d = 0; d < format->rank; d++)
+        if (!shape_multiply(elements, blocks_in(sizes[d], blocks[d]), &elements) ||
+            !shape_multiply(elements, blocks[d], &elements))
+            return false;
+    *out_elements = elements;
+    return true;
+}
+
+/* From the innermost block outwards, each taking its digit off the index, then the dimensions from
+ * the fastest to the slowest. */
+int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
+{
+    INVARIANT(format->kind != FORMAT_ANY);
+    int64_t offset = 0, stride = 1;
+    if (format->kind == FORMAT_STRIDED) {
+        for (int d = 0; d < format->rank; d++) offset += index[d] * format->strides[d];
+        return offset;
+    }
+    int64_t left[TENSOR_MAX_RANK], blocks[TENSOR_MAX_RANK];
+    whole_blocks(format, blocks);
+    for (int d = 0; d < format->rank; d++) left[d] = index[d];
+    for (int b = format->n_blocks - 1; b >= 0; b--) {
+        int d = format->block_dims[b], size = format->block_sizes[b];
+        offset += left[d] % size * stride;
+        left[d] /= size;
+        stride *= size;
+    }
+    for (int i = format->rank - 1; i >= 0; i--) {
+        int d = format->order[i];
+        offset += left[d] * stride;
+        stride *= blocks_in(sizes[d], blocks[d]);
+    }
+    return offset;
+}
+
+/* ---- equality ---- */
+
+/* An offset is a sum over the dimensions, and in one dimension it is linear but for steps: digit
+ * index / start % (next start / start) counts `stride`. Written with the fewest digits, and without
+ * those that no index of the tensor reaches, this is the same for all formats that put the elements
+ * at the same places. */
+typedef struct digit {
+    int64_t start, stride;
+} digit_t;
+
+static int add_digit(digit_t *digits, int n, int64_t size, int64_t start, int64_t stride)
+{
+    if (start >= size) return n;
+    if (n > 0 && stride == start / digits[n - 1].start * digits[n - 1].stride) return n;
+    digits[n] = (digit_t){start, stride};
+    return n + 1;
+}
+
+/* Digits of dimension d, fastest first; `outer` is what format_strides gives. */
+static int make_digits(const format_t *format, const int64_t *sizes, const int64_t *outer, int d,
+                       digit_t *out_digits)
+{
+    int n = 0;
+    int64_t start = 1, stride = 1;
+    for (int b = format->n_blocks - 1; b >= 0; b--) {
+        if (format->block_dims[b] == d) {
+            n = add_digit(out_digits, n, sizes[d], start, stride);
+            start *= format->block_sizes[b];
+        }
+        stride *= format->block_sizes[b];
+    }
+    return add_digit(out_digits, n, sizes[d], start, outer[d]);
+}
+
+bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
+{
+    if (a->kind == FORMAT_ANY || b->kind == FORMAT_ANY) return a->kind == b->kind;
+    int64_t elements_a, elements_b;
+    if (a->rank != b->rank || !format_elements(a, sizes, &elements_a) ||
+        !format_elements(b, sizes, &elements_b) || elements_a != elements_b)
+        return false;
+    if (elements_a == 0) return true;
+
+    int64_t outer_a[TENSOR_MAX_RANK], outer_b[TENSOR_MAX_RANK];
+    format_strides(a, sizes, outer_a);
+    format_strides(b, sizes, outer_b);
+    for (int d = 0; d < a->rank; d++) {
+        digit_t digits_a[FORMAT_MAX_BLOCKS + 1], digits_b[FORMAT_MAX_BLOCKS + 1];
+        int n = make_digits(a, sizes, outer_a, d, digits_a);
+        if (make_digits(b, sizes, outer_b, d, digits_b) != n) return false;
+        for (int i = 0; i < n; i++)
+            if (digits_a[i].start != digits_b[i].start || digits_a[i].stride != digits_b[i].stride)
+                return false;
+    }
+    return true;
+}
+
+static uint64_t mix(uint64_t hash, int64_t value)
+{
+    hash = (hash ^ (uint64_t)value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 32);
+}
+
+uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
+{
+    int64_t elements = 0;
+    if (format->kind == FORMAT_ANY) return mix(seed, -1);
+    if (!format_elements(format, sizes, &elements) || elements == 0) return mix(seed, 0);
+    int64_t outer[TENSOR_MAX_RANK];
+    uint64_t hash = mix(seed, elements);
+    format_strides(format, sizes, outer);
+    for (int d = 0; d < format->rank; d++) {
+        digit_t digits[FORMAT_MAX_BLOCKS + 1];
+        int n = make_digits(format, sizes, outer, d, digits);
+        for (int i = 0; i < n; i++) hash = mix(mix(hash, digits[i].start), digits[i].stride);
+    }
+    return hash;
+}

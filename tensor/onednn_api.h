@@ -1,0 +1,130 @@
+/* oneDNN's C API as version 3 has it, whichever version is installed.
+ *
+ * 2.6 has transparent memory descriptors, separate operation descriptors and some other argument
+ * orders. Here its memory descriptor becomes a pointer to the struct, and onednn_v2.c implements
+ * the calls of version 3 that this project uses. */
+#ifndef TESSERA_TENSOR_ONEDNN_API_H
+#define TESSERA_TENSOR_ONEDNN_API_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl_debug.h>
+
+#if DNNL_VERSION_MAJOR == 2
+
+typedef dnnl_memory_desc_t onednn_v2_md_t;
+typedef onednn_v2_md_t *onednn_v2_md_handle_t;
+typedef const onednn_v2_md_t *const_dnnl_memory_desc_t;
+#define dnnl_memory_desc_t onednn_v2_md_handle_t
+
+#define dnnl_eltwise_hardsigmoid ((dnnl_alg_kind_t)0x7ffe)
+
+/* Queries of a memory descriptor that 2.6 answers by its fields. */
+#define dnnl_query_ndims_s32 ((dnnl_query_t)0x7001)
+#define dnnl_query_dims ((dnnl_query_t)0x7002)
+#define dnnl_query_data_type ((dnnl_query_t)0x7003)
+#define dnnl_query_padded_dims ((dnnl_query_t)0x7004)
+#define dnnl_query_strides ((dnnl_query_t)0x7005)
+#define dnnl_query_inner_nblks_s32 ((dnnl_query_t)0x7006)
+#define dnnl_query_inner_blks ((dnnl_query_t)0x7007)
+#define dnnl_query_inner_idxs ((dnnl_query_t)0x7008)
+#define dnnl_query_format_kind ((dnnl_query_t)0x7009)
+
+#define dnnl_concat_primitive_desc_create onednn_v2_concat_primitive_desc_create
+#define dnnl_sum_primitive_desc_create onednn_v2_sum_primitive_desc_create
+#define dnnl_post_ops_append_sum onednn_v2_post_ops_append_sum
+#define dnnl_post_ops_append_eltwise onednn_v2_post_ops_append_eltwise
+#define dnnl_memory_desc_permute_axes onednn_v2_memory_desc_permute_axes
+
+dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t *md, int ndims,
+                                               const dnnl_dims_t dims, dnnl_data_type_t data_type,
+                                               dnnl_format_tag_t tag);
+dnnl_status_t dnnl_memory_desc_create_with_strides(dnnl_memory_desc_t *md, int ndims,
+                                                   const dnnl_dims_t dims,
+                                                   dnnl_data_type_t data_type,
+                                                   const dnnl_dims_t strides);
+dnnl_status_t dnnl_memory_desc_permute_axes(dnnl_memory_desc_t *md, const_dnnl_memory_desc_t from,
+                                            const int *permutation);
+dnnl_status_t dnnl_memory_desc_destroy(dnnl_memory_desc_t md);
+dnnl_status_t dnnl_memory_desc_query(const_dnnl_memory_desc_t md, dnnl_query_t what, void *result);
+
+dnnl_status_t dnnl_post_ops_append_sum(dnnl_post_ops_t post_ops, float scale, int32_t zero_point,
+                                       dnnl_data_type_t data_type);
+dnnl_status_t dnnl_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_alg_kind_t alg_kind,
+                                           float alpha, float beta);
+
+dnnl_status_t dnnl_concat_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                const_dnnl_memory_desc_t dst, int n, int axis,
+                                                const const_dnnl_memory_desc_t *src,
+                                                const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_sum_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                             const_dnnl_memory_desc_t dst, int n,
+                                             const float *scales,
+                                             const const_dnnl_memory_desc_t *src,
+                                             const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                dnnl_alg_kind_t alg_kind,
+                                                const_dnnl_memory_desc_t src0,
+                                                const_dnnl_memory_desc_t src1,
+                                                const_dnnl_memory_desc_t dst,
+                                                const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_convolution_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
+    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
+    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights,
+    const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst, const dnnl_dims_t strides,
+    const dnnl_dims_t dilates, const dnnl_dims_t padding_l, const dnnl_dims_t padding_r,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_eltwise_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
+    float alpha, float beta, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_softmax_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, int axis,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
+    const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilation,
+    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_prelu_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t dst,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_lrn_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
+    dnnl_dim_t local_size, float alpha, float beta, float k, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_batch_normalization_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, float epsilon, unsigned flags,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst, const_dnnl_memory_desc_t stat,
+    float epsilon, unsigned flags, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias,
+    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_matmul_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t src,
+    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
+    const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd,
+                                                   dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+                                                   const_dnnl_memory_desc_t src,
+                                                   const_dnnl_memory_desc_t dst, float p, float eps,
+                                                   const_dnnl_primitive_attr_t attr);
+
+#endif
+#endif

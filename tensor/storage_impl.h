@@ -1,0 +1,62 @@
+/* Storage: the bytes behind tensors.
+ *
+ * Two levels, both counted: a buffer is a block of bytes (owned, borrowed with a deleter, or a
+ * read-only mapping); a storage is what tensors and their views share and write through. A snapshot
+ * shares the buffer but has a storage of its own, so the first write through either of them copies
+ * the buffer and neither sees the other's change. */
+#ifndef TESSERA_TENSOR_STORAGE_IMPL_H
+#define TESSERA_TENSOR_STORAGE_IMPL_H
+
+#include "tensor/context_impl.h"
+#include "tensor/info.h"
+
+typedef struct buffer buffer_t;
+typedef struct storage storage_t;
+typedef void (*buffer_deleter_t)(void *user, void *data);
+
+/* An attachment of a storage: what a folder to the right keeps beside the bytes (packed weights).
+ * Released with the storage, or when `drop` says it is stale. */
+typedef struct storage_attachment {
+    struct storage_attachment *next;
+    const void *owner; /* address that identifies whose attachment it is */
+    void (*release)(struct storage_attachment *self);
+} storage_attachment_t;
+
+/* Owned, uninitialised bytes. */
+status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage);
+
+/* Bytes of somebody else; deleter (may be NULL) runs when the last user lets go. */
+status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_only,
+                        buffer_deleter_t deleter, void *user, storage_t **out_storage);
+
+/* What runs when the last user of a borrowed buffer lets go; for whoever must not fail after. */
+void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *user);
+
+/* A storage of its own over the same buffer: copied at the first write through either. */
+status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage);
+
+storage_t *storage_retain(storage_t *storage);
+void storage_release(storage_t *storage);
+
+const void *storage_data(const storage_t *storage);
+size_t storage_bytes(const storage_t *storage);
+
+/* Bytes to write: copies a buffer that is shared with a snapshot or read-only, and counts a new
+ * version. Views that share the storage see the copy too. */
+status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
+
+/* Grows by one at every write. */
+uint64_t storage_version(const storage_t *storage);
+
+bool storage_is_read_only(const storage_t *storage);
+
+/* Marks what module_mkldnn converted: dispatch packs it once and keeps the packed form. */
+bool storage_is_packable(const storage_t *storage);
+void storage_set_packable(storage_t *storage, bool is_packable);
+
+/* The attachments, under the storage's lock. */
+void storage_lock(storage_t *storage);
+void storage_unlock(storage_t *storage);
+storage_attachment_t **storage_attachments(storage_t *storage);
+
+#endif

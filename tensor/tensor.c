@@ -1,0 +1,405 @@
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+#define TEXT_RING 8
+
+/* ---- lifetime ---- */
+
+status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *storage, int64_t offset,
+                     tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *tensor, "a tensor's handle", &tensor));
+    atomic_init(&tensor->n_references, 1);
+    atomic_init(&tensor->converted, NULL);
+    tensor->allocator = *context_allocator(ctx);
+    tensor->info = *info;
+    tensor->storage = storage_retain(storage);
+    tensor->offset = offset;
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
+{
+    int64_t n_elements, n_bytes;
+    if (!format_elements(&info->format, info->sizes, &n_elements) ||
+        !shape_multiply(n_elements, (int64_t)dtype_size(info->dtype), &n_bytes))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "tensor: %s, its bytes overflow", info_brief(info));
+    storage_t *storage = NULL;
+    TRY(storage_create(ctx, (size_t)n_bytes, &storage));
+    status_t status = tensor_over(ctx, info, storage, 0, out_tensor);
+    storage_release(storage);
+    return status;
+}
+
+status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor)
+{
+    status_t status = scope_enter(ctx, tensor);
+    if (status != STATUS_OK) {
+        tensor_release(tensor);
+        return status;
+    }
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+tensor_t *tensor_retain(tensor_t *tensor)
+{
+    if (tensor != NULL) atomic_fetch_add_explicit(&tensor->n_references, 1, memory_order_relaxed);
+    return tensor;
+}
+
+void tensor_release(tensor_t *tensor)
+{
+    if (tensor == NULL || atomic_fetch_sub(&tensor->n_references, 1) != 1) return;
+    tensor_release(atomic_load(&tensor->converted));
+    storage_release(tensor->storage);
+    allocator_t allocator = tensor->allocator;
+    allocator_put(&allocator, tensor);
+}
+
+status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes)
+{
+    void *data = NULL;
+    TRY(storage_writable(ctx, tensor->storage, &data));
+    tensor_release(atomic_exchange(&tensor->converted, NULL));
+    *out_bytes = data != NULL ? (char *)data + tensor->offset : NULL;
+    return STATUS_OK;
+}
+
+/* ---- making ---- */
+
+status_t tensor_check(context_t *ctx, const char *op, dtype_t dtype, int rank, const int64_t *sizes)
+{
+    REQUIRE(ctx, dtype > DTYPE_NONE && dtype < DTYPE_COUNT,
+            "%s: dtype %d, an element type is needed", op, (int)dtype);
+    if (rank > 0 && sizes == NULL) return context_null(ctx, op, "sizes");
+    return shape_check(ctx, op, dtype, rank, sizes);
+}
+
+tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const int64_t *strides)
+{
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    for (int d = 0; d < rank; d++) info.format.strides[d] = strides[d];
+    return info;
+}
+
+/* Contiguous and uninitialised, not yet given out. */
+static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int rank,
+                           const int64_t *sizes, tensor_t **out_tensor, void **out_bytes)
+{
+    TRY(tensor_check(ctx, op, dtype, rank, sizes));
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    tensor_t *tensor = NULL;
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, out_bytes);
+    if (status == STATUS_OK)
+        *out_tensor = tensor;
+    else
+        tensor_release(tensor);
+    return status;
+}
+
+status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                      tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_empty", dtype, rank, sizes, &tensor, &bytes));
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                      tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_zeros", dtype, rank, sizes, &tensor, &bytes));
+    memset(bytes, 0, storage_bytes(tensor->storage));
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value,
+                     tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_full", dtype, rank, sizes, &tensor, &bytes));
+    status_t status = tensor_fill(ctx, tensor, value);
+    if (status != STATUS_OK) {
+        tensor_release(tensor);
+        return status;
+    }
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+/* As many random bits as the type has digits, so that rounding never reaches 1. */
+static int digits(dtype_t dtype)
+{
+    switch (dtype) {
+    case DTYPE_BF16: return 8;
+    case DTYPE_F16: return 11;
+    case DTYPE_F64: return 53;
+    default: return 24;
+    }
+}
+
+static void draw_uniform(context_t *ctx, dtype_t dtype, int n, double *out)
+{
+    int bits = digits(dtype);
+    for (int i = 0; i < n; i++) out[i] = ldexp((double)(context_random(ctx) >> (64 - bits)), -bits);
+}
+
+/* Box-Muller: two normals from two uniforms, the first of which is never 0. */
+static void draw_normal(context_t *ctx, dtype_t dtype, int n, double *out)
+{
+    (void)dtype;
+    const double two_pi = 6.283185307179586476925;
+    for (int i = 0; i < n; i += 2) {
+        double u = (double)((context_random(ctx) >> 11) + 1) * 0x1p-53;
+        double v = (double)(context_random(ctx) >> 11) * 0x1p-53;
+        double radius = sqrt(-2.0 * log(u));
+        out[i] = radius * cos(two_pi * v);
+        if (i + 1 < n) out[i + 1] = radius * sin(two_pi * v);
+    }
+}
+
+typedef void (*draw_t)(context_t *ctx, dtype_t dtype, int n, double *out);
+
+static status_t make_random(context_t *ctx, const char *op, dtype_t dtype, int rank,
+                            const int64_t *sizes, draw_t draw, tensor_t **out_tensor)
+{
+    REQUIRE(ctx, dtype_is_floating(dtype), "%s: dtype %s, random numbers need a floating type", op,
+            dtype_name(dtype));
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, op, dtype, rank, sizes, &tensor, &bytes));
+    int64_t n = tensor_numel(tensor);
+    double drawn[256];
+    for (int64_t i = 0; i < n; i += 256) {
+        int count = n - i < 256 ? (int)(n - i) : 256;
+        draw(ctx, dtype, count, drawn);
+        dtype_cast(count, DTYPE_F64, drawn, 1, dtype, (char *)bytes + (size_t)i * dtype_size(dtype),
+                   1);
+    }
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t tensor_rand(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                     tensor_t **out_tensor)
+{
+    return make_random(ctx, "tensor_rand", dtype, rank, sizes, draw_uniform, out_tensor);
+}
+
+status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                      tensor_t **out_tensor)
+{
+    return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
+}
+
+/* Integral types count in integers, which stay exact above 2^53. */
+status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
+                       tensor_t **out_tensor)
+{
+    bool is_integral = dtype_is_integral(dtype);
+    int64_t start = 0, last;
+    if (is_integral) {
+        REQUIRE(ctx, first >= -0x1p63 && first < 0x1p63,
+                "tensor_arange: first %g, must fit into 64 bits", first);
+        start = (int64_t)first;
+        REQUIRE(ctx, !__builtin_add_overflow(start, n, &last),
+                "tensor_arange: %lld elements from %g, must fit into 64 bits", (long long)n, first);
+    }
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_arange", dtype, 1, &n, &tensor, &bytes));
+    for (int64_t i = 0; i < n; i++) {
+        void *element = (char *)bytes + (size_t)i * dtype_size(dtype);
+        if (is_integral)
+            dtype_store_integer(dtype, element, start + i);
+        else
+            dtype_store(dtype, element, first + (double)i);
+    }
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t tensor_from(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                     const void *elements, tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_from", dtype, rank, sizes, &tensor, &bytes));
+    size_t n_bytes = storage_bytes(tensor->storage);
+    if (n_bytes > 0 && elements == NULL) {
+        tensor_release(tensor);
+        return context_null(ctx, "tensor_from", "elements");
+    }
+    if (n_bytes > 0) memcpy(bytes, elements, n_bytes);
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+static status_t make_number(context_t *ctx, dtype_t dtype, const void *value, tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(make_dense(ctx, "tensor_number", dtype, 0, NULL, &tensor, &bytes));
+    memcpy(bytes, value, dtype_size(dtype));
+    tensor->info.is_number = true;
+    return tensor_give(ctx, tensor, out_tensor);
+}
+
+status_t tensor_number(context_t *ctx, double value, tensor_t **out_tensor)
+{
+    return make_number(ctx, DTYPE_F64, &value, out_tensor);
+}
+
+status_t tensor_integer(context_t *ctx, int64_t value, tensor_t **out_tensor)
+{
+    return make_number(ctx, DTYPE_S64, &value, out_tensor);
+}
+
+static status_t check_borrowed(context_t *ctx, const tensor_info_t *info, const void *data)
+{
+    int64_t n_elements, n_bytes;
+    REQUIRE(ctx,
+            format_elements(&info->format, info->sizes, &n_elements) &&
+                shape_multiply(n_elements, (int64_t)dtype_size(info->dtype), &n_bytes),
+            "tensor_borrow: %s, its bytes overflow", info_brief(info));
+    if (info_numel(info) > 0 && data == NULL) return context_null(ctx, "tensor_borrow", "data");
+    REQUIRE(ctx, (uintptr_t)data % dtype_size(info->dtype) == 0,
+            "tensor_borrow: data at %p, %s needs a multiple of %zu bytes", data,
+            dtype_name(info->dtype), dtype_size(info->dtype));
+    return STATUS_OK;
+}
+
+/* The deleter is armed last: on failure the memory is still the caller's. */
+status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
+                       const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
+                       void *user, tensor_t **out_tensor)
+{
+    TRY(tensor_check(ctx, "tensor_borrow", dtype, rank, sizes));
+    for (int d = 0; strides != NULL && d < rank; d++)
+        REQUIRE(ctx, strides[d] >= 0, "tensor_borrow: stride %lld of dimension %d, must be >= 0",
+                (long long)strides[d], d);
+    tensor_info_t info = strides != NULL ? info_strided(dtype, rank, sizes, strides)
+                                         : info_dense(dtype, rank, sizes);
+    TRY(check_borrowed(ctx, &info, data));
+
+    storage_t *storage = NULL;
+    tensor_t *tensor = NULL;
+    size_t n_bytes = info_numel(&info) > 0 ? info_bytes(&info) : 0;
+    TRY(storage_borrow(ctx, data, n_bytes, false, NULL, NULL, &storage));
+    status_t status = tensor_over(ctx, &info, storage, 0, &tensor);
+    if (status == STATUS_OK) status = scope_enter(ctx, tensor);
+    if (status == STATUS_OK) {
+        storage_set_deleter(storage, deleter, user);
+        *out_tensor = tensor;
+    } else {
+        tensor_release(tensor);
+    }
+    storage_release(storage);
+    return status;
+}
+
+/* ---- asking ---- */
+
+dtype_t tensor_dtype(const tensor_t *tensor)
+{
+    return tensor->info.dtype;
+}
+
+layout_t tensor_layout(const tensor_t *tensor)
+{
+    return tensor->info.layout;
+}
+
+int tensor_rank(const tensor_t *tensor)
+{
+    return tensor->info.rank;
+}
+
+const int64_t *tensor_sizes(const tensor_t *tensor)
+{
+    return tensor->info.sizes;
+}
+
+int64_t tensor_numel(const tensor_t *tensor)
+{
+    return info_numel(&tensor->info);
+}
+
+const tensor_info_t *tensor_info(const tensor_t *tensor)
+{
+    return &tensor->info;
+}
+
+static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
+{
+    if (tensor == NULL) return context_null(ctx, op, "tensor");
+    if (tensor->info.layout != LAYOUT_DENSE)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%s: %s is opaque, use to_dense", op, tensor_text(tensor));
+    return STATUS_OK;
+}
+
+status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **out_strides)
+{
+    TRY(need_dense(ctx, "tensor_strides", tensor));
+    *out_strides = tensor->info.format.strides;
+    return STATUS_OK;
+}
+
+status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
+{
+    TRY(need_dense(ctx, "tensor_data", tensor));
+    *out_data = tensor_bytes(tensor);
+    return STATUS_OK;
+}
+
+status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
+{
+    TRY(need_dense(ctx, "tensor_data_mutable", tensor));
+    return tensor_writable(ctx, tensor, out_data);
+}
+
+/* The first element lies first in every format. */
+static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
+{
+    if (tensor == NULL) return context_null(ctx, op, "tensor");
+    REQUIRE(ctx, tensor_numel(tensor) == 1, "%s: %s has %lld elements, must have one", op,
+            tensor_text(tensor), (long long)tensor_numel(tensor));
+    return STATUS_OK;
+}
+
+status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
+{
+    TRY(need_one(ctx, "tensor_item", tensor));
+    *out_value = dtype_load(tensor->info.dtype, tensor_bytes(tensor));
+    return STATUS_OK;
+}
+
+status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *out_value)
+{
+    TRY(need_one(ctx, "tensor_item_integer", tensor));
+    *out_value = dtype_load_integer(tensor->info.dtype, tensor_bytes(tensor));
+    return STATUS_OK;
+}
+
+/* ---- text ---- */
+
+const char *info_brief(const tensor_info_t *info)
+{
+    static _Thread_local char ring[TEXT_RING][INFO_TEXT_MAX];
+    static _Thread_local unsigned next;
+    return info_text(info, ring[next++ % TEXT_RING]);
+}
+
+const char *tensor_text(const tensor_t *tensor)
+{
+    return tensor != NULL ? info_brief(&tensor->info) : "none";
+}

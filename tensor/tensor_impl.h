@@ -1,0 +1,63 @@
+/* The inside of a tensor, for library folders. */
+#ifndef TESSERA_TENSOR_TENSOR_IMPL_H
+#define TESSERA_TENSOR_TENSOR_IMPL_H
+
+#include <stdatomic.h>
+
+#include "tensor/storage_impl.h"
+#include "tensor/tensor.h"
+
+/* `converted` is the form an mkldnn snapshot was reordered to by its first consumer, kept for the
+ * next; set once, by whoever comes first. */
+struct tensor {
+    atomic_int n_references;
+    allocator_t allocator;
+    tensor_info_t info;
+    storage_t *storage;
+    int64_t offset; /* bytes from the storage's first */
+    _Atomic(tensor_t *) converted;
+};
+
+/* A tensor over a storage, which it retains. Not entered in a scope: internal results are released
+ * by who made them; public functions hand theirs out by tensor_give. */
+status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *storage, int64_t offset,
+                     tensor_t **out_tensor);
+
+/* Uninitialised, with storage of its own, in any layout and format. */
+status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor);
+
+/* What every public function that hands a tensor out ends with: writes *out_tensor and enters the
+ * tensor in the scope that is open. On failure the tensor is released. */
+status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor);
+
+static inline const void *tensor_bytes(const tensor_t *tensor)
+{
+    return (const char *)storage_data(tensor->storage) + tensor->offset;
+}
+
+/* What tensor_clone gives, outside any scope. */
+status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy);
+
+/* What to_dense gives, outside any scope and counted as the user's: contiguous if mkldnn, else the
+ * tensor itself, retained. */
+status_t tensor_readable(context_t *ctx, const tensor_t *tensor, tensor_t **out_dense);
+
+/* Refuses an element type that is none, and sizes as shape_check does. */
+status_t tensor_check(context_t *ctx, const char *op, dtype_t dtype, int rank,
+                      const int64_t *sizes);
+
+/* A dense tensor's info with any strides. */
+tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const int64_t *strides);
+
+/* Bytes to write, any layout; see storage_writable. The kept form of a snapshot is dropped. */
+status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes);
+
+/* "%s" text of a tensor for messages, in a small ring of buffers of the calling thread. */
+const char *tensor_text(const tensor_t *tensor);
+const char *info_brief(const tensor_info_t *info);
+
+/* The strides of a view with other sizes over the same elements; false when there are none.
+ * sizes has no -1 left. */
+bool view_strides(const tensor_info_t *base, int rank, const int64_t *sizes, int64_t *out_strides);
+
+#endif

@@ -1,0 +1,138 @@
+#include "tensor/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/context_impl.h"
+
+#define FIRST_CAPACITY 256
+
+/* Room for `more` bytes and the zero byte. */
+static bool reserve(text_t *text, size_t more)
+{
+    if (text->status != STATUS_OK) return false;
+    if (more < text->capacity - text->length) return true;
+    size_t needed = 0, capacity = text->capacity > 0 ? text->capacity : FIRST_CAPACITY;
+    if (__builtin_add_overflow(text->length, more, &needed) || needed > SIZE_MAX / 4) {
+        text->status = context_fail(text->ctx, STATUS_OUT_OF_MEMORY, "text: its bytes overflow");
+        return false;
+    }
+    while (capacity <= needed) capacity *= 2;
+
+    char *bytes = NULL;
+    text->status = context_get(text->ctx, capacity, "text", &bytes);
+    if (text->status != STATUS_OK) return false;
+    if (text->bytes != NULL) memcpy(bytes, text->bytes, text->length);
+    bytes[text->length] = '\0';
+    context_put(text->ctx, text->bytes);
+    text->bytes = bytes;
+    text->capacity = capacity;
+    return true;
+}
+
+static void append_bytes(text_t *text, const char *bytes, size_t n)
+{
+    if (n == 0 || !reserve(text, n)) return;
+    memcpy(text->bytes + text->length, bytes, n);
+    text->length += n;
+    text->bytes[text->length] = '\0';
+}
+
+/* Measured first: most pieces are short, and what does not fit need not be undone. */
+void text_append(text_t *text, const char *format, ...)
+{
+    char piece[256];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        if (text->status == STATUS_OK)
+            text->status = context_fail(text->ctx, STATUS_INVALID_ARGUMENT,
+                                        "text: \"%s\", its arguments cannot be printed", format);
+    } else if ((size_t)length < sizeof piece) {
+        append_bytes(text, piece, (size_t)length);
+    } else if (reserve(text, (size_t)length)) {
+        va_start(arguments, format);
+        vsnprintf(text->bytes + text->length, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+        text->length += (size_t)length;
+    }
+}
+
+static const char *escape(unsigned char c)
+{
+    switch (c) {
+    case '"': return "\\\"";
+    case '\\': return "\\\\";
+    case '\b': return "\\b";
+    case '\f': return "\\f";
+    case '\n': return "\\n";
+    case '\r': return "\\r";
+    case '\t': return "\\t";
+    default: return NULL;
+    }
+}
+
+void text_append_quoted(text_t *text, const char *string)
+{
+    append_bytes(text, "\"", 1);
+    for (const char *at = string; *at != '\0';) {
+        const char *plain = at;
+        while (*at != '\0' && (unsigned char)*at >= 0x20 && *at != '"' && *at != '\\') at++;
+        append_bytes(text, plain, (size_t)(at - plain));
+        if (*at == '\0') break;
+        const char *escaped = escape((unsigned char)*at);
+        if (escaped != NULL)
+            append_bytes(text, escaped, 2);
+        else
+            text_append(text, "\\u%04x", (unsigned)(unsigned char)*at);
+        at++;
+    }
+    append_bytes(text, "\"", 1);
+}
+
+/* Whole numbers below ten million are written out, "100.0" and not "1e+02"; of all others the least
+ * precision that reads back. The decimal point is the locale's until the end, when it becomes ".".
+ */
+void text_append_float(text_t *text, double value)
+{
+    char written[64];
+    if (isnan(value) || isinf(value)) {
+        text_append(text, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return;
+    }
+    if (fabs(value) < 1e7 && value == trunc(value)) {
+        snprintf(written, sizeof written, "%.0f", value);
+    } else {
+        for (int digits = 1; digits <= 17; digits++) {
+            snprintf(written, sizeof written, "%.*g", digits, value);
+            if (strtod(written, NULL) == value) break;
+        }
+    }
+    size_t n = strspn(written, "-0123456789");
+    size_t point = strcspn(written + n, "0123456789e");
+    append_bytes(text, written, n);
+    if (point > 0 || written[n] != 'e') append_bytes(text, ".", 1);
+    if (written[n] == '\0') append_bytes(text, "0", 1);
+    append_bytes(text, written + n + point, strlen(written + n + point));
+}
+
+const char *text_string(const text_t *text)
+{
+    return text->bytes != NULL ? text->bytes : "";
+}
+
+status_t text_status(const text_t *text)
+{
+    return text->status;
+}
+
+void text_clear(text_t *text)
+{
+    if (text->bytes != NULL) context_put(text->ctx, text->bytes);
+    *text = text_begin(text->ctx);
+}

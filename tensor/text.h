@@ -1,0 +1,45 @@
+/* Text that grows: what printers of graphs, explanations and reports write into. */
+#ifndef TESSERA_TENSOR_TEXT_H
+#define TESSERA_TENSOR_TEXT_H
+
+#include "tensor/context.h"
+
+TESSERA_BEGIN
+
+/* Begin with a zeroed struct; `bytes` is NULL while empty, else ends in a zero byte. A failed
+ * allocation is remembered and given by text_status, so that printers need no check per piece. */
+typedef struct text {
+    context_t *ctx;
+    char *bytes;
+    size_t length;
+    size_t capacity;
+    status_t status;
+} text_t;
+
+static inline text_t text_begin(context_t *ctx)
+{
+    text_t text = {0};
+    text.ctx = ctx;
+    return text;
+}
+
+void text_append(text_t *text, const char *format, ...) TESSERA_API(text_append)
+    TESSERA_PRINTF(2, 3);
+
+/* A double-quoted string with JSON's escapes. */
+void text_append_quoted(text_t *text, const char *string) TESSERA_API(text_append_quoted);
+
+/* The shortest decimal form that reads back to the same number, always with a point or exponent;
+ * inf, -inf, nan. */
+void text_append_float(text_t *text, double value) TESSERA_API(text_append_float);
+
+/* "" when empty. */
+const char *text_string(const text_t *text) TESSERA_API(text_string);
+status_t text_status(const text_t *text) TESSERA_API(text_status);
+
+/* Frees the bytes; the text is empty again. */
+void text_clear(text_t *text) TESSERA_API(text_clear);
+
+TESSERA_END
+
+#endif

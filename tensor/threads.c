@@ -1,0 +1,74 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "tensor/threads_impl.h"
+
+#include <hwloc.h>
+#include <omp.h>
+#include <pthread.h>
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+#define MXCSR_FLUSH 0x8040u /* flush to zero, denormals are zero */
+#endif
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int n_cores = 1;
+
+static int count_cores(hwloc_topology_t topology)
+{
+    hwloc_bitmap_t mask = hwloc_bitmap_alloc();
+    if (mask == NULL) return 0;
+    if (hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_PROCESS) != 0)
+        hwloc_bitmap_copy(mask, hwloc_topology_get_allowed_cpuset(topology));
+    int count = 0;
+    hwloc_obj_t core = NULL;
+    while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL)
+        if (hwloc_bitmap_intersects(core->cpuset, mask)) count++;
+    hwloc_bitmap_free(mask);
+    return count;
+}
+
+/* Once per process: reading the topology takes milliseconds. */
+static void find_cores(void)
+{
+    hwloc_topology_t topology;
+    int count = 0;
+    if (hwloc_topology_init(&topology) == 0) {
+        if (hwloc_topology_load(topology) == 0) count = count_cores(topology);
+        hwloc_topology_destroy(topology);
+    }
+    if (count < 1) count = omp_get_num_procs();
+    n_cores = count < 1 ? 1 : count;
+}
+
+int threads_available(void)
+{
+    pthread_once(&once, find_cores);
+    return n_cores;
+}
+
+threads_guard_t threads_enter(context_t *ctx)
+{
+    threads_guard_t guard = {0};
+    int *depth = context_depth(ctx);
+    guard.is_outermost = (*depth)++ == 0;
+    if (!guard.is_outermost) return guard;
+
+    guard.n_threads = omp_get_max_threads();
+    if (guard.n_threads != context_threads(ctx)) omp_set_num_threads(context_threads(ctx));
+#ifdef __SSE__
+    guard.mxcsr = _mm_getcsr();
+    if (!context_keeps_denormals(ctx)) _mm_setcsr(guard.mxcsr | MXCSR_FLUSH);
+#endif
+    return guard;
+}
+
+void threads_leave(context_t *ctx, threads_guard_t guard)
+{
+    --*context_depth(ctx);
+    if (!guard.is_outermost) return;
+    if (omp_get_max_threads() != guard.n_threads) omp_set_num_threads(guard.n_threads);
+#ifdef __SSE__
+    _mm_setcsr(guard.mxcsr);
+#endif
+}

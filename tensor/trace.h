@@ -1,0 +1,32 @@
+/* Trace: one CSV line per event, in the categories that were switched on.
+ *
+ * Categories, separated by commas, in context_options_t.trace or TESSERA_TRACE: `dispatch`,
+ * `convert`, `pass`, `all`. The first line of a category is its template:
+ *
+ *   tessera,dispatch,operator,kernel,implementation,inputs,outputs,us
+ *   tessera,convert,cause,by,source,destination,bytes,us
+ *   tessera,pass,name,nodes_before,nodes_after,us
+ */
+#ifndef TESSERA_TENSOR_TRACE_H
+#define TESSERA_TENSOR_TRACE_H
+
+#include "tensor/context.h"
+
+TESSERA_BEGIN
+
+typedef enum trace_category {
+    TRACE_DISPATCH = 1 << 0,
+    TRACE_CONVERT = 1 << 1,
+    TRACE_PASS = 1 << 2
+} trace_category_t;
+
+/* True if lines of this category are wanted: one test, before any text is made. */
+bool trace_wanted(const context_t *ctx, trace_category_t category) TESSERA_API(trace_wanted);
+
+/* One line, "tessera,<category>," in front of it. */
+void trace_event(context_t *ctx, trace_category_t category, const char *format, ...)
+    TESSERA_API(trace_event) TESSERA_PRINTF(3, 4);
+
+TESSERA_END
+
+#endif

@@ -1,0 +1,67 @@
+/* What tests share: an allocator that counts and refuses, a fixture that owns a context on it, and
+ * checks that print the context's message.
+ *
+ * Every test gets a fresh fixture as *state; its teardown destroys the context and fails the test
+ * if anything is still alive. Not for use from several threads at once, but for the allocator. */
+#ifndef TESSERA_TESTS_SUPPORT_H
+#define TESSERA_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tensor/context.h"
+
+/* Fresh blocks are filled with garbage, so that nobody relies on zeros. */
+typedef struct counting {
+    allocator_t allocator;
+    atomic_long live;     /* blocks not put back */
+    atomic_long requests; /* since the last counting_fail */
+    atomic_long fail_at;  /* number of the request that is refused; 0: none */
+    atomic_bool for_ever; /* and all after it */
+    atomic_long refused;
+} counting_t;
+
+void counting_begin(counting_t *counting);
+
+/* Refuses the n-th allocation from now, once or it and all after it; n = 0 ends that. */
+void counting_fail(counting_t *counting, long n, bool for_ever);
+
+typedef struct fixture {
+    counting_t memory;
+    context_t *ctx;
+} fixture_t;
+
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+/* A test in the fixture, for the array given to cmocka_run_group_tests. */
+#define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)
+
+/* The context of a running test. */
+static inline context_t *fixture_context(void **state)
+{
+    return ((fixture_t *)*state)->ctx;
+}
+
+/* Runs the scenario in a fresh context for every n with the n-th allocation refused, once and for
+ * ever, that of the context included, until a run is refused nothing. Nothing may be left alive,
+ * and a failure has to be OUT_OF_MEMORY with a message. */
+void check_every_allocation(status_t (*scenario)(context_t *ctx));
+
+/* The call succeeds; else prints the message and fails the test. */
+#define CHECK_OK(ctx, expr) check_ok((ctx), (expr), #expr, __FILE__, __LINE__)
+
+/* The call fails with this status, and a message that has `part` in it. */
+#define CHECK_FAILS(ctx, expr, status, part)                                                       \
+    check_fails((ctx), (expr), (status), (part), #expr, __FILE__, __LINE__)
+
+void check_ok(const context_t *ctx, status_t status, const char *call, const char *file, int line);
+void check_fails(const context_t *ctx, status_t status, status_t wanted, const char *part,
+                 const char *call, const char *file, int line);
+
+#endif
