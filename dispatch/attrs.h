@@ -1,0 +1,127 @@
+/* Attributes of operators as data: from one table follow text, hash, equality and importers. */
+#ifndef TESSERA_DISPATCH_ATTRS_H
+#define TESSERA_DISPATCH_ATTRS_H
+
+#include "tensor/datum.h"
+#include "tensor/info.h"
+
+TESSERA_BEGIN
+
+/* Integers whose number varies: sizes, dims. */
+typedef struct ints {
+    int n;
+    int64_t values[TENSOR_MAX_RANK];
+} ints_t;
+#define INTS(...)                                                                                  \
+    (ints_t){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}
+
+/* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
+ * comments; those without do not look at them. */
+typedef enum eltwise {
+    ELTWISE_NONE,
+    ELTWISE_RELU,
+    ELTWISE_LEAKY_RELU, /* x > 0 ? x : alpha x */
+    ELTWISE_ELU,        /* x > 0 ? x : alpha (exp(x) - 1) */
+    ELTWISE_SELU,
+    ELTWISE_CLAMP, /* min(max(x, alpha), beta) */
+    ELTWISE_SIGMOID,
+    ELTWISE_TANH,
+    ELTWISE_GELU, /* 0.5 x (1 + erf(x / sqrt(2))) */
+    ELTWISE_GELU_TANH,
+    ELTWISE_SILU, /* x sigmoid(x) */
+    ELTWISE_HARDSIGMOID, /* clamp(alpha x + beta, 0, 1) */
+    ELTWISE_HARDSWISH,   /* x clamp(x + 3, 0, 6) / 6 */
+    ELTWISE_SOFTPLUS,
+    ELTWISE_EXP,
+    ELTWISE_LOG,
+    ELTWISE_SQRT,
+    ELTWISE_ABS,
+    ELTWISE_SQUARE,
+    ELTWISE_ERF,
+    ELTWISE_NEG,
+    ELTWISE_RECIPROCAL,
+    ELTWISE_LINEAR, /* alpha x + beta */
+    ELTWISE_COUNT
+} eltwise_t;
+
+/* What a fused operator does to its result before it is stored, in order: "sum" adds the next
+ * operand behind the ";" (of the result's shape), "add" and "mul" combine with one that broadcasts,
+ * the others are elementwise functions, printed "relu", "clamp(0,6)". */
+typedef enum post_kind { POST_SUM, POST_ADD, POST_MUL, POST_ELTWISE } post_kind_t;
+#define POST_MAX 4
+typedef struct post_op {
+    post_kind_t kind;
+    eltwise_t eltwise;
+    double alpha, beta;
+} post_op_t;
+typedef struct post_ops {
+    int n;
+    post_op_t op[POST_MAX];
+} post_ops_t;
+
+/* Operands that the post-ops take. */
+int post_operands(const post_ops_t *post) TESSERA_API(post_operands);
+
+typedef enum attr_kind {
+    ATTR_BOOL,  /* bool */
+    ATTR_INT,   /* int64_t */
+    ATTR_FLOAT, /* double */
+    ATTR_DTYPE, /* dtype_t */
+    ATTR_NAME,  /* int, printed as one of `names` */
+    ATTR_ARRAY, /* int64_t[length] */
+    ATTR_INTS,  /* ints_t */
+    ATTR_POST   /* post_ops_t */
+} attr_kind_t;
+
+/* zero_is_default: zero is not a legal value, and stands for `initial` in a struct. */
+typedef struct attr_field {
+    const char *name;
+    attr_kind_t kind;
+    bool zero_is_default;
+    uint16_t offset;
+    uint16_t length;          /* ATTR_ARRAY */
+    double initial;           /* of every element */
+    const char *const *names; /* ATTR_NAME: NULL-terminated */
+} attr_field_t;
+
+typedef struct attr_table {
+    size_t bytes; /* of the struct; 0: no attributes */
+    int n_fields;
+    const attr_field_t *fields;
+} attr_table_t;
+
+/* Fills a struct with the defaults. */
+void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_init);
+
+/* A copy in which zeros that stand for defaults are replaced; attrs NULL means all defaults. */
+void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
+    TESSERA_API(attrs_normalize);
+
+bool attrs_equal(const attr_table_t *table, const void *a, const void *b)
+    TESSERA_API(attrs_equal);
+uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
+    TESSERA_API(attrs_hash);
+
+/* " padding=[1,1] groups=32": every attribute that is not at its default, each with a space before;
+ * nothing else. */
+void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
+    TESSERA_API(attrs_print);
+
+/* Reads one `name=literal` at *cursor and moves it behind. INVALID_ARGUMENT names the attribute that
+ * op lacks, or the literal that does not fit. */
+status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table,
+                     const char **cursor, void *attrs) TESSERA_API(attrs_parse);
+
+/* The elementwise functions: name ("clamp"), number of parameters, value, and whether padded lanes
+ * stay zero under it. */
+const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
+eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
+int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
+double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
+    TESSERA_API(eltwise_value);
+bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
+    TESSERA_API(eltwise_keeps_zero);
+
+TESSERA_END
+
+#endif

@@ -1,0 +1,37 @@
+/* How kernels on oneDNN choose formats: the one place where candidates are tried.
+ *
+ * oneDNN's own choice (`any`) is no oracle: asked op by op it puts reorders between operators, and
+ * an unsuitable pair of formats silently runs a reference implementation. So every candidate is
+ * described, its implementation's name is looked at, and what remains is compared by estimate. */
+#ifndef TESSERA_DISPATCH_CHOOSE_IMPL_H
+#define TESSERA_DISPATCH_CHOOSE_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+
+/* Fills the problem's post-ops from attributes; operands of binary ones are the call's inputs from
+ * first_operand on. Sets prepared->sum_operand. Declines what oneDNN cannot fuse. */
+status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post_ops_t *post,
+                         int first_operand, onednn_problem_t *problem);
+
+/* oneDNN's name for an elementwise function, with its parameters; false when it has none. */
+bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op);
+
+/* For operators of one activation (input 0) and one output, with or without weight and bias:
+ * finds formats of source and destination for `problem`, whose src[0], weight, bias and dst say
+ * dtype and sizes; weight is described with FORMAT_ANY. Fills in, out, primitive and cost.
+ * flops: multiply-adds times two for the whole call, 0 for operators bound by memory.
+ * Order: the input's own format for both; then, unless the call keeps formats, blocks of the ISA's
+ * width, channels last, oneDNN's proposal, other blocks, plain. Under per_op: the proposal only. */
+status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                        onednn_problem_t *problem, double flops);
+
+/* The candidates for a rank, best first for this ISA; gives their number (at most 5). */
+int choose_candidates(int rank, format_t *out_formats);
+
+/* Estimated nanoseconds of an implementation for this many flops and bytes on the context's
+ * threads; and of a reorder. */
+double choose_cost(const context_t *ctx, const char *implementation, double flops, double bytes);
+double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from,
+                           const tensor_info_t *to);
+
+#endif

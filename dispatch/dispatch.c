@@ -1,0 +1,247 @@
+/* Running an operator: look up or select, convert what comes in, run, tell who watches. */
+#include "dispatch/dispatch.h"
+
+#include <stdalign.h>
+
+#include "dispatch/pack_impl.h"
+#include "dispatch/select_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/threads_impl.h"
+#include "tensor/trace.h"
+
+/* What dispatch keeps in a context. */
+typedef struct dispatch_state {
+    policy_t policy;
+    observer_t *observers;
+} dispatch_state_t;
+
+static const context_slot_t state_slot = {sizeof(dispatch_state_t), NULL, NULL};
+
+static const dispatch_state_t *find_state(context_t *ctx)
+{
+    static const dispatch_state_t initial;
+    void *state = NULL;
+    return context_slot(ctx, &state_slot, &state) == STATUS_OK ? state : &initial;
+}
+
+const char *policy_name(policy_t policy)
+{
+    static const char *const names[] = {"auto", "strict", "per_op"};
+    return names[policy];
+}
+
+status_t dispatch_set_policy(context_t *ctx, policy_t policy)
+{
+    void *state = NULL;
+    TRY(context_slot(ctx, &state_slot, &state));
+    ((dispatch_state_t *)state)->policy = policy;
+    return STATUS_OK;
+}
+
+policy_t dispatch_policy(context_t *ctx)
+{
+    return find_state(ctx)->policy;
+}
+
+/* ---- observers ---- */
+
+status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
+{
+    void *value = NULL;
+    TRY(context_slot(ctx, &state_slot, &value));
+    dispatch_state_t *state = value;
+    observer->next = state->observers;
+    state->observers = observer;
+    return STATUS_OK;
+}
+
+void dispatch_remove_observer(context_t *ctx, observer_t *observer)
+{
+    void *value = NULL;
+    if (context_slot(ctx, &state_slot, &value) != STATUS_OK) return;
+    for (observer_t **at = &((dispatch_state_t *)value)->observers; *at != NULL; at = &(*at)->next)
+        if (*at == observer) {
+            *at = observer->next;
+            return;
+        }
+}
+
+void dispatch_enter_module(context_t *ctx, const char *path)
+{
+    for (observer_t *at = find_state(ctx)->observers; at != NULL; at = at->next)
+        if (at->module_enter != NULL) at->module_enter(ctx, at->user, path);
+}
+
+void dispatch_leave_module(context_t *ctx, const char *path)
+{
+    for (observer_t *at = find_state(ctx)->observers; at != NULL; at = at->next)
+        if (at->module_leave != NULL) at->module_leave(ctx, at->user, path);
+}
+
+static status_t tell_observers(context_t *ctx, observer_t *first, const op_event_t *event)
+{
+    for (observer_t *at = first; at != NULL; at = at->next)
+        if (at->op_end != NULL) TRY(at->op_end(ctx, at->user, event));
+    return STATUS_OK;
+}
+
+/* ---- inputs ---- */
+
+static reorder_cause_t cause_of(const tensor_info_t *from, const tensor_info_t *want)
+{
+    if (from->layout == want->layout) return CAUSE_MISMATCH;
+    return want->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
+}
+
+/* The input in the form that is wanted, retained. */
+static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
+                      const tensor_t *tensor, tensor_t **out_tensor)
+{
+    const tensor_info_t *want = &prepared->in[index];
+    if (tensor == NULL || want->dtype == DTYPE_NONE) return STATUS_OK;
+    switch (select_operand(prepared->op, index)->role) {
+    case ROLE_WEIGHT:
+        if (policy == POLICY_PER_OP)
+            return pack_convert(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
+        return pack_weight(ctx, tensor, want, out_tensor);
+    case ROLE_BIAS:
+    case ROLE_STATE: return convert_to(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
+    default: return convert_to(ctx, tensor, want, cause_of(&tensor->info, want), out_tensor);
+    }
+}
+
+static status_t make_outputs(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,
+                             tensor_t **out)
+{
+    for (int i = 0; i < prepared->n_out; i++) {
+        if (prepared->is_view) {
+            int64_t offset = in[0]->offset + prepared->offset[i] *
+                                                 (int64_t)dtype_size(prepared->out[i].dtype);
+            TRY(tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
+        } else {
+            TRY(tensor_make(ctx, &prepared->out[i], &out[i]));
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t run_kernel(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,
+                           tensor_t *const *out)
+{
+    void *in_bytes[OP_MAX_INPUTS], *out_bytes[OP_MAX_OUTPUTS], *scratch = NULL;
+    for (int i = 0; i < prepared->n_in; i++)
+        in_bytes[i] = in[i] == NULL ? NULL : (void *)(uintptr_t)tensor_bytes(in[i]);
+    for (int i = 0; i < prepared->n_out; i++) TRY(tensor_writable(ctx, out[i], &out_bytes[i]));
+    if (prepared->scratch_bytes > 0) TRY(context_scratch(ctx, prepared->scratch_bytes, &scratch));
+    return prepared->kernel->run(ctx, prepared, in_bytes, out_bytes, scratch);
+}
+
+/* Under policy per_op nothing but plain tensors crosses an operator's border. */
+static status_t make_plain(context_t *ctx, int n, tensor_t **out)
+{
+    for (int i = 0; i < n; i++) {
+        if (out[i]->info.layout == LAYOUT_DENSE) continue;
+        tensor_info_t want = info_dense(out[i]->info.dtype, out[i]->info.rank, out[i]->info.sizes);
+        tensor_t *plain = NULL;
+        TRY(convert_to(ctx, out[i], &want, CAUSE_OUTPUT, &plain));
+        tensor_release(out[i]);
+        out[i] = plain;
+    }
+    return STATUS_OK;
+}
+
+status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
+                               const tensor_t *const *in, tensor_t **out)
+{
+    tensor_t *inputs[OP_MAX_INPUTS] = {NULL}, *outputs[OP_MAX_OUTPUTS] = {NULL};
+    status_t status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && i < n_in; i++)
+        status = fetch(ctx, prepared, policy, i, in[i], &inputs[i]);
+    if (status == STATUS_OK) status = make_outputs(ctx, prepared, inputs, outputs);
+    if (status == STATUS_OK && !prepared->is_view)
+        status = run_kernel(ctx, prepared, inputs, outputs);
+    if (status == STATUS_OK && policy == POLICY_PER_OP)
+        status = make_plain(ctx, prepared->n_out, outputs);
+    context_counters(ctx)->operators++;
+    for (int i = 0; i < n_in; i++) tensor_release(inputs[i]);
+    for (int i = 0; i < prepared->n_out; i++) {
+        if (status == STATUS_OK)
+            out[i] = outputs[i];
+        else
+            tensor_release(outputs[i]);
+    }
+    return status;
+}
+
+static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
+                       const tensor_t *const *in, tensor_t *const *out, uint64_t ns)
+{
+    text_t inputs = text_begin(ctx), outputs = text_begin(ctx);
+    char text[INFO_TEXT_MAX];
+    for (int i = 0; i < n_in; i++)
+        text_append(&inputs, "%s%s", i > 0 ? " " : "",
+                    in[i] == NULL ? "none" : info_text(tensor_info(in[i]), text));
+    for (int i = 0; i < prepared->n_out; i++)
+        text_append(&outputs, "%s%s", i > 0 ? " " : "", info_text(tensor_info(out[i]), text));
+    trace_event(ctx, TRACE_DISPATCH, "%s,%s,%s,\"%s\",\"%s\",%.3f", prepared->op->name,
+                prepared_kernel(prepared), prepared_implementation(prepared),
+                text_string(&inputs), text_string(&outputs), (double)ns / 1e3);
+    text_clear(&inputs);
+    text_clear(&outputs);
+}
+
+static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
+                            const tensor_t *const *in, tensor_t **out)
+{
+    observer_t *observers = find_state(ctx)->observers;
+    bool is_traced = trace_wanted(ctx, TRACE_DISPATCH);
+    uint64_t begin = observers != NULL || is_traced ? context_now() : 0;
+    TRY(dispatch_run_prepared(ctx, prepared, policy, n_in, in, out));
+    if (begin == 0) return STATUS_OK;
+    uint64_t ns = context_now() - begin;
+    if (is_traced) trace_call(ctx, prepared, n_in, in, out, ns);
+    op_event_t event = {.op = prepared->op, .attrs = prepared->attrs, .n_in = n_in, .in = in,
+                        .n_out = prepared->n_out, .out = out, .prepared = prepared, .ns = ns};
+    status_t status = tell_observers(ctx, observers, &event);
+    for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_release(out[i]);
+    return status;
+}
+
+status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const tensor_info_t *infos[OP_MAX_INPUTS];
+    alignas(16) char normalised[ATTRS_MAX];
+    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
+            OP_MAX_INPUTS);
+    for (int i = 0; i < n_in; i++) {
+        const operand_t *operand = select_operand(op, i);
+        if (in[i] == NULL && !operand->is_optional)
+            return context_null(ctx, op->name, operand->name);
+        infos[i] = in[i] == NULL ? &absent : &in[i]->info;
+    }
+    attrs_normalize(&op->attrs, attrs, normalised);
+    policy_t policy = find_state(ctx)->policy;
+
+    threads_guard_t guard = threads_enter(ctx);
+    prepared_t *prepared = NULL;
+    status_t status = cache_select(ctx, op, normalised, n_in, infos, policy, &prepared);
+    if (status == STATUS_OK) {
+        prepared_retain(prepared); /* an observer may clear the cache */
+        status = run_watched(ctx, prepared, policy, n_in, in, outputs);
+    }
+    threads_leave(ctx, guard);
+    if (status == STATUS_OK) {
+        for (int i = 0; i < prepared->n_out; i++) {
+            status_t given = tensor_give(ctx, outputs[i], &outputs[i]);
+            if (given != STATUS_OK) outputs[i] = NULL;
+            if (status == STATUS_OK) status = given;
+        }
+        for (int i = 0; status == STATUS_OK && i < prepared->n_out; i++) out[i] = outputs[i];
+        if (status == STATUS_OK && n_out != NULL) *n_out = prepared->n_out;
+    }
+    prepared_release(prepared);
+    return status;
+}

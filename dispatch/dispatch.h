@@ -1,0 +1,111 @@
+/* Dispatch: runs each operator in the layout that suits it, and puts the transitions in by itself.
+ *
+ * No operator fails because of layout. What is prepared depends on metadata only and is kept in a
+ * bounded cache per context, so a call seen before costs a look-up. */
+#ifndef TESSERA_DISPATCH_DISPATCH_H
+#define TESSERA_DISPATCH_DISPATCH_H
+
+#include "dispatch/opdef.h"
+#include "tensor/counters.h"
+
+TESSERA_BEGIN
+
+typedef enum policy {
+    POLICY_AUTO,   /* preferring operators go mkldnn, followers stay, the rest gets to_dense */
+    POLICY_STRICT, /* dense in gives dense out, mkldnn in gives mkldnn out, a mixture is an error */
+    POLICY_PER_OP  /* plain at every operator's border; conv, linear reorder inside each call */
+} policy_t;
+const char *policy_name(policy_t policy) TESSERA_API(policy_name);
+
+/* The context's policy; POLICY_AUTO at first. */
+status_t dispatch_set_policy(context_t *ctx, policy_t policy) TESSERA_API(dispatch_set_policy);
+policy_t dispatch_policy(context_t *ctx) TESSERA_API(dispatch_policy);
+
+/* Runs an operator. attrs NULL means defaults; absent optional operands are NULL. in: inputs, then
+ * operands of post-ops. out has room for *n_out tensors (split), which tells how many were made;
+ * n_out may be NULL for operators with one output. A required operand that is NULL passes on the
+ * context's failure. On failure nothing is written. */
+status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_t *const *in, int *n_out, tensor_t **out)
+    TESSERA_API(dispatch_run);
+
+/* Chooses kernel and formats from metadata alone. INVALID_ARGUMENT for wrong inputs, UNSUPPORTED
+ * with all reasons when no kernel is left. The caller releases. */
+status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *in, policy_t policy,
+                         prepared_t **out_prepared) TESSERA_API(dispatch_select);
+/* For layout passes and plans: the layout is given, activations (mkldnn ones) come in exactly the
+ * formats of their infos, and the result has out_format unless that is NULL. */
+status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                               const tensor_info_t *const *in, layout_t layout,
+                               const format_t *out_format, prepared_t **out_prepared)
+    TESSERA_API(dispatch_select_fixed);
+prepared_t *prepared_retain(prepared_t *prepared) TESSERA_API(prepared_retain);
+void prepared_release(prepared_t *prepared) TESSERA_API(prepared_release);
+
+/* What was chosen. Infos of inputs are those wanted. */
+const char *prepared_kernel(const prepared_t *prepared) TESSERA_API(prepared_kernel);
+const char *prepared_implementation(const prepared_t *prepared)
+    TESSERA_API(prepared_implementation);
+const char *prepared_reasons(const prepared_t *prepared) TESSERA_API(prepared_reasons);
+const tensor_info_t *prepared_input(const prepared_t *prepared, int index)
+    TESSERA_API(prepared_input);
+const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
+    TESSERA_API(prepared_output);
+int prepared_n_outputs(const prepared_t *prepared) TESSERA_API(prepared_n_outputs);
+double prepared_cost(const prepared_t *prepared) TESSERA_API(prepared_cost);
+
+/* Infers outputs only. out has room for OP_MAX_OUTPUTS. */
+status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                        const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
+    TESSERA_API(dispatch_infer);
+
+/* Recomputes n random elements (all, when n is 0 or more than there are) of every output by the
+ * specification, and gives the largest error relative to the largest magnitude seen. */
+status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_t *const *in, int n_out, const tensor_t *const *out,
+                         int64_t n, double *out_error) TESSERA_API(dispatch_verify);
+
+/* ---- observers ---- */
+
+/* A call that has run: tensors are borrowed for the duration of the callback. */
+typedef struct op_event {
+    const opdef_t *op;
+    const void *attrs; /* normalised */
+    int n_in;
+    const tensor_t *const *in;
+    int n_out;
+    tensor_t *const *out;
+    const prepared_t *prepared;
+    uint64_t ns; /* 0 unless the observer asked for times */
+} op_event_t;
+
+/* Sees outermost calls only; a failing callback fails the call. */
+typedef struct observer {
+    void *user;
+    bool wants_times;
+    status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
+    void (*module_enter)(context_t *ctx, void *user, const char *path);
+    void (*module_leave)(context_t *ctx, void *user, const char *path);
+    struct observer *next; /* used by dispatch */
+} observer_t;
+
+/* The observer is borrowed until it is removed. */
+status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
+    TESSERA_API(dispatch_add_observer);
+void dispatch_remove_observer(context_t *ctx, observer_t *observer)
+    TESSERA_API(dispatch_remove_observer);
+void dispatch_enter_module(context_t *ctx, const char *path) TESSERA_API(dispatch_enter_module);
+void dispatch_leave_module(context_t *ctx, const char *path) TESSERA_API(dispatch_leave_module);
+
+/* Empties the context's cache of prepared operators. */
+void dispatch_clear_cache(context_t *ctx) TESSERA_API(dispatch_clear_cache);
+
+/* Runs a prepared operator on tensors of the infos it was selected for: converts, packs, runs. */
+status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
+                               const tensor_t *const *in, tensor_t **out)
+    TESSERA_API(dispatch_run_prepared);
+
+TESSERA_END
+
+#endif

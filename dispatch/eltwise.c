@@ -1,0 +1,142 @@
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/attrs.h"
+
+static double relu(double x)
+{
+    return x < 0 ? 0 : x;
+}
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static double selu(double x)
+{
+    const double alpha = 1.6732632423543772848170429916717;
+    const double scale = 1.0507009873554804934193349852946;
+    return scale * (x > 0 ? x : alpha * expm1(x));
+}
+
+/* erfc and the sigmoid keep the digits that 1 + erf and 1 + tanh lose at negative x. */
+static double gelu(double x)
+{
+    return 0.5 * x * erfc(-x * 0.70710678118654752440);
+}
+
+static double gelu_tanh(double x)
+{
+    const double two_sqrt_2_pi = 1.5957691216057307117597842397375;
+    return x * sigmoid(two_sqrt_2_pi * (x + 0.044715 * x * x * x));
+}
+
+static double silu(double x)
+{
+    return x * sigmoid(x);
+}
+
+/* min(max(x, low), high); NaN stays NaN, which fmin and fmax would lose. */
+static double clamp(double x, double low, double high)
+{
+    double raised = x < low ? low : x;
+    return raised > high ? high : raised;
+}
+
+static double hardswish(double x)
+{
+    return x * clamp(x + 3, 0, 6) / 6;
+}
+
+static double softplus(double x)
+{
+    return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+static double neg(double x)
+{
+    return -x;
+}
+
+static double reciprocal(double x)
+{
+    return 1 / x;
+}
+
+/* value is NULL where parameters take part: see eltwise_value. */
+static const struct {
+    const char *name;
+    int n_parameters;
+    double (*value)(double x);
+} functions[ELTWISE_COUNT] = {
+    [ELTWISE_NONE] = {"none", 0, NULL},
+    [ELTWISE_RELU] = {"relu", 0, relu},
+    [ELTWISE_LEAKY_RELU] = {"leaky_relu", 1, NULL},
+    [ELTWISE_ELU] = {"elu", 1, NULL},
+    [ELTWISE_SELU] = {"selu", 0, selu},
+    [ELTWISE_CLAMP] = {"clamp", 2, NULL},
+    [ELTWISE_SIGMOID] = {"sigmoid", 0, sigmoid},
+    [ELTWISE_TANH] = {"tanh", 0, tanh},
+    [ELTWISE_GELU] = {"gelu", 0, gelu},
+    [ELTWISE_GELU_TANH] = {"gelu_tanh", 0, gelu_tanh},
+    [ELTWISE_SILU] = {"silu", 0, silu},
+    [ELTWISE_HARDSIGMOID] = {"hardsigmoid", 2, NULL},
+    [ELTWISE_HARDSWISH] = {"hardswish", 0, hardswish},
+    [ELTWISE_SOFTPLUS] = {"softplus", 0, softplus},
+    [ELTWISE_EXP] = {"exp", 0, exp},
+    [ELTWISE_LOG] = {"log", 0, log},
+    [ELTWISE_SQRT] = {"sqrt", 0, sqrt},
+    [ELTWISE_ABS] = {"abs", 0, fabs},
+    [ELTWISE_SQUARE] = {"square", 0, square},
+    [ELTWISE_ERF] = {"erf", 0, erf},
+    [ELTWISE_NEG] = {"neg", 0, neg},
+    [ELTWISE_RECIPROCAL] = {"reciprocal", 0, reciprocal},
+    [ELTWISE_LINEAR] = {"linear", 2, NULL},
+};
+
+/* ELTWISE_NONE for what the table does not hold. */
+static eltwise_t known(eltwise_t eltwise)
+{
+    return (unsigned)eltwise < ELTWISE_COUNT ? eltwise : ELTWISE_NONE;
+}
+
+const char *eltwise_name(eltwise_t eltwise)
+{
+    return functions[known(eltwise)].name;
+}
+
+int eltwise_parameters(eltwise_t eltwise)
+{
+    return functions[known(eltwise)].n_parameters;
+}
+
+eltwise_t eltwise_parse(const char *name)
+{
+    for (int i = ELTWISE_NONE + 1; i < ELTWISE_COUNT; i++)
+        if (strcmp(name, functions[i].name) == 0) return (eltwise_t)i;
+    return ELTWISE_NONE;
+}
+
+double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
+{
+    switch (known(eltwise)) {
+    case ELTWISE_NONE: return x;
+    case ELTWISE_LEAKY_RELU: return x > 0 ? x : alpha * x;
+    case ELTWISE_ELU: return x > 0 ? x : alpha * expm1(x);
+    case ELTWISE_CLAMP: return clamp(x, alpha, beta);
+    case ELTWISE_HARDSIGMOID: return clamp(alpha * x + beta, 0, 1);
+    case ELTWISE_LINEAR: return alpha * x + beta;
+    default: return functions[eltwise].value(x);
+    }
+}
+
+bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
+{
+    return eltwise_value(eltwise, 0, alpha, beta) == 0;
+}

@@ -1,0 +1,130 @@
+/* What an operator is: data that dispatch, passes, importers and tests read.
+ *
+ * An operator infers its outputs, has an ordered list of kernels of which each may decline with a
+ * reason, and a specification that computes any one element of its output naively in double. It
+ * says how it feels about layout; dispatch does the rest. */
+#ifndef TESSERA_DISPATCH_OPDEF_H
+#define TESSERA_DISPATCH_OPDEF_H
+
+#include "dispatch/attrs.h"
+#include "tensor/tensor.h"
+
+TESSERA_BEGIN
+
+#define OP_MAX_INPUTS 64
+#define OP_MAX_OUTPUTS 32
+
+typedef struct opdef opdef_t;
+typedef struct prepared prepared_t;
+typedef struct op_call op_call_t;
+
+typedef enum op_preference {
+    OP_DENSE,   /* runs on dense tensors only */
+    OP_FOLLOWS, /* stays mkldnn if an activation is */
+    OP_PREFERS  /* turns dense activations into mkldnn */
+} op_preference_t;
+
+typedef enum operand_role {
+    ROLE_ACTIVATION,
+    ROLE_WEIGHT, /* packed once when module_mkldnn marked it */
+    ROLE_BIAS,   /* stays plain */
+    ROLE_STATE   /* statistics; stays plain */
+} operand_role_t;
+
+typedef struct operand {
+    const char *name;
+    operand_role_t role;
+    bool is_optional;
+    bool is_variadic; /* the last one: any number of them */
+} operand_t;
+
+typedef enum op_trait {
+    TRAIT_ELEMENTWISE = 1 << 0, /* out[i] depends on in[i] alone, after broadcasting */
+    TRAIT_VIEW = 1 << 1,        /* moves no bytes where strides allow it */
+    TRAIT_POST_OPS = 1 << 2,    /* has an attribute `post`, and takes its operands after its own */
+    TRAIT_COMMUTATIVE = 1 << 3, /* the first two operands may change places */
+    TRAIT_IDENTITY = 1 << 4     /* gives its first operand in inference: dropout, identity */
+} op_trait_t;
+
+/* A specification's view of a call: inputs are dense. */
+typedef struct spec_call {
+    const opdef_t *op;
+    const void *attrs;
+    int n_in;
+    const tensor_info_t *const *in; /* absent operands have dtype NONE */
+    const void *const *data;
+    const tensor_info_t *out;
+} spec_call_t;
+
+/* Element of an operand at a full index; and with broadcasting from an index of rank `rank`. */
+double spec_at(const spec_call_t *call, int operand, const int64_t *index) TESSERA_API(spec_at);
+double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
+    TESSERA_API(spec_at_broadcast);
+/* Operands present? */
+static inline bool spec_has(const spec_call_t *call, int operand)
+{
+    return operand < call->n_in && call->in[operand]->dtype != DTYPE_NONE;
+}
+/* The post-ops applied to a value at an index of output 0; first_operand is the operand that the
+ * first post-op with an operand takes. */
+double spec_post(const spec_call_t *call, const post_ops_t *post, int first_operand, double value,
+                 const int64_t *index) TESSERA_API(spec_post);
+
+/* One way to compute an operator. */
+typedef struct kernel {
+    const char *name; /* "onednn", "native", "view" */
+
+    /* Fills `prepared` for call->layout and gives OK, or declines by
+     * `return prepared_decline(prepared, "reason")`, or fails. See prepared_impl.h. */
+    status_t (*prepare)(context_t *ctx, const op_call_t *call, prepared_t *prepared);
+
+    /* Computes; pointers to first elements. NULL for kernels that only make views. */
+    status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch);
+} kernel_t;
+
+struct opdef {
+    const char *name;
+    op_preference_t preference;
+    uint32_t traits;
+    attr_table_t attrs;
+    int n_operands;
+    const operand_t *operands;
+    int n_outputs; /* 0: as many as `infer` says (split) */
+
+    /* dtype and sizes of the outputs, as dense infos; checks every rule about the inputs and tells
+     * what is broken. *out_n is preset to n_outputs. */
+    status_t (*infer)(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
+
+    const kernel_t *const *kernels; /* preferred first, NULL-terminated */
+
+    /* out[output][index], naively, in double. */
+    double (*spec)(const spec_call_t *call, int output, const int64_t *index);
+
+    /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
+     * padding=[1,1]". Operands are filled at random; s64 and s32 ones in range [0, n) by "s64[3]<n". */
+    const char *const *cases;
+};
+
+/* A call as a kernel sees it: inputs in the layout it is asked for. */
+struct op_call {
+    const opdef_t *op;
+    const void *attrs; /* normalised */
+    int n_in;
+    const tensor_info_t *const *in;
+    layout_t layout;   /* what the activations are, and the outputs shall be */
+    bool keep_formats; /* activations may not be reordered: decline instead */
+    const format_t *out_format; /* the format the result shall have, or NULL: the kernel's choice */
+    bool per_op;       /* policy per_op: formats as oneDNN proposes for (any, any) */
+    int n_out;
+    const tensor_info_t *out; /* inferred, dense */
+};
+
+static inline bool call_has(const op_call_t *call, int operand)
+{
+    return operand < call->n_in && call->in[operand]->dtype != DTYPE_NONE;
+}
+
+TESSERA_END
+
+#endif

@@ -1,0 +1,169 @@
+/* Prepared operators: making, reasons, running on oneDNN. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "tensor/text.h"
+
+static size_t align(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
+                         prepared_t **out_prepared)
+{
+    size_t head = align(sizeof(prepared_t)), attr_bytes = align(op->attrs.bytes);
+    size_t in_bytes = align((size_t)n_in * sizeof(tensor_info_t));
+    char *block = NULL;
+    TRY(context_get_zeroed(ctx, head + attr_bytes + in_bytes + (size_t)n_out * sizeof(tensor_info_t),
+                           "a prepared operator", &block));
+    prepared_t *prepared = (prepared_t *)(void *)block;
+    atomic_init(&prepared->n_references, 1);
+    prepared->allocator = *context_allocator(ctx);
+    prepared->op = op;
+    prepared->attrs = block + head;
+    if (op->attrs.bytes > 0) memcpy(prepared->attrs, attrs, op->attrs.bytes);
+    prepared->n_in = n_in;
+    prepared->n_out = n_out;
+    prepared->in = (tensor_info_t *)(void *)(block + head + attr_bytes);
+    prepared->out = (tensor_info_t *)(void *)(block + head + attr_bytes + in_bytes);
+    prepared->sum_operand = -1;
+    prepared->implementation = "";
+    *out_prepared = prepared;
+    return STATUS_OK;
+}
+
+prepared_t *prepared_retain(prepared_t *prepared)
+{
+    if (prepared != NULL) atomic_fetch_add(&prepared->n_references, 1);
+    return prepared;
+}
+
+void prepared_reset(prepared_t *prepared)
+{
+    onednn_release(prepared->primitive);
+    prepared->primitive = NULL;
+    allocator_put(&prepared->allocator, prepared->state);
+    prepared->state = NULL;
+    prepared->is_view = false;
+    prepared->sum_operand = -1;
+    prepared->scratch_bytes = 0;
+    prepared->cost_ns = 0;
+    prepared->implementation = "";
+}
+
+void prepared_release(prepared_t *prepared)
+{
+    if (prepared == NULL || atomic_fetch_sub(&prepared->n_references, 1) != 1) return;
+    prepared_reset(prepared);
+    allocator_t allocator = prepared->allocator;
+    allocator_put(&allocator, prepared->reasons);
+    allocator_put(&allocator, prepared);
+}
+
+/* Reasons are for people: when there is no memory for one it is left out. */
+static void note(prepared_t *prepared, const char *format, va_list arguments)
+{
+    char line[512];
+    int length = vsnprintf(line, sizeof line, format, arguments);
+    if (length < 0) return;
+    size_t n = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+    size_t had = prepared->reasons == NULL ? 0 : strlen(prepared->reasons);
+    char *reasons = allocator_get(&prepared->allocator, had + n + 2);
+    if (reasons == NULL) return;
+    if (had > 0) memcpy(reasons, prepared->reasons, had);
+    memcpy(reasons + had, line, n);
+    memcpy(reasons + had + n, "\n", 2);
+    allocator_put(&prepared->allocator, prepared->reasons);
+    prepared->reasons = reasons;
+}
+
+void prepared_note(prepared_t *prepared, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    note(prepared, format, arguments);
+    va_end(arguments);
+}
+
+status_t prepared_decline(prepared_t *prepared, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    note(prepared, format, arguments);
+    va_end(arguments);
+    return STATUS_UNSUPPORTED;
+}
+
+void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive)
+{
+    onednn_release(prepared->primitive);
+    prepared->primitive = primitive;
+    prepared->implementation = onednn_implementation(primitive);
+    prepared->scratch_bytes = onednn_scratch_bytes(primitive);
+    int n = 0;
+    for (int i = 0; i < prepared->n_in; i++)
+        if (prepared->in[i].dtype != DTYPE_NONE && i != prepared->sum_operand)
+            prepared->arguments[n++] = (int8_t)i;
+    prepared->arguments[n++] = -1;
+    prepared->n_arguments = n;
+}
+
+status_t prepared_run_primitive(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
+{
+    void *arguments[ONEDNN_MAX_ARGUMENTS];
+    INVARIANT(prepared->n_arguments == onednn_n_arguments(prepared->primitive));
+    for (int i = 0; i < prepared->n_arguments; i++)
+        arguments[i] = prepared->arguments[i] < 0 ? out[0] : in[prepared->arguments[i]];
+    if (prepared->sum_operand >= 0 && in[prepared->sum_operand] != out[0])
+        memcpy(out[0], in[prepared->sum_operand], info_bytes(&prepared->out[0]));
+    return onednn_run(ctx, prepared->primitive, arguments, scratch);
+}
+
+void prepared_out_like_call(prepared_t *prepared, const op_call_t *call)
+{
+    for (int i = 0; i < prepared->n_out; i++) {
+        prepared->out[i] = call->out[i];
+        if (call->layout != LAYOUT_MKLDNN) continue;
+        format_t plain = format_plain(call->out[i].rank);
+        prepared->out[i] = info_mkldnn(&call->out[i], &plain);
+    }
+}
+
+const char *prepared_kernel(const prepared_t *prepared)
+{
+    return prepared->kernel->name;
+}
+
+const char *prepared_implementation(const prepared_t *prepared)
+{
+    return prepared->implementation[0] != '\0' ? prepared->implementation : prepared->kernel->name;
+}
+
+const char *prepared_reasons(const prepared_t *prepared)
+{
+    return prepared->reasons == NULL ? "" : prepared->reasons;
+}
+
+const tensor_info_t *prepared_input(const prepared_t *prepared, int index)
+{
+    return &prepared->in[index];
+}
+
+const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
+{
+    return &prepared->out[index];
+}
+
+int prepared_n_outputs(const prepared_t *prepared)
+{
+    return prepared->n_out;
+}
+
+double prepared_cost(const prepared_t *prepared)
+{
+    return prepared->cost_ns;
+}

@@ -1,0 +1,57 @@
+/* A prepared operator: the kernel that dispatch_select chose, with everything settled that depends
+ * on metadata only. Immutable once given out, counted, shared between threads. */
+#ifndef TESSERA_DISPATCH_PREPARED_IMPL_H
+#define TESSERA_DISPATCH_PREPARED_IMPL_H
+
+#include <stdatomic.h>
+
+#include "dispatch/dispatch.h"
+#include "dispatch/opdef.h"
+#include "tensor/onednn.h"
+#include "tensor/tensor_impl.h"
+
+struct prepared {
+    atomic_int n_references;
+    allocator_t allocator;
+    const opdef_t *op;
+    const kernel_t *kernel;
+    void *attrs;
+    int n_in, n_out;
+    tensor_info_t *in;  /* wanted. A weight may be wanted with other sizes over the same elements */
+    tensor_info_t *out; /* what is made, before the policy has its say */
+    bool is_view;       /* outputs lie in input 0, `offset` elements in */
+    int64_t offset[OP_MAX_OUTPUTS];
+    int sum_operand; /* input that output 0 is accumulated on, or -1 */
+    size_t scratch_bytes;
+    double cost_ns; /* estimate, without reorders of inputs */
+    const char *implementation;
+    char *reasons; /* a line for each kernel or format that was passed over; "" if none */
+
+    /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for the
+     * output. */
+    onednn_primitive_t *primitive;
+    int n_arguments;
+    int8_t arguments[ONEDNN_MAX_ARGUMENTS];
+
+    /* Data of native kernels, released with the prepared operator by allocator_put. */
+    void *state;
+};
+
+/* Declines with a reason in words; kept for explain. Gives UNSUPPORTED. */
+status_t prepared_decline(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
+
+/* Adds a reason without declining. */
+void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
+
+/* Settles a kernel on a described primitive, which it takes over: name, scratch, arguments in the
+ * order inputs then output; a kernel whose operands are ordered otherwise sets `arguments` after. */
+void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive);
+
+/* The `run` of every kernel on oneDNN. Copies the sum operand into the output where they differ. */
+status_t prepared_run_primitive(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch);
+
+/* A dense or plain mkldnn result contiguous like the inferred one, in the call's layout. */
+void prepared_out_like_call(prepared_t *prepared, const op_call_t *call);
+
+#endif

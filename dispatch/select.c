@@ -1,0 +1,235 @@
+/* Selection: from metadata to a prepared operator.
+ *
+ * For each layout that the policy allows, in order of preference, the operator's kernels are asked in
+ * order; the first that does not decline is taken. Activations are shown to it in that layout, as
+ * dispatch will convert them. */
+#include <stdalign.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "tensor/convert_impl.h"
+
+const operand_t *select_operand(const opdef_t *op, int index)
+{
+    static const operand_t post = {"post", ROLE_ACTIVATION, false, false};
+    if (index < op->n_operands) return &op->operands[index];
+    if (op->n_operands > 0 && op->operands[op->n_operands - 1].is_variadic)
+        return &op->operands[op->n_operands - 1];
+    return &post;
+}
+
+/* Nothing to compute: every output is empty. */
+static status_t prepare_empty(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    for (int i = 0; i < call->n_out; i++) prepared->out[i] = call->out[i];
+    return STATUS_OK;
+}
+
+static status_t run_empty(context_t *ctx, const prepared_t *prepared, void *const *in,
+                          void *const *out, void *scratch)
+{
+    (void)ctx, (void)prepared, (void)in, (void)out, (void)scratch;
+    return STATUS_OK;
+}
+
+static const kernel_t empty_kernel = {"empty", prepare_empty, run_empty};
+
+static status_t check_operands(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                               const tensor_info_t *const *in)
+{
+    int n_post = 0;
+    if (op->traits & TRAIT_POST_OPS)
+        for (int f = 0; f < op->attrs.n_fields; f++)
+            if (op->attrs.fields[f].kind == ATTR_POST)
+                n_post = post_operands(
+                    (const post_ops_t *)(const void *)((const char *)attrs +
+                                                       op->attrs.fields[f].offset));
+    bool is_variadic = op->n_operands > 0 && op->operands[op->n_operands - 1].is_variadic;
+    REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
+            OP_MAX_INPUTS);
+    REQUIRE(ctx, is_variadic ? n_in >= op->n_operands : n_in == op->n_operands + n_post,
+            "%s: %d inputs, %d are needed", op->name, n_in, op->n_operands + n_post);
+    for (int i = 0; i < n_in; i++) {
+        const operand_t *operand = select_operand(op, i);
+        REQUIRE(ctx, in[i]->dtype != DTYPE_NONE || operand->is_optional,
+                "%s: %s is missing", op->name, operand->name);
+    }
+    return STATUS_OK;
+}
+
+status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                        const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(check_operands(ctx, op, normalised, n_in, in));
+    op_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
+    *out_n = op->n_outputs;
+    TRY(op->infer(ctx, &call, out_n, out));
+    for (int i = 0; i < *out_n; i++)
+        TRY(shape_check(ctx, op->name, out[i].dtype, out[i].rank, out[i].sizes));
+    return STATUS_OK;
+}
+
+/* The inputs as a kernel of this layout sees them. */
+static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
+                            const tensor_info_t *const *in)
+{
+    for (int i = 0; i < n_in; i++) {
+        const tensor_info_t *info = in[i];
+        prepared->in[i] = *info;
+        if (info->dtype == DTYPE_NONE || select_operand(op, i)->role != ROLE_ACTIVATION) continue;
+        if (layout == LAYOUT_DENSE && info->layout == LAYOUT_MKLDNN) {
+            prepared->in[i] = info_dense(info->dtype, info->rank, info->sizes);
+        } else if (layout == LAYOUT_MKLDNN && info->layout == LAYOUT_DENSE && info->rank > 0) {
+            const char *refusal = convert_refusal(info);
+            if (refusal != NULL)
+                return prepared_decline(prepared, "mkldnn: %s, %s", info_brief(info), refusal);
+            format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
+            prepared->in[i] = info_mkldnn(info, &format);
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool touches_empty(const op_call_t *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i]->dtype != DTYPE_NONE && info_numel(call->in[i]) == 0) return true;
+    return false;
+}
+
+static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
+                           const tensor_info_t *const *in, prepared_t *prepared)
+{
+    tensor_info_t shown[OP_MAX_INPUTS];
+    const tensor_info_t *shown_at[OP_MAX_INPUTS];
+    TRY(show_inputs(prepared, call->op, layout, call->n_in, in));
+    for (int i = 0; i < call->n_in; i++) {
+        shown[i] = prepared->in[i];
+        shown_at[i] = &shown[i];
+    }
+    call->layout = layout;
+    call->in = shown_at;
+    bool is_empty = touches_empty(call);
+    status_t status = STATUS_UNSUPPORTED;
+    for (int k = 0; status == STATUS_UNSUPPORTED && call->op->kernels[k] != NULL; k++) {
+        const kernel_t *kernel = call->op->kernels[k];
+        if (is_empty && kernel->run == prepared_run_primitive) {
+            prepared_note(prepared, "%s: empty tensors never reach oneDNN", kernel->name);
+            continue;
+        }
+        prepared_reset(prepared);
+        for (int i = 0; i < call->n_in; i++) prepared->in[i] = shown[i];
+        prepared_out_like_call(prepared, call);
+        status = kernel->prepare(ctx, call, prepared);
+        prepared->kernel = kernel;
+    }
+    call->in = in;
+    return status;
+}
+
+/* The layouts to try; *out_n is 0 when the policy forbids the mixture. */
+static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
+                           const tensor_info_t *const *in, policy_t policy, layout_t *out_layouts,
+                           int *out_n)
+{
+    int n_mkldnn = 0, n_dense = 0, first_dense = 0;
+    for (int i = n_in - 1; i >= 0; i--) {
+        if (in[i]->dtype == DTYPE_NONE || in[i]->rank == 0) continue;
+        if (select_operand(op, i)->role != ROLE_ACTIVATION) continue;
+        if (in[i]->layout == LAYOUT_MKLDNN) {
+            n_mkldnn++;
+        } else {
+            n_dense++;
+            first_dense = i;
+        }
+    }
+    *out_n = 0;
+    if (policy == POLICY_STRICT) {
+        REQUIRE(ctx, n_mkldnn == 0 || n_dense == 0,
+                "%s: %s is dense and other inputs are mkldnn, policy strict allows no mixture",
+                op->name, select_operand(op, first_dense)->name);
+        out_layouts[(*out_n)++] = n_mkldnn > 0 ? LAYOUT_MKLDNN : LAYOUT_DENSE;
+        return STATUS_OK;
+    }
+    bool wants_mkldnn = op->preference == OP_PREFERS ||
+                        (op->preference == OP_FOLLOWS && n_mkldnn > 0 && policy == POLICY_AUTO);
+    if (wants_mkldnn) out_layouts[(*out_n)++] = LAYOUT_MKLDNN;
+    out_layouts[(*out_n)++] = LAYOUT_DENSE;
+    return STATUS_OK;
+}
+
+static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
+                            int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
+{
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    const opdef_t *op = call->op;
+    call->in = in;
+    TRY(check_operands(ctx, op, call->attrs, call->n_in, in));
+    call->n_out = op->n_outputs;
+    TRY(op->infer(ctx, call, &call->n_out, out));
+    bool is_empty = call->n_out > 0;
+    for (int i = 0; i < call->n_out; i++) {
+        TRY(shape_check(ctx, op->name, out[i].dtype, out[i].rank, out[i].sizes));
+        is_empty = is_empty && info_numel(&out[i]) == 0;
+    }
+    call->out = out;
+
+    prepared_t *prepared = NULL;
+    TRY(prepared_create(ctx, op, call->attrs, call->n_in, call->n_out, &prepared));
+    status_t status = STATUS_UNSUPPORTED;
+    if (is_empty) {
+        prepared->kernel = &empty_kernel;
+        for (int i = 0; i < call->n_in; i++) prepared->in[i] = *in[i];
+        status = prepare_empty(ctx, call, prepared);
+    }
+    for (int i = 0; status == STATUS_UNSUPPORTED && i < n_layouts; i++)
+        status = try_layout(ctx, call, layouts[i], in, prepared);
+    if (status == STATUS_UNSUPPORTED) {
+        char text[INFO_TEXT_MAX];
+        context_fail(ctx, status, "%s: no kernel for %s\n%s", op->name,
+                     call->n_in > 0 ? info_text(in[0], text) : "no input",
+                     prepared_reasons(prepared));
+    }
+    if (status != STATUS_OK) {
+        prepared_release(prepared);
+        return status;
+    }
+    *out_prepared = prepared;
+    return STATUS_OK;
+}
+
+status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *in, policy_t policy,
+                         prepared_t **out_prepared)
+{
+    layout_t layouts[2];
+    int n_layouts = 0;
+    TRY(layouts_of(ctx, op, n_in, in, policy, layouts, &n_layouts));
+    op_call_t call = {.op = op, .attrs = attrs, .n_in = n_in, .per_op = policy == POLICY_PER_OP};
+    return select_over(ctx, &call, in, n_layouts, layouts, out_prepared);
+}
+
+status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *in, policy_t policy,
+                         prepared_t **out_prepared)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    INVARIANT(op->attrs.bytes <= sizeof normalised);
+    attrs_normalize(&op->attrs, attrs, normalised);
+    return select_prepared(ctx, op, normalised, n_in, in, policy, out_prepared);
+}
+
+status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                               const tensor_info_t *const *in, layout_t layout,
+                               const format_t *out_format, prepared_t **out_prepared)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    INVARIANT(op->attrs.bytes <= sizeof normalised);
+    attrs_normalize(&op->attrs, attrs, normalised);
+    op_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .keep_formats = true,
+                      .out_format = out_format};
+    return select_over(ctx, &call, in, 1, &layout, out_prepared);
+}

@@ -1,0 +1,28 @@
+/* Between selection, its cache and running. */
+#ifndef TESSERA_DISPATCH_SELECT_IMPL_H
+#define TESSERA_DISPATCH_SELECT_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+
+/* Room for the attributes of any operator. */
+#define ATTRS_MAX 1024
+
+status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
+                         prepared_t **out_prepared);
+
+/* Drops what a kernel that declined had filled in; reasons stay. */
+void prepared_reset(prepared_t *prepared);
+
+/* The operand of an input by position: its declared one, the variadic last one, or that of a post-op. */
+const operand_t *select_operand(const opdef_t *op, int index);
+
+/* dispatch_select without normalising. */
+status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *in, policy_t policy,
+                         prepared_t **out_prepared);
+
+/* The context's cache: a prepared operator for these metadata, borrowed until the next call. */
+status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared);
+
+#endif

@@ -1,0 +1,40 @@
+#include "dispatch/opdef.h"
+
+double spec_at(const spec_call_t *call, int operand, const int64_t *index)
+{
+    INVARIANT(spec_has(call, operand));
+    const tensor_info_t *info = call->in[operand];
+    INVARIANT(info->layout == LAYOUT_DENSE && info->format.kind == FORMAT_STRIDED);
+    int64_t offset = 0;
+    for (int d = 0; d < info->rank; d++) offset += index[d] * info->format.strides[d];
+    const char *first = call->data[operand];
+    return dtype_load(info->dtype, first + offset * (int64_t)dtype_size(info->dtype));
+}
+
+double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
+{
+    INVARIANT(spec_has(call, operand));
+    const tensor_info_t *info = call->in[operand];
+    int n_leading = rank - info->rank;
+    INVARIANT(n_leading >= 0);
+    int64_t own[TENSOR_MAX_RANK];
+    for (int d = 0; d < info->rank; d++) own[d] = info->sizes[d] == 1 ? 0 : index[n_leading + d];
+    return spec_at(call, operand, own);
+}
+
+double spec_post(const spec_call_t *call, const post_ops_t *post, int first_operand, double value,
+                 const int64_t *index)
+{
+    INVARIANT(post->n >= 0 && post->n <= POST_MAX);
+    int operand = first_operand;
+    for (int i = 0; i < post->n; i++) {
+        const post_op_t *op = &post->op[i];
+        if (op->kind == POST_ELTWISE) {
+            value = eltwise_value(op->eltwise, value, op->alpha, op->beta);
+            continue;
+        }
+        double other = spec_at_broadcast(call, operand++, call->out->rank, index);
+        value = op->kind == POST_MUL ? value * other : value + other;
+    }
+    return value;
+}

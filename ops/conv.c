@@ -1,0 +1,354 @@
+/* Convolution over one to three spatial dimensions. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+#define FIELDS(n)                                                                                  \
+    {"stride", ATTR_ARRAY, true, offsetof(conv_attrs_t, stride), n, 1, NULL},                      \
+        {"padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, padding), n, 0, NULL},               \
+        {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
+        {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
+        {"groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL},                    \
+        {"post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL}
+
+static const attr_field_t fields_1d[] = {FIELDS(1)};
+static const attr_field_t fields_2d[] = {FIELDS(2)};
+static const attr_field_t fields_3d[] = {FIELDS(3)};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_WEIGHT, false, false},
+                                     {"bias", ROLE_BIAS, true, false}};
+enum { X, WEIGHT, BIAS, POST };
+
+/* ---- inference ---- */
+
+static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank == rank, "%s: x is %s, rank %d is needed", op, info_brief(x), rank);
+    REQUIRE(ctx, weight->rank == rank, "%s: weight is %s, rank %d is needed", op,
+            info_brief(weight), rank);
+    REQUIRE(ctx, attrs->groups >= 1, "%s: groups=%lld, at least 1 is needed", op,
+            (long long)attrs->groups);
+    REQUIRE(ctx, weight->sizes[0] % attrs->groups == 0,
+            "%s: weight %s, its %lld outputs do not divide by %lld groups", op, info_brief(weight),
+            (long long)weight->sizes[0], (long long)attrs->groups);
+    int64_t channels = 0;
+    REQUIRE(ctx,
+            shape_multiply(weight->sizes[1], attrs->groups, &channels) && x->sizes[1] == channels,
+            "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
+            (long long)(weight->sizes[1] * attrs->groups), info_brief(x), (long long)x->sizes[1]);
+    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
+            op, dtype_name(x->dtype), dtype_name(weight->dtype));
+    if (call_has(call, BIAS))
+        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
+                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
+                (long long)weight->sizes[0]);
+    return STATUS_OK;
+}
+
+/* An operand that is accumulated on has the result's shape. */
+static status_t check_sum(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
+{
+    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
+    int at = POST;
+    for (int i = 0; i < post->n; i++) {
+        if (post->op[i].kind == POST_ELTWISE) continue;
+        const tensor_info_t *operand = call->in[at++];
+        REQUIRE(ctx,
+                post->op[i].kind != POST_SUM ||
+                    shape_equal(out->rank, out->sizes, operand->rank, operand->sizes),
+                "%s: operand of sum is %s, the result is %s", call->op->name, info_brief(operand),
+                info_brief(out));
+    }
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    int n_spatial = call->op->attrs.fields[0].length;
+    TRY(check_channels(ctx, call, n_spatial + 2));
+    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], weight->sizes[0]};
+    for (int i = 0; i < n_spatial; i++) {
+        int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
+        int64_t kernel = weight->sizes[2 + i], window = 0, padded = 0;
+        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad + attrs->extra_padding[i] >= 0,
+                "%s: stride %lld, dilation %lld, padding %lld, positive ones are needed", op,
+                (long long)stride, (long long)dilation, (long long)pad);
+        REQUIRE(ctx, kernel >= 1, "%s: weight %s, kernels of at least 1 are needed", op,
+                info_brief(weight));
+        bool fits = shape_multiply(kernel - 1, dilation, &window) &&
+                    !__builtin_add_overflow(x->sizes[2 + i], 2 * pad + attrs->extra_padding[i],
+                                            &padded) && pad < INT32_MAX;
+        REQUIRE(ctx, fits && padded > window,
+                "%s: kernel %lld with dilation %lld is larger than the padded input %lld of %s", op,
+                (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));
+        sizes[2 + i] = (padded - window - 1) / stride + 1;
+    }
+    TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
+    out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
+    return check_sum(ctx, call, &out[0]);
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
+    int64_t window[TENSOR_MAX_RANK] = {0};
+    int n_spatial = x->rank - 2;
+    int64_t per_group = weight->sizes[1], group = index[1] / (weight->sizes[0] / attrs->groups);
+    double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
+    do {
+        bool is_inside = true;
+        for (int i = 0; i < n_spatial; i++) {
+            at_weight[2 + i] = window[1 + i];
+            at_x[2 + i] = index[2 + i] * attrs->stride[i] + window[1 + i] * attrs->dilation[i] -
+                          attrs->padding[i];
+            is_inside = is_inside && at_x[2 + i] >= 0 && at_x[2 + i] < x->sizes[2 + i];
+        }
+        at_weight[1] = window[0];
+        at_x[1] = group * per_group + window[0];
+        if (is_inside) sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
+    } while (shape_next(n_spatial + 1, &weight->sizes[1], window));
+    return spec_post(call, &attrs->post, POST, sum, index);
+}
+
+/* ---- kernel on oneDNN ---- */
+
+/* The weight with its groups apart: [G][K/G][C/G].. */
+static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
+{
+    tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN, .rank = weight->rank};
+    memcpy(info.sizes, weight->sizes, sizeof info.sizes);
+    if (groups > 1) {
+        info.rank++;
+        info.sizes[0] = groups;
+        info.sizes[1] = weight->sizes[0] / groups;
+        memcpy(&info.sizes[2], &weight->sizes[1],
+               (size_t)(weight->rank - 1) * sizeof *info.sizes);
+    }
+    return info;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    int n_spatial = x->rank - 2;
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    tensor_info_t src = *x, dst = call->out[0], weight_any = group_weight(weight, attrs->groups);
+    tensor_info_t bias;
+    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION, .algorithm = ONEDNN_DIRECT, .n_src = 1,
+                                .src = &src, .weight = &weight_any, .dst = &dst};
+    if (call_has(call, BIAS)) {
+        bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
+        prepared->in[BIAS] = bias;
+        problem.bias = &bias;
+    }
+    double flops = 2.0 * (double)info_numel(&dst) * (double)weight->sizes[1];
+    for (int i = 0; i < n_spatial; i++) {
+        problem.stride[i] = attrs->stride[i];
+        problem.dilation[i] = attrs->dilation[i];
+        problem.pad_begin[i] = attrs->padding[i];
+        int64_t reach = (dst.sizes[2 + i] - 1) * attrs->stride[i] +
+                        (weight->sizes[2 + i] - 1) * attrs->dilation[i] + 1;
+        problem.pad_end[i] = reach - x->sizes[2 + i] - attrs->padding[i];
+        flops *= (double)weight->sizes[2 + i];
+    }
+    TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
+    return choose_formats(ctx, call, prepared, &problem, flops);
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const conv_attrs_t *attrs = call->attrs;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (!dtype_is_floating(call->in[X]->dtype))
+        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
+    if (attrs->post.n > 0) return prepared_decline(prepared, "native: post-ops");
+    for (int i = X; i <= BIAS; i++)
+        if (call_has(call, i))
+            prepared->in[i] =
+                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    return STATUS_OK;
+}
+
+/* One output plane (n, k): contiguous operands, spatial dimensions padded to three in front. */
+typedef struct planes {
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
+    int64_t channels, per_group, outputs, groups;
+    int64_t in_plane, out_plane, kernel_plane;
+} planes_t;
+
+static planes_t describe_planes(const prepared_t *prepared)
+{
+    const conv_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
+    planes_t planes = {.channels = x->sizes[1], .per_group = weight->sizes[1],
+                       .outputs = weight->sizes[0], .groups = attrs->groups,
+                       .in_plane = 1, .out_plane = 1, .kernel_plane = 1};
+    int n_spatial = x->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - n_spatial);
+        planes.in[i] = from < 0 ? 1 : x->sizes[2 + from];
+        planes.out[i] = from < 0 ? 1 : prepared->out[0].sizes[2 + from];
+        planes.kernel[i] = from < 0 ? 1 : weight->sizes[2 + from];
+        planes.stride[i] = from < 0 ? 1 : attrs->stride[from];
+        planes.dilation[i] = from < 0 ? 1 : attrs->dilation[from];
+        planes.padding[i] = from < 0 ? 0 : attrs->padding[from];
+        planes.in_plane *= planes.in[i];
+        planes.out_plane *= planes.out[i];
+        planes.kernel_plane *= planes.kernel[i];
+    }
+    return planes;
+}
+
+static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const char *weight,
+                         const int64_t *at)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    double sum = 0.0;
+    for (int64_t t = 0; t < p->kernel[0]; t++)
+        for (int64_t r = 0; r < p->kernel[1]; r++)
+            for (int64_t s = 0; s < p->kernel[2]; s++) {
+                int64_t d = at[0] * p->stride[0] + t * p->dilation[0] - p->padding[0];
+                int64_t h = at[1] * p->stride[1] + r * p->dilation[1] - p->padding[1];
+                int64_t w = at[2] * p->stride[2] + s * p->dilation[2] - p->padding[2];
+                if (d < 0 || d >= p->in[0] || h < 0 || h >= p->in[1] || w < 0 || w >= p->in[2])
+                    continue;
+                int64_t at_x = (d * p->in[1] + h) * p->in[2] + w;
+                int64_t at_weight = (t * p->kernel[1] + r) * p->kernel[2] + s;
+                for (int64_t c = 0; c < p->per_group; c++)
+                    sum += dtype_load(dtype, x + (c * p->in_plane + at_x) * size) *
+                           dtype_load(dtype, weight + (c * p->kernel_plane + at_weight) * size);
+            }
+    return sum;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const planes_t p = describe_planes(prepared);
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), per_output = p.per_group * p.kernel_plane;
+    const int64_t n_planes = prepared->in[X].sizes[0] * p.outputs;
+#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
+    for (int64_t plane = 0; plane < n_planes; plane++) {
+        int64_t n = plane / p.outputs, k = plane % p.outputs, group = k / (p.outputs / p.groups);
+        const char *x = (const char *)in[X] +
+                        (n * p.channels + group * p.per_group) * p.in_plane * size;
+        const char *weight = (const char *)in[WEIGHT] + k * per_output * size;
+        double bias = in[BIAS] == NULL
+                          ? 0.0
+                          : dtype_load(prepared->in[BIAS].dtype,
+                                       (const char *)in[BIAS] +
+                                           k * (int64_t)dtype_size(prepared->in[BIAS].dtype));
+        for (int64_t q = 0; q < p.out_plane; q++) {
+            int64_t at[3] = {q / (p.out[1] * p.out[2]), q / p.out[2] % p.out[1], q % p.out[2]};
+            dtype_store(dtype, (char *)out[0] + (plane * p.out_plane + q) * size,
+                        bias + window_sum(&p, dtype, x, weight, at));
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases_1d[] = {
+    "(f32[2,3,11], f32[5,3,3], f32[5])",
+    "(f32[1,16,20], f32[32,16,5], none) stride=[2] padding=[2] dilation=[2]",
+    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8",
+    "(f64[1,3,7], f64[4,3,3], f64[4])",
+    NULL};
+
+static const char *const cases_2d[] = {
+    "(f32[2,3,13,11], f32[16,3,3,3], f32[16]) padding=[1,1]",
+    "(f32[1,1,7,7], f32[1,1,3,3], f32[1])",
+    "(f32[2,7,8,9], f32[17,7,3,3], none) stride=[2,1] padding=[1,0]",
+    "(f32[1,16,9,9], f32[31,16,1,1], f32[31])",
+    "(f32[1,17,9,9], f32[3,17,3,3], f32[3]) dilation=[2,2] padding=[2,2]",
+    "(f32[2,32,8,8], f32[32,1,3,3], f32[32]) padding=[1,1] groups=32",
+    "(f32[1,12,6,6], f32[24,3,3,3], none) padding=[1,1] groups=4",
+    "(f32[1,128,10,10], f32[128,4,3,3], none) padding=[1,1] groups=32",
+    "(f32[1,3,8,8], f32[8,3,2,2], f32[8]) extra_padding=[1,1]",
+    "(f32[1,4,8,8], f32[8,4,3,3], f32[8]) padding=[1,1] post=[\"relu\"]",
+    "(f32[1,16,8,8], f32[16,16,3,3], none, f32[1,16,8,8]) padding=[1,1] post=[\"sum\",\"relu\"]",
+    "(f32[1,16,8,8], f32[16,16,1,1], f32[16]) post=[\"clamp(0,6)\"]",
+    "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
+    "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
+    "(f32[0,3,7,7], f32[4,3,3,3], none)",
+    NULL};
+
+static const char *const cases_3d[] = {
+    "(f32[1,3,5,7,6], f32[8,3,3,3,3], f32[8]) padding=[1,1,1]",
+    "(f32[1,16,4,6,6], f32[16,16,2,3,1], none) stride=[1,2,1]",
+    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4",
+    NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(n)                                                                                  \
+    const opdef_t op_def_conv##n##d = {                                                            \
+        .name = "conv" #n "d", .preference = OP_PREFERS, .traits = TRAIT_POST_OPS,                 \
+        .attrs = {sizeof(conv_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,              \
+                  fields_##n##d},                                                                  \
+        .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer,                     \
+        .kernels = kernels, .spec = spec, .cases = cases_##n##d}
+
+
+DEFINE(1);
+DEFINE(2);
+DEFINE(3);
+
+/* ---- public ---- */
+
+/* Public calls have no post-ops: those need operands that only graphs pass. */
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, const tensor_t *weight,
+                     const tensor_t *bias, const conv_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    return dispatch_run(ctx, op, attrs, 3, in, NULL, out);
+}
+
+status_t op_conv1d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv1d, x, weight, bias, attrs, out);
+}
+
+status_t op_conv2d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv2d, x, weight, bias, attrs, out);
+}
+
+status_t op_conv3d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out)
+{
+    return call(ctx, &op_def_conv3d, x, weight, bias, attrs, out);
+}
