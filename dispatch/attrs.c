@@ -53,13 +53,14 @@ static int post_n(const post_ops_t *post)
     return bounded(post->n, POST_MAX);
 }
 
-/* Integers or floats in a field: none in ATTR_POST. */
+/* Integers or floats in a field: none in ATTR_POST and ATTR_FORMAT. */
 static int n_elements(const attr_field_t *field, const void *attrs)
 {
     switch (field->kind) {
     case ATTR_ARRAY: return field->length;
     case ATTR_INTS: return bounded(((const ints_t *)at_const(field, attrs))->n, TENSOR_MAX_RANK);
-    case ATTR_POST: return 0;
+    case ATTR_POST:
+    case ATTR_FORMAT: return 0;
     default: return 1;
     }
 }
@@ -103,9 +104,12 @@ static double float_at(const attr_field_t *field, const void *attrs)
 
 /* ---- fields as sequences of words, of which equality and hash are made ---- */
 
-/* Lists have their length as first word, a post-op is three words. */
+/* Lists have their length as first word, a post-op is three words; a format is its kind, then
+ * dimensions in order or strides, then blocks. */
 static int n_words(const attr_field_t *field, const void *attrs)
 {
+    const format_t *format = at_const(field, attrs);
+    if (field->kind == ATTR_FORMAT) return 1 + format->rank + format->n_blocks;
     if (field->kind == ATTR_INTS) return 1 + n_elements(field, attrs);
     if (field->kind == ATTR_POST) return 1 + 3 * post_n(at_const(field, attrs));
     return n_elements(field, attrs);
@@ -125,9 +129,20 @@ static uint64_t post_word(const post_ops_t *post, int i)
     }
 }
 
+static uint64_t format_word(const format_t *format, int i)
+{
+    if (i == 0) return (uint64_t)format->kind | (uint64_t)format->rank << 8;
+    if (i > format->rank) {
+        int b = i - 1 - format->rank;
+        return (uint64_t)format->block_dims[b] << 16 | format->block_sizes[b];
+    }
+    return format->kind == FORMAT_TAG ? format->order[i - 1] : (uint64_t)format->strides[i - 1];
+}
+
 static uint64_t word(const attr_field_t *field, const void *attrs, int i)
 {
     switch (field->kind) {
+    case ATTR_FORMAT: return format_word(at_const(field, attrs), i);
     case ATTR_FLOAT: return bits_of(float_at(field, attrs));
     case ATTR_POST: return post_word(at_const(field, attrs), i);
     case ATTR_INTS:
@@ -139,7 +154,8 @@ static uint64_t word(const attr_field_t *field, const void *attrs, int i)
 
 static bool is_default(const attr_field_t *field, const void *attrs)
 {
-    if (field->kind == ATTR_INTS || field->kind == ATTR_POST) return word(field, attrs, 0) == 0;
+    if (field->kind == ATTR_INTS || field->kind == ATTR_POST || field->kind == ATTR_FORMAT)
+        return word(field, attrs, 0) == 0;
     uint64_t initial = field->kind == ATTR_FLOAT ? bits_of(field->initial)
                                                  : (uint64_t)integral(field->initial);
     for (int i = 0; i < n_words(field, attrs); i++)
@@ -277,6 +293,11 @@ static void print_value(const attr_field_t *field, const void *attrs, text_t *te
         return;
     }
     case ATTR_NAME: text_append_quoted(text, name_at(field, integer_at(field, attrs, 0))); return;
+    case ATTR_FORMAT: {
+        char format[FORMAT_TEXT_MAX];
+        text_append_quoted(text, format_text(at_const(field, attrs), format));
+        return;
+    }
     default: print_list(field, attrs, text); return;
     }
 }
@@ -477,6 +498,16 @@ static status_t read_scalar(reader_t *reader, void *attrs)
     return STATUS_OK;
 }
 
+static status_t read_format(reader_t *reader, void *attrs)
+{
+    char text[LITERAL_MAX];
+    format_t format;
+    if (!literal_string(&reader->at, text)) return misfit_rule(reader);
+    TRY(format_parse(reader->ctx, text, &format));
+    *(format_t *)at(reader->field, attrs) = format;
+    return STATUS_OK;
+}
+
 /* Appends ", name" to a list in a message; what does not fit is cut. */
 static void enumerate(char *list, size_t capacity, const char *quote, const char *name)
 {
@@ -487,11 +518,12 @@ static void enumerate(char *list, size_t capacity, const char *quote, const char
 
 static void describe_rule(reader_t *reader)
 {
-    static const char *const rules[ATTR_POST + 1] = {
+    static const char *const rules[ATTR_FORMAT + 1] = {
         [ATTR_BOOL] = "true or false is needed",
         [ATTR_INT] = "an integer is needed",
         [ATTR_FLOAT] = "a number is needed",
         [ATTR_DTYPE] = "a dtype such as f32 is needed",
+        [ATTR_FORMAT] = "a format such as \"aBcd16b\" is needed",
     };
     const attr_field_t *field = reader->field;
     char *rule = reader->rule;
@@ -551,6 +583,7 @@ status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, 
     describe_rule(&reader);
     switch (reader.field->kind) {
     case ATTR_FLOAT: TRY(read_float(&reader, attrs)); break;
+    case ATTR_FORMAT: TRY(read_format(&reader, attrs)); break;
     case ATTR_POST: TRY(read_post(&reader, attrs)); break;
     case ATTR_ARRAY:
     case ATTR_INTS: TRY(read_list(&reader, attrs)); break;

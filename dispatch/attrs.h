@@ -70,7 +70,8 @@ typedef enum attr_kind {
     ATTR_NAME,  /* int, printed as one of `names` */
     ATTR_ARRAY, /* int64_t[length] */
     ATTR_INTS,  /* ints_t */
-    ATTR_POST   /* post_ops_t */
+    ATTR_POST,  /* post_ops_t */
+    ATTR_FORMAT /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
 /* zero_is_default: zero is not a legal value, and stands for `initial` in a struct. */

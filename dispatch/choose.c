@@ -215,13 +215,14 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
     int n = 0, n_candidates = choose_candidates(dst_rank, candidates);
     bool prefers = call->op->preference == OP_PREFERS;
     bool enters_plain = prefers && src_rank > 2 && is_plain(&own, src);
-    if (call->per_op) {
+    if (call->per_op && call->layout == LAYOUT_MKLDNN) {
         pairs[n++] = (pair_t){any, any, true};
         return n;
     }
     if (src_rank != dst_rank) { /* linear over flattened dimensions */
         pairs[n++] = (pair_t){own, format_plain(dst_rank), true};
-        if (!call->keep_formats) pairs[n++] = (pair_t){any, format_plain(dst_rank), false};
+        if (!call->keep_formats && call->layout == LAYOUT_MKLDNN)
+            pairs[n++] = (pair_t){any, format_plain(dst_rank), false};
         return n;
     }
     if (call->keep_formats) {
@@ -234,8 +235,13 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
                 pairs[n++] = (pair_t){own, candidates[i], false};
         return n;
     }
-    pairs[n++] = (pair_t){own, own, !enters_plain};
-    if (call->layout == LAYOUT_DENSE) return n;
+    pairs[n++] = (pair_t){own, own, !enters_plain || call->layout == LAYOUT_DENSE};
+    if (call->layout == LAYOUT_DENSE) { /* strides that only a reference takes */
+        format_t last = format_channels_last(src_rank), plain = format_plain(src_rank);
+        pairs[n++] = (pair_t){last, last, false};
+        pairs[n++] = (pair_t){plain, plain, false};
+        return n;
+    }
     if (enters_plain) {
         n = 0;
         pairs[n++] = (pair_t){own, candidates[0], false};

@@ -35,7 +35,8 @@ status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, policy_t policy,
                          prepared_t **out_prepared) TESSERA_API(dispatch_select);
 /* For layout passes and plans: the layout is given, activations (mkldnn ones) come in exactly the
- * formats of their infos, and the result has out_format unless that is NULL. */
+ * formats of their infos, and the result has out_format unless that is NULL. UNSUPPORTED without a
+ * message in the context when no kernel takes them so: it is a question. */
 status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)

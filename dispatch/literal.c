@@ -182,8 +182,7 @@ static int scan_unicode(const char **cursor, char *out)
     return n;
 }
 
-/* One character behind a backslash; gives its bytes, or 0. */
-static int scan_escape(const char **cursor, char *out)
+int literal_escape(const char **cursor, char *out)
 {
     static const char letters[] = "\"\\/bfnrt";
     static const char meanings[] = "\"\\/\b\f\n\r\t";
@@ -209,7 +208,7 @@ bool literal_string(const char **cursor, char *out_string)
             continue;
         }
         p++;
-        int n = scan_escape(&p, out_string + length);
+        int n = literal_escape(&p, out_string + length);
         if (n == 0) return false;
         length += n;
     }

@@ -26,6 +26,10 @@ bool literal_word(const char **cursor, char *out_word, size_t capacity);
 /* A string in double quotes with JSON's escapes, into LITERAL_MAX bytes. */
 bool literal_string(const char **cursor, char *out_string);
 
+/* What stands behind a backslash in a string, as at most 4 bytes; gives their number, 0 for no escape.
+ * The cursor moves in any case. */
+int literal_escape(const char **cursor, char *out);
+
 /* Spaces and tabs; a newline ends a statement. */
 void literal_skip_blanks(const char **cursor);
 

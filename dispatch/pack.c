@@ -61,10 +61,30 @@ status_t pack_convert(context_t *ctx, const tensor_t *weight, const tensor_info_
     return status;
 }
 
+static status_t attach(context_t *ctx, const tensor_t *weight, tensor_t *form)
+{
+    packed_t *packed = allocator_get(context_allocator(ctx), sizeof *packed);
+    if (packed == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a packed weight",
+             sizeof *packed);
+    *packed = (packed_t){.head = {.owner = &owner, .release = packed_release},
+                         .allocator = *context_allocator(ctx), .offset = weight->offset,
+                         .from = weight->info, .tensor = tensor_retain(form)};
+    storage_lock(weight->storage);
+    storage_attachment_t **list = storage_attachments(weight->storage);
+    packed->head.next = *list;
+    *list = &packed->head;
+    storage_unlock(weight->storage);
+    return STATUS_OK;
+}
+
 status_t pack_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t *want,
                      tensor_t **out_packed)
 {
-    if (!storage_is_packable(weight->storage))
+    bool is_packed = weight->info.layout == want->layout &&
+                     shape_equal(weight->info.rank, weight->info.sizes, want->rank, want->sizes) &&
+                     format_same(&weight->info.format, &want->format, want->sizes);
+    if (is_packed || !storage_is_packable(weight->storage))
         return pack_convert(ctx, weight, want, CAUSE_WEIGHT, out_packed);
     storage_lock(weight->storage);
     tensor_t *found = find(weight, want);
@@ -75,21 +95,61 @@ status_t pack_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t
     }
     tensor_t *tensor = NULL;
     TRY(pack_convert(ctx, weight, want, CAUSE_WEIGHT, &tensor));
-    packed_t *packed = allocator_get(context_allocator(ctx), sizeof *packed);
-    if (packed == NULL) {
+    status_t status = attach(ctx, weight, tensor);
+    if (status != STATUS_OK) {
         tensor_release(tensor);
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a packed weight",
-             sizeof *packed);
+        return status;
     }
-    *packed = (packed_t){.head = {.owner = &owner, .release = packed_release},
-                         .allocator = *context_allocator(ctx), .offset = weight->offset,
-                         .from = weight->info, .tensor = tensor_retain(tensor)};
-    storage_lock(weight->storage);
-    storage_attachment_t **list = storage_attachments(weight->storage);
-    packed->head.next = *list;
-    *list = &packed->head;
-    storage_unlock(weight->storage);
     context_counters(ctx)->weights_packed++;
     *out_packed = tensor;
     return STATUS_OK;
+}
+
+/* ---- for files ---- */
+
+static bool is_form_of(const storage_attachment_t *at, const tensor_t *tensor)
+{
+    const packed_t *packed = (const packed_t *)at;
+    return at->owner == &owner && packed->offset == tensor->offset &&
+           info_equal(&packed->from, &tensor->info);
+}
+
+static bool has_sizes_of(const tensor_t *form, const tensor_t *tensor)
+{
+    return shape_equal(form->info.rank, form->info.sizes, tensor->info.rank, tensor->info.sizes);
+}
+
+bool pack_sole_form(const tensor_t *tensor, tensor_t **out_packed)
+{
+    int n = 0;
+    tensor_t *sole = NULL;
+    storage_lock(tensor->storage);
+    for (storage_attachment_t *at = *storage_attachments(tensor->storage); at != NULL;
+         at = at->next)
+        if (is_form_of(at, tensor)) {
+            n++;
+            sole = ((packed_t *)at)->tensor;
+        }
+    bool is_sole = n == 1 && has_sizes_of(sole, tensor);
+    if (is_sole) *out_packed = tensor_retain(sole);
+    storage_unlock(tensor->storage);
+    return is_sole;
+}
+
+int pack_forms(const tensor_t *tensor, int capacity, tensor_t **out_forms)
+{
+    int n = 0;
+    storage_lock(tensor->storage);
+    for (storage_attachment_t *at = *storage_attachments(tensor->storage);
+         at != NULL && n < capacity; at = at->next)
+        if (is_form_of(at, tensor) && !has_sizes_of(((packed_t *)at)->tensor, tensor))
+            out_forms[n++] = tensor_retain(((packed_t *)at)->tensor);
+    storage_unlock(tensor->storage);
+    return n;
+}
+
+status_t pack_attach(context_t *ctx, tensor_t *tensor, tensor_t *packed)
+{
+    storage_set_packable(tensor->storage, true);
+    return attach(ctx, tensor, packed);
 }

@@ -63,7 +63,6 @@ void prepared_release(prepared_t *prepared)
     allocator_put(&allocator, prepared);
 }
 
-/* Reasons are for people: when there is no memory for one it is left out. */
 static void note(prepared_t *prepared, const char *format, va_list arguments)
 {
     char line[512];
@@ -72,7 +71,10 @@ static void note(prepared_t *prepared, const char *format, va_list arguments)
     size_t n = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
     size_t had = prepared->reasons == NULL ? 0 : strlen(prepared->reasons);
     char *reasons = allocator_get(&prepared->allocator, had + n + 2);
-    if (reasons == NULL) return;
+    if (reasons == NULL) {
+        prepared->is_out_of_memory = true;
+        return;
+    }
     if (had > 0) memcpy(reasons, prepared->reasons, had);
     memcpy(reasons + had, line, n);
     memcpy(reasons + had + n, "\n", 2);

@@ -25,7 +25,8 @@ struct prepared {
     size_t scratch_bytes;
     double cost_ns; /* estimate, without reorders of inputs */
     const char *implementation;
-    char *reasons; /* a line for each kernel or format that was passed over; "" if none */
+    char *reasons; /* a line for each kernel or format that was passed over; NULL if none */
+    bool is_out_of_memory; /* a reason was lost */
 
     /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for the
      * output. */

@@ -187,7 +187,9 @@ static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t
     }
     for (int i = 0; status == STATUS_UNSUPPORTED && i < n_layouts; i++)
         status = try_layout(ctx, call, layouts[i], in, prepared);
-    if (status == STATUS_UNSUPPORTED) {
+    if ((status == STATUS_OK || status == STATUS_UNSUPPORTED) && prepared->is_out_of_memory)
+        status = context_fail(ctx, STATUS_OUT_OF_MEMORY, "%s: out of memory for reasons", op->name);
+    if (status == STATUS_UNSUPPORTED && !call->keep_formats) {
         char text[INFO_TEXT_MAX];
         context_fail(ctx, status, "%s: no kernel for %s\n%s", op->name,
                      call->n_in > 0 ? info_text(in[0], text) : "no input",

@@ -62,6 +62,11 @@ status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_
 /* Restarts the context's random numbers, which tensor_rand and tensor_randn draw from. */
 void context_seed(context_t *ctx, uint64_t seed) TESSERA_API(context_seed);
 
+/* Which oneDNN runs, and for which instructions it makes code, after ONEDNN_MAX_CPU_ISA: static
+ * texts such as "2.6.3" and "avx512_core_bf16". */
+const char *onednn_version_text(void) TESSERA_API(onednn_version_text);
+const char *onednn_isa_text(void) TESSERA_API(onednn_isa_text);
+
 /* Every environment variable that is read, for `tessera info`. */
 typedef struct environment_variable {
     const char *name;

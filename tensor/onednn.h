@@ -163,10 +163,6 @@ void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream);
 /* dtypes that oneDNN knows. */
 bool onednn_has_dtype(dtype_t dtype);
 
-/* Static texts: "2.6.3"; "avx512_core_bf16", after ONEDNN_MAX_CPU_ISA. */
-const char *onednn_version_text(void) TESSERA_API(onednn_version_text);
-const char *onednn_isa_text(void) TESSERA_API(onednn_isa_text);
-
 #define TRY_ONEDNN(ctx, expr)                                                                      \
     do {                                                                                           \
         int onednn_status_ = (int)(expr);                                                          \
