@@ -243,6 +243,11 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
 
 /* ---- the transitions as operators, for graphs; imperative code calls to_mkldnn and to_dense ---- */
 
+/* Attributes of the operator `reorder`: ATTR_FORMAT. */
+typedef struct reorder_attrs {
+    format_t format;
+} reorder_attrs_t;
+
 status_t op_to_mkldnn(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_to_mkldnn);
 status_t op_to_dense(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_to_dense);
 status_t op_reorder(context_t *ctx, const tensor_t *x, const char *format, tensor_t **out)

@@ -1,0 +1,96 @@
+#include "ops/accept_impl.h"
+
+tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format)
+{
+    if (layout == LAYOUT_MKLDNN) return info_mkldnn(info, format);
+    int64_t strides[TENSOR_MAX_RANK];
+    format_strides(format, info->sizes, strides);
+    return info_strided(info->dtype, info->rank, info->sizes, strides);
+}
+
+format_t accept_own(const tensor_info_t *info)
+{
+    if (info->format.kind == FORMAT_TAG) return info->format;
+    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
+    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
+}
+
+status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
+                       const format_t *format)
+{
+    const tensor_info_t *info = call->in[index];
+    if (call->keep_formats && !format_same(&info->format, format, info->sizes)) {
+        char text[FORMAT_TEXT_MAX];
+        return prepared_decline(prepared, "input %d is %s, %s is needed", index, info_brief(info),
+                                format_text(format, text));
+    }
+    prepared->in[index] = accept_info(info, call->layout, format);
+    return STATUS_OK;
+}
+
+status_t accept_plain(const op_call_t *call, prepared_t *prepared, int index)
+{
+    format_t plain = format_plain(call->in[index]->rank);
+    return accept_format(call, prepared, index, &plain);
+}
+
+static status_t check_out(const op_call_t *call, prepared_t *prepared, int index,
+                          const format_t *format)
+{
+    const tensor_info_t *out = &call->out[index];
+    if (call->layout == LAYOUT_MKLDNN && out->rank == 0)
+        return prepared_decline(prepared, "mkldnn: oneDNN has no tensors of rank 0");
+    if (call->out_format != NULL && !format_same(call->out_format, format, out->sizes)) {
+        char text[FORMAT_TEXT_MAX], wanted[FORMAT_TEXT_MAX];
+        return prepared_decline(prepared, "the result is %s, %s is wanted",
+                                format_text(format, text), format_text(call->out_format, wanted));
+    }
+    return STATUS_OK;
+}
+
+status_t accept_out(const op_call_t *call, prepared_t *prepared, int index, const format_t *format)
+{
+    TRY(check_out(call, prepared, index, format));
+    prepared->out[index] = accept_info(&call->out[index], call->layout, format);
+    return STATUS_OK;
+}
+
+status_t accept_view(const op_call_t *call, prepared_t *prepared, int index,
+                     const int64_t *strides, int64_t offset)
+{
+    const tensor_info_t *out = &call->out[index];
+    tensor_info_t view = info_strided(out->dtype, out->rank, out->sizes, strides);
+    TRY(check_out(call, prepared, index, &view.format));
+    prepared->out[index] = view;
+    prepared->offset[index] = info_numel(&view) > 0 ? offset : 0;
+    prepared->is_view = true;
+    return STATUS_OK;
+}
+
+status_t accept_out_plain(const op_call_t *call, prepared_t *prepared, int index)
+{
+    format_t plain = format_plain(call->out[index].rank);
+    return accept_out(call, prepared, index, &plain);
+}
+
+status_t accept_post(context_t *ctx, const op_call_t *call, const post_ops_t *post,
+                     int first_operand, const tensor_info_t *out)
+{
+    static const char *const names[] = {[POST_SUM] = "sum", [POST_ADD] = "add", [POST_MUL] = "mul"};
+    int at = first_operand;
+    for (int i = 0; i < post->n; i++) {
+        post_kind_t kind = post->op[i].kind;
+        if (kind == POST_ELTWISE) continue;
+        const tensor_info_t *operand = call->in[at++];
+        int64_t sizes[TENSOR_MAX_RANK];
+        int rank = 0;
+        bool fits = kind == POST_SUM
+                        ? shape_equal(out->rank, out->sizes, operand->rank, operand->sizes)
+                        : shape_broadcast(out->rank, out->sizes, operand->rank, operand->sizes,
+                                          &rank, sizes) &&
+                              shape_equal(out->rank, out->sizes, rank, sizes);
+        REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name,
+                names[kind], info_brief(operand), info_brief(out));
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,90 @@
+/* Another dtype. */
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct cast_attrs {
+    dtype_t dtype;
+} cast_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"dtype", ATTR_DTYPE, false, offsetof(cast_attrs_t, dtype), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    dtype_t dtype = ((const cast_attrs_t *)call->attrs)->dtype;
+    const tensor_info_t *x = call->in[0];
+    REQUIRE(ctx, dtype > DTYPE_NONE && dtype < DTYPE_COUNT, "cast: %s to no dtype, one is needed",
+            info_brief(x));
+    TRY(shape_check(ctx, "cast", dtype, x->rank, x->sizes));
+    out[0] = info_dense(dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    char element[16] = {0};
+    dtype_t dtype = ((const cast_attrs_t *)call->attrs)->dtype;
+    dtype_store(dtype, element, spec_at(call, 0, index));
+    return dtype_load(dtype, element);
+}
+
+/* ---- kernels: nothing to do; else a copy in the order the elements have ---- */
+
+static status_t prepare_view(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const tensor_info_t *x = call->in[0];
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "view: dense only");
+    if (x->dtype != call->out[0].dtype) return prepared_decline(prepared, "view: another dtype");
+    return accept_view(call, prepared, 0, x->format.strides, 0);
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    format_t format = call->out_format != NULL ? *call->out_format : accept_own(call->in[0]);
+    return accept_out(call, prepared, 0, &format);
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    convert_strided(x->rank, x->sizes, x->dtype, x->format.strides, in[0], result->dtype,
+                    result->format.strides, out[0], threads_for(ctx, info_numel(x)));
+    return STATUS_OK;
+}
+
+static const kernel_t view = {"view", prepare_view, NULL};
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&view, &native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,4,5]) dtype=bf16",
+    "(bf16[2,17,3,3]) dtype=f32",
+    "(f32[7]) dtype=f16",
+    "(f32[3,5]) dtype=s64",
+    "(s64[3,5]<100) dtype=f64",
+    "(f32[2,3]) dtype=f32",
+    "(s32[4]<3) dtype=bool",
+    "(f64[]) dtype=f32",
+    NULL};
+
+const opdef_t op_def_cast = {.name = "cast", .preference = OP_DENSE,
+                             .attrs = {sizeof(cast_attrs_t), 1, fields}, .n_operands = 1,
+                             .operands = operands, .n_outputs = 1, .infer = infer,
+                             .kernels = kernels, .spec = spec, .cases = cases};
+
+status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
+{
+    cast_attrs_t attrs = {dtype};
+    return dispatch_run(ctx, &op_def_cast, &attrs, 1, &x, NULL, out);
+}

@@ -1,0 +1,235 @@
+/* Concatenation along one dimension. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "dispatch/choose_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct concat_attrs {
+    int64_t dim;
+} concat_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"dim", ATTR_INT, false, offsetof(concat_attrs_t, dim), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"tensors", ROLE_ACTIVATION, false, true}};
+
+static int find_dim(const void *attrs, int rank)
+{
+    int dim = 0;
+    shape_dim(rank, ((const concat_attrs_t *)attrs)->dim, &dim);
+    return dim;
+}
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *first = call->in[0];
+    int64_t wanted = ((const concat_attrs_t *)call->attrs)->dim, sizes[TENSOR_MAX_RANK];
+    int dim = 0;
+    REQUIRE(ctx, first->rank > 0 && shape_dim(first->rank, wanted, &dim),
+            "concat: dim %lld of %s, out of range", (long long)wanted, info_brief(first));
+    memcpy(sizes, first->sizes, sizeof sizes);
+    for (int i = 1; i < call->n_in; i++) {
+        const tensor_info_t *info = call->in[i];
+        bool fits = info->rank == first->rank && info->dtype == first->dtype;
+        for (int d = 0; fits && d < first->rank; d++)
+            fits = d == dim || info->sizes[d] == first->sizes[d];
+        REQUIRE(ctx, fits, "concat: %s and %s, equal dtypes and sizes but for dimension %d are needed",
+                info_brief(first), info_brief(info), dim);
+        REQUIRE(ctx, !__builtin_add_overflow(sizes[dim], info->sizes[dim], &sizes[dim]),
+                "concat: dimension %d overflows", dim);
+    }
+    TRY(shape_check(ctx, "concat", first->dtype, first->rank, sizes));
+    out[0] = info_dense(first->dtype, first->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    int rank = call->out->rank, dim = find_dim(call->attrs, rank), operand = 0;
+    int64_t at[TENSOR_MAX_RANK];
+    memcpy(at, index, (size_t)rank * sizeof *at);
+    while (at[dim] >= call->in[operand]->sizes[dim]) at[dim] -= call->in[operand++]->sizes[dim];
+    return spec_at(call, operand, at);
+}
+
+/* ---- mkldnn kernel: all inputs in one format whose blocks hold no two inputs ---- */
+
+static int64_t block_of(const format_t *format, int dim)
+{
+    int64_t block = 1;
+    for (int b = 0; b < format->n_blocks; b++)
+        if (format->block_dims[b] == dim) block *= format->block_sizes[b];
+    return block;
+}
+
+static bool blocks_divide(const op_call_t *call, const format_t *format, int dim)
+{
+    int64_t block = block_of(format, dim);
+    for (int i = 0; i < call->n_in - 1; i++)
+        if (call->in[i]->sizes[dim] % block != 0) return false;
+    return true;
+}
+
+/* The format of the largest blocked input, or of the largest one when none is blocked. */
+static format_t largest_format(const op_call_t *call)
+{
+    int best = 0;
+    for (int i = 1; i < call->n_in; i++) {
+        bool is_blocked = format_is_blocked(&call->in[i]->format);
+        bool best_is_blocked = format_is_blocked(&call->in[best]->format);
+        if (is_blocked == best_is_blocked
+                ? info_numel(call->in[i]) > info_numel(call->in[best])
+                : is_blocked)
+            best = i;
+    }
+    return accept_own(call->in[best]);
+}
+
+static status_t accept_all(const op_call_t *call, prepared_t *prepared, const format_t *format)
+{
+    for (int i = 0; i < call->n_in; i++) TRY(accept_format(call, prepared, i, format));
+    return accept_out(call, prepared, 0, format);
+}
+
+static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_DENSE) return prepared_decline(prepared, "slabs: mkldnn only");
+    int rank = call->out[0].rank, dim = find_dim(call->attrs, rank);
+    format_t formats[7];
+    int n = 0;
+    if (call->out_format != NULL) formats[n++] = *call->out_format;
+    else formats[n++] = largest_format(call);
+    if (!call->keep_formats) n += choose_candidates(rank, &formats[n]);
+    for (int i = 0; i < n; i++) {
+        if (formats[i].kind != FORMAT_TAG || !blocks_divide(call, &formats[i], dim)) continue;
+        status_t status = accept_all(call, prepared, &formats[i]);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return prepared_decline(prepared, "slabs: no format whose blocks hold one input each");
+}
+
+/* Bytes of an input that lie together: all that is faster in memory than the dimensions before the
+ * one that is joined. */
+static size_t slab_bytes(const tensor_info_t *info, int dim)
+{
+    int64_t padded[TENSOR_MAX_RANK];
+    size_t bytes = dtype_size(info->dtype);
+    format_padded_sizes(&info->format, info->sizes, padded);
+    for (int i = info->rank - 1; i >= 0; i--) {
+        int d = info->format.order[i];
+        bytes *= (size_t)(padded[d] / block_of(&info->format, d));
+        if (d == dim) break;
+    }
+    for (int b = 0; b < info->format.n_blocks; b++) bytes *= info->format.block_sizes[b];
+    return bytes;
+}
+
+static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *const *in,
+                          void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *result = &prepared->out[0];
+    int dim = find_dim(prepared->attrs, result->rank);
+    size_t row = slab_bytes(result, dim), slabs[OP_MAX_INPUTS];
+    int64_t n_rows = (int64_t)(info_bytes(result) / row);
+    for (int i = 0; i < prepared->n_in; i++) slabs[i] = slab_bytes(&prepared->in[i], dim);
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
+    for (int64_t r = 0; r < n_rows; r++) {
+        char *to = (char *)out[0] + (size_t)r * row;
+        for (int i = 0; i < prepared->n_in; i++) {
+            memcpy(to, (const char *)in[i] + (size_t)r * slabs[i], slabs[i]);
+            to += slabs[i];
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t slabs = {"slabs", prepare_slabs, run_slabs};
+
+/* ---- dense kernel: each input is copied from the strides it has into its part ---- */
+
+/* The result is channels last if all inputs are, else contiguous. */
+static format_t dense_format(const op_call_t *call)
+{
+    int rank = call->out[0].rank;
+    format_t format = format_channels_last(rank);
+    for (int i = 0; i < call->n_in; i++)
+        if (!format_same(&call->in[i]->format, &format, call->in[i]->sizes))
+            return format_plain(rank);
+    return format;
+}
+
+static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    format_t format = call->out_format != NULL ? *call->out_format : dense_format(call);
+    return accept_out(call, prepared, 0, &format);
+}
+
+static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *const *in,
+                          void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *result = &prepared->out[0];
+    const size_t size = dtype_size(result->dtype);
+    int dim = find_dim(prepared->attrs, result->rank);
+    char *to = out[0];
+    for (int i = 0; i < prepared->n_in; i++) {
+        const tensor_info_t *info = &prepared->in[i];
+        convert_strided(info->rank, info->sizes, info->dtype, info->format.strides, in[i],
+                        result->dtype, result->format.strides, to,
+                        threads_for(ctx, info_numel(info)));
+        to += (size_t)(info->sizes[dim] * result->format.strides[dim]) * size;
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_dense, run_dense};
+static const kernel_t *const kernels[] = {&slabs, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[2,3], f32[2,5]) dim=1",
+    "(f32[3], f32[1], f32[4])",
+    "(f32[2,16,3,3], f32[2,32,3,3]) dim=1",
+    "(f32[2,16,3,3], f32[2,17,3,3]) dim=1",
+    "(f32[2,24,3,3], f32[2,8,3,3], f32[2,16,3,3]) dim=1",
+    "(f32[2,3,4,5], f32[2,7,4,5]) dim=-3",
+    "(f32[1,17,2,2], f32[2,17,2,2]) dim=0",
+    "(f32[1,17,2,2], f32[1,17,2,3]) dim=-1",
+    "(bf16[1,16,2,2], bf16[1,3,2,2]) dim=1",
+    "(s64[2,2], s64[2,1]) dim=1",
+    "(f32[2,0], f32[2,3]) dim=1",
+    "(f32[2,3,4,5]) dim=1",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_concat = {.name = "concat", .preference = OP_FOLLOWS,
+                               .attrs = {sizeof(concat_attrs_t), 1, fields}, .n_operands = 1,
+                               .operands = operands, .n_outputs = 1, .infer = infer,
+                               .kernels = kernels, .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
+                   tensor_t **out)
+{
+    concat_attrs_t attrs = {dim};
+    if (tensors == NULL) return context_null(ctx, "concat", "tensors");
+    return dispatch_run(ctx, &op_def_concat, &attrs, n, tensors, NULL, out);
+}

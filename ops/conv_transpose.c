@@ -1,0 +1,340 @@
+/* Transposed convolution over one to three spatial dimensions. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+#define FIELDS(n)                                                                                  \
+    {"stride", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, stride), n, 1, NULL},            \
+        {"padding", ATTR_ARRAY, false, offsetof(conv_transpose_attrs_t, padding), n, 0, NULL},     \
+        {"output_padding", ATTR_ARRAY, false, offsetof(conv_transpose_attrs_t, output_padding), n, \
+         0, NULL},                                                                                 \
+        {"dilation", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, dilation), n, 1, NULL},    \
+        {"groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL}
+
+static const attr_field_t fields_1d[] = {FIELDS(1)};
+static const attr_field_t fields_2d[] = {FIELDS(2)};
+static const attr_field_t fields_3d[] = {FIELDS(3)};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_WEIGHT, false, false},
+                                     {"bias", ROLE_BIAS, true, false}};
+enum { X, WEIGHT, BIAS };
+
+/* ---- inference ---- */
+
+static status_t check_channels(context_t *ctx, const op_call_t *call, int rank, int64_t *out_outputs)
+{
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank == rank, "%s: x is %s, rank %d is needed", op, info_brief(x), rank);
+    REQUIRE(ctx, weight->rank == rank, "%s: weight is %s, rank %d is needed", op,
+            info_brief(weight), rank);
+    REQUIRE(ctx, attrs->groups >= 1 && weight->sizes[0] % attrs->groups == 0,
+            "%s: weight %s, its %lld inputs do not divide by %lld groups", op, info_brief(weight),
+            (long long)weight->sizes[0], (long long)attrs->groups);
+    REQUIRE(ctx, x->sizes[1] == weight->sizes[0],
+            "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
+            (long long)weight->sizes[0], info_brief(x), (long long)x->sizes[1]);
+    REQUIRE(ctx, shape_multiply(weight->sizes[1], attrs->groups, out_outputs),
+            "%s: weight %s with %lld groups overflows", op, info_brief(weight),
+            (long long)attrs->groups);
+    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
+            op, dtype_name(x->dtype), dtype_name(weight->dtype));
+    if (call_has(call, BIAS))
+        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == *out_outputs,
+                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
+                (long long)*out_outputs);
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    int n_spatial = call->op->attrs.fields[0].length;
+    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0]};
+    TRY(check_channels(ctx, call, n_spatial + 2, &sizes[1]));
+    for (int i = 0; i < n_spatial; i++) {
+        int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
+        int64_t extra = attrs->output_padding[i], kernel = weight->sizes[2 + i];
+        int64_t reach = 0, window = 0, size = x->sizes[2 + i];
+        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad < INT32_MAX,
+                "%s: stride %lld, dilation %lld, padding %lld, positive ones are needed", op,
+                (long long)stride, (long long)dilation, (long long)pad);
+        REQUIRE(ctx, extra >= 0 && (extra < stride || extra < dilation),
+                "%s: output_padding %lld, must be smaller than stride %lld or dilation %lld", op,
+                (long long)extra, (long long)stride, (long long)dilation);
+        REQUIRE(ctx, kernel >= 1 && size >= 1, "%s: weight %s over %s, sizes of at least 1 are needed",
+                op, info_brief(weight), info_brief(x));
+        bool fits = shape_multiply(size - 1, stride, &reach) &&
+                    shape_multiply(kernel - 1, dilation, &window) &&
+                    !__builtin_add_overflow(reach, window, &reach) && reach < INT64_MAX / 2;
+        sizes[2 + i] = fits ? reach + 1 + extra - 2 * pad : 0;
+        REQUIRE(ctx, sizes[2 + i] >= 1, "%s: dimension %d of %s would be %lld, at least 1 is needed",
+                op, 2 + i, info_brief(x), (long long)sizes[2 + i]);
+    }
+    TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
+    out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    int n_spatial = x->rank - 2;
+    int64_t per_group = weight->sizes[1], inputs = weight->sizes[0] / attrs->groups;
+    int64_t group = index[1] / per_group;
+    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {0, index[1] % per_group};
+    int64_t window[TENSOR_MAX_RANK] = {0};
+    double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
+    do {
+        bool is_inside = true;
+        for (int i = 0; i < n_spatial; i++) {
+            int64_t place = index[2 + i] + attrs->padding[i] - window[i] * attrs->dilation[i];
+            at_weight[2 + i] = window[i];
+            at_x[2 + i] = place / attrs->stride[i];
+            is_inside = is_inside && place >= 0 && place % attrs->stride[i] == 0 &&
+                        at_x[2 + i] < x->sizes[2 + i];
+        }
+        for (int64_t c = 0; is_inside && c < inputs; c++) {
+            at_x[1] = at_weight[0] = group * inputs + c;
+            sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
+        }
+    } while (shape_next(n_spatial, &weight->sizes[2], window));
+    return sum;
+}
+
+/* ---- kernel on oneDNN ---- */
+
+/* The weight with its groups apart and channels in oneDNN's order: [G][K/G][C/G].. */
+static tensor_info_t swap_weight(const tensor_info_t *weight, int64_t groups)
+{
+    tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN};
+    if (groups > 1) info.sizes[info.rank++] = groups;
+    info.sizes[info.rank++] = weight->sizes[1];
+    info.sizes[info.rank++] = weight->sizes[0] / groups;
+    for (int d = 2; d < weight->rank; d++) info.sizes[info.rank++] = weight->sizes[d];
+    return info;
+}
+
+/* The same bytes with two dimensions renamed into each other. */
+static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
+{
+    tensor_info_t swapped = *info;
+    swapped.sizes[a] = info->sizes[b];
+    swapped.sizes[b] = info->sizes[a];
+    format_t *format = &swapped.format;
+    format->strides[a] = info->format.strides[b];
+    format->strides[b] = info->format.strides[a];
+    for (int i = 0; i < info->rank; i++) {
+        int d = info->format.order[i];
+        format->order[i] = (uint8_t)(d == a ? b : d == b ? a : d);
+    }
+    for (int i = 0; i < format->n_blocks; i++) {
+        int d = info->format.block_dims[i];
+        format->block_dims[i] = (uint8_t)(d == a ? b : d == b ? a : d);
+    }
+    return swapped;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    int n_spatial = x->rank - 2;
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    tensor_info_t src = *x, dst = call->out[0], weight_any = swap_weight(weight, attrs->groups);
+    tensor_info_t bias;
+    onednn_problem_t problem = {.kind = ONEDNN_DECONVOLUTION, .algorithm = ONEDNN_DIRECT,
+                                .n_src = 1, .src = &src, .weight = &weight_any, .dst = &dst};
+    if (call_has(call, BIAS)) {
+        bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
+        prepared->in[BIAS] = bias;
+        problem.bias = &bias;
+    }
+    double flops = 2.0 * (double)info_numel(&src) * (double)weight->sizes[1];
+    for (int i = 0; i < n_spatial; i++) {
+        problem.stride[i] = attrs->stride[i];
+        problem.dilation[i] = attrs->dilation[i];
+        problem.pad_begin[i] = attrs->padding[i];
+        problem.pad_end[i] = attrs->padding[i] - attrs->output_padding[i];
+        flops *= (double)weight->sizes[2 + i];
+    }
+    TRY(choose_formats(ctx, call, prepared, &problem, flops));
+    int first = attrs->groups > 1 ? 1 : 0;
+    prepared->in[WEIGHT] = swap_dims(&prepared->in[WEIGHT], first, first + 1);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (!dtype_is_floating(call->in[X]->dtype))
+        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
+    TRY(accept_plain(call, prepared, X));
+    for (int i = WEIGHT; i <= BIAS; i++)
+        if (call_has(call, i))
+            prepared->in[i] =
+                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    return accept_out_plain(call, prepared, 0);
+}
+
+/* Contiguous operands, spatial dimensions padded to three in front. */
+typedef struct planes {
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
+    int64_t channels, inputs, per_group, outputs;
+    int64_t in_plane, out_plane, kernel_plane;
+} planes_t;
+
+static planes_t describe_planes(const prepared_t *prepared)
+{
+    const conv_transpose_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
+    planes_t planes = {.channels = x->sizes[1], .inputs = weight->sizes[0] / attrs->groups,
+                       .per_group = weight->sizes[1], .outputs = prepared->out[0].sizes[1],
+                       .in_plane = 1, .out_plane = 1, .kernel_plane = 1};
+    int n_spatial = x->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - n_spatial);
+        planes.in[i] = from < 0 ? 1 : x->sizes[2 + from];
+        planes.out[i] = from < 0 ? 1 : prepared->out[0].sizes[2 + from];
+        planes.kernel[i] = from < 0 ? 1 : weight->sizes[2 + from];
+        planes.stride[i] = from < 0 ? 1 : attrs->stride[from];
+        planes.dilation[i] = from < 0 ? 1 : attrs->dilation[from];
+        planes.padding[i] = from < 0 ? 0 : attrs->padding[from];
+        planes.in_plane *= planes.in[i];
+        planes.out_plane *= planes.out[i];
+        planes.kernel_plane *= planes.kernel[i];
+    }
+    return planes;
+}
+
+/* Element at[] of an output plane; x and weight begin with the group's first channel. */
+static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const char *weight,
+                         const int64_t *at)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), step = p->per_group * p->kernel_plane;
+    double sum = 0.0;
+    for (int64_t window = 0; window < p->kernel_plane; window++) {
+        int64_t rest = window, at_x = 0, plane = 1;
+        bool is_inside = true;
+        for (int i = 2; i >= 0; i--) {
+            int64_t place = at[i] + p->padding[i] - rest % p->kernel[i] * p->dilation[i];
+            rest /= p->kernel[i];
+            int64_t index = place / p->stride[i];
+            is_inside = is_inside && place >= 0 && place % p->stride[i] == 0 && index < p->in[i];
+            at_x += index * plane;
+            plane *= p->in[i];
+        }
+        for (int64_t c = 0; is_inside && c < p->inputs; c++)
+            sum += dtype_load(dtype, x + (c * p->in_plane + at_x) * size) *
+                   dtype_load(dtype, weight + (c * step + window) * size);
+    }
+    return sum;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const planes_t p = describe_planes(prepared);
+    const dtype_t dtype = prepared->in[X].dtype, bias_dtype = prepared->in[BIAS].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t n_planes = prepared->in[X].sizes[0] * p.outputs;
+#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
+    for (int64_t plane = 0; plane < n_planes; plane++) {
+        int64_t n = plane / p.outputs, k = plane % p.outputs, group = k / p.per_group;
+        int64_t first = group * p.inputs;
+        const char *x = (const char *)in[X] + (n * p.channels + first) * p.in_plane * size;
+        const char *weight = (const char *)in[WEIGHT] +
+                             (first * p.per_group + k % p.per_group) * p.kernel_plane * size;
+        double bias = 0.0;
+        if (in[BIAS] != NULL)
+            bias = dtype_load(bias_dtype,
+                              (const char *)in[BIAS] + k * (int64_t)dtype_size(bias_dtype));
+        for (int64_t q = 0; q < p.out_plane; q++) {
+            int64_t at[3] = {q / (p.out[1] * p.out[2]), q / p.out[2] % p.out[1], q % p.out[2]};
+            dtype_store(dtype, (char *)out[0] + (plane * p.out_plane + q) * size,
+                        bias + window_sum(&p, dtype, x, weight, at));
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases_1d[] = {
+    "(f32[2,3,7], f32[3,5,3], f32[5])",
+    "(f32[1,16,9], f32[16,8,4], none) stride=[2] padding=[1] output_padding=[1]",
+    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
+    NULL};
+
+static const char *const cases_2d[] = {
+    "(f32[2,3,5,6], f32[3,7,3,3], f32[7])",
+    "(f32[1,16,6,6], f32[16,32,2,2], f32[32]) stride=[2,2]",
+    "(f32[1,17,4,5], f32[17,3,3,2], none) stride=[2,1] padding=[1,0] output_padding=[1,0]",
+    "(f32[1,16,5,5], f32[16,16,3,3], f32[16]) padding=[1,1]",
+    "(f32[1,8,5,5], f32[8,4,3,3], f32[4]) dilation=[2,2] padding=[1,1]",
+    "(f32[1,16,5,5], f32[16,2,3,3], f32[8]) groups=4 stride=[2,2]",
+    "(f32[2,32,4,4], f32[32,1,4,4], none) groups=32 stride=[2,2] padding=[1,1]",
+    "(f32[1,1,1,1], f32[1,1,1,1], f32[1])",
+    "(bf16[1,16,5,5], bf16[16,16,3,3], bf16[16])",
+    "(f64[1,3,4,4], f64[3,2,3,3], f64[2]) stride=[2,2] output_padding=[1,1]",
+    "(f32[0,3,5,6], f32[3,7,3,3], none)",
+    NULL};
+
+static const char *const cases_3d[] = {
+    "(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
+    "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
+    NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(n)                                                                                  \
+    const opdef_t op_def_conv_transpose##n##d = {                                                  \
+        .name = "conv_transpose" #n "d", .preference = OP_PREFERS,                                 \
+        .attrs = {sizeof(conv_transpose_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
+                  fields_##n##d},                                                                  \
+        .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer,                     \
+        .kernels = kernels, .spec = spec, .cases = cases_##n##d}
+
+DEFINE(1);
+DEFINE(2);
+DEFINE(3);
+
+/* ---- public ---- */
+
+#define WRAP(n)                                                                                    \
+    status_t op_conv_transpose##n##d(context_t *ctx, const tensor_t *x, const tensor_t *weight,    \
+                                     const tensor_t *bias, const conv_transpose_attrs_t *attrs,    \
+                                     tensor_t **out)                                               \
+    {                                                                                              \
+        const tensor_t *in[] = {x, weight, bias};                                                  \
+        return dispatch_run(ctx, &op_def_conv_transpose##n##d, attrs, 3, in, NULL, out);           \
+    }
+
+WRAP(1)
+WRAP(2)
+WRAP(3)

@@ -1,0 +1,119 @@
+/* Running sums along one dimension. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct cumsum_attrs {
+    int64_t dim;
+} cumsum_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"dim", ATTR_INT, false, offsetof(cumsum_attrs_t, dim), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+static int find_dim(const void *attrs, int rank)
+{
+    int dim = 0;
+    shape_dim(rank, ((const cumsum_attrs_t *)attrs)->dim, &dim);
+    return dim;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[0];
+    int64_t wanted = ((const cumsum_attrs_t *)call->attrs)->dim;
+    int dim = 0;
+    REQUIRE(ctx, shape_dim(x->rank, wanted, &dim), "cumsum: dim %lld of %s, out of range",
+            (long long)wanted, info_brief(x));
+    out[0] = info_dense(dtype_is_floating(x->dtype) ? x->dtype : DTYPE_S64, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    int rank = call->out->rank, dim = find_dim(call->attrs, rank);
+    if (rank == 0) return spec_at(call, 0, index);
+    int64_t at[TENSOR_MAX_RANK];
+    double sum = 0.0;
+    memcpy(at, index, (size_t)rank * sizeof *at);
+    for (at[dim] = 0; at[dim] <= index[dim]; at[dim]++) sum += spec_at(call, 0, at);
+    return sum;
+}
+
+/* ---- dense kernel ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, 0));
+    return accept_out_plain(call, prepared, 0);
+}
+
+static void add_line(dtype_t dtype, dtype_t out_dtype, int64_t n, int64_t step, const char *x,
+                     char *out)
+{
+    const int64_t size = step * (int64_t)dtype_size(dtype);
+    const int64_t out_size = step * (int64_t)dtype_size(out_dtype);
+    double sum = 0.0;
+    uint64_t integer = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype_is_floating(dtype)) {
+            sum += dtype_load(dtype, x + i * size);
+            dtype_store(out_dtype, out + i * out_size, sum);
+        } else {
+            integer += (uint64_t)dtype_load_integer(dtype, x + i * size);
+            dtype_store_integer(out_dtype, out + i * out_size, (int64_t)integer);
+        }
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[0];
+    const dtype_t dtype = x->dtype, out_dtype = prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), out_size = (int64_t)dtype_size(out_dtype);
+    int dim = find_dim(prepared->attrs, x->rank);
+    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, numel = info_numel(x);
+    int64_t step = 1;
+    for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
+#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
+    for (int64_t line = 0; line < numel / n; line++) {
+        int64_t first = line / step * n * step + line % step;
+        add_line(dtype, out_dtype, n, step, (const char *)in[0] + first * size,
+                 (char *)out[0] + first * out_size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare, run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[7])",
+    "(f32[2,17,3]) dim=1",
+    "(f32[2,3,4,5]) dim=-1",
+    "(f64[3,2])",
+    "(s32[3,4]) dim=1",
+    "(bool[9])",
+    "(f32[])",
+    "(f32[0,3])",
+    NULL};
+
+const opdef_t op_def_cumsum = {.name = "cumsum", .preference = OP_DENSE,
+                               .attrs = {sizeof(cumsum_attrs_t), 1, fields}, .n_operands = 1,
+                               .operands = operands, .n_outputs = 1, .infer = infer,
+                               .kernels = kernels, .spec = spec, .cases = cases};
+
+status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+{
+    cumsum_attrs_t attrs = {dim};
+    return dispatch_run(ctx, &op_def_cumsum, &attrs, 1, &x, NULL, out);
+}

@@ -1,0 +1,80 @@
+/* What gives its input back in inference: identity, dropout. */
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+
+typedef struct dropout_attrs {
+    double p; /* probability that training sets an element to zero */
+} dropout_attrs_t;
+
+static const attr_field_t dropout_fields[] = {
+    {"p", ATTR_FLOAT, false, offsetof(dropout_attrs_t, p), 0, 0.5, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)ctx, (void)out_n;
+    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n,
+                              tensor_info_t *out)
+{
+    double p = ((const dropout_attrs_t *)call->attrs)->p;
+    REQUIRE(ctx, p >= 0.0 && p <= 1.0, "dropout: p=%g, 0 to 1 is needed", p);
+    return infer(ctx, call, out_n, out);
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    return spec_at(call, 0, index);
+}
+
+/* Any layout and format stays as it is. */
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const tensor_info_t *x = call->in[0];
+    if (call->out_format != NULL && !format_same(call->out_format, &x->format, x->sizes))
+        return prepared_decline(prepared, "view: the format stays that of %s", info_brief(x));
+    prepared->out[0] = *x;
+    prepared->out[0].is_number = false;
+    prepared->is_view = true;
+    prepared->offset[0] = 0;
+    return STATUS_OK;
+}
+
+static const kernel_t view = {"view", prepare, NULL};
+static const kernel_t *const kernels[] = {&view, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,4,5])",
+    "(bf16[1,17,2,2])",
+    "(s64[3])",
+    "(f32[])",
+    NULL};
+
+const opdef_t op_def_identity = {.name = "identity", .preference = OP_FOLLOWS,
+                                 .traits = TRAIT_VIEW | TRAIT_IDENTITY, .n_operands = 1,
+                                 .operands = operands, .n_outputs = 1, .infer = infer,
+                                 .kernels = kernels, .spec = spec, .cases = cases};
+
+const opdef_t op_def_dropout = {.name = "dropout", .preference = OP_FOLLOWS,
+                                .traits = TRAIT_VIEW | TRAIT_IDENTITY,
+                                .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},
+                                .n_operands = 1, .operands = operands, .n_outputs = 1,
+                                .infer = infer_dropout, .kernels = kernels, .spec = spec,
+                                .cases = cases};
+
+status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out)
+{
+    return dispatch_run(ctx, &op_def_identity, NULL, 1, &x, NULL, out);
+}
+
+status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+{
+    dropout_attrs_t attrs = {p};
+    return dispatch_run(ctx, &op_def_dropout, &attrs, 1, &x, NULL, out);
+}

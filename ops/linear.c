@@ -1,0 +1,288 @@
+/* Fully connected layers. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const attr_field_t fields[] = {
+    {"flatten", ATTR_BOOL, false, offsetof(linear_attrs_t, flatten), 0, 0, NULL},
+    {"post", ATTR_POST, false, offsetof(linear_attrs_t, post), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_WEIGHT, false, false},
+                                     {"bias", ROLE_BIAS, true, false}};
+enum { X, WEIGHT, BIAS, POST };
+
+/* ---- inference ---- */
+
+/* x as a matrix: rows, and the features of one. */
+static bool count_rows(const linear_attrs_t *attrs, const tensor_info_t *x, int64_t *out_rows,
+                       int64_t *out_features)
+{
+    int n_rows = attrs->flatten ? 1 : x->rank - 1;
+    return shape_numel(n_rows, x->sizes, out_rows) &&
+           shape_numel(x->rank - n_rows, &x->sizes[n_rows], out_features);
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const linear_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    int n_rows = attrs->flatten ? 1 : x->rank - 1;
+    REQUIRE(ctx, x->rank >= (attrs->flatten ? 2 : 1), "%s: x is %s, rank %d or more is needed", op,
+            info_brief(x), attrs->flatten ? 2 : 1);
+    REQUIRE(ctx, weight->rank == 2, "%s: weight is %s, rank 2 is needed", op, info_brief(weight));
+    int64_t rows = 0, features = 0;
+    REQUIRE(ctx, count_rows(attrs, x, &rows, &features) && features == weight->sizes[1],
+            "%s: weight %s needs %lld features, input %s has %lld", op, info_brief(weight),
+            (long long)weight->sizes[1], info_brief(x), (long long)features);
+    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
+            op, dtype_name(x->dtype), dtype_name(weight->dtype));
+    if (call_has(call, BIAS))
+        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
+                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
+                (long long)weight->sizes[0]);
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, x->sizes, sizeof sizes);
+    sizes[n_rows] = weight->sizes[0];
+    TRY(shape_check(ctx, op, x->dtype, n_rows + 1, sizes));
+    out[0] = info_dense(x->dtype, n_rows + 1, sizes);
+    return accept_post(ctx, call, &attrs->post, POST, &out[0]);
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const linear_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int n_rows = attrs->flatten ? 1 : x->rank - 1;
+    int64_t at[TENSOR_MAX_RANK] = {0}, at_weight[2] = {index[n_rows], 0};
+    memcpy(at, index, (size_t)n_rows * sizeof *at);
+    double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[n_rows]) : 0.0;
+    if (call->in[WEIGHT]->sizes[1] > 0) {
+        do {
+            sum += spec_at(call, X, at) * spec_at(call, WEIGHT, at_weight);
+            at_weight[1]++;
+        } while (shape_next(x->rank - n_rows, &x->sizes[n_rows], &at[n_rows]));
+    }
+    return spec_post(call, &attrs->post, POST, sum, index);
+}
+
+/* ---- kernel on oneDNN ---- */
+
+static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
+{
+    format_t plain = format_plain(2);
+    tensor_info_t info = info_dense(dtype, 2, (int64_t[]){rows, columns});
+    return info_mkldnn(&info, &plain);
+}
+
+/* oneDNN sees a result of rank 2: so must it see the operands of binary post-ops. */
+static status_t shape_post_operands(const op_call_t *call, prepared_t *prepared,
+                                    const tensor_info_t *dst, tensor_info_t *out_operands,
+                                    onednn_problem_t *problem)
+{
+    const post_ops_t *post = &((const linear_attrs_t *)call->attrs)->post;
+    int at = POST;
+    for (int i = 0; i < post->n; i++) {
+        if (post->op[i].kind == POST_ELTWISE) continue;
+        int index = at++;
+        if (post->op[i].kind == POST_SUM) continue;
+        const tensor_info_t *operand = call->in[index];
+        int64_t numel = info_numel(operand);
+        int64_t columns = operand->rank > 0 ? operand->sizes[operand->rank - 1] : 1;
+        if (numel != columns && numel != info_numel(dst))
+            return prepared_decline(prepared, "onednn: post-op operand %s", info_brief(operand));
+        TRY(accept_plain(call, prepared, index));
+        out_operands[i] = matrix(operand->dtype, numel / columns, columns);
+        problem->post[i].operand = &out_operands[i];
+    }
+    return STATUS_OK;
+}
+
+/* x as rows of a plain matrix; the weight as oneDNN likes it, or plain. */
+static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const onednn_problem_t *base, double flops)
+{
+    TRY(accept_plain(call, prepared, X));
+    int64_t rows = 0, features = 0;
+    count_rows(call->attrs, call->in[X], &rows, &features);
+    tensor_info_t src = matrix(call->in[X]->dtype, rows, features);
+    tensor_info_t weight = matrix(src.dtype, call->in[WEIGHT]->sizes[0], features);
+    onednn_problem_t problem = *base;
+    problem.src = &src;
+    problem.weight = &weight;
+    const format_t formats[] = {{.kind = FORMAT_ANY}, format_plain(2)};
+    for (int i = 0; i < 2; i++) {
+        onednn_primitive_t *primitive = NULL;
+        weight.format = formats[i];
+        status_t status = onednn_describe(ctx, &problem, &primitive);
+        if (status == STATUS_UNSUPPORTED) continue;
+        TRY(status);
+        const char *implementation = onednn_implementation(primitive);
+        status = onednn_is_reference(implementation)
+                     ? STATUS_UNSUPPORTED
+                     : onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &prepared->in[WEIGHT]);
+        if (status == STATUS_OK) {
+            double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst) +
+                           (double)info_bytes(&prepared->in[WEIGHT]);
+            prepared->cost_ns = choose_cost(ctx, implementation, flops, bytes);
+            if (prepared->sum_operand >= 0)
+                prepared->in[prepared->sum_operand] = prepared->out[0];
+            prepared_take_primitive(prepared, primitive);
+            return STATUS_OK;
+        }
+        prepared_note(prepared, "onednn: rows of a matrix are %s", implementation);
+        onednn_release(primitive);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return prepared_decline(prepared, "onednn: only references are left");
+}
+
+/* Flattened x is read in the format it has, by a weight spread over the same dimensions. */
+static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                                 const onednn_problem_t *base, double flops)
+{
+    tensor_info_t src = *call->in[X];
+    tensor_info_t weight = {.dtype = src.dtype, .layout = LAYOUT_MKLDNN, .rank = src.rank};
+    memcpy(weight.sizes, src.sizes, sizeof weight.sizes);
+    weight.sizes[0] = call->in[WEIGHT]->sizes[0];
+    onednn_problem_t problem = *base;
+    problem.src = &src;
+    problem.weight = &weight;
+    return choose_formats(ctx, call, prepared, &problem, flops);
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const linear_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    int64_t rows = 0, features = 0;
+    count_rows(attrs, x, &rows, &features);
+    tensor_info_t dst = matrix(x->dtype, rows, weight->sizes[0]), bias, post[POST_MAX];
+    onednn_problem_t problem = {.kind = ONEDNN_INNER_PRODUCT, .n_src = 1, .dst = &dst};
+    if (call_has(call, BIAS)) {
+        bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
+        prepared->in[BIAS] = bias;
+        problem.bias = &bias;
+    }
+    TRY(accept_out_plain(call, prepared, 0));
+    TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
+    TRY(shape_post_operands(call, prepared, &dst, post, &problem));
+    double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
+    status_t status = STATUS_UNSUPPORTED;
+    if (attrs->flatten && x->rank >= 3 && x->rank <= 5)
+        status = choose_flattened(ctx, call, prepared, &problem, flops);
+    if (status == STATUS_UNSUPPORTED)
+        status = choose_matrix(ctx, call, prepared, &problem, flops);
+    return status;
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const linear_attrs_t *attrs = call->attrs;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (!dtype_is_floating(call->in[X]->dtype))
+        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
+    if (attrs->post.n > 0) return prepared_decline(prepared, "native: post-ops");
+    TRY(accept_plain(call, prepared, X));
+    for (int i = WEIGHT; i <= BIAS; i++)
+        if (call_has(call, i))
+            prepared->in[i] =
+                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    return accept_out_plain(call, prepared, 0);
+}
+
+static double dot(dtype_t dtype, const char *a, const char *b, int64_t n)
+{
+    const size_t size = dtype_size(dtype);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++)
+        sum += dtype_load(dtype, a + (size_t)i * size) * dtype_load(dtype, b + (size_t)i * size);
+    return sum;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const dtype_t dtype = prepared->in[X].dtype, bias_dtype = prepared->in[BIAS].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t outputs = prepared->in[WEIGHT].sizes[0], features = prepared->in[WEIGHT].sizes[1];
+    const int64_t n = info_numel(&prepared->out[0]);
+#pragma omp parallel for num_threads(threads_for(ctx, n * features)) schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = i / outputs, k = i % outputs;
+        double bias = 0.0;
+        if (in[BIAS] != NULL)
+            bias = dtype_load(bias_dtype,
+                              (const char *)in[BIAS] + k * (int64_t)dtype_size(bias_dtype));
+        const char *x = (const char *)in[X] + row * features * size;
+        const char *weight = (const char *)in[WEIGHT] + k * features * size;
+        dtype_store(dtype, (char *)out[0] + i * size, bias + dot(dtype, x, weight, features));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[3,7], f32[5,7], f32[5])",
+    "(f32[17,64], f32[31,64], none)",
+    "(f32[1,1], f32[1,1], f32[1])",
+    "(f32[16], f32[8,16], f32[8])",
+    "(f32[2,5,3,16], f32[31,16], f32[31])",
+    "(f32[2,16,3,3], f32[10,144], f32[10]) flatten=true",
+    "(f32[2,17,3,2], f32[7,102], none) flatten=true",
+    "(f32[1,32,1,1], f32[10,32], f32[10]) flatten=true",
+    "(f32[2,8,5], f32[3,40], f32[3]) flatten=true",
+    "(f32[1,16,2,2,2], f32[5,128], f32[5]) flatten=true",
+    "(f32[2,16,2,1,2,2], f32[5,128], f32[5]) flatten=true",
+    "(f32[4,6], f32[5,6], f32[5]) flatten=true",
+    "(f32[4,16], f32[8,16], f32[8]) post=[\"relu\"]",
+    "(f32[4,16], f32[8,16], none, f32[4,8]) post=[\"sum\",\"relu\"]",
+    "(f32[2,3,16], f32[8,16], f32[8], f32[8]) post=[\"add\"]",
+    "(f32[2,3,16], f32[8,16], f32[8], f32[2,3,8], f32[1]) post=[\"sum\",\"mul\",\"tanh\"]",
+    "(f32[2,16,3,3], f32[10,144], f32[10], f32[10]) flatten=true post=[\"add\",\"relu\"]",
+    "(bf16[4,32], bf16[16,32], bf16[16])",
+    "(f16[4,8], f16[6,8], f16[6])",
+    "(f64[2,3,5], f64[4,5], f64[4])",
+    "(f32[0,7], f32[5,7], f32[5])",
+    "(f32[3,0], f32[5,0], f32[5])",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_linear = {.name = "linear", .preference = OP_PREFERS,
+                               .traits = TRAIT_POST_OPS,
+                               .attrs = {sizeof(linear_attrs_t), 2, fields},
+                               .n_operands = 3, .operands = operands, .n_outputs = 1,
+                               .infer = infer, .kernels = kernels, .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    return dispatch_run(ctx, &op_def_linear, NULL, 3, in, NULL, out);
+}

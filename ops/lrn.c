@@ -1,0 +1,252 @@
+/* Local response normalisation across channels. */
+#include <math.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct attrs {
+    int64_t size;
+    double alpha, beta, k;
+} attrs_t;
+
+static const attr_field_t fields[] = {
+    {"size", ATTR_INT, true, offsetof(attrs_t, size), 0, 5, NULL},
+    {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1e-4, NULL},
+    {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.75, NULL},
+    {"k", ATTR_FLOAT, false, offsetof(attrs_t, k), 0, 1.0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* The channels [*out_first, *out_end) round a channel: of an even number one more before it. */
+static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
+                   int64_t *out_end)
+{
+    int64_t before = attrs->size / 2, behind = (attrs->size - 1) / 2;
+    *out_first = channel > before ? channel - before : 0;
+    *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
+}
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    REQUIRE(ctx, x->rank >= 2, "%s: x is %s, rank 2 or more is needed", call->op->name,
+            info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed",
+            call->op->name, info_brief(x));
+    REQUIRE(ctx, attrs->size >= 1, "%s: size=%lld, at least 1 is needed", call->op->name,
+            (long long)attrs->size);
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int64_t at[TENSOR_MAX_RANK], end;
+    double sum = 0.0;
+    for (int d = 0; d < x->rank; d++) at[d] = index[d];
+    for (window(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
+        sum += spec_at(call, X, at) * spec_at(call, X, at);
+    return spec_at(call, X, index) /
+           pow(attrs->k + attrs->alpha * sum / (double)attrs->size, attrs->beta);
+}
+
+/* ---- kernel on oneDNN ---- */
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (attrs->size % 2 == 0)
+        return prepared_decline(prepared, "onednn: size=%lld would take one channel less",
+                                (long long)attrs->size);
+    tensor_info_t src = *x, dst = call->out[0];
+    onednn_problem_t problem = {.kind = ONEDNN_LRN, .algorithm = ONEDNN_LRN_ACROSS_CHANNELS,
+                                .n_src = 1, .src = &src, .dst = &dst, .size = attrs->size,
+                                .alpha = (float)attrs->alpha, .beta = (float)attrs->beta,
+                                .k = (float)attrs->k};
+    op_call_t own = *call;
+    own.keep_formats = true;
+    return choose_formats(ctx, &own, prepared, &problem, 0.0);
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own ---- */
+
+#define TILE 128     /* elements done at a time */
+#define SIZE_FAST 33 /* largest window of the loops that vectorise */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(walk_follow(call, prepared, true));
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 6.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* dst = src (k + alpha / size sum)^-beta. */
+static void finish(const attrs_t *attrs, int64_t n, const float *sum, const float *src, float *dst)
+{
+    const float scale = (float)(attrs->alpha / (double)attrs->size), k = (float)attrs->k;
+    const float power = (float)-attrs->beta;
+    if (attrs->beta == 0.75)
+        for (int64_t i = 0; i < n; i++) {
+            float base = k + scale * sum[i], root = sqrtf(base);
+            dst[i] = src[i] / (root * sqrtf(root));
+        }
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] = src[i] * powf(k + scale * sum[i], power);
+}
+
+/* Plain: a row of positions, channel by channel. */
+static void run_positions(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst,
+                          int64_t n)
+{
+    float sum[TILE];
+    for (int64_t c = 0; c < walk->channels; c++) {
+        int64_t first, end;
+        window(attrs, c, walk->channels, &first, &end);
+        for (int64_t i = 0; i < n; i++) sum[i] = 0.0f;
+        for (; first < end; first++) {
+            const float *row = src + first * walk->spatial;
+            for (int64_t i = 0; i < n; i++) sum[i] += row[i] * row[i];
+        }
+        finish(attrs, n, sum, src + c * walk->spatial, dst + c * walk->spatial);
+    }
+}
+
+/* Channels last or in blocks: the channels of one position, which src and dst are at channel 0 of.
+ * Squares of a tile and what stands round it are gathered, then added up. */
+static void run_channels(const attrs_t *attrs, const walk_t *walk, const float *src, float *dst)
+{
+    const int64_t before = attrs->size / 2, block = walk->block;
+    float squares[TILE + SIZE_FAST], sum[TILE];
+    for (int64_t c = 0; c < walk->channels; c += TILE) {
+        int64_t n = walk->channels - c < TILE ? walk->channels - c : TILE;
+        for (int64_t i = 0; i < n + attrs->size; i++) squares[i] = 0.0f;
+        int64_t from = c > before ? c - before : 0, end = c + n + (attrs->size - 1) / 2;
+        if (end > walk->channels) end = walk->channels;
+        while (from < end) {
+            const float *run = src + from / block * walk->spatial * block + from % block;
+            float *to = squares + (from - c + before);
+            int64_t count = block - from % block < end - from ? block - from % block : end - from;
+            for (int64_t i = 0; i < count; i++) to[i] = run[i] * run[i];
+            from += count;
+        }
+        for (int64_t i = 0; i < n; i++) sum[i] = squares[i];
+        for (int64_t j = 1; j < attrs->size; j++)
+            for (int64_t i = 0; i < n; i++) sum[i] += squares[i + j];
+        for (int64_t i = 0; i < n;) {
+            int64_t at = (c + i) / block * walk->spatial * block + (c + i) % block;
+            int64_t left = block - (c + i) % block, count = left < n - i ? left : n - i;
+            finish(attrs, count, sum + i, src + at, dst + at);
+            i += count;
+        }
+    }
+}
+
+/* Any dtype, any window: the channels of one position, in double. */
+static void run_any(const attrs_t *attrs, const walk_t *walk, dtype_t dtype, const char *src,
+                    char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), block = walk->block;
+    for (int64_t c = 0; c < walk->channels; c++) {
+        int64_t first, end, at = (c / block * walk->spatial * block + c % block) * size;
+        double sum = 0.0;
+        for (window(attrs, c, walk->channels, &first, &end); first < end; first++) {
+            double x = dtype_load(
+                dtype, src + (first / block * walk->spatial * block + first % block) * size);
+            sum += x * x;
+        }
+        double base = attrs->k + attrs->alpha * sum / (double)attrs->size;
+        dtype_store(dtype, dst + at, dtype_load(dtype, src + at) / pow(base, attrs->beta));
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const attrs_t *attrs = prepared->attrs;
+    walk_t walk;
+    walk_channels(&prepared->in[X], &walk);
+    const dtype_t dtype = prepared->in[X].dtype;
+    const bool is_fast = dtype == DTYPE_F32 && attrs->size <= SIZE_FAST;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t step = is_fast && walk.block == 1 ? TILE : 1;
+    const int64_t n_tiles = (walk.spatial + step - 1) / step;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < walk.n * n_tiles; i++) {
+        int64_t n = i / n_tiles, s = i % n_tiles * step;
+        int64_t count = walk.spatial - s < step ? walk.spatial - s : step;
+        int64_t at = (n * walk.n_blocks * walk.spatial + s) * walk.block;
+        const void *src = (const char *)in[X] + at * size;
+        void *dst = (char *)out[0] + at * size;
+        if (!is_fast)
+            run_any(attrs, &walk, dtype, src, dst);
+        else if (walk.block == 1)
+            run_positions(attrs, &walk, src, dst, count);
+        else
+            run_channels(attrs, &walk, src, dst);
+    }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[2,32,7,5]) alpha=0.1",
+    "(f32[1,3,6,6]) alpha=0.5",
+    "(f32[1,1,4,4]) size=3 alpha=0.5",
+    "(f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
+    "(f32[2,31,5,5]) size=4 alpha=0.5",
+    "(f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
+    "(f32[1,150,3,3]) size=6 alpha=1.0",
+    "(f32[1,40,3,3]) size=35 alpha=1.0",
+    "(f32[1,64,27,27])",
+    "(f32[2,7,9]) alpha=1.0",
+    "(f32[5,13]) alpha=1.0",
+    "(f32[1,17,3,2,4]) alpha=1.0",
+    "(bf16[1,16,5,5]) alpha=0.5",
+    "(f16[1,7,3,3]) alpha=0.5",
+    "(f64[2,7,3,3]) alpha=0.5",
+    "(f32[0,3,4,4])",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_lrn = {
+    .name = "lrn", .preference = OP_FOLLOWS, .attrs = {sizeof(attrs_t), 4, fields},
+    .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer, .kernels = kernels,
+    .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
+                double k, tensor_t **out)
+{
+    attrs_t attrs = {size, alpha, beta, k};
+    REQUIRE(ctx, size >= 1, "lrn: size=%lld, at least 1 is needed", (long long)size);
+    return dispatch_run(ctx, &op_def_lrn, &attrs, 1, &x, NULL, out);
+}

@@ -1,0 +1,292 @@
+/* Matrix products with broadcast batch dimensions. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
+                                     {"b", ROLE_ACTIVATION, false, false}};
+enum { A, B };
+
+/* ---- inference ---- */
+
+/* The product as [batch..][m][k] times [batch..][k][n]; an operand of rank 1 is a row or a column
+ * that the result lacks. */
+typedef struct product {
+    int n_batch, n_batch_a, n_batch_b;
+    int64_t batch[TENSOR_MAX_RANK];
+    int64_t m, k, k_b, n;
+} product_t;
+
+static bool describe_product(const tensor_info_t *a, const tensor_info_t *b, product_t *out)
+{
+    product_t p = {.n_batch_a = a->rank > 2 ? a->rank - 2 : 0,
+                   .n_batch_b = b->rank > 2 ? b->rank - 2 : 0};
+    p.m = a->rank > 1 ? a->sizes[a->rank - 2] : 1;
+    p.k = a->sizes[a->rank - 1];
+    p.k_b = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
+    p.n = b->rank > 1 ? b->sizes[b->rank - 1] : 1;
+    *out = p;
+    return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch,
+                           out->batch);
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    const char *op = call->op->name;
+    REQUIRE(ctx, a->rank >= 1 && b->rank >= 1, "%s: %s times %s, rank 1 or more is needed", op,
+            info_brief(a), info_brief(b));
+    REQUIRE(ctx, a->dtype == b->dtype, "%s: a is %s, b is %s, equal dtypes are needed", op,
+            dtype_name(a->dtype), dtype_name(b->dtype));
+    product_t p;
+    REQUIRE(ctx, describe_product(a, b, &p), "%s: %s times %s, batch dimensions do not broadcast",
+            op, info_brief(a), info_brief(b));
+    REQUIRE(ctx, p.k == p.k_b, "%s: %s times %s, %lld columns meet %lld rows", op, info_brief(a),
+            info_brief(b), (long long)p.k, (long long)p.k_b);
+    int rank = p.n_batch;
+    if (a->rank > 1) p.batch[rank++] = p.m;
+    if (b->rank > 1) p.batch[rank++] = p.n;
+    TRY(shape_check(ctx, op, a->dtype, rank, p.batch));
+    out[0] = info_dense(a->dtype, rank, p.batch);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    product_t p;
+    if (!describe_product(a, b, &p)) return 0.0;
+    int64_t at_a[TENSOR_MAX_RANK] = {0}, at_b[TENSOR_MAX_RANK] = {0};
+    for (int d = 0; d < p.n_batch_a; d++)
+        at_a[d] = a->sizes[d] == 1 ? 0 : index[p.n_batch - p.n_batch_a + d];
+    for (int d = 0; d < p.n_batch_b; d++)
+        at_b[d] = b->sizes[d] == 1 ? 0 : index[p.n_batch - p.n_batch_b + d];
+    if (a->rank > 1) at_a[a->rank - 2] = index[p.n_batch];
+    if (b->rank > 1) at_b[b->rank - 1] = index[call->out->rank - 1];
+    double sum = 0.0;
+    for (int64_t k = 0; k < p.k; k++) {
+        at_a[a->rank - 1] = k;
+        at_b[b->rank > 1 ? b->rank - 2 : 0] = k;
+        sum += spec_at(call, A, at_a) * spec_at(call, B, at_b);
+    }
+    return sum;
+}
+
+/* ---- kernel on oneDNN ---- */
+
+/* Wants an operand plain; but leaves it as it is where its matrices are stored transposed. */
+static status_t accept_matrix(const op_call_t *call, prepared_t *prepared, int index,
+                              bool may_be_transposed, bool *out_is_transposed)
+{
+    const tensor_info_t *info = call->in[index];
+    *out_is_transposed = false;
+    if (may_be_transposed && info->rank >= 2) {
+        format_t plain = format_plain(info->rank), transposed = plain;
+        transposed.order[info->rank - 2] = (uint8_t)(info->rank - 1);
+        transposed.order[info->rank - 1] = (uint8_t)(info->rank - 2);
+        *out_is_transposed = format_same(&info->format, &transposed, info->sizes) &&
+                             !format_same(&info->format, &plain, info->sizes);
+    }
+    return *out_is_transposed ? STATUS_OK : accept_plain(call, prepared, index);
+}
+
+/* [batch..][rows][columns] as oneDNN sees it. */
+static tensor_info_t matrices(dtype_t dtype, int n_batch, const int64_t *batch, int64_t rows,
+                              int64_t columns, bool is_transposed)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, batch, (size_t)n_batch * sizeof *sizes);
+    sizes[n_batch] = rows;
+    sizes[n_batch + 1] = columns;
+    tensor_info_t info = info_dense(dtype, n_batch + 2, sizes);
+    format_t format = format_plain(n_batch + 2);
+    if (is_transposed) {
+        format.order[n_batch] = (uint8_t)(n_batch + 1);
+        format.order[n_batch + 1] = (uint8_t)n_batch;
+    }
+    return info_mkldnn(&info, &format);
+}
+
+/* Batch dimensions of an operand, with ones in front. */
+static void pad_batch(const tensor_info_t *info, int n_own, int n_batch, int64_t *out_batch)
+{
+    for (int d = 0; d < n_batch; d++) {
+        int from = d - (n_batch - n_own);
+        out_batch[d] = from < 0 ? 1 : info->sizes[from];
+    }
+}
+
+static bool is_one(int rank, const int64_t *sizes)
+{
+    for (int d = 0; d < rank; d++)
+        if (sizes[d] != 1) return false;
+    return true;
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    if (a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(a->dtype));
+    product_t p;
+    if (!describe_product(a, b, &p) || p.n_batch + 2 > TENSOR_MAX_RANK)
+        return prepared_decline(prepared, "onednn: rank");
+    int64_t batch_a[TENSOR_MAX_RANK], batch_b[TENSOR_MAX_RANK];
+    pad_batch(a, p.n_batch_a, p.n_batch, batch_a);
+    pad_batch(b, p.n_batch_b, p.n_batch, batch_b);
+    bool shares_b = is_one(p.n_batch, batch_b) && shape_equal(p.n_batch, batch_a, p.n_batch, p.batch);
+    bool is_paired = shape_equal(p.n_batch, batch_a, p.n_batch, batch_b);
+    bool merges_rows = shares_b && !is_one(p.n_batch, batch_a);
+    if (merges_rows) { /* one b for all: rows of all batches are rows of one matrix */
+        for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
+        p.n_batch = 0;
+    } else if (is_paired && p.n_batch > 0) {
+        for (int d = 1; d < p.n_batch; d++) p.batch[0] *= p.batch[d];
+        p.n_batch = is_one(1, p.batch) ? 0 : 1;
+        batch_a[0] = batch_b[0] = p.batch[0];
+    }
+    bool a_transposed = false, b_transposed = false;
+    TRY(accept_matrix(call, prepared, A, !merges_rows, &a_transposed));
+    TRY(accept_matrix(call, prepared, B, true, &b_transposed));
+    TRY(accept_out_plain(call, prepared, 0));
+    tensor_info_t src = matrices(a->dtype, p.n_batch, batch_a, p.m, p.k, a_transposed);
+    tensor_info_t weight = matrices(a->dtype, p.n_batch, batch_b, p.k, p.n, b_transposed);
+    tensor_info_t dst = matrices(a->dtype, p.n_batch, p.batch, p.m, p.n, false);
+    onednn_problem_t problem = {.kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight,
+                                .dst = &dst};
+    onednn_primitive_t *primitive = NULL;
+    status_t status = onednn_describe(ctx, &problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "onednn: no implementation");
+    TRY(status);
+    const char *implementation = onednn_implementation(primitive);
+    if (onednn_is_reference(implementation)) {
+        status = prepared_decline(prepared, "onednn: %s", implementation);
+        onednn_release(primitive);
+        return status;
+    }
+    prepared->cost_ns = choose_cost(ctx, implementation,
+                                    2.0 * (double)info_numel(&dst) * (double)p.k,
+                                    (double)info_bytes(&src) + (double)info_bytes(&weight) +
+                                        (double)info_bytes(&dst));
+    prepared_take_primitive(prepared, primitive);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own: for dtypes that oneDNN does not take ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (call->in[A]->dtype == DTYPE_BOOL) return prepared_decline(prepared, "native: dtype bool");
+    TRY(accept_plain(call, prepared, A));
+    TRY(accept_plain(call, prepared, B));
+    prepared->cost_ns = 1e9;
+    return accept_out_plain(call, prepared, 0);
+}
+
+/* One element; integers wrap. */
+static void multiply(dtype_t dtype, int64_t n, const char *a, const char *b, int64_t b_step,
+                     char *out)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    if (dtype_is_integral(dtype)) {
+        uint64_t sum = 0;
+        for (int64_t k = 0; k < n; k++)
+            sum += (uint64_t)dtype_load_integer(dtype, a + k * size) *
+                   (uint64_t)dtype_load_integer(dtype, b + k * b_step * size);
+        dtype_store_integer(dtype, out, (int64_t)sum);
+        return;
+    }
+    double sum = 0.0;
+    for (int64_t k = 0; k < n; k++)
+        sum += dtype_load(dtype, a + k * size) * dtype_load(dtype, b + k * b_step * size);
+    dtype_store(dtype, out, sum);
+}
+
+/* Which matrix of an operand belongs to a matrix of the result. */
+static int64_t find_matrix(const product_t *p, const tensor_info_t *info, int n_own, int64_t matrix)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = p->n_batch - 1; d >= 0; d--) {
+        int64_t index = matrix % p->batch[d];
+        matrix /= p->batch[d];
+        int from = d - (p->n_batch - n_own);
+        if (from < 0) continue;
+        if (info->sizes[from] > 1) at += index * stride;
+        stride *= info->sizes[from];
+    }
+    return at;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
+    product_t p;
+    if (!describe_product(a, b, &p)) return STATUS_INVALID_ARGUMENT;
+    const int64_t size = (int64_t)dtype_size(a->dtype), n_rows = info_numel(&prepared->out[0]) / p.n;
+#pragma omp parallel for num_threads(threads_for(ctx, n_rows * p.n * p.k)) schedule(static)
+    for (int64_t row = 0; row < n_rows; row++) {
+        int64_t matrix = row / p.m;
+        const char *from_a = (const char *)in[A] +
+                             (find_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k * size;
+        const char *from_b = (const char *)in[B] +
+                             find_matrix(&p, b, p.n_batch_b, matrix) * p.k * p.n * size;
+        for (int64_t n = 0; n < p.n; n++)
+            multiply(a->dtype, p.k, from_a, from_b + n * size, p.n,
+                     (char *)out[0] + (row * p.n + n) * size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[3,7], f32[7,5])",
+    "(f32[7], f32[7])",
+    "(f32[7], f32[7,5])",
+    "(f32[3,7], f32[7])",
+    "(f32[2,3,7], f32[7])",
+    "(f32[7], f32[2,7,5])",
+    "(f32[2,3,4,7], f32[7,5])",
+    "(f32[2,3,4,7], f32[2,3,7,5])",
+    "(f32[4,7], f32[2,3,7,5])",
+    "(f32[2,1,4,7], f32[3,7,5])",
+    "(f32[1,17,31], f32[1,31,16])",
+    "(bf16[4,32], bf16[32,8])",
+    "(f16[4,3], f16[3,8])",
+    "(f64[2,1,3,4], f64[5,4,2])",
+    "(s64[3,4], s64[4,2])",
+    "(s32[2,3,4], s32[4,5])",
+    "(f32[3,0], f32[0,5])",
+    "(f32[0,3], f32[3,5])",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_matmul = {.name = "matmul", .preference = OP_FOLLOWS, .n_operands = 2,
+                               .operands = operands, .n_outputs = 1, .infer = infer,
+                               .kernels = kernels, .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+{
+    const tensor_t *in[] = {a, b};
+    return dispatch_run(ctx, &op_def_matmul, NULL, 2, in, NULL, out);
+}

@@ -1,0 +1,438 @@
+/* Normalisation in inference: batch norm over channels, layer norm over the last dimensions. */
+#include <math.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct batch_attrs {
+    double epsilon;
+} batch_attrs_t;
+
+typedef struct layer_attrs {
+    int64_t n_dims;
+    double epsilon;
+} layer_attrs_t;
+
+static const attr_field_t batch_fields[] = {
+    {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL}};
+static const attr_field_t layer_fields[] = {
+    {"n_dims", ATTR_INT, true, offsetof(layer_attrs_t, n_dims), 0, 1, NULL},
+    {"epsilon", ATTR_FLOAT, false, offsetof(layer_attrs_t, epsilon), 0, 1e-5, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_BIAS, true, false},
+                                     {"bias", ROLE_BIAS, true, false},
+                                     {"running_mean", ROLE_STATE, false, false},
+                                     {"running_var", ROLE_STATE, false, false}};
+enum { X, WEIGHT, BIAS, MEAN, VAR };
+
+/* ---- inference ---- */
+
+static status_t infer_batch(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    REQUIRE(ctx, x->rank >= 2 && x->rank <= 5, "%s: x is %s, rank 2 to 5 is needed", op,
+            info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
+            info_brief(x));
+    for (int i = WEIGHT; i <= VAR; i++) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        REQUIRE(ctx,
+                info->rank == 1 && info->sizes[0] == x->sizes[1] && dtype_is_floating(info->dtype),
+                "%s: %s is %s, input %s needs floating [%lld]", op, operands[i].name,
+                info_brief(info), info_brief(x), (long long)x->sizes[1]);
+    }
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_layer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    REQUIRE(ctx, attrs->n_dims >= 1 && attrs->n_dims <= x->rank,
+            "%s: n_dims=%lld, input %s needs 1 to %d", op, (long long)attrs->n_dims, info_brief(x),
+            x->rank);
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed", op,
+            info_brief(x));
+    int n_dims = (int)attrs->n_dims;
+    for (int i = WEIGHT; i <= BIAS; i++) {
+        const tensor_info_t *info = call->in[i];
+        if (!call_has(call, i)) continue;
+        REQUIRE(ctx,
+                shape_equal(n_dims, &x->sizes[x->rank - n_dims], info->rank, info->sizes) &&
+                    dtype_is_floating(info->dtype),
+                "%s: %s is %s, the last %d dimensions of %s are needed", op, operands[i].name,
+                info_brief(info), n_dims, info_brief(x));
+    }
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec_batch(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const batch_attrs_t *attrs = call->attrs;
+    const int64_t *channel = &index[1];
+    double value = (spec_at(call, X, index) - spec_at(call, MEAN, channel)) /
+                   sqrt(spec_at(call, VAR, channel) + attrs->epsilon);
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, channel);
+    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, channel) : value;
+}
+
+static double spec_layer(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const layer_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int n_dims = (int)attrs->n_dims, first = x->rank - n_dims;
+    int64_t at[TENSOR_MAX_RANK] = {0}, n = 0;
+    double sum = 0.0, squares = 0.0;
+    for (int d = 0; d < first; d++) at[d] = index[d];
+    do {
+        sum += spec_at(call, X, at);
+        n++;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    do {
+        double difference = spec_at(call, X, at) - sum / (double)n;
+        squares += difference * difference;
+    } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    double value = (spec_at(call, X, index) - sum / (double)n) /
+                   sqrt(squares / (double)n + attrs->epsilon);
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, &index[first]);
+    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[first]) : value;
+}
+
+/* ---- kernels on oneDNN ---- */
+
+/* What oneDNN takes: f32 or bf16, statistics, weight and bias f32, and of the last two both or none.
+ * Those operands are wanted contiguous. */
+static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (call_has(call, WEIGHT) != call_has(call, BIAS))
+        return prepared_decline(prepared, "onednn: weight and bias, or none of them");
+    for (int i = WEIGHT; i < call->n_in; i++) {
+        if (!call_has(call, i)) continue;
+        if (call->in[i]->dtype != DTYPE_F32)
+            return prepared_decline(prepared, "onednn: %s is %s", operands[i].name,
+                                    dtype_name(call->in[i]->dtype));
+        prepared->in[i] = info_dense(DTYPE_F32, call->in[i]->rank, call->in[i]->sizes);
+    }
+    return STATUS_OK;
+}
+
+/* The input as it lies or not at all: our own kernel takes every format as it lies, too. */
+static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const batch_attrs_t *attrs = call->attrs;
+    TRY(check_onednn(call, prepared));
+    tensor_info_t src = *call->in[X], dst = call->out[0];
+    onednn_problem_t problem = {.kind = ONEDNN_BATCH_NORM, .n_src = 1, .src = &src, .dst = &dst,
+                                .epsilon = (float)attrs->epsilon,
+                                .has_scale = call_has(call, WEIGHT)};
+    op_call_t own = *call;
+    own.keep_formats = true;
+    TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
+    int8_t *arguments = prepared->arguments;
+    int n = 0;
+    arguments[n++] = X;
+    arguments[n++] = MEAN;
+    arguments[n++] = VAR;
+    if (problem.has_scale) {
+        arguments[n++] = WEIGHT;
+        arguments[n++] = BIAS;
+    }
+    arguments[n++] = -1;
+    return STATUS_OK;
+}
+
+/* The dimensions that are normalised as one, and all others as one. */
+static void flatten_layer(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
+                          int64_t *out_length)
+{
+    int64_t length = 1;
+    for (int d = x->rank - (int)attrs->n_dims; d < x->rank; d++) length *= x->sizes[d];
+    *out_length = length;
+    *out_rows = length > 0 ? info_numel(x) / length : 0;
+}
+
+static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const layer_attrs_t *attrs = call->attrs;
+    onednn_primitive_t *primitive = NULL;
+    TRY(check_onednn(call, prepared));
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, 0));
+    int64_t sizes[2];
+    flatten_layer(call->in[X], attrs, &sizes[0], &sizes[1]);
+    tensor_info_t flat = info_dense(call->in[X]->dtype, 2, sizes);
+    onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM, .n_src = 1, .src = &flat, .dst = &flat,
+                                .epsilon = (float)attrs->epsilon,
+                                .has_scale = call_has(call, WEIGHT)};
+    status_t status = onednn_describe(ctx, &problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "onednn: no layer_norm for %s", info_brief(call->in[X]));
+    TRY(status);
+    prepared_take_primitive(prepared, primitive);
+    if (onednn_is_reference(prepared->implementation))
+        return prepared_decline(prepared, "onednn: layer_norm is %s", prepared->implementation);
+    prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
+                                    2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_batch = {"onednn", prepare_batch_onednn, prepared_run_primitive};
+static const kernel_t onednn_layer = {"onednn", prepare_layer_onednn, prepared_run_primitive};
+
+/* ---- batch norm of our own: x * scale[c] + shift[c], whose padded channels are 0 and 0 ---- */
+
+static void want_contiguous(const op_call_t *call, prepared_t *prepared)
+{
+    for (int i = WEIGHT; i < call->n_in; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+}
+
+/* Element of an operand, or what stands for it when it is absent. */
+static double element(const prepared_t *prepared, void *const *in, int operand, int64_t index,
+                      double absent)
+{
+    if (in[operand] == NULL) return absent;
+    dtype_t dtype = prepared->in[operand].dtype;
+    return dtype_load(dtype, (const char *)in[operand] + index * (int64_t)dtype_size(dtype));
+}
+
+static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    walk_t walk;
+    TRY(walk_follow(call, prepared, true));
+    want_contiguous(call, prepared);
+    walk_channels(&prepared->in[X], &walk);
+    prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * 2 * sizeof(double);
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* scale and shift lie one behind the other, in f32 for f32, else in f64. */
+static void make_factors(const prepared_t *prepared, void *const *in, const walk_t *walk,
+                         void *scratch)
+{
+    const batch_attrs_t *attrs = prepared->attrs;
+    const int64_t n = walk->n_blocks * walk->block;
+    for (int64_t c = 0; c < n; c++) {
+        double scale = 0.0, shift = 0.0;
+        if (c < walk->channels) {
+            scale = element(prepared, in, WEIGHT, c, 1.0) /
+                    sqrt(element(prepared, in, VAR, c, 0.0) + attrs->epsilon);
+            shift = element(prepared, in, BIAS, c, 0.0) -
+                    element(prepared, in, MEAN, c, 0.0) * scale;
+        }
+        if (prepared->in[X].dtype == DTYPE_F32) {
+            ((float *)scratch)[c] = (float)scale;
+            ((float *)scratch)[n + c] = (float)shift;
+        } else {
+            ((double *)scratch)[c] = scale;
+            ((double *)scratch)[n + c] = shift;
+        }
+    }
+}
+
+static void batch_piece_f32(const walk_piece_t *piece, bool is_constant, const float *scale,
+                            const float *shift, const float *src, float *restrict dst)
+{
+    for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
+        if (is_constant)
+            for (int64_t i = 0; i < piece->width; i++) dst[i] = src[i] * scale[0] + shift[0];
+        else
+            for (int64_t i = 0; i < piece->width; i++) dst[i] = src[i] * scale[i] + shift[i];
+    }
+}
+
+#define CHUNK 256
+
+static void batch_piece(const walk_piece_t *piece, bool is_constant, const double *scale,
+                        const double *shift, dtype_t dtype, const char *src, char *dst)
+{
+    double value[CHUNK];
+    const int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t row = 0; row < piece->rows; row++)
+        for (int64_t first = 0; first < piece->width; first += CHUNK) {
+            int64_t at = (row * piece->width + first) * size;
+            int64_t n = piece->width - first < CHUNK ? piece->width - first : CHUNK;
+            dtype_cast(n, dtype, src + at, 1, DTYPE_F64, value, 1);
+            for (int64_t i = 0; i < n; i++) {
+                int64_t c = is_constant ? 0 : first + i;
+                value[i] = value[i] * scale[c] + shift[c];
+            }
+            dtype_cast(n, DTYPE_F64, value, 1, dtype, dst + at, 1);
+        }
+}
+
+static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
+{
+    walk_t walk;
+    walk_channels(&prepared->in[X], &walk);
+    make_factors(prepared, in, &walk, scratch);
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
+    const int64_t n = walk.n_blocks * walk.block;
+    const bool is_constant = walk.block == 1;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < n_pieces; i++) {
+        walk_piece_t piece = walk_piece(&walk, i);
+        const char *src = (const char *)in[X] + piece.offset * size;
+        char *dst = (char *)out[0] + piece.offset * size;
+        if (dtype == DTYPE_F32)
+            batch_piece_f32(&piece, is_constant, (const float *)scratch + piece.channel,
+                            (const float *)scratch + n + piece.channel, (const void *)src,
+                            (void *)dst);
+        else
+            batch_piece(&piece, is_constant, (const double *)scratch + piece.channel,
+                        (const double *)scratch + n + piece.channel, dtype, src, dst);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native_batch = {"native", prepare_batch_native, run_batch_native};
+static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
+
+/* ---- layer norm of our own: three passes over each row, in double ---- */
+
+static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_out_plain(call, prepared, 0));
+    want_contiguous(call, prepared);
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 8.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+static double row_sum(dtype_t dtype, const char *src, int64_t n, double mean, bool squared)
+{
+    double value[CHUNK], sum = 0.0;
+    for (int64_t first = 0; first < n; first += CHUNK) {
+        int64_t count = n - first < CHUNK ? n - first : CHUNK;
+        dtype_cast(count, dtype, src + first * (int64_t)dtype_size(dtype), 1, DTYPE_F64, value, 1);
+        for (int64_t i = 0; i < count; i++)
+            sum += squared ? (value[i] - mean) * (value[i] - mean) : value[i];
+    }
+    return sum;
+}
+
+static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n, const char *src,
+                          char *dst)
+{
+    const layer_attrs_t *attrs = prepared->attrs;
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype);
+    double mean = row_sum(dtype, src, n, 0.0, false) / (double)n;
+    double scale = 1.0 / sqrt(row_sum(dtype, src, n, mean, true) / (double)n + attrs->epsilon);
+    for (int64_t i = 0; i < n; i++) {
+        double value = (dtype_load(dtype, src + i * size) - mean) * scale;
+        dtype_store(dtype, dst + i * size,
+                    value * element(prepared, in, WEIGHT, i, 1.0) +
+                        element(prepared, in, BIAS, i, 0.0));
+    }
+}
+
+static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
+{
+    (void)scratch;
+    int64_t rows, n;
+    flatten_layer(&prepared->in[X], prepared->attrs, &rows, &n);
+    const int64_t bytes = n * (int64_t)dtype_size(prepared->in[X].dtype);
+#pragma omp parallel for num_threads(threads_for(ctx, rows * n)) schedule(static)
+    for (int64_t row = 0; row < rows; row++)
+        normalize_row(prepared, in, n, (const char *)in[X] + row * bytes,
+                      (char *)out[0] + row * bytes);
+    return STATUS_OK;
+}
+
+static const kernel_t native_layer = {"native", prepare_layer_native, run_layer_native};
+static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
+
+/* ---- cases ---- */
+
+static const char *const batch_cases[] = {
+    "(f32[2,3,7,5], f32[3], f32[3], f32[3], f32[3])",
+    "(f32[1,1,5,5], f32[1], f32[1], f32[1], f32[1])",
+    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]) epsilon=0.001",
+    "(f32[1,32,6,6], none, none, f32[32], f32[32])",
+    "(f32[2,31,4,4], f32[31], none, f32[31], f32[31])",
+    "(f32[2,7,4,4], none, f32[7], f32[7], f32[7])",
+    "(f32[2,24,40,40], f32[24], f32[24], f32[24], f32[24])",
+    "(f32[5,13], f32[13], f32[13], f32[13], f32[13])",
+    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7])",
+    "(f32[1,17,3,4,5], f32[17], f32[17], f32[17], f32[17])",
+    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17])",
+    "(bf16[2,16,5,5], bf16[16], bf16[16], bf16[16], bf16[16])",
+    "(f16[2,3,5,5], f16[3], f16[3], f32[3], f32[3])",
+    "(f64[2,7,3,3], f64[7], f64[7], f64[7], f64[7])",
+    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3])",
+    NULL};
+
+static const char *const layer_cases[] = {
+    "(f32[2,5,17], f32[17], f32[17])",
+    "(f32[3,64], f32[64], f32[64]) epsilon=0.001",
+    "(f32[2,3,7,5], f32[7,5], f32[7,5]) n_dims=2",
+    "(f32[2,17,5,5], f32[17,5,5], f32[17,5,5]) n_dims=3",
+    "(f32[2,31], none, none)",
+    "(f32[2,7,8], f32[8], none)",
+    "(f32[2,7,8], none, f32[8])",
+    "(f32[4,1], f32[1], f32[1])",
+    "(f32[600], f32[600], f32[600])",
+    "(bf16[2,5,17], f32[17], f32[17])",
+    "(bf16[2,5,32], bf16[32], bf16[32])",
+    "(f16[2,5,7], f16[7], f16[7])",
+    "(f64[2,5,300], f64[300], f64[300])",
+    "(f32[0,5], f32[5], f32[5])",
+    NULL};
+
+/* ---- definitions ---- */
+
+const opdef_t op_def_batch_norm = {
+    .name = "batch_norm", .preference = OP_FOLLOWS, .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
+    .n_operands = 5, .operands = operands, .n_outputs = 1, .infer = infer_batch,
+    .kernels = batch_kernels, .spec = spec_batch, .cases = batch_cases};
+
+const opdef_t op_def_layer_norm = {
+    .name = "layer_norm", .preference = OP_FOLLOWS, .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+    .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer_layer,
+    .kernels = layer_kernels, .spec = spec_layer, .cases = layer_cases};
+
+/* ---- public ---- */
+
+status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                       const tensor_t *bias, const tensor_t *running_mean,
+                       const tensor_t *running_var, double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias, running_mean, running_var};
+    batch_attrs_t attrs = {epsilon};
+    return dispatch_run(ctx, &op_def_batch_norm, &attrs, 5, in, NULL, out);
+}
+
+status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                       const tensor_t *bias, double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight, bias};
+    layer_attrs_t attrs = {n_dims, epsilon};
+    return dispatch_run(ctx, &op_def_layer_norm, &attrs, 3, in, NULL, out);
+}

@@ -1,0 +1,193 @@
+/* Padding by a constant, by reflection or by the edge; negative padding crops. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct pad_attrs {
+    ints_t before, after; /* for each dimension */
+    int mode;             /* pad_mode_t */
+    double value;
+} pad_attrs_t;
+
+static const char *const mode_names[] = {"constant", "reflect", "edge", NULL};
+
+static const attr_field_t fields[] = {
+    {"before", ATTR_INTS, false, offsetof(pad_attrs_t, before), 0, 0, NULL},
+    {"after", ATTR_INTS, false, offsetof(pad_attrs_t, after), 0, 0, NULL},
+    {"mode", ATTR_NAME, false, offsetof(pad_attrs_t, mode), 0, 0, mode_names},
+    {"value", ATTR_FLOAT, false, offsetof(pad_attrs_t, value), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const pad_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int64_t sizes[TENSOR_MAX_RANK];
+    REQUIRE(ctx, attrs->before.n == x->rank && attrs->after.n == x->rank,
+            "pad: %d numbers before and %d after for %s, one for each dimension is needed",
+            attrs->before.n, attrs->after.n, info_brief(x));
+    for (int d = 0; d < x->rank; d++) {
+        int64_t before = attrs->before.values[d], after = attrs->after.values[d];
+        int64_t size = x->sizes[d];
+        bool fits = !__builtin_add_overflow(size, before, &sizes[d]) &&
+                    !__builtin_add_overflow(sizes[d], after, &sizes[d]) && sizes[d] >= 0;
+        REQUIRE(ctx, fits && before >= -size && after >= -size,
+                "pad: %lld before and %lld after dimension %d of %s, no size is left",
+                (long long)before, (long long)after, d, info_brief(x));
+        bool is_padded = before > 0 || after > 0;
+        REQUIRE(ctx, attrs->mode != PAD_REFLECT || !is_padded || (before < size && after < size),
+                "pad: %lld before and %lld after dimension %d of %s, reflection needs less than its size",
+                (long long)before, (long long)after, d, info_brief(x));
+        REQUIRE(ctx, attrs->mode == PAD_CONSTANT || !is_padded || size > 0,
+                "pad: dimension %d of %s is empty, it has no edge", d, info_brief(x));
+    }
+    TRY(shape_check(ctx, "pad", x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* Where an index of the padded dimension lies in x, -1 for outside. */
+static int64_t find_source(int mode, int64_t index, int64_t before, int64_t size)
+{
+    int64_t at = index - before;
+    if (at >= 0 && at < size) return at;
+    switch (mode) {
+    case PAD_REFLECT: return at < 0 ? -at : 2 * (size - 1) - at;
+    case PAD_EDGE: return at < 0 ? 0 : size - 1;
+    default: return -1;
+    }
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const pad_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    for (int d = 0; d < x->rank; d++) {
+        at[d] = find_source(attrs->mode, index[d], attrs->before.values[d], x->sizes[d]);
+        if (at[d] < 0) return attrs->value;
+    }
+    return spec_at(call, 0, at);
+}
+
+/* ---- dense kernel: row by row, the part that x has is copied at once ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    TRY(accept_plain(call, prepared, 0));
+    return accept_out_plain(call, prepared, 0);
+}
+
+static void fill(char *to, int64_t n, size_t size, const char *value)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, value, size);
+}
+
+/* One row of the result; x is the row it comes from, NULL for one outside. */
+static void pad_row(const pad_attrs_t *attrs, const tensor_info_t *info, int64_t n, const char *x,
+                    const char *value, char *out)
+{
+    const size_t size = dtype_size(info->dtype);
+    int last = info->rank - 1;
+    if (x == NULL) {
+        fill(out, n, size, value);
+        return;
+    }
+    int64_t before = last < 0 ? 0 : attrs->before.values[last], width = last < 0 ? 1 : info->sizes[last];
+    int64_t begin = before > 0 ? before : 0, end = before + width < n ? before + width : n;
+    if (end < begin) begin = end = n;
+    if (end > begin)
+        memcpy(out + (size_t)begin * size, x + (size_t)(begin - before) * size,
+               (size_t)(end - begin) * size);
+    for (int64_t i = 0; i < n; i++) {
+        if (i == begin) i = end;
+        if (i >= n) break;
+        int64_t at = find_source(attrs->mode, i, before, width);
+        memcpy(out + (size_t)i * size, at < 0 ? value : x + (size_t)at * size, size);
+    }
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const pad_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    const size_t size = dtype_size(x->dtype);
+    const int last = x->rank - 1;
+    const int64_t n = last < 0 ? 1 : result->sizes[last], n_rows = info_numel(result) / n;
+    char value[16] = {0};
+    dtype_store(x->dtype, value, attrs->value);
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
+    for (int64_t row = 0; row < n_rows; row++) {
+        int64_t rest = row, offset = 0;
+        bool is_inside = true;
+        for (int d = last - 1; d >= 0; d--) {
+            int64_t at = find_source(attrs->mode, rest % result->sizes[d], attrs->before.values[d],
+                                     x->sizes[d]);
+            rest /= result->sizes[d];
+            is_inside = is_inside && at >= 0;
+            offset += at * x->format.strides[d];
+        }
+        const char *from = is_inside ? (const char *)in[0] + (size_t)offset * size : NULL;
+        pad_row(attrs, x, n, from, value, (char *)out[0] + (size_t)(row * n) * size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare, run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[7]) before=[2] after=[3]",
+    "(f32[2,3,4,5]) before=[0,0,1,2] after=[0,1,3,0] value=-1.5",
+    "(f32[2,17,4,5]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
+    "(f32[1,3,4,5]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",
+    "(f32[5,6]) before=[-1,2] after=[-2,-3]",
+    "(f32[5,6]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
+    "(f32[3,4]) before=[0,-4] after=[0,6] value=2.0",
+    "(s64[2,2]) before=[1,1] after=[0,0] value=7.0",
+    "(f32[0,2]) before=[1,0] after=[1,0] value=3.0",
+    "(bf16[]) before=[] after=[]",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_pad = {.name = "pad", .preference = OP_DENSE,
+                            .attrs = {sizeof(pad_attrs_t), 4, fields}, .n_operands = 1,
+                            .operands = operands, .n_outputs = 1, .infer = infer,
+                            .kernels = kernels, .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
+                pad_mode_t mode, double value, tensor_t **out)
+{
+    if (x == NULL) return context_null(ctx, "pad", "x");
+    int rank = tensor_rank(x);
+    if (rank > 0 && before == NULL) return context_null(ctx, "pad", "before");
+    if (rank > 0 && after == NULL) return context_null(ctx, "pad", "after");
+    REQUIRE(ctx, mode >= PAD_CONSTANT && mode <= PAD_EDGE, "pad: mode %d is none", (int)mode);
+    pad_attrs_t attrs = {.before = {.n = rank}, .after = {.n = rank}, .mode = (int)mode,
+                         .value = value};
+    if (rank > 0) {
+        memcpy(attrs.before.values, before, (size_t)rank * sizeof *before);
+        memcpy(attrs.after.values, after, (size_t)rank * sizeof *after);
+    }
+    return dispatch_run(ctx, &op_def_pad, &attrs, 1, &x, NULL, out);
+}

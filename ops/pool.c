@@ -1,0 +1,559 @@
+/* Max and average pooling over one to three spatial dimensions, windowed or adaptive. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct adaptive_attrs {
+    ints_t output_size;
+} adaptive_attrs_t;
+
+#define FIELDS(n)                                                                                  \
+    {"kernel", ATTR_ARRAY, false, offsetof(pool_attrs_t, kernel), n, 1, NULL},                     \
+        {"stride", ATTR_ARRAY, false, offsetof(pool_attrs_t, stride), n, 0, NULL},                 \
+        {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
+        {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
+        {"ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL}
+#define DILATION(n) {"dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL}
+#define COUNT_INCLUDE_PAD                                                                          \
+    {"count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0, NULL}
+
+static const attr_field_t fields_max_1d[] = {FIELDS(1), DILATION(1)};
+static const attr_field_t fields_max_2d[] = {FIELDS(2), DILATION(2)};
+static const attr_field_t fields_max_3d[] = {FIELDS(3), DILATION(3)};
+static const attr_field_t fields_avg_1d[] = {FIELDS(1), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_2d[] = {FIELDS(2), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_3d[] = {FIELDS(3), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_adaptive[] = {
+    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+static bool is_adaptive(const opdef_t *op)
+{
+    return op == &op_def_adaptive_avg_pool || op == &op_def_adaptive_max_pool;
+}
+
+static bool is_average(const opdef_t *op)
+{
+    return op == &op_def_avg_pool1d || op == &op_def_avg_pool2d || op == &op_def_avg_pool3d ||
+           op == &op_def_adaptive_avg_pool;
+}
+
+/* ---- windows ---- */
+
+/* One spatial dimension; kernel 0 stands for adaptive windows. */
+typedef struct axis {
+    int64_t in, out, kernel, stride, dilation;
+    int64_t padding, padded; /* before; and where the padding behind ends */
+} axis_t;
+
+/* The elements under a window, and its length, padding included, for the divisor. */
+typedef struct window {
+    int64_t first, count, step, length;
+} window_t;
+
+static window_t window_at(const axis_t *axis, int64_t q)
+{
+    if (axis->kernel == 0) {
+        int64_t first = q * axis->in / axis->out;
+        int64_t end = ((q + 1) * axis->in + axis->out - 1) / axis->out;
+        return (window_t){first, end - first, 1, end - first};
+    }
+    int64_t start = q * axis->stride - axis->padding, step = axis->dilation;
+    int64_t skipped = start < 0 ? (step - 1 - start) / step : 0;
+    int64_t end = start < axis->in ? (axis->in - 1 - start) / step + 1 : 0;
+    if (end > axis->kernel) end = axis->kernel;
+    int64_t reach = start + (axis->kernel - 1) * step + 1;
+    if (reach > axis->padded) reach = axis->padded;
+    return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step,
+                      reach - start};
+}
+
+static int64_t floor_divide(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+/* Number of windows; in ceil mode the last one has to begin inside the input or the padding before
+ * it. */
+static int64_t count_windows(const axis_t *axis, bool ceil_mode)
+{
+    int64_t rest = axis->padding + axis->padded - (axis->kernel - 1) * axis->dilation - 1;
+    int64_t n = floor_divide(rest + (ceil_mode ? axis->stride - 1 : 0), axis->stride) + 1;
+    if (ceil_mode && (n - 1) * axis->stride >= axis->in + axis->padding) n--;
+    return n;
+}
+
+/* The axes of a call, but for the sizes in and out. */
+static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
+{
+    if (is_adaptive(op)) return (axis_t){.kernel = 0};
+    const pool_attrs_t *given = attrs;
+    axis_t axis = {.kernel = given->kernel[d], .stride = given->stride[d], .dilation = 1,
+                   .padding = given->padding[d]};
+    if (axis.stride == 0) axis.stride = axis.kernel;
+    if (!is_average(op)) axis.dilation = given->dilation[d];
+    axis.padded = axis.padding + given->extra_padding[d];
+    return axis;
+}
+
+/* Three axes, those that the call lacks in front. */
+static void describe_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
+                          const tensor_info_t *out, axis_t *out_axes)
+{
+    int n_spatial = x->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        int d = i - (3 - n_spatial);
+        out_axes[i] = (axis_t){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1,
+                               .padded = 1};
+        if (d < 0) continue;
+        out_axes[i] = describe_axis(op, attrs, d);
+        out_axes[i].in = x->sizes[2 + d];
+        out_axes[i].out = out->sizes[2 + d];
+        out_axes[i].padded += x->sizes[2 + d];
+    }
+}
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const pool_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    const int n_spatial = call->op->attrs.fields[0].length;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    REQUIRE(ctx, x->rank == n_spatial + 2, "%s: x is %s, rank %d is needed", op, info_brief(x),
+            n_spatial + 2);
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !is_average(call->op),
+            "%s: x is %s, a floating type is needed", op, info_brief(x));
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int i = 0; i < n_spatial; i++) {
+        axis_t axis = describe_axis(call->op, attrs, i);
+        const int64_t most = INT32_MAX;
+        REQUIRE(ctx,
+                axis.kernel >= 1 && axis.kernel <= most && axis.stride >= 1 &&
+                    axis.stride <= most && axis.dilation >= 1 && axis.dilation <= most,
+                "%s: kernel %lld, stride %lld, dilation %lld, positive ones are needed", op,
+                (long long)axis.kernel, (long long)axis.stride, (long long)axis.dilation);
+        int64_t length = (axis.kernel - 1) * axis.dilation + 1;
+        REQUIRE(ctx,
+                axis.padding >= 0 && axis.padding < length && axis.padded >= 0 &&
+                    axis.padded < length,
+                "%s: padding %lld before and %lld behind, from 0 to less than the window of %lld "
+                "is needed",
+                op, (long long)axis.padding, (long long)axis.padded, (long long)length);
+        axis.in = x->sizes[2 + i];
+        axis.padded += axis.in;
+        sizes[2 + i] = axis.in > 0 ? count_windows(&axis, attrs->ceil_mode) : 0;
+        REQUIRE(ctx, sizes[2 + i] >= 1, "%s: a window of %lld is larger than the padded input %s",
+                op, (long long)length, info_brief(x));
+    }
+    TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    const ints_t *output_size = &((const adaptive_attrs_t *)call->attrs)->output_size;
+    const tensor_info_t *x = call->in[X];
+    const char *op = call->op->name;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    REQUIRE(ctx, x->rank >= 3 && x->rank <= 5, "%s: x is %s, rank 3 to 5 is needed", op,
+            info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !is_average(call->op),
+            "%s: x is %s, a floating type is needed", op, info_brief(x));
+    REQUIRE(ctx, output_size->n == x->rank - 2, "%s: output_size has %d numbers, input %s needs %d",
+            op, output_size->n, info_brief(x), x->rank - 2);
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int i = 0; i < output_size->n; i++) {
+        sizes[2 + i] = output_size->values[i];
+        REQUIRE(ctx,
+                sizes[2 + i] >= 0 && sizes[2 + i] <= INT32_MAX && x->sizes[2 + i] <= INT32_MAX &&
+                    x->sizes[2 + i] >= 1,
+                "%s: output_size %lld of input %s, something of something is needed", op,
+                (long long)sizes[2 + i], info_brief(x));
+    }
+    TRY(shape_check(ctx, op, x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const tensor_info_t *x = call->in[X];
+    const bool average = is_average(call->op);
+    const bool counts_padding =
+        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    axis_t axes[3];
+    window_t windows[3] = {{0}};
+    int64_t counts[3], tap[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    double sum = 0.0, largest = -INFINITY, divisor = 1.0;
+    bool is_empty = false;
+    int lead = 5 - x->rank;
+    describe_axes(call->op, call->attrs, x, &call->out[output], axes);
+    for (int i = 0; i < 3; i++) {
+        windows[i] = window_at(&axes[i], i < lead ? 0 : index[2 + i - lead]);
+        counts[i] = windows[i].count;
+        divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
+        is_empty = is_empty || counts[i] == 0;
+    }
+    if (is_empty) return average ? 0.0 : -INFINITY;
+    do {
+        for (int i = lead; i < 3; i++)
+            at[2 + i - lead] = windows[i].first + tap[i] * windows[i].step;
+        double value = spec_at(call, X, at);
+        sum += value;
+        if (value > largest || isnan(value)) largest = value;
+    } while (shape_next(3, counts, tap));
+    return average ? sum / divisor : largest;
+}
+
+/* ---- kernel on oneDNN: its windows are all alike and not spread, and it promises finite results for
+ * finite inputs only: the maximum over NaN or over nothing but -inf is -FLT_MAX, in dense tensors,
+ * too ---- */
+
+/* Where every adaptive window has one size, it is a kernel and a stride. */
+static bool as_windowed(axis_t *axis)
+{
+    if (axis->kernel != 0) return true;
+    if (axis->in % axis->out != 0) return false;
+    axis->kernel = axis->stride = axis->in / axis->out;
+    axis->dilation = 1;
+    axis->padded = axis->in;
+    return true;
+}
+
+static bool has_dtype(const op_call_t *call)
+{
+    dtype_t dtype = call->in[X]->dtype;
+    bool is_small = dtype == DTYPE_S8 || dtype == DTYPE_U8;
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (is_small && !is_average(call->op));
+}
+
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const bool counts_padding =
+        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    axis_t axes[3];
+    if (!has_dtype(call))
+        return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    tensor_info_t src = *x, dst = call->out[0];
+    onednn_problem_t problem = {.kind = ONEDNN_POOLING, .n_src = 1, .src = &src, .dst = &dst};
+    problem.algorithm = !is_average(call->op) ? ONEDNN_POOL_MAX
+                        : counts_padding      ? ONEDNN_POOL_AVERAGE_PADDED
+                                              : ONEDNN_POOL_AVERAGE;
+    describe_axes(call->op, call->attrs, x, &dst, axes);
+    for (int i = 0; i < x->rank - 2; i++) {
+        axis_t *axis = &axes[i + 5 - x->rank];
+        if (!as_windowed(axis))
+            return prepared_decline(prepared, "onednn: windows of %lld over %lld differ in size",
+                                    (long long)axis->out, (long long)axis->in);
+        if (axis->dilation != 1)
+            return prepared_decline(prepared, "onednn: dilated pooling is a reference");
+        int64_t reach = (axis->out - 1) * axis->stride + axis->kernel - axis->padding;
+        if (counts_padding && reach > axis->padded)
+            return prepared_decline(
+                prepared, "onednn: its divisor of the last window counts what is no padding");
+        problem.kernel[i] = axis->kernel;
+        problem.stride[i] = axis->stride;
+        problem.dilation[i] = 1;
+        problem.pad_begin[i] = axis->padding;
+        problem.pad_end[i] = reach > axis->in ? reach - axis->in : 0;
+    }
+    op_call_t own = *call;
+    own.keep_formats = true;
+    return choose_formats(ctx, &own, prepared, &problem, 0.0);
+}
+
+static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* ---- kernel of our own: window by window, all channels of a block at a time ---- */
+
+#define LANES 64
+
+typedef struct plan {
+    axis_t axes[3];
+    bool is_average, counts_padding;
+    int64_t n_outer, block, in_plane, out_plane;
+} plan_t;
+
+/* Of formats with the same bytes the one whose name says how the result lies; plain if the channels
+ * have neither blocks nor the last place. */
+static format_t name_format(const tensor_info_t *x)
+{
+    format_t own = accept_own(x), plain = format_plain(x->rank);
+    format_t last = format_channels_last(x->rank);
+    if (format_same(&own, &plain, x->sizes)) return plain;
+    if (format_same(&own, &last, x->sizes)) return last;
+    if (own.n_blocks == 1 && own.block_dims[0] == 1) {
+        format_t blocks = format_channel_blocks(x->rank, own.block_sizes[0]);
+        if (format_same(&own, &blocks, x->sizes)) return blocks;
+    }
+    return plain;
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    format_t format = name_format(x), plain = format_plain(x->rank);
+    TRY(accept_format(call, prepared, X, &format));
+    TRY(accept_out(call, prepared, 0, &format));
+    plan_t *plan = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
+    prepared->state = plan;
+    describe_axes(call->op, call->attrs, x, &call->out[0], plan->axes);
+    plan->is_average = is_average(call->op);
+    plan->counts_padding =
+        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    bool is_plain = memcmp(format.order, plain.order, (size_t)x->rank) == 0;
+    plan->block = format.n_blocks == 1 ? format.block_sizes[0] : is_plain ? 1 : x->sizes[1];
+    plan->n_outer = x->sizes[0] * ((x->sizes[1] + plan->block - 1) / plan->block);
+    plan->in_plane = plan->out_plane = 1;
+    for (int i = 0; i < 3; i++) {
+        plan->in_plane *= plan->axes[i].in;
+        plan->out_plane *= plan->axes[i].out;
+    }
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
+    return STATUS_OK;
+}
+
+/* Every element under a window in turn. */
+#define FOR_TAPS(plan, w, at)                                                                      \
+    for (int64_t t_ = 0; t_ < (w)[0].count; t_++)                                                  \
+        for (int64_t r_ = 0; r_ < (w)[1].count; r_++)                                              \
+            for (int64_t s_ = 0, at = (plan)->axes[2].in *                                         \
+                                          ((plan)->axes[1].in * ((w)[0].first + t_ * (w)[0].step) +\
+                                           (w)[1].first + r_ * (w)[1].step) +                      \
+                                      (w)[2].first;                                                \
+                 s_ < (w)[2].count; s_++, at += (w)[2].step)
+
+static double divisor_of(const plan_t *plan, const window_t *w)
+{
+    if (plan->counts_padding) return (double)w[0].length * (double)w[1].length * (double)w[2].length;
+    return (double)w[0].count * (double)w[1].count * (double)w[2].count;
+}
+
+static void pool_f32(const plan_t *plan, const window_t *w, const float *src, int64_t n, float *dst)
+{
+    float value[LANES];
+    const int64_t block = plan->block;
+    for (int64_t i = 0; i < n; i++) value[i] = plan->is_average ? 0.0f : -INFINITY;
+    if (plan->is_average) {
+        const float scale = (float)(1.0 / divisor_of(plan, w));
+        FOR_TAPS (plan, w, at)
+            for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
+        for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
+        return;
+    }
+    FOR_TAPS (plan, w, at)
+        for (int64_t i = 0; i < n; i++) {
+            float x = src[at * block + i];
+            value[i] = x > value[i] || x != x ? x : value[i];
+        }
+    memcpy(dst, value, (size_t)n * sizeof *dst);
+}
+
+/* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
+ * double. */
+static void pool_any(const plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
+                     char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), step = plan->block * size;
+    const bool is_floating = dtype_is_floating(dtype);
+    const char *best = NULL;
+    double sum = 0.0;
+    FOR_TAPS (plan, w, at) {
+        const char *element = src + at * step;
+        if (plan->is_average) {
+            sum += dtype_load(dtype, element);
+        } else if (best == NULL) {
+            best = element;
+        } else if (is_floating) {
+            double x = dtype_load(dtype, element);
+            if (x > dtype_load(dtype, best) || isnan(x)) best = element;
+        } else if (dtype_load_integer(dtype, element) > dtype_load_integer(dtype, best)) {
+            best = element;
+        }
+    }
+    if (plan->is_average)
+        dtype_store(dtype, dst, sum / divisor_of(plan, w));
+    else if (best != NULL)
+        memcpy(dst, best, (size_t)size);
+    else
+        dtype_store(dtype, dst, -INFINITY);
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)scratch;
+    const plan_t *plan = prepared->state;
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
+    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < plan->n_outer * rows; i++) {
+        int64_t outer = i / rows, row = i % rows;
+        const char *src = (const char *)in[X] + outer * plan->in_plane * block * size;
+        char *dst = (char *)out[0] + (outer * plan->out_plane + row * columns) * block * size;
+        window_t w[3] = {window_at(&plan->axes[0], row / plan->axes[1].out),
+                         window_at(&plan->axes[1], row % plan->axes[1].out),
+                         {0, 0, 0, 0}};
+        for (int64_t q = 0; q < columns; q++) {
+            w[2] = window_at(&plan->axes[2], q);
+            for (int64_t lane = 0; lane < block; lane += dtype == DTYPE_F32 ? LANES : 1) {
+                const void *from = src + lane * size;
+                void *to = dst + (q * block + lane) * size;
+                int64_t n = block - lane < LANES ? block - lane : LANES;
+                if (dtype == DTYPE_F32)
+                    pool_f32(plan, w, from, n, to);
+                else
+                    pool_any(plan, w, dtype, from, to);
+            }
+        }
+    }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- cases ---- */
+
+#define CASES_1D                                                                                   \
+    "(f32[2,3,11]) kernel=[3] stride=[2]", "(f32[1,17,20]) kernel=[2] padding=[1]",                \
+        "(f32[2,31,9]) kernel=[3] stride=[2] ceil_mode=true", "(f64[1,7,8]) kernel=[2]"
+
+#define CASES_2D                                                                                   \
+    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]",                                    \
+        "(f32[1,1,7,7]) kernel=[2,2]", "(f32[2,7,8,9]) kernel=[3,2] stride=[1,2] padding=[1,0]",   \
+        "(f32[1,17,14,14]) kernel=[3,3] stride=[2,2] ceil_mode=true",                              \
+        "(f32[1,31,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true",                  \
+        "(f32[2,32,8,8]) kernel=[8,8]", "(f32[1,64,28,28]) kernel=[2,2]",                          \
+        "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1]",                            \
+        "(f32[1,16,5,5]) kernel=[3,3] stride=[3,3] padding=[1,1]",                                 \
+        "(f32[1,17,1,1]) kernel=[2,2] stride=[1,1] padding=[1,1]",                                 \
+        "(f32[1,7,2,2]) kernel=[3,3] stride=[2,2] ceil_mode=true",                                 \
+        "(bf16[1,16,8,8]) kernel=[3,3] stride=[2,2]", "(f16[1,17,6,6]) kernel=[2,2]",              \
+        "(f64[2,3,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[0,3,7,7]) kernel=[2,2]"
+
+#define CASES_3D                                                                                   \
+    "(f32[1,3,5,7,6]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",                              \
+        "(f32[1,17,4,6,6]) kernel=[2,2,2]", "(f32[1,16,4,6,6]) kernel=[1,3,2] stride=[1,2,1]",     \
+        "(f64[1,3,4,4,4]) kernel=[2,2,2]"
+
+static const char *const cases_max_1d[] = {CASES_1D, "(f32[2,3,11]) kernel=[3] dilation=[2]",
+                                           "(s64[1,3,9]<90) kernel=[3]", NULL};
+static const char *const cases_max_2d[] = {
+    CASES_2D, "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
+    "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
+    "(s8[1,17,6,6]) kernel=[2,2]", "(u8[1,16,6,6]) kernel=[2,2]", "(s32[1,3,6,6]<90) kernel=[2,2]",
+    NULL};
+static const char *const cases_max_3d[] = {CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]",
+                                           NULL};
+static const char *const cases_avg_1d[] = {
+    CASES_1D, "(f32[2,3,11]) kernel=[3] padding=[1] count_include_pad=true", NULL};
+static const char *const cases_avg_2d[] = {
+    CASES_2D,
+    "(f32[2,17,9,9]) kernel=[3,3] stride=[2,2] padding=[1,1] count_include_pad=true",
+    "(f32[1,17,8,8]) kernel=[3,3] stride=[2,2] ceil_mode=true count_include_pad=true",
+    "(f32[1,31,8,8]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true count_include_pad=true",
+    "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1] count_include_pad=true",
+    NULL};
+static const char *const cases_avg_3d[] = {
+    CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};
+static const char *const cases_adaptive[] = {
+    "(f32[2,3,7,7]) output_size=[1,1]",      "(f32[1,17,14,14]) output_size=[7,7]",
+    "(f32[1,31,13,11]) output_size=[6,6]",   "(f32[2,32,6,6]) output_size=[7,3]",
+    "(f32[1,256,6,6]) output_size=[1,1]",    "(f32[2,7,11]) output_size=[4]",
+    "(f32[2,17,12]) output_size=[3]",        "(f32[1,17,4,6,6]) output_size=[2,3,4]",
+    "(f32[1,16,4,6,6]) output_size=[1,1,1]", "(bf16[1,16,8,8]) output_size=[1,1]",
+    "(f16[1,7,5,5]) output_size=[2,2]",      "(f64[1,3,5,7]) output_size=[3,3]",
+    "(f32[1,1,1,1]) output_size=[1,1]",      "(f32[0,3,4,4]) output_size=[2,2]",
+    NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(kind, n)                                                                            \
+    const opdef_t op_def_##kind##_pool##n##d = {                                                   \
+        .name = #kind "_pool" #n "d", .preference = OP_FOLLOWS,                                    \
+        .attrs = {sizeof(pool_attrs_t),                                                            \
+                  sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
+                  fields_##kind##_##n##d},                                                         \
+        .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer,                     \
+        .kernels = kernels, .spec = spec, .cases = cases_##kind##_##n##d}
+
+DEFINE(max, 1);
+DEFINE(max, 2);
+DEFINE(max, 3);
+DEFINE(avg, 1);
+DEFINE(avg, 2);
+DEFINE(avg, 3);
+
+#define DEFINE_ADAPTIVE(kind)                                                                      \
+    const opdef_t op_def_adaptive_##kind##_pool = {                                                \
+        .name = "adaptive_" #kind "_pool", .preference = OP_FOLLOWS,                               \
+        .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive}, .n_operands = 1,                  \
+        .operands = operands, .n_outputs = 1, .infer = infer_adaptive, .kernels = kernels,         \
+        .spec = spec, .cases = cases_adaptive}
+
+DEFINE_ADAPTIVE(avg);
+DEFINE_ADAPTIVE(max);
+
+/* ---- public ---- */
+
+#define PUBLIC(name)                                                                               \
+    status_t op_##name(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,               \
+                       tensor_t **out)                                                             \
+    {                                                                                              \
+        return dispatch_run(ctx, &op_def_##name, attrs, 1, &x, NULL, out);                         \
+    }
+
+PUBLIC(max_pool1d)
+PUBLIC(max_pool2d)
+PUBLIC(max_pool3d)
+PUBLIC(avg_pool1d)
+PUBLIC(avg_pool2d)
+PUBLIC(avg_pool3d)
+
+static status_t call_adaptive(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                              const int64_t *output_size, tensor_t **out)
+{
+    adaptive_attrs_t attrs = {.output_size.n = n};
+    REQUIRE(ctx, n >= 1 && n <= 3, "%s: output_size has %d numbers, 1 to 3 are possible", op->name,
+            n);
+    memcpy(attrs.output_size.values, output_size, (size_t)n * sizeof *output_size);
+    return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out)
+{
+    return call_adaptive(ctx, &op_def_adaptive_avg_pool, x, n, output_size, out);
+}
+
+status_t op_adaptive_max_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out)
+{
+    return call_adaptive(ctx, &op_def_adaptive_max_pool, x, n, output_size, out);
+}

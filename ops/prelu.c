@@ -1,0 +1,165 @@
+/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN's is a reference for
+ * one weight and bound by memory like ours for many, so there is only ours. */
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes: none ---- */
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"weight", ROLE_BIAS, false, false}};
+enum { X, WEIGHT };
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    int64_t channels = x->rank > 1 ? x->sizes[1] : 1;
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && dtype_is_floating(weight->dtype),
+            "%s: x is %s, weight is %s, floating types are needed", op, info_brief(x),
+            info_brief(weight));
+    REQUIRE(ctx,
+            info_numel(weight) == 1 || (weight->rank == 1 && weight->sizes[0] == channels),
+            "%s: weight is %s, input %s needs [1] or [%lld]", op, info_brief(weight),
+            info_brief(x), (long long)channels);
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const int64_t zeros[TENSOR_MAX_RANK] = {0};
+    bool has_one = info_numel(call->in[WEIGHT]) == 1;
+    double x = spec_at(call, X, index);
+    return x > 0 ? x : x * spec_at(call, WEIGHT, has_one ? zeros : &index[1]);
+}
+
+/* ---- kernel of our own ---- */
+
+#define CHUNK 256
+
+/* One weight goes for any format: the elements are a single channel then. */
+static void walk_of(const prepared_t *prepared, walk_t *out_walk)
+{
+    if (info_numel(&prepared->in[WEIGHT]) == 1)
+        *out_walk = (walk_t){1, 1, walk_elements(&prepared->in[X]), 1, 1};
+    else
+        walk_channels(&prepared->in[X], out_walk);
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *weight = call->in[WEIGHT];
+    walk_t walk;
+    TRY(walk_follow(call, prepared, info_numel(weight) > 1));
+    prepared->in[WEIGHT] = info_dense(weight->dtype, weight->rank, weight->sizes);
+    walk_of(prepared, &walk);
+    prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * sizeof(double);
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+static void piece_f32(const walk_piece_t *piece, bool is_constant, const float *weight,
+                      const float *src, float *restrict dst)
+{
+    for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
+        if (is_constant)
+            for (int64_t i = 0; i < piece->width; i++)
+                dst[i] = src[i] > 0.0f ? src[i] : src[i] * weight[0];
+        else
+            for (int64_t i = 0; i < piece->width; i++)
+                dst[i] = src[i] > 0.0f ? src[i] : src[i] * weight[i];
+    }
+}
+
+static void piece_any(const walk_piece_t *piece, bool is_constant, const double *weight,
+                      dtype_t dtype, const char *src, char *dst)
+{
+    double value[CHUNK];
+    const int64_t size = (int64_t)dtype_size(dtype);
+    for (int64_t row = 0; row < piece->rows; row++)
+        for (int64_t first = 0; first < piece->width; first += CHUNK) {
+            int64_t at = (row * piece->width + first) * size;
+            int64_t n = piece->width - first < CHUNK ? piece->width - first : CHUNK;
+            dtype_cast(n, dtype, src + at, 1, DTYPE_F64, value, 1);
+            for (int64_t i = 0; i < n; i++)
+                value[i] = value[i] > 0.0 ? value[i]
+                                          : value[i] * weight[is_constant ? 0 : first + i];
+            dtype_cast(n, DTYPE_F64, value, 1, dtype, dst + at, 1);
+        }
+}
+
+/* The weights in f32 for f32, else in f64; those of padded channels are 0. */
+static void make_weights(const prepared_t *prepared, const void *weight, const walk_t *walk,
+                         void *scratch)
+{
+    const dtype_t dtype = prepared->in[WEIGHT].dtype;
+    for (int64_t c = 0; c < walk->n_blocks * walk->block; c++) {
+        double value = 0.0;
+        if (c < walk->channels)
+            value = dtype_load(dtype, (const char *)weight + c * (int64_t)dtype_size(dtype));
+        if (prepared->in[X].dtype == DTYPE_F32)
+            ((float *)scratch)[c] = (float)value;
+        else
+            ((double *)scratch)[c] = value;
+    }
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    walk_t walk;
+    walk_of(prepared, &walk);
+    make_weights(prepared, in[WEIGHT], &walk, scratch);
+    const dtype_t dtype = prepared->in[X].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
+    const bool is_constant = walk.block == 1;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t i = 0; i < n_pieces; i++) {
+        walk_piece_t piece = walk_piece(&walk, i);
+        const void *src = (const char *)in[X] + piece.offset * size;
+        void *dst = (char *)out[0] + piece.offset * size;
+        if (dtype == DTYPE_F32)
+            piece_f32(&piece, is_constant, (const float *)scratch + piece.channel, src, dst);
+        else
+            piece_any(&piece, is_constant, (const double *)scratch + piece.channel, dtype, src,
+                      dst);
+    }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[2,3,7,5], f32[3])",      "(f32[1,17,9,9], f32[17])",    "(f32[2,31,6,6], f32[1])",
+    "(f32[1,32,40,40], f32[32])",  "(f32[1,1,4,4], f32[1])",      "(f32[2,7,11], f32[7])",
+    "(f32[1,17,3,4,5], f32[17])",  "(f32[5,13], f32[13])",        "(f32[6], f32[])",
+    "(bf16[2,17,5,5], bf16[17])",  "(f16[2,3,5], f32[3])",        "(f64[2,7,3,3], f64[7])",
+    "(f32[0,3,4], f32[3])",        NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_prelu = {
+    .name = "prelu", .preference = OP_FOLLOWS, .n_operands = 2, .operands = operands,
+    .n_outputs = 1, .infer = infer, .kernels = kernels, .spec = spec, .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight};
+    return dispatch_run(ctx, &op_def_prelu, NULL, 2, in, NULL, out);
+}

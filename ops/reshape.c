@@ -1,0 +1,257 @@
+/* Other sizes over the same elements: reshape, flatten, squeeze, unsqueeze. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct reshape_attrs {
+    ints_t sizes; /* one may be -1 */
+} reshape_attrs_t;
+
+typedef struct flatten_attrs {
+    int64_t start_dim, end_dim;
+} flatten_attrs_t;
+
+typedef struct dims_attrs {
+    ints_t dims;
+} dims_attrs_t;
+
+static const attr_field_t reshape_fields[] = {
+    {"sizes", ATTR_INTS, false, offsetof(reshape_attrs_t, sizes), 0, 0, NULL}};
+static const attr_field_t flatten_fields[] = {
+    {"start_dim", ATTR_INT, false, offsetof(flatten_attrs_t, start_dim), 0, 0, NULL},
+    {"end_dim", ATTR_INT, false, offsetof(flatten_attrs_t, end_dim), 0, -1, NULL}};
+static const attr_field_t dims_fields[] = {
+    {"dims", ATTR_INTS, false, offsetof(dims_attrs_t, dims), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- inference ---- */
+
+static status_t give(context_t *ctx, const op_call_t *call, int rank, const int64_t *sizes,
+                     tensor_info_t *out)
+{
+    TRY(shape_check(ctx, call->op->name, call->in[0]->dtype, rank, sizes));
+    out[0] = info_dense(call->in[0]->dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_reshape(context_t *ctx, const op_call_t *call, int *out_n,
+                              tensor_info_t *out)
+{
+    (void)out_n;
+    const ints_t *wanted = &((const reshape_attrs_t *)call->attrs)->sizes;
+    const tensor_info_t *x = call->in[0];
+    const char *op = call->op->name;
+    int64_t sizes[TENSOR_MAX_RANK], known = 0, numel = info_numel(x);
+    char text[128];
+    int unknown = -1;
+    shape_text(wanted->n, wanted->values, text, sizeof text);
+    for (int d = 0; d < wanted->n; d++) {
+        sizes[d] = wanted->values[d];
+        if (sizes[d] != -1) continue;
+        REQUIRE(ctx, unknown < 0, "%s: %s to %s, only one size may be -1", op, info_brief(x), text);
+        unknown = d;
+        sizes[d] = 1;
+    }
+    TRY(shape_check(ctx, op, x->dtype, wanted->n, sizes));
+    REQUIRE(ctx, shape_numel(wanted->n, sizes, &known), "%s: %s overflows", op, text);
+    if (unknown >= 0) {
+        REQUIRE(ctx, known > 0 && numel % known == 0, "%s: %s to %s, no size fits for -1", op,
+                info_brief(x), text);
+        sizes[unknown] = numel / known;
+    } else {
+        REQUIRE(ctx, known == numel, "%s: %s to %s, the number of elements must stay", op,
+                info_brief(x), text);
+    }
+    return give(ctx, call, wanted->n, sizes, out);
+}
+
+static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n,
+                              tensor_info_t *out)
+{
+    (void)out_n;
+    const flatten_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int start = 0, end = 0, rank = 0;
+    REQUIRE(ctx, shape_dim(x->rank, attrs->start_dim, &start) &&
+                     shape_dim(x->rank, attrs->end_dim, &end) && start <= end,
+            "%s: dims %lld to %lld of %s, out of range", call->op->name,
+            (long long)attrs->start_dim, (long long)attrs->end_dim, info_brief(x));
+    int64_t sizes[TENSOR_MAX_RANK] = {1}, merged = 1;
+    for (int d = 0; d < x->rank; d++) {
+        if (d < start || d > end) {
+            sizes[rank++] = x->sizes[d];
+            continue;
+        }
+        REQUIRE(ctx, shape_multiply(merged, x->sizes[d], &merged), "%s: %s overflows",
+                call->op->name, info_brief(x));
+        if (d == end) sizes[rank++] = merged;
+    }
+    return give(ctx, call, rank > 0 ? rank : 1, sizes, out);
+}
+
+/* Marks dims, counted from the end when negative; each may stand once. */
+static status_t mark_dims(context_t *ctx, const op_call_t *call, int rank, bool *out_marked)
+{
+    const ints_t *dims = &((const dims_attrs_t *)call->attrs)->dims;
+    for (int i = 0; i < dims->n; i++) {
+        int d = 0;
+        REQUIRE(ctx, shape_dim(rank, dims->values[i], &d) && d < rank,
+                "%s: dim %lld of %s, out of range", call->op->name, (long long)dims->values[i],
+                info_brief(call->in[0]));
+        REQUIRE(ctx, !out_marked[d], "%s: dim %d of %s stands twice", call->op->name, d,
+                info_brief(call->in[0]));
+        out_marked[d] = true;
+    }
+    return STATUS_OK;
+}
+
+static status_t infer_squeeze(context_t *ctx, const op_call_t *call, int *out_n,
+                              tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[0];
+    bool marked[TENSOR_MAX_RANK] = {false};
+    bool is_all = ((const dims_attrs_t *)call->attrs)->dims.n == 0;
+    TRY(mark_dims(ctx, call, x->rank, marked));
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = 0;
+    for (int d = 0; d < x->rank; d++)
+        if (x->sizes[d] != 1 || !(is_all || marked[d])) sizes[rank++] = x->sizes[d];
+    return give(ctx, call, rank, sizes, out);
+}
+
+static status_t infer_unsqueeze(context_t *ctx, const op_call_t *call, int *out_n,
+                                tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[0];
+    bool marked[TENSOR_MAX_RANK] = {false};
+    int rank = x->rank + ((const dims_attrs_t *)call->attrs)->dims.n, from = 0;
+    REQUIRE(ctx, rank <= TENSOR_MAX_RANK, "%s: %s would have rank %d, at most %d is possible",
+            call->op->name, info_brief(x), rank, TENSOR_MAX_RANK);
+    TRY(mark_dims(ctx, call, rank, marked));
+    int64_t sizes[TENSOR_MAX_RANK];
+    for (int d = 0; d < rank; d++) sizes[d] = marked[d] ? 1 : x->sizes[from++];
+    return give(ctx, call, rank, sizes, out);
+}
+
+/* ---- specification: the element at the same place in row-major order ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[0];
+    int64_t at[TENSOR_MAX_RANK] = {0}, place = 0;
+    for (int d = 0; d < call->out->rank; d++) place = place * call->out->sizes[d] + index[d];
+    for (int d = x->rank - 1; d >= 0; d--) {
+        at[d] = place % x->sizes[d];
+        place /= x->sizes[d];
+    }
+    return spec_at(call, 0, at);
+}
+
+/* ---- kernel: a view, of a contiguous copy where strides do not allow one ---- */
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    int64_t strides[TENSOR_MAX_RANK];
+    if (call->layout == LAYOUT_DENSE &&
+        view_strides(call->in[0], call->out[0].rank, call->out[0].sizes, strides))
+        return accept_view(call, prepared, 0, strides, 0);
+    prepared->is_view = true;
+    prepared->offset[0] = 0;
+    TRY(accept_plain(call, prepared, 0));
+    return accept_out_plain(call, prepared, 0);
+}
+
+static const kernel_t view = {"view", prepare, NULL};
+static const kernel_t *const kernels[] = {&view, NULL};
+
+/* ---- cases ---- */
+
+static const char *const reshape_cases[] = {
+    "(f32[2,3,4]) sizes=[4,6]",
+    "(f32[2,3,4]) sizes=[-1]",
+    "(f32[2,16,1,1]) sizes=[2,-1]",
+    "(f32[2,17,1,1]) sizes=[2,17]",
+    "(f32[1,32,3,2]) sizes=[1,8,4,3,2]",
+    "(f32[1]) sizes=[]",
+    "(s64[6]) sizes=[2,1,3]",
+    "(f32[0,3]) sizes=[3,0]",
+    NULL};
+static const char *const flatten_cases[] = {
+    "(f32[2,3,4,5])",
+    "(f32[2,16,1,1]) start_dim=1",
+    "(f32[2,17,2,3]) start_dim=1",
+    "(f32[2,3,4,5]) start_dim=1 end_dim=2",
+    "(f64[7])",
+    "(f32[])",
+    NULL};
+static const char *const squeeze_cases[] = {
+    "(f32[1,3,1,5])",
+    "(f32[1,16,1,1]) dims=[-1,2]",
+    "(f32[2,3,1]) dims=[0]",
+    "(f32[1,1])",
+    "(bool[1,3])",
+    NULL};
+static const char *const unsqueeze_cases[] = {
+    "(f32[2,3]) dims=[0]",
+    "(f32[2,16]) dims=[2,-1]",
+    "(s32[]) dims=[0]",
+    NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(op, type, table)                                                                    \
+    const opdef_t op_def_##op = {.name = #op, .preference = OP_FOLLOWS, .traits = TRAIT_VIEW,      \
+                                 .attrs = {sizeof(type), sizeof table / sizeof *table, table},     \
+                                 .n_operands = 1, .operands = operands, .n_outputs = 1,            \
+                                 .infer = infer_##op, .kernels = kernels, .spec = spec,            \
+                                 .cases = op##_cases}
+
+DEFINE(reshape, reshape_attrs_t, reshape_fields);
+DEFINE(flatten, flatten_attrs_t, flatten_fields);
+DEFINE(squeeze, dims_attrs_t, dims_fields);
+DEFINE(unsqueeze, dims_attrs_t, dims_fields);
+
+/* ---- public ---- */
+
+static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                     const int64_t *values, tensor_t **out)
+{
+    ints_t ints = {.n = n};
+    if (n > 0 && values == NULL) return context_null(ctx, op->name, op->attrs.fields[0].name);
+    REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d %s, 0 to %d are possible", op->name, n,
+            op->attrs.fields[0].name, TENSOR_MAX_RANK);
+    if (n > 0) memcpy(ints.values, values, (size_t)n * sizeof *values);
+    return dispatch_run(ctx, op, &ints, 1, &x, NULL, out);
+}
+
+status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
+                    tensor_t **out)
+{
+    return call(ctx, &op_def_reshape, x, rank, sizes, out);
+}
+
+status_t op_flatten(context_t *ctx, const tensor_t *x, int64_t start_dim, int64_t end_dim,
+                    tensor_t **out)
+{
+    flatten_attrs_t attrs = {start_dim, end_dim};
+    return dispatch_run(ctx, &op_def_flatten, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_squeeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
+{
+    return call(ctx, &op_def_squeeze, x, n, dims, out);
+}
+
+status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims,
+                      tensor_t **out)
+{
+    return call(ctx, &op_def_unsqueeze, x, n, dims, out);
+}

@@ -1,0 +1,211 @@
+/* Parts of a tensor along one dimension: slice, split. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct slice_attrs {
+    int64_t dim, start, end, step;
+} slice_attrs_t;
+
+typedef struct split_attrs {
+    int64_t dim;
+    ints_t sizes;
+} split_attrs_t;
+
+static const attr_field_t slice_fields[] = {
+    {"dim", ATTR_INT, false, offsetof(slice_attrs_t, dim), 0, 0, NULL},
+    {"start", ATTR_INT, false, offsetof(slice_attrs_t, start), 0, 0, NULL},
+    {"end", ATTR_INT, false, offsetof(slice_attrs_t, end), 0, 0x1p63, NULL},
+    {"step", ATTR_INT, true, offsetof(slice_attrs_t, step), 0, 1, NULL}};
+static const attr_field_t split_fields[] = {
+    {"dim", ATTR_INT, false, offsetof(split_attrs_t, dim), 0, 0, NULL},
+    {"sizes", ATTR_INTS, false, offsetof(split_attrs_t, sizes), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- inference ---- */
+
+static int64_t clamp(int64_t at, int64_t size)
+{
+    if (at < 0) at = at < -size ? 0 : at + size;
+    return at > size ? size : at;
+}
+
+/* Start within the dimension, and number of elements. */
+static void find_range(const slice_attrs_t *attrs, int64_t size, int64_t *out_start,
+                       int64_t *out_length)
+{
+    int64_t start = clamp(attrs->start, size), end = clamp(attrs->end, size);
+    *out_start = start;
+    *out_length = end > start ? (end - start - 1) / attrs->step + 1 : 0;
+}
+
+static status_t find_dim(context_t *ctx, const op_call_t *call, int64_t dim, int *out_dim)
+{
+    REQUIRE(ctx, call->in[0]->rank > 0 && shape_dim(call->in[0]->rank, dim, out_dim),
+            "%s: dim %lld of %s, out of range", call->op->name, (long long)dim,
+            info_brief(call->in[0]));
+    return STATUS_OK;
+}
+
+static status_t infer_slice(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const slice_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int dim = 0;
+    TRY(find_dim(ctx, call, attrs->dim, &dim));
+    REQUIRE(ctx, attrs->step >= 1, "slice: step %lld, at least 1 is needed",
+            (long long)attrs->step);
+    int64_t sizes[TENSOR_MAX_RANK], start = 0;
+    memcpy(sizes, x->sizes, sizeof sizes);
+    find_range(attrs, x->sizes[dim], &start, &sizes[dim]);
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_split(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    const split_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int64_t sizes[TENSOR_MAX_RANK], sum = 0;
+    int dim = 0;
+    TRY(find_dim(ctx, call, attrs->dim, &dim));
+    char text[128];
+    shape_text(attrs->sizes.n, attrs->sizes.values, text, sizeof text);
+    REQUIRE(ctx, attrs->sizes.n >= 1, "split: no sizes, at least one is needed");
+    memcpy(sizes, x->sizes, sizeof sizes);
+    for (int i = 0; i < attrs->sizes.n; i++) {
+        sizes[dim] = attrs->sizes.values[i];
+        REQUIRE(ctx, sizes[dim] >= 0 && !__builtin_add_overflow(sum, sizes[dim], &sum),
+                "split: %s into %s, sizes of at least 0 are needed", info_brief(x), text);
+        TRY(shape_check(ctx, "split", x->dtype, x->rank, sizes));
+        out[i] = info_dense(x->dtype, x->rank, sizes);
+    }
+    REQUIRE(ctx, sum == x->sizes[dim], "split: %s into %s, dimension %d has %lld", info_brief(x),
+            text, dim, (long long)x->sizes[dim]);
+    *out_n = attrs->sizes.n;
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec_slice(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const slice_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int64_t at[TENSOR_MAX_RANK], start = 0, length = 0;
+    int dim = 0;
+    shape_dim(x->rank, attrs->dim, &dim);
+    find_range(attrs, x->sizes[dim], &start, &length);
+    memcpy(at, index, (size_t)x->rank * sizeof *at);
+    at[dim] = start + index[dim] * attrs->step;
+    return spec_at(call, 0, at);
+}
+
+static double spec_split(const spec_call_t *call, int output, const int64_t *index)
+{
+    const split_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    int64_t at[TENSOR_MAX_RANK];
+    int dim = 0;
+    shape_dim(x->rank, attrs->dim, &dim);
+    memcpy(at, index, (size_t)x->rank * sizeof *at);
+    for (int i = 0; i < output; i++) at[dim] += attrs->sizes.values[i];
+    return spec_at(call, 0, at);
+}
+
+/* ---- kernels: views ---- */
+
+static status_t prepare_slice(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const slice_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "view: dense only");
+    int64_t strides[TENSOR_MAX_RANK], start = 0, length = 0;
+    int dim = 0;
+    shape_dim(x->rank, attrs->dim, &dim);
+    find_range(attrs, x->sizes[dim], &start, &length);
+    memcpy(strides, x->format.strides, (size_t)x->rank * sizeof *strides);
+    int64_t offset = start * strides[dim];
+    if (length > 1) strides[dim] *= attrs->step;
+    return accept_view(call, prepared, 0, strides, offset);
+}
+
+static status_t prepare_split(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    const split_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "view: dense only");
+    int64_t offset = 0;
+    int dim = 0;
+    shape_dim(x->rank, attrs->dim, &dim);
+    for (int i = 0; i < call->n_out; i++) {
+        TRY(accept_view(call, prepared, i, x->format.strides, offset));
+        offset += attrs->sizes.values[i] * x->format.strides[dim];
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t slice_view = {"view", prepare_slice, NULL};
+static const kernel_t *const slice_kernels[] = {&slice_view, NULL};
+static const kernel_t split_view = {"view", prepare_split, NULL};
+static const kernel_t *const split_kernels[] = {&split_view, NULL};
+
+/* ---- cases ---- */
+
+static const char *const slice_cases[] = {
+    "(f32[7]) start=2 end=5",
+    "(f32[2,17,3,3]) dim=1 start=1 end=-1 step=3",
+    "(f32[5,3]) start=-2",
+    "(f32[5,3]) dim=-1 start=-9 end=9",
+    "(s64[5]) start=3 end=2",
+    "(f64[2,4]) dim=1 step=100",
+    NULL};
+static const char *const split_cases[] = {
+    "(f32[7]) sizes=[2,5]",
+    "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
+    "(f32[4,6]) dim=-1 sizes=[3,3]",
+    "(s32[3]) sizes=[3]",
+    NULL};
+
+/* ---- definitions ---- */
+
+const opdef_t op_def_slice = {.name = "slice", .preference = OP_DENSE, .traits = TRAIT_VIEW,
+                              .attrs = {sizeof(slice_attrs_t), 4, slice_fields}, .n_operands = 1,
+                              .operands = operands, .n_outputs = 1, .infer = infer_slice,
+                              .kernels = slice_kernels, .spec = spec_slice,
+                              .cases = slice_cases};
+
+const opdef_t op_def_split = {.name = "split", .preference = OP_DENSE, .traits = TRAIT_VIEW,
+                              .attrs = {sizeof(split_attrs_t), 2, split_fields}, .n_operands = 1,
+                              .operands = operands, .n_outputs = 0, .infer = infer_split,
+                              .kernels = split_kernels, .spec = spec_split,
+                              .cases = split_cases};
+
+/* ---- public ---- */
+
+status_t op_slice(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start, int64_t end,
+                  int64_t step, tensor_t **out)
+{
+    slice_attrs_t attrs = {dim, start, end, step};
+    return dispatch_run(ctx, &op_def_slice, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const int64_t *sizes,
+                  tensor_t **out)
+{
+    split_attrs_t attrs = {.dim = dim};
+    if (sizes == NULL) return context_null(ctx, "split", "sizes");
+    REQUIRE(ctx, n >= 1 && n <= TENSOR_MAX_RANK, "split: %d pieces, 1 to %d are possible", n,
+            TENSOR_MAX_RANK);
+    attrs.sizes.n = n;
+    memcpy(attrs.sizes.values, sizes, (size_t)n * sizeof *sizes);
+    return dispatch_run(ctx, &op_def_split, &attrs, 1, &x, NULL, out);
+}

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Writes reference.txt: what PyTorch gives for cases of operators, as an independent source.
+
+Run by hand with PyTorch 2.13.0: python3 tests/ops/reference.py > tests/ops/reference.txt
+
+Each case is a line of opdef.h's grammar with the operator's name in front, then for every output a
+line with its sizes and its elements in row-major order. Inputs follow from their position alone, see
+`fill`; floating ones are computed with in f64.
+"""
+import re
+import sys
+
+import torch
+import torch.nn.functional as F
+
+DTYPES = {"f32": torch.float64, "f64": torch.float64, "bf16": torch.float64, "f16": torch.float64,
+          "s8": torch.int8, "u8": torch.uint8, "s32": torch.int32, "s64": torch.int64,
+          "bool": torch.bool}
+
+
+def fill(operand, number):
+    """Operand `number` of a case: exact in every dtype."""
+    if operand == "none":
+        return None
+    if re.fullmatch(r"-?[0-9.]+", operand):
+        return float(operand) if "." in operand else int(operand)
+    dtype, sizes, positive, limit = re.fullmatch(
+        r"(\w+)\[([0-9,]*)\](\+?)(?:<(\d+))?", operand).groups()
+    sizes = [int(size) for size in sizes.split(",")] if sizes else []
+    n = 1
+    for size in sizes:
+        n *= size
+    draws = [(i * 97 + number * 31 + 11) % 251 for i in range(n)]
+    if dtype == "bool":
+        values = [draw % 2 == 0 for draw in draws]
+    elif dtype[0] in "su":
+        values = [draw % int(limit) if limit else draw % 11 - (0 if dtype == "u8" else 5)
+                  for draw in draws]
+    else:
+        values = [(draw - 125) / 128 for draw in draws]
+        if positive:
+            values = [abs(value) + 0.125 for value in values]
+    return torch.tensor(values, dtype=DTYPES[dtype]).reshape(sizes)
+
+
+def operands(text):
+    return re.findall(r"none|-?[0-9.]+(?![\w\[])|\w+\[[0-9,]*\]\+?(?:<\d+)?", text)
+
+
+def resize(mode, align=None):
+    def run(x, sizes):
+        return F.interpolate(x, size=sizes, mode=mode, align_corners=align)
+    return run
+
+
+CASES = [
+    ("conv1d(f32[2,3,11], f32[5,3,3], f32[5]) stride=[2] padding=[1]",
+     lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1)),
+    ("conv2d(f32[2,3,7,6], f32[5,3,3,2], f32[5]) stride=[2,1] padding=[1,0]",
+     lambda x, w, b: F.conv2d(x, w, b, stride=(2, 1), padding=(1, 0))),
+    ("conv2d(f32[1,8,6,6], f32[4,2,3,3], none) padding=[2,2] dilation=[2,2] groups=4",
+     lambda x, w, b: F.conv2d(x, w, padding=2, dilation=2, groups=4)),
+    ("conv3d(f32[1,2,4,5,3], f32[3,2,2,3,2], f32[3]) padding=[1,0,1]",
+     lambda x, w, b: F.conv3d(x, w, b, padding=(1, 0, 1))),
+    ("conv_transpose1d(f32[2,3,5], f32[3,4,3], f32[4]) stride=[2] output_padding=[1]",
+     lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2, output_padding=1)),
+    ("conv_transpose2d(f32[1,4,4,3], f32[4,3,3,2], f32[6]) stride=[2,1] padding=[1,0] groups=2",
+     lambda x, w, b: F.conv_transpose2d(x, w, b, stride=(2, 1), padding=(1, 0), groups=2)),
+    ("conv_transpose2d(f32[1,2,3,3], f32[2,2,3,3], none) dilation=[2,2] padding=[1,1]",
+     lambda x, w, b: F.conv_transpose2d(x, w, dilation=2, padding=1)),
+    ("conv_transpose3d(f32[1,2,3,2,3], f32[2,3,2,2,2], f32[3]) stride=[1,2,1]",
+     lambda x, w, b: F.conv_transpose3d(x, w, b, stride=(1, 2, 1))),
+    ("linear(f32[2,3,7], f32[5,7], f32[5])", F.linear),
+    ("linear(f32[7], f32[5,7], none)", F.linear),
+    ("linear(f32[2,3,2,2], f32[4,12], f32[4]) flatten=true",
+     lambda x, w, b: F.linear(x.flatten(1), w, b)),
+    ("matmul(f32[7], f32[7])", torch.matmul),
+    ("matmul(f32[7], f32[2,7,3])", torch.matmul),
+    ("matmul(f32[2,3,7], f32[7])", torch.matmul),
+    ("matmul(f32[2,1,4,3], f32[5,3,2])", torch.matmul),
+    ("matmul(s64[3,4], s64[4,2])", torch.matmul),
+    ("batch_norm(f32[2,3,4,2], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.001",
+     lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, eps=1e-3)),
+    ("layer_norm(f32[2,3,5], f32[3,5], f32[3,5]) n_dims=2",
+     lambda x, w, b: F.layer_norm(x, (3, 5), w, b)),
+    ("lrn(f32[2,7,2,2]) size=5 alpha=0.01 k=2.0",
+     lambda x: F.local_response_norm(x, 5, alpha=0.01, beta=0.75, k=2.0)),
+    ("lrn(f32[1,6,2,2]) size=4 alpha=0.5",
+     lambda x: F.local_response_norm(x, 4, alpha=0.5, beta=0.75, k=1.0)),
+    ("max_pool2d(f32[1,2,7,6]) kernel=[3,2] stride=[2,2] padding=[1,1]",
+     lambda x: F.max_pool2d(x, (3, 2), 2, 1)),
+    ("max_pool2d(f32[1,2,7,8]) kernel=[3,3] stride=[2,2] ceil_mode=true",
+     lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True)),
+    ("max_pool1d(f32[1,2,9]) kernel=[3] stride=[1] dilation=[2]",
+     lambda x: F.max_pool1d(x, 3, 1, dilation=2)),
+    ("avg_pool2d(f32[1,2,7,6]) kernel=[3,3] stride=[2,2] padding=[1,1] count_include_pad=true",
+     lambda x: F.avg_pool2d(x, 3, 2, 1)),
+    ("avg_pool2d(f32[1,2,7,8]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true "
+     "count_include_pad=true", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)),
+    ("avg_pool2d(f32[1,2,7,8]) kernel=[3,3] stride=[2,2] padding=[1,1]",
+     lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)),
+    ("adaptive_avg_pool(f32[1,2,7,5]) output_size=[3,2]",
+     lambda x: F.adaptive_avg_pool2d(x, (3, 2))),
+    ("adaptive_max_pool(f32[1,2,7,5]) output_size=[3,2]",
+     lambda x: F.adaptive_max_pool2d(x, (3, 2))),
+    ("relu(f32[17])", F.relu),
+    ("relu6(f32[17])", lambda x: F.relu6(x)),
+    ("clamp(f32[17]) min=-0.25 max=0.5", lambda x: x.clamp(-0.25, 0.5)),
+    ("leaky_relu(f32[17]) negative_slope=0.2", lambda x: F.leaky_relu(x, 0.2)),
+    ("elu(f32[17]) alpha=0.5", lambda x: F.elu(x, 0.5)),
+    ("selu(f32[17])", F.selu),
+    ("gelu(f32[17])", F.gelu),
+    ("gelu(f32[17]) tanh_approximation=true", lambda x: F.gelu(x, approximate="tanh")),
+    ("erf(f32[17])", torch.erf),
+    ("sigmoid(f32[17])", torch.sigmoid),
+    ("tanh(f32[17])", torch.tanh),
+    ("hardsigmoid(f32[17])", F.hardsigmoid),
+    ("hardswish(f32[17])", F.hardswish),
+    ("silu(f32[17])", F.silu),
+    ("softplus(f32[17])", F.softplus),
+    ("sqrt(f32[17]+)", torch.sqrt),
+    ("exp(f32[17])", torch.exp),
+    ("log(f32[17]+)", torch.log),
+    ("abs(f32[17])", torch.abs),
+    ("neg(f32[17])", torch.neg),
+    ("reciprocal(f32[17]+)", torch.reciprocal),
+    ("prelu(f32[2,3,4], f32[3])", F.prelu),
+    ("add(f32[2,3,4], f32[3,1])", torch.add),
+    ("sub(s64[2,3], s64[3])", torch.sub),
+    ("mul(f32[2,3], 2.5)", torch.mul),
+    ("div(f32[2,3], f32[2,1]+)", torch.div),
+    ("div(s64[2,3], s64[1]<2)", lambda a, b: torch.div(a, b).double()),
+    ("pow(f32[2,3]+, f32[3])", torch.pow),
+    ("maximum(f32[2,3], f32[2,1])", torch.maximum),
+    ("minimum(s32[2,3], s32[3])", torch.minimum),
+    ("softmax(f32[2,5,3]) dim=1", lambda x: F.softmax(x, 1)),
+    ("log_softmax(f32[2,5]) dim=-1", lambda x: F.log_softmax(x, -1)),
+    ("mean(f32[2,3,4]) dims=[0,2] keepdim=true", lambda x: x.mean((0, 2), keepdim=True)),
+    ("mean(f32[2,3])", torch.mean),
+    ("sum(f32[2,3,4]) dims=[1]", lambda x: x.sum(1)),
+    ("sum(bool[17])", torch.sum),
+    ("cumsum(f32[2,5,3]) dim=1", lambda x: x.cumsum(1)),
+    ("cumsum(s32[7])", lambda x: x.cumsum(0)),
+    ("reshape(f32[2,3,4]) sizes=[4,-1]", lambda x: x.reshape(4, -1)),
+    ("flatten(f32[2,3,4,5]) start_dim=1 end_dim=2", lambda x: x.flatten(1, 2)),
+    ("flatten(f32[])", lambda x: x.flatten()),
+    ("transpose(f32[2,3,4]) dim0=0 dim1=-1", lambda x: x.transpose(0, -1)),
+    ("permute(f32[2,3,4]) dims=[2,0,1]", lambda x: x.permute(2, 0, 1)),
+    ("squeeze(f32[1,3,1])", torch.squeeze),
+    ("squeeze(f32[1,3,1]) dims=[-1,1]", lambda x: x.squeeze((-1, 1))),
+    ("unsqueeze(f32[2,3]) dims=[-1]", lambda x: x.unsqueeze(-1)),
+    ("expand(f32[3,1]) sizes=[2,-1,4]", lambda x: x.expand(2, -1, 4)),
+    ("slice(f32[5,7]) dim=1 start=-6 end=100 step=2", lambda x: x[:, -6:100:2]),
+    ("split(f32[2,7]) dim=1 sizes=[2,4,1]", lambda x: x.split([2, 4, 1], 1)),
+    ("concat(f32[2,3], f32[2,1], f32[2,2]) dim=-1", lambda *x: torch.cat(x, -1)),
+    ("gather(f32[2,5,3], s64[2,2]<5) dim=1",
+     lambda x, i: x.index_select(1, i.flatten()).reshape(2, 2, 2, 3)),
+    ("pad(f32[1,2,3,4]) before=[0,0,1,2] after=[0,0,2,-1] value=1.5",
+     lambda x: F.pad(x, (2, -1, 1, 2), value=1.5)),
+    ("pad(f32[1,2,4,4]) before=[0,0,1,3] after=[0,0,2,1] mode=\"reflect\"",
+     lambda x: F.pad(x, (3, 1, 1, 2), mode="reflect")),
+    ("pad(f32[1,2,3,4]) before=[0,0,1,5] after=[0,0,2,0] mode=\"edge\"",
+     lambda x: F.pad(x, (5, 0, 1, 2), mode="replicate")),
+    ("resize(f32[1,2,3,5]) sizes=[7,4]", lambda x: resize("nearest")(x, (7, 4))),
+    ("resize(f32[1,2,3,5]) sizes=[6,10]", lambda x: resize("nearest")(x, (6, 10))),
+    ("resize(f32[1,2,3,5]) sizes=[7,4] mode=\"linear\" coordinates=\"half_pixel\"",
+     lambda x: resize("bilinear", False)(x, (7, 4))),
+    ("resize(f32[1,2,3,5]) sizes=[7,4] mode=\"linear\" coordinates=\"align_corners\"",
+     lambda x: resize("bilinear", True)(x, (7, 4))),
+    ("resize(f32[1,1,2,3,2]) sizes=[3,4,3] mode=\"linear\" coordinates=\"half_pixel\"",
+     lambda x: resize("trilinear", False)(x, (3, 4, 3))),
+    ("cast(f64[2,3]) dtype=s32", lambda x: x.int()),
+    ("cast(s64[7]) dtype=bool", lambda x: x.bool()),
+    ("cast(s64[7]) dtype=u8", lambda x: x.to(torch.uint8)),
+    ("identity(f32[2,3])", lambda x: x),
+    ("dropout(f32[2,3]) p=0.3", lambda x: F.dropout(x, 0.3, training=False)),
+]
+
+
+def main():
+    print(f"// By tests/ops/reference.py with PyTorch {torch.__version__.split('+')[0]}.")
+    for text, function in CASES:
+        inner = text[text.index("(") + 1:text.index(")")]
+        results = function(*[fill(o, i) for i, o in enumerate(operands(inner))])
+        print(text)
+        for result in results if isinstance(results, tuple) else (results,):
+            values = result.double().flatten().tolist()
+            sizes = ",".join(str(size) for size in result.shape)
+            print(f"= [{sizes}]", *[f"{value:.12g}" for value in values])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

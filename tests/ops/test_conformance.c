@@ -1,0 +1,456 @@
+/* Every operator of the table, every case of it, every layout its activations may come in, on one and
+ * two threads and under every policy, against its specification.
+ *
+ * TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "ops/ops.h"
+#include "tensor/convert_impl.h"
+#include "tests/support/case.h"
+
+#define MAX_FAILURES 8 /* of an operator, that are printed */
+
+/* ---- the ways an activation may come ---- */
+
+typedef enum variant {
+    CONTIGUOUS,
+    LAST,     /* dense, channels last */
+    REVERSED, /* dense, the first dimension fastest */
+    GAPPED,   /* dense, every other element of something larger */
+    SNAPSHOT, /* mkldnn, the bytes as they were */
+    BLOCKS_16,
+    BLOCKS_8,
+    MKLDNN_LAST
+} variant_t;
+
+static const char *const variant_names[] = {"contiguous", "channels last", "reversed", "gapped",
+                                            "snapshot",   "16c",           "8c",       "nhwc"};
+
+/* For the first activation, and for the others. */
+static const struct {
+    variant_t first, others;
+} patterns[] = {
+    {CONTIGUOUS, CONTIGUOUS}, {LAST, LAST},         {REVERSED, REVERSED},
+    {GAPPED, GAPPED},         {SNAPSHOT, SNAPSHOT}, {BLOCKS_16, BLOCKS_16},
+    {BLOCKS_8, BLOCKS_8},     {MKLDNN_LAST, MKLDNN_LAST},
+    {CONTIGUOUS, BLOCKS_16},  {BLOCKS_16, CONTIGUOUS}, {MKLDNN_LAST, BLOCKS_16},
+    {BLOCKS_16, SNAPSHOT},    {LAST, CONTIGUOUS},
+};
+
+static status_t reverse(context_t *ctx, const tensor_t *tensor, tensor_t **out)
+{
+    int rank = tensor_rank(tensor);
+    int64_t dims[TENSOR_MAX_RANK];
+    for (int d = 0; d < rank; d++) dims[d] = rank - 1 - d;
+    tensor_t *there = NULL, *copy = NULL;
+    status_t status = tensor_permute(ctx, tensor, rank, dims, &there);
+    if (status == STATUS_OK) status = tensor_clone(ctx, there, &copy);
+    if (status == STATUS_OK) status = tensor_permute(ctx, copy, rank, dims, out);
+    tensor_release(there);
+    tensor_release(copy);
+    return status;
+}
+
+static status_t spread(context_t *ctx, const tensor_t *tensor, tensor_t **out)
+{
+    int rank = tensor_rank(tensor);
+    int64_t strides[TENSOR_MAX_RANK], numel = 2 * tensor_numel(tensor) + 3;
+    shape_strides(rank, tensor_sizes(tensor), strides);
+    for (int d = 0; d < rank; d++) strides[d] *= 2;
+    tensor_t *base = NULL;
+    status_t status = tensor_zeros(ctx, tensor_dtype(tensor), 1, &numel, &base);
+    if (status == STATUS_OK)
+        status = tensor_as_strided(ctx, base, rank, tensor_sizes(tensor), strides, 1, out);
+    if (status == STATUS_OK) status = tensor_copy(ctx, *out, tensor);
+    tensor_release(base);
+    return status;
+}
+
+static bool is_possible(const tensor_t *tensor, variant_t variant)
+{
+    int rank = tensor_rank(tensor);
+    bool is_image = rank >= 3 && rank <= 5;
+    switch (variant) {
+    case CONTIGUOUS: return true;
+    case LAST: return is_image;
+    case REVERSED: return rank >= 2;
+    case GAPPED: return rank >= 1;
+    case SNAPSHOT: return convert_refusal(tensor_info(tensor)) == NULL;
+    default: return is_image && convert_refusal(tensor_info(tensor)) == NULL;
+    }
+}
+
+static status_t vary(context_t *ctx, tensor_t *tensor, variant_t variant, tensor_t **out)
+{
+    char text[FORMAT_TEXT_MAX];
+    int rank = tensor_rank(tensor);
+    format_t format;
+    switch (variant) {
+    case CONTIGUOUS: *out = tensor_retain(tensor); return STATUS_OK;
+    case LAST: return tensor_channels_last(ctx, tensor, out);
+    case REVERSED: return reverse(ctx, tensor, out);
+    case GAPPED: return spread(ctx, tensor, out);
+    case SNAPSHOT: return to_mkldnn(ctx, tensor, out);
+    case BLOCKS_16: format = format_channel_blocks(rank, 16); break;
+    case BLOCKS_8: format = format_channel_blocks(rank, 8); break;
+    default: format = format_channels_last(rank); break;
+    }
+    return convert_reorder(ctx, tensor, format_text(&format, text), out);
+}
+
+/* ---- one case ---- */
+
+typedef struct subject {
+    context_t *ctx;
+    const opdef_t *op;
+    int index; /* of the case */
+    case_call_t call;
+    tensor_t *dense[CASE_MAX_INPUTS];
+    int n_out;
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    double *expected[OP_MAX_OUTPUTS];
+    int n_failures;
+
+    /* the run at hand */
+    int pattern, n_threads;
+    policy_t policy;
+    tensor_t *in[CASE_MAX_INPUTS];
+    void *bytes[CASE_MAX_INPUTS]; /* of the inputs, before */
+    bool is_uniform;
+    layout_t layout; /* of activations, if uniform */
+} subject_t;
+
+static bool is_activation(const subject_t *s, int i)
+{
+    return s->dense[i] != NULL && select_operand(s->op, i)->role == ROLE_ACTIVATION;
+}
+
+TESSERA_PRINTF(2, 3) static void complain(subject_t *s, const char *format, ...)
+{
+    char what[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (s->n_failures++ >= MAX_FAILURES) return;
+    print_error("%s%s: inputs %s and %s, policy %s, %d threads\n    %s\n"
+                "    again: TESSERA_CASE=%s:%d test_conformance\n",
+                s->op->name, s->op->cases[s->index], variant_names[patterns[s->pattern].first],
+                variant_names[patterns[s->pattern].others], policy_name(s->policy), s->n_threads,
+                what, s->op->name, s->index);
+}
+
+static double tolerance(dtype_t dtype)
+{
+    switch (dtype) {
+    case DTYPE_F32: return 2e-5;
+    case DTYPE_F64: return 1e-12;
+    case DTYPE_F16: return 2e-3;
+    case DTYPE_BF16: return 2e-2;
+    default: return 0.0;
+    }
+}
+
+static status_t expect(subject_t *s)
+{
+    const tensor_info_t *infos[CASE_MAX_INPUTS];
+    const void *data[CASE_MAX_INPUTS] = {NULL};
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    for (int i = 0; i < s->call.n_in; i++) {
+        infos[i] = s->dense[i] == NULL ? &absent : tensor_info(s->dense[i]);
+        if (s->dense[i] != NULL) TRY(tensor_data(s->ctx, s->dense[i], &data[i]));
+    }
+    TRY(dispatch_infer(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, &s->n_out, s->out));
+    char attrs[CASE_MAX_ATTRS];
+    attrs_normalize(&s->op->attrs, s->call.attrs, attrs);
+    spec_call_t call = {.op = s->op, .attrs = attrs, .n_in = s->call.n_in, .in = infos,
+                        .data = data, .out = s->out};
+    for (int o = 0; o < s->n_out; o++) {
+        int64_t numel = info_numel(&s->out[o]), index[TENSOR_MAX_RANK] = {0};
+        s->expected[o] = malloc((size_t)(numel + 1) * sizeof(double));
+        if (s->expected[o] == NULL) return STATUS_OUT_OF_MEMORY;
+        for (int64_t i = 0; i < numel; i++) {
+            s->expected[o][i] = s->op->spec(&call, o, index);
+            shape_next(s->out[o].rank, s->out[o].sizes, index);
+        }
+    }
+    return STATUS_OK;
+}
+
+static bool is_padding_zero(subject_t *s, const tensor_t *tensor)
+{
+    const tensor_info_t *info = tensor_info(tensor);
+    if (!format_is_padded(&info->format, info->sizes)) return true;
+    size_t bytes = info_bytes(info);
+    void *copy = malloc(bytes);
+    if (copy == NULL) return false;
+    memcpy(copy, tensor_bytes(tensor), bytes);
+    convert_zero_padding(info, copy);
+    bool is_zero = memcmp(copy, tensor_bytes(tensor), bytes) == 0;
+    free(copy);
+    (void)s;
+    return is_zero;
+}
+
+static void check_elements(subject_t *s, int output, const tensor_t *tensor)
+{
+    const tensor_info_t *info = tensor_info(tensor);
+    const size_t size = dtype_size(info->dtype);
+    int64_t numel = info_numel(info), worst_at = 0;
+    double worst = 0.0, magnitude = dtype_is_floating(info->dtype) ? 0.1 : 0.0;
+    char *read = malloc((size_t)(numel + 1) * size);
+    if (read == NULL || tensor_read(s->ctx, tensor, read, (size_t)(numel + 1) * size) != STATUS_OK) {
+        complain(s, "output %d cannot be read: %s", output, context_error(s->ctx));
+        free(read);
+        return;
+    }
+    for (int64_t i = 0; i < numel; i++) {
+        double wanted = s->expected[output][i];
+        double given = dtype_load(info->dtype, read + (size_t)i * size);
+        if (isfinite(wanted) && fabs(wanted) > magnitude) magnitude = fabs(wanted);
+        if (wanted == given || (isnan(wanted) && isnan(given))) continue;
+        double error = fabs(wanted - given);
+        if (!isfinite(error)) error = INFINITY;
+        if (error <= worst) continue;
+        worst = error;
+        worst_at = i;
+    }
+    if (worst > tolerance(info->dtype) * magnitude)
+        complain(s, "output %d element %lld is %.9g, wanted %.9g, magnitude %.3g", output,
+                 (long long)worst_at,
+                 dtype_load(info->dtype, read + (size_t)worst_at * size),
+                 s->expected[output][worst_at], magnitude);
+    free(read);
+}
+
+/* What the policy promises of the result's layout. */
+static bool is_layout_right(const subject_t *s, layout_t layout)
+{
+    const char *const transitions[] = {"to_mkldnn", "to_dense", "reorder"};
+    if (s->policy == POLICY_PER_OP) return layout == LAYOUT_DENSE;
+    for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++)
+        if (strcmp(s->op->name, transitions[i]) == 0) return true;
+    if (s->policy == POLICY_STRICT) return layout == s->layout;
+    bool all_dense = s->is_uniform && s->layout == LAYOUT_DENSE;
+    if (s->op->preference == OP_DENSE || (s->op->preference == OP_FOLLOWS && all_dense))
+        return layout == LAYOUT_DENSE;
+    return true;
+}
+
+static void check_output(subject_t *s, int output, const tensor_t *tensor)
+{
+    const tensor_info_t *info = tensor_info(tensor), *wanted = &s->out[output];
+    char text[INFO_TEXT_MAX], wanted_text[INFO_TEXT_MAX];
+    info_text(info, text);
+    if (info->dtype != wanted->dtype ||
+        !shape_equal(info->rank, info->sizes, wanted->rank, wanted->sizes)) {
+        complain(s, "output %d is %s, inferred was %s", output, text,
+                 info_text(wanted, wanted_text));
+        return;
+    }
+    if (info_numel(info) > 0 && !is_layout_right(s, info->layout))
+        complain(s, "output %d is %s, another layout was promised", output, text);
+    if (!is_padding_zero(s, tensor))
+        complain(s, "output %d, %s, has padded lanes that are not zero", output, text);
+    check_elements(s, output, tensor);
+}
+
+static void check_inputs(subject_t *s)
+{
+    for (int i = 0; i < s->call.n_in; i++)
+        if (s->in[i] != NULL &&
+            memcmp(s->bytes[i], tensor_bytes(s->in[i]), info_bytes(tensor_info(s->in[i]))) != 0)
+            complain(s, "input %d was changed", i);
+}
+
+/* A layout without kernel is an error of policy strict, and no failure. */
+static bool is_refusal(const subject_t *s, status_t status)
+{
+    return status == STATUS_UNSUPPORTED && s->policy == POLICY_STRICT && s->layout == LAYOUT_MKLDNN;
+}
+
+static void run_once(subject_t *s)
+{
+    tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
+    const tensor_t *in[CASE_MAX_INPUTS];
+    int n_out = 0;
+    double error = 0.0;
+    for (int i = 0; i < s->call.n_in; i++) in[i] = s->in[i];
+    status_t status =
+        dispatch_run(s->ctx, s->op, s->call.attrs, s->call.n_in, in, &n_out, out);
+    if (status != STATUS_OK) {
+        if (!is_refusal(s, status))
+            complain(s, "%s: %s", status_name(status), context_error(s->ctx));
+        return;
+    }
+    if (n_out != s->n_out) complain(s, "%d outputs, inferred were %d", n_out, s->n_out);
+    for (int o = 0; o < n_out; o++) check_output(s, o, out[o]);
+    check_inputs(s);
+    const tensor_t *given[OP_MAX_OUTPUTS];
+    bool has_elements = true;
+    for (int o = 0; o < n_out; o++) {
+        given[o] = out[o];
+        has_elements = has_elements && tensor_numel(out[o]) > 0;
+    }
+    status = dispatch_verify(s->ctx, s->op, s->call.attrs, s->call.n_in, in, n_out, given,
+                             has_elements ? 4 : 0, &error);
+    if (status != STATUS_OK) complain(s, "verify: %s", context_error(s->ctx));
+    for (int o = 0; o < n_out; o++) tensor_release(out[o]);
+}
+
+static void run_policies(subject_t *s)
+{
+    for (s->n_threads = 1; s->n_threads <= 2; s->n_threads++)
+        for (int policy = POLICY_AUTO; policy <= POLICY_PER_OP; policy++) {
+            s->policy = (policy_t)policy;
+            if (policy == POLICY_STRICT && !s->is_uniform) continue;
+            if (context_set_threads(s->ctx, s->n_threads) != STATUS_OK ||
+                dispatch_set_policy(s->ctx, s->policy) != STATUS_OK)
+                complain(s, "%s", context_error(s->ctx));
+            run_once(s);
+        }
+}
+
+/* The inputs of a pattern; false when it differs from no pattern before. */
+static bool make_inputs(subject_t *s)
+{
+    int n_activations = 0, n_varied = 0, layouts = 0;
+    for (int i = 0; i < s->call.n_in; i++) {
+        s->in[i] = tensor_retain(s->dense[i]);
+        if (!is_activation(s, i)) continue;
+        variant_t variant = n_activations++ == 0 ? patterns[s->pattern].first
+                                                 : patterns[s->pattern].others;
+        if (variant != CONTIGUOUS && is_possible(s->dense[i], variant)) {
+            tensor_release(s->in[i]);
+            s->in[i] = NULL;
+            if (vary(s->ctx, s->dense[i], variant, &s->in[i]) != STATUS_OK) {
+                complain(s, "input %d: %s", i, context_error(s->ctx));
+                return false;
+            }
+            n_varied++;
+        }
+        if (tensor_rank(s->in[i]) > 0) {
+            s->layout = tensor_layout(s->in[i]);
+            layouts |= 1 << s->layout;
+        }
+    }
+    if (layouts == 0) s->layout = LAYOUT_DENSE;
+    s->is_uniform = layouts != 3;
+    bool is_mixed = patterns[s->pattern].first != patterns[s->pattern].others;
+    return s->pattern == 0 || (n_varied > 0 && (!is_mixed || n_activations > 1));
+}
+
+static void run_pattern(subject_t *s)
+{
+    if (make_inputs(s)) {
+        for (int i = 0; i < s->call.n_in; i++) {
+            if (s->in[i] == NULL) continue;
+            size_t bytes = info_bytes(tensor_info(s->in[i]));
+            s->bytes[i] = malloc(bytes + 1);
+            if (s->bytes[i] != NULL) memcpy(s->bytes[i], tensor_bytes(s->in[i]), bytes);
+        }
+        run_policies(s);
+    }
+    for (int i = 0; i < s->call.n_in; i++) {
+        tensor_release(s->in[i]);
+        s->in[i] = NULL;
+        free(s->bytes[i]);
+        s->bytes[i] = NULL;
+    }
+}
+
+static void check_text(subject_t *s)
+{
+    char again[CASE_MAX_ATTRS];
+    text_t text = text_begin(s->ctx);
+    attrs_print(&s->op->attrs, s->call.attrs, &text);
+    attrs_init(&s->op->attrs, again);
+    const char *at = text_string(&text);
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && *at != '\0')
+        status = attrs_parse(s->ctx, s->op->name, &s->op->attrs, &at, again);
+    if (status != STATUS_OK)
+        complain(s, "attributes do not read back: %s", context_error(s->ctx));
+    else if (!attrs_equal(&s->op->attrs, s->call.attrs, again))
+        complain(s, "attributes %s are others when read back", text_string(&text));
+    text_clear(&text);
+}
+
+static int run_case(context_t *ctx, const opdef_t *op, int index)
+{
+    subject_t s = {.ctx = ctx, .op = op, .index = index};
+    context_seed(ctx, (uint64_t)index + 1);
+    status_t status = case_parse(ctx, op, op->cases[index], &s.call);
+    for (int i = 0; status == STATUS_OK && i < s.call.n_in; i++)
+        status = case_fill(ctx, &s.call.in[i], &s.dense[i]);
+    if (status == STATUS_OK) status = expect(&s);
+    if (status != STATUS_OK) {
+        complain(&s, "%s", context_error(ctx));
+    } else {
+        check_text(&s);
+        int n_patterns = (int)(sizeof patterns / sizeof *patterns);
+        for (s.pattern = 0; s.pattern < n_patterns; s.pattern++) run_pattern(&s);
+    }
+    for (int o = 0; o < s.n_out; o++) free(s.expected[o]);
+    for (int i = 0; i < s.call.n_in; i++) tensor_release(s.dense[i]);
+    return s.n_failures;
+}
+
+/* ---- one test for each operator ---- */
+
+static int wanted_case(const opdef_t *op, int index)
+{
+    const char *filter = getenv("TESSERA_CASE");
+    if (filter == NULL || *filter == '\0') return 1;
+    size_t length = strcspn(filter, ":");
+    if (strlen(op->name) != length || strncmp(op->name, filter, length) != 0) return 0;
+    return filter[length] == '\0' || atoi(filter + length + 1) == index;
+}
+
+static void conforms(void **state)
+{
+    const opdef_t *op = *state;
+    int n_failures = 0;
+    assert_non_null(op->cases);
+    assert_non_null(op->spec);
+    for (int i = 0; op->cases[i] != NULL; i++) {
+        if (!wanted_case(op, i)) continue;
+        counting_t memory;
+        counting_begin(&memory);
+        context_options_t options = {.allocator = &memory.allocator, .n_threads = 1};
+        context_t *ctx = NULL;
+        assert_int_equal(context_create(&options, &ctx), STATUS_OK);
+        n_failures += run_case(ctx, op, i);
+        context_destroy(ctx);
+        long live = atomic_load(&memory.live);
+        if (live != 0) {
+            print_error("%s%s: %ld blocks are still alive at the end\n", op->name, op->cases[i],
+                        live);
+            n_failures++;
+        }
+    }
+    if (n_failures > 0) print_error("%s: %d failures\n", op->name, n_failures);
+    assert_int_equal(n_failures, 0);
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[256];
+    int n = ops_count();
+    if (n > 256) return 1;
+    for (int i = 0; i < n; i++) {
+        union {
+            const opdef_t *op;
+            void *state;
+        } state = {ops_at(i)};
+        tests[i] = (struct CMUnitTest){.name = ops_at(i)->name, .test_func = conforms,
+                                       .initial_state = state.state};
+    }
+    return _cmocka_run_group_tests("conformance", tests, (size_t)n, NULL, NULL);
+}

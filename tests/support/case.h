@@ -1,0 +1,39 @@
+/* Cases of operators, as opdef.h has them: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
+ *
+ *   case    = "(" [operand {"," operand}] ")" {attribute "=" literal}
+ *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+" | "<" limit]
+ *
+ * Operands are filled at random: floating ones with a standard normal, or with its magnitude plus
+ * 0.1 after "+"; integers in [0, limit), or in [-5, 5] (u8: [0, 10]). A number such as 2.5 or 3 is
+ * one that takes part in type promotion as PyTorch's numbers do. */
+#ifndef TESSERA_TESTS_CASE_H
+#define TESSERA_TESTS_CASE_H
+
+#include "dispatch/opdef.h"
+
+#define CASE_MAX_INPUTS 16
+#define CASE_MAX_ATTRS 1024
+
+typedef struct case_operand {
+    dtype_t dtype; /* NONE: absent */
+    int rank;
+    int64_t sizes[TENSOR_MAX_RANK];
+    bool is_positive;
+    int64_t limit; /* 0: none */
+    bool is_number;
+    double number;
+} case_operand_t;
+
+typedef struct case_call {
+    int n_in;
+    case_operand_t in[CASE_MAX_INPUTS];
+    _Alignas(16) char attrs[CASE_MAX_ATTRS];
+} case_call_t;
+
+/* INVALID_ARGUMENT says what the text lacks. */
+status_t case_parse(context_t *ctx, const opdef_t *op, const char *text, case_call_t *out_call);
+
+/* A dense contiguous tensor from the context's random numbers; NULL for an absent operand. */
+status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out_tensor);
+
+#endif
