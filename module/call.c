@@ -1,0 +1,251 @@
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+#include "module/module_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+#define MAX_INPUTS 64
+
+/* ---- C methods ---- */
+
+typedef struct c_method {
+    allocator_t allocator;
+    forward_t forward;
+} c_method_t;
+
+static status_t make_c_method(context_t *ctx, forward_t forward, c_method_t **out_method)
+{
+    TRY(context_get(ctx, sizeof **out_method, "a method", out_method));
+    **out_method = (c_method_t){*context_allocator(ctx), forward};
+    return STATUS_OK;
+}
+
+static void release_c_method(void *state)
+{
+    c_method_t *method = state;
+    allocator_t allocator = method->allocator;
+    allocator_put(&allocator, method);
+}
+
+static status_t clone_c_method(context_t *ctx, const void *state, void **out_state)
+{
+    c_method_t *copy = NULL;
+    TRY(make_c_method(ctx, ((const c_method_t *)state)->forward, &copy));
+    *out_state = copy;
+    return STATUS_OK;
+}
+
+static status_t tensors_of(context_t *ctx, const module_t *module, int n, datum_t *const *datums,
+                           const tensor_t **out_tensors)
+{
+    REQUIRE(ctx, n >= 0 && n <= MAX_INPUTS, "module: %d arguments to a C method of %s, at most %d",
+            n, module_type(module), MAX_INPUTS);
+    for (int i = 0; i < n; i++) {
+        datum_kind_t kind = datums[i] != NULL ? datum_kind(datums[i]) : DATUM_NONE;
+        REQUIRE(ctx, kind == DATUM_TENSOR || kind == DATUM_NONE,
+                "module: argument %d to a C method of %s is %s, must be a tensor", i,
+                module_type(module), datum_kind_name(kind));
+        out_tensors[i] = kind == DATUM_TENSOR ? datum_as_tensor(datums[i]) : NULL;
+    }
+    return STATUS_OK;
+}
+
+static void release_tensors(int n, tensor_t *const *tensors)
+{
+    for (int i = 0; i < n; i++) tensor_release(tensors[i]);
+}
+
+static void release_datums(int n, datum_t *const *datums)
+{
+    for (int i = 0; i < n; i++) datum_release(datums[i]);
+}
+
+/* n datums that hold the tensors, absent ones as none. */
+static status_t wrap(context_t *ctx, int n, const tensor_t *const *tensors, datum_t **out_datums)
+{
+    for (int i = 0; i < n; i++) {
+        tensor_t *tensor = NULL;
+        memcpy(&tensor, &tensors[i], sizeof tensor);
+        status_t status = tensor != NULL ? datum_tensor(ctx, tensor, &out_datums[i])
+                                         : datum_none(ctx, &out_datums[i]);
+        if (status != STATUS_OK) {
+            release_datums(i, out_datums);
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t run_c_method(context_t *ctx, module_t *self, void *state, int n_in,
+                             datum_t *const *in, int *n_out, datum_t **out)
+{
+    const tensor_t *inputs[MAX_INPUTS] = {NULL};
+    tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_made = 0;
+    TRY(tensors_of(ctx, self, n_in, in, inputs));
+    TRY(module_run_forward(ctx, self, "a C method", ((c_method_t *)state)->forward, n_in, inputs,
+                           &n_made, made));
+    datum_t *wrapped[METHOD_MAX_OUTPUTS] = {NULL};
+    status_t status = wrap(ctx, n_made, (const tensor_t *const *)made, wrapped);
+    release_tensors(n_made, made);
+    TRY(status);
+    memcpy(out, wrapped, (size_t)n_made * sizeof *out);
+    *n_out = n_made;
+    return STATUS_OK;
+}
+
+const method_class_t module_c_methods = {"c", run_c_method, release_c_method, clone_c_method};
+
+status_t module_set_forward(context_t *ctx, module_t *module, const char *method, forward_t forward)
+{
+    if (forward == NULL) return context_null(ctx, "module_set_forward", "forward");
+    c_method_t *state = NULL;
+    TRY(make_c_method(ctx, forward, &state));
+    return module_set_method_take(ctx, module, method, &module_c_methods, state);
+}
+
+forward_t module_c_forward(const member_t *method)
+{
+    if (method->is.method.class_ != &module_c_methods) return NULL;
+    return ((const c_method_t *)method->is.method.state)->forward;
+}
+
+/* A result is either in the scope, given by a call, or was kept or retained by the function. */
+status_t module_run_forward(context_t *ctx, module_t *module, const char *method, forward_t forward,
+                            int n_in, const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_made = 1;
+    bool is_whole = true;
+    TRY(scope_begin(ctx));
+    status_t status = forward(ctx, module, n_in, in, &n_made, made);
+    if (status == STATUS_OK && (n_made < 0 || n_made > METHOD_MAX_OUTPUTS))
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "module: %s of %s gave %d results, 0 to %d can be given", method,
+                              module_type(module), n_made, METHOD_MAX_OUTPUTS);
+    if (status != STATUS_OK) n_made = 0;
+    for (int i = 0; i < n_made; i++) {
+        if (made[i] == NULL) is_whole = false;
+        scope_take(ctx, made[i]);
+    }
+    status_t ended = scope_end(ctx);
+    if (ended != STATUS_OK) status = ended;
+    if (status == STATUS_OK && !is_whole)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "module: %s of %s gave NULL for one of %d results", method,
+                              module_type(module), n_made);
+    if (status != STATUS_OK) {
+        release_tensors(n_made, made);
+        return status;
+    }
+    memcpy(out, made, (size_t)n_made * sizeof *out);
+    *n_out = n_made;
+    return STATUS_OK;
+}
+
+/* ---- calls ---- */
+
+static status_t find_method(context_t *ctx, const module_t *module, const char *name,
+                            const member_t **out_method)
+{
+    if (module == NULL) return context_null(ctx, "module", "module");
+    const member_t *method = module_find(module, name, MEMBER_METHOD);
+    if (method == NULL) return module_no_member(ctx, module, name, MEMBER_METHOD);
+    *out_method = method;
+    return STATUS_OK;
+}
+
+status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
+                     datum_t *const *in, int *n_out, datum_t **out)
+{
+    const member_t *found = NULL;
+    TRY(find_method(ctx, module, method, &found));
+    return found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in, n_out, out);
+}
+
+/* Tensors through a method that takes and gives datums; the results belong to the caller. */
+static status_t run_method(context_t *ctx, module_t *module, const member_t *method, int n_in,
+                           const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    REQUIRE(ctx, n_in >= 0 && n_in <= MAX_INPUTS, "module: %d arguments to %s of %s, at most %d",
+            n_in, method->name, module_type(module), MAX_INPUTS);
+    datum_t *inputs[MAX_INPUTS] = {NULL};
+    datum_t *results[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_results = 0;
+    TRY(wrap(ctx, n_in, in, inputs));
+    status_t status = method->is.method.class_->run(ctx, module, method->is.method.state, n_in,
+                                                    inputs, &n_results, results);
+    release_datums(n_in, inputs);
+    TRY(status);
+    for (int i = 0; i < n_results && status == STATUS_OK; i++) {
+        datum_kind_t kind = datum_kind(results[i]);
+        if (kind != DATUM_TENSOR)
+            status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                                  "module: result %d of %s of %s is %s and no tensor, "
+                                  "module_call gives it",
+                                  i, method->name, module_type(module), datum_kind_name(kind));
+    }
+    if (status == STATUS_OK) {
+        for (int i = 0; i < n_results; i++) out[i] = tensor_retain(datum_as_tensor(results[i]));
+        *n_out = n_results;
+    }
+    release_datums(n_results, results);
+    return status;
+}
+
+static status_t call_tensors(context_t *ctx, module_t *module, const char *name, int n_in,
+                             const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    const member_t *method = NULL;
+    TRY(find_method(ctx, module, name, &method));
+    forward_t forward = module_c_forward(method);
+    if (forward == NULL) return run_method(ctx, module, method, n_in, in, n_out, out);
+    return module_run_forward(ctx, module, method->name, forward, n_in, in, n_out, out);
+}
+
+status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
+                             const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_made = 0;
+    TRY(call_tensors(ctx, module, method, n_in, in, &n_made, made));
+    for (int i = 0; i < n_made; i++) {
+        status_t status = tensor_give(ctx, made[i], &made[i]);
+        if (status != STATUS_OK) {
+            release_tensors(n_made - i - 1, made + i + 1);
+            return status;
+        }
+    }
+    memcpy(out, made, (size_t)n_made * sizeof *out);
+    *n_out = n_made;
+    return STATUS_OK;
+}
+
+status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
+{
+    if (module == NULL) return context_null(ctx, "module_forward", "module");
+    if (x == NULL) return context_null(ctx, "module_forward", "x");
+    tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_made = 0;
+    TRY(call_tensors(ctx, module, "forward", 1, &x, &n_made, made));
+    if (n_made != 1) {
+        release_tensors(n_made, made);
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "module: forward of %s gave %d results, module_forward takes one", module_type(module),
+             n_made);
+    }
+    return tensor_give(ctx, made[0], out);
+}
+
+status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
+                          tensor_t **out)
+{
+    if (module == NULL) return context_null(ctx, "module_run_child", "module");
+    module_t *child = module_child(module, name);
+    if (child == NULL) return module_no_member(ctx, module, name, MEMBER_CHILD);
+    dispatch_enter_module(ctx, name);
+    status_t status = module_forward(ctx, child, x, out);
+    dispatch_leave_module(ctx, name);
+    return status;
+}

@@ -1,0 +1,166 @@
+#include <string.h>
+
+#include "module/map_impl.h"
+#include "module/module_impl.h"
+#include "tensor/convert.h"
+#include "tensor/scope.h"
+#include "tensor/tensor_impl.h"
+
+/* What was cloned already, by the address of the original: whatever was one stays one. Views of one
+ * storage stay views of one, so storages are cloned whole. Values belong to the clone. */
+typedef struct cloner {
+    context_t *ctx;
+    map_t modules;
+    map_t tensors;
+    map_t storages;
+    map_t datums;
+} cloner_t;
+
+static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **out_storage)
+{
+    storage_t *copy = map_get(&cloner->storages, storage);
+    if (copy != NULL) {
+        *out_storage = storage_retain(copy);
+        return STATUS_OK;
+    }
+    void *bytes = NULL;
+    TRY(storage_create(cloner->ctx, storage_bytes(storage), &copy));
+    status_t status = storage_writable(cloner->ctx, copy, &bytes);
+    if (status == STATUS_OK) {
+        if (storage_bytes(storage) > 0)
+            memcpy(bytes, storage_data(storage), storage_bytes(storage));
+        status = map_put(&cloner->storages, storage, copy);
+    }
+    if (status != STATUS_OK) {
+        storage_release(copy);
+        return status;
+    }
+    *out_storage = copy;
+    return STATUS_OK;
+}
+
+/* The clone's tensor; the caller releases. */
+static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_tensor)
+{
+    tensor_t *copy = map_get(&cloner->tensors, tensor);
+    if (copy != NULL) {
+        *out_tensor = tensor_retain(copy);
+        return STATUS_OK;
+    }
+    if (tensor_layout(tensor) == LAYOUT_MKLDNN) {
+        TRY(to_dense(cloner->ctx, tensor, &copy));
+        tensor_retain(copy);
+    } else {
+        storage_t *storage = NULL;
+        TRY(clone_storage(cloner, tensor->storage, &storage));
+        status_t status = tensor_over(cloner->ctx, &tensor->info, storage, tensor->offset, &copy);
+        storage_release(storage);
+        TRY(status);
+    }
+    status_t status = map_put(&cloner->tensors, tensor, copy);
+    if (status != STATUS_OK) {
+        tensor_release(copy);
+        return status;
+    }
+    *out_tensor = copy;
+    return STATUS_OK;
+}
+
+static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datum)
+{
+    datum_t *copy = map_get(&cloner->datums, datum);
+    if (copy != NULL) {
+        *out_datum = datum_retain(copy);
+        return STATUS_OK;
+    }
+    if (datum_kind(datum) == DATUM_TENSOR) {
+        tensor_t *tensor = NULL;
+        TRY(clone_tensor(cloner, datum_as_tensor(datum), &tensor));
+        status_t status = datum_tensor(cloner->ctx, tensor, &copy);
+        tensor_release(tensor);
+        TRY(status);
+    } else {
+        TRY(datum_clone(cloner->ctx, datum, &copy));
+    }
+    status_t status = map_put(&cloner->datums, datum, copy);
+    if (status != STATUS_OK) {
+        datum_release(copy);
+        return status;
+    }
+    *out_datum = copy;
+    return STATUS_OK;
+}
+
+static status_t clone_method(cloner_t *cloner, const module_t *module, const member_t *method,
+                             void **out_state)
+{
+    const method_class_t *class_ = method->is.method.class_;
+    void *state = method->is.method.state;
+    if (class_->clone != NULL) return class_->clone(cloner->ctx, state, out_state);
+    if (state != NULL)
+        FAIL(cloner->ctx, STATUS_UNSUPPORTED,
+             "module: method \"%s\" of %s is of class %s, which cannot be cloned", method->name,
+             module->type, class_->name);
+    *out_state = NULL;
+    return STATUS_OK;
+}
+
+static status_t clone_module(cloner_t *cloner, const module_t *module, module_t **out_module);
+
+static status_t clone_member(cloner_t *cloner, const module_t *module, const member_t *member,
+                             module_t *copy)
+{
+    member_t made = *member;
+    switch (member->kind) {
+    case MEMBER_PARAMETER:
+    case MEMBER_BUFFER:
+        if (member->is.tensor != NULL)
+            TRY(clone_tensor(cloner, member->is.tensor, &made.is.tensor));
+        break;
+    case MEMBER_ATTRIBUTE: TRY(clone_datum(cloner, member->is.datum, &made.is.datum)); break;
+    case MEMBER_CHILD: TRY(clone_module(cloner, member->is.child, &made.is.child)); break;
+    case MEMBER_METHOD: TRY(clone_method(cloner, module, member, &made.is.method.state)); break;
+    }
+    return module_put_take(cloner->ctx, copy, &made);
+}
+
+static status_t clone_module(cloner_t *cloner, const module_t *module, module_t **out_module)
+{
+    module_t *copy = map_get(&cloner->modules, module);
+    if (copy != NULL) {
+        *out_module = module_retain(copy);
+        return STATUS_OK;
+    }
+    TRY(module_make(cloner->ctx, module->type, &copy));
+    status_t status = map_put(&cloner->modules, module, copy);
+    for (int i = 0; i < module->n_members && status == STATUS_OK; i++)
+        status = clone_member(cloner, module, &module->members[i], copy);
+    if (status != STATUS_OK) {
+        module_release(copy);
+        return status;
+    }
+    *out_module = copy;
+    return STATUS_OK;
+}
+
+/* The scope takes what to_dense gives out. */
+status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
+{
+    if (module == NULL) return context_null(ctx, "module_clone", "module");
+    cloner_t cloner = {ctx, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}};
+    module_t *copy = NULL;
+    TRY(scope_begin(ctx));
+    status_t status = clone_module(&cloner, module, &copy);
+    status_t ended = scope_end(ctx);
+    map_clear(&cloner.modules);
+    map_clear(&cloner.tensors);
+    map_clear(&cloner.storages);
+    map_clear(&cloner.datums);
+    if (status == STATUS_OK) status = ended;
+    if (status != STATUS_OK) {
+        module_release(copy);
+        return status;
+    }
+    *out_module = copy;
+    return STATUS_OK;
+}

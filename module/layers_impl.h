@@ -1,0 +1,34 @@
+/* What the zoo and composite modules need of layers beyond their constructors. */
+#ifndef TESSERA_MODULE_LAYERS_IMPL_H
+#define TESSERA_MODULE_LAYERS_IMPL_H
+
+#include "module/layers.h"
+
+/* How a new tensor is filled: normal with deviation `a`, uniform in [a, b), or all `a`. Elements
+ * follow from one draw of the context's random numbers and their own number, by integer arithmetic
+ * and one rounding, so they are the same on every machine. */
+typedef enum fill { FILL_NORMAL, FILL_UNIFORM, FILL_VALUE } fill_t;
+
+status_t layer_fill(context_t *ctx, tensor_t *tensor, fill_t fill, double a, double b);
+
+/* A new f32 tensor as parameter, or as buffer. */
+status_t layer_parameter(context_t *ctx, module_t *module, const char *name, int rank,
+                         const int64_t *sizes, fill_t fill, double a, double b);
+status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int rank,
+                      const int64_t *sizes, fill_t fill, double a, double b);
+
+/* Attributes of plain C values. */
+status_t layer_set_int(context_t *ctx, module_t *module, const char *name, int64_t value);
+status_t layer_set_float(context_t *ctx, module_t *module, const char *name, double value);
+status_t layer_set_bool(context_t *ctx, module_t *module, const char *name, bool value);
+status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int n,
+                         const int64_t *values);
+
+/* The children in order: the forward of Sequential, and of modules that are one in torchvision. */
+status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                                int *n_out, tensor_t **out);
+
+/* A child that is taken over, also on failure; NULL passes on the context's failure. */
+status_t layer_child_take(context_t *ctx, module_t *module, const char *name, module_t *child);
+
+#endif

@@ -1,0 +1,90 @@
+#include "module/zoo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "module/zoo/zoo_impl.h"
+#include "tensor/context_impl.h"
+
+typedef struct network {
+    const char *name;
+    int64_t size;
+    module_t *(*build)(zoo_build_t *build);
+} network_t;
+
+static const network_t networks[] = {
+    {"alexnet", 224, zoo_build_alexnet},           {"vgg16", 224, zoo_build_vgg16},
+    {"resnet18", 224, zoo_build_resnet18},         {"resnet50", 224, zoo_build_resnet50},
+    {"resnext50_32x4d", 224, zoo_build_resnext50}, {"mobilenet_v2", 224, zoo_build_mobilenet_v2},
+    {"densenet121", 224, zoo_build_densenet121},   {"squeezenet1_1", 224, zoo_build_squeezenet1_1},
+    {"googlenet", 224, zoo_build_googlenet},
+};
+#define N_NETWORKS (sizeof networks / sizeof networks[0])
+
+static const char *const names[N_NETWORKS + 1] = {
+    "alexnet",      "vgg16",       "resnet18",      "resnet50",  "resnext50_32x4d",
+    "mobilenet_v2", "densenet121", "squeezenet1_1", "googlenet", NULL};
+
+const char *const *zoo_names(void)
+{
+    return names;
+}
+
+static status_t unknown(context_t *ctx, const char *name)
+{
+    char list[256];
+    size_t length = 0;
+    for (size_t i = 0; i < N_NETWORKS; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s%s", i > 0 ? ", " : "",
+                                   networks[i].name);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "zoo: \"%s\" is no network, there are %s", name, list);
+}
+
+/* Draws from numbers of its own, and puts the context's back as they were. */
+static status_t build_seeded(context_t *ctx, const network_t *network, zoo_build_t *build,
+                             uint64_t seed, module_t **out_module)
+{
+    uint64_t saved[4];
+    uint64_t *state = context_random_state(ctx);
+    memcpy(saved, state, sizeof saved);
+    context_seed(ctx, seed);
+    module_t *net = zoo_done(build, network->build(build));
+    memcpy(state, saved, sizeof saved);
+    TRY(build->status);
+    *out_module = net;
+    return STATUS_OK;
+}
+
+status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *options,
+                    module_t **out_module, int64_t *out_size)
+{
+    static const zoo_options_t defaults = {0};
+    if (options == NULL) options = &defaults;
+    if (name == NULL) return context_null(ctx, "zoo", "name");
+    REQUIRE(ctx, options->n_classes >= 0, "zoo: %lld classes, must be positive",
+            (long long)options->n_classes);
+    REQUIRE(ctx, options->divide >= 0, "zoo: widths divided by %lld, must be positive",
+            (long long)options->divide);
+    const network_t *network = NULL;
+    for (size_t i = 0; i < N_NETWORKS; i++)
+        if (strcmp(networks[i].name, name) == 0) network = &networks[i];
+    if (network == NULL) return unknown(ctx, name);
+
+    zoo_build_t build = {.ctx = ctx,
+                         .divide = options->divide > 0 ? options->divide : 1,
+                         .n_classes = options->n_classes > 0 ? options->n_classes : 1000};
+    uint64_t seed = options->seed > 0 ? options->seed : 1;
+    TRY(build_seeded(ctx, network, &build, seed, out_module));
+    if (out_size != NULL) *out_size = network->size;
+    return STATUS_OK;
+}
+
+status_t zoo_resnet50(context_t *ctx, module_t **out_module)
+{
+    return zoo_create(ctx, "resnet50", NULL, out_module, NULL);
+}
+
+status_t zoo_alexnet(context_t *ctx, module_t **out_module)
+{
+    return zoo_create(ctx, "alexnet", NULL, out_module, NULL);
+}

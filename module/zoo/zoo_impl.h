@@ -1,0 +1,69 @@
+/* How networks are put together: a builder that keeps its first failure, so that a network reads as
+ * the list of its layers. Modules that could not be made are NULL, and may be given on. */
+#ifndef TESSERA_MODULE_ZOO_ZOO_IMPL_H
+#define TESSERA_MODULE_ZOO_ZOO_IMPL_H
+
+#include "module/flow_impl.h"
+#include "module/layers_impl.h"
+#include "module/zoo.h"
+
+#define ZOO_EPSILON 1e-5
+
+/* Weight of the batch norm that ends a residual branch: the sum over all blocks stays bounded. */
+#define ZOO_BRANCH_SCALE 0.3
+
+typedef struct zoo_build {
+    context_t *ctx;
+    int64_t divide;
+    int64_t n_classes;
+    status_t status;
+} zoo_build_t;
+
+/* A width of the original network, divided: a multiple of 8, at least 8. */
+int64_t zoo_width(const zoo_build_t *build, int64_t width);
+
+/* An empty module of a type; a NULL forward runs the children in order. */
+module_t *zoo_module(zoo_build_t *build, const char *type, forward_t forward);
+module_t *zoo_sequential(zoo_build_t *build);
+
+/* Takes the child over. zoo_append names it by its number. */
+void zoo_add(zoo_build_t *build, module_t *module, const char *name, module_t *child);
+void zoo_append(zoo_build_t *build, module_t *sequential, module_t *child);
+
+/* Square kernel; channels as they are, not divided. */
+typedef struct zoo_conv {
+    int64_t in, out, kernel;
+    int64_t stride; /* 0: 1 */
+    int64_t padding;
+    int64_t groups; /* 0: 1 */
+    bool has_bias;
+} zoo_conv_t;
+module_t *zoo_conv(zoo_build_t *build, const zoo_conv_t *conv);
+module_t *zoo_linear(zoo_build_t *build, int64_t in, int64_t out);
+/* Weight uniform in [0.5, 1.5) times scale. */
+module_t *zoo_batch_norm(zoo_build_t *build, int64_t channels, double epsilon, double scale);
+module_t *zoo_relu(zoo_build_t *build);
+module_t *zoo_dropout(zoo_build_t *build, double p);
+module_t *zoo_max_pool(zoo_build_t *build, int64_t kernel, int64_t stride, int64_t padding,
+                       bool ceil_mode);
+module_t *zoo_adaptive_pool(zoo_build_t *build, int64_t size);
+
+/* The network; NULL if anything failed. */
+module_t *zoo_done(zoo_build_t *build, module_t *net);
+
+/* The networks. */
+module_t *zoo_build_alexnet(zoo_build_t *build);
+module_t *zoo_build_vgg16(zoo_build_t *build);
+module_t *zoo_build_resnet18(zoo_build_t *build);
+module_t *zoo_build_resnet50(zoo_build_t *build);
+module_t *zoo_build_resnext50(zoo_build_t *build);
+module_t *zoo_build_mobilenet_v2(zoo_build_t *build);
+module_t *zoo_build_densenet121(zoo_build_t *build);
+module_t *zoo_build_squeezenet1_1(zoo_build_t *build);
+module_t *zoo_build_googlenet(zoo_build_t *build);
+
+/* Forward of the networks that are features, pooling, classifier. */
+status_t zoo_forward_features(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                              int *n_out, tensor_t **out);
+
+#endif

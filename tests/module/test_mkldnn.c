@@ -1,0 +1,222 @@
+#include "module/mkldnn.h"
+
+#include "tests/support/support.h"
+
+#include "module/layers.h"
+#include "tensor/convert.h"
+#include "tensor/counters.h"
+#include "tensor/scope.h"
+#include "tensor/tensor_impl.h"
+
+static void append(context_t *ctx, module_t *net, int64_t in, int64_t out)
+{
+    module_t *child = NULL;
+    CHECK_OK(ctx, layer_conv2d(ctx, in, out, 3, &(conv_attrs_t){.padding = {1, 1}}, true, &child));
+    CHECK_OK(ctx, layer_append_take(ctx, net, child));
+}
+
+/* Sequential of three 3x3 convolutions, the last two with the same weight. */
+static module_t *make(context_t *ctx)
+{
+    module_t *net = NULL;
+    CHECK_OK(ctx, layer_sequential(ctx, &net));
+    append(ctx, net, 16, 32);
+    append(ctx, net, 32, 32);
+    append(ctx, net, 32, 32);
+    CHECK_OK(ctx, module_set_parameter(ctx, module_child(net, "2"), "weight",
+                                       module_parameter(net, "1.weight")));
+    return net;
+}
+
+static bool is_marked(const module_t *net, const char *path)
+{
+    return storage_is_packable(module_parameter(net, path)->storage);
+}
+
+static bool has_packed(const module_t *net, const char *path)
+{
+    return *storage_attachments(module_parameter(net, path)->storage) != NULL;
+}
+
+static tensor_t *image(context_t *ctx)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 8, 8), &x));
+    return x;
+}
+
+/* Runs forward and gives the reorders of weights that it took. */
+static uint64_t run(context_t *ctx, module_t *net, const tensor_t *x, tensor_t **out)
+{
+    counters_t counters;
+    counters_reset(ctx);
+    CHECK_OK(ctx, module_forward(ctx, net, x, out));
+    counters_read(ctx, &counters);
+    return counters_weight_reorders(&counters);
+}
+
+static void every_parameter_is_marked_and_dense_takes_it_back(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    assert_false(is_marked(net, "0.weight"));
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    assert_true(is_marked(net, "0.weight"));
+    assert_true(is_marked(net, "0.bias"));
+    assert_true(is_marked(net, "2.weight"));
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    CHECK_OK(ctx, module_dense(ctx, net));
+    assert_false(is_marked(net, "0.weight"));
+    assert_false(is_marked(net, "2.weight"));
+    module_release(net);
+}
+
+static void what_is_skipped_stays_unmarked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx), *outer = NULL;
+    CHECK_OK(ctx, layer_sequential(ctx, &outer));
+    CHECK_OK(ctx, layer_append_take(ctx, outer, net));
+    mkldnn_options_t options = {.skip = (const char *const[]){"0.0", "0.2", NULL}};
+    CHECK_OK(ctx, module_mkldnn(ctx, outer, &options));
+    assert_false(is_marked(outer, "0.0.weight"));
+    assert_false(is_marked(outer, "0.2.bias"));
+    assert_true(is_marked(outer, "0.1.bias"));
+    assert_true(is_marked(outer, "0.2.weight")); /* it is also that of 0.1 */
+    CHECK_OK(ctx, module_dense(ctx, outer));
+    options.skip = (const char *const[]){"0", NULL};
+    CHECK_OK(ctx, module_mkldnn(ctx, outer, &options));
+    assert_false(is_marked(outer, "0.1.weight"));
+    module_release(outer);
+}
+
+static void a_path_that_does_not_exist_is_named_and_nothing_is_marked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    mkldnn_options_t options = {.skip = (const char *const[]){"0", "5", NULL}};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT,
+                "module: \"5\" is no child of Sequential, it has 0, 1, 2");
+    assert_false(is_marked(net, "1.weight"));
+    module_release(net);
+}
+
+static void weights_are_packed_once_and_kept(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *x = image(ctx), *before = NULL, *first = NULL, *second = NULL;
+    CHECK_OK(ctx, module_forward(ctx, net, x, &before));
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    assert_int_equal(run(ctx, net, x, &first), 2); /* a weight for two layers packs once */
+    assert_int_equal(run(ctx, net, x, &second), 0);
+    double difference = -1;
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, second, before, &difference));
+    assert_true(difference < 1e-5);
+    assert_true(has_packed(net, "0.weight"));
+    CHECK_OK(ctx, module_dense(ctx, net));
+    assert_false(has_packed(net, "0.weight"));
+    tensor_release(second);
+    tensor_release(first);
+    tensor_release(before);
+    tensor_release(x);
+    module_release(net);
+}
+
+static void an_example_packs_at_once(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *x = image(ctx), *y = NULL;
+    mkldnn_options_t options = {.example = (const tensor_t *const[]){x, NULL}};
+    CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
+    assert_true(has_packed(net, "1.weight"));
+    assert_int_equal(run(ctx, net, x, &y), 0);
+    tensor_release(y);
+    tensor_release(x);
+    module_release(net);
+}
+
+static void an_example_that_fails_leaves_the_model_as_it_was(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 15, 8, 8), &x));
+    mkldnn_options_t options = {.example = (const tensor_t *const[]){x, NULL}};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT, "conv2d");
+    assert_false(is_marked(net, "0.weight"));
+    tensor_release(x);
+    module_release(net);
+}
+
+static void writing_a_weight_is_seen_by_the_next_run(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *x = image(ctx), *y = NULL;
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    tensor_release(y);
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(net, "2.weight"), 0));
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(net, "2.bias"), 3));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    float elements[32 * 64];
+    CHECK_OK(ctx, tensor_read(ctx, y, elements, sizeof elements));
+    for (int i = 0; i < 32 * 64; i++) assert_true(elements[i] == 3);
+    tensor_release(y);
+    tensor_release(x);
+    module_release(net);
+}
+
+static void dense_makes_blocked_parameters_plain_and_keeps_ties(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *blocked = NULL;
+    CHECK_OK(ctx, to_mkldnn(ctx, module_parameter(net, "1.weight"), &blocked));
+    CHECK_OK(ctx, module_set_parameter(ctx, module_child(net, "1"), "weight", blocked));
+    CHECK_OK(ctx, module_set_parameter(ctx, module_child(net, "2"), "weight", blocked));
+    tensor_release(blocked);
+    CHECK_OK(ctx, module_dense(ctx, net));
+    assert_int_equal(tensor_layout(module_parameter(net, "1.weight")), LAYOUT_DENSE);
+    assert_ptr_equal(module_parameter(net, "1.weight"), module_parameter(net, "2.weight"));
+    module_release(net);
+}
+
+static status_t convert_both_ways(context_t *ctx)
+{
+    module_t *net = NULL;
+    tensor_t *x = NULL;
+    TRY(scope_begin(ctx));
+    status_t status = layer_linear(ctx, 4, 4, true, &net);
+    if (status == STATUS_OK) status = tensor_randn(ctx, DTYPE_F32, SHAPE(2, 4), &x);
+    mkldnn_options_t options = {.example = (const tensor_t *const[]){x, NULL}};
+    if (status == STATUS_OK) status = module_mkldnn(ctx, net, &options);
+    if (status == STATUS_OK) status = module_dense(ctx, net);
+    module_release(net);
+    status_t ended = scope_end(ctx);
+    return status != STATUS_OK ? status : ended;
+}
+
+static void conversion_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    check_every_allocation(convert_both_ways);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_parameter_is_marked_and_dense_takes_it_back),
+        TEST(what_is_skipped_stays_unmarked),
+        TEST(a_path_that_does_not_exist_is_named_and_nothing_is_marked),
+        TEST(weights_are_packed_once_and_kept),
+        TEST(an_example_packs_at_once),
+        TEST(an_example_that_fails_leaves_the_model_as_it_was),
+        TEST(writing_a_weight_is_seen_by_the_next_run),
+        TEST(dense_makes_blocked_parameters_plain_and_keeps_ties),
+        TEST(conversion_survives_every_failed_allocation),
+    };
+    return cmocka_run_group_tests_name("mkldnn", tests, NULL, NULL);
+}
