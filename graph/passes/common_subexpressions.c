@@ -1,0 +1,195 @@
+#include <string.h>
+
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
+#include "tensor/context_impl.h"
+
+/* Nodes are compared with those that ran before them in the same block or one around it, inputs by
+ * what already stands for them. A graph in which something is written is left alone, and so is a
+ * value that a post-op accumulates on: it must not get more uses. */
+
+typedef struct seen {
+    uint64_t hash;
+    const graph_node_t *node;
+} seen_t;
+
+typedef struct search {
+    context_t *ctx;
+    const graph_t *graph;
+    value_t *stands_for; /* an old value, or the earlier one that equals it */
+    seen_t *seen;
+    int n_seen;
+    int capacity;
+    bool *is_summed; /* values that a post-op accumulates on */
+    int n_found;
+} search_t;
+
+static value_t canonical(const search_t *search, value_t value)
+{
+    return value < 0 ? value : search->stands_for[value];
+}
+
+/* The i-th input; the first two of commutative operators in a fixed order. */
+static value_t input_at(const search_t *search, const graph_node_t *node, int i)
+{
+    bool swaps = i < 2 && node->kind == NODE_OP && node->n_inputs >= 2 &&
+                 (node->op->traits & TRAIT_COMMUTATIVE) != 0;
+    value_t value = canonical(search, node->inputs[i]);
+    if (!swaps) return value;
+    value_t other = canonical(search, node->inputs[1 - i]);
+    return (value <= other) == (i == 0) ? value : other;
+}
+
+static bool is_scalar(const datum_t *datum)
+{
+    datum_kind_t kind = datum_kind(datum);
+    return kind != DATUM_TENSOR && kind != DATUM_LIST && kind != DATUM_TUPLE && kind != DATUM_DICT;
+}
+
+static status_t note_sum(void *user, const graph_node_t *node)
+{
+    const search_t *search = user;
+    const post_ops_t *post = rewrite_post(node);
+    if (post == NULL) return STATUS_OK;
+    int at = node->n_inputs - node->n_post_inputs;
+    for (int i = 0; i < post->n; i++) {
+        if (post->op[i].kind == POST_ELTWISE) continue;
+        if (post->op[i].kind == POST_SUM && at < node->n_inputs && node->inputs[at] >= 0)
+            search->is_summed[node->inputs[at]] = true;
+        at++;
+    }
+    return STATUS_OK;
+}
+
+static bool is_candidate(const search_t *search, const graph_node_t *node)
+{
+    if (node->n_outputs == 0 || node->n_blocks > 0 || node->kind == NODE_CALL) return false;
+    for (int i = 0; i < node->n_outputs; i++) {
+        if (search->is_summed[node->outputs[i]]) return false;
+    }
+    return node->kind != NODE_CONSTANT || is_scalar(node->datum) ||
+           datum_kind(node->datum) == DATUM_TENSOR;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t hash_of(const search_t *search, const graph_node_t *node)
+{
+    uint64_t hash = mix(0, (uint64_t)node->kind);
+    for (int i = 0; i < node->n_inputs; i++) hash = mix(hash, (uint64_t)input_at(search, node, i));
+    if (node->kind == NODE_OP) {
+        hash = mix(hash, (uint64_t)(uintptr_t)node->op);
+        return attrs_hash(&node->op->attrs, node->attrs, hash);
+    }
+    if (node->kind != NODE_CONSTANT) {
+        for (const char *c = node->name; c != NULL && *c != '\0'; c++)
+            hash = mix(hash, (uint64_t)(unsigned char)*c);
+        return hash;
+    }
+    hash = mix(hash, (uint64_t)datum_kind(node->datum));
+    if (datum_kind(node->datum) == DATUM_TENSOR)
+        hash = mix(hash, (uint64_t)(uintptr_t)datum_as_tensor(node->datum));
+    return hash;
+}
+
+static bool same_constant(context_t *ctx, const datum_t *a, const datum_t *b)
+{
+    if (datum_kind(a) != datum_kind(b)) return false;
+    if (datum_kind(a) == DATUM_TENSOR) return datum_as_tensor(a) == datum_as_tensor(b);
+    return datum_equal(ctx, a, b);
+}
+
+static bool equal_nodes(const search_t *search, const graph_node_t *a, const graph_node_t *b)
+{
+    if (a->kind != b->kind || a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs ||
+        a->n_post_inputs != b->n_post_inputs)
+        return false;
+    for (int i = 0; i < a->n_inputs; i++) {
+        if (input_at(search, a, i) != input_at(search, b, i)) return false;
+    }
+    for (int i = 0; i < a->n_outputs; i++) {
+        if (!type_equal(graph_value_type(search->graph, a->outputs[i]),
+                        graph_value_type(search->graph, b->outputs[i])))
+            return false;
+    }
+    if (a->kind == NODE_OP) return a->op == b->op && attrs_equal(&a->op->attrs, a->attrs, b->attrs);
+    if (a->kind == NODE_CONSTANT) return same_constant(search->ctx, a->datum, b->datum);
+    return a->name != NULL && b->name != NULL && strcmp(a->name, b->name) == 0;
+}
+
+static status_t look_at(search_t *search, const graph_node_t *node)
+{
+    uint64_t hash = hash_of(search, node);
+    for (int i = 0; i < search->n_seen; i++) {
+        const graph_node_t *earlier = search->seen[i].node;
+        if (search->seen[i].hash != hash || !equal_nodes(search, earlier, node)) continue;
+        for (int o = 0; o < node->n_outputs; o++)
+            search->stands_for[node->outputs[o]] = earlier->outputs[o];
+        search->n_found++;
+        return STATUS_OK;
+    }
+    TRY(context_grow(search->ctx, &search->seen, &search->capacity, search->n_seen + 1,
+                     sizeof *search->seen));
+    search->seen[search->n_seen++] = (seen_t){hash, node};
+    return STATUS_OK;
+}
+
+static status_t search_block(search_t *search, const graph_block_t *block)
+{
+    int n_outer = search->n_seen;
+    for (int i = 0; i < block->n_nodes; i++) {
+        const graph_node_t *node = block->nodes[i];
+        if (is_candidate(search, node)) TRY(look_at(search, node));
+        for (int b = 0; b < node->n_blocks; b++) TRY(search_block(search, node->blocks[b]));
+    }
+    search->n_seen = n_outer;
+    return STATUS_OK;
+}
+
+static status_t share(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    const search_t *search = rewrite->user;
+    if (node->n_outputs == 0 || search->stands_for[node->outputs[0]] == node->outputs[0])
+        return STATUS_OK;
+    for (int o = 0; o < node->n_outputs; o++)
+        rewrite_map(rewrite, node->outputs[o],
+                    rewrite_value(rewrite, search->stands_for[node->outputs[o]]));
+    *out_done = true;
+    return STATUS_OK;
+}
+
+static status_t search_and_share(search_t *search, graph_t **out_graph)
+{
+    int n = graph_n_values(search->graph);
+    TRY(context_get(search->ctx, (size_t)n * sizeof *search->stands_for, "equal values",
+                    &search->stands_for));
+    for (value_t i = 0; i < n; i++) search->stands_for[i] = i;
+    TRY(context_get_zeroed(search->ctx, (size_t)n * sizeof *search->is_summed, "summed values",
+                           &search->is_summed));
+    (void)rewrite_visit(graph_body(search->graph), note_sum, search);
+    TRY(search_block(search, graph_body(search->graph)));
+    if (search->n_found == 0) return rewrite_nothing(search->graph, out_graph);
+    return rewrite_graph(search->ctx, search->graph, share, search, out_graph);
+}
+
+status_t pass_common_subexpressions(context_t *ctx, const graph_t *graph,
+                                    const pass_options_t *options, graph_t **out_graph)
+{
+    (void)options;
+    alias_t alias;
+    TRY(alias_analyze(ctx, graph, &alias));
+    bool has_effects = alias.has_effects;
+    alias_clear(&alias);
+    if (has_effects) return rewrite_nothing(graph, out_graph);
+    search_t search = {.ctx = ctx, .graph = graph};
+    status_t status = search_and_share(&search, out_graph);
+    context_put(ctx, search.seen);
+    context_put(ctx, search.is_summed);
+    context_put(ctx, search.stands_for);
+    return status;
+}

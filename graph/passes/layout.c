@@ -1,0 +1,168 @@
+/* Layout: chooses formats for the whole graph at once, and writes the transitions down.
+ *
+ * After it every value of a known type says its format, and every change of format is a node:
+ * to_mkldnn (bytes stay), reorder, to_dense. Weights that are constants get a reorder too, which
+ * fold_reorders turns into blocked constants. Nodes of unknown types, of inner blocks, and those
+ * that write in place, get dense tensors. */
+#include <string.h>
+
+#include "graph/passes/layout_impl.h"
+#include "tensor/context_impl.h"
+
+/* A converted form of an old value, made once. */
+typedef struct form {
+    value_t old, value;
+    tensor_info_t info;
+} form_t;
+
+typedef struct emission {
+    layout_search_t search;
+    form_t *forms;
+    int n_forms, capacity;
+} emission_t;
+
+/* What stands for an old value in the new graph. */
+static const tensor_info_t *form_of(const emission_t *emission, value_t old)
+{
+    int site = emission->search.site_of_value[old];
+    if (site < 0) return layout_value_info(emission->search.graph, old);
+    const layout_site_t *maker = &emission->search.sites[site];
+    int output = 0;
+    while (maker->node->outputs[output] != old) output++;
+    return &layout_way(maker)->out[output];
+}
+
+static bool same_form(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->layout == b->layout && format_same(&a->format, &b->format, a->sizes);
+}
+
+static void set_info(rewrite_t *rewrite, value_t value, const tensor_info_t *info)
+{
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *info};
+    if (value >= 0) graph_set_type(rewrite->to, value, &type);
+}
+
+/* The new value that stands for `old` in the form that is wanted. */
+static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
+{
+    emission_t *emission = rewrite->user;
+    const tensor_info_t *have = form_of(emission, old);
+    *out = rewrite_value(rewrite, old);
+    if (have == NULL || want->dtype == DTYPE_NONE || have->rank == 0 || same_form(have, want))
+        return STATUS_OK;
+    bool same_bytes = format_same(&have->format, &want->format, want->sizes);
+    if (same_bytes && have->layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN)
+        return STATUS_OK;
+    for (int i = 0; i < emission->n_forms; i++)
+        if (emission->forms[i].old == old && same_form(&emission->forms[i].info, want)) {
+            *out = emission->forms[i].value;
+            return STATUS_OK;
+        }
+
+    reorder_attrs_t attrs = {.format = want->format};
+    const char *op = want->layout == LAYOUT_DENSE ? "to_dense"
+                     : same_bytes                 ? "to_mkldnn"
+                                                  : "reorder";
+    const graph_node_t *maker = graph_producer(rewrite->from, old);
+    value_t value = graph_add_op(rewrite->to, ops_find(op),
+                                 strcmp(op, "reorder") == 0 ? &attrs : NULL, 1, out,
+                                 maker == NULL ? NULL : maker->path);
+    set_info(rewrite, value, want);
+    TRY(context_grow(rewrite->ctx, &emission->forms, &emission->capacity, emission->n_forms + 1,
+                     sizeof *emission->forms));
+    emission->forms[emission->n_forms++] = (form_t){old, value, *want};
+    *out = value;
+    return STATUS_OK;
+}
+
+static status_t fetch_dense(rewrite_t *rewrite, value_t old, value_t *out)
+{
+    const tensor_info_t *have = old < 0 ? NULL : form_of(rewrite->user, old);
+    if (have == NULL || have->layout == LAYOUT_DENSE) {
+        *out = rewrite_value(rewrite, old);
+        return STATUS_OK;
+    }
+    tensor_info_t dense = info_dense(have->dtype, have->rank, have->sizes);
+    return fetch(rewrite, old, &dense, out);
+}
+
+static bool wants_reorder(const emission_t *emission, const layout_site_t *site, int input)
+{
+    value_t value = site->node->inputs[input];
+    if (value < 0) return false;
+    if (layout_is_activation(site, input)) return true;
+    if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
+    const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
+    return graph_constant(emission->search.graph, value) != NULL && have != NULL &&
+           shape_equal(have->rank, have->sizes, want->rank, want->sizes);
+}
+
+static const layout_site_t *site_of(const emission_t *emission, const graph_node_t *node)
+{
+    if (node->n_outputs == 0) return NULL;
+    int site = emission->search.site_of_value[node->outputs[0]];
+    return site < 0 || emission->search.sites[site].node != node ? NULL
+                                                                 : &emission->search.sites[site];
+}
+
+static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    emission_t *emission = rewrite->user;
+    const layout_site_t *site = site_of(emission, node);
+    value_t *inputs = NULL;
+    *out_done = true;
+    TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs", &inputs));
+    status_t status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && i < node->n_inputs; i++) {
+        inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+        if (site == NULL)
+            status = fetch_dense(rewrite, node->inputs[i], &inputs[i]);
+        else if (wants_reorder(emission, site, i))
+            status = fetch(rewrite, node->inputs[i], &layout_way(site)->in[i], &inputs[i]);
+    }
+    if (status == STATUS_OK && node->n_blocks > 0) {
+        *out_done = false; /* inner blocks read dense values only */
+    } else if (status == STATUS_OK) {
+        status = rewrite_emit(rewrite, node, inputs, node->outputs);
+        for (int i = 0; site != NULL && status == STATUS_OK && i < node->n_outputs; i++)
+            set_info(rewrite, rewrite_value(rewrite, node->outputs[i]), &layout_way(site)->out[i]);
+    }
+    context_put(rewrite->ctx, inputs);
+    return status;
+}
+
+/* Results are dense. */
+static status_t emit_results(rewrite_t *rewrite)
+{
+    const graph_block_t *body = graph_body(rewrite->from);
+    for (int i = 0; i < body->n_results; i++) {
+        value_t value = GRAPH_NONE;
+        if (body->results[i] < 0) continue;
+        TRY(fetch_dense(rewrite, body->results[i], &value));
+        rewrite_map(rewrite, body->results[i], value);
+    }
+    return STATUS_OK;
+}
+
+static bool has_blocks(const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_nodes; i++)
+        if (body->nodes[i]->n_blocks > 0) return true;
+    return false;
+}
+
+status_t pass_layout(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                     graph_t **out_graph)
+{
+    (void)options;
+    emission_t emission = {0};
+    if (has_blocks(graph)) return rewrite_nothing(graph, out_graph);
+    TRY(layout_search(ctx, graph, &emission.search));
+    status_t status = rewrite_graph_to_end(ctx, graph, emit_node, emit_results, &emission,
+                                           out_graph);
+    layout_search_clear(&emission.search);
+    context_put(ctx, emission.forms);
+    return status;
+}

@@ -1,0 +1,51 @@
+/* The layout pass in two halves: the search for formats, and the graph that has them. */
+#ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
+#define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+#include "graph/pass_impl.h"
+
+/* Ways to run one node: each a prepared operator that says what it wants and makes. */
+#define LAYOUT_MAX_WAYS 12
+
+typedef struct layout_site {
+    const graph_node_t *node;
+    int n_ways, chosen;
+    prepared_t *ways[LAYOUT_MAX_WAYS];
+    int *producers; /* [node->n_inputs]: site that makes the input, or -1 */
+    int first_reader, n_readers; /* in layout_t.readers */
+} layout_site_t;
+
+/* A use of a site's output. */
+typedef struct layout_reader {
+    int site, input, output;
+} layout_reader_t;
+
+typedef struct layout_search {
+    context_t *ctx;
+    const graph_t *graph;
+    int n_sites;
+    layout_site_t *sites;
+    int *site_of_value; /* [graph_n_values]: producing site, or -1 */
+    layout_reader_t *readers;
+    int *inputs; /* behind every site's producers */
+} layout_search_t;
+
+/* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole graph,
+ * reorders included, is least. */
+status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search);
+void layout_search_clear(layout_search_t *search);
+
+/* What a way wants of an input and makes. */
+static inline const prepared_t *layout_way(const layout_site_t *site)
+{
+    return site->n_ways > 0 ? site->ways[site->chosen] : NULL;
+}
+
+/* The info of a value as the graph has it, or NULL when that is not known. */
+const tensor_info_t *layout_value_info(const graph_t *graph, value_t value);
+
+/* True for inputs whose format follows the choice: activations of rank 1 and more. */
+bool layout_is_activation(const layout_site_t *site, int input);
+
+#endif

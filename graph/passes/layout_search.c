@@ -1,0 +1,314 @@
+/* The search for formats.
+ *
+ * Every operator is asked in which formats it runs without a reference implementation, and what
+ * each costs by estimate. Then one way is chosen for every node so that the sum over nodes and over
+ * the reorders between them is least: from each uniform start (all blocked, all channels last, ...)
+ * nodes are improved one at a time until nothing gets better, and the best end is taken. Uniform
+ * starts matter, since from a mixture no single change pays: it would add a reorder on either side.
+ */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "dispatch/select_impl.h"
+#include "graph/passes/layout_impl.h"
+#include "tensor/context_impl.h"
+
+const tensor_info_t *layout_value_info(const graph_t *graph, value_t value)
+{
+    if (value < 0) return NULL;
+    const graph_type_t *type = graph_value_type(graph, value);
+    return type->kind == TYPE_TENSOR && type->has_info ? &type->info : NULL;
+}
+
+bool layout_is_activation(const layout_site_t *site, int input)
+{
+    return site->node->inputs[input] >= 0 &&
+           select_operand(site->node->op, input)->role == ROLE_ACTIVATION;
+}
+
+/* ---- ways ---- */
+
+/* Input infos of a node; false when something is not known. */
+static bool gather_infos(const graph_t *graph, const graph_node_t *node, tensor_info_t *out)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0) {
+            out[i] = absent;
+            continue;
+        }
+        const tensor_info_t *info = layout_value_info(graph, node->inputs[i]);
+        if (info == NULL) return false;
+        out[i] = *info;
+    }
+    for (int i = 0; i < node->n_outputs; i++)
+        if (layout_value_info(graph, node->outputs[i]) == NULL) return false;
+    return true;
+}
+
+static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
+{
+    for (int i = 0; i < node->n_inputs; i++)
+        if (infos[i].dtype != DTYPE_NONE && select_operand(node->op, i)->role == ROLE_ACTIVATION)
+            return infos[i].rank;
+    return 0;
+}
+
+static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
+                        layout_t layout, const format_t *in, const format_t *out)
+{
+    const graph_node_t *node = site->node;
+    tensor_info_t shown[OP_MAX_INPUTS];
+    const tensor_info_t *at[OP_MAX_INPUTS];
+    if (site->n_ways == LAYOUT_MAX_WAYS) return STATUS_OK;
+    for (int i = 0; i < node->n_inputs; i++) {
+        shown[i] = infos[i];
+        at[i] = &shown[i];
+        if (!layout_is_activation(site, i)) continue;
+        if (layout == LAYOUT_DENSE)
+            shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
+        else if (in != NULL && infos[i].rank == in->rank)
+            shown[i] = info_mkldnn(&infos[i], in);
+    }
+    prepared_t *way = NULL;
+    status_t status = dispatch_select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, layout,
+                                            out, &way);
+    if (status == STATUS_OK) site->ways[site->n_ways++] = way;
+    return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+}
+
+static status_t list_ways(context_t *ctx, const graph_t *graph, layout_site_t *site)
+{
+    tensor_info_t infos[OP_MAX_INPUTS];
+    const graph_node_t *node = site->node;
+    if (!gather_infos(graph, node, infos)) return STATUS_OK;
+    format_t candidates[5];
+    int rank = main_rank(node, infos);
+    int n = rank > 0 ? choose_candidates(rank, candidates) : 0;
+    if (node->op->preference != OP_DENSE)
+        for (int i = 0; i < n; i++)
+            TRY(add_way(ctx, site, infos, LAYOUT_MKLDNN, &candidates[i], NULL));
+    if (node->op->preference == OP_PREFERS && rank > 2)
+        for (int i = 0; i + 1 < n; i++)
+            TRY(add_way(ctx, site, infos, LAYOUT_MKLDNN, &candidates[n - 1], &candidates[i]));
+    if (node->op->preference == OP_DENSE || site->n_ways == 0)
+        TRY(add_way(ctx, site, infos, LAYOUT_DENSE, NULL, NULL));
+    return STATUS_OK;
+}
+
+/* ---- sites ---- */
+
+static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *search,
+                         int *out_n_inputs)
+{
+    const graph_block_t *body = graph_body(graph);
+    int n_sites = 0, n_inputs = 0;
+    for (int i = 0; i < body->n_nodes; i++) {
+        if (body->nodes[i]->kind != NODE_OP || body->nodes[i]->is_in_place) continue;
+        n_sites++;
+        n_inputs += body->nodes[i]->n_inputs;
+    }
+    *out_n_inputs = n_inputs;
+    TRY(context_get_zeroed(ctx, (size_t)n_sites * sizeof *search->sites, "layout sites",
+                           &search->sites));
+    TRY(context_get(ctx, (size_t)graph_n_values(graph) * sizeof *search->site_of_value,
+                    "layout sites", &search->site_of_value));
+    TRY(context_get(ctx, (size_t)n_inputs * sizeof *search->inputs, "layout sites",
+                    &search->inputs));
+    return context_get(ctx, (size_t)n_inputs * sizeof *search->readers, "layout sites",
+                       &search->readers);
+}
+
+static void link_readers(layout_search_t *search)
+{
+    int n = 0;
+    for (int s = 0; s < search->n_sites; s++) {
+        layout_site_t *maker = &search->sites[s];
+        maker->first_reader = n;
+        for (int r = s + 1; r < search->n_sites; r++) {
+            const layout_site_t *reader = &search->sites[r];
+            for (int i = 0; i < reader->node->n_inputs; i++) {
+                if (reader->producers[i] != s) continue;
+                int output = 0;
+                while (maker->node->outputs[output] != reader->node->inputs[i]) output++;
+                search->readers[n++] = (layout_reader_t){r, i, output};
+            }
+        }
+        maker->n_readers = n - maker->first_reader;
+    }
+}
+
+static status_t find_sites(context_t *ctx, const graph_t *graph, layout_search_t *search)
+{
+    int n_inputs = 0, at = 0;
+    TRY(allocate(ctx, graph, search, &n_inputs));
+    for (int i = 0; i < graph_n_values(graph); i++) search->site_of_value[i] = -1;
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (node->kind != NODE_OP || node->is_in_place) continue;
+        layout_site_t *site = &search->sites[search->n_sites];
+        site->node = node;
+        site->producers = &search->inputs[at];
+        for (int k = 0; k < node->n_inputs; k++)
+            site->producers[k] = node->inputs[k] < 0 ? -1 : search->site_of_value[node->inputs[k]];
+        at += node->n_inputs;
+        search->n_sites++;
+        TRY(list_ways(ctx, graph, site));
+        if (site->n_ways == 0) continue;
+        for (int k = 0; k < node->n_outputs; k++)
+            search->site_of_value[node->outputs[k]] = search->n_sites - 1;
+    }
+    link_readers(search);
+    return STATUS_OK;
+}
+
+/* ---- cost ---- */
+
+/* What an input is when this node gets it: as its producer's chosen way makes it. */
+static double input_cost(const layout_search_t *search, const layout_site_t *site,
+                         const prepared_t *way, int input)
+{
+    if (!layout_is_activation(site, input)) return 0.0;
+    value_t value = site->node->inputs[input];
+    if (graph_constant(search->graph, value) != NULL) return 0.0;
+    const tensor_info_t *have = layout_value_info(search->graph, value);
+    int producer = site->producers[input];
+    if (producer >= 0) {
+        const layout_site_t *maker = &search->sites[producer];
+        int output = 0;
+        while (maker->node->outputs[output] != value) output++;
+        have = &layout_way(maker)->out[output];
+    }
+    return choose_reorder_cost(search->ctx, have, &way->in[input]);
+}
+
+static double way_cost(const layout_search_t *search, const layout_site_t *site,
+                       const prepared_t *way)
+{
+    double cost = way->cost_ns;
+    for (int i = 0; i < site->node->n_inputs; i++) cost += input_cost(search, site, way, i);
+    return cost;
+}
+
+/* Reorders that the readers of this node's outputs would need. */
+static double readers_cost(const layout_search_t *search, const layout_site_t *site,
+                           const prepared_t *way)
+{
+    double cost = 0.0;
+    for (int r = 0; r < site->n_readers; r++) {
+        const layout_reader_t *reader = &search->readers[site->first_reader + r];
+        const layout_site_t *to = &search->sites[reader->site];
+        if (layout_way(to) == NULL || !layout_is_activation(to, reader->input)) continue;
+        cost += choose_reorder_cost(search->ctx, &way->out[reader->output],
+                                    &layout_way(to)->in[reader->input]);
+    }
+    return cost;
+}
+
+static double total_cost(const layout_search_t *search)
+{
+    double cost = 0.0;
+    for (int s = 0; s < search->n_sites; s++)
+        if (layout_way(&search->sites[s]) != NULL)
+            cost += way_cost(search, &search->sites[s], layout_way(&search->sites[s]));
+    return cost;
+}
+
+/* ---- search ---- */
+
+static bool improve(const layout_search_t *search, layout_site_t *site)
+{
+    int best = site->chosen;
+    double best_cost = 0.0;
+    for (int w = 0; w < site->n_ways; w++) {
+        /* the present way first, so that ties keep it */
+        int way = w == 0 ? site->chosen : w <= site->chosen ? w - 1 : w;
+        double cost = way_cost(search, site, site->ways[way]) +
+                      readers_cost(search, site, site->ways[way]);
+        if (w == 0 || cost < best_cost - 1.0) {
+            best = way;
+            best_cost = cost;
+        }
+    }
+    bool is_better = best != site->chosen;
+    site->chosen = best;
+    return is_better;
+}
+
+static void settle(layout_search_t *search)
+{
+    bool is_better = true;
+    for (int round = 0; is_better && round < 8; round++) {
+        is_better = false;
+        for (int s = 0; s < search->n_sites; s++) is_better |= improve(search, &search->sites[s]);
+        for (int s = search->n_sites - 1; s >= 0; s--)
+            is_better |= improve(search, &search->sites[s]);
+    }
+}
+
+/* A way that makes this format, preferring one that also takes it; else the cheapest. */
+static int uniform_way(const layout_site_t *site, int candidate)
+{
+    int best = 0, best_score = -1;
+    for (int w = 0; w < site->n_ways; w++) {
+        const tensor_info_t *out = &site->ways[w]->out[0], *in = NULL;
+        for (int i = 0; i < site->node->n_inputs && in == NULL; i++)
+            if (layout_is_activation(site, i)) in = &site->ways[w]->in[i];
+        format_t formats[5];
+        int score = 0;
+        if (candidate < choose_candidates(out->rank, formats) &&
+            format_same(&out->format, &formats[candidate], out->sizes))
+            score += 2;
+        if (in != NULL && candidate < choose_candidates(in->rank, formats) &&
+            format_same(&in->format, &formats[candidate], in->sizes))
+            score += 1;
+        if (score > best_score ||
+            (score == best_score && site->ways[w]->cost_ns < site->ways[best]->cost_ns)) {
+            best = w;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+static status_t choose(context_t *ctx, layout_search_t *search)
+{
+    format_t formats[5];
+    int n_starts = choose_candidates(4, formats), *best = NULL;
+    double best_cost = 0.0;
+    TRY(context_get(ctx, (size_t)search->n_sites * sizeof *best, "layout choices", &best));
+    for (int start = 0; start < n_starts; start++) {
+        for (int s = 0; s < search->n_sites; s++)
+            search->sites[s].chosen = uniform_way(&search->sites[s], start);
+        settle(search);
+        double cost = total_cost(search);
+        if (start > 0 && cost >= best_cost) continue;
+        best_cost = cost;
+        for (int s = 0; s < search->n_sites; s++) best[s] = search->sites[s].chosen;
+    }
+    for (int s = 0; s < search->n_sites; s++) search->sites[s].chosen = best[s];
+    context_put(ctx, best);
+    return STATUS_OK;
+}
+
+status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search)
+{
+    *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
+    status_t status = find_sites(ctx, graph, out_search);
+    if (status == STATUS_OK) status = choose(ctx, out_search);
+    if (status != STATUS_OK) layout_search_clear(out_search);
+    return status;
+}
+
+void layout_search_clear(layout_search_t *search)
+{
+    for (int s = 0; s < search->n_sites; s++)
+        for (int w = 0; w < search->sites[s].n_ways; w++)
+            prepared_release(search->sites[s].ways[w]);
+    context_put(search->ctx, search->sites);
+    context_put(search->ctx, search->site_of_value);
+    context_put(search->ctx, search->inputs);
+    context_put(search->ctx, search->readers);
+    *search = (layout_search_t){0};
+}

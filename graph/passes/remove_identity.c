@@ -1,0 +1,48 @@
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
+
+/* An operator with TRAIT_IDENTITY is replaced by its first operand. Where the bytes are written in
+ * place it stays, unless nobody else holds the operand. */
+
+static bool is_removable(const alias_t *alias, const graph_node_t *node)
+{
+    if (node->kind != NODE_OP || (node->op->traits & TRAIT_IDENTITY) == 0 || node->n_outputs != 1 ||
+        node->inputs[0] < 0)
+        return false;
+    if (!alias_is_mutated(alias, node->inputs[0])) return true;
+    return graph_n_uses(alias->graph, node->inputs[0]) == 1 &&
+           graph_producer(alias->graph, node->inputs[0]) != NULL;
+}
+
+typedef struct count {
+    const alias_t *alias;
+    int n;
+} count_t;
+
+static status_t count_removable(void *user, const graph_node_t *node)
+{
+    count_t *count = user;
+    count->n += is_removable(count->alias, node);
+    return STATUS_OK;
+}
+
+static status_t remove_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    *out_done = is_removable(rewrite->user, node);
+    if (*out_done) rewrite_map(rewrite, node->outputs[0], rewrite_value(rewrite, node->inputs[0]));
+    return STATUS_OK;
+}
+
+status_t pass_remove_identity(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                              graph_t **out_graph)
+{
+    (void)options;
+    alias_t alias;
+    TRY(alias_analyze(ctx, graph, &alias));
+    count_t count = {&alias, 0};
+    (void)rewrite_visit(graph_body(graph), count_removable, &count);
+    status_t status = count.n > 0 ? rewrite_graph(ctx, graph, remove_node, &alias, out_graph)
+                                  : rewrite_nothing(graph, out_graph);
+    alias_clear(&alias);
+    return status;
+}

@@ -1,0 +1,273 @@
+/* The method class "plan": a graph, and its plans for the shapes it was called with. */
+#include <string.h>
+
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/plan_impl.h"
+#include "tensor/context_impl.h"
+
+typedef struct entry {
+    struct entry *next;
+    int n_inputs;
+    plan_t *plan; /* NULL: no straight line, interpret `graph` */
+    graph_t *graph;
+    tensor_info_t inputs[]; /* dtype and sizes matter */
+} entry_t;
+
+/* Entries are kept with the most recently used first. */
+typedef struct plan_method {
+    allocator_t allocator;
+    graph_t *graph;
+    int capacity;
+    pthread_mutex_t lock;
+    entry_t *entries;
+} plan_method_t;
+
+static void entry_release(const allocator_t *allocator, entry_t *entry)
+{
+    plan_release(entry->plan);
+    graph_release(entry->graph);
+    allocator_put(allocator, entry);
+}
+
+static void release_method(void *state)
+{
+    plan_method_t *method = state;
+    allocator_t allocator = method->allocator;
+    while (method->entries != NULL) {
+        entry_t *next = method->entries->next;
+        entry_release(&allocator, method->entries);
+        method->entries = next;
+    }
+    graph_release(method->graph);
+    pthread_mutex_destroy(&method->lock);
+    allocator_put(&allocator, method);
+}
+
+static status_t create_method(context_t *ctx, graph_t *graph, int capacity, void **out_state)
+{
+    plan_method_t *method = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *method, "a plan method", &method));
+    method->allocator = *context_allocator(ctx);
+    method->graph = graph_retain(graph);
+    method->capacity = capacity > 0 ? capacity : 8;
+    pthread_mutex_init(&method->lock, NULL);
+    *out_state = method;
+    return STATUS_OK;
+}
+
+/* Plans belong to the module they read parameters of: a clone begins without. */
+static status_t clone_method(context_t *ctx, const void *state, void **out_state)
+{
+    const plan_method_t *method = state;
+    return create_method(ctx, method->graph, method->capacity, out_state);
+}
+
+/* ---- specialising ---- */
+
+typedef struct shapes {
+    int n;
+    const tensor_info_t *infos;
+} shapes_t;
+
+static status_t infer_anew(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    if (node->kind != NODE_OP || node->n_blocks > 0) return STATUS_OK;
+    value_t inputs[OP_MAX_INPUTS];
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    *out_done = true;
+    return rewrite_emit(rewrite, node, inputs, node->outputs);
+}
+
+static bool fits(const graph_t *graph, const shapes_t *shapes)
+{
+    const graph_block_t *body = graph_body(graph);
+    int input = 0;
+    for (int i = 0; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) continue;
+        if (input == shapes->n) return false;
+        const tensor_info_t *info = &shapes->infos[input++];
+        if (!type_is_static(type) || type->info.dtype != info->dtype ||
+            !shape_equal(type->info.rank, type->info.sizes, info->rank, info->sizes))
+            return false;
+    }
+    return input == shapes->n;
+}
+
+/* The graph with its parameters typed as these inputs, and all types that follow. */
+static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *shapes,
+                       graph_t **out_graph)
+{
+    if (fits(graph, shapes)) return rewrite_nothing(graph, out_graph);
+    const graph_block_t *body = graph_body(graph);
+    int n_tensors = 0;
+    for (int i = 0; i < body->n_params; i++)
+        n_tensors += graph_value_type(graph, body->params[i])->kind != TYPE_MODULE;
+    REQUIRE(ctx, n_tensors == shapes->n, "%s: %d inputs, %d are needed", graph_name(graph),
+            shapes->n, n_tensors);
+    return rewrite_graph_typed(ctx, graph, infer_anew, shapes->infos, out_graph);
+}
+
+static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
+                           const shapes_t *shapes, entry_t *entry)
+{
+    graph_t *typed = NULL;
+    pass_options_t options = {.self = self};
+    TRY(retype(ctx, graph, shapes, &typed));
+    status_t status = pass_run(ctx, typed, pass_pipeline_plan(), &options, &entry->graph);
+    graph_release(typed);
+    if (status == STATUS_OK) status = plan_create(ctx, entry->graph, self, &entry->plan);
+    if (status == STATUS_UNSUPPORTED && entry->graph != NULL) {
+        context_clear_error(ctx);
+        status = STATUS_OK; /* no straight line: the interpreter runs it */
+    }
+    return status;
+}
+
+static bool matches(const entry_t *entry, int n_in, const tensor_info_t *const *in)
+{
+    if (entry->n_inputs != n_in) return false;
+    for (int i = 0; i < n_in; i++)
+        if (in[i]->dtype != entry->inputs[i].dtype ||
+            !shape_equal(in[i]->rank, in[i]->sizes, entry->inputs[i].rank, entry->inputs[i].sizes))
+            return false;
+    return true;
+}
+
+/* Under the lock: the entry for these inputs, moved to the front; made when there is none. */
+static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method, int n_in,
+                           const tensor_info_t *const *in, entry_t **out_entry)
+{
+    int n = 0;
+    entry_t **last = &method->entries;
+    for (entry_t **at = &method->entries; *at != NULL; at = &(*at)->next, n++) {
+        last = at;
+        if (!matches(*at, n_in, in)) continue;
+        entry_t *entry = *at;
+        *at = entry->next;
+        entry->next = method->entries;
+        method->entries = entry;
+        *out_entry = entry;
+        return STATUS_OK;
+    }
+    entry_t *entry = NULL;
+    size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
+    TRY(context_get_zeroed(ctx, bytes, "a plan", &entry));
+    entry->n_inputs = n_in;
+    for (int i = 0; i < n_in; i++)
+        entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
+    shapes_t shapes = {n_in, entry->inputs};
+    status_t status = specialise(ctx, self, method->graph, &shapes, entry);
+    if (status != STATUS_OK) {
+        entry_release(&method->allocator, entry);
+        return status;
+    }
+    if (n >= method->capacity) {
+        entry_release(&method->allocator, *last);
+        *last = NULL;
+    }
+    entry->next = method->entries;
+    method->entries = entry;
+    *out_entry = entry;
+    return STATUS_OK;
+}
+
+/* ---- running ---- */
+
+static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const *in, int *n_out,
+                         datum_t **out)
+{
+    const tensor_t *tensors[METHOD_MAX_OUTPUTS];
+    tensor_t *results[METHOD_MAX_OUTPUTS];
+    for (int i = 0; i < n_in; i++) tensors[i] = datum_as_tensor(in[i]);
+    TRY(plan_execute(ctx, plan, n_in, tensors, results));
+    status_t status = STATUS_OK;
+    int made = 0;
+    while (status == STATUS_OK && made < plan->n_results) {
+        status = datum_tensor(ctx, results[made], &out[made]);
+        made += status == STATUS_OK;
+    }
+    for (int i = 0; i < plan->n_results; i++) tensor_release(results[i]);
+    if (status == STATUS_OK)
+        *n_out = made;
+    else
+        while (made > 0) datum_release(out[--made]);
+    return status;
+}
+
+static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
+                           datum_t *const *in, int *n_out, datum_t **out)
+{
+    plan_method_t *method = state;
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    for (int i = 0; i < n_in; i++) {
+        bool is_tensor = n_in <= METHOD_MAX_OUTPUTS && in[i] != NULL &&
+                         datum_kind(in[i]) == DATUM_TENSOR;
+        if (!is_tensor) return graph_run(ctx, method->graph, self, n_in, in, n_out, out);
+        infos[i] = &datum_as_tensor(in[i])->info;
+    }
+    entry_t *entry = NULL;
+    pthread_mutex_lock(&method->lock);
+    status_t status = find_entry(ctx, self, method, n_in, infos, &entry);
+    plan_t *plan = status == STATUS_OK ? plan_retain(entry->plan) : NULL;
+    graph_t *graph = status == STATUS_OK ? graph_retain(entry->graph) : NULL;
+    pthread_mutex_unlock(&method->lock);
+    if (status == STATUS_OK && plan != NULL)
+        status = run_plan(ctx, plan, n_in, in, n_out, out);
+    else if (status == STATUS_OK)
+        status = graph_run(ctx, graph, self, n_in, in, n_out, out);
+    plan_release(plan);
+    graph_release(graph);
+    return status;
+}
+
+static const method_class_t plan_class = {"plan", run_method, release_method, clone_method};
+
+status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
+                         int capacity)
+{
+    if (module == NULL) return context_null(ctx, "plan_set_method", "module");
+    if (graph == NULL) return context_null(ctx, "plan_set_method", "graph");
+    void *state = NULL;
+    TRY(create_method(ctx, graph, capacity, &state));
+    return module_set_method_take(ctx, module, method, &plan_class, state);
+}
+
+static plan_method_t *find_method(const module_t *module, const char *method)
+{
+    void *state = NULL;
+    return module_method(module, method, &state) == &plan_class ? state : NULL;
+}
+
+graph_t *plan_method_graph(const module_t *module, const char *method)
+{
+    plan_method_t *found = find_method(module, method);
+    return found == NULL ? NULL : found->graph;
+}
+
+plan_t *plan_of(const module_t *module, const char *method)
+{
+    plan_method_t *found = find_method(module, method);
+    return found == NULL || found->entries == NULL ? NULL : found->entries->plan;
+}
+
+status_t plan_warm(context_t *ctx, module_t *module, const char *method)
+{
+    plan_method_t *found = find_method(module, method);
+    if (found == NULL) return STATUS_OK;
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    const graph_block_t *body = graph_body(found->graph);
+    int n = 0;
+    for (int i = 0; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(found->graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) continue;
+        if (!type_is_static(type) || n == METHOD_MAX_OUTPUTS) return STATUS_OK;
+        infos[n++] = &type->info;
+    }
+    entry_t *entry = NULL;
+    pthread_mutex_lock(&found->lock);
+    status_t status = find_entry(ctx, module, found, n, infos, &entry);
+    pthread_mutex_unlock(&found->lock);
+    return status;
+}

@@ -1,0 +1,262 @@
+#include <string.h>
+
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "tensor/context_impl.h"
+
+#define VALUE_UNMAPPED (-2)
+
+/* The walk in progress: a rewrite whose visitor is known. */
+typedef struct walk {
+    rewrite_t rewrite;
+    rewrite_node_t visit;
+} walk_t;
+
+/* ---- values ---- */
+
+value_t rewrite_value(const rewrite_t *rewrite, value_t old)
+{
+    if (old < 0) return old;
+    INVARIANT(rewrite->map[old] != VALUE_UNMAPPED);
+    return rewrite->map[old];
+}
+
+void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)
+{
+    rewrite->map[old] = new_value;
+}
+
+/* Numbers are given anew; names stay. */
+static const char *name_hint(const graph_t *graph, value_t value)
+{
+    const char *name = value >= 0 ? graph_value_name(graph, value) : NULL;
+    return name == NULL || name[strspn(name, "0123456789")] == '\0' ? NULL : name;
+}
+
+/* ---- nodes ---- */
+
+static bool is_known(const graph_type_t *type)
+{
+    return type != NULL && type->kind != TYPE_UNKNOWN &&
+           (type->kind != TYPE_TENSOR || type->has_info);
+}
+
+/* types NULL: inferred. */
+static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
+                     const value_t *stands_for, bool keep_types)
+{
+    context_t *ctx = rewrite->ctx;
+    size_t n = (size_t)node->n_outputs;
+    value_t *values = NULL;
+    const char **names = NULL;
+    const graph_type_t **types = NULL;
+    status_t status = context_get(ctx, n * sizeof *values, "values of a node", &values);
+    if (status == STATUS_OK) status = context_get(ctx, n * sizeof *names, "names", &names);
+    if (status == STATUS_OK) status = context_get(ctx, n * sizeof *types, "types", &types);
+    if (status == STATUS_OK) {
+        for (size_t i = 0; i < n; i++) {
+            values[i] = GRAPH_NONE;
+            names[i] = name_hint(rewrite->from, stands_for[i]);
+            types[i] = graph_value_type(rewrite->from, stands_for[i]);
+        }
+        graph_add_node(rewrite->to, node, inputs, keep_types ? types : NULL, names, values);
+        for (size_t i = 0; i < n; i++) {
+            if (values[i] >= 0 && !is_known(graph_builder_type(rewrite->to, values[i])))
+                graph_set_type(rewrite->to, values[i], types[i]);
+            rewrite_map(rewrite, stands_for[i], values[i]);
+        }
+    }
+    context_put(ctx, types);
+    context_put(ctx, names);
+    context_put(ctx, values);
+    return status;
+}
+
+status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
+                      const value_t *stands_for)
+{
+    return emit(rewrite, node, inputs, stands_for, false);
+}
+
+/* Types stay as they were where nothing changed above, formats included. */
+static bool keeps_types(const rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
+{
+    if (node->kind != NODE_OP) return true;
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] < 0 && inputs[i] < 0) continue;
+        if (node->inputs[i] < 0 || inputs[i] < 0) return false;
+        if (!type_equal(graph_value_type(rewrite->from, node->inputs[i]),
+                        graph_builder_type(rewrite->to, inputs[i])))
+            return false;
+    }
+    return true;
+}
+
+static status_t copy_block(rewrite_t *rewrite, const graph_block_t *block)
+{
+    graph_block_begin(rewrite->to);
+    for (int i = 0; i < block->n_params; i++) {
+        value_t old = block->params[i];
+        rewrite_map(rewrite, old,
+                    graph_add_param(rewrite->to, name_hint(rewrite->from, old),
+                                    graph_value_type(rewrite->from, old)));
+    }
+    TRY(rewrite_nodes(rewrite, block));
+    value_t *results;
+    TRY(context_get(rewrite->ctx, (size_t)block->n_results * sizeof *results, "results of a block",
+                    &results));
+    for (int i = 0; i < block->n_results; i++)
+        results[i] = rewrite_value(rewrite, block->results[i]);
+    graph_block_end(rewrite->to, block->n_results, results);
+    context_put(rewrite->ctx, results);
+    return STATUS_OK;
+}
+
+status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node)
+{
+    value_t *inputs;
+    TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
+                    &inputs));
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    status_t status = emit(rewrite, node, inputs, node->outputs,
+                           keeps_types(rewrite, node, inputs));
+    context_put(rewrite->ctx, inputs);
+    for (int i = 0; i < node->n_blocks && status == STATUS_OK; i++)
+        status = copy_block(rewrite, node->blocks[i]);
+    return status;
+}
+
+status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block)
+{
+    const walk_t *walk = (const walk_t *)rewrite;
+    for (int i = 0; i < block->n_nodes; i++) {
+        bool done = false;
+        TRY(walk->visit(rewrite, block->nodes[i], &done));
+        if (!done) TRY(rewrite_copy(rewrite, block->nodes[i]));
+    }
+    return STATUS_OK;
+}
+
+/* ---- the whole ---- */
+
+static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
+{
+    const graph_t *from = rewrite->from;
+    const graph_block_t *body = graph_body(from);
+    for (int i = 0; i < graph_n_values(from); i++) rewrite->map[i] = VALUE_UNMAPPED;
+    int n_tensors = 0;
+    for (int i = 0; i < body->n_params; i++) {
+        value_t old = body->params[i];
+        const graph_type_t *type = graph_value_type(from, old);
+        graph_type_t given = {.kind = TYPE_TENSOR, .has_info = true};
+        if (rewrite->infos != NULL && type->kind != TYPE_MODULE) {
+            given.info = rewrite->infos[n_tensors++];
+            type = &given;
+        }
+        rewrite_map(rewrite, old, graph_add_param(rewrite->to, graph_value_name(from, old), type));
+    }
+    TRY(rewrite_nodes(rewrite, body));
+    if (rewrite->at_end != NULL) TRY(rewrite->at_end(rewrite));
+    value_t *results;
+    TRY(context_get(rewrite->ctx, (size_t)body->n_results * sizeof *results, "results of a graph",
+                    &results));
+    for (int i = 0; i < body->n_results; i++) results[i] = rewrite_value(rewrite, body->results[i]);
+    status_t status = graph_finish(rewrite->to, body->n_results, results, out_graph);
+    context_put(rewrite->ctx, results);
+    return status;
+}
+
+status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
+                       graph_t **out_graph)
+{
+    return rewrite_graph_to_end(ctx, from, node, NULL, user, out_graph);
+}
+
+static status_t run_walk(walk_t *walk, graph_t **out_graph)
+{
+    rewrite_t *rewrite = &walk->rewrite;
+    context_t *ctx = rewrite->ctx;
+    status_t status = context_get(ctx, (size_t)graph_n_values(rewrite->from) * sizeof *rewrite->map,
+                                  "values of a rewrite", &rewrite->map);
+    if (status == STATUS_OK)
+        status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
+    if (status == STATUS_OK) status = fill(rewrite, out_graph);
+    graph_builder_destroy(rewrite->to);
+    context_put(ctx, rewrite->map);
+    return status;
+}
+
+status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
+                              status_t (*at_end)(rewrite_t *rewrite), void *user,
+                              graph_t **out_graph)
+{
+    walk_t walk = {{.ctx = ctx, .from = from, .user = user, .at_end = at_end}, node};
+    return run_walk(&walk, out_graph);
+}
+
+status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
+                             const tensor_info_t *infos, graph_t **out_graph)
+{
+    walk_t walk = {{.ctx = ctx, .from = from, .infos = infos}, node};
+    return run_walk(&walk, out_graph);
+}
+
+status_t rewrite_nothing(const graph_t *graph, graph_t **out_graph)
+{
+    graph_t *same;
+    memcpy(&same, &graph, sizeof same);
+    *out_graph = graph_retain(same);
+    return STATUS_OK;
+}
+
+/* ---- asking about nodes ---- */
+
+static const attr_field_t *find_field(const graph_node_t *node, const char *name, attr_kind_t kind)
+{
+    if (node->kind != NODE_OP) return NULL;
+    const attr_table_t *table = &node->op->attrs;
+    for (int i = 0; i < table->n_fields; i++) {
+        const attr_field_t *field = &table->fields[i];
+        if (field->kind == kind && (name == NULL || strcmp(field->name, name) == 0)) return field;
+    }
+    return NULL;
+}
+
+const void *rewrite_attr(const graph_node_t *node, const char *name, attr_kind_t kind)
+{
+    const attr_field_t *field = find_field(node, name, kind);
+    return field != NULL ? (const char *)node->attrs + field->offset : NULL;
+}
+
+void *rewrite_attr_in(const graph_node_t *node, void *attrs, const char *name, attr_kind_t kind)
+{
+    const attr_field_t *field = find_field(node, name, kind);
+    return field != NULL ? (char *)attrs + field->offset : NULL;
+}
+
+const post_ops_t *rewrite_post(const graph_node_t *node)
+{
+    return rewrite_attr(node, NULL, ATTR_POST);
+}
+
+bool rewrite_is_op(const graph_node_t *node, const char *op_name)
+{
+    return node != NULL && node->kind == NODE_OP && strcmp(node->op->name, op_name) == 0;
+}
+
+const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name)
+{
+    if (value < 0 || graph_n_uses(graph, value) != 1) return NULL;
+    const graph_node_t *node = graph_producer(graph, value);
+    return rewrite_is_op(node, op_name) ? node : NULL;
+}
+
+status_t rewrite_visit(const graph_block_t *block, rewrite_visit_t visit, void *user)
+{
+    for (int i = 0; i < block->n_nodes; i++) {
+        const graph_node_t *node = block->nodes[i];
+        TRY(visit(user, node));
+        for (int b = 0; b < node->n_blocks; b++) TRY(rewrite_visit(node->blocks[b], visit, user));
+    }
+    return STATUS_OK;
+}

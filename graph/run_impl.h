@@ -1,0 +1,19 @@
+/* Steps of the interpreter that constant propagation takes too. */
+#ifndef TESSERA_GRAPH_RUN_IMPL_H
+#define TESSERA_GRAPH_RUN_IMPL_H
+
+#include "graph/graph.h"
+
+/* An operator on datums: numbers become 0-dim number tensors, none and NULL an operand left out,
+ * lists and tuples the operands they hold. out has room for n_out. */
+status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, datum_t *const *in,
+                int n_out, datum_t **out);
+
+/* A builtin on datums. */
+status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,
+                     datum_t **out);
+
+/* True for a datum that stands for true: a bool, a number, a tensor of one element. */
+status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *out_truth);
+
+#endif

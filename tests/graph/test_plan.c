@@ -1,0 +1,161 @@
+#include "graph/plan.h"
+
+#include "tests/support/support.h"
+
+#include "graph/pass.h"
+#include "module/mkldnn.h"
+#include "tests/support/nets.h"
+
+typedef module_t *(*make_net_t)(context_t *ctx);
+
+/* The outputs of the plan method on a batch, and of the interpreted graph, which is typed for one
+ * image, on each image. */
+static void compare(context_t *ctx, module_t *interpreted, module_t *planned, int64_t batch)
+{
+    tensor_t *x = net_input(ctx, batch), *actual = NULL;
+    CHECK_OK(ctx, module_forward(ctx, planned, x, &actual));
+    assert_int_equal(tensor_layout(actual), LAYOUT_DENSE);
+    net_compare(ctx, interpreted, x, actual);
+    tensor_release(x);
+    tensor_release(actual);
+}
+
+/* A clone whose forward runs as plans, weights marked. */
+static module_t *plan_clone(context_t *ctx, module_t *net, int capacity)
+{
+    module_t *clone = NULL;
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, module_clone(ctx, net, &clone));
+    CHECK_OK(ctx, pass_run(ctx, graph_of(clone, "forward"), pass_pipeline_graph(), NULL, &graph));
+    CHECK_OK(ctx, plan_set_method(ctx, clone, "forward", graph, capacity));
+    graph_release(graph);
+    CHECK_OK(ctx, module_mkldnn(ctx, clone, NULL));
+    return clone;
+}
+
+static void check_net(context_t *ctx, make_net_t make)
+{
+    module_t *net = make(ctx), *planned = plan_clone(ctx, net, 0);
+    compare(ctx, net, planned, 1);
+    compare(ctx, net, planned, 1);
+    compare(ctx, net, planned, 3);
+    module_release(net);
+    module_release(planned);
+}
+
+static void a_plan_gives_what_the_interpreter_gives_for_every_batch(void **state)
+{
+    check_net(fixture_context(state), net_grouped);
+    check_net(fixture_context(state), net_residual);
+}
+
+static void weights_that_stay_attributes_are_packed_once(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_grouped(ctx), *planned = plan_clone(ctx, net, 0);
+    tensor_t *x = net_input(ctx, 1), *y = NULL;
+    counters_t counters;
+    CHECK_OK(ctx, module_forward(ctx, planned, x, &y));
+    tensor_release(y);
+    counters_reset(ctx);
+    CHECK_OK(ctx, module_forward(ctx, planned, x, &y));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters_weight_reorders(&counters), 0);
+    assert_int_equal(counters.primitives_built, 0);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(net);
+    module_release(planned);
+}
+
+static void a_changed_parameter_is_seen_by_the_next_run(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *planned = plan_clone(ctx, net, 0);
+    compare(ctx, net, planned, 1);
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(net, "conv2"), 0.01));
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(planned, "conv2"), 0.01));
+    compare(ctx, net, planned, 1);
+    module_release(net);
+    module_release(planned);
+}
+
+static void plans_beyond_the_capacity_are_made_again(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *planned = plan_clone(ctx, net, 1);
+    for (int64_t batch = 1; batch <= 3; batch++) compare(ctx, net, planned, batch);
+    compare(ctx, net, planned, 1);
+    module_release(net);
+    module_release(planned);
+}
+
+static void intermediate_results_share_the_arena(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *planned = plan_clone(ctx, net, 0);
+    compare(ctx, net, planned, 1);
+    const plan_t *plan = plan_of(planned, "forward");
+    size_t one = 32 * 32 * 32 * sizeof(float);
+    assert_true(plan_arena_bytes(plan) <= 3 * one);
+    module_release(net);
+    module_release(planned);
+}
+
+static void wrong_inputs_are_named(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_grouped(ctx), *planned = plan_clone(ctx, net, 0);
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 4, 32, 32), &x));
+    CHECK_FAILS(ctx, module_forward(ctx, planned, x, &y), STATUS_INVALID_ARGUMENT,
+                "needs 3 input channels");
+    tensor_release(x);
+    module_release(net);
+    module_release(planned);
+}
+
+static status_t scenario(context_t *ctx)
+{
+    static const char text[] = "graph forward(%self : module, %x : f32[1,16,8,8]) {\n"
+                               "  %w = getattr(%self) name=\"w\" : f32[16,16,3,3]\n"
+                               "  %1 = conv2d(%x, %w, none)\n"
+                               "  %2 = relu(%1)\n"
+                               "  return %2\n}\n";
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    tensor_t *w = NULL, *x = NULL, *y = NULL;
+    status_t status = module_create(ctx, "Net", &net);
+    if (status == STATUS_OK) status = tensor_randn(ctx, DTYPE_F32, SHAPE(16, 16, 3, 3), &w);
+    if (status == STATUS_OK) status = tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 8, 8), &x);
+    if (status == STATUS_OK) status = module_set_parameter(ctx, net, "w", w);
+    if (status == STATUS_OK) status = graph_parse(ctx, text, NULL, &graph);
+    if (status == STATUS_OK) status = plan_set_method(ctx, net, "forward", graph, 0);
+    if (status == STATUS_OK) status = module_forward(ctx, net, x, &y);
+    tensor_release(y);
+    tensor_release(x);
+    tensor_release(w);
+    graph_release(graph);
+    module_release(net);
+    return status;
+}
+
+static void every_failing_allocation_is_a_status(void **state)
+{
+    (void)state;
+    check_every_allocation(scenario);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_plan_gives_what_the_interpreter_gives_for_every_batch),
+        TEST(weights_that_stay_attributes_are_packed_once),
+        TEST(a_changed_parameter_is_seen_by_the_next_run),
+        TEST(plans_beyond_the_capacity_are_made_again),
+        TEST(intermediate_results_share_the_arena),
+        TEST(wrong_inputs_are_named),
+        cmocka_unit_test(every_failing_allocation_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

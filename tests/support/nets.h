@@ -1,0 +1,20 @@
+/* Small networks that several tests run, as modules with a graph. */
+#ifndef TESSERA_TESTS_NETS_H
+#define TESSERA_TESTS_NETS_H
+
+#include "module/module.h"
+
+/* conv 7x7 stride 2, relu, grouped conv, relu, flatten, linear: f32[N,3,32,32] to f32[N,10]. The
+ * graph is typed for N = 1. */
+module_t *net_grouped(context_t *ctx);
+
+/* conv, batch norm, relu, and a residual addition. */
+module_t *net_residual(context_t *ctx);
+
+/* A random input of net_grouped and net_residual. */
+tensor_t *net_input(context_t *ctx, int64_t batch);
+
+/* Each image of y is what the module gives for that image of x. */
+void net_compare(context_t *ctx, module_t *module, const tensor_t *x, const tensor_t *y);
+
+#endif
