@@ -77,20 +77,28 @@ status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post
 
 /* ---- estimates: only their order matters ---- */
 
-/* Share of peak that an implementation reaches, by measurement of the zoo's layers. */
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* Share of peak that an implementation reaches, by measurement of the zoo's layers: kernels for an
+ * older instruction set than the machine's have fewer registers to block in. */
 static double efficiency(const char *implementation)
 {
+    const char *isa = onednn_isa_text();
+    double share = 0.9;
     if (onednn_is_reference(implementation)) return 0.001;
-    if (strstr(implementation, "wino") != NULL) return 2.0;
-    if (strstr(implementation, "brgemm") == NULL && strstr(implementation, "gemm") != NULL)
-        return 0.5;
-    return 0.9;
+    if (!has(implementation, "brgemm") && has(implementation, "gemm")) share = 0.5;
+    if (has(implementation, "avx2") && has(isa, "avx512")) share *= 0.7;
+    if (has(implementation, "sse41") && has(isa, "avx")) share *= 0.4;
+    return share;
 }
 
 static double peak_flops_per_ns(const context_t *ctx)
 {
-    double per_core = strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 110.0
-                      : strncmp(onednn_isa_text(), "avx2", 4) == 0 ? 80.0
+    double per_core = has(onednn_isa_text(), "avx512") ? 110.0
+                      : has(onednn_isa_text(), "avx2") ? 80.0
                                                                    : 20.0;
     return per_core * context_threads(ctx);
 }
@@ -114,7 +122,7 @@ double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from,
 int choose_candidates(int rank, format_t *out_formats)
 {
     int n = 0;
-    bool is_wide = strncmp(onednn_isa_text(), "avx512", 6) == 0;
+    bool is_wide = has(onednn_isa_text(), "avx512");
     if (rank < 3 || rank > 5) {
         out_formats[n++] = format_plain(rank);
         return n;
@@ -179,6 +187,10 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     if (status == STATUS_OK) status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_DST, &choice.dst);
     if (status == STATUS_OK && base->weight != NULL)
         status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_WEIGHT, &choice.weight);
+    if (status == STATUS_UNSUPPORTED && !onednn_is_reference(implementation))
+        prepared_note(prepared, "onednn: %s to %s by %s has formats that no tag describes",
+                      format_text(&pair->src, src_text), format_text(&pair->dst, dst_text),
+                      implementation);
     if (status != STATUS_OK) {
         onednn_release(choice.primitive);
         return status;

@@ -68,7 +68,8 @@ status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, co
 status_t graph_builder_status(const graph_builder_t *builder);
 int graph_builder_n_values(const graph_builder_t *builder);
 graph_t *graph_builder_graph(graph_builder_t *builder);
-/* The value of exactly this name, which need not end in a zero byte; GRAPH_NONE if there is none. */
+/* The value of exactly this name, which need not end in a zero byte; GRAPH_NONE if there is none.
+ */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);
 
 /* Operands of the post-ops in these attributes. */
@@ -103,8 +104,8 @@ typedef struct builtin {
 } builtin_t;
 
 /* Scalars are int, float and bool; scalar_div gives float, scalar_floordiv and scalar_mod round as
- * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or list,
- * `index` one by its number or key, negative numbers from the end. */
+ * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or
+ * list, `index` one by its number or key, negative numbers from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
     BUILTIN(list, 0, -1, 1, LIST)                                                                  \
     BUILTIN(tuple, 0, -1, 1, TUPLE)                                                                \
@@ -156,8 +157,7 @@ status_t type_of_datum(context_t *ctx, graph_t *graph, const datum_t *datum,
 
 /* What a builtin gives; out_types has room for n_out. */
 status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builtin, int n_in,
-                         const graph_type_t *const *in, int n_out,
-                         const graph_type_t **out_types);
+                         const graph_type_t *const *in, int n_out, const graph_type_t **out_types);
 
 /* A type that holds values of both; unknown when there is none better. */
 status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const graph_type_t *b,
@@ -166,8 +166,8 @@ status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const 
 /* Same in all that is said. */
 bool type_equal(const graph_type_t *a, const graph_type_t *b);
 
-/* False when no value is of both types; what is not said fits anything. out_formats_only is set when
- * nothing but layout or format keeps them apart; may be NULL. */
+/* False when no value is of both types; what is not said fits anything. out_formats_only is set
+ * when nothing but layout or format keeps them apart; may be NULL. */
 bool type_fits(const graph_type_t *a, const graph_type_t *b, bool *out_formats_only);
 
 /* At most GRAPH_MAX_PARTS parts. */

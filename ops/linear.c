@@ -147,10 +147,13 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only references are left");
 }
 
-/* Flattened x is read in the format it has, by a weight spread over the same dimensions. */
+/* Flattened x is read in the format it has, by a weight spread over the same dimensions: in a format
+ * of oneDNN's choice; or, since that may be one that no tag describes, in that of x. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
+    op_call_t as_it_lies = *call;
+    as_it_lies.keep_formats = true;
     tensor_info_t src = *call->in[X];
     tensor_info_t weight = {.dtype = src.dtype, .layout = LAYOUT_MKLDNN, .rank = src.rank};
     memcpy(weight.sizes, src.sizes, sizeof weight.sizes);
@@ -158,7 +161,10 @@ static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared
     onednn_problem_t problem = *base;
     problem.src = &src;
     problem.weight = &weight;
-    return choose_formats(ctx, call, prepared, &problem, flops);
+    status_t status = choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
+    if (status != STATUS_UNSUPPORTED) return status;
+    weight.format = accept_own(&src);
+    return choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
 }
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)

@@ -18,8 +18,7 @@ typedef struct text {
 
 static inline text_t text_begin(context_t *ctx)
 {
-    text_t text = {0};
-    text.ctx = ctx;
+    text_t text = {ctx, NULL, 0, 0, STATUS_OK};
     return text;
 }
 

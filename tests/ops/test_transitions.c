@@ -1,17 +1,26 @@
 /* What operators keep in place: which bytes move, and which results share them. */
 #include "tests/support/support.h"
 
+#include <string.h>
+
 #include "ops/ops.h"
 #include "tensor/convert.h"
 #include "tensor/counters.h"
+
+/* Blocks that this machine's kernels read; `text` has room for FORMAT_TEXT_MAX. */
+static const char *blocks(int rank, char *text)
+{
+    format_t format =
+        format_channel_blocks(rank, strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 16 : 8);
+    return format_text(&format, text);
+}
 
 static tensor_t *blocked(context_t *ctx, int rank, const int64_t *sizes)
 {
     tensor_t *dense = NULL, *tensor = NULL;
     char text[FORMAT_TEXT_MAX];
-    format_t format = format_channel_blocks(rank, 16);
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, rank, sizes, &dense));
-    CHECK_OK(ctx, convert_reorder(ctx, dense, format_text(&format, text), &tensor));
+    CHECK_OK(ctx, convert_reorder(ctx, dense, blocks(rank, text), &tensor));
     tensor_release(dense);
     counters_reset(ctx);
     return tensor;
@@ -24,11 +33,12 @@ static void check_moves(context_t *ctx, uint64_t wanted)
     assert_int_equal(counters_activation_reorders(&counters) + counters_copies(&counters), wanted);
 }
 
+/* wanted NULL: blocks */
 static void check_format(tensor_t *tensor, const char *wanted)
 {
-    char text[FORMAT_TEXT_MAX];
+    char text[FORMAT_TEXT_MAX], own[FORMAT_TEXT_MAX];
     assert_int_equal(tensor_layout(tensor), LAYOUT_MKLDNN);
-    assert_string_equal(convert_format(tensor, text), wanted);
+    assert_string_equal(convert_format(tensor, text), wanted != NULL ? wanted : blocks(4, own));
     tensor_release(tensor);
 }
 
@@ -60,11 +70,11 @@ static void the_mean_over_space_reads_blocks(void **state)
 static void a_concat_of_whole_blocks_moves_nothing(void **state)
 {
     context_t *ctx = fixture_context(state);
-    tensor_t *a = blocked(ctx, SHAPE(1, 16, 3, 3)), *b = blocked(ctx, SHAPE(1, 17, 3, 3));
+    tensor_t *a = blocked(ctx, SHAPE(1, 32, 3, 3)), *b = blocked(ctx, SHAPE(1, 17, 3, 3));
     tensor_t *joined = NULL;
     CHECK_OK(ctx, op_concat(ctx, 2, (const tensor_t *[]){a, b}, 1, &joined));
     check_moves(ctx, 0);
-    check_format(joined, "aBcd16b");
+    check_format(joined, NULL);
     counters_reset(ctx);
     CHECK_OK(ctx, op_concat(ctx, 2, (const tensor_t *[]){b, a}, 1, &joined));
     check_moves(ctx, 2);
@@ -78,9 +88,9 @@ static void identity_and_dropout_keep_the_format(void **state)
     context_t *ctx = fixture_context(state);
     tensor_t *x = blocked(ctx, SHAPE(1, 17, 3, 3)), *y = NULL;
     CHECK_OK(ctx, op_identity(ctx, x, &y));
-    check_format(y, "aBcd16b");
+    check_format(y, NULL);
     CHECK_OK(ctx, op_dropout(ctx, x, 0.5, &y));
-    check_format(y, "aBcd16b");
+    check_format(y, NULL);
     check_moves(ctx, 0);
     tensor_release(x);
 }

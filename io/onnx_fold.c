@@ -1,0 +1,430 @@
+/* Operators that are computed at import or refused: what models calculate shapes with.
+ *
+ * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest,
+ * one element after the other, in s64 or f64. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <math.h>
+#include <string.h>
+
+#include "tensor/tensor_impl.h"
+
+/* ---- known operands ---- */
+
+/* An operand broadcast to the result's shape, as s64 or f64. */
+typedef struct wide {
+    tensor_t *tensor;
+    const double *floats;
+    const int64_t *integers;
+} wide_t;
+
+static status_t widen(onnx_node_t *node, item_t item, bool is_floating, const tensor_info_t *shape,
+                      wide_t *out_wide)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t info = info_dense(is_floating ? DTYPE_F64 : DTYPE_S64, shape->rank, shape->sizes);
+    TRY(onnx_expand(node, item, shape->rank, shape->sizes, &item));
+    TRY(tensor_make(ctx, &info, &out_wide->tensor));
+    TRY(tensor_copy(ctx, out_wide->tensor, onnx_tensor_of(node->onnx, item)));
+    out_wide->floats = tensor_bytes(out_wide->tensor);
+    out_wide->integers = tensor_bytes(out_wide->tensor);
+    return STATUS_OK;
+}
+
+/* The shape that all inputs broadcast to; checks that they are known and few. */
+static status_t common_shape(onnx_node_t *node, tensor_info_t *out_shape)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t shape = {.rank = 0};
+    int64_t numel = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        if (!onnx_knows(node, i))
+            FAIL(ctx, STATUS_UNSUPPORTED, "input %d is not known at import, it depends on the data",
+                 i);
+        tensor_info_t info = onnx_input_info(node, i);
+        if (!shape_broadcast(shape.rank, shape.sizes, info.rank, info.sizes, &shape.rank,
+                             shape.sizes))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "the inputs' shapes do not broadcast");
+    }
+    if (!shape_numel(shape.rank, shape.sizes, &numel) || numel > ONNX_MAX_VALUES)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%lld elements at import, %d are the most", (long long)numel,
+             ONNX_MAX_VALUES);
+    *out_shape = info_dense(DTYPE_S64, shape.rank, shape.sizes);
+    return STATUS_OK;
+}
+
+/* A known result of this shape, to be filled. */
+static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
+                     item_t *out_item, void **out_bytes)
+{
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    tensor_t *tensor = NULL;
+    TRY(tensor_make(node->onnx->ctx, &info, &tensor));
+    TRY(onnx_known_take(node->onnx, NULL, tensor, out_item));
+    return tensor_writable(node->onnx->ctx, tensor, out_bytes);
+}
+
+/* ---- element by element ---- */
+
+/* A function of floats, integers or both; `sign` tells which one to the two functions below. */
+typedef struct function {
+    const char *name;
+    char sign;
+    bool has_floats, has_integers;
+    bool gives_bool;
+} function_t;
+
+/* False where there is no result. */
+static bool on_floats(char sign, double a, double b, double *out)
+{
+    switch (sign) {
+    case 'f': *out = floor(a); return true;
+    case 'c': *out = ceil(a); return true;
+    case 'r': *out = nearbyint(a); return true;
+    case '%': *out = fmod(a, b); return true;
+    case '=': *out = a == b; return true;
+    case '>': *out = a > b; return true;
+    case '<': *out = a < b; return true;
+    case 'g': *out = a >= b; return true;
+    case 'l': *out = a <= b; return true;
+    default: return false;
+    }
+}
+
+/* Division goes towards zero, the remainder '%' with it; 'm' has the divisor's sign. */
+static bool on_integers(char sign, int64_t a, int64_t b, int64_t *out)
+{
+    bool divides = b != 0 && !(a == INT64_MIN && b == -1);
+    switch (sign) {
+    case '/': *out = divides ? a / b : 0; return divides;
+    case '%': *out = divides ? a % b : 0; return divides;
+    case 'm':
+        *out = divides ? a % b : 0;
+        if (*out != 0 && (*out < 0) != (b < 0)) *out += b;
+        return divides;
+    case '!': *out = a == 0; return true;
+    case '&': *out = a != 0 && b != 0; return true;
+    case '|': *out = a != 0 || b != 0; return true;
+    case '=': *out = a == b; return true;
+    case '>': *out = a > b; return true;
+    case '<': *out = a < b; return true;
+    case 'g': *out = a >= b; return true;
+    case 'l': *out = a <= b; return true;
+    default: return false;
+    }
+}
+
+static const function_t functions[] = {
+    {"Floor", 'f', true, false, false},
+    {"Ceil", 'c', true, false, false},
+    {"Round", 'r', true, false, false},
+    {"Div", '/', false, true, false},
+    {"Not", '!', false, true, true},
+    {"And", '&', false, true, true},
+    {"Or", '|', false, true, true},
+    {"Equal", '=', true, true, true},
+    {"Greater", '>', true, true, true},
+    {"Less", '<', true, true, true},
+    {"GreaterOrEqual", 'g', true, true, true},
+    {"LessOrEqual", 'l', true, true, true},
+};
+
+static bool compute(const function_t *function, const wide_t *a, const wide_t *b, int64_t i,
+                    bool is_floating, dtype_t dtype, char *bytes)
+{
+    void *place = bytes + (size_t)i * dtype_size(dtype);
+    double number = 0;
+    int64_t integer = 0;
+    bool is_ok = is_floating
+                     ? on_floats(function->sign, a->floats[i], b->floats[i], &number)
+                     : on_integers(function->sign, a->integers[i], b->integers[i], &integer);
+    if (!is_ok) return false;
+    if (is_floating)
+        dtype_store(dtype, place, number);
+    else
+        dtype_store_integer(dtype, place, integer);
+    return true;
+}
+
+/* One operand stands for both when there is one. */
+static status_t fold(onnx_node_t *node, const function_t *function)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t shape;
+    wide_t a = {0}, b = {0};
+    void *bytes = NULL;
+    item_t out = ITEM_NONE;
+    int second = node->n_in > 1 ? 1 : 0;
+    TRY(common_shape(node, &shape));
+    dtype_t dtype = onnx_input_info(node, 0).dtype;
+    bool is_floating = dtype_is_floating(dtype);
+    if (is_floating ? !function->has_floats : !function->has_integers)
+        FAIL(ctx, STATUS_UNSUPPORTED, "elements of type %s", dtype_name(dtype));
+    if (function->gives_bool) dtype = DTYPE_BOOL;
+    status_t status = widen(node, node->in[0], is_floating, &shape, &a);
+    if (status == STATUS_OK) status = widen(node, node->in[second], is_floating, &shape, &b);
+    if (status == STATUS_OK) status = make(node, dtype, shape.rank, shape.sizes, &out, &bytes);
+    for (int64_t i = 0; i < info_numel(&shape) && status == STATUS_OK; i++)
+        if (!compute(function, &a, &b, i, is_floating, dtype, bytes))
+            status = context_fail(ctx, STATUS_INVALID_ARGUMENT, "element %lld has no result",
+                                  (long long)i);
+    tensor_release(a.tensor);
+    tensor_release(b.tensor);
+    node->out[0] = out;
+    return status;
+}
+
+status_t onnx_import_folded(onnx_node_t *node)
+{
+    size_t i = 0;
+    while (strcmp(functions[i].name, node->op->name) != 0) i++;
+    return fold(node, &functions[i]);
+}
+
+status_t onnx_import_mod(onnx_node_t *node)
+{
+    bool is_fmod = false;
+    TRY(onnx_attr_bool(node, "fmod", false, &is_fmod));
+    if (!is_fmod && dtype_is_floating(onnx_input_info(node, 0).dtype))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "floats need fmod");
+    function_t function = {"Mod", is_fmod ? '%' : 'm', true, true, false};
+    return fold(node, &function);
+}
+
+status_t onnx_import_where(onnx_node_t *node)
+{
+    tensor_info_t shape;
+    wide_t parts[3] = {{0}};
+    void *bytes = NULL;
+    item_t out = ITEM_NONE;
+    TRY(common_shape(node, &shape));
+    dtype_t dtype = onnx_input_info(node, 1).dtype;
+    bool is_floating = dtype_is_floating(dtype);
+    status_t status = STATUS_OK;
+    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+        status = widen(node, node->in[i], i > 0 && is_floating, &shape, &parts[i]);
+    if (status == STATUS_OK) status = make(node, dtype, shape.rank, shape.sizes, &out, &bytes);
+    for (int64_t i = 0; i < info_numel(&shape) && status == STATUS_OK; i++) {
+        const wide_t *part = &parts[parts[0].integers[i] != 0 ? 1 : 2];
+        void *place = (char *)bytes + (size_t)i * dtype_size(dtype);
+        if (is_floating)
+            dtype_store(dtype, place, part->floats[i]);
+        else
+            dtype_store_integer(dtype, place, part->integers[i]);
+    }
+    for (int i = 0; i < 3; i++) tensor_release(parts[i].tensor);
+    node->out[0] = out;
+    return status;
+}
+
+/* ---- reduction ---- */
+
+static void multiply_up(const tensor_info_t *in, const bool *is_reduced, const wide_t *x,
+                        bool is_floating, double *floats, int64_t *integers)
+{
+    int64_t index[TENSOR_MAX_RANK] = {0}, i = 0;
+    if (info_numel(in) == 0) return;
+    do {
+        int64_t at = 0;
+        for (int d = 0; d < in->rank; d++)
+            if (!is_reduced[d]) at = at * in->sizes[d] + index[d];
+        if (is_floating)
+            floats[at] *= x->floats[i];
+        else
+            integers[at] = (int64_t)((uint64_t)integers[at] * (uint64_t)x->integers[i]);
+        i++;
+    } while (shape_next(in->rank, in->sizes, index));
+}
+
+/* The result's sizes, and which dimensions go. */
+static status_t read_reduction(onnx_node_t *node, const tensor_info_t *in, bool *is_reduced,
+                               int *out_rank, int64_t *out_sizes)
+{
+    int64_t dims[TENSOR_MAX_RANK];
+    int n = 0;
+    bool keeps = true, is_noop = false;
+    TRY(onnx_ints_since(node, 18, "axes", 1, TENSOR_MAX_RANK, &n, dims));
+    TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
+    if (node->opset >= 18) TRY(onnx_attr_bool(node, "noop_with_empty_axes", false, &is_noop));
+    if (n > 0) TRY(onnx_dims(node, in->rank, n, dims));
+    for (int d = 0; d < in->rank; d++) is_reduced[d] = n <= 0 && !is_noop;
+    for (int i = 0; i < n; i++) is_reduced[dims[i]] = true;
+    *out_rank = 0;
+    for (int d = 0; d < in->rank; d++)
+        if (!is_reduced[d] || keeps) out_sizes[(*out_rank)++] = is_reduced[d] ? 1 : in->sizes[d];
+    return STATUS_OK;
+}
+
+status_t onnx_import_reduce_prod(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    bool is_reduced[TENSOR_MAX_RANK] = {false};
+    int rank = 0;
+    int64_t sizes[TENSOR_MAX_RANK] = {0}, numel = 0;
+    wide_t x = {0};
+    void *bytes = NULL;
+    item_t wide_out = ITEM_NONE;
+    if (!onnx_knows(node, 0))
+        FAIL(ctx, STATUS_UNSUPPORTED, "x is not known at import, it depends on the data");
+    tensor_info_t in = onnx_input_info(node, 0);
+    bool is_floating = dtype_is_floating(in.dtype);
+    TRY(read_reduction(node, &in, is_reduced, &rank, sizes));
+    if (info_numel(&in) > ONNX_MAX_VALUES || !shape_numel(rank, sizes, &numel) ||
+        numel > ONNX_MAX_VALUES)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%s at import, %d elements are the most", info_brief(&in),
+             ONNX_MAX_VALUES);
+    TRY(make(node, is_floating ? DTYPE_F64 : DTYPE_S64, rank, sizes, &wide_out, &bytes));
+    for (int64_t i = 0; i < numel; i++) {
+        if (is_floating)
+            ((double *)bytes)[i] = 1.0;
+        else
+            ((int64_t *)bytes)[i] = 1;
+    }
+    status_t status = widen(node, node->in[0], is_floating, &in, &x);
+    if (status == STATUS_OK) multiply_up(&in, is_reduced, &x, is_floating, bytes, bytes);
+    tensor_release(x.tensor);
+    TRY(status);
+    return onnx_cast(node, wide_out, in.dtype, &node->out[0]);
+}
+
+/* ---- constants ---- */
+
+status_t onnx_import_constant(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    Onnx__TensorProto *proto = NULL;
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    const Onnx__AttributeProto *attr;
+    TRY(onnx_attr_tensor(node, "value", &proto));
+    if (proto != NULL) {
+        TRY(onnx_tensor(onnx, proto, &tensor));
+        return onnx_known_take(onnx, NULL, tensor, &node->out[0]);
+    }
+    int64_t n_elements = 0;
+    if ((attr = onnx_attr(node, "value_float")) != NULL) {
+        TRY(make(node, DTYPE_F32, 0, NULL, &node->out[0], &bytes));
+        memcpy(bytes, &attr->f, sizeof attr->f);
+    } else if ((attr = onnx_attr(node, "value_int")) != NULL) {
+        TRY(make(node, DTYPE_S64, 0, NULL, &node->out[0], &bytes));
+        memcpy(bytes, &attr->i, sizeof attr->i);
+    } else if ((attr = onnx_attr(node, "value_floats")) != NULL) {
+        n_elements = (int64_t)attr->n_floats;
+        TRY(make(node, DTYPE_F32, 1, &n_elements, &node->out[0], &bytes));
+        if (n_elements > 0) memcpy(bytes, attr->floats, attr->n_floats * sizeof *attr->floats);
+    } else if ((attr = onnx_attr(node, "value_ints")) != NULL) {
+        n_elements = (int64_t)attr->n_ints;
+        TRY(make(node, DTYPE_S64, 1, &n_elements, &node->out[0], &bytes));
+        if (n_elements > 0) memcpy(bytes, attr->ints, attr->n_ints * sizeof *attr->ints);
+    } else {
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
+    }
+    return STATUS_OK;
+}
+
+/* The one value seen through strides of 0: bytes come when the graph needs it. It counts as a
+ * weight, since models without their data ("light" ones) make weights so. */
+status_t onnx_import_constant_of_shape(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    Onnx__TensorProto *proto = NULL;
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = 0;
+    item_t item = ITEM_NONE;
+    TRY(onnx_input_ints(node, 0, "the shape", TENSOR_MAX_RANK, &rank, sizes));
+    TRY(onnx_attr_tensor(node, "value", &proto));
+    if (proto != NULL) {
+        tensor_t *tensor = NULL;
+        TRY(onnx_tensor(onnx, proto, &tensor));
+        TRY(onnx_known_take(onnx, NULL, tensor, &item));
+        if (tensor_numel(tensor) != 1)
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
+                 tensor_text(tensor));
+    } else {
+        void *bytes = NULL;
+        TRY(make(node, DTYPE_F32, 0, NULL, &item, &bytes));
+        memset(bytes, 0, sizeof(float));
+    }
+    TRY(shape_check(onnx->ctx, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
+    TRY(onnx_reshape(node, item, 0, NULL, &item));
+    TRY(onnx_expand(node, item, rank, sizes, &item));
+    onnx->items[item].name = node->proto->output[0];
+    onnx->items[item].is_weight = dtype_is_floating(onnx_info(onnx, item)->dtype);
+    node->out[0] = item;
+    return STATUS_OK;
+}
+
+static int64_t clamp_dim(int64_t dim, int rank)
+{
+    if (dim < 0) dim = dim < -rank ? 0 : dim + rank;
+    return dim > rank ? rank : dim;
+}
+
+/* Sizes are fixed at import, also those of values that are not known. */
+status_t onnx_import_shape(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t start = 0, end = x.rank;
+    if (node->opset >= 15) {
+        TRY(onnx_attr_int(node, "start", 0, &start));
+        TRY(onnx_attr_int(node, "end", x.rank, &end));
+    }
+    start = clamp_dim(start, x.rank);
+    end = clamp_dim(end, x.rank);
+    return onnx_vector(node->onnx, NULL, (int)(end > start ? end - start : 0), &x.sizes[start],
+                       &node->out[0]);
+}
+
+status_t onnx_import_size(onnx_node_t *node)
+{
+    int64_t numel = info_numel(onnx_info(node->onnx, node->in[0]));
+    void *bytes = NULL;
+    TRY(make(node, DTYPE_S64, 0, NULL, &node->out[0], &bytes));
+    memcpy(bytes, &numel, sizeof numel);
+    return STATUS_OK;
+}
+
+/* ---- range ---- */
+
+/* start, start + delta, ... before the limit. */
+static bool count_range(bool is_floating, const double *floats, const int64_t *integers,
+                        int64_t *out_n)
+{
+    double length = is_floating ? floats[1] - floats[0] : (double)integers[1] - (double)integers[0];
+    double delta = is_floating ? floats[2] : (double)integers[2];
+    double n = ceil(length / delta);
+    if (delta == 0.0 || !(n <= ONNX_MAX_VALUES)) return false;
+    *out_n = n > 0 ? (int64_t)n : 0;
+    return true;
+}
+
+status_t onnx_import_range(onnx_node_t *node)
+{
+    double floats[3] = {0};
+    int64_t integers[3] = {0}, n_elements = 0;
+    void *bytes = NULL;
+    dtype_t dtype = onnx_input_info(node, 0).dtype;
+    bool is_floating = dtype_is_floating(dtype);
+    for (int i = 0; i < 3; i++) {
+        int n = 0;
+        TRY(is_floating ? onnx_input_floats(node, i, "the range", 1, &n, &floats[i])
+                        : onnx_input_ints(node, i, "the range", 1, &n, &integers[i]));
+        if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d has no element", i);
+    }
+    if (!count_range(is_floating, floats, integers, &n_elements))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a range without end, or of more than %d",
+             ONNX_MAX_VALUES);
+    TRY(make(node, dtype, 1, &n_elements, &node->out[0], &bytes));
+    for (int64_t i = 0; i < n_elements; i++) {
+        void *place = (char *)bytes + (size_t)i * dtype_size(dtype);
+        if (is_floating)
+            dtype_store(dtype, place, floats[0] + (double)i * floats[2]);
+        else
+            dtype_store_integer(dtype, place, integers[0] + i * integers[2]);
+    }
+    return STATUS_OK;
+}
+
+#endif

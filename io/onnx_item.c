@@ -1,0 +1,258 @@
+/* Items, their names, and where known ones go in the module. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/file.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* ---- making ---- */
+
+static status_t add_item(onnx_t *onnx, const onnx_item_t *item, item_t *out_item)
+{
+    TRY(context_grow(onnx->ctx, &onnx->items, &onnx->items_capacity, onnx->n_items + 1,
+                     sizeof *onnx->items));
+    onnx->items[onnx->n_items] = *item;
+    *out_item = onnx->n_items++;
+    return STATUS_OK;
+}
+
+status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
+{
+    onnx_item_t item = {name, tensor, GRAPH_NONE, ITEM_NONE, false, false, false};
+    status_t status = add_item(onnx, &item, out_item);
+    if (status != STATUS_OK) tensor_release(tensor);
+    return status;
+}
+
+status_t onnx_value(onnx_t *onnx, const char *name, value_t value, item_t *out_item)
+{
+    onnx_item_t item = {name, NULL, value, ITEM_NONE, false, false, false};
+    return add_item(onnx, &item, out_item);
+}
+
+status_t onnx_number(onnx_t *onnx, double number, item_t *out_item)
+{
+    tensor_t *tensor = NULL;
+    TRY(tensor_number(onnx->ctx, number, &tensor));
+    scope_take(onnx->ctx, tensor);
+    return onnx_known_take(onnx, NULL, tensor, out_item);
+}
+
+status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item)
+{
+    tensor_t *tensor = NULL;
+    TRY(tensor_integer(onnx->ctx, number, &tensor));
+    scope_take(onnx->ctx, tensor);
+    return onnx_known_take(onnx, NULL, tensor, out_item);
+}
+
+status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *elements,
+                     item_t *out_item)
+{
+    tensor_t *tensor = NULL;
+    TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){n}, elements, &tensor));
+    scope_take(onnx->ctx, tensor);
+    return onnx_known_take(onnx, name, tensor, out_item);
+}
+
+const tensor_info_t *onnx_info(const onnx_t *onnx, item_t index)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    if (item->known != NULL) return tensor_info(item->known);
+    return &graph_builder_type(onnx->builder, item->value)->info;
+}
+
+/* ---- names ---- */
+
+static onnx_name_t *find_name(const onnx_t *onnx, const char *name)
+{
+    size_t mask = (size_t)onnx->names_capacity - 1;
+    size_t i = (size_t)file_checksum(name, strlen(name), 0) & mask;
+    while (onnx->names[i].name != NULL && strcmp(onnx->names[i].name, name) != 0)
+        i = (i + 1) & mask;
+    return &onnx->names[i];
+}
+
+static status_t grow_names(onnx_t *onnx)
+{
+    onnx_name_t *old = onnx->names, *names = NULL;
+    int n = onnx->names_capacity, capacity = n > 0 ? 2 * n : 64;
+    TRY(context_get_zeroed(onnx->ctx, (size_t)capacity * sizeof *names, "names", &names));
+    onnx->names = names;
+    onnx->names_capacity = capacity;
+    for (int i = 0; i < n; i++)
+        if (old[i].name != NULL) *find_name(onnx, old[i].name) = old[i];
+    context_put(onnx->ctx, old);
+    return STATUS_OK;
+}
+
+status_t onnx_bind(onnx_t *onnx, const char *name, item_t item)
+{
+    if (2 * onnx->n_names >= onnx->names_capacity) TRY(grow_names(onnx));
+    onnx_name_t *entry = find_name(onnx, name);
+    if (entry->name != NULL) FAIL(onnx->ctx, STATUS_CORRUPT, "value \"%s\" is made twice", name);
+    *entry = (onnx_name_t){name, item};
+    onnx->n_names++;
+    return STATUS_OK;
+}
+
+item_t onnx_find(const onnx_t *onnx, const char *name)
+{
+    if (onnx->names_capacity == 0) return ITEM_NONE;
+    const onnx_name_t *entry = find_name(onnx, name);
+    return entry->name != NULL ? entry->item : ITEM_NONE;
+}
+
+/* ---- the module's tree ---- */
+
+#define MAX_STEPS 16 /* names joined by dots */
+
+/* "forward" will be the method. */
+static bool has_member(const module_t *module, const char *name)
+{
+    member_kind_t kind;
+    if (strcmp(name, "forward") == 0) return true;
+    for (int i = 0; i < module_n_members(module); i++)
+        if (strcmp(module_member(module, i, &kind), name) == 0) return true;
+    return false;
+}
+
+/* True if every step above the last is a child or could become one, and the last is free. */
+static bool is_free_path(const module_t *module, char *path)
+{
+    int n_steps = 1;
+    for (char *dot; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        if (dot == path || ++n_steps > MAX_STEPS) return false;
+        *dot = '\0';
+        const module_t *child = module != NULL ? module_child(module, path) : NULL;
+        bool is_clash = module != NULL && child == NULL && has_member(module, path);
+        *dot = '.';
+        if (is_clash) return false;
+        module = child;
+    }
+    return *path != '\0' && (module == NULL || !has_member(module, path));
+}
+
+/* The name without dots, with a number if it is taken. */
+static void choose_name(const module_t *module, size_t length, char *name)
+{
+    for (size_t i = 0; i < length; i++)
+        if (name[i] == '.') name[i] = '_';
+    if (length == 0) name[length++] = '_', name[length] = '\0';
+    for (int number = 1; has_member(module, name); number++)
+        snprintf(name + length, 16, "_%d", number);
+}
+
+static status_t set_leaf(context_t *ctx, module_t *module, char *path, tensor_t *tensor)
+{
+    for (char *dot; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
+        *dot = '\0';
+        module_t *child = module_child(module, path);
+        if (child == NULL) {
+            module_t *made = NULL;
+            TRY(module_create(ctx, "Module", &made));
+            status_t status = module_set_child(ctx, module, path, made);
+            module_release(made);
+            TRY(status);
+            child = made;
+        }
+        *dot = '.';
+        module = child;
+    }
+    return dtype_is_floating(tensor_dtype(tensor)) ? module_set_parameter(ctx, module, path, tensor)
+                                                   : module_set_buffer(ctx, module, path, tensor);
+}
+
+status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out_path)
+{
+    context_t *ctx = onnx->ctx;
+    char *path = NULL;
+    if (name == NULL) name = "";
+    size_t length = strlen(name);
+    TRY(context_get(ctx, length + 18, "a parameter's path", &path));
+    memcpy(path, name, length + 1);
+    if (!is_free_path(onnx->module, path)) choose_name(onnx->module, length, path);
+    status_t status = set_leaf(ctx, onnx->module, path, tensor);
+    if (status != STATUS_OK) {
+        context_put(ctx, path);
+        return status;
+    }
+    *out_path = path;
+    return STATUS_OK;
+}
+
+/* ---- known items in the graph ---- */
+
+static status_t add_literal(onnx_t *onnx, const tensor_t *tensor, value_t *out_value)
+{
+    context_t *ctx = onnx->ctx;
+    datum_t *datum = NULL;
+    if (dtype_is_floating(tensor_dtype(tensor))) {
+        double number = 0;
+        TRY(tensor_item(ctx, tensor, &number));
+        TRY(datum_float(ctx, number, &datum));
+    } else {
+        int64_t number = 0;
+        TRY(tensor_item_integer(ctx, tensor, &number));
+        TRY(datum_int(ctx, number, &datum));
+    }
+    *out_value = graph_add_literal(onnx->builder, datum);
+    datum_release(datum);
+    return STATUS_OK;
+}
+
+static status_t add_constant(onnx_t *onnx, const onnx_item_t *item, value_t *out_value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_tensor(onnx->ctx, item->known, &datum));
+    *out_value = graph_add_constant(onnx->builder, datum, item->name);
+    datum_release(datum);
+    return STATUS_OK;
+}
+
+static status_t add_attribute(onnx_t *onnx, const onnx_item_t *item, value_t *out_value)
+{
+    char *path = NULL;
+    TRY(onnx_place(onnx, item->name, item->known, &path));
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *tensor_info(item->known)};
+    *out_value = graph_add_getattr(onnx->builder, onnx->self, path, &type);
+    context_put(onnx->ctx, path);
+    return STATUS_OK;
+}
+
+/* Bytes of its own, without gaps. */
+static status_t settle(context_t *ctx, onnx_item_t *item)
+{
+    if (!item->is_view && info_is_contiguous(tensor_info(item->known))) return STATUS_OK;
+    tensor_t *copy = NULL;
+    TRY(tensor_duplicate(ctx, item->known, &copy));
+    tensor_release(item->known);
+    item->known = copy;
+    item->is_view = false;
+    return STATUS_OK;
+}
+
+status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
+{
+    onnx_item_t *item = &onnx->items[index];
+    if (item->value == GRAPH_NONE) {
+        const tensor_info_t *info = tensor_info(item->known);
+        bool has_several = dtype_is_floating(info->dtype) && info_numel(info) > 1;
+        if (info->is_number) {
+            TRY(add_literal(onnx, item->known, &item->value));
+        } else {
+            TRY(settle(onnx->ctx, item));
+            TRY(item->is_weight || has_several ? add_attribute(onnx, item, &item->value)
+                                               : add_constant(onnx, item, &item->value));
+        }
+    }
+    *out_value = item->value;
+    return STATUS_OK;
+}
+
+#endif

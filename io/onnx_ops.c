@@ -1,0 +1,24 @@
+/* The table of ONNX operators. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+static const onnx_operator_t table[] = {
+#define OPERATOR(name, first, last, min, max, function, own)                                       \
+    {#name, first, last, min, max, onnx_import_##function, own},
+#include "io/onnx_ops.def"
+#undef OPERATOR
+};
+
+const onnx_operator_t *onnx_operator(const char *name, int64_t opset)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].name, name) == 0 && opset >= table[i].first_opset &&
+            opset <= table[i].last_opset)
+            return &table[i];
+    return NULL;
+}
+
+#endif

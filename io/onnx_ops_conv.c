@@ -1,0 +1,239 @@
+/* Convolution and pooling: windows over spatial dimensions. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <stdio.h>
+
+/* Larger numbers are garbage, and sums of smaller ones cannot overflow. */
+#define MAX_STEP INT64_C(0x7fffffff)
+
+/* ---- windows ---- */
+
+static status_t read_spatial(onnx_node_t *node, const char *name, int n, int64_t least,
+                             int64_t initial, int64_t *out_values)
+{
+    int n_given = 0;
+    int64_t values[6];
+    TRY(onnx_attr_ints(node, name, 6, &n_given, values));
+    if (n_given >= 0 && n_given != n)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
+             n_given, n);
+    for (int i = 0; i < n; i++) {
+        out_values[i] = n_given >= 0 ? values[i] : initial;
+        if (out_values[i] < least || out_values[i] > MAX_STEP)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s %lld, %lld to %lld is needed", name,
+                 (long long)out_values[i], (long long)least, (long long)MAX_STEP);
+    }
+    return STATUS_OK;
+}
+
+static int64_t extent(const onnx_window_t *window, int i)
+{
+    return window->dilation[i] * (window->kernel[i] - 1) + 1;
+}
+
+/* So much padding that there are ceil(size / stride) outputs; an odd one goes behind, or before. */
+static void pad_same(onnx_window_t *window, const int64_t *sizes)
+{
+    for (int i = 0; i < window->n; i++) {
+        int64_t n_out = (sizes[i] + window->stride[i] - 1) / window->stride[i];
+        int64_t total = (n_out - 1) * window->stride[i] + extent(window, i) - sizes[i];
+        if (n_out < 1 || total < 0) total = 0;
+        window->begin[i] = window->is_same_lower ? total - total / 2 : total / 2;
+        window->end[i] = total - window->begin[i];
+    }
+}
+
+status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *kernel,
+                     onnx_window_t *out_window)
+{
+    static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
+    context_t *ctx = node->onnx->ctx;
+    onnx_window_t window = {.n = x->rank - 2};
+    if (window.n < 1 || window.n > 3)
+        FAIL(ctx, STATUS_UNSUPPORTED, "x is of rank %d, 3 to 5 are supported", x->rank);
+    TRY(read_spatial(node, "kernel_shape", window.n, 1, kernel != NULL ? 1 : 0, window.kernel));
+    bool is_given = onnx_has_attr(node, "kernel_shape");
+    for (int i = 0; kernel != NULL && i < window.n; i++) {
+        if (kernel[i] > MAX_STEP || (is_given && kernel[i] != window.kernel[i]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "kernel_shape %lld, the weight has %lld",
+                 (long long)window.kernel[i], (long long)kernel[i]);
+        window.kernel[i] = kernel[i];
+    }
+    TRY(read_spatial(node, "strides", window.n, 1, 1, window.stride));
+    TRY(read_spatial(node, "dilations", window.n, 1, 1, window.dilation));
+    int64_t pads[6];
+    int auto_pad = 0;
+    TRY(read_spatial(node, "pads", 2 * window.n, 0, 0, pads));
+    TRY(onnx_attr_name(node, "auto_pad", auto_pads, 0, &auto_pad));
+    for (int i = 0; i < window.n; i++) {
+        if (x->sizes[2 + i] > MAX_STEP)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "x has a size of %lld", (long long)x->sizes[2 + i]);
+        window.begin[i] = auto_pad == 0 ? pads[i] : 0;
+        window.end[i] = auto_pad == 0 ? pads[window.n + i] : 0;
+    }
+    window.is_same = auto_pad == 1 || auto_pad == 2;
+    window.is_same_lower = auto_pad == 2;
+    if (window.is_same) pad_same(&window, &x->sizes[2]);
+    *out_window = window;
+    return STATUS_OK;
+}
+
+/* "conv" -> "conv2d" */
+static void call_spatial(onnx_node_t *node, const char *stem, int n, onnx_call_t *out_call)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%dd", stem, n);
+    onnx_call(node, name, out_call);
+}
+
+/* ---- convolution ---- */
+
+static status_t check_weight(onnx_node_t *node, const tensor_info_t *x, const tensor_info_t *weight)
+{
+    if (weight->rank != x->rank || x->rank < 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "x is of rank %d, the weight of rank %d, equal ones from 3 on are needed", x->rank,
+             weight->rank);
+    return STATUS_OK;
+}
+
+status_t onnx_import_conv(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
+    conv_attrs_t attrs = {.groups = 1};
+    onnx_window_t window;
+    onnx_call_t call;
+    TRY(check_weight(node, &x, &weight));
+    TRY(onnx_window(node, &x, &weight.sizes[2], &window));
+    TRY(onnx_attr_int(node, "group", 1, &attrs.groups));
+    if (attrs.groups < 1)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "group %lld, at least 1 is needed",
+             (long long)attrs.groups);
+    for (int i = 0; i < window.n; i++) {
+        attrs.stride[i] = window.stride[i];
+        attrs.dilation[i] = window.dilation[i];
+        attrs.padding[i] = window.begin[i];
+        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+    }
+    call_spatial(node, "conv", window.n, &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
+}
+
+/* Where the sizes of the result are given, the padding follows from them. */
+static status_t pad_to_shape(onnx_node_t *node, onnx_window_t *window, const int64_t *sizes,
+                             int64_t *output_padding)
+{
+    int n = 0;
+    int64_t wanted[6];
+    TRY(onnx_attr_ints(node, "output_shape", 6, &n, wanted));
+    if (n < 0 && !window->is_same) return STATUS_OK;
+    if (n >= 0 && n != window->n && n != window->n + 2)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed",
+             n, window->n);
+    for (int i = 0; i < window->n; i++) {
+        int64_t size = n < 0 ? sizes[i] * window->stride[i] : wanted[n - window->n + i];
+        if (size < 1 || size > MAX_STEP)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld", (long long)size);
+        int64_t total = (sizes[i] - 1) * window->stride[i] + output_padding[i] + extent(window, i) -
+                        size;
+        if (total < 0) output_padding[i] -= total, total = 0;
+        bool is_upper = window->is_same && !window->is_same_lower;
+        window->begin[i] = is_upper ? total / 2 : total - total / 2;
+        window->end[i] = total - window->begin[i];
+    }
+    return STATUS_OK;
+}
+
+/* Ours pads alike on both sides: the lesser of both, and what is too much is cut off. */
+static status_t crop(onnx_node_t *node, const onnx_window_t *window, item_t *out)
+{
+    for (int i = 0; i < window->n; i++) {
+        int64_t before = window->begin[i] - window->end[i];
+        if (before == 0) continue;
+        int64_t size = onnx_info(node->onnx, *out)->sizes[2 + i];
+        TRY(onnx_slice(node, *out, 2 + i, before > 0 ? before : 0,
+                       before > 0 ? size : size + before, 1, out));
+    }
+    return STATUS_OK;
+}
+
+status_t onnx_import_conv_transpose(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
+    conv_transpose_attrs_t attrs = {.groups = 1};
+    onnx_window_t window;
+    onnx_call_t call;
+    TRY(check_weight(node, &x, &weight));
+    TRY(onnx_window(node, &x, &weight.sizes[2], &window));
+    TRY(onnx_attr_int(node, "group", 1, &attrs.groups));
+    if (attrs.groups < 1)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "group %lld, at least 1 is needed",
+             (long long)attrs.groups);
+    TRY(read_spatial(node, "output_padding", window.n, 0, 0, attrs.output_padding));
+    TRY(pad_to_shape(node, &window, &x.sizes[2], attrs.output_padding));
+    for (int i = 0; i < window.n; i++) {
+        attrs.stride[i] = window.stride[i];
+        attrs.dilation[i] = window.dilation[i];
+        attrs.padding[i] = window.begin[i] < window.end[i] ? window.begin[i] : window.end[i];
+    }
+    call_spatial(node, "conv_transpose", window.n, &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    TRY(onnx_emit(&call, node->n_in, node->in, &node->out[0]));
+    return crop(node, &window, &node->out[0]);
+}
+
+/* ---- pooling ---- */
+
+static status_t import_pool(onnx_node_t *node, bool has_dilation)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    pool_attrs_t attrs = {.ceil_mode = false};
+    onnx_window_t window;
+    onnx_call_t call;
+    if (!onnx_has_attr(node, "kernel_shape"))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
+    TRY(onnx_window(node, &x, NULL, &window));
+    TRY(onnx_attr_bool(node, "ceil_mode", false, &attrs.ceil_mode));
+    if (!has_dilation)
+        TRY(onnx_attr_bool(node, "count_include_pad", false, &attrs.count_include_pad));
+    for (int i = 0; i < window.n; i++) {
+        attrs.kernel[i] = window.kernel[i];
+        attrs.stride[i] = window.stride[i];
+        attrs.padding[i] = window.begin[i];
+        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+        attrs.dilation[i] = window.dilation[i];
+        if (!has_dilation && window.dilation[i] != 1)
+            FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "average pooling with dilations");
+    }
+    call_spatial(node, node->op->own, window.n, &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_max_pool(onnx_node_t *node)
+{
+    onnx_attr_ignore(node, "storage_order"); /* of the second output, which is not made */
+    return import_pool(node, true);
+}
+
+status_t onnx_import_average_pool(onnx_node_t *node)
+{
+    return import_pool(node, false);
+}
+
+status_t onnx_import_global_pool(onnx_node_t *node)
+{
+    static const int64_t ones[3] = {1, 1, 1};
+    int rank = onnx_input_info(node, 0).rank;
+    onnx_call_t call;
+    if (rank < 3 || rank > 5)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "x is of rank %d, 3 to 5 are supported", rank);
+    onnx_call(node, node->op->own, &call);
+    onnx_set_ints(&call, "output_size", rank - 2, ones);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+#endif

@@ -1,0 +1,261 @@
+/* Activations and arithmetic. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <math.h>
+#include <string.h>
+
+/* ---- functions of one tensor ---- */
+
+status_t onnx_import_unary(onnx_node_t *node)
+{
+    return onnx_unary(node, node->op->own, node->in[0], &node->out[0]);
+}
+
+/* One float attribute that has the same meaning under another name. */
+static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
+                             double initial)
+{
+    double alpha = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "alpha", initial, &alpha));
+    onnx_call(node, op_name, &call);
+    onnx_set_float(&call, name, alpha);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_leaky_relu(onnx_node_t *node)
+{
+    return import_alpha(node, "leaky_relu", "negative_slope", 0.01);
+}
+
+status_t onnx_import_elu(onnx_node_t *node)
+{
+    return import_alpha(node, "elu", "alpha", 1.0);
+}
+
+/* With other constants than its own it is an elu and a factor. */
+status_t onnx_import_selu(onnx_node_t *node)
+{
+    static const double own_alpha = 1.67326319217681884765625;
+    static const double own_gamma = 1.05070102214813232421875;
+    double alpha = 0, gamma = 0;
+    TRY(onnx_attr_float(node, "alpha", own_alpha, &alpha));
+    TRY(onnx_attr_float(node, "gamma", own_gamma, &gamma));
+    if (fabs(alpha - own_alpha) < 1e-5 && fabs(gamma - own_gamma) < 1e-5)
+        return onnx_unary(node, "selu", node->in[0], &node->out[0]);
+    item_t out, factor;
+    TRY(import_alpha(node, "elu", "alpha", own_alpha));
+    out = node->out[0];
+    TRY(onnx_number(node->onnx, gamma, &factor));
+    return onnx_binary(node, "mul", out, factor, &node->out[0]);
+}
+
+status_t onnx_import_gelu(onnx_node_t *node)
+{
+    static const char *const approximations[] = {"none", "tanh", NULL};
+    int approximation = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_name(node, "approximate", approximations, 0, &approximation));
+    onnx_call(node, "gelu", &call);
+    onnx_set_int(&call, "tanh_approximation", approximation);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_hard_sigmoid(onnx_node_t *node)
+{
+    double alpha = 0, beta = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "alpha", 0.2, &alpha));
+    TRY(onnx_attr_float(node, "beta", 0.5, &beta));
+    onnx_call(node, "hardsigmoid", &call);
+    onnx_set_float(&call, "alpha", alpha);
+    onnx_set_float(&call, "beta", beta);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* x / (1 + |x|) */
+status_t onnx_import_softsign(onnx_node_t *node)
+{
+    item_t divisor, one;
+    TRY(onnx_unary(node, "abs", node->in[0], &divisor));
+    TRY(onnx_number(node->onnx, 1.0, &one));
+    TRY(onnx_binary(node, "add", divisor, one, &divisor));
+    return onnx_binary(node, "div", node->in[0], divisor, &node->out[0]);
+}
+
+/* ---- clip ---- */
+
+static status_t clip_floats(onnx_node_t *node, double low, double high)
+{
+    onnx_call_t call;
+    if (low == 0.0 && high == (double)INFINITY)
+        return onnx_unary(node, "relu", node->in[0], &node->out[0]);
+    onnx_call(node, "clamp", &call);
+    onnx_set_float(&call, "min", low);
+    onnx_set_float(&call, "max", high);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* Bounds are attributes before opset 11, then inputs; integers and unknown bounds go the general
+ * way. */
+status_t onnx_import_clip(onnx_node_t *node)
+{
+    double low = -(double)INFINITY, high = (double)INFINITY;
+    bool is_plain = dtype_is_floating(onnx_input_info(node, 0).dtype);
+    if (node->opset < 11) {
+        TRY(onnx_attr_float(node, "min", low, &low));
+        TRY(onnx_attr_float(node, "max", high, &high));
+        return clip_floats(node, low, high);
+    }
+    for (int i = 1; i <= 2; i++) is_plain = is_plain && (!onnx_has(node, i) || onnx_knows(node, i));
+    if (is_plain) {
+        int n = 0;
+        TRY(onnx_input_floats(node, 1, "min", 1, &n, &low));
+        TRY(onnx_input_floats(node, 2, "max", 1, &n, &high));
+        return clip_floats(node, low, high);
+    }
+    item_t out = node->in[0];
+    if (onnx_has(node, 1)) TRY(onnx_binary(node, "maximum", out, node->in[1], &out));
+    if (onnx_has(node, 2)) TRY(onnx_binary(node, "minimum", out, node->in[2], &out));
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+/* ---- prelu ---- */
+
+/* One slope for each channel, for x of rank 2 and more: in opset 6 a vector, later what broadcasts
+ * along dimension 1 alone. */
+static bool is_channel_wise(const onnx_node_t *node, const tensor_info_t *x,
+                            const tensor_info_t *slope)
+{
+    int64_t n = info_numel(slope);
+    if (n == 1) return true;
+    if (x->rank < 2 || n != x->sizes[1]) return false;
+    if (node->opset < 7 && slope->rank == 1) return true;
+    int dim = slope->rank - (x->rank - 1); /* of the channels in the slope */
+    return dim >= 0 && dim <= 1 && slope->sizes[dim] == n;
+}
+
+status_t onnx_import_prelu(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0), slope = onnx_input_info(node, 1);
+    int64_t n = info_numel(&slope);
+    if (is_channel_wise(node, &x, &slope)) {
+        item_t in[2] = {node->in[0], ITEM_NONE};
+        onnx_call_t call;
+        TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
+        onnx_call(node, "prelu", &call);
+        return onnx_emit(&call, 2, in, &node->out[0]);
+    }
+    item_t zero, above, below;
+    TRY(onnx_number(node->onnx, 0.0, &zero));
+    TRY(onnx_unary(node, "relu", node->in[0], &above));
+    TRY(onnx_binary(node, "minimum", node->in[0], zero, &below));
+    TRY(onnx_binary(node, "mul", below, node->in[1], &below));
+    return onnx_binary(node, "add", above, below, &node->out[0]);
+}
+
+/* ---- arithmetic of two tensors ---- */
+
+/* Before opset 7 the second operand lines up with the dimensions of the first from `axis` on. */
+static status_t line_up(onnx_node_t *node, item_t *b)
+{
+    bool broadcasts = false;
+    int64_t axis = 0;
+    *b = node->in[1];
+    if (node->opset >= 7) return STATUS_OK;
+    tensor_info_t info_a = onnx_input_info(node, 0), info_b = onnx_input_info(node, 1);
+    TRY(onnx_attr_bool(node, "broadcast", false, &broadcasts));
+    bool has_axis = onnx_has_attr(node, "axis");
+    TRY(onnx_attr_int(node, "axis", 0, &axis));
+    if (!broadcasts || !has_axis || info_b.rank == 0) return STATUS_OK;
+    if (axis < 0) axis += info_a.rank;
+    if (axis < 0 || axis + info_b.rank > info_a.rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld, ranks are %d and %d",
+             (long long)axis, info_a.rank, info_b.rank);
+    int64_t sizes[TENSOR_MAX_RANK];
+    int rank = info_a.rank - (int)axis;
+    for (int i = 0; i < rank; i++) sizes[i] = i < info_b.rank ? info_b.sizes[i] : 1;
+    return onnx_reshape(node, *b, rank, sizes, b);
+}
+
+status_t onnx_import_binary(onnx_node_t *node)
+{
+    item_t b;
+    TRY(line_up(node, &b));
+    return onnx_binary(node, node->op->own, node->in[0], b, &node->out[0]);
+}
+
+/* Integers divide to integers, which ours do not: known at import, or refused. */
+status_t onnx_import_div(onnx_node_t *node)
+{
+    return dtype_is_floating(onnx_input_info(node, 0).dtype) ? onnx_import_binary(node)
+                                                             : onnx_import_folded(node);
+}
+
+/* The result has the first operand's type. */
+status_t onnx_import_pow(onnx_node_t *node)
+{
+    item_t out, b;
+    TRY(line_up(node, &b));
+    TRY(onnx_binary(node, "pow", node->in[0], b, &out));
+    return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* ---- arithmetic of any number of tensors ---- */
+
+status_t onnx_import_chain(onnx_node_t *node)
+{
+    item_t out = node->in[0];
+    for (int i = 0; i < node->n_in; i++) {
+        if (!onnx_has(node, i))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+        if (i > 0) TRY(onnx_binary(node, node->op->own, out, node->in[i], &out));
+    }
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+status_t onnx_import_mean(onnx_node_t *node)
+{
+    item_t factor;
+    TRY(onnx_import_chain(node));
+    if (node->n_in == 1) return STATUS_OK;
+    TRY(onnx_number(node->onnx, 1.0 / node->n_in, &factor));
+    return onnx_binary(node, "mul", node->out[0], factor, &node->out[0]);
+}
+
+/* ---- the same again ---- */
+
+status_t onnx_import_cast(onnx_node_t *node)
+{
+    int64_t to = 0;
+    dtype_t dtype = DTYPE_NONE;
+    TRY(onnx_attr_int(node, "to", 0, &to));
+    onnx_attr_ignore(node, "saturate"); /* of 8-bit floats */
+    TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
+    return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+}
+
+status_t onnx_import_identity(onnx_node_t *node)
+{
+    node->out[0] = node->in[0];
+    return STATUS_OK;
+}
+
+status_t onnx_import_dropout(onnx_node_t *node)
+{
+    int n = 0;
+    int64_t is_training = 0;
+    onnx_attr_ignore(node, "ratio");
+    onnx_attr_ignore(node, "seed");
+    if (node->opset < 7) onnx_attr_ignore(node, "is_test");
+    if (node->opset >= 12) TRY(onnx_input_ints(node, 2, "training_mode", 1, &n, &is_training));
+    if (is_training != 0) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
+    node->out[0] = node->in[0];
+    return STATUS_OK;
+}
+
+#endif

@@ -1,0 +1,300 @@
+/* Matrix products, normalisation, softmax and reductions. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+/* ---- matrix products ---- */
+
+static status_t scale(onnx_node_t *node, item_t x, double factor, item_t *out)
+{
+    item_t number;
+    *out = x;
+    if (factor == 1.0) return STATUS_OK;
+    TRY(onnx_number(node->onnx, factor, &number));
+    return onnx_binary(node, "mul", x, number, out);
+}
+
+/* C as a bias of [K], where it is known and the same for every row; else ITEM_NONE. */
+static status_t find_bias(onnx_node_t *node, double beta, int64_t n_out, item_t *out)
+{
+    *out = ITEM_NONE;
+    if (!onnx_knows(node, 2)) return STATUS_OK;
+    tensor_info_t c = onnx_input_info(node, 2);
+    int64_t numel = info_numel(&c);
+    bool is_row = numel == n_out && (c.rank == 0 || c.sizes[c.rank - 1] == n_out);
+    if ((!is_row && numel != 1) || c.rank > 2) return STATUS_OK;
+    item_t bias;
+    TRY(onnx_reshape(node, node->in[2], 1, &numel, &bias));
+    TRY(onnx_expand(node, bias, 1, &n_out, &bias));
+    return scale(node, bias, beta, out);
+}
+
+typedef struct gemm {
+    double alpha, beta;
+    bool transposes_a, transposes_b;
+} gemm_t;
+
+static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
+{
+    TRY(onnx_attr_float(node, "alpha", 1.0, &out_gemm->alpha));
+    TRY(onnx_attr_float(node, "beta", 1.0, &out_gemm->beta));
+    TRY(onnx_attr_bool(node, "transA", false, &out_gemm->transposes_a));
+    TRY(onnx_attr_bool(node, "transB", false, &out_gemm->transposes_b));
+    if (node->opset < 7) onnx_attr_ignore(node, "broadcast"); /* C broadcasts anyway */
+    for (int i = 0; i < 2; i++)
+        if (onnx_input_info(node, i).rank != 2)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is of rank %d, 2 is needed", i,
+                 onnx_input_info(node, i).rank);
+    return STATUS_OK;
+}
+
+/* alpha and beta go into weight and bias where these are known, and behind the product otherwise.
+ */
+status_t onnx_import_gemm(onnx_node_t *node)
+{
+    gemm_t gemm;
+    item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
+    onnx_call_t call;
+    TRY(read_gemm(node, &gemm));
+    double behind = gemm.alpha;
+    if (gemm.transposes_a) TRY(onnx_permute(node, in[0], 2, (int64_t[]){1, 0}, &in[0]));
+    if (!gemm.transposes_b) TRY(onnx_transposed(node, in[1], &in[1]));
+    if (onnx_knows(node, 1)) {
+        TRY(scale(node, in[1], gemm.alpha, &in[1]));
+        behind = 1.0;
+    }
+    if (behind == 1.0)
+        TRY(find_bias(node, gemm.beta, onnx_info(node->onnx, in[1])->sizes[0], &in[2]));
+    onnx_call(node, "linear", &call);
+    TRY(onnx_emit(&call, 3, in, &node->out[0]));
+    TRY(scale(node, node->out[0], behind, &node->out[0]));
+    if (!onnx_has(node, 2) || in[2] != ITEM_NONE || gemm.beta == 0.0) return STATUS_OK;
+    item_t c;
+    TRY(scale(node, node->in[2], gemm.beta, &c));
+    return onnx_binary(node, "add", node->out[0], c, &node->out[0]);
+}
+
+/* A known matrix on the right is a weight. */
+status_t onnx_import_matmul(onnx_node_t *node)
+{
+    item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
+    onnx_call_t call;
+    bool is_linear = onnx_knows(node, 1) && !onnx_knows(node, 0) &&
+                     onnx_input_info(node, 1).rank == 2 && onnx_input_info(node, 0).rank >= 1;
+    if (is_linear) TRY(onnx_transposed(node, in[1], &in[1]));
+    onnx_call(node, is_linear ? "linear" : "matmul", &call);
+    return onnx_emit(&call, is_linear ? 3 : 2, in, &node->out[0]);
+}
+
+/* ---- normalisation ---- */
+
+status_t onnx_import_batch_normalization(onnx_node_t *node)
+{
+    double epsilon = 0;
+    int64_t spatial = 1;
+    bool is_training = false;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
+    onnx_attr_ignore(node, "momentum");
+    if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* is told by the number of outputs */
+    if (node->opset < 9) TRY(onnx_attr_int(node, "spatial", 1, &spatial));
+    if (node->opset >= 14) TRY(onnx_attr_bool(node, "training_mode", false, &is_training));
+    for (int i = 1; i < node->n_out && node->opset < 14; i++)
+        is_training = is_training || node->proto->output[i][0] != '\0';
+    if (is_training) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
+    if (spatial != 1 && onnx_input_info(node, 0).rank > 2)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "spatial %lld", (long long)spatial);
+    onnx_call(node, "batch_norm", &call);
+    onnx_set_float(&call, "epsilon", epsilon);
+    return onnx_emit(&call, 5, node->in, &node->out[0]);
+}
+
+static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weight, item_t bias,
+                           double epsilon, item_t *out)
+{
+    onnx_call_t call;
+    onnx_call(node, "layer_norm", &call);
+    onnx_set_int(&call, "n_dims", n_dims);
+    onnx_set_float(&call, "epsilon", epsilon);
+    return onnx_emit(&call, 3, (item_t[]){x, weight, bias}, out);
+}
+
+/* Weight and bias of the normalised shape are the operator's own, others are applied behind. */
+status_t onnx_import_layer_normalization(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    item_t weight = node->in[1], bias = onnx_has(node, 2) ? node->in[2] : ITEM_NONE;
+    double epsilon = 0;
+    int axis = 0;
+    TRY(onnx_dim(node, "axis", x.rank, -1, &axis));
+    TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
+    onnx_attr_ignore(node, "stash_type");
+    int n_dims = x.rank - axis;
+    bool is_own = true;
+    for (int i = 1; i <= 2; i++) {
+        if (!onnx_has(node, i)) continue;
+        tensor_info_t info = onnx_input_info(node, i);
+        is_own = is_own && shape_equal(info.rank, info.sizes, n_dims, &x.sizes[axis]);
+    }
+    if (is_own) return layer_norm(node, node->in[0], n_dims, weight, bias, epsilon, &node->out[0]);
+    TRY(layer_norm(node, node->in[0], n_dims, ITEM_NONE, ITEM_NONE, epsilon, &node->out[0]));
+    TRY(onnx_binary(node, "mul", node->out[0], weight, &node->out[0]));
+    if (bias == ITEM_NONE) return STATUS_OK;
+    return onnx_binary(node, "add", node->out[0], bias, &node->out[0]);
+}
+
+/* Layer normalisation over the spatial dimensions, with a scale and a shift for each channel. */
+status_t onnx_import_instance_normalization(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    double epsilon = 0;
+    item_t out = ITEM_NONE;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
+    if (x.rank < 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
+             x.rank);
+    sizes[0] = x.sizes[1];
+    for (int i = 1; i < x.rank - 1; i++) sizes[i] = 1;
+    TRY(layer_norm(node, node->in[0], x.rank - 2, ITEM_NONE, ITEM_NONE, epsilon, &out));
+    for (int i = 1; i <= 2; i++) {
+        item_t factor;
+        TRY(onnx_reshape(node, node->in[i], x.rank - 1, sizes, &factor));
+        TRY(onnx_binary(node, i == 1 ? "mul" : "add", out, factor, &out));
+    }
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+status_t onnx_import_lrn(onnx_node_t *node)
+{
+    double alpha = 0, beta = 0, bias = 0;
+    int64_t size = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "alpha", 1e-4, &alpha));
+    TRY(onnx_attr_float(node, "beta", 0.75, &beta));
+    TRY(onnx_attr_float(node, "bias", 1.0, &bias));
+    TRY(onnx_attr_int(node, "size", 0, &size));
+    if (size < 1)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "size %lld, at least 1 is needed",
+             (long long)size);
+    /* ONNX has the odd channel behind, PyTorch before. */
+    if (size % 2 == 0)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an even size of %lld", (long long)size);
+    onnx_call(node, "lrn", &call);
+    onnx_set_int(&call, "size", size);
+    onnx_set_float(&call, "alpha", alpha);
+    onnx_set_float(&call, "beta", beta);
+    onnx_set_float(&call, "k", bias);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* ---- softmax ---- */
+
+static int64_t product(const int64_t *sizes, int from, int to)
+{
+    int64_t n = 1;
+    for (int i = from; i < to; i++) n *= sizes[i];
+    return n;
+}
+
+/* Before opset 13 the dimensions from axis on are one. */
+status_t onnx_import_softmax(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int axis = 0;
+    item_t out = node->in[0];
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
+    bool is_flat = node->opset < 13 && product(x.sizes, axis + 1, x.rank) != 1;
+    int64_t flat[2] = {product(x.sizes, 0, axis), product(x.sizes, axis, x.rank)};
+    if (is_flat) TRY(onnx_reshape(node, out, 2, flat, &out));
+    onnx_call(node, node->op->own, &call);
+    onnx_set_int(&call, "dim", is_flat ? 1 : axis);
+    TRY(onnx_emit(&call, 1, &out, &out));
+    return onnx_reshape(node, out, x.rank, x.sizes, &node->out[0]);
+}
+
+/* ---- reductions ---- */
+
+/* axes is an input from opset `since` on. */
+static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, item_t x, item_t *out)
+{
+    int rank = onnx_info(node->onnx, x)->rank, n = 0;
+    int64_t dims[TENSOR_MAX_RANK];
+    bool keeps = true, is_noop = false;
+    onnx_call_t call;
+    TRY(onnx_ints_since(node, since, "axes", 1, TENSOR_MAX_RANK, &n, dims));
+    TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
+    if (node->opset >= since) TRY(onnx_attr_bool(node, "noop_with_empty_axes", false, &is_noop));
+    *out = x;
+    if (n <= 0 && is_noop) return STATUS_OK;
+    if (n > 0) TRY(onnx_dims(node, rank, n, dims));
+    for (int i = 0; i < rank && n <= 0; i++) dims[i] = i;
+    if (n <= 0) n = rank;
+    onnx_call(node, op_name, &call);
+    onnx_set_ints(&call, "dims", n, dims);
+    onnx_set_int(&call, "keepdim", keeps);
+    return onnx_emit(&call, 1, &x, out);
+}
+
+status_t onnx_import_reduce_mean(onnx_node_t *node)
+{
+    return reduce(node, "mean", 18, node->in[0], &node->out[0]);
+}
+
+/* Ours sums integers as s64. */
+status_t onnx_import_reduce_sum(onnx_node_t *node)
+{
+    item_t sum;
+    TRY(reduce(node, "sum", 13, node->in[0], &sum));
+    return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+status_t onnx_import_reduce_l1(onnx_node_t *node)
+{
+    item_t x;
+    TRY(onnx_unary(node, "abs", node->in[0], &x));
+    TRY(reduce(node, "sum", 18, x, &x));
+    return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+status_t onnx_import_reduce_sum_square(onnx_node_t *node)
+{
+    item_t x;
+    TRY(onnx_binary(node, "mul", node->in[0], node->in[0], &x));
+    TRY(reduce(node, "sum", 18, x, &x));
+    return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+status_t onnx_import_reduce_l2(onnx_node_t *node)
+{
+    TRY(onnx_import_reduce_sum_square(node));
+    return onnx_unary(node, "sqrt", node->out[0], &node->out[0]);
+}
+
+status_t onnx_import_cumsum(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t axis = 0;
+    int n = 0, dim = 0;
+    bool is_exclusive = false, is_reverse = false;
+    item_t out;
+    onnx_call_t call;
+    TRY(onnx_input_ints(node, 1, "axis", 1, &n, &axis));
+    TRY(onnx_attr_bool(node, "exclusive", false, &is_exclusive));
+    TRY(onnx_attr_bool(node, "reverse", false, &is_reverse));
+    if (is_exclusive || is_reverse)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s", is_reverse ? "reverse" : "exclusive");
+    if (n != 1 || !shape_dim(x.rank, axis, &dim))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
+             x.rank);
+    onnx_call(node, "cumsum", &call);
+    onnx_set_int(&call, "dim", dim);
+    TRY(onnx_emit(&call, 1, node->in, &out));
+    return onnx_cast(node, out, x.dtype, &node->out[0]);
+}
+
+#endif

@@ -1,0 +1,285 @@
+/* Resize and Upsample. ONNX has many ways to sample; those that are ours go there, other nearest
+ * ones take elements by a known index along each dimension. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <math.h>
+#include <string.h>
+
+typedef enum coordinates {
+    HALF_PIXEL,
+    PYTORCH_HALF_PIXEL,
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    HALF_PIXEL_SYMMETRIC
+} coordinates_t;
+static const char *const coordinate_names[] = {"half_pixel",           "pytorch_half_pixel",
+                                               "align_corners",        "asymmetric",
+                                               "half_pixel_symmetric", NULL};
+
+typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding_t;
+static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                             "ceil", NULL};
+
+typedef struct resize {
+    bool is_linear;
+    coordinates_t coordinates;
+    rounding_t rounding;
+    int rank;
+    int64_t from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
+    double scale[TENSOR_MAX_RANK];
+} resize_t;
+
+/* ---- where an output samples ---- */
+
+static double place_of(const resize_t *resize, int dim, int64_t i)
+{
+    double scale = resize->scale[dim], from = (double)resize->from[dim];
+    double to = (double)resize->to[dim], at = (double)i;
+    switch (resize->coordinates) {
+    case HALF_PIXEL: return (at + 0.5) / scale - 0.5;
+    case PYTORCH_HALF_PIXEL: return to > 1 ? (at + 0.5) / scale - 0.5 : 0.0;
+    case ALIGN_CORNERS: return to > 1 ? at * (from - 1) / (to - 1) : 0.0;
+    case ASYMMETRIC: return at / scale;
+    case HALF_PIXEL_SYMMETRIC:
+        return from / 2 * (1 - to / (scale * from)) + (at + 0.5) / scale - 0.5;
+    }
+    return 0.0;
+}
+
+static int64_t nearest_of(const resize_t *resize, int dim, int64_t i)
+{
+    /* As by rational numbers: what misses an integer by rounding errors is that integer. */
+    double place = place_of(resize, dim, i), near = nearbyint(place * 2) / 2;
+    if (fabs(place - near) < 1e-7) place = near;
+    switch (resize->rounding) {
+    case PREFER_FLOOR: place = ceil(place - 0.5); break;
+    case PREFER_CEIL: place = floor(place + 0.5); break;
+    case FLOOR: place = floor(place); break;
+    case CEIL: place = ceil(place); break;
+    }
+    double last = (double)(resize->from[dim] - 1);
+    return (int64_t)(place < 0 ? 0 : place > last ? last : place);
+}
+
+static bool is_exact(const resize_t *resize)
+{
+    for (int d = 0; d < resize->rank; d++) {
+        double ratio = (double)resize->to[d] / (double)resize->from[d];
+        if (fabs(ratio - resize->scale[d]) > 1e-6 * ratio) return false;
+    }
+    return true;
+}
+
+/* ---- linear: the operator's three ways of sampling ---- */
+
+static status_t find_linear(onnx_node_t *node, const resize_t *resize,
+                            resize_coordinates_t *out_coordinates)
+{
+    bool has_one = false;
+    for (int d = 2; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
+    if (!is_exact(resize))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "linear, with scales that give no whole sizes");
+    switch (resize->coordinates) {
+    case ASYMMETRIC: *out_coordinates = RESIZE_ASYMMETRIC; break;
+    case ALIGN_CORNERS: *out_coordinates = RESIZE_ALIGN_CORNERS; break;
+    case PYTORCH_HALF_PIXEL:
+        if (has_one) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "pytorch_half_pixel to a size of 1");
+        *out_coordinates = RESIZE_HALF_PIXEL;
+        break;
+    default: *out_coordinates = RESIZE_HALF_PIXEL; break;
+    }
+    return STATUS_OK;
+}
+
+/* ---- nearest ---- */
+
+/* The operator samples asymmetrically, rounded down. */
+static bool is_plain_nearest(const resize_t *resize)
+{
+    for (int d = 2; d < resize->rank; d++)
+        for (int64_t i = 0; i < resize->to[d]; i++)
+            if (nearest_of(resize, d, i) != i * resize->from[d] / resize->to[d]) return false;
+    return true;
+}
+
+static status_t take_nearest(onnx_node_t *node, const resize_t *resize)
+{
+    context_t *ctx = node->onnx->ctx;
+    item_t out = node->in[0];
+    for (int d = 0; d < resize->rank; d++) {
+        int64_t *index = NULL;
+        if (resize->from[d] == resize->to[d]) continue;
+        TRY(context_get(ctx, (size_t)resize->to[d] * sizeof *index, "an index", &index));
+        for (int64_t i = 0; i < resize->to[d]; i++) index[i] = nearest_of(resize, d, i);
+        status_t status = onnx_take(node, out, d, (int)resize->to[d], index, &out);
+        context_put(ctx, index);
+        TRY(status);
+    }
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+/* ---- the whole ---- */
+
+static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
+{
+    context_t *ctx = node->onnx->ctx;
+    resize_coordinates_t coordinates = RESIZE_ASYMMETRIC;
+    bool is_same = true, is_spatial = resize->rank >= 3 && resize->rank <= 5;
+    for (int d = 0; d < resize->rank; d++) {
+        if (resize->to[d] < 1 || resize->to[d] > ONNX_MAX_VALUES || resize->from[d] < 1)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %lld to %lld in dimension %d",
+                 (long long)resize->from[d], (long long)resize->to[d], d);
+        is_same = is_same && resize->from[d] == resize->to[d];
+        if (d < 2) is_spatial = is_spatial && resize->from[d] == resize->to[d];
+    }
+    if (is_same && is_exact(resize)) return onnx_import_identity(node);
+    /* Implementations differ in what they take for the size. */
+    if (resize->coordinates == ALIGN_CORNERS && !is_exact(resize))
+        FAIL(ctx, STATUS_UNSUPPORTED, "align_corners, with scales that give no whole sizes");
+    if (resize->is_linear) {
+        if (!is_spatial)
+            FAIL(ctx, STATUS_UNSUPPORTED, "linear along batch or channels, or of rank %d",
+                 resize->rank);
+        TRY(find_linear(node, resize, &coordinates));
+    } else if (!is_spatial || !is_plain_nearest(resize)) {
+        return take_nearest(node, resize);
+    }
+    onnx_call_t call;
+    onnx_call(node, "resize", &call);
+    onnx_set_ints(&call, "sizes", resize->rank - 2, &resize->to[2]);
+    onnx_set_int(&call, "mode", resize->is_linear ? RESIZE_LINEAR : RESIZE_NEAREST);
+    onnx_set_int(&call, "coordinates", coordinates);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
+                           const int64_t *axes)
+{
+    for (int i = 0; i < n; i++) {
+        int d = (int)axes[i];
+        double to = floor((double)resize->from[d] * scales[i] + 1e-6);
+        if (!(scales[i] > 0) || !(to <= ONNX_MAX_VALUES))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a scale of %g for a size of %lld",
+                 scales[i], (long long)resize->from[d]);
+        resize->scale[d] = scales[i];
+        resize->to[d] = (int64_t)to;
+    }
+    return STATUS_OK;
+}
+
+static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    memset(out_resize, 0, sizeof *out_resize);
+    out_resize->rank = x.rank;
+    for (int d = 0; d < x.rank; d++) {
+        axes[d] = d;
+        out_resize->from[d] = out_resize->to[d] = x.sizes[d];
+        out_resize->scale[d] = 1.0;
+    }
+}
+
+/* The mode, and scales for all dimensions. */
+static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
+{
+    static const char *const modes[] = {"nearest", "linear", "bilinear", NULL};
+    int mode = 0, n = 0;
+    double scales[TENSOR_MAX_RANK];
+    int64_t axes[TENSOR_MAX_RANK];
+    begin(node, out_resize, axes);
+    TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
+    if (node->opset < 9) {
+        TRY(onnx_attr_floats(node, "scales", TENSOR_MAX_RANK, &n, scales));
+    } else {
+        TRY(onnx_input_floats(node, input, "scales", TENSOR_MAX_RANK, &n, scales));
+    }
+    if (n != out_resize->rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d scales, x is of rank %d", n,
+             out_resize->rank);
+    out_resize->is_linear = mode > 0;
+    out_resize->coordinates = ASYMMETRIC;
+    out_resize->rounding = FLOOR;
+    return set_scales(node, out_resize, n, scales, axes);
+}
+
+status_t onnx_import_upsample(onnx_node_t *node)
+{
+    resize_t resize;
+    TRY(read_simple(node, 1, &resize));
+    return emit_resize(node, &resize);
+}
+
+static status_t read_modes(onnx_node_t *node, resize_t *resize)
+{
+    static const char *const modes[] = {"nearest", "linear", NULL};
+    static const char *const policies[] = {"stretch", NULL};
+    int mode = 0, coordinates = 0, rounding = 0, policy = 0;
+    bool is_antialias = false;
+    TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
+    TRY(onnx_attr_name(node, "coordinate_transformation_mode", coordinate_names, 0, &coordinates));
+    TRY(onnx_attr_name(node, "nearest_mode", rounding_names, 0, &rounding));
+    onnx_attr_ignore(node, "cubic_coeff_a");
+    onnx_attr_ignore(node, "exclude_outside");
+    onnx_attr_ignore(node, "extrapolation_value");
+    if (node->opset >= 18) {
+        TRY(onnx_attr_bool(node, "antialias", false, &is_antialias));
+        TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policies, 0, &policy));
+    }
+    if (is_antialias && mode == 1) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "antialias");
+    resize->is_linear = mode == 1;
+    resize->coordinates = (coordinates_t)coordinates;
+    resize->rounding = (rounding_t)rounding;
+    return STATUS_OK;
+}
+
+static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes)
+{
+    int n = -1;
+    int64_t given[TENSOR_MAX_RANK];
+    *out_n = rank;
+    if (node->opset >= 18) TRY(onnx_attr_ints(node, "axes", TENSOR_MAX_RANK, &n, given));
+    for (int i = 0; i < n; i++) {
+        int dim = 0;
+        if (rank == 0 || !shape_dim(rank, given[i], &dim))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
+                 (long long)given[i], rank);
+        axes[i] = dim;
+    }
+    if (n >= 0) *out_n = n;
+    return STATUS_OK;
+}
+
+status_t onnx_import_resize(onnx_node_t *node)
+{
+    resize_t resize;
+    int64_t axes[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
+    double scales[TENSOR_MAX_RANK];
+    int n_axes = 0, n_scales = 0, n_sizes = 0;
+    if (node->opset < 11) {
+        TRY(read_simple(node, 1, &resize));
+        return emit_resize(node, &resize);
+    }
+    begin(node, &resize, axes);
+    TRY(read_modes(node, &resize));
+    TRY(read_axes(node, resize.rank, &n_axes, axes));
+    TRY(onnx_input_floats(node, 2, "scales", TENSOR_MAX_RANK, &n_scales, scales));
+    TRY(onnx_input_ints(node, 3, "sizes", TENSOR_MAX_RANK, &n_sizes, sizes));
+    if (n_scales > 0 ? n_scales != n_axes : n_sizes != n_axes)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d scales and %d sizes for %d dimensions",
+             n_scales, n_sizes, n_axes);
+    if (n_scales > 0) {
+        TRY(set_scales(node, &resize, n_scales, scales, axes));
+    } else {
+        for (int i = 0; i < n_axes; i++) {
+            int d = (int)axes[i];
+            resize.to[d] = sizes[i];
+            resize.scale[d] = (double)sizes[i] / (double)resize.from[d];
+        }
+    }
+    return emit_resize(node, &resize);
+}
+
+#endif

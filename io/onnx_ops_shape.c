@@ -1,0 +1,460 @@
+/* Operators that move elements or only name them anew. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+static status_t fail_rank(onnx_node_t *node, int rank)
+{
+    FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "rank %d, %d is the most", rank, TENSOR_MAX_RANK);
+}
+
+/* ---- joining and splitting ---- */
+
+status_t onnx_import_concat(onnx_node_t *node)
+{
+    int axis = 0;
+    onnx_call_t call;
+    for (int i = 0; i < node->n_in; i++)
+        if (!onnx_has(node, i))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    if (!onnx_has_attr(node, "axis"))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis is missing");
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
+    node->out[0] = node->in[0];
+    if (node->n_in == 1) return STATUS_OK;
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", axis);
+    return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
+}
+
+/* Sizes of the pieces: given, or alike but for the last. */
+static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
+{
+    context_t *ctx = node->onnx->ctx;
+    int n = 0;
+    int64_t n_outputs = node->n_out, sum = 0;
+    TRY(onnx_ints_since(node, 13, "split", 1, OP_MAX_OUTPUTS, &n, pieces));
+    if (node->opset >= 18) TRY(onnx_attr_int(node, "num_outputs", n_outputs, &n_outputs));
+    if ((n >= 0 && n != node->n_out) || n_outputs != node->n_out || n_outputs < 1)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld pieces for %d outputs",
+             (long long)(n >= 0 ? n : n_outputs), node->n_out);
+    if (n < 0) {
+        int64_t piece = (size + n_outputs - 1) / n_outputs;
+        if (node->opset < 18 && piece * n_outputs != size)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld in %d equal pieces", (long long)size,
+                 node->n_out);
+        for (int i = 0; i < node->n_out; i++) {
+            int64_t left = size - i * piece;
+            pieces[i] = left < 0 ? 0 : left < piece ? left : piece;
+        }
+    }
+    for (int i = 0; i < node->n_out; i++) {
+        if (pieces[i] < 0 || pieces[i] > size - sum)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a piece of %lld, the size is %lld",
+                 (long long)pieces[i], (long long)size);
+        sum += pieces[i];
+    }
+    if (sum != size)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "pieces of %lld in sum, the size is %lld",
+             (long long)sum, (long long)size);
+    return STATUS_OK;
+}
+
+status_t onnx_import_split(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t pieces[OP_MAX_OUTPUTS], start = 0;
+    int axis = 0;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", x.rank, 0, &axis));
+    if (x.rank == 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank 0");
+    TRY(find_pieces(node, x.sizes[axis], pieces));
+    if (node->n_out <= TENSOR_MAX_RANK) {
+        onnx_call(node, "split", &call);
+        onnx_set_int(&call, "dim", axis);
+        onnx_set_ints(&call, "sizes", node->n_out, pieces);
+        return onnx_emit_n(&call, 1, node->in, node->n_out, node->out);
+    }
+    for (int i = 0; i < node->n_out; i++) { /* more sizes than an attribute holds */
+        TRY(onnx_slice(node, node->in[0], axis, start, start + pieces[i], 1, &node->out[i]));
+        start += pieces[i];
+    }
+    return STATUS_OK;
+}
+
+/* ---- reshaping ---- */
+
+/* 0 is the input's size at that place, -1 what is left. A first size taken from the input stays
+ * open, so that the graph does not depend on the batch. */
+status_t onnx_import_reshape(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t sizes[TENSOR_MAX_RANK], known = 1, numel = info_numel(&x);
+    int rank = 0, open = -1;
+    bool allows_zero = false, is_batch = false;
+    TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &rank, sizes));
+    if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
+    for (int i = 0; i < rank; i++) {
+        if (sizes[i] == 0 && !allows_zero) {
+            if (i >= x.rank)
+                FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is to be the input's, of rank %d", i,
+                     x.rank);
+            is_batch = is_batch || i == 0;
+            sizes[i] = x.sizes[i];
+        }
+        if (sizes[i] == -1 && open < 0) {
+            open = i;
+        } else if (!shape_multiply(known, sizes[i], &known)) {
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i, (long long)sizes[i]);
+        }
+    }
+    bool fits = open < 0 ? known == numel : known > 0 && numel % known == 0;
+    if (!fits)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld elements into a shape of %lld", (long long)numel,
+             (long long)known);
+    if (open >= 0) sizes[open] = numel / known;
+    if (shape_equal(x.rank, x.sizes, rank, sizes)) {
+        node->out[0] = node->in[0];
+        return STATUS_OK;
+    }
+    onnx_call_t call;
+    if (is_batch && rank == 2 && open == 1 && x.rank >= 2) {
+        onnx_call(node, "flatten", &call);
+        onnx_set_int(&call, "start_dim", 1);
+        onnx_set_int(&call, "end_dim", -1);
+        return onnx_emit(&call, 1, node->in, &node->out[0]);
+    }
+    if (is_batch && open < 0 && numel > 0) open = 0;
+    if (open >= 0 && numel > 0) sizes[open] = -1;
+    onnx_call(node, "reshape", &call);
+    onnx_set_ints(&call, "sizes", rank, sizes);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_flatten(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t axis = 1, sizes[2] = {1, 1};
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "axis", 1, &axis));
+    if (axis < -x.rank || axis > x.rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
+             x.rank);
+    if (axis < 0) axis += x.rank;
+    for (int i = 0; i < x.rank; i++) sizes[i < axis ? 0 : 1] *= x.sizes[i];
+    if (axis != 1 || x.rank < 2) return onnx_reshape(node, node->in[0], 2, sizes, &node->out[0]);
+    if (x.rank == 2) return onnx_import_identity(node);
+    onnx_call(node, "flatten", &call);
+    onnx_set_int(&call, "start_dim", 1);
+    onnx_set_int(&call, "end_dim", -1);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_transpose(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t dims[TENSOR_MAX_RANK], sorted[TENSOR_MAX_RANK];
+    int n = 0;
+    TRY(onnx_attr_ints(node, "perm", TENSOR_MAX_RANK, &n, dims));
+    for (int i = 0; i < x.rank && n < 0; i++) dims[i] = x.rank - 1 - i;
+    if (n >= 0 && n != x.rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "perm has %d numbers, x is of rank %d", n,
+             x.rank);
+    memcpy(sorted, dims, sizeof sorted);
+    TRY(onnx_dims(node, x.rank, x.rank, sorted));
+    for (int i = 0; i < x.rank; i++)
+        if (dims[i] < 0) dims[i] += x.rank;
+    return onnx_permute(node, node->in[0], x.rank, dims, &node->out[0]);
+}
+
+static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes)
+{
+    TRY(onnx_ints_since(node, 13, "axes", 1, TENSOR_MAX_RANK, out_n, axes));
+    return *out_n > 0 ? onnx_dims(node, rank, *out_n, axes) : STATUS_OK;
+}
+
+status_t onnx_import_squeeze(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t axes[TENSOR_MAX_RANK];
+    int n = 0;
+    onnx_call_t call;
+    TRY(read_axes(node, x.rank, &n, axes));
+    for (int i = 0; i < n; i++)
+        if (x.sizes[axes[i]] != 1)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld has size %lld",
+                 (long long)axes[i], (long long)x.sizes[axes[i]]);
+    if (n < 0) {
+        n = 0;
+        for (int i = 0; i < x.rank; i++)
+            if (x.sizes[i] == 1) axes[n++] = i;
+    }
+    if (n == 0) return onnx_import_identity(node);
+    onnx_call(node, "squeeze", &call);
+    onnx_set_ints(&call, "dims", n, axes);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+status_t onnx_import_unsqueeze(onnx_node_t *node)
+{
+    int rank = onnx_input_info(node, 0).rank, n = 0;
+    int64_t axes[TENSOR_MAX_RANK];
+    onnx_call_t call;
+    TRY(onnx_ints_since(node, 13, "axes", 1, TENSOR_MAX_RANK, &n, axes));
+    if (n < 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axes are missing");
+    if (rank + n > TENSOR_MAX_RANK) return fail_rank(node, rank + n);
+    if (n == 0) return onnx_import_identity(node);
+    TRY(onnx_dims(node, rank + n, n, axes));
+    onnx_call(node, "unsqueeze", &call);
+    onnx_set_ints(&call, "dims", n, axes);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* ---- repeating ---- */
+
+status_t onnx_import_expand(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t wanted[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
+    int n = 0, rank = 0;
+    TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
+    for (int i = 0; i < n; i++)
+        if (wanted[i] < 0)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "size %d is %lld", i,
+                 (long long)wanted[i]);
+    if (!shape_broadcast(x.rank, x.sizes, n, wanted, &rank, sizes))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x does not broadcast to the shape");
+    TRY(shape_check(node->onnx->ctx, "expand", x.dtype, rank, sizes));
+    return onnx_expand(node, node->in[0], rank, sizes, &node->out[0]);
+}
+
+/* [A][B] becomes [1][A][1][B], is expanded to [r][A][s][B] and read as [rA][sB]; dimensions that
+ * stay need no second one. */
+status_t onnx_import_tile(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t repeats[TENSOR_MAX_RANK];
+    int64_t narrow[2 * TENSOR_MAX_RANK], wide[2 * TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
+    int n = 0, rank = 0;
+    TRY(onnx_input_ints(node, 1, "repeats", TENSOR_MAX_RANK, &n, repeats));
+    if (n != x.rank) FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d repeats, x is of rank %d", n, x.rank);
+    for (int i = 0; i < n; i++) {
+        if (!shape_multiply(repeats[i], x.sizes[i], &sizes[i]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "repeats %lld", (long long)repeats[i]);
+        if (repeats[i] != 1) narrow[rank] = 1, wide[rank++] = repeats[i];
+        narrow[rank] = wide[rank] = x.sizes[i];
+        rank++;
+    }
+    if (rank > TENSOR_MAX_RANK) return fail_rank(node, rank);
+    TRY(shape_check(ctx, "tile", x.dtype, n, sizes));
+    item_t out;
+    TRY(onnx_reshape(node, node->in[0], rank, narrow, &out));
+    TRY(onnx_expand(node, out, rank, wide, &out));
+    return onnx_reshape(node, out, n, sizes, &node->out[0]);
+}
+
+/* ---- taking parts ---- */
+
+typedef struct range {
+    int64_t start, end, step;
+} range_t;
+
+/* What ONNX says of one axis, as start, end and count of elements inside. */
+static int64_t clamp_range(range_t *range, int64_t size)
+{
+    int64_t lowest = range->step > 0 ? 0 : -1, highest = range->step > 0 ? size : size - 1;
+    int64_t *bounds[2] = {&range->start, &range->end};
+    for (int i = 0; i < 2; i++) {
+        int64_t bound = *bounds[i];
+        if (bound < 0) bound = bound < -size ? lowest : bound + size;
+        *bounds[i] = bound < lowest ? lowest : bound > highest ? highest : bound;
+    }
+    int64_t length = range->step > 0 ? range->end - range->start : range->start - range->end;
+    if (length <= 0) return 0;
+    /* A step of INT64_MIN has no positive counterpart. */
+    uint64_t step = range->step > 0 ? (uint64_t)range->step : 0 - (uint64_t)range->step;
+    return (int64_t)(((uint64_t)length - 1) / step) + 1;
+}
+
+/* Backward steps are no slice of ours: the elements are taken one by one. */
+static status_t slice_backward(onnx_node_t *node, item_t x, int dim, const range_t *range,
+                               int64_t count, item_t *out)
+{
+    if (count > ONNX_MAX_VALUES)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%lld elements with a negative step",
+             (long long)count);
+    int64_t *index = NULL;
+    TRY(context_get(node->onnx->ctx, (size_t)count * sizeof *index, "an index", &index));
+    for (int64_t i = 0; i < count; i++) index[i] = range->start + i * range->step;
+    status_t status = onnx_take(node, x, dim, (int)count, index, out);
+    context_put(node->onnx->ctx, index);
+    return status;
+}
+
+static status_t slice_axis(onnx_node_t *node, item_t x, int dim, range_t range, item_t *out)
+{
+    int64_t size = onnx_info(node->onnx, x)->sizes[dim];
+    if (range.step == 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a step of 0");
+    int64_t count = clamp_range(&range, size);
+    if (count == 0) return onnx_slice(node, x, dim, 0, 0, 1, out);
+    if (range.step < 0 && count > 1) return slice_backward(node, x, dim, &range, count, out);
+    if (count == 1) range.end = range.start + 1, range.step = 1;
+    return onnx_slice(node, x, dim, range.start, range.end, range.step, out);
+}
+
+status_t onnx_import_slice(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t starts[TENSOR_MAX_RANK], ends[TENSOR_MAX_RANK], steps[TENSOR_MAX_RANK];
+    int64_t axes[TENSOR_MAX_RANK];
+    int n = 0, n_ends = 0, n_axes = 0, n_steps = -1;
+    bool is_used[TENSOR_MAX_RANK] = {false};
+    TRY(onnx_ints_since(node, 10, "starts", 1, TENSOR_MAX_RANK, &n, starts));
+    TRY(onnx_ints_since(node, 10, "ends", 2, TENSOR_MAX_RANK, &n_ends, ends));
+    TRY(onnx_ints_since(node, 10, "axes", 3, TENSOR_MAX_RANK, &n_axes, axes));
+    if (node->opset >= 10) TRY(onnx_input_ints(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
+    if (n < 0 || n_ends != n || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "starts, ends, axes and steps are not equally many");
+    item_t out = node->in[0];
+    for (int i = 0; i < n; i++) {
+        int dim = 0;
+        int64_t axis = n_axes >= 0 ? axes[i] : i;
+        if (x.rank == 0 || !shape_dim(x.rank, axis, &dim) || is_used[dim])
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
+                 x.rank);
+        is_used[dim] = true;
+        range_t range = {starts[i], ends[i], n_steps >= 0 ? steps[i] : 1};
+        TRY(slice_axis(node, out, dim, range, &out));
+    }
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+status_t onnx_import_gather(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int axis = 0;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", x.rank, 0, &axis));
+    if (x.rank == 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank 0");
+    onnx_call(node, "gather", &call);
+    onnx_set_int(&call, "dim", axis);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
+/* ---- padding ---- */
+
+static bool is_small(int64_t pad)
+{
+    return pad >= -INT32_MAX && pad <= INT32_MAX;
+}
+
+/* Before and after each dimension; opset 18 may name the dimensions. */
+static status_t read_pads(onnx_node_t *node, int rank, int64_t *before, int64_t *after)
+{
+    context_t *ctx = node->onnx->ctx;
+    int64_t pads[2 * TENSOR_MAX_RANK] = {0}, axes[TENSOR_MAX_RANK];
+    bool is_used[TENSOR_MAX_RANK] = {false};
+    int n = 0, n_axes = -1;
+    TRY(onnx_ints_since(node, 11, "pads", 1, 2 * TENSOR_MAX_RANK, &n, pads));
+    if (node->opset >= 18) TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
+    int n_dims = n_axes >= 0 ? n_axes : rank;
+    if (n != 2 * n_dims) FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d pads for %d dimensions", n, n_dims);
+    for (int i = 0; i < n_dims; i++) {
+        int dim = i;
+        if (n_axes >= 0 && (rank == 0 || !shape_dim(rank, axes[i], &dim) || is_used[dim]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axes[i], rank);
+        is_used[dim] = true;
+        before[dim] = pads[i];
+        after[dim] = pads[n_dims + i];
+        if (!is_small(before[dim]) || !is_small(after[dim]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "pads of %lld and %lld", (long long)before[dim],
+                 (long long)after[dim]);
+    }
+    return STATUS_OK;
+}
+
+status_t onnx_import_pad(onnx_node_t *node)
+{
+    static const char *const modes[] = {"constant", "reflect", "edge", NULL}; /* as pad_mode_t */
+    int rank = onnx_input_info(node, 0).rank, mode = 0, n = 0;
+    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
+    double value = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
+    TRY(read_pads(node, rank, before, after));
+    if (node->opset < 11) {
+        TRY(onnx_attr_float(node, "value", 0.0, &value));
+    } else {
+        TRY(onnx_input_floats(node, 2, "the value", 1, &n, &value));
+    }
+    bool is_needed = false;
+    for (int i = 0; i < rank; i++) is_needed = is_needed || before[i] != 0 || after[i] != 0;
+    if (!is_needed) return onnx_import_identity(node);
+    onnx_call(node, "pad", &call);
+    onnx_set_ints(&call, "before", rank, before);
+    onnx_set_ints(&call, "after", rank, after);
+    onnx_set_int(&call, "mode", mode);
+    onnx_set_float(&call, "value", value);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* ---- depth and space ---- */
+
+static status_t read_block(onnx_node_t *node, int64_t *out_block)
+{
+    TRY(onnx_attr_int(node, "blocksize", 0, out_block));
+    int rank = onnx_input_info(node, 0).rank;
+    if (rank != 4) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, not 4", rank);
+    if (*out_block < 1 || *out_block > 4096)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "blocksize %lld", (long long)*out_block);
+    return STATUS_OK;
+}
+
+static status_t shuffle(onnx_node_t *node, const int64_t *apart, const int64_t *order,
+                        const int64_t *together)
+{
+    item_t out = node->in[0];
+    TRY(onnx_reshape(node, out, 6, apart, &out));
+    TRY(onnx_permute(node, out, 6, order, &out));
+    return onnx_reshape(node, out, 4, together, &node->out[0]);
+}
+
+status_t onnx_import_depth_to_space(onnx_node_t *node)
+{
+    static const char *const modes[] = {"DCR", "CRD", NULL};
+    int64_t b = 0;
+    int mode = 0;
+    TRY(read_block(node, &b));
+    TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t n = x.sizes[0], c = x.sizes[1] / (b * b), h = x.sizes[2], w = x.sizes[3];
+    if (c * b * b != x.sizes[1])
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld channels and blocksize %lld",
+             (long long)x.sizes[1], (long long)b);
+    const int64_t together[4] = {n, c, h * b, w * b};
+    if (mode == 0)
+        return shuffle(node, (int64_t[]){n, b, b, c, h, w}, (int64_t[]){0, 3, 4, 1, 5, 2},
+                       together);
+    return shuffle(node, (int64_t[]){n, c, b, b, h, w}, (int64_t[]){0, 1, 4, 2, 5, 3}, together);
+}
+
+status_t onnx_import_space_to_depth(onnx_node_t *node)
+{
+    int64_t b = 0;
+    TRY(read_block(node, &b));
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t n = x.sizes[0], c = x.sizes[1], h = x.sizes[2] / b, w = x.sizes[3] / b;
+    if (h * b != x.sizes[2] || w * b != x.sizes[3])
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld by %lld and blocksize %lld",
+             (long long)x.sizes[2], (long long)x.sizes[3], (long long)b);
+    return shuffle(node, (int64_t[]){n, c, h, b, w, b}, (int64_t[]){0, 3, 5, 1, 2, 4},
+                   (int64_t[]){n, c * b * b, h, w});
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* TensorProto to tensor. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+#include "tensor/tensor_impl.h"
+
+/* ---- element types ---- */
+
+static const struct {
+    const char *name;
+    dtype_t dtype; /* DTYPE_NONE: not to be had */
+} types[] = {
+    {"UNDEFINED", DTYPE_NONE},  {"FLOAT", DTYPE_F32},     {"UINT8", DTYPE_U8},
+    {"INT8", DTYPE_S8},         {"UINT16", DTYPE_NONE},   {"INT16", DTYPE_NONE},
+    {"INT32", DTYPE_S32},       {"INT64", DTYPE_S64},     {"STRING", DTYPE_NONE},
+    {"BOOL", DTYPE_BOOL},       {"FLOAT16", DTYPE_F16},   {"DOUBLE", DTYPE_F64},
+    {"UINT32", DTYPE_NONE},     {"UINT64", DTYPE_NONE},   {"COMPLEX64", DTYPE_NONE},
+    {"COMPLEX128", DTYPE_NONE}, {"BFLOAT16", DTYPE_BF16},
+};
+
+status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype)
+{
+    bool is_known = data_type >= 0 && data_type < (int64_t)(sizeof types / sizeof *types);
+    if (!is_known || types[data_type].dtype == DTYPE_NONE)
+        FAIL(ctx, STATUS_UNSUPPORTED, "elements of type %s (%lld)",
+             is_known ? types[data_type].name : "unknown", (long long)data_type);
+    *out_dtype = types[data_type].dtype;
+    return STATUS_OK;
+}
+
+/* ---- elements ---- */
+
+/* The typed list that holds elements of this dtype. */
+typedef struct field {
+    const char *name;
+    size_t n;
+    const void *items;
+    size_t item_bytes;
+} field_t;
+
+static field_t field_of(const Onnx__TensorProto *proto, dtype_t dtype)
+{
+    switch (dtype) {
+    case DTYPE_F32: return (field_t){"float_data", proto->n_float_data, proto->float_data, 4};
+    case DTYPE_F64: return (field_t){"double_data", proto->n_double_data, proto->double_data, 8};
+    case DTYPE_S64: return (field_t){"int64_data", proto->n_int64_data, proto->int64_data, 8};
+    default: return (field_t){"int32_data", proto->n_int32_data, proto->int32_data, 4};
+    }
+}
+
+/* Elements smaller than their list's items are the items' low bytes (little endian, as raw data).
+ */
+static void copy_field(const field_t *field, dtype_t dtype, void *out)
+{
+    size_t size = dtype_size(dtype);
+    for (size_t i = 0; i < field->n; i++)
+        memcpy((char *)out + i * size, (const char *)field->items + i * field->item_bytes, size);
+}
+
+/* Whatever is not zero is true. */
+static void settle_bools(uint8_t *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) bytes[i] = bytes[i] != 0;
+}
+
+static void free_bytes(onnx_t *onnx, void *list, size_t *n)
+{
+    void *block;
+    memcpy(&block, list, sizeof block);
+    if (block != NULL) onnx->allocator.free(onnx->allocator.allocator_data, block);
+    memset(list, 0, sizeof block);
+    *n = 0;
+}
+
+static void free_elements(onnx_t *onnx, Onnx__TensorProto *proto)
+{
+    free_bytes(onnx, &proto->raw_data.data, &proto->raw_data.len);
+    free_bytes(onnx, &proto->float_data, &proto->n_float_data);
+    free_bytes(onnx, &proto->double_data, &proto->n_double_data);
+    free_bytes(onnx, &proto->int32_data, &proto->n_int32_data);
+    free_bytes(onnx, &proto->int64_data, &proto->n_int64_data);
+}
+
+static bool is_external(const Onnx__TensorProto *proto)
+{
+    return proto->has_data_location &&
+           proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+}
+
+static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_info_t *info,
+                     void *bytes)
+{
+    context_t *ctx = onnx->ctx;
+    const char *name = proto->name != NULL ? proto->name : "";
+    size_t n = (size_t)info_numel(info), n_bytes = n * dtype_size(info->dtype);
+    if (is_external(proto)) {
+        TRY(onnx_external(onnx, proto, n_bytes, bytes));
+    } else if (proto->has_raw_data) {
+        if (proto->raw_data.len != n_bytes)
+            FAIL(ctx, STATUS_CORRUPT, "tensor \"%s\": raw_data of %zu bytes, %s has %zu", name,
+                 proto->raw_data.len, info_brief(info), n_bytes);
+        if (n_bytes > 0) memcpy(bytes, proto->raw_data.data, n_bytes);
+    } else {
+        field_t field = field_of(proto, info->dtype);
+        if (field.n != n)
+            FAIL(ctx, STATUS_CORRUPT, "tensor \"%s\": %s of %zu elements, %s has %zu", name,
+                 field.name, field.n, info_brief(info), n);
+        copy_field(&field, info->dtype, bytes);
+    }
+    if (info->dtype == DTYPE_BOOL) settle_bools(bytes, n);
+    return STATUS_OK;
+}
+
+/* Garbage shall not make us allocate more than there is. */
+static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name,
+                            const tensor_info_t *info)
+{
+    size_t n_bytes = (size_t)info_numel(info) * dtype_size(info->dtype);
+    if (is_external(proto)) return onnx_external(onnx, proto, n_bytes, NULL);
+    size_t have = proto->raw_data.len;
+    if (!proto->has_raw_data) have = field_of(proto, info->dtype).n * dtype_size(info->dtype);
+    if (n_bytes > have)
+        FAIL(onnx->ctx, STATUS_CORRUPT, "tensor \"%s\": %s has more elements than the file", name,
+             info_brief(info));
+    return STATUS_OK;
+}
+
+status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor)
+{
+    context_t *ctx = onnx->ctx;
+    const char *name = proto->name != NULL ? proto->name : "";
+    dtype_t dtype = DTYPE_NONE;
+    TRY(onnx_dtype(ctx, proto->data_type, &dtype));
+    if (proto->n_dims > TENSOR_MAX_RANK)
+        FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": rank %zu, %d is the most", name,
+             proto->n_dims, TENSOR_MAX_RANK);
+    if (proto->segment != NULL) FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": in segments", name);
+    TRY(shape_check(ctx, "tensor", dtype, (int)proto->n_dims, proto->dims));
+    tensor_info_t info = info_dense(dtype, (int)proto->n_dims, proto->dims);
+    TRY(check_bytes(onnx, proto, name, &info));
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &bytes);
+    if (status == STATUS_OK) status = fill(onnx, proto, &info, bytes);
+    if (status != STATUS_OK) {
+        tensor_release(tensor);
+        return status;
+    }
+    free_elements(onnx, proto);
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* Tessera: a tensor runtime in C11 on top of oneDNN. This header includes every public one.
+ *
+ * Errors: every fallible call returns status_t, and context_error(ctx) is the sentence that goes
+ * with it. Ownership: what a call gives out the caller releases, or the scope that is open does.
+ * Threads: one context each; tensors, frozen modules and plans may be shared. */
+#ifndef TESSERA_TESSERA_H
+#define TESSERA_TESSERA_H
+
+/* Tensors, layouts and what is counted. */
+#include "tensor/context.h"
+#include "tensor/convert.h"
+#include "tensor/counters.h"
+#include "tensor/datum.h"
+#include "tensor/file.h"
+#include "tensor/scope.h"
+#include "tensor/tensor.h"
+#include "tensor/text.h"
+#include "tensor/trace.h"
+
+/* Operators. */
+#include "dispatch/dispatch.h"
+#include "ops/ops.h"
+
+/* Modules. */
+#include "module/layers.h"
+#include "module/mkldnn.h"
+#include "module/module.h"
+#include "module/state_dict.h"
+#include "module/zoo.h"
+
+/* Graphs, plans, freezing. */
+#include "freeze/freeze.h"
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "graph/plan.h"
+
+/* Files of others. */
+#include "io/npy.h"
+#include "io/onnx.h"
+
+#endif

@@ -1,0 +1,369 @@
+/* The ONNX project's own test data (Debian's libonnx-testdata): models with stored inputs and
+ * outputs. Every model has to give the stored outputs, or to be refused as UNSUPPORTED; anything
+ * else is a failure. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "tests/support/support.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "tensor/file.h"
+#include "tensor/tensor_impl.h"
+
+#define MAX_TENSORS 16
+#define PATH_BYTES 512
+
+typedef struct sample {
+    char directory[PATH_BYTES];
+    Onnx__ModelProto *model;
+    int n_in, n_out;
+    Onnx__TensorProto *in[MAX_TENSORS], *out[MAX_TENSORS];
+} sample_t;
+
+typedef enum outcome { PASSED, REFUSED, FAILED } outcome_t;
+
+/* ---- files ---- */
+
+static void *read_message(context_t *ctx, const ProtobufCMessageDescriptor *type, const char *path)
+{
+    file_mapping_t *mapping = NULL;
+    if (file_map(ctx, path, &mapping) != STATUS_OK) return NULL;
+    void *message = protobuf_c_message_unpack(type, NULL, file_size(mapping), file_bytes(mapping));
+    file_release(mapping);
+    return message;
+}
+
+static int read_tensors(context_t *ctx, const char *directory, const char *what,
+                        Onnx__TensorProto **out)
+{
+    int n = 0;
+    for (; n < MAX_TENSORS; n++) {
+        char path[PATH_BYTES + 64];
+        snprintf(path, sizeof path, "%s/test_data_set_0/%s_%d.pb", directory, what, n);
+        out[n] = read_message(ctx, &onnx__tensor_proto__descriptor, path);
+        if (out[n] == NULL) break;
+    }
+    return n;
+}
+
+/* False when the data are none that we could compare: sequences, other element types. */
+static bool sample_read(context_t *ctx, sample_t *sample)
+{
+    char path[PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s/model.onnx", sample->directory);
+    sample->model = read_message(ctx, &onnx__model_proto__descriptor, path);
+    sample->n_in = read_tensors(ctx, sample->directory, "input", sample->in);
+    sample->n_out = read_tensors(ctx, sample->directory, "output", sample->out);
+    dtype_t dtype;
+    for (int i = 0; i < sample->n_out; i++)
+        if (onnx_dtype(ctx, sample->out[i]->data_type, &dtype) != STATUS_OK) return false;
+    if (sample->model == NULL || sample->n_out == 0) return false;
+    const Onnx__GraphProto *graph = sample->model->graph;
+    for (size_t i = 0; i < graph->n_input; i++)
+        if (graph->input[i]->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE) return false;
+    return true;
+}
+
+static void sample_clear(sample_t *sample)
+{
+    if (sample->model != NULL) onnx__model_proto__free_unpacked(sample->model, NULL);
+    for (int i = 0; i < sample->n_in; i++) onnx__tensor_proto__free_unpacked(sample->in[i], NULL);
+    for (int i = 0; i < sample->n_out; i++) onnx__tensor_proto__free_unpacked(sample->out[i], NULL);
+}
+
+static void *plain_get(void *user, size_t bytes)
+{
+    (void)user;
+    return malloc(bytes);
+}
+
+static void plain_put(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+/* The message keeps its bytes: a copy of it is read. */
+static status_t tensor_of(context_t *ctx, const Onnx__TensorProto *proto, tensor_t **out)
+{
+    onnx_t onnx = {.ctx = ctx, .allocator = {plain_get, plain_put, NULL}};
+    size_t n_bytes = onnx__tensor_proto__get_packed_size(proto);
+    uint8_t *bytes = malloc(n_bytes + 1);
+    assert_non_null(bytes);
+    onnx__tensor_proto__pack(proto, bytes);
+    Onnx__TensorProto *copy = onnx__tensor_proto__unpack(&onnx.allocator, n_bytes, bytes);
+    free(bytes);
+    assert_non_null(copy);
+    status_t status = onnx_tensor(&onnx, copy, out);
+    onnx__tensor_proto__free_unpacked(copy, &onnx.allocator);
+    return status;
+}
+
+/* ---- modes ---- */
+
+typedef status_t (*run_t)(context_t *ctx, module_t *model, int n_in, const tensor_t *const *in,
+                          int *n_out, tensor_t **out);
+
+static status_t run_policy(context_t *ctx, policy_t policy, module_t *model, int n_in,
+                           const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    TRY(dispatch_set_policy(ctx, policy));
+    status_t status = module_call_tensors(ctx, model, "forward", n_in, in, n_out, out);
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO));
+    return status;
+}
+
+static status_t run_auto(context_t *ctx, module_t *model, int n_in, const tensor_t *const *in,
+                         int *n_out, tensor_t **out)
+{
+    return run_policy(ctx, POLICY_AUTO, model, n_in, in, n_out, out);
+}
+
+static status_t run_per_op(context_t *ctx, module_t *model, int n_in, const tensor_t *const *in,
+                           int *n_out, tensor_t **out)
+{
+    return run_policy(ctx, POLICY_PER_OP, model, n_in, in, n_out, out);
+}
+
+static const struct {
+    const char *name;
+    run_t run;
+} modes[] = {{"auto", run_auto}, {"per_op", run_per_op}};
+#define N_MODES ((int)(sizeof modes / sizeof *modes))
+
+/* ---- comparing ---- */
+
+static double *elements_of(context_t *ctx, const tensor_t *tensor)
+{
+    tensor_info_t info = *tensor_info(tensor);
+    tensor_t *wide = NULL;
+    size_t n_bytes = (size_t)info_numel(&info) * sizeof(double);
+    double *elements = malloc(n_bytes + 1);
+    assert_non_null(elements);
+    info = info_dense(DTYPE_F64, info.rank, info.sizes);
+    CHECK_OK(ctx, tensor_make(ctx, &info, &wide));
+    CHECK_OK(ctx, tensor_copy(ctx, wide, tensor));
+    CHECK_OK(ctx, tensor_read(ctx, wide, elements, n_bytes));
+    tensor_release(wide);
+    return elements;
+}
+
+static bool is_close(double a, double b)
+{
+    if (isnan(b) || isinf(b)) return isnan(b) ? isnan(a) : a == b;
+    return fabs(a - b) <= 2e-6 + 1e-3 * fabs(b);
+}
+
+static bool is_same(context_t *ctx, const tensor_t *got, const tensor_t *wanted)
+{
+    const tensor_info_t *a = tensor_info(got), *b = tensor_info(wanted);
+    bool same = a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
+    if (!same) {
+        char text[2][INFO_TEXT_MAX];
+        print_error("    got %s, wanted %s\n", info_text(a, text[0]), info_text(b, text[1]));
+        return false;
+    }
+    double *x = elements_of(ctx, got), *y = elements_of(ctx, wanted);
+    for (int64_t i = 0; i < info_numel(a) && same; i++) {
+        same = is_close(x[i], y[i]);
+        if (!same) print_error("    element %lld is %g, wanted %g\n", (long long)i, x[i], y[i]);
+    }
+    free(x);
+    free(y);
+    return same;
+}
+
+/* ---- running a sample ---- */
+
+static bool check_outputs(context_t *ctx, const sample_t *sample, int n_out, tensor_t *const *out)
+{
+    bool same = n_out == sample->n_out;
+    for (int i = 0; i < n_out && same; i++) {
+        tensor_t *wanted = NULL;
+        CHECK_OK(ctx, tensor_of(ctx, sample->out[i], &wanted));
+        same = is_same(ctx, out[i], wanted);
+        tensor_release(wanted);
+    }
+    return same;
+}
+
+static outcome_t run_mode(context_t *ctx, const sample_t *sample, module_t *model, int mode,
+                          int n_in, const tensor_t *const *in)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    if (modes[mode].run(ctx, model, n_in, in, &n_out, out) != STATUS_OK) {
+        print_error("%s, %s: %s\n", sample->directory, modes[mode].name, context_error(ctx));
+        return context_status(ctx) == STATUS_UNSUPPORTED ? REFUSED : FAILED;
+    }
+    bool same = check_outputs(ctx, sample, n_out, out);
+    if (!same) print_error("%s, %s: wrong output\n", sample->directory, modes[mode].name);
+    for (int i = 0; i < n_out; i++) tensor_release(out[i]);
+    return same ? PASSED : FAILED;
+}
+
+static outcome_t run_loaded(context_t *ctx, const sample_t *sample, module_t *model, int n_in)
+{
+    tensor_t *in[MAX_TENSORS] = {NULL};
+    outcome_t outcome = PASSED;
+    for (int i = 0; i < n_in; i++)
+        if (outcome == PASSED && tensor_of(ctx, sample->in[i], &in[i]) != STATUS_OK)
+            outcome = REFUSED;
+    for (int mode = 0; mode < N_MODES && outcome == PASSED; mode++)
+        outcome = run_mode(ctx, sample, model, mode, n_in, (const tensor_t *const *)in);
+    for (int i = 0; i < n_in; i++) tensor_release(in[i]);
+    return outcome;
+}
+
+static outcome_t run_bytes(context_t *ctx, const sample_t *sample, int n_in, const void *bytes,
+                           size_t n_bytes, bool tells)
+{
+    module_t *model = NULL;
+    if (onnx_load_bytes(ctx, bytes, n_bytes, NULL, &model) != STATUS_OK) {
+        outcome_t outcome = context_status(ctx) == STATUS_UNSUPPORTED ? REFUSED : FAILED;
+        if (outcome == FAILED || tells)
+            print_message("%s (%d inputs): %s\n", sample->directory, n_in, context_error(ctx));
+        return outcome;
+    }
+    outcome_t outcome = run_loaded(ctx, sample, model, n_in);
+    module_release(model);
+    return outcome;
+}
+
+/* Inputs from n_in on become initializers, so that they are known at import. */
+static outcome_t run_variant(context_t *ctx, sample_t *sample, int n_in, bool tells)
+{
+    Onnx__GraphProto *graph = sample->model->graph;
+    Onnx__GraphProto saved = *graph;
+    Onnx__TensorProto *initializers[2 * MAX_TENSORS];
+    size_t n = 0;
+    for (size_t i = 0; i < saved.n_initializer && n < MAX_TENSORS; i++)
+        initializers[n++] = saved.initializer[i];
+    for (int i = n_in; i < sample->n_in; i++) {
+        sample->in[i]->name = realloc(sample->in[i]->name, strlen(saved.input[i]->name) + 1);
+        strcpy(sample->in[i]->name, saved.input[i]->name);
+        initializers[n++] = sample->in[i];
+    }
+    if (n_in < sample->n_in) {
+        graph->initializer = initializers;
+        graph->n_initializer = n;
+    }
+    size_t n_bytes = onnx__model_proto__get_packed_size(sample->model);
+    uint8_t *bytes = malloc(n_bytes);
+    assert_non_null(bytes);
+    onnx__model_proto__pack(sample->model, bytes);
+    *graph = saved;
+    outcome_t outcome = run_bytes(ctx, sample, n_in, bytes, n_bytes, tells);
+    free(bytes);
+    return outcome;
+}
+
+/* Where second outputs are refused (masks, statistics), the first alone. */
+static outcome_t run_any_outputs(context_t *ctx, sample_t *sample, int n_in, bool tells)
+{
+    int n_out = sample->n_out;
+    size_t n_outputs = sample->model->graph->n_output;
+    outcome_t outcome = run_variant(ctx, sample, n_in, tells);
+    if (outcome == REFUSED && n_out > 1) {
+        sample->n_out = 1;
+        sample->model->graph->n_output = 1;
+        outcome = run_variant(ctx, sample, n_in, tells);
+        sample->n_out = n_out;
+        sample->model->graph->n_output = n_outputs;
+    }
+    return outcome;
+}
+
+/* ---- whole folders ---- */
+
+static int is_test(const struct dirent *entry)
+{
+    return strncmp(entry->d_name, "test_", 5) == 0;
+}
+
+typedef struct totals {
+    int n, n_passed, n_refused, n_failed;
+} totals_t;
+
+/* Runs every model of a folder; with variants, also with fewer inputs and more initializers. */
+static totals_t run_folder(context_t *ctx, const char *folder, bool variants)
+{
+    char path[PATH_BYTES / 2];
+    struct dirent **entries = NULL;
+    totals_t totals = {0};
+    snprintf(path, sizeof path, "%s/%s", TESSERA_ONNX_TESTDATA, folder);
+    int n = scandir(path, &entries, is_test, alphasort);
+    for (int i = 0; i < n; i++) {
+        sample_t sample = {0};
+        snprintf(sample.directory, sizeof sample.directory, "%s/%.200s", path, entries[i]->d_name);
+        free(entries[i]);
+        bool is_usable = sample_read(ctx, &sample);
+        outcome_t outcome = REFUSED;
+        int least = variants ? 0 : sample.n_in;
+        for (int n_in = sample.n_in; n_in >= least && is_usable && outcome != FAILED; n_in--) {
+            outcome_t one = run_any_outputs(ctx, &sample, n_in, !variants);
+            if (one != REFUSED) outcome = one;
+        }
+        totals.n++;
+        totals.n_passed += outcome == PASSED;
+        totals.n_refused += outcome == REFUSED;
+        totals.n_failed += outcome == FAILED;
+        sample_clear(&sample);
+    }
+    free(entries);
+    print_message("%s: %d models, %d passed, %d refused, %d failed\n", folder, totals.n,
+                  totals.n_passed, totals.n_refused, totals.n_failed);
+    return totals;
+}
+
+static void models_that_pytorch_exported_give_its_results(void **state)
+{
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    totals_t totals = run_folder(fixture_context(state), "pytorch-converted", false);
+    assert_int_equal(totals.n, 82);
+    assert_int_equal(totals.n_failed, 0);
+    assert_int_equal(totals.n_passed, 82);
+}
+
+static void operators_that_pytorch_exported_give_its_results(void **state)
+{
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    totals_t totals = run_folder(fixture_context(state), "pytorch-operator", false);
+    assert_int_equal(totals.n_failed, 0);
+    assert_in_range(totals.n_passed, 35, totals.n);
+}
+
+static void single_operators_give_the_stored_results_or_are_refused(void **state)
+{
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    totals_t totals = run_folder(fixture_context(state), "node", true);
+    assert_int_equal(totals.n_failed, 0);
+    assert_in_range(totals.n_passed, 440, totals.n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(models_that_pytorch_exported_give_its_results),
+        TEST(operators_that_pytorch_exported_give_its_results),
+        TEST(single_operators_give_the_stored_results_or_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif

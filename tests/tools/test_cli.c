@@ -1,0 +1,355 @@
+/* The command as other programs see it: exit codes, messages, stdout, the keys of its JSON. */
+#include "tests/support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/audit.h"
+
+#define MODEL "zoo:squeezenet1_1"
+
+/* What a command line gave. */
+typedef struct outcome {
+    int code;
+    char out[1 << 20];
+    char err[1 << 16];
+} outcome_t;
+
+static outcome_t outcome;
+static char scratch[] = "/tmp/tessera-cli-XXXXXX";
+
+static void read_stream(FILE *file, char *out_text, size_t capacity)
+{
+    size_t length = fread(out_text, 1, capacity - 1, file);
+    out_text[length] = '\0';
+}
+
+/* Runs `tessera ARGUMENTS` by the shell, in the scratch directory. */
+static void tessera(const char *arguments)
+{
+    char line[4096], path[256];
+    snprintf(path, sizeof path, "%s/stderr", scratch);
+    snprintf(line, sizeof line,
+             "cd %s && tessera() { " TESSERA_BINARY_DIR "/tessera \"$@\"; }; "
+             "tessera %s 2>%s",
+             scratch, arguments, path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    read_stream(pipe, outcome.out, sizeof outcome.out);
+    int status = pclose(pipe);
+    outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    read_stream(file, outcome.err, sizeof outcome.err);
+    fclose(file);
+}
+
+/* The exit code, and a part of stderr or stdout (NULL: whatever). */
+static void check(const char *arguments, int code, const char *err, const char *out)
+{
+    tessera(arguments);
+    bool is_right = outcome.code == code && (err == NULL || strstr(outcome.err, err) != NULL) &&
+                    (out == NULL || strstr(outcome.out, out) != NULL);
+    if (!is_right)
+        fail_msg("repeat: tessera %s\nexit %d, wanted %d%s%s%s%s\nstderr: %s\nstdout: %.2000s",
+                 arguments, outcome.code, code, err != NULL ? "; stderr with " : "",
+                 err != NULL ? err : "", out != NULL ? "; stdout with " : "",
+                 out != NULL ? out : "", outcome.err, outcome.out);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* ---- usage ---- */
+
+static void help_begins_with_a_command_that_works(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"run",     "bench", "freeze", "graph",
+                                           "explain", "audit", "info"};
+    check("--help", 0, NULL, "usage: tessera COMMAND");
+    assert_true(strncmp(outcome.out, "tessera bench ", 14) == 0);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char line[64], usage[64];
+        snprintf(line, sizeof line, "%s --help", commands[i]);
+        snprintf(usage, sizeof usage, "usage: tessera %s", commands[i]);
+        check(line, 0, NULL, usage);
+        assert_string_equal(outcome.err, "");
+        *strchr(outcome.out, '\n') = '\0';
+        snprintf(usage, sizeof usage, "tessera %s ", commands[i]);
+        if (strstr(outcome.out, usage) == NULL) fail_msg("no example: %s", outcome.out);
+    }
+}
+
+static void wrong_usage_exits_with_2_and_says_why(void **state)
+{
+    (void)state;
+    check("", 2, "usage: tessera COMMAND", NULL);
+    check("fly", 2, "there is no command \"fly\"", NULL);
+    check("run", 2, "tessera run: MODEL is missing", NULL);
+    check("run a.onnx b.onnx", 2, "\"b.onnx\" is one operand too many", NULL);
+    check("run model.pt", 2, "\"model.pt\" is no model", NULL);
+    check("run --fast " MODEL, 2, "there is no option --fast", NULL);
+    check("run --mode fast " MODEL, 2, "--mode fast, must be dense, nhwc", NULL);
+    check("run " MODEL " --seed", 2, "--seed needs a value", NULL);
+    check("run " MODEL " --stats=1", 2, "--stats takes no value", NULL);
+    check("run " MODEL " --verify none", 2, "--verify none, must be a whole number", NULL);
+    check("run " MODEL " --tolerance nan", 2, "--tolerance nan, must be a number", NULL);
+    check("bench " MODEL " --batch 0", 2, "--batch 0, must be a whole number from 1", NULL);
+    check("bench " MODEL " --modes dense,fast", 2, "--modes dense,fast, must be some of", NULL);
+    check("bench " MODEL " --modes dense,dense", 2, "--modes dense,dense, must be some of", NULL);
+    check("bench " MODEL " --modes ,", 2, "--modes ,, must be some of", NULL);
+    check("freeze " MODEL, 2, "-o is missing, must be FILE.tessera", NULL);
+    check("freeze " MODEL " -o model.bin", 2, "-o model.bin, must be FILE.tessera", NULL);
+    check("freeze " MODEL " -o m.tessera --preserve a,,b", 2, "--preserve a,,b", NULL);
+    check("graph " MODEL " --after magic", 2, "--after magic is no pass, there are:", NULL);
+    check("graph " MODEL " --skip magic", 2, "--skip magic is no pass", NULL);
+    check("info extra", 2, "\"extra\" is one operand too many", NULL);
+    assert_string_equal(outcome.out, "");
+}
+
+static void failures_exit_with_1_and_name_the_command(void **state)
+{
+    (void)state;
+    check("run zoo:lenet", 1, "tessera run: zoo: \"lenet\" is no network", NULL);
+    check("run missing.onnx", 1, "tessera run: ", NULL);
+    check("run missing.tessera", 1, "tessera run: ", NULL);
+    check("run " MODEL " --input y=x.npy", 1, "has no input \"y\", there are: x", NULL);
+    check("run " MODEL " --input x=missing.npy", 1, "missing.npy", NULL);
+    check("run " MODEL " --input x", 1, "--input x, must be NAME=FILE.npy", NULL);
+    check("audit missing.log", 1, "tessera audit: missing.log: No such file", NULL);
+    check("info >/dev/full", 1, "stdout cannot be written", NULL);
+}
+
+/* ---- audit and info ---- */
+
+static void audit_reads_a_file_and_stdin(void **state)
+{
+    (void)state;
+    write_file("log", "onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 "
+                      "dst_f32::blocked:ABcd16b16a:f0,,,64x64x3x3,0.5\nhello\n"
+                      "onednn_verbose,exec,cpu,convolution,jit:avx2,forward,src,,,mb1,1.5\n");
+    check("audit log", 0, NULL, "ABcd16b16a");
+    assert_non_null(strstr(outcome.out, "25.0 %"));
+    check("audit - <log", 0, NULL, "weight");
+    check("audit /dev/null", 1, "has no executions", NULL);
+}
+
+static void info_lists_variables_and_operators(void **state)
+{
+    (void)state;
+    check("info", 0, NULL, "TESSERA_THREADS");
+    assert_null(strstr(outcome.out, "conv2d"));
+    check("info --ops", 0, NULL, "conv2d");
+    check("--version", 0, NULL, "tessera ");
+}
+
+/* ---- running ---- */
+
+static void outputs_are_saved_and_compared(void **state)
+{
+    (void)state;
+    check("run " MODEL " --mode dense --seed 3 --output-dir saved", 0, NULL, "output f32[1,1000]");
+    check("run " MODEL " --mode mkldnn --seed 3 --compare saved", 0, NULL, "differs from saved");
+    check("run " MODEL " --mode mkldnn --seed 4 --compare saved", 1, "is allowed", NULL);
+    check("run " MODEL " --seed 3 --compare nowhere", 1, "nowhere/output.npy", NULL);
+}
+
+static void every_mode_agrees_with_dense_and_with_the_specification(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"dense", "nhwc", "mkldnn", "graph", "frozen"};
+    check("run " MODEL " --mode dense --output-dir saved", 0, NULL, NULL);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "run " MODEL " --mode %s --verify 4 --compare saved", modes[i]);
+        check(line, 0, NULL, "0 failed");
+    }
+}
+
+/* Sum of the numbers of all rows that begin with "reorders, ". */
+static uint64_t sum_of_reorders(char *text)
+{
+    uint64_t sum = 0;
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        unsigned long long a, b, c;
+        if (sscanf(line, "reorders, %*s %llu %llu %llu", &a, &b, &c) == 3) sum += a + b + c;
+    }
+    return sum;
+}
+
+static void counters_equal_onednn_s_own_log(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"dense", "nhwc", "mkldnn", "graph", "frozen"};
+    static char copy[sizeof outcome.out];
+    static audit_t audit;
+    setenv("ONEDNN_VERBOSE", "1", 1);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "run " MODEL " --stats --mode %s", modes[i]);
+        check(line, 0, NULL, "reorders, weight");
+        memset(&audit, 0, sizeof audit);
+        memcpy(copy, outcome.out, sizeof copy);
+        for (char *at = strtok(copy, "\n"); at != NULL; at = strtok(NULL, "\n"))
+            audit_line(&audit, at);
+        assert_int_equal(audit.n_malformed, 0);
+        assert_true(audit_of(&audit, "convolution").n > 0);
+        uint64_t logged = audit_reorders(&audit).n, counted = sum_of_reorders(outcome.out);
+        if (logged != counted)
+            fail_msg("repeat: ONEDNN_VERBOSE=1 tessera %s\noneDNN logged %llu reorders, %llu were "
+                     "counted",
+                     line, (unsigned long long)logged, (unsigned long long)counted);
+    }
+    unsetenv("ONEDNN_VERBOSE");
+}
+
+/* ---- bench ---- */
+
+static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"{\"model\":\"" MODEL "\"",
+                                       ",\"batch\":2",
+                                       ",\"threads\":1",
+                                       ",\"onednn\":\"",
+                                       "\",\"isa\":\"",
+                                       "\",\"rows\":[",
+                                       "{\"mode\":\"dense\"",
+                                       ",\"median_ms\":",
+                                       ",\"min_ms\":",
+                                       ",\"speedup\":1.0000",
+                                       ",\"weight_reorders\":",
+                                       ",\"activation_reorders\":",
+                                       ",\"copies\":",
+                                       ",\"reorder_bytes\":",
+                                       ",\"reorder_ms\":",
+                                       ",\"first_run_ms\":",
+                                       ",\"peak_rss_mb\":",
+                                       ",\"max_rel_diff\":0",
+                                       "},{\"mode\":\"mkldnn\"",
+                                       ",\"median_ms\":",
+                                       ",\"min_ms\":",
+                                       ",\"speedup\":",
+                                       ",\"weight_reorders\":0",
+                                       ",\"activation_reorders\":",
+                                       ",\"copies\":",
+                                       ",\"reorder_bytes\":",
+                                       ",\"reorder_ms\":",
+                                       ",\"first_run_ms\":",
+                                       ",\"peak_rss_mb\":",
+                                       ",\"max_rel_diff\":",
+                                       "}]}\n"};
+    check("bench " MODEL " --json --modes dense,mkldnn --batch 2 --threads 1 --iterations 2", 0,
+          NULL, "\"rows\"");
+    const char *at = outcome.out;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *found = strstr(at, keys[i]);
+        if (found == NULL) fail_msg("%s is not behind %s", keys[i], outcome.out);
+        at = found + strlen(keys[i]);
+    }
+    assert_string_equal(at, "");
+    assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
+}
+
+static void bench_prints_a_table_without_json(void **state)
+{
+    (void)state;
+    check("bench " MODEL " --modes mkldnn --iterations 1", 0, NULL, "max rel diff");
+    assert_null(strchr(outcome.out, '{'));
+}
+
+static void a_budget_fails_when_counts_rise(void **state)
+{
+    (void)state;
+    write_file("wide", "# reorders\n" MODEL " * mkldnn 1000 1000 1000\n");
+    write_file("narrow", MODEL " 1 dense 0 0 0\n");
+    write_file("wrong", MODEL " dense 0 0\n");
+    check("bench " MODEL " --modes mkldnn --iterations 1 --budget wide", 0, "can be lowered", NULL);
+    check("bench " MODEL " --modes dense --iterations 1 --budget narrow", 1,
+          "counts are above the budget of narrow", NULL);
+    check("bench " MODEL " --modes dense --iterations 1 --budget wrong", 1, "wrong: line 1", NULL);
+    check("bench " MODEL " --modes dense --iterations 1 --budget none", 1, "none: No such file",
+          NULL);
+}
+
+/* ---- graphs and files ---- */
+
+static void explain_names_kernels_and_sums_up(void **state)
+{
+    (void)state;
+    check("explain " MODEL, 0, NULL, "conv2d");
+    assert_non_null(strstr(outcome.out, "mode mkldnn, one inference"));
+    check("explain " MODEL " --mode frozen", 0, NULL, "plan: ");
+}
+
+static void graphs_are_printed_before_and_after_passes(void **state)
+{
+    (void)state;
+    check("graph " MODEL, 0, NULL, "graph forward(");
+    assert_non_null(strstr(outcome.out, "getattr("));
+    check("graph " MODEL " --frozen", 0, NULL, "graph forward(");
+    assert_null(strstr(outcome.out, "getattr("));
+    check("graph " MODEL " --frozen --after each", 0, NULL, "// after ");
+    check("graph " MODEL " --dot", 0, NULL, "digraph");
+}
+
+static void a_frozen_file_gives_the_model_s_outputs(void **state)
+{
+    (void)state;
+    check("freeze " MODEL " -o model.tessera", 0, NULL, "model.tessera: ");
+    check("run " MODEL " --mode dense --seed 5 --output-dir saved", 0, NULL, NULL);
+    check("run model.tessera --seed 5 --compare saved", 0, NULL, "differs from saved");
+    check("run model.tessera --mode dense", 1, "runs in mode frozen only", NULL);
+    check("run model.tessera --batch 2", 1, "--batch 2, but the file's batch is fixed to 1", NULL);
+    check("bench model.tessera --iterations 1 --json", 0, NULL, "\"mode\":\"frozen\"");
+    assert_non_null(strstr(outcome.out, "\"speedup\":null"));
+    check("bench model.tessera --iterations 1 --modes dense", 1, "runs in mode frozen only", NULL);
+    check("freeze model.tessera -o again.tessera", 1, "is frozen already", NULL);
+}
+
+static int make_scratch(void **state)
+{
+    (void)state;
+    return mkdtemp(scratch) != NULL ? 0 : -1;
+}
+
+static int remove_scratch(void **state)
+{
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof line, "rm -rf %s", scratch);
+    return system(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_begins_with_a_command_that_works),
+        cmocka_unit_test(wrong_usage_exits_with_2_and_says_why),
+        cmocka_unit_test(failures_exit_with_1_and_name_the_command),
+        cmocka_unit_test(audit_reads_a_file_and_stdin),
+        cmocka_unit_test(info_lists_variables_and_operators),
+        cmocka_unit_test(outputs_are_saved_and_compared),
+        cmocka_unit_test(every_mode_agrees_with_dense_and_with_the_specification),
+        cmocka_unit_test(counters_equal_onednn_s_own_log),
+        cmocka_unit_test(bench_s_json_has_the_keys_of_the_contract_in_order),
+        cmocka_unit_test(bench_prints_a_table_without_json),
+        cmocka_unit_test(a_budget_fails_when_counts_rise),
+        cmocka_unit_test(explain_names_kernels_and_sums_up),
+        cmocka_unit_test(graphs_are_printed_before_and_after_passes),
+        cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
+    };
+    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+}

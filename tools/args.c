@@ -1,0 +1,165 @@
+#include "tools/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int args_usage_error(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "tessera %s: ", command);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\nsee: tessera %s --help\n", command);
+    va_end(arguments);
+    return EXIT_USAGE;
+}
+
+bool args_split(char *text, args_list_t *out_list)
+{
+    out_list->n = 0;
+    for (char *at = text; at != NULL;) {
+        char *comma = strchr(at, ',');
+        if (comma != NULL) *comma = '\0';
+        if (*at == '\0' || out_list->n == ARGS_MAX) return false;
+        out_list->items[out_list->n++] = at;
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return true;
+}
+
+static void print_help(const args_command_t *command, const args_option_t *options, int n_options)
+{
+    printf("%s\n\nusage: tessera %s%s%s%s\n\n%s\n", command->example, command->name,
+           command->operands[0] != '\0' ? " " : "", command->operands,
+           n_options > 0 ? " [options]" : "", command->about);
+    if (n_options > 0) printf("\noptions:\n");
+    for (int i = 0; i < n_options; i++) {
+        if (options[i].help == NULL) continue;
+        char left[40];
+        snprintf(left, sizeof left, "%s%s%s", options[i].name,
+                 options[i].metavar != NULL ? " " : "",
+                 options[i].metavar != NULL ? options[i].metavar : "");
+        printf("  %-24s %s\n", left, options[i].help);
+    }
+    if (command->more != NULL) printf("\n%s\n", command->more);
+}
+
+static bool set_value(const args_command_t *command, const args_option_t *option, const char *value)
+{
+    char *end = NULL;
+    errno = 0;
+    switch (option->kind) {
+    case ARGS_FLAG: *(bool *)option->out = true; return true;
+    case ARGS_TEXT: *(const char **)option->out = value; return true;
+    case ARGS_INTEGER: {
+        long long number = strtoll(value, &end, 10);
+        if (end != value && *end == '\0' && errno == 0 && number >= option->min &&
+            number <= option->max) {
+            *(int64_t *)option->out = number;
+            return true;
+        }
+        args_usage_error(command->name, "%s %s, must be a whole number from %lld to %lld",
+                         option->name, value, (long long)option->min, (long long)option->max);
+        return false;
+    }
+    case ARGS_NUMBER: {
+        double number = strtod(value, &end);
+        if (end != value && *end == '\0' && isfinite(number) && number >= (double)option->min) {
+            *(double *)option->out = number;
+            return true;
+        }
+        args_usage_error(command->name, "%s %s, must be a number from %lld up", option->name, value,
+                         (long long)option->min);
+        return false;
+    }
+    case ARGS_REPEATED: break;
+    }
+    args_list_t *list = option->out;
+    if (list->n == ARGS_MAX) {
+        args_usage_error(command->name, "%s is given more than %d times", option->name, ARGS_MAX);
+        return false;
+    }
+    list->items[list->n++] = value;
+    return true;
+}
+
+/* The option that `argument` names, and the value behind its `=` if there is one. */
+static const args_option_t *find_option(const args_option_t *options, int n_options,
+                                        const char *argument, const char **out_value)
+{
+    size_t length = strcspn(argument, "=");
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    if (!is_long) length = strlen(argument);
+    for (int i = 0; i < n_options; i++) {
+        if (strlen(options[i].name) != length || strncmp(options[i].name, argument, length) != 0)
+            continue;
+        *out_value = argument[length] == '=' ? argument + length + 1 : NULL;
+        return &options[i];
+    }
+    return NULL;
+}
+
+static bool check_operands(const args_command_t *command, const args_list_t *operands)
+{
+    if (operands->n < command->min_operands) {
+        args_usage_error(command->name, "%s is missing", command->operands);
+        return false;
+    }
+    if (operands->n > command->max_operands) {
+        args_usage_error(command->name, "\"%s\" is one operand too many",
+                         operands->items[command->max_operands]);
+        return false;
+    }
+    return true;
+}
+
+/* The option at argv[*at], which is left at the last word used; false when it is wrong. */
+static bool parse_option(const args_command_t *command, const args_option_t *options, int n_options,
+                         int argc, char **argv, int *at)
+{
+    const char *argument = argv[*at], *value = NULL;
+    const args_option_t *option = find_option(options, n_options, argument, &value);
+    if (option == NULL) {
+        args_usage_error(command->name, "there is no option %s", argument);
+        return false;
+    }
+    if (option->kind == ARGS_FLAG) {
+        if (value == NULL) return set_value(command, option, NULL);
+        args_usage_error(command->name, "%s takes no value", option->name);
+        return false;
+    }
+    if (value == NULL && *at + 1 < argc) value = argv[++*at];
+    if (value == NULL) {
+        args_usage_error(command->name, "%s needs a value: %s %s", option->name, option->name,
+                         option->metavar);
+        return false;
+    }
+    return set_value(command, option, value);
+}
+
+bool args_parse(const args_command_t *command, const args_option_t *options, int n_options,
+                int argc, char **argv, args_list_t *out_operands, int *out_code)
+{
+    bool only_operands = false;
+    out_operands->n = 0;
+    *out_code = EXIT_USAGE;
+    for (int i = 1; i < argc; i++) {
+        if (!only_operands && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+            print_help(command, options, n_options);
+            *out_code = EXIT_DONE;
+            return false;
+        }
+        if (!only_operands && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
+            if (!parse_option(command, options, n_options, argc, argv, &i)) return false;
+        } else if (out_operands->n < ARGS_MAX) {
+            out_operands->items[out_operands->n++] = argv[i];
+        }
+    }
+    return check_operands(command, out_operands);
+}

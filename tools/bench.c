@@ -1,0 +1,303 @@
+/* tessera bench: time, reorders and memory of a model in each mode. */
+#include "tools/bench.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/command.h"
+
+#define NAME "bench"
+#define MAX_ITERATIONS 100000
+#define N_WARM_UP 3
+
+/* Without --iterations: rounds over all modes until this much time is gone. */
+#define MIN_ROUNDS 5
+#define MAX_ROUNDS 50
+#define ROUNDS_MS 10000.0
+
+typedef struct bench_options {
+    session_options_t session;
+    const char *modes, *budget, *first_run;
+    int64_t n_iterations;
+    bool as_json;
+    int n_modes;
+    run_mode_t mode[MODE_COUNT];
+} bench_options_t;
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .example = "tessera bench zoo:resnet50 --modes dense,mkldnn,frozen",
+    .about =
+        "Measures a model in each mode, modes taking turns: median and least time of an\n"
+        "inference, reorders and copies in it once nothing new is packed or built, and, from a\n"
+        "process per mode, its first run and peak memory (mode frozen from a file).",
+    .more =
+        "modes:\n"
+        "  dense    plain at every operator's border; conv and linear reorder inside each call\n"
+        "  nhwc     weights packed once, activations channels_last\n"
+        "  mkldnn   weights packed once, activations blocked\n"
+        "  graph    traced, layouts chosen over the whole graph, run as a plan\n"
+        "  frozen   attributes frozen, weights folded, fused and packed; all file.tessera has\n"
+        "a budget has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES, reorders per inference"};
+
+/* ---- measuring ---- */
+
+/* A mode and the times of its runs. */
+typedef struct lane {
+    session_t session;
+    bench_row_t *row;
+    double *times;         /* of runs */
+    double *reorder_times; /* of the reorders in each */
+} lane_t;
+
+static int compare_times(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts the times. */
+static double median(double *times, size_t n)
+{
+    qsort(times, n, sizeof times[0], compare_times);
+    return (times[(n - 1) / 2] + times[n / 2]) / 2.0;
+}
+
+static void take_counters(const counters_t *counters, bench_row_t *row)
+{
+    row->weight_reorders += counters_weight_reorders(counters);
+    row->activation_reorders += counters_activation_reorders(counters);
+    row->copies += counters_copies(counters);
+    row->reorder_bytes += counters->reorder_bytes;
+}
+
+static status_t measure_once(lane_t *lane)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    counters_t counters;
+    runner_t *runner = &lane->session.runner;
+    counters_reset(runner->ctx);
+    double begin = session_now_ms();
+    TRY(mode_run(runner, &n_out, out));
+    lane->times[lane->row->n_runs] = session_now_ms() - begin;
+    counters_read(runner->ctx, &counters);
+    lane->reorder_times[lane->row->n_runs++] = (double)counters.reorder_ns / 1e6;
+    take_counters(&counters, lane->row);
+    mode_release_outputs(n_out, out);
+    return STATUS_OK;
+}
+
+static bool run_rounds(const bench_options_t *options, int n_lanes, lane_t *lanes)
+{
+    double begin = session_now_ms();
+    int64_t wanted = options->n_iterations > 0 ? options->n_iterations : MAX_ROUNDS;
+    for (int64_t round = 0; round < wanted; round++) {
+        bool is_late = session_now_ms() - begin >= ROUNDS_MS;
+        if (options->n_iterations == 0 && round >= MIN_ROUNDS && is_late) break;
+        for (int i = 0; i < n_lanes; i++) {
+            status_t status = measure_once(&lanes[i]);
+            if (!session_check(NAME, lanes[i].session.ctx, status)) return false;
+        }
+    }
+    for (int i = 0; i < n_lanes; i++) {
+        bench_row_t *row = lanes[i].row;
+        row->median_ms = median(lanes[i].times, (size_t)row->n_runs);
+        row->min_ms = lanes[i].times[0];
+        row->reorder_ms = median(lanes[i].reorder_times, (size_t)row->n_runs);
+    }
+    return true;
+}
+
+/* The largest difference of any output. */
+static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, int n_wanted,
+                             tensor_t *const *wanted, double *out_difference)
+{
+    REQUIRE(ctx, n == n_wanted, "%d outputs, mode dense has %d", n, n_wanted);
+    *out_difference = 0.0;
+    for (int i = 0; i < n; i++) {
+        double difference = 0.0;
+        TRY(tensor_max_rel_diff(ctx, outputs[i], wanted[i], &difference));
+        if (!(difference <= *out_difference)) *out_difference = difference;
+    }
+    return STATUS_OK;
+}
+
+/* Packs weights and builds primitives; compares what comes out with that of mode dense. */
+static status_t warm_up(lane_t *lane, int n_wanted, tensor_t *const *wanted)
+{
+    for (int i = 0; i < N_WARM_UP; i++) {
+        tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+        int n_out = 0;
+        status_t status = STATUS_OK;
+        TRY(mode_run(&lane->session.runner, &n_out, out));
+        if (n_wanted > 0)
+            status = diff_outputs(lane->session.ctx, n_out, out, n_wanted, wanted,
+                                  &lane->row->max_rel_diff);
+        mode_release_outputs(n_out, out);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
+/* What every mode is compared with; leaves *out_n 0 where there is no mode dense. */
+static bool run_dense(const session_t *base, int *out_n, tensor_t **out)
+{
+    if (base->model.kind == MODEL_FROZEN) return true;
+    session_t session;
+    if (!session_clone(NAME, base, &session)) return false;
+    bool is_done = session_prepare(NAME, &session, MODE_DENSE) &&
+                   session_check(NAME, session.ctx, mode_run(&session.runner, out_n, out));
+    session_end(&session);
+    return is_done;
+}
+
+static bool begin_lane(const session_t *base, bench_row_t *row, int64_t n_iterations, lane_t *lane)
+{
+    lane->row = row;
+    lane->times = calloc((size_t)n_iterations, sizeof *lane->times);
+    lane->reorder_times = calloc((size_t)n_iterations, sizeof *lane->reorder_times);
+    if (lane->times == NULL || lane->reorder_times == NULL)
+        return session_check(NAME, NULL, STATUS_OUT_OF_MEMORY);
+    return session_clone(NAME, base, &lane->session) &&
+           session_prepare(NAME, &lane->session, row->mode);
+}
+
+static bool measure(const bench_options_t *options, const session_t *base, bench_t *bench)
+{
+    lane_t lanes[MODE_COUNT] = {{.row = NULL}};
+    tensor_t *wanted[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_wanted = 0;
+    int64_t n_times = options->n_iterations > 0 ? options->n_iterations : MAX_ROUNDS;
+    bool is_done = run_dense(base, &n_wanted, wanted);
+    for (int i = 0; i < bench->n_rows && is_done; i++) {
+        fprintf(stderr, "preparing mode %s\n", mode_name(bench->rows[i].mode));
+        is_done = begin_lane(base, &bench->rows[i], n_times, &lanes[i]) &&
+                  session_check(NAME, lanes[i].session.ctx, warm_up(&lanes[i], n_wanted, wanted));
+    }
+    if (is_done) fprintf(stderr, "measuring\n");
+    is_done = is_done && run_rounds(options, bench->n_rows, lanes);
+    mode_release_outputs(n_wanted, wanted);
+    for (int i = 0; i < bench->n_rows; i++) {
+        session_end(&lanes[i].session);
+        free(lanes[i].times);
+        free(lanes[i].reorder_times);
+    }
+    return is_done;
+}
+
+static bool measure_apart(const bench_options_t *options, bench_t *bench)
+{
+    for (int i = 0; i < options->n_modes; i++) {
+        bench_row_t *row = &bench->rows[bench->n_rows++];
+        *row = (bench_row_t){.mode = options->mode[i], .max_rel_diff = (double)NAN};
+        fprintf(stderr, "first run of mode %s, in a process of its own\n", mode_name(row->mode));
+        if (!bench_measure_apart(bench->spec, row->mode, &options->session, row)) return false;
+    }
+    return true;
+}
+
+static bool bench(const char *spec, const bench_options_t *options)
+{
+    bench_t result = {.spec = spec};
+    session_t base;
+    if (!measure_apart(options, &result)) return false;
+    if (!session_begin(NAME, spec, &options->session, &base)) return false;
+    const model_input_t *first = &base.model.inputs[0];
+    bool has_batch = base.model.n_inputs > 0 && tensor_rank(first->tensor) > 0;
+    result.batch = has_batch ? tensor_sizes(first->tensor)[0] : 1;
+    result.n_threads = context_threads(base.ctx);
+    bool is_done = measure(options, &base, &result);
+    if (is_done)
+        is_done = session_check(NAME, base.ctx,
+                                options->as_json ? bench_print_json(base.ctx, &result)
+                                                 : bench_print_table(base.ctx, &result));
+    if (is_done && options->budget != NULL)
+        is_done = session_check(NAME, base.ctx,
+                                bench_check_budget(base.ctx, &result, options->budget));
+    session_end(&base);
+    return is_done;
+}
+
+/* ---- command line ---- */
+
+/* All modes, or those named; a frozen file has one. */
+static bool parse_modes(const char *spec, bench_options_t *options)
+{
+    bool is_frozen = model_kind(spec) == MODEL_FROZEN;
+    if (options->modes == NULL) {
+        for (int mode = 0; mode < MODE_COUNT; mode++)
+            if (!is_frozen || mode == MODE_FROZEN)
+                options->mode[options->n_modes++] = (run_mode_t)mode;
+        return true;
+    }
+    char text[256];
+    args_list_t names;
+    snprintf(text, sizeof text, "%s", options->modes);
+    bool is_right = strlen(options->modes) < sizeof text && args_split(text, &names) &&
+                    names.n <= MODE_COUNT;
+    for (int i = 0; is_right && i < names.n; i++) {
+        run_mode_t mode;
+        is_right = mode_parse(names.items[i], &mode);
+        for (int j = 0; is_right && j < options->n_modes; j++) is_right = options->mode[j] != mode;
+        if (is_right) options->mode[options->n_modes++] = mode;
+    }
+    if (!is_right)
+        args_usage_error(NAME, "--modes %s, must be some of dense,nhwc,mkldnn,graph,frozen",
+                         options->modes);
+    return is_right;
+}
+
+static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *operands,
+                  int *out_code)
+{
+    const args_option_t table[] = {
+        session_option_batch(&options->session),
+        {"--modes", ARGS_TEXT, &options->modes, "A,B", "modes, in this order (all)", 0, 0},
+        session_option_threads(&options->session),
+        {"--iterations", ARGS_INTEGER, &options->n_iterations, "N",
+         "measured runs of each mode (5 to 50, about 10 s in all)", 1, MAX_ITERATIONS},
+        {"--json", ARGS_FLAG, &options->as_json, NULL,
+         "print one JSON object in place of the table", 0, 0},
+        {"--budget", ARGS_TEXT, &options->budget, "FILE",
+         "fail if reorder counts are above those in FILE", 0, 0},
+        session_option_seed(&options->session),
+        session_option_input(&options->session),
+        {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
+    };
+    if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,
+                    out_code))
+        return false;
+    *out_code = EXIT_USAGE;
+    return session_check_spec(NAME, operands->items[0]) && parse_modes(operands->items[0], options);
+}
+
+/* The process that bench_measure_apart starts. */
+static bool first_run(const char *spec, const bench_options_t *options)
+{
+    session_t session;
+    run_mode_t mode;
+    if (!mode_parse(options->first_run, &mode) ||
+        !session_begin(NAME, spec, &options->session, &session))
+        return false;
+    bool is_done = session_prepare(NAME, &session, mode) && bench_report_first_run(NAME, &session);
+    session_end(&session);
+    return is_done;
+}
+
+int command_bench(int argc, char **argv)
+{
+    bench_options_t options = {.n_iterations = 0};
+    args_list_t operands;
+    int code;
+    if (!parse(argc, argv, &options, &operands, &code)) return code;
+    const char *spec = operands.items[0];
+    bool is_done = options.first_run != NULL ? first_run(spec, &options) : bench(spec, &options);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}

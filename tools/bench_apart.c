@@ -1,0 +1,145 @@
+/* The part of bench that needs fresh processes. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/bench.h"
+
+#define MARK "tessera-first-run"
+#define MAX_WORDS (2 * ARGS_MAX + 24)
+#define NUMBER_MAX 24
+
+/* A command line for this program. */
+typedef struct words {
+    int n;
+    char *items[MAX_WORDS];
+    char batch[NUMBER_MAX], threads[NUMBER_MAX], seed[NUMBER_MAX];
+} words_t;
+
+/* execv takes words that it does not change as if it did. */
+static void add(words_t *words, const char *word)
+{
+    memcpy(&words->items[words->n++], &word, sizeof word);
+}
+
+static void add_number(words_t *words, const char *option, int64_t number, char *buffer)
+{
+    snprintf(buffer, NUMBER_MAX, "%" PRId64, number);
+    add(words, option);
+    add(words, buffer);
+}
+
+static void add_session(words_t *words, const session_options_t *options)
+{
+    if (options->model.batch > 0) add_number(words, "--batch", options->model.batch, words->batch);
+    if (options->n_threads > 0) add_number(words, "--threads", options->n_threads, words->threads);
+    add_number(words, "--seed", options->model.seed, words->seed);
+    for (int i = 0; i < options->model.inputs.n; i++) {
+        add(words, "--input");
+        add(words, options->model.inputs.items[i]);
+    }
+}
+
+/* Runs this program; its stdout comes as a stream. */
+static FILE *start(const words_t *words, pid_t *out_pid)
+{
+    int ends[2];
+    fflush(NULL);
+    if (pipe(ends) != 0) return NULL;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execv("/proc/self/exe", words->items);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *stream = pid > 0 ? fdopen(ends[0], "r") : NULL;
+    if (stream == NULL) close(ends[0]);
+    *out_pid = pid;
+    return stream;
+}
+
+/* Runs it to its end; true if it exited with 0. row may be NULL. */
+static bool run(const words_t *words, bench_row_t *row)
+{
+    pid_t pid = -1;
+    FILE *stream = start(words, &pid);
+    bool has_result = row == NULL;
+    char *line = NULL;
+    size_t capacity = 0;
+    while (stream != NULL && getline(&line, &capacity, stream) >= 0)
+        if (row != NULL &&
+            sscanf(line, MARK " %lf %lf", &row->first_run_ms, &row->peak_rss_mb) == 2)
+            has_result = true;
+    free(line);
+    if (stream != NULL) fclose(stream);
+    int status = -1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return stream != NULL && WIFEXITED(status) && WEXITSTATUS(status) == 0 && has_result;
+}
+
+static bool run_mode(const char *spec, run_mode_t mode, const session_options_t *options,
+                     bench_row_t *row)
+{
+    words_t words = {.n = 0};
+    add(&words, "tessera");
+    add(&words, "bench");
+    add(&words, spec);
+    add(&words, "--first-run");
+    add(&words, mode_name(mode));
+    add_session(&words, options);
+    return run(&words, row);
+}
+
+static bool freeze_to(const char *spec, const char *path, const session_options_t *options)
+{
+    words_t words = {.n = 0};
+    add(&words, "tessera");
+    add(&words, "freeze");
+    add(&words, spec);
+    add(&words, "-o");
+    add(&words, path);
+    add_session(&words, options);
+    return run(&words, NULL);
+}
+
+bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
+                         bench_row_t *row)
+{
+    if (mode != MODE_FROZEN || model_kind(spec) == MODEL_FROZEN)
+        return run_mode(spec, mode, options, row);
+    const char *tmp = getenv("TMPDIR");
+    char dir[2048], path[2112];
+    snprintf(dir, sizeof dir, "%s/tessera-XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
+    if (mkdtemp(dir) == NULL) {
+        fprintf(stderr, "tessera bench: %s: %s\n", dir, strerror(errno));
+        return false;
+    }
+    snprintf(path, sizeof path, "%s/model.tessera", dir);
+    bool is_done = freeze_to(spec, path, options) && run_mode(path, mode, options, row);
+    unlink(path);
+    rmdir(dir);
+    return is_done;
+}
+
+bool bench_report_first_run(const char *name, session_t *session)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    double begin = session_now_ms();
+    status_t status = mode_run(&session->runner, &n_out, out);
+    double end = session_now_ms();
+    if (!session_check(name, session->ctx, status)) return false;
+    mode_release_outputs(n_out, out);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("%s %.6f %.3f\n", MARK, end - begin, (double)usage.ru_maxrss * 1024.0 / 1e6);
+    return true;
+}

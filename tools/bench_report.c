@@ -1,0 +1,223 @@
+/* What bench prints, and checking counts against a budget. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/bench.h"
+#include "tools/table.h"
+
+static const bench_row_t *find_dense(const bench_t *bench)
+{
+    for (int i = 0; i < bench->n_rows; i++)
+        if (bench->rows[i].mode == MODE_DENSE) return &bench->rows[i];
+    return NULL;
+}
+
+/* NaN without mode dense. */
+static double speedup(const bench_t *bench, const bench_row_t *row)
+{
+    const bench_row_t *dense = find_dense(bench);
+    return dense != NULL && row->median_ms > 0.0 ? dense->median_ms / row->median_ms : (double)NAN;
+}
+
+/* A count per inference: a whole number, since steady state repeats itself; where it does not, the
+ * fraction shows it. */
+static const char *per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity)
+{
+    uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
+    if (sum % n == 0)
+        snprintf(out_text, capacity, "%" PRIu64, sum / n);
+    else
+        snprintf(out_text, capacity, "%.3f", (double)sum / (double)n);
+    return out_text;
+}
+
+/* decimals -1: two significant digits. */
+static void number_cell(table_t *table, int decimals, double number)
+{
+    if (isnan(number))
+        table_cell(table, "-");
+    else if (decimals >= 0)
+        table_cell(table, "%.*f", decimals, number);
+    else
+        table_cell(table, "%.2g", number);
+}
+
+status_t bench_print_table(context_t *ctx, const bench_t *bench)
+{
+    static const char *const columns[] = {"<mode",         ">median ms",       ">min ms",
+                                          ">speedup",      ">weight reorders", ">activation",
+                                          ">copies",       ">reorder MB",      ">reorder ms",
+                                          ">first run ms", ">peak MB",         ">max rel diff"};
+    char text[64];
+    table_t table;
+    printf("%s, batch %" PRId64 ", %d threads, oneDNN %s, %s\n", bench->spec, bench->batch,
+           bench->n_threads, onednn_version_text(), onednn_isa_text());
+    table_begin(ctx, &table, 12, columns);
+    for (int i = 0; i < bench->n_rows; i++) {
+        const bench_row_t *row = &bench->rows[i];
+        table_cell(&table, "%s", mode_name(row->mode));
+        number_cell(&table, 3, row->median_ms);
+        number_cell(&table, 3, row->min_ms);
+        number_cell(&table, 2, speedup(bench, row));
+        table_cell(&table, "%s", per_run(row, row->weight_reorders, text, sizeof text));
+        table_cell(&table, "%s", per_run(row, row->activation_reorders, text, sizeof text));
+        table_cell(&table, "%s", per_run(row, row->copies, text, sizeof text));
+        number_cell(&table, 2, (double)row->reorder_bytes / 1e6 / (double)row->n_runs);
+        number_cell(&table, 3, row->reorder_ms);
+        number_cell(&table, 1, row->first_run_ms);
+        number_cell(&table, 1, row->peak_rss_mb);
+        number_cell(&table, -1, row->max_rel_diff);
+    }
+    return table_print(&table);
+}
+
+/* JSON has no NaN and no infinity. */
+static void json_number(text_t *text, const char *key, int decimals, double number)
+{
+    if (!isfinite(number))
+        text_append(text, ",\"%s\":null", key);
+    else if (decimals >= 0)
+        text_append(text, ",\"%s\":%.*f", key, decimals, number);
+    else
+        text_append(text, ",\"%s\":%.6g", key, number);
+}
+
+static void json_count(text_t *text, const char *key, const bench_row_t *row, uint64_t sum)
+{
+    char number[64];
+    text_append(text, ",\"%s\":%s", key, per_run(row, sum, number, sizeof number));
+}
+
+status_t bench_print_json(context_t *ctx, const bench_t *bench)
+{
+    text_t text = text_begin(ctx);
+    text_append(&text, "{\"model\":");
+    text_append_quoted(&text, bench->spec);
+    text_append(&text, ",\"batch\":%" PRId64 ",\"threads\":%d,\"onednn\":", bench->batch,
+                bench->n_threads);
+    text_append_quoted(&text, onednn_version_text());
+    text_append(&text, ",\"isa\":");
+    text_append_quoted(&text, onednn_isa_text());
+    text_append(&text, ",\"rows\":[");
+    for (int i = 0; i < bench->n_rows; i++) {
+        const bench_row_t *row = &bench->rows[i];
+        text_append(&text, "%s{\"mode\":\"%s\"", i > 0 ? "," : "", mode_name(row->mode));
+        json_number(&text, "median_ms", 4, row->median_ms);
+        json_number(&text, "min_ms", 4, row->min_ms);
+        json_number(&text, "speedup", 4, speedup(bench, row));
+        json_count(&text, "weight_reorders", row, row->weight_reorders);
+        json_count(&text, "activation_reorders", row, row->activation_reorders);
+        json_count(&text, "copies", row, row->copies);
+        json_count(&text, "reorder_bytes", row, row->reorder_bytes);
+        json_number(&text, "reorder_ms", 4, row->reorder_ms);
+        json_number(&text, "first_run_ms", 3, row->first_run_ms);
+        json_number(&text, "peak_rss_mb", 1, row->peak_rss_mb);
+        json_number(&text, "max_rel_diff", -1, row->max_rel_diff);
+        text_append(&text, "}");
+    }
+    text_append(&text, "]}");
+    status_t status = text_status(&text);
+    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    text_clear(&text);
+    return status;
+}
+
+/* ---- budgets ---- */
+
+typedef struct budget_line {
+    char model[256], batch[16], mode[16];
+    uint64_t weight, activation, copies;
+} budget_line_t;
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_meant(const bench_t *bench, const bench_row_t *row, const budget_line_t *line)
+{
+    char batch[24];
+    snprintf(batch, sizeof batch, "%" PRId64, bench->batch);
+    return strcmp(line->model, base_name(bench->spec)) == 0 &&
+           (strcmp(line->batch, "*") == 0 || strcmp(line->batch, batch) == 0) &&
+           strcmp(line->mode, mode_name(row->mode)) == 0;
+}
+
+/* True if it rose. */
+static bool check_count(const bench_t *bench, const bench_row_t *row, const char *what,
+                        uint64_t sum, uint64_t allowed)
+{
+    char text[64];
+    uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
+    if (sum == allowed * n) return false;
+    fprintf(stderr, "%s, mode %s: %s %s per inference, the budget is %" PRIu64 "%s\n", bench->spec,
+            mode_name(row->mode), per_run(row, sum, text, sizeof text), what, allowed,
+            sum > allowed * n ? "" : " and can be lowered");
+    return sum > allowed * n;
+}
+
+static int check_row(const bench_t *bench, const bench_row_t *row, const budget_line_t *line)
+{
+    return check_count(bench, row, "weight reorders", row->weight_reorders, line->weight) +
+           check_count(bench, row, "activation reorders", row->activation_reorders,
+                       line->activation) +
+           check_count(bench, row, "copies", row->copies, line->copies);
+}
+
+/* True if the line is empty, or was read; is_empty tells which. */
+static bool parse_budget_line(char *text, budget_line_t *out_line, bool *out_is_empty)
+{
+    char rest[2];
+    text[strcspn(text, "#\r\n")] = '\0';
+    *out_is_empty = text[strspn(text, " \t")] == '\0';
+    return *out_is_empty ||
+           sscanf(text, "%255s %15s %15s %" SCNu64 " %" SCNu64 " %" SCNu64 " %1s", out_line->model,
+                  out_line->batch, out_line->mode, &out_line->weight, &out_line->activation,
+                  &out_line->copies, rest) == 6;
+}
+
+static status_t check_lines(context_t *ctx, const bench_t *bench, const char *path, FILE *file,
+                            int *out_n_risen)
+{
+    char *text = NULL;
+    size_t capacity = 0;
+    status_t status = STATUS_OK;
+    int n_checked = 0;
+    for (int number = 1; status == STATUS_OK && getline(&text, &capacity, file) >= 0; number++) {
+        budget_line_t line;
+        bool is_empty = false;
+        if (!parse_budget_line(text, &line, &is_empty))
+            status = context_fail(ctx, STATUS_CORRUPT,
+                                  "%s: line %d, must be MODEL BATCH MODE WEIGHT ACTIVATION COPIES",
+                                  path, number);
+        for (int i = 0; status == STATUS_OK && !is_empty && i < bench->n_rows; i++) {
+            if (!is_meant(bench, &bench->rows[i], &line)) continue;
+            *out_n_risen += check_row(bench, &bench->rows[i], &line);
+            n_checked++;
+        }
+    }
+    free(text);
+    if (status == STATUS_OK && ferror(file))
+        status = context_fail(ctx, STATUS_IO, "%s: %s", path, strerror(errno));
+    if (status == STATUS_OK && n_checked < bench->n_rows)
+        fprintf(stderr, "%s has nothing on %d of %d modes\n", path, bench->n_rows - n_checked,
+                bench->n_rows);
+    return status;
+}
+
+status_t bench_check_budget(context_t *ctx, const bench_t *bench, const char *path)
+{
+    int n_risen = 0;
+    FILE *file = fopen(path, "r");
+    if (file == NULL) FAIL(ctx, STATUS_IO, "%s: %s", path, strerror(errno));
+    status_t status = check_lines(ctx, bench, path, file, &n_risen);
+    fclose(file);
+    TRY(status);
+    REQUIRE(ctx, n_risen == 0, "%d counts are above the budget of %s", n_risen, path);
+    return STATUS_OK;
+}

@@ -1,0 +1,15 @@
+/* The subcommands: each gets its own words, the name first, and gives the exit code. */
+#ifndef TESSERA_TOOLS_COMMAND_H
+#define TESSERA_TOOLS_COMMAND_H
+
+#include "tools/args.h"
+
+int command_run(int argc, char **argv);
+int command_bench(int argc, char **argv);
+int command_freeze(int argc, char **argv);
+int command_graph(int argc, char **argv);
+int command_explain(int argc, char **argv);
+int command_audit(int argc, char **argv);
+int command_info(int argc, char **argv);
+
+#endif

@@ -1,0 +1,147 @@
+/* tessera graph: a model's graph as text or picture, before, between and after passes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/session.h"
+
+#define NAME "graph"
+
+typedef struct options {
+    session_options_t session;
+    bool is_frozen, as_dot;
+    const char *after;
+    args_list_t skip; /* ends in NULL */
+} options_t;
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .example = "tessera graph zoo:squeezenet1_1 --frozen --dot | dot -Tsvg > squeezenet.svg",
+    .about =
+        "Prints the graph of a model: as it was traced or imported; with --frozen as it runs when\n"
+        "frozen, with layouts chosen; with --after also what passes made of it."};
+
+static void dump(void *user, const char *pass, const char *text)
+{
+    (void)user;
+    printf("// after %s\n%s\n", pass, text);
+}
+
+static pass_options_t pass_options(const options_t *options, module_t *self)
+{
+    return (pass_options_t){
+        .skip = options->skip.items, .after = options->after, .dump = dump, .self = self};
+}
+
+/* The passes that the mode runs: those that make the graph, then those that specialise it. */
+static status_t optimise(session_t *session, const options_t *options, graph_t **out_graph)
+{
+    context_t *ctx = session->ctx;
+    module_t *frozen = NULL;
+    graph_t *general = NULL;
+    pass_options_t how = pass_options(options, session->model.module);
+    if (options->is_frozen && session->model.kind != MODEL_FROZEN) {
+        freeze_options_t freezing = {
+            .skip = options->skip.items, .after = options->after, .dump = dump};
+        TRY(mode_freeze(ctx, &session->model, &freezing, &frozen));
+        how.self = frozen;
+    }
+    const graph_t *graph = model_graph(how.self);
+    status_t status = STATUS_OK;
+    if (frozen == NULL && session->model.kind != MODEL_FROZEN) {
+        status = pass_run(ctx, graph, pass_pipeline_graph(), &how, &general);
+        graph = general;
+    }
+    if (status == STATUS_OK) status = pass_run(ctx, graph, pass_pipeline_plan(), &how, out_graph);
+    graph_release(general);
+    module_release(frozen);
+    return status;
+}
+
+/* Tensors print as $0, $1, ... */
+static status_t print_text(context_t *ctx, const graph_t *graph, text_t *text)
+{
+    datum_t *pool = NULL;
+    TRY(datum_list(ctx, 0, NULL, &pool));
+    status_t status = graph_print(ctx, graph, pool, text);
+    datum_release(pool);
+    return status;
+}
+
+static status_t print_graph(context_t *ctx, const graph_t *graph, bool as_dot)
+{
+    text_t text = text_begin(ctx);
+    status_t status = as_dot ? graph_dot(ctx, graph, &text) : print_text(ctx, graph, &text);
+    if (status == STATUS_OK) status = text_status(&text);
+    if (status == STATUS_OK) fputs(text_string(&text), stdout);
+    text_clear(&text);
+    return status;
+}
+
+static status_t show(session_t *session, const options_t *options)
+{
+    context_t *ctx = session->ctx;
+    graph_t *optimised = NULL;
+    bool has_passes = options->is_frozen || options->after != NULL || options->skip.n > 0;
+    if (session->model.kind != MODEL_FROZEN) TRY(mode_trace(ctx, &session->model));
+    if (!has_passes) return print_graph(ctx, model_graph(session->model.module), options->as_dot);
+    TRY(optimise(session, options, &optimised));
+    status_t status = STATUS_OK;
+    if (options->after == NULL) status = print_graph(ctx, optimised, options->as_dot);
+    graph_release(optimised);
+    return status;
+}
+
+/* Passes are known by name, so a wrong one is wrong usage. */
+static bool check_pass(const char *option, const char *name)
+{
+    if (pass_find(name) != NULL) return true;
+    char names[1024] = "";
+    for (int i = 0; i < pass_count(); i++) {
+        size_t length = strlen(names);
+        snprintf(names + length, sizeof names - length, " %s", pass_at(i)->name);
+    }
+    args_usage_error(NAME, "%s %s is no pass, there are:%s", option, name, names);
+    return false;
+}
+
+static bool check_options(options_t *options, const char *spec)
+{
+    if (!session_check_spec(NAME, spec)) return false;
+    for (int i = 0; i < options->skip.n; i++)
+        if (!check_pass("--skip", options->skip.items[i])) return false;
+    if (options->skip.n == ARGS_MAX) {
+        args_usage_error(NAME, "--skip is given more than %d times", ARGS_MAX - 1);
+        return false;
+    }
+    options->skip.items[options->skip.n] = NULL;
+    if (options->after == NULL || strcmp(options->after, "each") == 0) return true;
+    return check_pass("--after", options->after);
+}
+
+int command_graph(int argc, char **argv)
+{
+    options_t options = {.after = NULL};
+    args_list_t operands;
+    int code;
+    const args_option_t table[] = {
+        {"--frozen", ARGS_FLAG, &options.is_frozen, NULL, "freeze it first", 0, 0},
+        {"--after", ARGS_TEXT, &options.after, "PASS",
+         "print what a pass made of it, or \"each\" pass", 0, 0},
+        {"--skip", ARGS_REPEATED, &options.skip, "PASS", "leave a pass out; may be repeated", 0, 0},
+        {"--dot", ARGS_FLAG, &options.as_dot, NULL, "print it for Graphviz", 0, 0},
+        session_option_batch(&options.session),
+        session_option_threads(&options.session),
+        session_option_input(&options.session),
+    };
+    if (!args_parse(&command, table, 7, argc, argv, &operands, &code)) return code;
+    if (!check_options(&options, operands.items[0])) return EXIT_USAGE;
+    session_t session;
+    if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;
+    bool is_done = session_check(NAME, session.ctx, show(&session, &options));
+    session_end(&session);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}

@@ -1,0 +1,125 @@
+/* tessera info: what this build is, what it runs on, and what it knows. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/command.h"
+#include "tools/session.h"
+#include "tools/table.h"
+
+#define NAME "info"
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "",
+    .min_operands = 0,
+    .max_operands = 0,
+    .example = "tessera info --ops",
+    .about = "Prints versions, threads, modes, networks of the zoo, environment variables and, if\n"
+             "asked for, operators."};
+
+static void print_networks(void)
+{
+    printf("zoo:     ");
+    for (const char *const *name = zoo_names(); *name != NULL; name++) printf(" %s", *name);
+    printf("\nmodes:   ");
+    for (int mode = 0; mode < MODE_COUNT; mode++) printf(" %s", mode_name((run_mode_t)mode));
+    printf("\npasses:  ");
+    for (const char *const *name = pass_pipeline_freeze(); *name != NULL; name++)
+        printf(" %s", *name);
+    for (const char *const *name = pass_pipeline_plan(); *name != NULL; name++)
+        printf(" %s", *name);
+    printf("\n");
+}
+
+static status_t print_environment(context_t *ctx)
+{
+    static const char *const columns[] = {"<environment", "<value", "<meaning"};
+    table_t table;
+    int n = 0;
+    const environment_variable_t *variables = context_environment(&n);
+    table_begin(ctx, &table, 3, columns);
+    for (int i = 0; i < n; i++) {
+        const char *value = getenv(variables[i].name);
+        table_cell(&table, "%s", variables[i].name);
+        table_cell(&table, "%s", value != NULL ? value : "-");
+        table_cell(&table, "%s", variables[i].help);
+    }
+    return table_print(&table);
+}
+
+static const char *preference_name(op_preference_t preference)
+{
+    switch (preference) {
+    case OP_DENSE: return "dense";
+    case OP_FOLLOWS: return "follows";
+    case OP_PREFERS: return "prefers";
+    }
+    return "?";
+}
+
+static void add_operands(const opdef_t *op, char *out_text, size_t capacity)
+{
+    out_text[0] = '\0';
+    for (int i = 0; i < op->n_operands; i++) {
+        size_t length = strlen(out_text);
+        snprintf(out_text + length, capacity - length, "%s%s%s%s", i > 0 ? ", " : "",
+                 op->operands[i].name, op->operands[i].is_optional ? "?" : "",
+                 op->operands[i].is_variadic ? "..." : "");
+    }
+}
+
+static status_t print_operators(context_t *ctx)
+{
+    static const char *const columns[] = {"<operator", "<layout", "<kernels", "<operands"};
+    char text[256];
+    table_t table;
+    table_begin(ctx, &table, 4, columns);
+    for (int i = 0; i < ops_count(); i++) {
+        const opdef_t *op = ops_at(i);
+        table_cell(&table, "%s", op->name);
+        table_cell(&table, "%s", preference_name(op->preference));
+        text[0] = '\0';
+        for (const kernel_t *const *kernel = op->kernels; *kernel != NULL; kernel++) {
+            size_t length = strlen(text);
+            snprintf(text + length, sizeof text - length, "%s%s", length > 0 ? ", " : "",
+                     (*kernel)->name);
+        }
+        table_cell(&table, "%s", text);
+        add_operands(op, text, sizeof text);
+        table_cell(&table, "%s", text);
+    }
+    TRY(table_print(&table));
+    printf("%d operators: prefers takes dense to mkldnn, follows stays mkldnn, dense runs dense\n",
+           ops_count());
+    return STATUS_OK;
+}
+
+static status_t print_info(context_t *ctx, bool has_operators)
+{
+    printf("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", TESSERA_VERSION, onednn_version_text(),
+           onednn_isa_text(), context_threads(ctx));
+    print_networks();
+    printf("\n");
+    TRY(print_environment(ctx));
+    if (!has_operators) return STATUS_OK;
+    printf("\n");
+    return print_operators(ctx);
+}
+
+int command_info(int argc, char **argv)
+{
+    bool has_operators = false;
+    args_list_t operands;
+    int code;
+    const args_option_t table[] = {
+        {"--ops", ARGS_FLAG, &has_operators, NULL, "print the operators, too", 0, 0}};
+    if (!args_parse(&command, table, 1, argc, argv, &operands, &code)) return code;
+    context_t *ctx = NULL;
+    status_t status = context_create(NULL, &ctx);
+    if (status == STATUS_OK) status = print_info(ctx, has_operators);
+    bool is_done = session_check(NAME, ctx, status);
+    context_destroy(ctx);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}

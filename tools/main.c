@@ -1,0 +1,59 @@
+/* tessera: runs, measures, freezes and explains models. One file per subcommand. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/command.h"
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about;
+} command_t;
+
+static const command_t commands[] = {
+    {"run", command_run, "run a model once, save, compare or verify its outputs"},
+    {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
+    {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
+    {"graph", command_graph, "print a model's graph, also after each pass"},
+    {"explain", command_explain, "say for each operator what runs, in which format, and why"},
+    {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},
+    {"info", command_info, "versions, threads, environment, operators"},
+};
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_usage(FILE *file)
+{
+    fprintf(file, "tessera bench zoo:resnet50\n\nusage: tessera COMMAND [options]\n\ncommands:\n");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
+    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera COMMAND --help says "
+                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage\n");
+}
+
+static int run_command(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_usage(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("tessera %s\n", TESSERA_VERSION);
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "tessera: there is no command \"%s\"\nsee: tessera --help\n", argv[1]);
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    int code = run_command(argc, argv);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "tessera: stdout cannot be written\n");
+    return code == EXIT_DONE ? EXIT_FAILED : code;
+}

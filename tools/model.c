@@ -1,0 +1,299 @@
+#include "tools/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- loading ---- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && strcmp(text + n - m, end) == 0;
+}
+
+model_kind_t model_kind(const char *spec)
+{
+    if (strncmp(spec, "zoo:", 4) == 0) return MODEL_ZOO;
+    return ends_in(spec, ".onnx")      ? MODEL_ONNX
+           : ends_in(spec, ".tessera") ? MODEL_FROZEN
+                                       : MODEL_NONE;
+}
+
+static void add_input(model_t *model, const char *name, const tensor_info_t *info)
+{
+    model_input_t *input = &model->inputs[model->n_inputs++];
+    snprintf(input->name, sizeof input->name, "%s", name);
+    if (info != NULL) input->info = *info;
+    input->bound = 2;
+}
+
+const graph_t *model_graph(const module_t *module)
+{
+    const graph_t *graph = graph_of(module, "forward");
+    return graph != NULL ? graph : plan_method_graph(module, "forward");
+}
+
+/* Inputs as the attributes of an imported model name them. */
+static status_t take_onnx_inputs(context_t *ctx, model_t *model, int n)
+{
+    REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
+            MODEL_MAX_INPUTS);
+    for (int i = 0; i < n; i++) {
+        const char *name = NULL;
+        tensor_info_t info;
+        TRY(onnx_input(ctx, model->module, i, &name, &info));
+        add_input(model, name, &info);
+    }
+    return STATUS_OK;
+}
+
+/* Inputs as the parameters of the graph are called. */
+static status_t take_graph_inputs(context_t *ctx, model_t *model)
+{
+    const graph_t *graph = model_graph(model->module);
+    REQUIRE(ctx, graph != NULL, "%s: the inputs of its forward are not known", model->spec);
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) continue;
+        REQUIRE(ctx, model->n_inputs < MODEL_MAX_INPUTS, "%s: more than %d inputs", model->spec,
+                MODEL_MAX_INPUTS);
+        add_input(model, graph_value_name(graph, body->params[i]),
+                  type->has_info ? &type->info : NULL);
+    }
+    return STATUS_OK;
+}
+
+static status_t take_inputs(context_t *ctx, model_t *model)
+{
+    const datum_t *names = module_attribute(model->module, "input_names");
+    if (names != NULL && datum_kind(names) == DATUM_LIST)
+        return take_onnx_inputs(ctx, model, datum_length(names));
+    return take_graph_inputs(ctx, model);
+}
+
+/* A batch that was asked for has to be that of the first input. */
+static status_t check_batch(context_t *ctx, const model_t *model, int64_t batch)
+{
+    if (batch == 0) return STATUS_OK;
+    const tensor_info_t *info = model->n_inputs > 0 ? &model->inputs[0].info : NULL;
+    if (info == NULL || info->dtype == DTYPE_NONE || info->rank == 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "%s: --batch %" PRId64 ", but its first input has no batch dimension", model->spec,
+             batch);
+    REQUIRE(ctx, info->sizes[0] == batch,
+            "%s: --batch %" PRId64 ", but the file's batch is fixed to %" PRId64, model->spec,
+            batch, info->sizes[0]);
+    return STATUS_OK;
+}
+
+static status_t load_zoo(context_t *ctx, int64_t batch, model_t *model)
+{
+    int64_t size = 0;
+    TRY(zoo_create(ctx, model->spec + strlen("zoo:"), NULL, &model->module, &size));
+    int64_t sizes[] = {batch > 0 ? batch : 1, 3, size, size};
+    tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
+    add_input(model, "x", &info);
+    return STATUS_OK;
+}
+
+static status_t load_by_kind(context_t *ctx, int64_t batch, model_t *model)
+{
+    const char *spec = model->spec;
+    model->kind = model_kind(spec);
+    switch (model->kind) {
+    case MODEL_ZOO: return load_zoo(ctx, batch, model);
+    case MODEL_ONNX:
+        TRY(onnx_load(ctx, spec, &(onnx_options_t){.batch = batch}, &model->module));
+        break;
+    case MODEL_FROZEN: TRY(freeze_load(ctx, spec, &model->module)); break;
+    case MODEL_NONE:
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", spec);
+    }
+    TRY(take_inputs(ctx, model));
+    return check_batch(ctx, model, batch);
+}
+
+/* ---- what integers may be ---- */
+
+static int64_t find_integer(const attr_table_t *table, const void *attrs, const char *name)
+{
+    int64_t value = 0;
+    for (int i = 0; i < table->n_fields; i++)
+        if (table->fields[i].kind == ATTR_INT && strcmp(table->fields[i].name, name) == 0)
+            memcpy(&value, (const char *)attrs + table->fields[i].offset, sizeof value);
+    return value;
+}
+
+/* Rows of the table that a gather picks from; 0 when they are not known. */
+static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
+{
+    if (node->inputs[0] == GRAPH_NONE) return 0;
+    const graph_type_t *type = graph_value_type(graph, node->inputs[0]);
+    int dim = 0;
+    if (!type->has_info ||
+        !shape_dim(type->info.rank, find_integer(&node->op->attrs, node->attrs, "dim"), &dim))
+        return 0;
+    return type->info.rank > 0 ? type->info.sizes[dim] : 0;
+}
+
+/* Follows a value through operators that only pass it on to where it is an index. */
+static int64_t index_bound(const graph_t *graph, value_t value, int depth)
+{
+    const graph_block_t *body = graph_body(graph);
+    int64_t bound = 0;
+    for (int i = 0; i < body->n_nodes && depth < 8; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (node->kind != NODE_OP) continue;
+        int64_t found = 0;
+        bool passes_on = (node->op->traits & (TRAIT_VIEW | TRAIT_IDENTITY)) != 0 ||
+                         strcmp(node->op->name, "cast") == 0;
+        if (strcmp(node->op->name, "gather") == 0 && node->n_inputs > 1 && node->inputs[1] == value)
+            found = gather_rows(graph, node);
+        else if (passes_on && node->n_inputs > 0 && node->inputs[0] == value)
+            found = index_bound(graph, node->outputs[0], depth + 1);
+        if (found > 0 && (bound == 0 || found < bound)) bound = found;
+    }
+    return bound;
+}
+
+/* An input that indexes a table is drawn below the table's length; any other is 0 or 1, as a mask
+ * is, but bytes take every value, as images do. */
+static void find_bounds(model_t *model)
+{
+    const graph_t *graph = model_graph(model->module);
+    const graph_block_t *body = graph != NULL ? graph_body(graph) : NULL;
+    int input = 0;
+    for (int i = 0; body != NULL && i < body->n_params && input < model->n_inputs; i++) {
+        if (graph_value_type(graph, body->params[i])->kind == TYPE_MODULE) continue;
+        model_input_t *at = &model->inputs[input++];
+        int64_t bound = index_bound(graph, body->params[i], 0);
+        if (at->info.dtype == DTYPE_U8) at->bound = 256;
+        if (at->info.dtype == DTYPE_S8) at->bound = 128;
+        if (bound > 0) at->bound = bound;
+    }
+}
+
+status_t model_load(context_t *ctx, const char *spec, const model_options_t *options,
+                    model_t *out_model)
+{
+    model_t model = {.spec = spec};
+    status_t status = load_by_kind(ctx, options->batch, &model);
+    if (status != STATUS_OK) {
+        model_clear(&model);
+        return status;
+    }
+    find_bounds(&model);
+    *out_model = model;
+    return STATUS_OK;
+}
+
+void model_clear(model_t *model)
+{
+    for (int i = 0; i < model->n_inputs; i++) tensor_release(model->inputs[i].tensor);
+    module_release(model->module);
+    model->n_inputs = 0;
+    model->module = NULL;
+}
+
+/* ---- inputs ---- */
+
+/* Uniform in [0, bound): floor of bound times a number in [0, 1). */
+static status_t draw_integers(context_t *ctx, model_input_t *input)
+{
+    const tensor_info_t *info = &input->info;
+    tensor_t *uniform = NULL, *made = NULL;
+    const void *src = NULL;
+    void *dst = NULL;
+    TRY(tensor_rand(ctx, DTYPE_F64, info->rank, info->sizes, &uniform));
+    status_t status = tensor_empty(ctx, info->dtype, info->rank, info->sizes, &made);
+    if (status == STATUS_OK) status = tensor_data(ctx, uniform, &src);
+    if (status == STATUS_OK) status = tensor_data_mutable(ctx, made, &dst);
+    size_t size = dtype_size(info->dtype);
+    for (int64_t i = 0; status == STATUS_OK && i < info_numel(info); i++) {
+        double value = ((const double *)src)[i] * (double)input->bound;
+        dtype_store_integer(info->dtype, (char *)dst + (size_t)i * size, (int64_t)value);
+    }
+    tensor_release(uniform);
+    if (status == STATUS_OK)
+        input->tensor = made;
+    else
+        tensor_release(made);
+    return status;
+}
+
+static status_t draw(context_t *ctx, const model_t *model, model_input_t *input)
+{
+    const tensor_info_t *info = &input->info;
+    REQUIRE(ctx, info->dtype != DTYPE_NONE,
+            "%s: shape and type of input %s are not known, give it by --input %s=FILE.npy",
+            model->spec, input->name, input->name);
+    if (dtype_is_floating(info->dtype))
+        return tensor_randn(ctx, info->dtype, info->rank, info->sizes, &input->tensor);
+    return draw_integers(ctx, input);
+}
+
+/* The zoo's networks are made for any batch and size; files say what they take. */
+static status_t check_given(context_t *ctx, const model_t *model, const model_input_t *input)
+{
+    const tensor_info_t *want = &input->info, *given = tensor_info(input->tensor);
+    char want_text[INFO_TEXT_MAX], given_text[INFO_TEXT_MAX];
+    bool is_right = want->dtype == given->dtype && want->rank == given->rank;
+    if (is_right && model->kind != MODEL_ZOO)
+        is_right = shape_equal(want->rank, want->sizes, given->rank, given->sizes);
+    REQUIRE(ctx, want->dtype == DTYPE_NONE || is_right, "input %s: %s was given, must be %s",
+            input->name, info_text(given, given_text), info_text(want, want_text));
+    return STATUS_OK;
+}
+
+static status_t read_given(context_t *ctx, model_t *model, const char *argument)
+{
+    const char *equals = strchr(argument, '=');
+    REQUIRE(ctx, equals != NULL && equals != argument && equals[1] != '\0',
+            "--input %s, must be NAME=FILE.npy", argument);
+    size_t length = (size_t)(equals - argument);
+    for (int i = 0; i < model->n_inputs; i++) {
+        model_input_t *input = &model->inputs[i];
+        if (strlen(input->name) != length || strncmp(input->name, argument, length) != 0) continue;
+        REQUIRE(ctx, input->tensor == NULL, "input %s: was given twice", input->name);
+        TRY(npy_load(ctx, equals + 1, &input->tensor));
+        return check_given(ctx, model, input);
+    }
+    char names[512] = "";
+    for (int i = 0; i < model->n_inputs; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 0 ? ", " : "",
+                 model->inputs[i].name);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s has no input \"%.*s\", there are: %s", model->spec,
+         (int)length, argument, names);
+}
+
+status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options)
+{
+    for (int i = 0; i < options->inputs.n; i++)
+        TRY(read_given(ctx, model, options->inputs.items[i]));
+    for (int i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].tensor != NULL) continue;
+        context_seed(ctx, (uint64_t)options->seed + (uint64_t)i * 0x9e3779b97f4a7c15u);
+        TRY(draw(ctx, model, &model->inputs[i]));
+    }
+    return STATUS_OK;
+}
+
+/* ---- outputs ---- */
+
+const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name)
+{
+    const datum_t *names = module_attribute(module, "output_names");
+    const datum_t *name = names != NULL && datum_kind(names) == DATUM_LIST
+                              ? datum_item(names, index)
+                              : NULL;
+    if (name != NULL && datum_kind(name) == DATUM_STRING)
+        snprintf(out_name, MODEL_NAME_MAX, "%s", datum_as_string(name));
+    else if (n_outputs == 1)
+        snprintf(out_name, MODEL_NAME_MAX, "output");
+    else
+        snprintf(out_name, MODEL_NAME_MAX, "output%d", index);
+    return out_name;
+}

@@ -1,0 +1,35 @@
+/* The path of the module that runs, kept by observers. */
+#ifndef TESSERA_TOOLS_PATH_H
+#define TESSERA_TOOLS_PATH_H
+
+#include <string.h>
+
+/* Begin zeroed. What has no room is cut. */
+typedef struct path {
+    char text[256];
+    int n_cut; /* levels that found no room */
+} path_t;
+
+static inline void path_enter(path_t *path, const char *name)
+{
+    size_t length = strlen(path->text), more = strlen(name), dot = length > 0;
+    if (path->n_cut > 0 || length + dot + more >= sizeof path->text) {
+        path->n_cut++;
+        return;
+    }
+    if (dot > 0) path->text[length] = '.';
+    memcpy(path->text + length + dot, name, more + 1);
+}
+
+static inline void path_leave(path_t *path, const char *name)
+{
+    size_t length = strlen(path->text), less = strlen(name);
+    if (path->n_cut > 0) {
+        path->n_cut--;
+        return;
+    }
+    if (length > less) less++;
+    path->text[length > less ? length - less : 0] = '\0';
+}
+
+#endif

@@ -1,0 +1,274 @@
+/* tessera run: one inference; its outputs shown, saved, compared, verified. */
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/command.h"
+#include "tools/session.h"
+#include "tools/table.h"
+#include "tools/verify.h"
+
+#define NAME "run"
+
+typedef struct run_options {
+    session_options_t session;
+    const char *mode, *output_dir, *compare;
+    double tolerance;
+    int64_t n_verify;
+    bool has_stats;
+} run_options_t;
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .example = "tessera run zoo:squeezenet1_1 --output-dir out --stats",
+    .about =
+        "Runs a model once. Inputs that are not given are drawn: floating ones standard normal,\n"
+        "integers uniform in what the model can take. MODEL is file.onnx, file.tessera or\n"
+        "zoo:NAME.",
+    .more =
+        "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
+
+/* ---- outputs ---- */
+
+typedef struct outputs {
+    int n;
+    tensor_t *tensors[METHOD_MAX_OUTPUTS];
+    char names[METHOD_MAX_OUTPUTS][MODEL_NAME_MAX];
+} outputs_t;
+
+static void file_path(const char *dir, const char *name, char *out_path, size_t capacity)
+{
+    int length = snprintf(out_path, capacity, "%s/%s.npy", dir, name);
+    size_t begin = strlen(dir) + 1;
+    for (size_t i = begin; length > 0 && i < (size_t)length && i < capacity - 1; i++)
+        if (!isalnum((unsigned char)out_path[i]) && strchr("._-", out_path[i]) == NULL)
+            out_path[i] = '_';
+}
+
+/* Range and mean, and where the largest element stands: enough to see that two runs agree. */
+static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
+{
+    char text[INFO_TEXT_MAX];
+    tensor_t *wide = NULL, *plain = NULL;
+    const void *data = NULL;
+    status_t status = tensor_cast(ctx, tensor, DTYPE_F64, &wide);
+    if (status == STATUS_OK) status = tensor_contiguous(ctx, wide, &plain);
+    if (status == STATUS_OK) status = tensor_data(ctx, plain, &data);
+    if (status == STATUS_OK) {
+        const double *values = data;
+        int64_t n = tensor_numel(plain), at = 0;
+        double sum = 0.0, smallest = INFINITY;
+        for (int64_t i = 0; i < n; i++) {
+            sum += values[i];
+            if (values[i] < smallest) smallest = values[i];
+            if (values[i] > values[at] || isnan(values[i])) at = i;
+        }
+        printf("%s %s", name, info_text(tensor_info(tensor), text));
+        if (n > 0)
+            printf(" min %.6g max %.6g at %" PRId64 " mean %.6g", smallest, values[at], at,
+                   sum / (double)n);
+        printf("\n");
+    }
+    tensor_release(plain);
+    tensor_release(wide);
+    return status;
+}
+
+static status_t save(context_t *ctx, const char *dir, const outputs_t *outputs)
+{
+    char path[4096], other[4096];
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        FAIL(ctx, STATUS_IO, "%s: cannot be made: %s", dir, strerror(errno));
+    for (int i = 0; i < outputs->n; i++) {
+        file_path(dir, outputs->names[i], path, sizeof path);
+        for (int j = 0; j < i; j++) {
+            file_path(dir, outputs->names[j], other, sizeof other);
+            REQUIRE(ctx, strcmp(path, other) != 0, "outputs \"%s\" and \"%s\" are both %s",
+                    outputs->names[j], outputs->names[i], path);
+        }
+        TRY(npy_save(ctx, path, outputs->tensors[i]));
+    }
+    return STATUS_OK;
+}
+
+/* Against outputs that another run saved. */
+static status_t compare(context_t *ctx, const run_options_t *options, const outputs_t *outputs)
+{
+    char path[4096];
+    for (int i = 0; i < outputs->n; i++) {
+        tensor_t *wanted = NULL;
+        double difference = 0.0;
+        file_path(options->compare, outputs->names[i], path, sizeof path);
+        TRY(npy_load(ctx, path, &wanted));
+        status_t status = tensor_max_rel_diff(ctx, outputs->tensors[i], wanted, &difference);
+        tensor_release(wanted);
+        TRY(status);
+        printf("%s differs from %s by %.3g of the largest element\n", outputs->names[i], path,
+               difference);
+        if (!(difference <= options->tolerance))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "output %s differs from %s by %.3g of the largest element, %.3g is allowed",
+                 outputs->names[i], path, difference, options->tolerance);
+    }
+    return STATUS_OK;
+}
+
+/* ---- statistics ---- */
+
+/* What was counted while the model was prepared, and in a first and a second run: the second shows
+ * what stays when weights are packed and primitives built. */
+enum { PHASE_PREPARING, PHASE_FIRST, PHASE_SECOND, PHASE_COUNT };
+
+static void stats_row(table_t *table, const char *name, const counters_t *phases, size_t offset)
+{
+    table_cell(table, "%s", name);
+    for (int i = 0; i < PHASE_COUNT; i++) {
+        uint64_t value = 0;
+        memcpy(&value, (const char *)&phases[i] + offset, sizeof value);
+        table_cell(table, "%" PRIu64, value);
+    }
+}
+
+static void causes_rows(table_t *table, const char *what, const counters_t *phases, size_t offset)
+{
+    for (size_t cause = 0; cause < CAUSE_COUNT; cause++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s, %s", what, cause_name((reorder_cause_t)cause));
+        stats_row(table, name, phases, offset + cause * sizeof(uint64_t));
+    }
+}
+
+static status_t print_stats(context_t *ctx, const counters_t *phases)
+{
+    static const char *const columns[] = {"<counter", ">preparing", ">first run", ">second run"};
+    static const struct {
+        const char *name;
+        size_t offset;
+    } rows[] = {{"reorder bytes", offsetof(counters_t, reorder_bytes)},
+                {"reorder ns", offsetof(counters_t, reorder_ns)},
+                {"weights packed", offsetof(counters_t, weights_packed)},
+                {"primitives built", offsetof(counters_t, primitives_built)},
+                {"cache hits", offsetof(counters_t, cache_hits)},
+                {"cache misses", offsetof(counters_t, cache_misses)},
+                {"cache entries", offsetof(counters_t, cache_entries)},
+                {"cache bytes", offsetof(counters_t, cache_bytes)},
+                {"tensor bytes", offsetof(counters_t, tensor_bytes)}};
+    table_t table;
+    table_begin(ctx, &table, 1 + PHASE_COUNT, columns);
+    stats_row(&table, "operators", phases, offsetof(counters_t, operators));
+    stats_row(&table, "to_mkldnn", phases, offsetof(counters_t, to_mkldnn));
+    stats_row(&table, "to_dense", phases, offsetof(counters_t, to_dense));
+    causes_rows(&table, "reorders", phases, offsetof(counters_t, reorders));
+    causes_rows(&table, "copies", phases, offsetof(counters_t, copies));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        stats_row(&table, rows[i].name, phases, rows[i].offset);
+    return table_print(&table);
+}
+
+static status_t stats(runner_t *runner, counters_t *phases)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    counters_reset(runner->ctx);
+    TRY(mode_run(runner, &n_out, out));
+    counters_read(runner->ctx, &phases[PHASE_SECOND]);
+    mode_release_outputs(n_out, out);
+    return print_stats(runner->ctx, phases);
+}
+
+static status_t verify(runner_t *runner, const run_options_t *options)
+{
+    verify_result_t result = {.n_operators = 0};
+    TRY(verify_run(runner, options->n_verify, (uint64_t)options->session.model.seed, &result));
+    printf("verified %d operators at %" PRId64 " elements: largest error %.3g (%s), %d failed\n",
+           result.n_operators, options->n_verify, result.largest, result.where, result.n_failed);
+    if (result.n_failed > 0)
+        FAIL(runner->ctx, STATUS_INVALID_ARGUMENT,
+             "%d of %d operators do not agree with their specification", result.n_failed,
+             result.n_operators);
+    return STATUS_OK;
+}
+
+/* ---- the whole ---- */
+
+static status_t run(runner_t *runner, const run_options_t *options)
+{
+    context_t *ctx = runner->ctx;
+    outputs_t outputs = {.n = 0};
+    counters_t phases[PHASE_COUNT];
+    counters_read(ctx, &phases[PHASE_PREPARING]);
+    counters_reset(ctx);
+    TRY(mode_run(runner, &outputs.n, outputs.tensors));
+    counters_read(ctx, &phases[PHASE_FIRST]);
+    status_t status = STATUS_OK;
+    for (int i = 0; i < outputs.n; i++) {
+        model_output_name(runner->module, i, outputs.n, outputs.names[i]);
+        if (status == STATUS_OK) status = show(ctx, outputs.names[i], outputs.tensors[i]);
+    }
+    if (status == STATUS_OK && options->output_dir != NULL)
+        status = save(ctx, options->output_dir, &outputs);
+    if (status == STATUS_OK && options->has_stats) status = stats(runner, phases);
+    if (status == STATUS_OK && options->n_verify > 0) status = verify(runner, options);
+    if (status == STATUS_OK && options->compare != NULL) status = compare(ctx, options, &outputs);
+    mode_release_outputs(outputs.n, outputs.tensors);
+    return status;
+}
+
+static bool parse(int argc, char **argv, run_options_t *options, args_list_t *operands,
+                  run_mode_t *out_mode, int *out_code)
+{
+    const args_option_t table[] = {
+        session_option_input(&options->session),
+        {"--output-dir", ARGS_TEXT, &options->output_dir, "DIR", "save outputs as DIR/NAME.npy", 0,
+         0},
+        {"--mode", ARGS_TEXT, &options->mode, "MODE", "how to run it, see below", 0, 0},
+        {"--stats", ARGS_FLAG, &options->has_stats, NULL,
+         "print counters: while preparing, of a first and a second run", 0, 0},
+        {"--verify", ARGS_INTEGER, &options->n_verify, "N",
+         "check N random output elements of every operator against its specification", 1,
+         INT32_MAX},
+        {"--compare", ARGS_TEXT, &options->compare, "DIR",
+         "fail if outputs differ from those saved in DIR", 0, 0},
+        {"--tolerance", ARGS_NUMBER, &options->tolerance, "T",
+         "what --compare allows, relative to the largest element (1e-4)", 0, 0},
+        session_option_seed(&options->session),
+        session_option_batch(&options->session),
+        session_option_threads(&options->session),
+    };
+    if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,
+                    out_code))
+        return false;
+    *out_code = EXIT_USAGE;
+    if (!session_check_spec(NAME, operands->items[0])) return false;
+    *out_mode = mode_default(operands->items[0]);
+    if (options->mode != NULL && !mode_parse(options->mode, out_mode)) {
+        args_usage_error(NAME, "--mode %s, must be dense, nhwc, mkldnn, graph or frozen",
+                         options->mode);
+        return false;
+    }
+    return true;
+}
+
+int command_run(int argc, char **argv)
+{
+    run_options_t options = {.tolerance = 1e-4};
+    args_list_t operands;
+    run_mode_t mode;
+    int code;
+    if (!parse(argc, argv, &options, &operands, &mode, &code)) return code;
+    session_t session;
+    if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;
+    bool is_done = session_prepare(NAME, &session, mode) &&
+                   session_check(NAME, session.ctx, run(&session.runner, &options));
+    session_end(&session);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}

@@ -1,0 +1,114 @@
+#include "tools/session.h"
+
+#include <stdio.h>
+#include <time.h>
+
+double session_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+args_option_t session_option_batch(session_options_t *options)
+{
+    return (args_option_t){"--batch",
+                           ARGS_INTEGER,
+                           &options->model.batch,
+                           "N",
+                           "images at a time, where the model leaves it open (1)",
+                           1,
+                           65536};
+}
+
+args_option_t session_option_threads(session_options_t *options)
+{
+    return (args_option_t){"--threads",
+                           ARGS_INTEGER,
+                           &options->n_threads,
+                           "N",
+                           "threads (TESSERA_THREADS, else cores)",
+                           1,
+                           1024};
+}
+
+args_option_t session_option_seed(session_options_t *options)
+{
+    return (args_option_t){
+        "--seed", ARGS_INTEGER, &options->model.seed, "N", "seed of inputs that are not given (0)",
+        0,        INT32_MAX};
+}
+
+args_option_t session_option_input(session_options_t *options)
+{
+    return (args_option_t){"--input",
+                           ARGS_REPEATED,
+                           &options->model.inputs,
+                           "NAME=FILE.npy",
+                           "an input that is not drawn; may be repeated",
+                           0,
+                           0};
+}
+
+bool session_check(const char *command, context_t *ctx, status_t status)
+{
+    if (status == STATUS_OK) return true;
+    fflush(stdout);
+    fprintf(stderr, "tessera %s: %s\n", command,
+            ctx != NULL ? context_error(ctx) : status_name(status));
+    return false;
+}
+
+bool session_check_spec(const char *command, const char *spec)
+{
+    if (model_kind(spec) != MODEL_NONE) return true;
+    args_usage_error(command, "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME",
+                     spec);
+    return false;
+}
+
+bool session_begin(const char *command, const char *spec, const session_options_t *options,
+                   session_t *out_session)
+{
+    *out_session = (session_t){.ctx = NULL};
+    context_options_t context_options = {.n_threads = (int)options->n_threads};
+    status_t status = context_create(&context_options, &out_session->ctx);
+    if (!session_check(command, NULL, status)) return false;
+    context_t *ctx = out_session->ctx;
+    status = model_load(ctx, spec, &options->model, &out_session->model);
+    if (status == STATUS_OK) status = model_fill_inputs(ctx, &out_session->model, &options->model);
+    if (session_check(command, ctx, status)) return true;
+    session_end(out_session);
+    return false;
+}
+
+bool session_clone(const char *command, const session_t *session, session_t *out_session)
+{
+    *out_session = (session_t){.model = session->model};
+    for (int i = 0; i < session->model.n_inputs; i++)
+        tensor_retain(session->model.inputs[i].tensor);
+    out_session->model.module = NULL;
+    context_options_t options = {.n_threads = context_threads(session->ctx)};
+    status_t status = context_create(&options, &out_session->ctx);
+    if (status == STATUS_OK && session->model.kind == MODEL_FROZEN)
+        out_session->model.module = module_retain(session->model.module);
+    else if (status == STATUS_OK)
+        status = module_clone(out_session->ctx, session->model.module, &out_session->model.module);
+    if (session_check(command, out_session->ctx, status)) return true;
+    session_end(out_session);
+    return false;
+}
+
+bool session_prepare(const char *command, session_t *session, run_mode_t mode)
+{
+    context_t *ctx = session->ctx;
+    return session_check(command, ctx, mode_prepare(ctx, &session->model, mode, &session->runner));
+}
+
+void session_end(session_t *session)
+{
+    mode_clear(&session->runner);
+    model_clear(&session->model);
+    context_destroy(session->ctx);
+    session->ctx = NULL;
+}
