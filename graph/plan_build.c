@@ -75,6 +75,19 @@ static reorder_cause_t cause_of(const tensor_info_t *from, const tensor_info_t *
     return to->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
 }
 
+/* The roots that a step reads and writes live until it. */
+static void touch(build_t *b, const step_t *step)
+{
+    int now = (int)(step - b->plan->steps);
+    for (int i = 0; i < step->n_sources; i++)
+        if (step->sources[i].kind == SOURCE_ROOT)
+            b->plan->roots[step->sources[i].root].last_step = now;
+    for (int i = 0; i < step->n_outputs; i++) {
+        plan_root_t *root = &b->plan->roots[step->output_roots[i]];
+        if (root->last_step < now) root->last_step = now;
+    }
+}
+
 /* The source in another form: an alias where the bytes are the same, else a conversion step. */
 static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
                                const char *path, plan_source_t *out)
@@ -94,20 +107,9 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->from = from->info;
     step->to = *want;
     step->cause = cause_of(&from->info, want);
+    touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
     return STATUS_OK;
-}
-
-static void touch(build_t *b, const step_t *step)
-{
-    int now = (int)(step - b->plan->steps);
-    for (int i = 0; i < step->n_sources; i++)
-        if (step->sources[i].kind == SOURCE_ROOT)
-            b->plan->roots[step->sources[i].root].last_step = now;
-    for (int i = 0; i < step->n_outputs; i++) {
-        plan_root_t *root = &b->plan->roots[step->output_roots[i]];
-        if (root->last_step < now) root->last_step = now;
-    }
 }
 
 /* ---- operators ---- */
@@ -302,7 +304,6 @@ static status_t build_op(build_t *b, const graph_node_t *node)
         plan_source_t source = b->slots[node->inputs[0]].source, converted;
         TRY(convert_source(b, &source, said, node->path, &converted));
         b->slots[node->outputs[0]].source = converted;
-        if (b->plan->n_steps > 0) touch(b, &b->plan->steps[b->plan->n_steps - 1]);
         return STATUS_OK;
     }
     prepared_t *prepared = NULL;
@@ -423,7 +424,6 @@ static status_t build_results(build_t *b)
             tensor_info_t dense =
                 info_dense(source.info.dtype, source.info.rank, source.info.sizes);
             TRY(convert_source(b, &b->slots[value].source, &dense, NULL, &source));
-            if (plan->n_steps > 0) touch(b, &plan->steps[plan->n_steps - 1]);
         }
         plan_root_t *root = &plan->roots[source.root];
         if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;

@@ -97,7 +97,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-/* ---- the functions on integers: bounds are cut to integers, results to the type's low bits ---- */
+/* ---- the functions on integers: bounds are cut to integers, results to the low bits ---- */
 
 static int64_t integer_bound(double bound)
 {
@@ -239,7 +239,7 @@ static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n, c
 
 #define CHUNK 1024
 
-/* A few elements of types that are not f32 on both sides, by way of the type they are computed in. */
+/* A few elements, by way of the type they are computed in. */
 static void apply_chunk(eltwise_t eltwise, double alpha, double beta, int64_t n, dtype_t src_dtype,
                         const void *src, dtype_t dst_dtype, void *dst)
 {
@@ -306,8 +306,9 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
         "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes
 
 static const char *const cases_floating[] = {FLOATING(""), "(s32[2,7,3]<9)", NULL};
-static const char *const cases_numbers[] = {FLOATING(""), "(f32[])", "(s32[2,7,3]<9)", "(s64[3,5]<9)",
-                                            "(s8[1,3,5,5])", "(u8[1,17,3,3])", NULL};
+static const char *const cases_numbers[] = {FLOATING(""),     "(f32[])",         "(s32[2,7,3]<9)",
+                                            "(s64[3,5]<9)", "(s8[1,3,5,5])", "(u8[1,17,3,3])",
+                                            NULL};
 static const char *const cases_clamp[] = {FLOATING(" min=-0.5 max=0.75"),
                                           "(f32[2,17,5,5]) min=0.25 max=2.0",
                                           "(f32[2,3,5,5]) min=-0.5",

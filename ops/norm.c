@@ -117,8 +117,7 @@ static double spec_layer(const spec_call_t *call, int output, const int64_t *ind
 
 /* ---- kernels on oneDNN ---- */
 
-/* What oneDNN takes: f32 or bf16, statistics, weight and bias f32, and of the last two both or none.
- * Those operands are wanted contiguous. */
+/* What oneDNN takes: f32 or bf16; statistics, weight and bias f32; of the last two both or none. */
 static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -409,12 +408,14 @@ static const char *const layer_cases[] = {
 /* ---- definitions ---- */
 
 const opdef_t op_def_batch_norm = {
-    .name = "batch_norm", .preference = OP_FOLLOWS, .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
+    .name = "batch_norm", .preference = OP_FOLLOWS,
+    .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
     .n_operands = 5, .operands = operands, .n_outputs = 1, .infer = infer_batch,
     .kernels = batch_kernels, .spec = spec_batch, .cases = batch_cases};
 
 const opdef_t op_def_layer_norm = {
-    .name = "layer_norm", .preference = OP_FOLLOWS, .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+    .name = "layer_norm", .preference = OP_FOLLOWS,
+    .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
     .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer_layer,
     .kernels = layer_kernels, .spec = spec_layer, .cases = layer_cases};
 

@@ -225,9 +225,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return average ? sum / divisor : largest;
 }
 
-/* ---- kernel on oneDNN: its windows are all alike and not spread, and it promises finite results for
- * finite inputs only: the maximum over NaN or over nothing but -inf is -FLT_MAX, in dense tensors,
- * too ---- */
+/* ---- kernel on oneDNN: for windows that are all alike and not spread. Good for finite inputs only,
+ * in dense tensors, too: its maximum over NaN or over nothing but -inf is -FLT_MAX ---- */
 
 /* Where every adaptive window has one size, it is a kernel and a stride. */
 static bool as_windowed(axis_t *axis)
@@ -347,8 +346,10 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 
 static double divisor_of(const plan_t *plan, const window_t *w)
 {
-    if (plan->counts_padding) return (double)w[0].length * (double)w[1].length * (double)w[2].length;
-    return (double)w[0].count * (double)w[1].count * (double)w[2].count;
+    double divisor = 1.0;
+    for (int i = 0; i < 3; i++)
+        divisor *= (double)(plan->counts_padding ? w[i].length : w[i].count);
+    return divisor;
 }
 
 static void pool_f32(const plan_t *plan, const window_t *w, const float *src, int64_t n, float *dst)
@@ -469,8 +470,8 @@ static const char *const cases_max_2d[] = {
     "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
     "(s8[1,17,6,6]) kernel=[2,2]", "(u8[1,16,6,6]) kernel=[2,2]", "(s32[1,3,6,6]<90) kernel=[2,2]",
     NULL};
-static const char *const cases_max_3d[] = {CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]",
-                                           NULL};
+static const char *const cases_max_3d[] = {
+    CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]", NULL};
 static const char *const cases_avg_1d[] = {
     CASES_1D, "(f32[2,3,11]) kernel=[3] padding=[1] count_include_pad=true", NULL};
 static const char *const cases_avg_2d[] = {

@@ -1,5 +1,5 @@
-/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN's is a reference for
- * one weight and bound by memory like ours for many, so there is only ours. */
+/* max(x, 0) + weight min(x, 0), with one weight or one for each channel. oneDNN's is a reference
+ * for one weight, and bound by memory as ours for many: there is only ours. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"

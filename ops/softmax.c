@@ -40,8 +40,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     int dim = 0;
-    REQUIRE(ctx, shape_dim(x->rank, attrs->dim, &dim), "%s: dim=%lld, input %s has no such dimension",
-            call->op->name, (long long)attrs->dim, info_brief(x));
+    REQUIRE(ctx, shape_dim(x->rank, attrs->dim, &dim),
+            "%s: dim=%lld, input %s has no such dimension", call->op->name, (long long)attrs->dim,
+            info_brief(x));
     REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed",
             call->op->name, info_brief(x));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
@@ -68,8 +69,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return is_log(call->op) ? difference - log(sum) : exp(difference) / sum;
 }
 
-/* ---- kernel on oneDNN: good where the dimension is the innermost in memory. A NaN leaves the other
- * elements of its row numbers there ---- */
+/* ---- kernel on oneDNN: no reference where the dimension is the innermost in memory. A NaN stays one,
+ * but does not spread over its row as PyTorch's does ---- */
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -96,7 +97,7 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t onednn = {"onednn", prepare_onednn, run_onednn};
 
-/* ---- kernel of our own: memory is [outer][n][inner], unless the dimension itself has blocks ---- */
+/* ---- kernel of our own: memory is [outer][n][inner] if the dimension itself has no blocks ---- */
 
 #define TILE 64 /* inner positions done at a time */
 

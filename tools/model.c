@@ -34,11 +34,30 @@ const graph_t *model_graph(const module_t *module)
     return graph != NULL ? graph : plan_method_graph(module, "forward");
 }
 
-/* Inputs as the attributes of an imported model name them. */
-static status_t take_onnx_inputs(context_t *ctx, model_t *model, int n)
+static status_t check_room(context_t *ctx, const model_t *model, int n)
 {
     REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
             MODEL_MAX_INPUTS);
+    return STATUS_OK;
+}
+
+/* A list of names that an imported model has, frozen or not; NULL if it has none. */
+static const datum_t *find_names(const module_t *module, const char *attribute)
+{
+    const datum_t *names = module_attribute(module, attribute);
+    return names != NULL && datum_kind(names) == DATUM_LIST ? names : NULL;
+}
+
+static const char *name_at(const datum_t *names, int index)
+{
+    const datum_t *name = names != NULL ? datum_item(names, index) : NULL;
+    return name != NULL && datum_kind(name) == DATUM_STRING ? datum_as_string(name) : NULL;
+}
+
+static status_t take_onnx_inputs(context_t *ctx, model_t *model)
+{
+    int n = datum_length(find_names(model->module, "input_names"));
+    TRY(check_room(ctx, model, n));
     for (int i = 0; i < n; i++) {
         const char *name = NULL;
         tensor_info_t info;
@@ -48,29 +67,22 @@ static status_t take_onnx_inputs(context_t *ctx, model_t *model, int n)
     return STATUS_OK;
 }
 
-/* Inputs as the parameters of the graph are called. */
+/* A frozen file's inputs are the parameters of its graph, by the names the model had for them. */
 static status_t take_graph_inputs(context_t *ctx, model_t *model)
 {
     const graph_t *graph = model_graph(model->module);
     REQUIRE(ctx, graph != NULL, "%s: the inputs of its forward are not known", model->spec);
     const graph_block_t *body = graph_body(graph);
+    const datum_t *names = find_names(model->module, "input_names");
     for (int i = 0; i < body->n_params; i++) {
         const graph_type_t *type = graph_value_type(graph, body->params[i]);
         if (type->kind == TYPE_MODULE) continue;
-        REQUIRE(ctx, model->n_inputs < MODEL_MAX_INPUTS, "%s: more than %d inputs", model->spec,
-                MODEL_MAX_INPUTS);
-        add_input(model, graph_value_name(graph, body->params[i]),
-                  type->has_info ? &type->info : NULL);
+        TRY(check_room(ctx, model, model->n_inputs + 1));
+        const char *name = name_at(names, model->n_inputs);
+        if (name == NULL) name = graph_value_name(graph, body->params[i]);
+        add_input(model, name, type->has_info ? &type->info : NULL);
     }
     return STATUS_OK;
-}
-
-static status_t take_inputs(context_t *ctx, model_t *model)
-{
-    const datum_t *names = module_attribute(model->module, "input_names");
-    if (names != NULL && datum_kind(names) == DATUM_LIST)
-        return take_onnx_inputs(ctx, model, datum_length(names));
-    return take_graph_inputs(ctx, model);
 }
 
 /* A batch that was asked for has to be that of the first input. */
@@ -106,13 +118,16 @@ static status_t load_by_kind(context_t *ctx, int64_t batch, model_t *model)
     case MODEL_ZOO: return load_zoo(ctx, batch, model);
     case MODEL_ONNX:
         TRY(onnx_load(ctx, spec, &(onnx_options_t){.batch = batch}, &model->module));
+        TRY(take_onnx_inputs(ctx, model));
         break;
-    case MODEL_FROZEN: TRY(freeze_load(ctx, spec, &model->module)); break;
+    case MODEL_FROZEN:
+        TRY(freeze_load(ctx, spec, &model->module));
+        TRY(take_graph_inputs(ctx, model));
+        break;
     case MODEL_NONE:
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", spec);
     }
-    TRY(take_inputs(ctx, model));
     return check_batch(ctx, model, batch);
 }
 
@@ -285,12 +300,9 @@ status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t
 
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name)
 {
-    const datum_t *names = module_attribute(module, "output_names");
-    const datum_t *name = names != NULL && datum_kind(names) == DATUM_LIST
-                              ? datum_item(names, index)
-                              : NULL;
-    if (name != NULL && datum_kind(name) == DATUM_STRING)
-        snprintf(out_name, MODEL_NAME_MAX, "%s", datum_as_string(name));
+    const char *name = name_at(find_names(module, "output_names"), index);
+    if (name != NULL)
+        snprintf(out_name, MODEL_NAME_MAX, "%s", name);
     else if (n_outputs == 1)
         snprintf(out_name, MODEL_NAME_MAX, "output");
     else

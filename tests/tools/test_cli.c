@@ -319,6 +319,23 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("freeze model.tessera -o again.tessera", 1, "is frozen already", NULL);
 }
 
+static void a_frozen_onnx_model_keeps_its_names(void **state)
+{
+    (void)state;
+    static const char model[] = TESSERA_ONNX_TESTDATA
+        "/pytorch-converted/test_Conv2d_groups/model.onnx";
+    char line[1024];
+    if (access(model, R_OK) != 0) skip();
+    snprintf(line, sizeof line, "run %s --mode dense --output-dir onnx", model);
+    check(line, 0, NULL, "3 f32[2,6,4,4]");
+    snprintf(line, sizeof line, "freeze %s -o onnx.tessera", model);
+    check(line, 0, NULL, NULL);
+    check("run onnx.tessera --compare onnx", 0, NULL, "3 differs from onnx/3.npy");
+    check("run onnx.tessera --input 0=onnx/3.npy", 1, "input 0: f32[2,6,4,4] was given", NULL);
+    snprintf(line, sizeof line, "bench %s --batch 7", model);
+    check(line, 1, "--batch 7, but the file's batch is fixed to 2", NULL);
+}
+
 static int make_scratch(void **state)
 {
     (void)state;
@@ -350,6 +367,7 @@ int main(void)
         cmocka_unit_test(explain_names_kernels_and_sums_up),
         cmocka_unit_test(graphs_are_printed_before_and_after_passes),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
+        cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
