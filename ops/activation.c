@@ -69,17 +69,33 @@ static int find(const opdef_t *op)
     return -1;
 }
 
+/* What a call computes; the operator is one of the table. */
+typedef struct function {
+    eltwise_t eltwise;
+    double alpha, beta;
+} function_t;
+
+static function_t function_of(const opdef_t *op, const void *attrs)
+{
+    const attrs_t *given = attrs;
+    function_t function = {.eltwise = table[find(op)].eltwise};
+    if (op == &op_def_relu6) function.beta = 6.0;
+    if (op->attrs.bytes > 0) {
+        function.alpha = given->alpha;
+        function.beta = given->beta;
+    }
+    if (op == &op_def_gelu && given->tanh_approximation) function.eltwise = ELTWISE_GELU_TANH;
+    return function;
+}
+
 bool activation_eltwise(const opdef_t *op, const void *attrs, eltwise_t *out_eltwise,
                         double *out_alpha, double *out_beta)
 {
-    const attrs_t *given = attrs;
-    int at = find(op);
-    if (at < 0) return false;
-    bool has_attrs = op->attrs.bytes > 0;
-    *out_eltwise = table[at].eltwise;
-    if (op == &op_def_gelu && given->tanh_approximation) *out_eltwise = ELTWISE_GELU_TANH;
-    *out_alpha = has_attrs ? given->alpha : 0.0;
-    *out_beta = has_attrs ? given->beta : op == &op_def_relu6 ? 6.0 : 0.0;
+    if (find(op) < 0) return false;
+    function_t function = function_of(op, attrs);
+    *out_eltwise = function.eltwise;
+    *out_alpha = function.alpha;
+    *out_beta = function.beta;
     return true;
 }
 
@@ -119,15 +135,14 @@ static int64_t integer_value(eltwise_t eltwise, int64_t x, int64_t low, int64_t 
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
-    eltwise_t eltwise;
-    double alpha, beta, x = spec_at(call, X, index);
-    activation_eltwise(call->op, call->attrs, &eltwise, &alpha, &beta);
+    function_t f = function_of(call->op, call->attrs);
+    double x = spec_at(call, X, index);
     dtype_t dtype = call->out[output].dtype;
-    if (dtype_is_floating(dtype)) return eltwise_value(eltwise, x, alpha, beta);
+    if (dtype_is_floating(dtype)) return eltwise_value(f.eltwise, x, f.alpha, f.beta);
     int64_t element = 0;
     dtype_store_integer(dtype, &element,
-                        integer_value(eltwise, (int64_t)x, integer_bound(alpha),
-                                      integer_bound(beta)));
+                        integer_value(f.eltwise, (int64_t)x, integer_bound(f.alpha),
+                                      integer_bound(f.beta)));
     return dtype_load(dtype, &element);
 }
 
@@ -143,24 +158,22 @@ static bool loses_nan(eltwise_t eltwise)
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
-    eltwise_t eltwise;
-    double alpha, beta;
-    onednn_post_op_t function;
+    const function_t f = function_of(call->op, call->attrs);
+    onednn_post_op_t eltwise;
     onednn_primitive_t *primitive = NULL;
-    activation_eltwise(call->op, call->attrs, &eltwise, &alpha, &beta);
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
-    if (call->layout == LAYOUT_DENSE && loses_nan(eltwise))
+    if (call->layout == LAYOUT_DENSE && loses_nan(f.eltwise))
         return prepared_decline(prepared, "onednn: %s loses NaN", call->op->name);
-    if (eltwise == ELTWISE_LOG || !choose_eltwise(eltwise, alpha, beta, &function))
+    if (f.eltwise == ELTWISE_LOG || !choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
         return prepared_decline(prepared, "onednn: no good %s", call->op->name);
     TRY(walk_follow(call, prepared, false));
 
     int64_t n = walk_elements(&prepared->in[X]);
     tensor_info_t flat = info_dense(x->dtype, 1, &n);
-    onednn_problem_t problem = {.kind = ONEDNN_ELTWISE, .algorithm = function.algorithm,
-                                .n_src = 1, .src = &flat, .dst = &flat, .alpha = function.alpha,
-                                .beta = function.beta};
+    onednn_problem_t problem = {.kind = ONEDNN_ELTWISE, .algorithm = eltwise.algorithm, .n_src = 1,
+                                .src = &flat, .dst = &flat, .alpha = eltwise.alpha,
+                                .beta = eltwise.beta};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(x));
@@ -177,10 +190,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 /* Padded lanes hold +0: every bit of theirs is zero. */
 static void zero_padding(const prepared_t *prepared, void *out)
 {
-    eltwise_t eltwise;
-    double alpha, beta;
-    activation_eltwise(prepared->op, prepared->attrs, &eltwise, &alpha, &beta);
-    double of_zero = eltwise_value(eltwise, 0.0, alpha, beta);
+    const function_t f = function_of(prepared->op, prepared->attrs);
+    double of_zero = eltwise_value(f.eltwise, 0.0, f.alpha, f.beta);
     if (of_zero != 0.0 || signbit(of_zero)) walk_zero_padding(&prepared->out[0], out);
 }
 
@@ -204,10 +215,9 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 /* The loops that vectorise; what is rare goes element by element. */
-static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
-                      float *dst)
+static void apply_f32(const function_t *f, int64_t n, const float *src, float *dst)
 {
-    const float a = (float)alpha, b = (float)beta;
+    const float a = (float)f->alpha, b = (float)f->beta;
 #define LOOP(expr)                                                                                 \
     for (int64_t i = 0; i < n; i++) {                                                              \
         const float x = src[i];                                                                    \
@@ -215,7 +225,7 @@ static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n, c
     }                                                                                              \
     return
 #define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
-    switch (eltwise) {
+    switch (f->eltwise) {
     case ELTWISE_RELU: LOOP(x < 0.0f ? 0.0f : x);
     case ELTWISE_CLAMP:
         if (a > b) break;
@@ -232,7 +242,7 @@ static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n, c
     case ELTWISE_ERF: LOOP(erff(x));
     default: break;
     }
-    LOOP((float)eltwise_value(eltwise, x, alpha, beta));
+    LOOP((float)eltwise_value(f->eltwise, x, f->alpha, f->beta));
 #undef CLAMP
 #undef LOOP
 }
@@ -240,8 +250,8 @@ static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n, c
 #define CHUNK 1024
 
 /* A few elements, by way of the type they are computed in. */
-static void apply_chunk(eltwise_t eltwise, double alpha, double beta, int64_t n, dtype_t src_dtype,
-                        const void *src, dtype_t dst_dtype, void *dst)
+static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const void *src,
+                        dtype_t dst_dtype, void *dst)
 {
     union {
         float f32[CHUNK];
@@ -249,19 +259,19 @@ static void apply_chunk(eltwise_t eltwise, double alpha, double beta, int64_t n,
         int64_t s64[CHUNK];
     } value;
     if (dtype_is_integral(dst_dtype)) {
-        int64_t low = integer_bound(alpha), high = integer_bound(beta);
+        int64_t low = integer_bound(f->alpha), high = integer_bound(f->beta);
         dtype_cast(n, src_dtype, src, 1, DTYPE_S64, value.s64, 1);
         for (int64_t i = 0; i < n; i++)
-            value.s64[i] = integer_value(eltwise, value.s64[i], low, high);
+            value.s64[i] = integer_value(f->eltwise, value.s64[i], low, high);
         dtype_cast(n, DTYPE_S64, value.s64, 1, dst_dtype, dst, 1);
     } else if (src_dtype == DTYPE_BF16 || src_dtype == DTYPE_F16) {
         dtype_cast(n, src_dtype, src, 1, DTYPE_F32, value.f32, 1);
-        apply_f32(eltwise, alpha, beta, n, value.f32, value.f32);
+        apply_f32(f, n, value.f32, value.f32);
         dtype_cast(n, DTYPE_F32, value.f32, 1, dst_dtype, dst, 1);
     } else {
         dtype_cast(n, src_dtype, src, 1, DTYPE_F64, value.f64, 1);
         for (int64_t i = 0; i < n; i++)
-            value.f64[i] = eltwise_value(eltwise, value.f64[i], alpha, beta);
+            value.f64[i] = eltwise_value(f->eltwise, value.f64[i], f->alpha, f->beta);
         dtype_cast(n, DTYPE_F64, value.f64, 1, dst_dtype, dst, 1);
     }
 }
@@ -270,9 +280,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    eltwise_t eltwise;
-    double alpha, beta;
-    activation_eltwise(prepared->op, prepared->attrs, &eltwise, &alpha, &beta);
+    const function_t f = function_of(prepared->op, prepared->attrs);
     const dtype_t src_dtype = prepared->in[X].dtype, dst_dtype = prepared->out[0].dtype;
     const int64_t src_size = (int64_t)dtype_size(src_dtype);
     const int64_t dst_size = (int64_t)dtype_size(dst_dtype);
@@ -285,9 +293,9 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         const void *src = (const char *)in[X] + first * src_size;
         void *dst = (char *)out[0] + first * dst_size;
         if (is_f32)
-            apply_f32(eltwise, alpha, beta, count, src, dst);
+            apply_f32(&f, count, src, dst);
         else
-            apply_chunk(eltwise, alpha, beta, count, src_dtype, src, dst_dtype, dst);
+            apply_chunk(&f, count, src_dtype, src, dst_dtype, dst);
     }
     zero_padding(prepared, out[0]);
     return STATUS_OK;

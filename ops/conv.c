@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -144,7 +145,7 @@ static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
     return info;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -170,11 +171,47 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         problem.pad_end[i] = reach - x->sizes[2 + i] - attrs->padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
-    TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
+    if (fuses) {
+        TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
+        for (int i = POST; i < call->n_in; i++)
+            if (call->in[i]->rank != dst.rank)
+                return prepared_decline(prepared, "onednn: post-op operand %s",
+                                        info_brief(call->in[i]));
+    }
     return choose_formats(ctx, call, prepared, &problem, flops);
 }
 
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return describe(ctx, call, true, prepared);
+}
+
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+/* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops. */
+
+static status_t prepare_then_post(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
+    if (post->n == 0) return prepared_decline(prepared, "onednn_then_post: no post-ops");
+    TRY(describe(ctx, call, false, prepared));
+    post_settle_operands(prepared, post, POST);
+    prepared->n_arguments = 0;
+    for (int i = X; i <= BIAS; i++)
+        if (call_has(call, i)) prepared->arguments[prepared->n_arguments++] = (int8_t)i;
+    prepared->arguments[prepared->n_arguments++] = -1;
+    return STATUS_OK;
+}
+
+static status_t run_then_post(context_t *ctx, const prepared_t *prepared, void *const *in,
+                              void *const *out, void *scratch)
+{
+    TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
+    post_apply(ctx, prepared, &((const conv_attrs_t *)prepared->attrs)->post, POST, in, out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_then_post = {"onednn_then_post", prepare_then_post, run_then_post};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -185,11 +222,11 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (!dtype_is_floating(call->in[X]->dtype))
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    if (attrs->post.n > 0) return prepared_decline(prepared, "native: post-ops");
     for (int i = X; i <= BIAS; i++)
         if (call_has(call, i))
             prepared->in[i] =
                 info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    post_settle_operands(prepared, &attrs->post, POST);
     prepared->cost_ns = 1e9;
     return STATUS_OK;
 }
@@ -271,11 +308,12 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                         bias + window_sum(&p, dtype, x, weight, at));
         }
     }
+    post_apply(ctx, prepared, &((const conv_attrs_t *)prepared->attrs)->post, POST, in, out[0]);
     return STATUS_OK;
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
 
 /* ---- cases ---- */
 
@@ -299,6 +337,9 @@ static const char *const cases_2d[] = {
     "(f32[1,4,8,8], f32[8,4,3,3], f32[8]) padding=[1,1] post=[\"relu\"]",
     "(f32[1,16,8,8], f32[16,16,3,3], none, f32[1,16,8,8]) padding=[1,1] post=[\"sum\",\"relu\"]",
     "(f32[1,16,8,8], f32[16,16,1,1], f32[16]) post=[\"clamp(0,6)\"]",
+    "(f32[1,3,6,6], f32[8,3,3,3], f32[8], f32[8,1,1]) post=[\"add\",\"elu(1)\"]",
+    "(f32[1,3,6,6], f32[7,3,3,3], none, f32[1,7,4,4]) post=[\"mul\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f64[1,3,6,6], f64[7,3,3,3], none, f64[1,7,4,4]) post=[\"sum\",\"relu\"]",
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
     "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
     "(f32[0,3,7,7], f32[4,3,3,3], none)",

@@ -1,5 +1,6 @@
 /* Normalisation in inference: batch norm over channels, layer norm over the last dimensions. */
 #include <math.h>
+#include <string.h>
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
@@ -147,6 +148,9 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     op_call_t own = *call;
     own.keep_formats = true;
     TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
+    if (src.dtype == DTYPE_F32 && strstr(prepared->implementation, "jit") == NULL)
+        return prepared_decline(prepared, "onednn: %s is slower than our own",
+                                prepared->implementation);
     int8_t *arguments = prepared->arguments;
     int n = 0;
     arguments[n++] = X;

@@ -225,8 +225,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return average ? sum / divisor : largest;
 }
 
-/* ---- kernel on oneDNN: for windows that are all alike and not spread. Good for finite inputs only,
- * in dense tensors, too: its maximum over NaN or over nothing but -inf is -FLT_MAX ---- */
+/* ---- kernel on oneDNN: for windows that are all alike and not spread, and for finite inputs, also
+ * in dense tensors: its maximum over NaN or over nothing but -inf is -FLT_MAX ---- */
 
 /* Where every adaptive window has one size, it is a kernel and a stride. */
 static bool as_windowed(axis_t *axis)
@@ -372,6 +372,36 @@ static void pool_f32(const plan_t *plan, const window_t *w, const float *src, in
     memcpy(dst, value, (size_t)n * sizeof *dst);
 }
 
+/* A whole row of results where elements of a channel lie side by side, tap by tap. */
+static void row_f32(const plan_t *plan, window_t *w, const float *src, float *dst)
+{
+    const axis_t *axis = &plan->axes[2];
+    const bool average = plan->is_average;
+    for (int64_t q = 0; q < axis->out; q++) dst[q] = average ? 0.0f : -INFINITY;
+    for (int64_t t = 0; t < w[0].count; t++)
+        for (int64_t r = 0; r < w[1].count; r++) {
+            int64_t d = w[0].first + t * w[0].step, h = w[1].first + r * w[1].step;
+            const float *line = src + (d * plan->axes[1].in + h) * axis->in;
+            for (int64_t s = 0; s < axis->kernel; s++) {
+                const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;
+                int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;
+                int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;
+                if (end > axis->out) end = axis->out;
+                if (average)
+                    for (; q < end; q++) dst[q] += line[q * step + offset];
+                else
+                    for (; q < end; q++) {
+                        float x = line[q * step + offset];
+                        dst[q] = x > dst[q] || x != x ? x : dst[q];
+                    }
+            }
+        }
+    for (int64_t q = 0; average && q < axis->out; q++) {
+        w[2] = window_at(axis, q);
+        dst[q] = (float)((double)dst[q] / divisor_of(plan, w));
+    }
+}
+
 /* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
  * double. */
 static void pool_any(const plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
@@ -419,6 +449,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         window_t w[3] = {window_at(&plan->axes[0], row / plan->axes[1].out),
                          window_at(&plan->axes[1], row % plan->axes[1].out),
                          {0, 0, 0, 0}};
+        if (dtype == DTYPE_F32 && block == 1 && plan->axes[2].kernel > 0) {
+            row_f32(plan, w, (const void *)src, (void *)dst);
+            continue;
+        }
         for (int64_t q = 0; q < columns; q++) {
             w[2] = window_at(&plan->axes[2], q);
             for (int64_t lane = 0; lane < block; lane += dtype == DTYPE_F32 ? LANES : 1) {

@@ -69,8 +69,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return is_log(call->op) ? difference - log(sum) : exp(difference) / sum;
 }
 
-/* ---- kernel on oneDNN: no reference where the dimension is the innermost in memory. A NaN stays one,
- * but does not spread over its row as PyTorch's does ---- */
+/* ---- kernel on oneDNN: no reference where the dimension is the innermost in memory. A NaN stays
+ * one, but does not spread over its row as PyTorch's does ---- */
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {

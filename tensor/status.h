@@ -42,7 +42,7 @@ const char *status_name(status_t status) TESSERA_API(status_name);
 
 /* A rule about ourselves. */
 #ifdef NDEBUG
-#define INVARIANT(cond) ((void)0)
+#define INVARIANT(cond) ((void)sizeof(!(cond)))
 #else
 #define INVARIANT(cond) ((cond) ? (void)0 : __builtin_trap())
 #endif
