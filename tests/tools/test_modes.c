@@ -4,6 +4,7 @@
 
 #include "tests/support/support.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatch/dispatch.h"
@@ -80,6 +81,31 @@ static void check_same(const trial_t *trial, const tensor_t *actual, const tenso
 
 /* ---- reorders ---- */
 
+/* What perf/reorders has for this oneDNN: written on AVX-512 with 2 threads, for the full networks. */
+static void check_expectation(const trial_t *trial, const counters_t *counters)
+{
+#ifdef NDEBUG
+    char path[512], line[256], wanted[128], actual[256];
+    bool is_found = false;
+    if (strncmp(onednn_isa_text(), "avx512", 6) != 0 || context_threads(trial->ctx) != 2) return;
+    snprintf(path, sizeof path, "%s/perf/reorders/onednn-%.3s.txt", TESSERA_SOURCE_DIR,
+             onednn_version_text());
+    FILE *file = fopen(path, "r");
+    if (file == NULL) return;
+    snprintf(wanted, sizeof wanted, "zoo:%s 1 %s ", trial->name, mode_name(trial->mode));
+    snprintf(actual, sizeof actual, "%s%d %d %d\n", wanted,
+             (int)counters_weight_reorders(counters), (int)counters_activation_reorders(counters),
+             (int)counters_copies(counters));
+    while (!is_found && fgets(line, sizeof line, file) != NULL)
+        is_found = strncmp(line, wanted, strlen(wanted)) == 0;
+    fclose(file);
+    assert_true(is_found);
+    assert_string_equal(actual, line);
+#else
+    (void)trial, (void)counters;
+#endif
+}
+
 static void check_steady_state(trial_t *trial)
 {
     counters_t counters;
@@ -95,6 +121,7 @@ static void check_steady_state(trial_t *trial)
     if (is_blocked && strcmp(trial->name, "resnet50") == 0)
         assert_true(moves <= (trial->mode == MODE_FROZEN ? 1 : 2));
     assert_int_equal(counters.primitives_built, 0);
+    check_expectation(trial, &counters);
 }
 
 /* ---- implementations ---- */
