@@ -17,11 +17,19 @@ typedef struct dispatch_state {
 
 static const context_slot_t state_slot = {sizeof(dispatch_state_t), NULL, NULL};
 
-static const dispatch_state_t *find_state(context_t *ctx)
+static status_t find_state(context_t *ctx, dispatch_state_t **out_state)
 {
-    static const dispatch_state_t initial;
     void *state = NULL;
-    return context_slot(ctx, &state_slot, &state) == STATUS_OK ? state : &initial;
+    TRY(context_slot(ctx, &state_slot, &state));
+    *out_state = state;
+    return STATUS_OK;
+}
+
+/* NULL when there never was one. */
+static observer_t *first_observer(context_t *ctx)
+{
+    dispatch_state_t *state = NULL;
+    return find_state(ctx, &state) == STATUS_OK ? state->observers : NULL;
 }
 
 const char *policy_name(policy_t policy)
@@ -32,24 +40,24 @@ const char *policy_name(policy_t policy)
 
 status_t dispatch_set_policy(context_t *ctx, policy_t policy)
 {
-    void *state = NULL;
-    TRY(context_slot(ctx, &state_slot, &state));
-    ((dispatch_state_t *)state)->policy = policy;
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    state->policy = policy;
     return STATUS_OK;
 }
 
 policy_t dispatch_policy(context_t *ctx)
 {
-    return find_state(ctx)->policy;
+    dispatch_state_t *state = NULL;
+    return find_state(ctx, &state) == STATUS_OK ? state->policy : POLICY_AUTO;
 }
 
 /* ---- observers ---- */
 
 status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 {
-    void *value = NULL;
-    TRY(context_slot(ctx, &state_slot, &value));
-    dispatch_state_t *state = value;
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
     observer->next = state->observers;
     state->observers = observer;
     return STATUS_OK;
@@ -57,9 +65,9 @@ status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 
 void dispatch_remove_observer(context_t *ctx, observer_t *observer)
 {
-    void *value = NULL;
-    if (context_slot(ctx, &state_slot, &value) != STATUS_OK) return;
-    for (observer_t **at = &((dispatch_state_t *)value)->observers; *at != NULL; at = &(*at)->next)
+    dispatch_state_t *state = NULL;
+    if (find_state(ctx, &state) != STATUS_OK) return;
+    for (observer_t **at = &state->observers; *at != NULL; at = &(*at)->next)
         if (*at == observer) {
             *at = observer->next;
             return;
@@ -68,13 +76,13 @@ void dispatch_remove_observer(context_t *ctx, observer_t *observer)
 
 void dispatch_enter_module(context_t *ctx, const char *path)
 {
-    for (observer_t *at = find_state(ctx)->observers; at != NULL; at = at->next)
+    for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
         if (at->module_enter != NULL) at->module_enter(ctx, at->user, path);
 }
 
 void dispatch_leave_module(context_t *ctx, const char *path)
 {
-    for (observer_t *at = find_state(ctx)->observers; at != NULL; at = at->next)
+    for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
         if (at->module_leave != NULL) at->module_leave(ctx, at->user, path);
 }
 
@@ -193,7 +201,7 @@ static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
 static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                             const tensor_t *const *in, tensor_t **out)
 {
-    observer_t *observers = find_state(ctx)->observers;
+    observer_t *observers = first_observer(ctx);
     bool is_traced = trace_wanted(ctx, TRACE_DISPATCH);
     uint64_t begin = observers != NULL || is_traced ? context_now() : 0;
     TRY(dispatch_run_prepared(ctx, prepared, policy, n_in, in, out));
@@ -223,7 +231,9 @@ status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int 
         infos[i] = in[i] == NULL ? &absent : &in[i]->info;
     }
     attrs_normalize(&op->attrs, attrs, normalised);
-    policy_t policy = find_state(ctx)->policy;
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    policy_t policy = state->policy;
 
     threads_guard_t guard = threads_enter(ctx);
     prepared_t *prepared = NULL;

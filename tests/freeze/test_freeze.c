@@ -155,6 +155,44 @@ static void freezing_twice_changes_nothing(void **state)
     module_release(twice);
 }
 
+/* Five layers: conv, batch norm, relu, conv, add; frozen and run. */
+static status_t scenario(context_t *ctx)
+{
+    static const char text[] = "graph forward(%self : module, %x : f32[1,8,6,6]) {\n"
+                               "  %w = getattr(%self) name=\"w\" : f32[8,8,3,3]\n"
+                               "  %v = getattr(%self) name=\"v\" : f32[8]\n"
+                               "  %1 = conv2d(%x, %w, none) padding=[1,1]\n"
+                               "  %2 = batch_norm(%1, %v, %v, %v, %v)\n"
+                               "  %3 = relu(%2)\n"
+                               "  %4 = conv2d(%3, %w, none) padding=[1,1]\n"
+                               "  %5 = add(%4, %x)\n"
+                               "  return %5\n}\n";
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *w = NULL, *v = NULL, *x = NULL, *y = NULL;
+    status_t status = module_create(ctx, "Net", &net);
+    if (status == STATUS_OK) status = tensor_randn(ctx, DTYPE_F32, SHAPE(8, 8, 3, 3), &w);
+    if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, SHAPE(8), 0.5, &v);
+    if (status == STATUS_OK) status = tensor_randn(ctx, DTYPE_F32, SHAPE(1, 8, 6, 6), &x);
+    if (status == STATUS_OK) status = module_set_parameter(ctx, net, "w", w);
+    if (status == STATUS_OK) status = module_set_parameter(ctx, net, "v", v);
+    if (status == STATUS_OK) status = graph_define(ctx, net, text);
+    if (status == STATUS_OK) status = freeze(ctx, net, NULL, &frozen);
+    if (status == STATUS_OK) status = module_forward(ctx, frozen, x, &y);
+    tensor_release(y);
+    tensor_release(x);
+    tensor_release(v);
+    tensor_release(w);
+    module_release(frozen);
+    module_release(net);
+    return status;
+}
+
+static void every_failing_allocation_is_a_status(void **state)
+{
+    (void)state;
+    check_every_allocation(scenario);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +204,7 @@ int main(void)
         TEST(preserved_attributes_stay_and_can_be_written),
         TEST(training_mode_and_missing_graphs_are_refused),
         TEST(freezing_twice_changes_nothing),
+        cmocka_unit_test(every_failing_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,9 @@
 
 #include "tests/support/support.h"
 
+#include <pthread.h>
+
+#include "freeze/freeze.h"
 #include "graph/pass.h"
 #include "module/mkldnn.h"
 #include "tests/support/nets.h"
@@ -115,6 +118,57 @@ static void wrong_inputs_are_named(void **state)
     module_release(planned);
 }
 
+/* ---- threads ---- */
+
+typedef struct worker {
+    module_t *net;
+    const tensor_t *x, *expected;
+    double worst;
+} worker_t;
+
+static void *work(void *argument)
+{
+    worker_t *worker = argument;
+    context_t *ctx = NULL;
+    worker->worst = 1.0;
+    if (context_create(&(context_options_t){.n_threads = 1}, &ctx) != STATUS_OK) return NULL;
+    double worst = 0.0;
+    for (int i = 0; i < 50; i++) {
+        tensor_t *y = NULL;
+        double difference = 1.0;
+        if (module_forward(ctx, worker->net, worker->x, &y) == STATUS_OK)
+            (void)tensor_max_rel_diff(ctx, y, worker->expected, &difference);
+        if (difference > worst) worst = difference;
+        tensor_release(y);
+    }
+    worker->worst = worst;
+    context_destroy(ctx);
+    return NULL;
+}
+
+static void two_threads_run_one_frozen_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    tensor_t *x = net_input(ctx, 1), *y = NULL;
+    pthread_t threads[2];
+    worker_t workers[2];
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    for (int i = 0; i < 2; i++) {
+        workers[i] = (worker_t){frozen, x, y, 1.0};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(workers[i].worst < 1e-6);
+    }
+    tensor_release(x);
+    tensor_release(y);
+    module_release(net);
+    module_release(frozen);
+}
+
 static status_t scenario(context_t *ctx)
 {
     static const char text[] = "graph forward(%self : module, %x : f32[1,16,8,8]) {\n"
@@ -155,6 +209,7 @@ int main(void)
         TEST(plans_beyond_the_capacity_are_made_again),
         TEST(intermediate_results_share_the_arena),
         TEST(wrong_inputs_are_named),
+        TEST(two_threads_run_one_frozen_plan),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
