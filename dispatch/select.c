@@ -8,6 +8,7 @@
 
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/threads_impl.h"
 
 const operand_t *select_operand(const opdef_t *op, int index)
 {
@@ -161,8 +162,8 @@ static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
     return STATUS_OK;
 }
 
-static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
-                            int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
+static status_t select_guarded(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
+                               int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
 {
     tensor_info_t out[OP_MAX_OUTPUTS];
     const opdef_t *op = call->op;
@@ -201,6 +202,16 @@ static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t
     }
     *out_prepared = prepared;
     return STATUS_OK;
+}
+
+/* What oneDNN proposes depends on the number of threads, so it is asked under the context's. */
+static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
+                            int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
+{
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = select_guarded(ctx, call, in, n_layouts, layouts, out_prepared);
+    threads_leave(ctx, guard);
+    return status;
 }
 
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,

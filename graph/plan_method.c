@@ -8,7 +8,7 @@
 
 typedef struct entry {
     struct entry *next;
-    int n_inputs;
+    int n_threads, n_inputs;
     plan_t *plan; /* NULL: no straight line, interpret `graph` */
     graph_t *graph;
     tensor_info_t inputs[]; /* dtype and sizes matter */
@@ -125,9 +125,9 @@ static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
     return status;
 }
 
-static bool matches(const entry_t *entry, int n_in, const tensor_info_t *const *in)
+static bool matches(const entry_t *entry, int n_threads, int n_in, const tensor_info_t *const *in)
 {
-    if (entry->n_inputs != n_in) return false;
+    if (entry->n_threads != n_threads || entry->n_inputs != n_in) return false;
     for (int i = 0; i < n_in; i++)
         if (in[i]->dtype != entry->inputs[i].dtype ||
             !shape_equal(in[i]->rank, in[i]->sizes, entry->inputs[i].rank, entry->inputs[i].sizes))
@@ -143,7 +143,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
     entry_t **last = &method->entries;
     for (entry_t **at = &method->entries; *at != NULL; at = &(*at)->next, n++) {
         last = at;
-        if (!matches(*at, n_in, in)) continue;
+        if (!matches(*at, context_threads(ctx), n_in, in)) continue;
         entry_t *entry = *at;
         *at = entry->next;
         entry->next = method->entries;
@@ -154,6 +154,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
     entry_t *entry = NULL;
     size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
     TRY(context_get_zeroed(ctx, bytes, "a plan", &entry));
+    entry->n_threads = context_threads(ctx);
     entry->n_inputs = n_in;
     for (int i = 0; i < n_in; i++)
         entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);

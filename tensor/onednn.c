@@ -3,6 +3,7 @@
 #include "tensor/onednn.h"
 
 #include <ctype.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -295,6 +296,7 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     atomic_init(&primitive->n_references, 1);
     primitive->allocator = *context_allocator(ctx);
     primitive->description = description;
+    primitive->n_threads = omp_get_max_threads();
     primitive->implementation = "unknown";
     dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
                               (void *)&primitive->implementation);
@@ -370,7 +372,11 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
 {
     if (atomic_load(&primitive->kernel) != NULL) return STATUS_OK;
     dnnl_primitive_t kernel = NULL, expected = NULL;
-    TRY_ONEDNN(ctx, dnnl_primitive_create(&kernel, primitive->description));
+    int n_threads = omp_get_max_threads();
+    if (n_threads != primitive->n_threads) omp_set_num_threads(primitive->n_threads);
+    dnnl_status_t status = dnnl_primitive_create(&kernel, primitive->description);
+    if (n_threads != primitive->n_threads) omp_set_num_threads(n_threads);
+    TRY_ONEDNN(ctx, status);
     if (atomic_compare_exchange_strong(&primitive->kernel, &expected, kernel))
         context_counters(ctx)->primitives_built++;
     else

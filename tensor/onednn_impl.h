@@ -7,7 +7,8 @@
 #include "tensor/onednn.h"
 #include "tensor/onednn_api.h"
 
-/* `kernel` is built at the first run; `idle` is one frame kept for the next call. */
+/* `kernel` is built at the first run, under the number of threads it was described for, which its
+ * description depends on; `idle` is one frame kept for the next call. */
 struct onednn_primitive {
     atomic_int n_references;
     allocator_t allocator;
@@ -16,6 +17,7 @@ struct onednn_primitive {
     _Atomic(onednn_frame_t *) idle;
     const char *implementation;
     size_t scratch_bytes;
+    int n_threads;
     int n_arguments; /* without scratch */
     int arguments[ONEDNN_MAX_ARGUMENTS];
 };

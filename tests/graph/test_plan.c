@@ -153,6 +153,7 @@ static void two_threads_run_one_frozen_plan(void **state)
     tensor_t *x = net_input(ctx, 1), *y = NULL;
     pthread_t threads[2];
     worker_t workers[2];
+    CHECK_OK(ctx, context_set_threads(ctx, 1));
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
     for (int i = 0; i < 2; i++) {
