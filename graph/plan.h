@@ -44,9 +44,10 @@ size_t plan_weight_bytes(const plan_t *plan) TESSERA_API(plan_weight_bytes);
 
 /* ---- a method that keeps a plan per set of input shapes ---- */
 
-/* Makes a graph a method that runs as plans: for each set of input dtypes and shapes, and
- * number of threads, the graph is specialised (types inferred anew, pass_pipeline_plan) and planned; at most `capacity` plans are kept
- * (0: 8), the least recently used goes first. Graphs that are no straight line are interpreted. */
+/* Makes a graph a method that runs as plans: for each set of input dtypes and shapes, and number of
+ * threads, the graph is specialised (types inferred anew, pass_pipeline_plan) and planned. At most
+ * `capacity` plans are kept (0: 8), the least recently used goes first. Graphs that are no straight
+ * line are interpreted. */
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity) TESSERA_API(plan_set_method);
 /* Builds the plan for the shapes that the graph's parameters say, if they say all: what would else
