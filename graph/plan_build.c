@@ -292,19 +292,31 @@ static bool is_conversion(const opdef_t *op)
            strcmp(op->name, "to_dense") == 0;
 }
 
+/* A parameter stays where it is: the step that reads it converts it. */
+static status_t build_conversion(build_t *b, const graph_node_t *node, bool *out_done)
+{
+    const tensor_info_t *said = said_info(b, node->outputs[0]);
+    plan_source_t source = b->slots[node->inputs[0]].source;
+    *out_done = said != NULL && (source.kind == SOURCE_ROOT || source.kind == SOURCE_PARAMETER);
+    if (!*out_done) return STATUS_OK;
+    if (source.kind == SOURCE_PARAMETER) {
+        source.info = *said;
+        b->slots[node->outputs[0]].source = source;
+        return STATUS_OK;
+    }
+    return convert_source(b, &source, said, node->path, &b->slots[node->outputs[0]].source);
+}
+
 static status_t build_op(build_t *b, const graph_node_t *node)
 {
     for (int i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_NONE)
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: input %d of %s is no tensor", i,
                  node->op->name);
-    const tensor_info_t *said = said_info(b, node->outputs[0]);
-    if (is_conversion(node->op) && said != NULL &&
-        b->slots[node->inputs[0]].source.kind == SOURCE_ROOT) {
-        plan_source_t source = b->slots[node->inputs[0]].source, converted;
-        TRY(convert_source(b, &source, said, node->path, &converted));
-        b->slots[node->outputs[0]].source = converted;
-        return STATUS_OK;
+    if (is_conversion(node->op)) {
+        bool is_done = false;
+        TRY(build_conversion(b, node, &is_done));
+        if (is_done) return STATUS_OK;
     }
     prepared_t *prepared = NULL;
     TRY(select_node(b, node, &prepared));

@@ -12,6 +12,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
 
 const tensor_info_t *layout_value_info(const graph_t *graph, value_t value)
 {
@@ -65,6 +66,8 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
         shown[i] = infos[i];
         at[i] = &shown[i];
         if (!layout_is_activation(site, i)) continue;
+        if (layout == LAYOUT_MKLDNN && infos[i].rank > 0 && convert_refusal(&infos[i]) != NULL)
+            return STATUS_OK;
         if (layout == LAYOUT_DENSE)
             shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
         else if (in != NULL && infos[i].rank == in->rank)

@@ -195,6 +195,61 @@ static status_t scenario(context_t *ctx)
     return status;
 }
 
+/* The text's forward as a plan and interpreted; `scale` is a parameter. */
+static void check_planned(context_t *ctx, const char *text, tensor_t *scale, tensor_t *x)
+{
+    module_t *net = NULL, *planned = NULL;
+    tensor_t *wanted = NULL, *got = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "scale", scale));
+    CHECK_OK(ctx, graph_define(ctx, net, text));
+    planned = plan_clone(ctx, net, 0);
+    CHECK_OK(ctx, module_forward(ctx, net, x, &wanted));
+    CHECK_OK(ctx, module_forward(ctx, planned, x, &got));
+    assert_non_null(plan_of(planned, "forward"));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, got, wanted, &difference));
+    assert_true(difference <= 1e-6);
+    tensor_release(wanted);
+    tensor_release(got);
+    tensor_release(scale);
+    tensor_release(x);
+    module_release(net);
+    module_release(planned);
+}
+
+static void an_activation_may_be_a_parameter(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *scale = NULL, *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(16, 1, 1), &scale));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 8, 8), &x));
+    check_planned(ctx,
+                  "graph forward(%self : module, %x : f32[1,16,8,8]) {\n"
+                  "  %1 = max_pool2d(%x) kernel=[3,3] stride=[1,1] padding=[1,1]\n"
+                  "  %2 = getattr(%self) name=\"scale\" : f32[16,1,1]\n"
+                  "  %3 = mul(%1, %2)\n"
+                  "  return %3\n"
+                  "}\n",
+                  scale, x);
+}
+
+static void what_onednn_has_no_dtype_for_stays_dense(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t a[] = {1, 5, -3}, b[] = {2, 4, -7};
+    tensor_t *scale = NULL, *x = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(3), a, &scale));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(3), b, &x));
+    check_planned(ctx,
+                  "graph forward(%self : module, %x : s64[3]) {\n"
+                  "  %1 = getattr(%self) name=\"scale\" : s64[3]\n"
+                  "  %2 = maximum(%x, %1)\n"
+                  "  return %2\n"
+                  "}\n",
+                  scale, x);
+}
+
 static void every_failing_allocation_is_a_status(void **state)
 {
     (void)state;
@@ -210,6 +265,8 @@ int main(void)
         TEST(plans_beyond_the_capacity_are_made_again),
         TEST(intermediate_results_share_the_arena),
         TEST(wrong_inputs_are_named),
+        TEST(an_activation_may_be_a_parameter),
+        TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(two_threads_run_one_frozen_plan),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
