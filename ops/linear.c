@@ -187,7 +187,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     TRY(shape_post_operands(call, prepared, &dst, post, &problem));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
-    if (attrs->flatten && x->rank >= 3 && x->rank <= 5)
+    format_t plain = format_plain(x->rank); /* a matrix already, whose kernels are faster */
+    if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
+        !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);
     if (status == STATUS_UNSUPPORTED)
         status = choose_matrix(ctx, call, prepared, &problem, flops);
