@@ -13,7 +13,13 @@ typedef struct ints {
     int64_t values[TENSOR_MAX_RANK];
 } ints_t;
 #define INTS(...)                                                                                  \
-    (ints_t){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}}
+    (ints_t)                                                                                       \
+    {                                                                                              \
+        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                 \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
 
 /* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
  * comments; those without do not look at them. */
@@ -28,7 +34,7 @@ typedef enum eltwise {
     ELTWISE_TANH,
     ELTWISE_GELU, /* 0.5 x (1 + erf(x / sqrt(2))) */
     ELTWISE_GELU_TANH,
-    ELTWISE_SILU, /* x sigmoid(x) */
+    ELTWISE_SILU,        /* x sigmoid(x) */
     ELTWISE_HARDSIGMOID, /* clamp(alpha x + beta, 0, 1) */
     ELTWISE_HARDSWISH,   /* x clamp(x + 3, 0, 6) / 6 */
     ELTWISE_SOFTPLUS,
@@ -98,8 +104,7 @@ void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_in
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 
-bool attrs_equal(const attr_table_t *table, const void *a, const void *b)
-    TESSERA_API(attrs_equal);
+bool attrs_equal(const attr_table_t *table, const void *a, const void *b) TESSERA_API(attrs_equal);
 uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
     TESSERA_API(attrs_hash);
 
@@ -108,10 +113,10 @@ uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
 void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
     TESSERA_API(attrs_print);
 
-/* Reads one `name=literal` at *cursor and moves it behind. INVALID_ARGUMENT names the attribute that
- * op lacks, or the literal that does not fit. */
-status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table,
-                     const char **cursor, void *attrs) TESSERA_API(attrs_parse);
+/* Reads one `name=literal` at *cursor and moves it behind. INVALID_ARGUMENT names the attribute
+ * that op lacks, or the literal that does not fit. */
+status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
+                     void *attrs) TESSERA_API(attrs_parse);
 
 /* The elementwise functions: name ("clamp"), number of parameters, value, and whether padded lanes
  * stay zero under it. */

@@ -34,16 +34,19 @@ static status_t cache_init(context_t *ctx, void *value)
 
 static size_t entry_bytes(const entry_t *entry)
 {
-    return sizeof *entry + (size_t)entry->n_in * 2 * sizeof(tensor_info_t) +
-           sizeof(prepared_t);
+    return sizeof *entry + (size_t)entry->n_in * 2 * sizeof(tensor_info_t) + sizeof(prepared_t);
 }
 
 static void unlink_entry(cache_t *cache, entry_t *entry)
 {
-    if (entry->newer != NULL) entry->newer->older = entry->older;
-    else cache->newest = entry->older;
-    if (entry->older != NULL) entry->older->newer = entry->newer;
-    else cache->oldest = entry->newer;
+    if (entry->newer != NULL)
+        entry->newer->older = entry->older;
+    else
+        cache->newest = entry->older;
+    if (entry->older != NULL)
+        entry->older->newer = entry->newer;
+    else
+        cache->oldest = entry->newer;
 }
 
 static void push_newest(cache_t *cache, entry_t *entry)
@@ -144,8 +147,13 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const opde
     while (cache->n_entries >= cache->capacity && cache->oldest != NULL)
         evict(ctx, cache, cache->oldest);
     entry_t **bucket = &cache->buckets[hash & (cache->n_buckets - 1)];
-    *entry = (entry_t){.next_in_bucket = *bucket, .hash = hash, .op = op, .policy = policy,
-                       .n_threads = context_threads(ctx), .n_in = n_in, .prepared = prepared};
+    *entry = (entry_t){.next_in_bucket = *bucket,
+                       .hash = hash,
+                       .op = op,
+                       .policy = policy,
+                       .n_threads = context_threads(ctx),
+                       .n_in = n_in,
+                       .prepared = prepared};
     for (int i = 0; i < n_in; i++) entry->in[i] = *in[i];
     *bucket = entry;
     push_newest(cache, entry);

@@ -32,8 +32,10 @@ bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (names[i].eltwise != eltwise) continue;
-        *out_op = (onednn_post_op_t){.kind = ONEDNN_POST_ELTWISE, .algorithm = names[i].algorithm,
-                                     .alpha = (float)alpha, .beta = (float)beta};
+        *out_op = (onednn_post_op_t){.kind = ONEDNN_POST_ELTWISE,
+                                     .algorithm = names[i].algorithm,
+                                     .alpha = (float)alpha,
+                                     .beta = (float)beta};
         if (eltwise == ELTWISE_RELU) out_op->alpha = 0.0f;
         if (eltwise == ELTWISE_SILU || eltwise == ELTWISE_SOFTPLUS) out_op->alpha = 1.0f;
         if (eltwise == ELTWISE_HARDSWISH) {
@@ -60,10 +62,10 @@ status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post
             break;
         case POST_ADD:
         case POST_MUL:
-            *out = (onednn_post_op_t){
-                .kind = ONEDNN_POST_BINARY,
-                .algorithm = op->kind == POST_ADD ? ONEDNN_BINARY_ADD : ONEDNN_BINARY_MUL,
-                .operand = call->in[operand++]};
+            *out = (onednn_post_op_t){.kind = ONEDNN_POST_BINARY,
+                                      .algorithm = op->kind == POST_ADD ? ONEDNN_BINARY_ADD
+                                                                        : ONEDNN_BINARY_MUL,
+                                      .operand = call->in[operand++]};
             break;
         case POST_ELTWISE:
             if (!choose_eltwise(op->eltwise, op->alpha, op->beta, out))
@@ -99,7 +101,7 @@ static double peak_flops_per_ns(const context_t *ctx)
 {
     double per_core = has(onednn_isa_text(), "avx512") ? 110.0
                       : has(onednn_isa_text(), "avx2") ? 80.0
-                                                                   : 20.0;
+                                                       : 20.0;
     return per_core * context_threads(ctx);
 }
 
@@ -111,8 +113,7 @@ double choose_cost(const context_t *ctx, const char *implementation, double flop
     return 1000.0 + (compute > memory ? compute : memory);
 }
 
-double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from,
-                           const tensor_info_t *to)
+double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from, const tensor_info_t *to)
 {
     (void)ctx;
     if (format_same(&from->format, &to->format, from->sizes)) return 0.0;
@@ -183,8 +184,10 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
                       format_text(&pair->dst, dst_text), implementation);
         status = STATUS_UNSUPPORTED;
     }
-    if (status == STATUS_OK) status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_SRC, &choice.src);
-    if (status == STATUS_OK) status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_DST, &choice.dst);
+    if (status == STATUS_OK)
+        status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_SRC, &choice.src);
+    if (status == STATUS_OK)
+        status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_DST, &choice.dst);
     if (status == STATUS_OK && base->weight != NULL)
         status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_WEIGHT, &choice.weight);
     if (status == STATUS_UNSUPPORTED && !onednn_is_reference(implementation))
@@ -243,8 +246,7 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         else if (!enters_plain)
             pairs[n++] = (pair_t){own, own, true};
         else
-            for (int i = 0; i < n_candidates; i++)
-                pairs[n++] = (pair_t){own, candidates[i], false};
+            for (int i = 0; i < n_candidates; i++) pairs[n++] = (pair_t){own, candidates[i], false};
         return n;
     }
     pairs[n++] = (pair_t){own, own, !enters_plain || call->layout == LAYOUT_DENSE};

@@ -123,8 +123,8 @@ static status_t make_outputs(context_t *ctx, const prepared_t *prepared, tensor_
 {
     for (int i = 0; i < prepared->n_out; i++) {
         if (prepared->is_view) {
-            int64_t offset = in[0]->offset + prepared->offset[i] *
-                                                 (int64_t)dtype_size(prepared->out[i].dtype);
+            int64_t offset = in[0]->offset +
+                             prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
             TRY(tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
         } else {
             TRY(tensor_make(ctx, &prepared->out[i], &out[i]));
@@ -192,8 +192,8 @@ static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
     for (int i = 0; i < prepared->n_out; i++)
         text_append(&outputs, "%s%s", i > 0 ? " " : "", info_text(tensor_info(out[i]), text));
     trace_event(ctx, TRACE_DISPATCH, "%s,%s,%s,\"%s\",\"%s\",%.3f", prepared->op->name,
-                prepared_kernel(prepared), prepared_implementation(prepared),
-                text_string(&inputs), text_string(&outputs), (double)ns / 1e3);
+                prepared_kernel(prepared), prepared_implementation(prepared), text_string(&inputs),
+                text_string(&outputs), (double)ns / 1e3);
     text_clear(&inputs);
     text_clear(&outputs);
 }
@@ -208,8 +208,14 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
     if (begin == 0) return STATUS_OK;
     uint64_t ns = context_now() - begin;
     if (is_traced) trace_call(ctx, prepared, n_in, in, out, ns);
-    op_event_t event = {.op = prepared->op, .attrs = prepared->attrs, .n_in = n_in, .in = in,
-                        .n_out = prepared->n_out, .out = out, .prepared = prepared, .ns = ns};
+    op_event_t event = {.op = prepared->op,
+                        .attrs = prepared->attrs,
+                        .n_in = n_in,
+                        .in = in,
+                        .n_out = prepared->n_out,
+                        .out = out,
+                        .prepared = prepared,
+                        .ns = ns};
     status_t status = tell_observers(ctx, observers, &event);
     for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_release(out[i]);
     return status;

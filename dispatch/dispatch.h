@@ -32,8 +32,8 @@ status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int 
 /* Chooses kernel and formats from metadata alone. INVALID_ARGUMENT for wrong inputs, UNSUPPORTED
  * with all reasons when no kernel is left. The caller releases. */
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_info_t *const *in, policy_t policy,
-                         prepared_t **out_prepared) TESSERA_API(dispatch_select);
+                         const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
+    TESSERA_API(dispatch_select);
 /* For layout passes and plans: the layout is given, activations (mkldnn ones) come in exactly the
  * formats of their infos, and the result has out_format unless that is NULL. UNSUPPORTED without a
  * message in the context when no kernel takes them so: it is a question. */

@@ -26,8 +26,8 @@ bool literal_word(const char **cursor, char *out_word, size_t capacity);
 /* A string in double quotes with JSON's escapes, into LITERAL_MAX bytes. */
 bool literal_string(const char **cursor, char *out_string);
 
-/* What stands behind a backslash in a string, as at most 4 bytes; gives their number, 0 for no escape.
- * The cursor moves in any case. */
+/* What stands behind a backslash in a string, as at most 4 bytes; gives their number, 0 for no
+ * escape. The cursor moves in any case. */
 int literal_escape(const char **cursor, char *out);
 
 /* Spaces and tabs; a newline ends a statement. */
@@ -41,8 +41,8 @@ bool literal_is_word(char c);
 /* What may not follow a literal without something between. */
 bool literal_continues(char c);
 
-/* Bytes of the literal that begins here, right or wrong, for messages: as far as brackets and quotes
- * go, on this line, cut at `max` between two characters. */
+/* Bytes of the literal that begins here, right or wrong, for messages: as far as brackets and
+ * quotes go, on this line, cut at `max` between two characters. */
 int literal_length(const char *literal, int max);
 
 #endif

@@ -102,8 +102,8 @@ struct opdef {
     double (*spec)(const spec_call_t *call, int output, const int64_t *index);
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
-     * padding=[1,1]". Operands are filled at random; s64 and s32 ones in range [0, n) by "s64[3]<n",
-     * floating ones with positive numbers by "f32[7]+". */
+     * padding=[1,1]". Operands are filled at random; s64 and s32 ones in range [0, n) by
+     * "s64[3]<n", floating ones with positive numbers by "f32[7]+". */
     const char *const *cases;
 };
 
@@ -113,10 +113,10 @@ struct op_call {
     const void *attrs; /* normalised */
     int n_in;
     const tensor_info_t *const *in;
-    layout_t layout;   /* what the activations are, and the outputs shall be */
-    bool keep_formats; /* activations may not be reordered: decline instead */
+    layout_t layout;            /* what the activations are, and the outputs shall be */
+    bool keep_formats;          /* activations may not be reordered: decline instead */
     const format_t *out_format; /* the format the result shall have, or NULL: the kernel's choice */
-    bool per_op;       /* policy per_op: formats as oneDNN proposes for (any, any) */
+    bool per_op;                /* policy per_op: formats as oneDNN proposes for (any, any) */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */
 };

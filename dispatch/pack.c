@@ -68,8 +68,10 @@ static status_t attach(context_t *ctx, const tensor_t *weight, tensor_t *form)
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a packed weight",
              sizeof *packed);
     *packed = (packed_t){.head = {.owner = &owner, .release = packed_release},
-                         .allocator = *context_allocator(ctx), .offset = weight->offset,
-                         .from = weight->info, .tensor = tensor_retain(form)};
+                         .allocator = *context_allocator(ctx),
+                         .offset = weight->offset,
+                         .from = weight->info,
+                         .tensor = tensor_retain(form)};
     storage_lock(weight->storage);
     storage_attachment_t **list = storage_attachments(weight->storage);
     packed->head.next = *list;

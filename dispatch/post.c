@@ -35,8 +35,8 @@ static double combine(const post_op_t *op, double value, double operand)
     }
 }
 
-static void apply_flat(const prepared_t *prepared, const post_op_t *op, const tensor_info_t *operand,
-                       const char *bytes, char *out, int n_threads)
+static void apply_flat(const prepared_t *prepared, const post_op_t *op,
+                       const tensor_info_t *operand, const char *bytes, char *out, int n_threads)
 {
     const tensor_info_t *info = &prepared->out[0];
     const int64_t size = (int64_t)dtype_size(info->dtype);

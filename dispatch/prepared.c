@@ -17,7 +17,8 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
     size_t head = align(sizeof(prepared_t)), attr_bytes = align(op->attrs.bytes);
     size_t in_bytes = align((size_t)n_in * sizeof(tensor_info_t));
     char *block = NULL;
-    TRY(context_get_zeroed(ctx, head + attr_bytes + in_bytes + (size_t)n_out * sizeof(tensor_info_t),
+    TRY(context_get_zeroed(ctx,
+                           head + attr_bytes + in_bytes + (size_t)n_out * sizeof(tensor_info_t),
                            "a prepared operator", &block));
     prepared_t *prepared = (prepared_t *)(void *)block;
     atomic_init(&prepared->n_references, 1);

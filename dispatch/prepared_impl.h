@@ -25,7 +25,7 @@ struct prepared {
     size_t scratch_bytes;
     double cost_ns; /* estimate, without reorders of inputs */
     const char *implementation;
-    char *reasons; /* a line for each kernel or format that was passed over; NULL if none */
+    char *reasons;         /* a line for each kernel or format that was passed over; NULL if none */
     bool is_out_of_memory; /* a reason was lost */
 
     /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for the
@@ -45,7 +45,8 @@ status_t prepared_decline(prepared_t *prepared, const char *format, ...) TESSERA
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 
 /* Settles a kernel on a described primitive, which it takes over: name, scratch, arguments in the
- * order inputs then output; a kernel whose operands are ordered otherwise sets `arguments` after. */
+ * order inputs then output; a kernel whose operands are ordered otherwise sets `arguments` after.
+ */
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive);
 
 /* The `run` of every kernel on oneDNN. Copies the sum operand into the output where they differ. */

@@ -1,8 +1,8 @@
 /* Selection: from metadata to a prepared operator.
  *
- * For each layout that the policy allows, in order of preference, the operator's kernels are asked in
- * order; the first that does not decline is taken. Activations are shown to it in that layout, as
- * dispatch will convert them. */
+ * For each layout that the policy allows, in order of preference, the operator's kernels are asked
+ * in order; the first that does not decline is taken. Activations are shown to it in that layout,
+ * as dispatch will convert them. */
 #include <stdalign.h>
 #include <string.h>
 
@@ -53,8 +53,8 @@ static status_t check_operands(context_t *ctx, const opdef_t *op, const void *at
             "%s: %d inputs, %d are needed", op->name, n_in, op->n_operands + n_post);
     for (int i = 0; i < n_in; i++) {
         const operand_t *operand = select_operand(op, i);
-        REQUIRE(ctx, in[i]->dtype != DTYPE_NONE || operand->is_optional,
-                "%s: %s is missing", op->name, operand->name);
+        REQUIRE(ctx, in[i]->dtype != DTYPE_NONE || operand->is_optional, "%s: %s is missing",
+                op->name, operand->name);
     }
     return STATUS_OK;
 }
@@ -215,8 +215,7 @@ static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t
 }
 
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_info_t *const *in, policy_t policy,
-                         prepared_t **out_prepared)
+                         const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
 {
     layout_t layouts[2];
     int n_layouts = 0;
@@ -226,8 +225,7 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 }
 
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_info_t *const *in, policy_t policy,
-                         prepared_t **out_prepared)
+                         const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
 {
     alignas(16) char normalised[ATTRS_MAX];
     INVARIANT(op->attrs.bytes <= sizeof normalised);
@@ -242,7 +240,10 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
     alignas(16) char normalised[ATTRS_MAX];
     INVARIANT(op->attrs.bytes <= sizeof normalised);
     attrs_normalize(&op->attrs, attrs, normalised);
-    op_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .keep_formats = true,
+    op_call_t call = {.op = op,
+                      .attrs = normalised,
+                      .n_in = n_in,
+                      .keep_formats = true,
                       .out_format = out_format};
     return select_over(ctx, &call, in, 1, &layout, out_prepared);
 }

@@ -13,7 +13,8 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
 /* Drops what a kernel that declined had filled in; reasons stay. */
 void prepared_reset(prepared_t *prepared);
 
-/* The operand of an input by position: its declared one, the variadic last one, or that of a post-op. */
+/* The operand of an input by position: its declared one, the variadic last one, or that of a
+ * post-op. */
 const operand_t *select_operand(const opdef_t *op, int index);
 
 /* dispatch_select without normalising. */

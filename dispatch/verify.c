@@ -81,8 +81,12 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
     if (status == STATUS_OK && n_inferred != n_out)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT, "verify: %s has %d outputs, %d given",
                               op->name, n_inferred, n_out);
-    spec_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = operands.infos,
-                        .data = operands.data, .out = infos};
+    spec_call_t call = {.op = op,
+                        .attrs = normalised,
+                        .n_in = n_in,
+                        .in = operands.infos,
+                        .data = operands.data,
+                        .out = infos};
     double worst = 0.0;
     for (int i = 0; status == STATUS_OK && i < n_out; i++) {
         double error = 0.0, magnitude = 0.0;

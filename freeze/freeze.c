@@ -137,9 +137,12 @@ static status_t visit_nodes(const graph_block_t *block, moving_t *moving)
 static status_t freeze_method(context_t *ctx, module_t *clone, const char *name,
                               const freeze_options_t *options, module_t *frozen)
 {
-    pass_options_t passes = {.skip = options->skip, .after = options->after,
-                             .dump = options->dump, .dump_user = options->dump_user,
-                             .keep_numerics = options->keep_numerics, .self = clone,
+    pass_options_t passes = {.skip = options->skip,
+                             .after = options->after,
+                             .dump = options->dump,
+                             .dump_user = options->dump_user,
+                             .keep_numerics = options->keep_numerics,
+                             .self = clone,
                              .keep = options->preserved};
     graph_t *graph = NULL;
     TRY(pass_run(ctx, method_graph(clone, name), pass_pipeline_freeze(), &passes, &graph));

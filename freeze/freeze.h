@@ -31,8 +31,7 @@ bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);
 
 /* Writes a frozen module: graphs free of layout, constants, and the packed weights of the plans it
  * has, each with its format; atomic. IO, INVALID_ARGUMENT if it is not frozen. */
-status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
-    TESSERA_API(freeze_save);
+status_t freeze_save(context_t *ctx, module_t *frozen, const char *path) TESSERA_API(freeze_save);
 
 /* Maps a file. Packed weights are used as they lie where this machine's oneDNN wants that very
  * format, else packed again. CORRUPT says what is wrong with the file, IO what the system said. */

@@ -13,7 +13,8 @@
 /* Makes the marked, empty module that methods and attributes are put in. */
 status_t freeze_module(context_t *ctx, const char *type_name, module_t **out_module);
 
-/* The module below `root` where the last name of a dotted path belongs, made where it is missing. */
+/* The module below `root` where the last name of a dotted path belongs, made where it is missing.
+ */
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
                       module_t **out_owner);
 
@@ -21,9 +22,9 @@ status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const ch
  *
  *   header | text | table of blobs | blobs, each at a multiple of 64
  *
- * The text holds the graph of each method, the attributes that stayed, and the module's type; "$n" in
- * it is blob n. A blob that is another form of blob `base` (a weight packed under other sizes) is in
- * the table only. All numbers are little-endian. */
+ * The text holds the graph of each method, the attributes that stayed, and the module's type; "$n"
+ * in it is blob n. A blob that is another form of blob `base` (a weight packed under other sizes)
+ * is in the table only. All numbers are little-endian. */
 
 #define FREEZE_MAGIC "TESSERA\n"
 #define FREEZE_VERSION 1u

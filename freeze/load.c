@@ -15,8 +15,7 @@ typedef struct loading {
     module_t *module;
 } loading_t;
 
-#define CORRUPT(loading, ...)                                                                      \
-    FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
+#define CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
 
 static bool is_inside(const loading_t *loading, uint64_t offset, uint64_t bytes)
 {
@@ -48,8 +47,7 @@ static status_t check_header(loading_t *l)
         CORRUPT(l, "%s: the header points outside the file", l->path);
     const char *bytes = file_bytes(l->mapping);
     l->table = (const file_blob_t *)(const void *)(bytes + header->table_offset);
-    if (file_checksum(bytes + header->text_offset, header->text_bytes, 0) !=
-        header->text_checksum)
+    if (file_checksum(bytes + header->text_offset, header->text_bytes, 0) != header->text_checksum)
         CORRUPT(l, "%s: the text is damaged", l->path);
     if (file_checksum(l->table, header->n_blobs * sizeof *l->table, 0) != header->table_checksum)
         CORRUPT(l, "%s: the table is damaged", l->path);
@@ -62,8 +60,8 @@ static status_t read_info(loading_t *l, uint64_t index, tensor_info_t *out_info)
     const file_blob_t *blob = &l->table[index];
     unsigned long long number = (unsigned long long)index;
     if (memchr(blob->dtype, '\0', sizeof blob->dtype) == NULL ||
-        memchr(blob->format, '\0', sizeof blob->format) == NULL ||
-        blob->rank > TENSOR_MAX_RANK || blob->layout > 1)
+        memchr(blob->format, '\0', sizeof blob->format) == NULL || blob->rank > TENSOR_MAX_RANK ||
+        blob->layout > 1)
         CORRUPT(l, "%s: blob %llu is malformed", l->path, number);
     dtype_t dtype = dtype_parse(blob->dtype);
     if (dtype == DTYPE_NONE) CORRUPT(l, "%s: blob %llu has no known dtype", l->path, number);
@@ -94,10 +92,11 @@ static status_t check_blobs(loading_t *l)
 {
     const char *bytes = file_bytes(l->mapping);
     int64_t n = (int64_t)l->header->n_blobs, damaged = -1;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic) reduction(max : damaged)
+#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
+    reduction(max                                                                                  \
+              : damaged)
     for (int64_t i = 0; i < n; i++)
-        if (file_checksum(bytes + l->table[i].offset, l->table[i].bytes, 0) !=
-            l->table[i].checksum)
+        if (file_checksum(bytes + l->table[i].offset, l->table[i].bytes, 0) != l->table[i].checksum)
             damaged = damaged > i ? damaged : i;
     if (damaged >= 0) CORRUPT(l, "%s: blob %lld is damaged", l->path, (long long)damaged);
     return STATUS_OK;
@@ -182,8 +181,7 @@ static status_t load_methods(loading_t *l, const char *text)
     for (;;) {
         graph_t *graph = NULL;
         status_t status = graph_parse_next(l->ctx, &cursor, l->pool, &graph);
-        if (status == STATUS_INVALID_ARGUMENT)
-            CORRUPT(l, "%s: %s", l->path, context_error(l->ctx));
+        if (status == STATUS_INVALID_ARGUMENT) CORRUPT(l, "%s: %s", l->path, context_error(l->ctx));
         TRY(status);
         if (graph == NULL) break;
         status = graph_verify(l->ctx, graph);

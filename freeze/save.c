@@ -19,8 +19,8 @@ static status_t pack_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     datum_t *datum = NULL;
     status_t status = datum_tensor(rewrite->ctx, packed, &datum);
     if (status == STATUS_OK) {
-        value_t value =
-            graph_add_constant(rewrite->to, datum, graph_value_name(rewrite->from, node->outputs[0]));
+        value_t value = graph_add_constant(rewrite->to, datum,
+                                           graph_value_name(rewrite->from, node->outputs[0]));
         rewrite_map(rewrite, node->outputs[0], value);
         *out_done = true;
     }
@@ -81,9 +81,9 @@ static status_t visit_members(context_t *ctx, void *user, const char *path, modu
             tensor_t *tensor = kind == MEMBER_PARAMETER ? module_parameter(module, name)
                                                         : module_buffer(module, name);
             TRY(tensor == NULL ? datum_none(ctx, &value) : datum_tensor(ctx, tensor, &value));
-            status_t status =
-                add_member(ctx, members->builder, members->names, members->results, &members->n,
-                           kind == MEMBER_PARAMETER ? 'p' : 'b', full, value);
+            status_t status = add_member(ctx, members->builder, members->names, members->results,
+                                         &members->n, kind == MEMBER_PARAMETER ? 'p' : 'b', full,
+                                         value);
             datum_release(value);
             TRY(status);
         }
@@ -199,8 +199,7 @@ static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
     return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
 }
 
-static status_t write_all(context_t *ctx, file_writer_t *writer, const text_t *text,
-                          blobs_t *blobs)
+static status_t write_all(context_t *ctx, file_writer_t *writer, const text_t *text, blobs_t *blobs)
 {
     size_t table_bytes = (size_t)blobs->n * sizeof *blobs->table;
     file_header_t header = {.version = FREEZE_VERSION, .byte_order = 0x01020304};

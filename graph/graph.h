@@ -2,8 +2,8 @@
  *
  * A graph is SSA: values are numbered, each is made once, by a parameter or a node, and nodes stand
  * in the order they run. Blocks nest in `if` and `loop`. A graph that is finished is immutable and
- * counted; a pass reads one and builds another. All memory of a graph lies in its arena. The text is
- * that of the grammar in README's reference:
+ * counted; a pass reads one and builds another. All memory of a graph lies in its arena. The text
+ * is that of the grammar in README's reference:
  *
  *   graph forward(%self : module, %x : f32[1,3,224,224]) {
  *     %w = getattr(%self) name="conv1.weight" : f32[64,3,7,7]
@@ -50,8 +50,8 @@ typedef struct graph_type {
     tensor_info_t info;
     int n_items; /* TYPE_LIST 1, TYPE_TUPLE n, TYPE_DICT 2 */
     const struct graph_type *items;
-    const char *const *dims; /* names of sizes not known yet, where info.sizes[d] is -1; NULL and NULL
-                                entries: no name, "?" */
+    const char *const *dims; /* names of sizes not known yet, where info.sizes[d] is -1; NULL and
+                                NULL entries: no name, "?" */
 } graph_type_t;
 
 /* ---- nodes ---- */
@@ -73,16 +73,16 @@ typedef struct graph_block graph_block_t;
 /* One node. Arrays belong to the graph's arena. Borrowed from the graph. */
 typedef struct graph_node {
     node_kind_t kind;
-    const opdef_t *op;   /* NODE_OP */
-    const void *attrs;   /* NODE_OP: normalised struct of op->attrs.bytes */
-    bool is_in_place;    /* "relu_": the result aliases operand 0 */
-    bool is_inline;      /* NODE_CONSTANT: written in place of its name */
-    const char *name;    /* getattr, setattr, call, builtin */
-    datum_t *datum;      /* NODE_CONSTANT; held by the graph */
-    const char *path;    /* module path this came from, or NULL: `at` */
+    const opdef_t *op; /* NODE_OP */
+    const void *attrs; /* NODE_OP: normalised struct of op->attrs.bytes */
+    bool is_in_place;  /* "relu_": the result aliases operand 0 */
+    bool is_inline;    /* NODE_CONSTANT: written in place of its name */
+    const char *name;  /* getattr, setattr, call, builtin */
+    datum_t *datum;    /* NODE_CONSTANT; held by the graph */
+    const char *path;  /* module path this came from, or NULL: `at` */
     int n_inputs;
     const value_t *inputs;
-    int n_post_inputs;   /* the last ones of inputs: operands of post-ops, printed after `;` */
+    int n_post_inputs; /* the last ones of inputs: operands of post-ops, printed after `;` */
     int n_outputs;
     const value_t *outputs;
     int n_blocks;
@@ -107,8 +107,7 @@ const char *graph_value_name(const graph_t *graph, value_t value) TESSERA_API(gr
 const graph_type_t *graph_value_type(const graph_t *graph, value_t value)
     TESSERA_API(graph_value_type);
 /* The node that makes a value; NULL for parameters. */
-const graph_node_t *graph_producer(const graph_t *graph, value_t value)
-    TESSERA_API(graph_producer);
+const graph_node_t *graph_producer(const graph_t *graph, value_t value) TESSERA_API(graph_producer);
 /* How often a value is used: as input of nodes and as result of blocks. */
 int graph_n_uses(const graph_t *graph, value_t value) TESSERA_API(graph_n_uses);
 /* The datum of a value that is a constant, or NULL. */
@@ -131,8 +130,7 @@ value_t graph_add_param(graph_builder_t *builder, const char *name, const graph_
 value_t graph_add_constant(graph_builder_t *builder, datum_t *datum, const char *name)
     TESSERA_API(graph_add_constant);
 /* A constant that prints as a literal. */
-value_t graph_add_literal(graph_builder_t *builder, datum_t *datum)
-    TESSERA_API(graph_add_literal);
+value_t graph_add_literal(graph_builder_t *builder, datum_t *datum) TESSERA_API(graph_add_literal);
 value_t graph_add_getattr(graph_builder_t *builder, value_t object, const char *path,
                           const graph_type_t *type) TESSERA_API(graph_add_getattr);
 
@@ -148,8 +146,8 @@ void graph_add_op_n(graph_builder_t *builder, const opdef_t *op, const void *att
 /* Any node: a copy of `node` with these inputs; outputs get new values of the given types (NULL:
  * inferred or unknown), named as `names` hints. Blocks are opened by graph_block_begin after. */
 void graph_add_node(graph_builder_t *builder, const graph_node_t *node, const value_t *inputs,
-                    const graph_type_t *const *types, const char *const *names,
-                    value_t *out_values) TESSERA_API(graph_add_node);
+                    const graph_type_t *const *types, const char *const *names, value_t *out_values)
+    TESSERA_API(graph_add_node);
 
 /* Blocks of the node added last: begin, params, nodes, end with results; in order. */
 void graph_block_begin(graph_builder_t *builder) TESSERA_API(graph_block_begin);
@@ -165,8 +163,7 @@ datum_t *graph_builder_constant(const graph_builder_t *builder, value_t value)
     TESSERA_API(graph_builder_constant);
 
 /* A failure found by who builds: the message is in the context; later calls do nothing. */
-void graph_builder_fail(graph_builder_t *builder, status_t status)
-    TESSERA_API(graph_builder_fail);
+void graph_builder_fail(graph_builder_t *builder, status_t status) TESSERA_API(graph_builder_fail);
 
 /* Ends the body with what it returns and gives the graph; the builder is empty after. */
 status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *results,
@@ -189,19 +186,19 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 
 /* ---- checking ---- */
 
-/* Values made before use and in scope, arity, types of operands, attributes, inferred shapes equal to
- * those said, every edge's format what its reader's type says. INVALID_ARGUMENT names the node. */
+/* Values made before use and in scope, arity, types of operands, attributes, inferred shapes equal
+ * to those said, every edge's format what its reader's type says. INVALID_ARGUMENT names the node.
+ */
 status_t graph_verify(context_t *ctx, const graph_t *graph) TESSERA_API(graph_verify);
 
 /* ---- methods and running ---- */
 
-/* Makes a method of a module from text, as if it were written in C; the text's graph gives the name.
- * Its first parameter is the module. */
-status_t graph_define(context_t *ctx, module_t *module, const char *text)
-    TESSERA_API(graph_define);
+/* Makes a method of a module from text, as if it were written in C; the text's graph gives the
+ * name. Its first parameter is the module. */
+status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSERA_API(graph_define);
 
-/* Runs a C method once on these inputs, records the operators, and puts a graph method in its place.
- * Attributes stay getattr; shapes and branches are baked in. */
+/* Runs a C method once on these inputs, records the operators, and puts a graph method in its
+ * place. Attributes stay getattr; shapes and branches are baked in. */
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);
 

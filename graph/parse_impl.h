@@ -36,8 +36,8 @@ void parse_space(parser_t *parser);
 bool parse_is_next(parser_t *parser, char c);
 status_t parse_character(parser_t *parser, char c);
 
-/* The bracket that ends a list whose last item ended at `end`: what is missing is told of there when
- * the line ended, too. */
+/* The bracket that ends a list whose last item ended at `end`: what is missing is told of there
+ * when the line ended, too. */
 status_t parse_close(parser_t *parser, const char *end, char close);
 
 /* The word that begins here: how long it is, and whether it is this one. */

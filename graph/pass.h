@@ -9,12 +9,12 @@
 TESSERA_BEGIN
 
 typedef struct pass_options {
-    const char *const *skip;  /* NULL-terminated names of passes to leave out; NULL: none */
-    const char *after;        /* name of a pass whose result is dumped, or "each"; NULL: none */
+    const char *const *skip; /* NULL-terminated names of passes to leave out; NULL: none */
+    const char *after;       /* name of a pass whose result is dumped, or "each"; NULL: none */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
-    bool keep_numerics; /* leave out passes that may change the last bits */
-    module_t *self;     /* whose attributes `attributes` freezes; may be NULL */
+    bool keep_numerics;      /* leave out passes that may change the last bits */
+    module_t *self;          /* whose attributes `attributes` freezes; may be NULL */
     const char *const *keep; /* NULL-terminated paths of attributes and modules below self that
                                 stay getattr; NULL: none */
 } pass_options_t;

@@ -74,8 +74,8 @@ const graph_t *plan_graph(const plan_t *plan)
 
 static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **out_frame)
 {
-    plan_frame_t *frame =
-        allocator_get(&plan->allocator, sizeof *frame + (size_t)plan->n_roots * sizeof(void *));
+    plan_frame_t *frame = allocator_get(&plan->allocator,
+                                        sizeof *frame + (size_t)plan->n_roots * sizeof(void *));
     if (frame == NULL) FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for a frame");
     frame->next = NULL;
     frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
@@ -132,8 +132,7 @@ static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_
     if (attribute_find(run->plan->self, source->path, &attribute))
         tensor = attribute_tensor(&attribute);
     if (tensor == NULL || tensor->info.dtype != source->info.dtype ||
-        !shape_equal(tensor->info.rank, tensor->info.sizes, source->info.rank,
-                     source->info.sizes))
+        !shape_equal(tensor->info.rank, tensor->info.sizes, source->info.rank, source->info.sizes))
         FAIL(run->ctx, STATUS_INVALID_ARGUMENT, "plan: %s is not the %s it was planned for",
              source->path, info_brief(&source->info));
     if (source->is_weight) return pack_weight(run->ctx, tensor, &source->want, out_tensor);
@@ -203,9 +202,8 @@ static status_t collect_results(run_t *run, tensor_t **out)
         const plan_result_t *result = &plan->results[i];
         tensor_t *base = run->by_root[result->root];
         if (base == NULL) base = plan->roots[result->root].tensor;
-        status_t status =
-            tensor_over(run->ctx, &result->info, base->storage,
-                        base->offset + (int64_t)result->offset, &out[i]);
+        status_t status = tensor_over(run->ctx, &result->info, base->storage,
+                                      base->offset + (int64_t)result->offset, &out[i]);
         if (status == STATUS_OK) continue;
         while (i > 0) tensor_release(out[--i]);
         return status;

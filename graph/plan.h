@@ -53,8 +53,8 @@ status_t plan_set_method(context_t *ctx, module_t *module, const char *method, g
 /* Builds the plan for the shapes that the graph's parameters say, if they say all: what would else
  * happen at the first run. Nothing to do for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
-/* The graph that a plan method specialises, and its plan that was used last; borrowed; NULL for other
- * methods, or when none has run. */
+/* The graph that a plan method specialises, and its plan that was used last; borrowed; NULL for
+ * other methods, or when none has run. */
 graph_t *plan_method_graph(const module_t *module, const char *method)
     TESSERA_API(plan_method_graph);
 plan_t *plan_of(const module_t *module, const char *method) TESSERA_API(plan_of);

@@ -17,8 +17,8 @@ typedef struct build {
     context_t *ctx;
     const graph_t *graph;
     plan_t *plan;
-    slot_t *slots;    /* [n_values] */
-    int *last_uses;   /* [n_values]: last node that reads it, or INT_MAX for results */
+    slot_t *slots;  /* [n_values] */
+    int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
     int roots_capacity, steps_capacity;
     int node; /* being built */
 } build_t;
@@ -31,8 +31,10 @@ static status_t add_root(build_t *b, root_kind_t kind, const tensor_info_t *info
     TRY(context_grow(b->ctx, &plan->roots, &b->roots_capacity, plan->n_roots + 1,
                      sizeof *plan->roots));
     int step = plan->n_steps;
-    plan->roots[plan->n_roots] = (plan_root_t){.kind = kind, .info = *info,
-                                               .bytes = info_bytes(info), .first_step = step,
+    plan->roots[plan->n_roots] = (plan_root_t){.kind = kind,
+                                               .info = *info,
+                                               .bytes = info_bytes(info),
+                                               .first_step = step,
                                                .last_step = step};
     *out_root = plan->n_roots++;
     return STATUS_OK;
@@ -178,8 +180,8 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
         return STATUS_OK;
     }
     if (source.kind == SOURCE_ROOT && b->plan->roots[source.root].kind == ROOT_CONSTANT &&
-        source.offset == 0 && (is_weight || !format_same(&source.info.format, &want->format,
-                                                         want->sizes))) {
+        source.offset == 0 &&
+        (is_weight || !format_same(&source.info.format, &want->format, want->sizes))) {
         TRY(settle_constant(b, &source, want, is_weight));
         *out = source;
         return STATUS_OK;
@@ -225,8 +227,8 @@ static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step
         }
         step->output_roots[i] = root;
         step->output_offsets[i] = offset;
-        b->slots[node->outputs[i]].source = (plan_source_t){.kind = SOURCE_ROOT, .root = root,
-                                                            .offset = offset, .info = *info};
+        b->slots[node->outputs[i]].source = (plan_source_t){
+            .kind = SOURCE_ROOT, .root = root, .offset = offset, .info = *info};
     }
     return STATUS_OK;
 }
@@ -237,8 +239,7 @@ static status_t alias_outputs(build_t *b, const graph_node_t *node, const prepar
     for (int i = 0; i < prepared->n_out; i++) {
         slot_t *slot = &b->slots[node->outputs[i]];
         slot->source = *source;
-        slot->source.offset +=
-            (size_t)prepared->offset[i] * dtype_size(prepared->out[i].dtype);
+        slot->source.offset += (size_t)prepared->offset[i] * dtype_size(prepared->out[i].dtype);
         slot->source.info = prepared->out[i];
     }
     return STATUS_OK;
@@ -276,8 +277,12 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     }
     memcpy(step->sources, sources, (size_t)node->n_inputs * sizeof *sources);
     step->prepared = prepared_retain(prepared);
-    step->view = (plan_step_t){.node = node, .prepared = prepared, .name = node->op->name,
-                               .path = node->path, .n_in = node->n_inputs, .inputs = node->inputs};
+    step->view = (plan_step_t){.node = node,
+                               .prepared = prepared,
+                               .name = node->op->name,
+                               .path = node->path,
+                               .n_in = node->n_inputs,
+                               .inputs = node->inputs};
     if (prepared->scratch_bytes > b->plan->scratch_bytes)
         b->plan->scratch_bytes = prepared->scratch_bytes;
     touch(b, step);
@@ -330,8 +335,9 @@ static status_t build_op(build_t *b, const graph_node_t *node)
 static status_t number_tensor(context_t *ctx, const datum_t *datum, tensor_t **out_tensor)
 {
     bool is_float = datum_kind(datum) == DATUM_FLOAT;
-    tensor_info_t info = info_dense(is_float ? DTYPE_F64
-                                    : datum_kind(datum) == DATUM_INT ? DTYPE_S64 : DTYPE_BOOL,
+    tensor_info_t info = info_dense(is_float                         ? DTYPE_F64
+                                    : datum_kind(datum) == DATUM_INT ? DTYPE_S64
+                                                                     : DTYPE_BOOL,
                                     0, NULL);
     info.is_number = true;
     tensor_t *tensor = NULL;
@@ -354,7 +360,8 @@ static status_t build_constant(build_t *b, const graph_node_t *node)
 {
     slot_t *slot = &b->slots[node->outputs[0]];
     datum_kind_t kind = datum_kind(node->datum);
-    if (kind == DATUM_TENSOR) return constant_source(b, datum_as_tensor(node->datum), &slot->source);
+    if (kind == DATUM_TENSOR)
+        return constant_source(b, datum_as_tensor(node->datum), &slot->source);
     if (kind != DATUM_INT && kind != DATUM_FLOAT && kind != DATUM_BOOL) return STATUS_OK;
     tensor_t *number = NULL;
     TRY(number_tensor(b->ctx, node->datum, &number));
@@ -369,12 +376,12 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     slot_t *slot = &b->slots[node->outputs[0]];
     if (!b->slots[node->inputs[0]].is_module || b->plan->self == NULL ||
         !attribute_find(b->plan->self, node->name, &attribute))
-        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: getattr of %s, only parameters of the module itself",
-             node->name);
+        FAIL(b->ctx, STATUS_UNSUPPORTED,
+             "plan: getattr of %s, only parameters of the module itself", node->name);
     const tensor_t *tensor = attribute_tensor(&attribute);
     if (tensor == NULL) return STATUS_OK;
-    slot->source = (plan_source_t){.kind = SOURCE_PARAMETER, .path = node->name,
-                                   .info = tensor->info};
+    slot->source = (plan_source_t){
+        .kind = SOURCE_PARAMETER, .path = node->name, .info = tensor->info};
     return STATUS_OK;
 }
 
@@ -433,14 +440,14 @@ static status_t build_results(build_t *b)
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: result %d is no tensor that was computed", i);
         plan_source_t source = b->slots[value].source;
         if (source.info.layout == LAYOUT_MKLDNN) {
-            tensor_info_t dense =
-                info_dense(source.info.dtype, source.info.rank, source.info.sizes);
+            tensor_info_t dense = info_dense(source.info.dtype, source.info.rank,
+                                             source.info.sizes);
             TRY(convert_source(b, &b->slots[value].source, &dense, NULL, &source));
         }
         plan_root_t *root = &plan->roots[source.root];
         if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
-        plan->results[plan->n_results++] =
-            (plan_result_t){.root = source.root, .offset = source.offset, .info = source.info};
+        plan->results[plan->n_results++] = (plan_result_t){
+            .root = source.root, .offset = source.offset, .info = source.info};
     }
     return STATUS_OK;
 }
@@ -464,8 +471,7 @@ static status_t build_all(build_t *b)
     TRY(context_get(b->ctx, n_values * sizeof *b->last_uses, "a plan", &b->last_uses));
     find_last_uses(b);
     TRY(build_params(b));
-    for (b->node = 0; b->node < body->n_nodes; b->node++)
-        TRY(build_node(b, body->nodes[b->node]));
+    for (b->node = 0; b->node < body->n_nodes; b->node++) TRY(build_node(b, body->nodes[b->node]));
     TRY(build_results(b));
     TRY(plan_place(b->ctx, b->plan));
     for (int s = 0; s < b->plan->n_steps; s++)

@@ -27,20 +27,25 @@ typedef struct plan_root {
 } plan_root_t;
 
 /* Where a step finds an input. */
-typedef enum source_kind { SOURCE_NONE, SOURCE_ROOT, SOURCE_TENSOR, SOURCE_PARAMETER } source_kind_t;
+typedef enum source_kind {
+    SOURCE_NONE,
+    SOURCE_ROOT,
+    SOURCE_TENSOR,
+    SOURCE_PARAMETER
+} source_kind_t;
 typedef struct plan_source {
     source_kind_t kind;
     int root;
     size_t offset;
-    tensor_t *tensor;     /* SOURCE_TENSOR: packed at build, retained */
-    const char *path;     /* SOURCE_PARAMETER: of the module; in the graph's arena */
-    tensor_info_t info;   /* as it lies there */
-    tensor_info_t want;   /* SOURCE_PARAMETER: what the step wants of it */
+    tensor_t *tensor;   /* SOURCE_TENSOR: packed at build, retained */
+    const char *path;   /* SOURCE_PARAMETER: of the module; in the graph's arena */
+    tensor_info_t info; /* as it lies there */
+    tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
 } plan_source_t;
 
 typedef struct step {
-    plan_step_t view; /* what explain sees */
+    plan_step_t view;     /* what explain sees */
     prepared_t *prepared; /* NULL: conversion of source 0 into the output */
     int n_sources, n_outputs;
     plan_source_t *sources;

@@ -12,8 +12,8 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* The lowest offset at which a root overlaps none of those placed that live with it. placed is sorted
- * by offset. */
+/* The lowest offset at which a root overlaps none of those placed that live with it. placed is
+ * sorted by offset. */
 static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
                             const plan_root_t *root)
 {
@@ -42,8 +42,8 @@ status_t plan_place(context_t *ctx, plan_t *plan)
 {
     int *by_size = NULL, *placed = NULL, n = 0;
     TRY(context_get(ctx, (size_t)plan->n_roots * sizeof *by_size, "a memory plan", &by_size));
-    status_t status =
-        context_get(ctx, (size_t)plan->n_roots * sizeof *placed, "a memory plan", &placed);
+    status_t status = context_get(ctx, (size_t)plan->n_roots * sizeof *placed, "a memory plan",
+                                  &placed);
     if (status != STATUS_OK) {
         context_put(ctx, by_size);
         return status;

@@ -9,8 +9,7 @@ TESSERA_BEGIN
 /* f32 f64 f16 s8 u8 s32 s64 bool; bf16 is written as f32. A new contiguous tensor. CORRUPT,
  * UNSUPPORTED (names the dtype), IO. */
 status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor) TESSERA_API(npy_load);
-status_t npy_save(context_t *ctx, const char *path, const tensor_t *tensor)
-    TESSERA_API(npy_save);
+status_t npy_save(context_t *ctx, const char *path, const tensor_t *tensor) TESSERA_API(npy_save);
 
 TESSERA_END
 

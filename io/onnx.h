@@ -1,9 +1,9 @@
 /* ONNX models, opset 6 to 20: imported as modules.
  *
  * Initializers become parameters, the graph becomes the graph method `forward` that reads them by
- * getattr; so a model is packed, traced, frozen like any other. What depends on shapes and constants
- * alone (Shape, Gather, ConstantOfShape, Cast, ...) is folded at import. Without protobuf-c all
- * calls are UNSUPPORTED. */
+ * getattr; so a model is packed, traced, frozen like any other. What depends on shapes and
+ * constants alone (Shape, Gather, ConstantOfShape, Cast, ...) is folded at import. Without
+ * protobuf-c all calls are UNSUPPORTED. */
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
 
@@ -15,7 +15,8 @@ typedef struct onnx_options {
     int64_t batch; /* stands for a first dimension that is not fixed; 0: 1 */
 } onnx_options_t;
 
-/* IO, CORRUPT, UNSUPPORTED (lists every operator that is unknown, with node, operator and opset). */
+/* IO, CORRUPT, UNSUPPORTED (lists every operator that is unknown, with node, operator and opset).
+ */
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
                    module_t **out_module) TESSERA_API(onnx_load);
 /* The same from memory. */

@@ -39,8 +39,7 @@ status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, doubl
                           module_t **out_module) TESSERA_API(layer_activation);
 status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, module_t **out_module)
     TESSERA_API(layer_flatten);
-status_t layer_dropout(context_t *ctx, double p, module_t **out_module)
-    TESSERA_API(layer_dropout);
+status_t layer_dropout(context_t *ctx, double p, module_t **out_module) TESSERA_API(layer_dropout);
 
 /* The transitions as layers, for marking a stretch of a model by hand. */
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)

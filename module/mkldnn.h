@@ -12,9 +12,10 @@
 TESSERA_BEGIN
 
 typedef struct mkldnn_options {
-    const char *const *skip;    /* NULL-terminated paths of modules to leave alone; NULL: none */
-    const tensor_t *const *example; /* NULL-terminated inputs: runs forward once, so that all
-                                       weights are packed when the call returns; NULL: at first run */
+    const char *const *skip; /* NULL-terminated paths of modules to leave alone; NULL: none */
+    const tensor_t *const
+        *example; /* NULL-terminated inputs: runs forward once, so that all
+                     weights are packed when the call returns; NULL: at first run */
 } mkldnn_options_t;
 
 /* In place. options may be NULL. INVALID_ARGUMENT names a path in skip that does not exist. */

@@ -44,16 +44,16 @@ void module_release(module_t *module) TESSERA_API(module_release);
 
 /* A name that is taken is replaced, if it is of the same kind; else INVALID_ARGUMENT. A tensor NULL
  * is a parameter that is absent (a bias). */
-status_t module_set_parameter(context_t *ctx, module_t *module, const char *name,
-                              tensor_t *tensor) TESSERA_API(module_set_parameter);
+status_t module_set_parameter(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
+    TESSERA_API(module_set_parameter);
 status_t module_set_buffer(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
     TESSERA_API(module_set_buffer);
 status_t module_set_attribute(context_t *ctx, module_t *module, const char *name, datum_t *value)
     TESSERA_API(module_set_attribute);
 status_t module_set_child(context_t *ctx, module_t *module, const char *name, module_t *child)
     TESSERA_API(module_set_child);
-status_t module_set_forward(context_t *ctx, module_t *module, const char *method,
-                            forward_t forward) TESSERA_API(module_set_forward);
+status_t module_set_forward(context_t *ctx, module_t *module, const char *method, forward_t forward)
+    TESSERA_API(module_set_forward);
 /* Takes over the state, also on failure. */
 status_t module_set_method_take(context_t *ctx, module_t *module, const char *method,
                                 const method_class_t *class_, void *state)
@@ -62,11 +62,9 @@ status_t module_set_method_take(context_t *ctx, module_t *module, const char *me
 /* ---- asking: borrowed, NULL when absent; paths may be dotted ---- */
 
 const char *module_type(const module_t *module) TESSERA_API(module_type);
-tensor_t *module_parameter(const module_t *module, const char *path)
-    TESSERA_API(module_parameter);
+tensor_t *module_parameter(const module_t *module, const char *path) TESSERA_API(module_parameter);
 tensor_t *module_buffer(const module_t *module, const char *path) TESSERA_API(module_buffer);
-datum_t *module_attribute(const module_t *module, const char *path)
-    TESSERA_API(module_attribute);
+datum_t *module_attribute(const module_t *module, const char *path) TESSERA_API(module_attribute);
 module_t *module_child(const module_t *module, const char *path) TESSERA_API(module_child);
 /* The class of a method and its state, or NULL. */
 const method_class_t *module_method(const module_t *module, const char *name, void **out_state)
@@ -87,8 +85,7 @@ status_t module_remove(context_t *ctx, module_t *module, const char *name)
     TESSERA_API(module_remove);
 
 /* Attribute `training` of the whole tree. */
-status_t module_train(context_t *ctx, module_t *module, bool is_training)
-    TESSERA_API(module_train);
+status_t module_train(context_t *ctx, module_t *module, bool is_training) TESSERA_API(module_train);
 bool module_is_training(const module_t *module) TESSERA_API(module_is_training);
 
 /* ---- running ---- */
@@ -117,8 +114,7 @@ status_t module_clone(context_t *ctx, const module_t *module, module_t **out_mod
 
 /* Visits the module and all below it once each, parents first, with the path of the first way to
  * it. A failing visit ends the walk. */
-typedef status_t (*module_visit_t)(context_t *ctx, void *user, const char *path,
-                                   module_t *module);
+typedef status_t (*module_visit_t)(context_t *ctx, void *user, const char *path, module_t *module);
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
     TESSERA_API(module_walk);
 

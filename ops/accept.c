@@ -55,8 +55,8 @@ status_t accept_out(const op_call_t *call, prepared_t *prepared, int index, cons
     return STATUS_OK;
 }
 
-status_t accept_view(const op_call_t *call, prepared_t *prepared, int index,
-                     const int64_t *strides, int64_t offset)
+status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, const int64_t *strides,
+                     int64_t offset)
 {
     const tensor_info_t *out = &call->out[index];
     tensor_info_t view = info_strided(out->dtype, out->rank, out->sizes, strides);
@@ -89,8 +89,8 @@ status_t accept_post(context_t *ctx, const op_call_t *call, const post_ops_t *po
                         : shape_broadcast(out->rank, out->sizes, operand->rank, operand->sizes,
                                           &rank, sizes) &&
                               shape_equal(out->rank, out->sizes, rank, sizes);
-        REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name,
-                names[kind], info_brief(operand), info_brief(out));
+        REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name, names[kind],
+                info_brief(operand), info_brief(out));
     }
     return STATUS_OK;
 }

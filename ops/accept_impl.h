@@ -13,13 +13,12 @@ status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
                        const format_t *format);
 
 /* Gives an output in a format. */
-status_t accept_out(const op_call_t *call, prepared_t *prepared, int index,
-                    const format_t *format);
+status_t accept_out(const op_call_t *call, prepared_t *prepared, int index, const format_t *format);
 status_t accept_out_plain(const op_call_t *call, prepared_t *prepared, int index);
 
 /* Gives output `index` as a view of input 0 with these strides, `offset` elements in. */
-status_t accept_view(const op_call_t *call, prepared_t *prepared, int index,
-                     const int64_t *strides, int64_t offset);
+status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, const int64_t *strides,
+                     int64_t offset);
 
 /* The tensor in a format without gaps, for a layout. */
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format);

@@ -140,9 +140,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     dtype_t dtype = call->out[output].dtype;
     if (dtype_is_floating(dtype)) return eltwise_value(f.eltwise, x, f.alpha, f.beta);
     int64_t element = 0;
-    dtype_store_integer(dtype, &element,
-                        integer_value(f.eltwise, (int64_t)x, integer_bound(f.alpha),
-                                      integer_bound(f.beta)));
+    dtype_store_integer(
+        dtype, &element,
+        integer_value(f.eltwise, (int64_t)x, integer_bound(f.alpha), integer_bound(f.beta)));
     return dtype_load(dtype, &element);
 }
 
@@ -171,8 +171,12 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 
     int64_t n = walk_elements(&prepared->in[X]);
     tensor_info_t flat = info_dense(x->dtype, 1, &n);
-    onednn_problem_t problem = {.kind = ONEDNN_ELTWISE, .algorithm = eltwise.algorithm, .n_src = 1,
-                                .src = &flat, .dst = &flat, .alpha = eltwise.alpha,
+    onednn_problem_t problem = {.kind = ONEDNN_ELTWISE,
+                                .algorithm = eltwise.algorithm,
+                                .n_src = 1,
+                                .src = &flat,
+                                .dst = &flat,
+                                .alpha = eltwise.alpha,
                                 .beta = eltwise.beta};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
@@ -309,39 +313,47 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 #define FLOATING(attributes)                                                                       \
     "(f32[2,3,7,5])" attributes, "(f32[1,17,9,9])" attributes, "(f32[1,1,4,3])" attributes,        \
         "(f32[2,7,11])" attributes, "(f32[1,31,3,4,5])" attributes, "(f32[2,32,6,6])" attributes,  \
-        "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes,                                     \
-        "(f32[1,24,40,40])" attributes, "(bf16[2,17,5,5])" attributes,                             \
-        "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes
+        "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes, "(f32[1,24,40,40])" attributes,     \
+        "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes
 
 static const char *const cases_floating[] = {FLOATING(""), "(s32[2,7,3]<9)", NULL};
-static const char *const cases_numbers[] = {FLOATING(""),     "(f32[])",         "(s32[2,7,3]<9)",
-                                            "(s64[3,5]<9)", "(s8[1,3,5,5])", "(u8[1,17,3,3])",
-                                            NULL};
-static const char *const cases_clamp[] = {FLOATING(" min=-0.5 max=0.75"),
-                                          "(f32[2,17,5,5]) min=0.25 max=2.0",
-                                          "(f32[2,3,5,5]) min=-0.5",
-                                          "(f32[2,3,5,5]) max=0.5",
-                                          "(f32[2,3,5,5]) min=1.0 max=-1.0",
-                                          "(s64[3,5]<9) min=2.5 max=6.0",
-                                          "(s8[1,3,5,5]) min=-3.0 max=4.0",
-                                          NULL};
-static const char *const cases_leaky_relu[] = {FLOATING(""),
-                                               "(f32[2,17,5,5]) negative_slope=0.3",
+static const char *const cases_numbers[] = {
+    FLOATING(""),     "(f32[])", "(s32[2,7,3]<9)", "(s64[3,5]<9)", "(s8[1,3,5,5])",
+    "(u8[1,17,3,3])", NULL};
+static const char *const cases_clamp[] = {
+    FLOATING(" min=-0.5 max=0.75"),    "(f32[2,17,5,5]) min=0.25 max=2.0",
+    "(f32[2,3,5,5]) min=-0.5",         "(f32[2,3,5,5]) max=0.5",
+    "(f32[2,3,5,5]) min=1.0 max=-1.0", "(s64[3,5]<9) min=2.5 max=6.0",
+    "(s8[1,3,5,5]) min=-3.0 max=4.0",  NULL};
+static const char *const cases_leaky_relu[] = {FLOATING(""), "(f32[2,17,5,5]) negative_slope=0.3",
                                                "(f32[2,17,5,5]) negative_slope=-1.5", NULL};
 static const char *const cases_elu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3", NULL};
-static const char *const cases_hardsigmoid[] = {FLOATING(""),
-                                                "(f32[2,17,5,5]) alpha=0.2 beta=0.4", NULL};
+static const char *const cases_hardsigmoid[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.2 beta=0.4",
+                                                NULL};
 static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approximation=true"), NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(op_name, attr_table, op_cases)                                                      \
-    const opdef_t op_def_##op_name = {                                                             \
-        .name = #op_name, .preference = OP_FOLLOWS, .traits = TRAIT_ELEMENTWISE,                   \
-        .attrs = attr_table, .n_operands = 1, .operands = operands, .n_outputs = 1,                \
-        .infer = infer, .kernels = kernels, .spec = spec, .cases = op_cases}
-#define NO_ATTRS {0, 0, NULL}
-#define ATTRS(fields) {sizeof(attrs_t), sizeof fields / sizeof *fields, fields}
+    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .preference = OP_FOLLOWS,                                    \
+                                      .traits = TRAIT_ELEMENTWISE,                                 \
+                                      .attrs = attr_table,                                         \
+                                      .n_operands = 1,                                             \
+                                      .operands = operands,                                        \
+                                      .n_outputs = 1,                                              \
+                                      .infer = infer,                                              \
+                                      .kernels = kernels,                                          \
+                                      .spec = spec,                                                \
+                                      .cases = op_cases}
+#define NO_ATTRS                                                                                   \
+    {                                                                                              \
+        0, 0, NULL                                                                                 \
+    }
+#define ATTRS(fields)                                                                              \
+    {                                                                                              \
+        sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
+    }
 
 DEFINE(relu, NO_ATTRS, cases_numbers);
 DEFINE(relu6, NO_ATTRS, cases_numbers);

@@ -13,9 +13,9 @@
 
 typedef enum function { ADD, SUB, MUL, DIV, POW, MAXIMUM, MINIMUM, FUNCTION_COUNT } function_t;
 
-static const opdef_t *const table[FUNCTION_COUNT] = {
-    &op_def_add, &op_def_sub, &op_def_mul, &op_def_div, &op_def_pow, &op_def_maximum,
-    &op_def_minimum};
+static const opdef_t *const table[FUNCTION_COUNT] = {&op_def_add,    &op_def_sub, &op_def_mul,
+                                                     &op_def_div,    &op_def_pow, &op_def_maximum,
+                                                     &op_def_minimum};
 
 static function_t function_of(const opdef_t *op)
 {
@@ -49,8 +49,8 @@ static dtype_t result_dtype(const tensor_info_t *a, const tensor_info_t *b)
         dtype_t dtype = infos[i]->dtype;
         int level = infos[i]->rank > 0 ? 0 : infos[i]->is_number ? 2 : 1;
         if (level == 2 && dtype_is_floating(dtype)) dtype = DTYPE_F32;
-        standing[level] =
-            standing[level] == DTYPE_NONE ? dtype : dtype_promote(standing[level], dtype);
+        standing[level] = standing[level] == DTYPE_NONE ? dtype
+                                                        : dtype_promote(standing[level], dtype);
     }
     return combine(standing[0], combine(standing[1], standing[2]));
 }
@@ -144,8 +144,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                                 dtype_name(b->dtype));
     format_t own = accept_own(a);
     if (a->rank == 0 || !shape_equal(a->rank, a->sizes, b->rank, b->sizes) ||
-        !format_same(&a->format, &b->format, a->sizes) ||
-        !format_same(&a->format, &own, a->sizes))
+        !format_same(&a->format, &b->format, a->sizes) || !format_same(&a->format, &own, a->sizes))
         return prepared_decline(prepared, "onednn: %s and %s do not lie alike", info_brief(a),
                                 info_brief(b));
     TRY(accept_out(call, prepared, 0, &own));
@@ -153,8 +152,11 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     int64_t n = walk_elements(a);
     tensor_info_t flat = info_dense(a->dtype, 1, &n);
     const tensor_info_t src[] = {flat, flat};
-    onednn_problem_t problem = {.kind = ONEDNN_BINARY, .algorithm = algorithms[function],
-                                .n_src = 2, .src = src, .dst = &flat};
+    onednn_problem_t problem = {.kind = ONEDNN_BINARY,
+                                .algorithm = algorithms[function],
+                                .n_src = 2,
+                                .src = src,
+                                .dst = &flat};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(a));
@@ -163,8 +165,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
-    prepared->cost_ns =
-        choose_cost(ctx, prepared->implementation, 0.0, 3.0 * (double)info_bytes(a));
+    prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
+                                    3.0 * (double)info_bytes(a));
     return STATUS_OK;
 }
 
@@ -433,7 +435,7 @@ typedef struct run {
         switch (function) {                                                                        \
         case ADD: LOOP(type, x + y);                                                               \
         case SUB: LOOP(type, x - y);                                                               \
-        case MUL: LOOP(type, x * y);                                                               \
+        case MUL: LOOP(type, x *y);                                                                \
         case DIV: LOOP(type, x / y);                                                               \
         case MAXIMUM: LOOP(type, x > y || x != x ? x : y);                                         \
         case MINIMUM: LOOP(type, x < y || x != x ? x : y);                                         \
@@ -533,8 +535,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const int64_t b_size = (int64_t)dtype_size(prepared->in[B].dtype);
     const int64_t out_size = (int64_t)dtype_size(prepared->out[0].dtype);
     const int64_t row_pieces = (plan->rows.size + plan->piece_rows - 1) / plan->piece_rows;
-    const int64_t column_pieces =
-        (plan->inner.size + plan->piece_columns - 1) / plan->piece_columns;
+    const int64_t column_pieces = (plan->inner.size + plan->piece_columns - 1) /
+                                  plan->piece_columns;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->out[0])))           \
     schedule(static)
     for (int64_t piece = 0; piece < plan->n_pieces; piece++) {
@@ -553,8 +555,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         }
         int64_t rows = plan->rows.size - row, n = plan->inner.size - column;
         run_t run = {.rows = rows < plan->piece_rows ? rows : plan->piece_rows,
-                     .n = n < plan->piece_columns ? n : plan->piece_columns, .row = plan->rows,
-                     .a_step = plan->inner.a, .b_step = plan->inner.b};
+                     .n = n < plan->piece_columns ? n : plan->piece_columns,
+                     .row = plan->rows,
+                     .a_step = plan->inner.a,
+                     .b_step = plan->inner.b};
         run_piece(prepared, &run, a + at_a * a_size, b + at_b * b_size,
                   (char *)out[0] + at_out * out_size);
     }
@@ -571,11 +575,10 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
     "(f32[2,3,7,5], f32[2,3,7,5])", "(f32[1,17,9,9], f32[1,17,9,9])", "(f32[2,7,11], f32[])",      \
         "(f32[], f32[1,31,6,6])", "(f32[2,17,5,5], f32[2,17,1,1])",                                \
         "(f32[2,32,5,5], f32[1,32,1,1])", "(f32[2,31,6,7], f32[31,1,1])",                          \
-        "(f32[2,1,6,7], f32[2,17,6,7])", "(f32[1,7,1,1], f32[3,7,4,4])",                           \
-        "(f32[2,3,4,5], f32[5])", "(f32[3,1], f32[1,7])", "(f32[2,1,5,1], f32[1,3,1,4])",          \
-        "(f32[1,1,4,3], f32[1,1,4,3])", "(f32[1,16,40,40], f32[1,16,40,40])",                      \
-        "(f32[2,17,3,4,5], f32[2,17,1,1,1])", "(f32[2,17,4,4], f32[1])",                           \
-        "(f32[2,17,4,4], f32[17,4,1])", "(f32[0,3,4], f32[3,1])",                                  \
+        "(f32[2,1,6,7], f32[2,17,6,7])", "(f32[1,7,1,1], f32[3,7,4,4])", "(f32[2,3,4,5], f32[5])", \
+        "(f32[3,1], f32[1,7])", "(f32[2,1,5,1], f32[1,3,1,4])", "(f32[1,1,4,3], f32[1,1,4,3])",    \
+        "(f32[1,16,40,40], f32[1,16,40,40])", "(f32[2,17,3,4,5], f32[2,17,1,1,1])",                \
+        "(f32[2,17,4,4], f32[1])", "(f32[2,17,4,4], f32[17,4,1])", "(f32[0,3,4], f32[3,1])",       \
         "(bf16[2,17,5,5], bf16[2,17,5,5])", "(bf16[2,7,5], f32[])", "(f32[2,7,5], bf16[2,7,1])",   \
         "(f16[3,4], f16[3,4])", "(f64[2,7,3,3], f32[2,7,3,3])", "(f32[3,5], s64[3,5]<9)",          \
         "(s32[3,5]<9, f32[])"
@@ -590,10 +593,16 @@ static const char *const cases_logic[] = {SHAPES, INTEGERS, "(bool[7], bool[7])"
 /* ---- definitions ---- */
 
 #define DEFINE(op_name, more_traits, op_cases)                                                     \
-    const opdef_t op_def_##op_name = {                                                             \
-        .name = #op_name, .preference = OP_FOLLOWS,                                                \
-        .traits = TRAIT_ELEMENTWISE | (more_traits), .n_operands = 2, .operands = operands,        \
-        .n_outputs = 1, .infer = infer, .kernels = kernels, .spec = spec, .cases = op_cases}
+    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .preference = OP_FOLLOWS,                                    \
+                                      .traits = TRAIT_ELEMENTWISE | (more_traits),                 \
+                                      .n_operands = 2,                                             \
+                                      .operands = operands,                                        \
+                                      .n_outputs = 1,                                              \
+                                      .infer = infer,                                              \
+                                      .kernels = kernels,                                          \
+                                      .spec = spec,                                                \
+                                      .cases = op_cases}
 
 DEFINE(add, TRAIT_COMMUTATIVE, cases_logic);
 DEFINE(sub, 0, cases_arithmetic);

@@ -68,20 +68,20 @@ static const kernel_t native = {"native", prepare_native, run_native};
 static const kernel_t *const kernels[] = {&view, &native, NULL};
 
 static const char *const cases[] = {
-    "(f32[2,3,4,5]) dtype=bf16",
-    "(bf16[2,17,3,3]) dtype=f32",
-    "(f32[7]) dtype=f16",
-    "(f32[3,5]) dtype=s64",
-    "(s64[3,5]<100) dtype=f64",
-    "(f32[2,3]) dtype=f32",
-    "(s32[4]<3) dtype=bool",
-    "(f64[]) dtype=f32",
-    NULL};
+    "(f32[2,3,4,5]) dtype=bf16", "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
+    "(f32[3,5]) dtype=s64",      "(s64[3,5]<100) dtype=f64",   "(f32[2,3]) dtype=f32",
+    "(s32[4]<3) dtype=bool",     "(f64[]) dtype=f32",          NULL};
 
-const opdef_t op_def_cast = {.name = "cast", .preference = OP_DENSE,
-                             .attrs = {sizeof(cast_attrs_t), 1, fields}, .n_operands = 1,
-                             .operands = operands, .n_outputs = 1, .infer = infer,
-                             .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_cast = {.name = "cast",
+                             .preference = OP_DENSE,
+                             .attrs = {sizeof(cast_attrs_t), 1, fields},
+                             .n_operands = 1,
+                             .operands = operands,
+                             .n_outputs = 1,
+                             .infer = infer,
+                             .kernels = kernels,
+                             .spec = spec,
+                             .cases = cases};
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
 {

@@ -1,9 +1,9 @@
 /* Concatenation along one dimension. */
 #include <string.h>
 
+#include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "dispatch/choose_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -41,7 +41,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         bool fits = info->rank == first->rank && info->dtype == first->dtype;
         for (int d = 0; fits && d < first->rank; d++)
             fits = d == dim || info->sizes[d] == first->sizes[d];
-        REQUIRE(ctx, fits, "concat: %s and %s, equal dtypes and sizes but for dimension %d are needed",
+        REQUIRE(ctx, fits,
+                "concat: %s and %s, equal dtypes and sizes but for dimension %d are needed",
                 info_brief(first), info_brief(info), dim);
         REQUIRE(ctx, !__builtin_add_overflow(sizes[dim], info->sizes[dim], &sizes[dim]),
                 "concat: dimension %d overflows", dim);
@@ -88,9 +89,8 @@ static format_t largest_format(const op_call_t *call)
     for (int i = 1; i < call->n_in; i++) {
         bool is_blocked = format_is_blocked(&call->in[i]->format);
         bool best_is_blocked = format_is_blocked(&call->in[best]->format);
-        if (is_blocked == best_is_blocked
-                ? info_numel(call->in[i]) > info_numel(call->in[best])
-                : is_blocked)
+        if (is_blocked == best_is_blocked ? info_numel(call->in[i]) > info_numel(call->in[best])
+                                          : is_blocked)
             best = i;
     }
     return accept_own(call->in[best]);
@@ -109,8 +109,10 @@ static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t 
     int rank = call->out[0].rank, dim = find_dim(call->attrs, rank);
     format_t formats[7];
     int n = 0;
-    if (call->out_format != NULL) formats[n++] = *call->out_format;
-    else formats[n++] = largest_format(call);
+    if (call->out_format != NULL)
+        formats[n++] = *call->out_format;
+    else
+        formats[n++] = largest_format(call);
     if (!call->keep_formats) n += choose_candidates(rank, &formats[n]);
     for (int i = 0; i < n; i++) {
         if (formats[i].kind != FORMAT_TAG || !blocks_divide(call, &formats[i], dim)) continue;
@@ -202,27 +204,32 @@ static const kernel_t *const kernels[] = {&slabs, &native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {
-    "(f32[2,3], f32[2,5]) dim=1",
-    "(f32[3], f32[1], f32[4])",
-    "(f32[2,16,3,3], f32[2,32,3,3]) dim=1",
-    "(f32[2,16,3,3], f32[2,17,3,3]) dim=1",
-    "(f32[2,24,3,3], f32[2,8,3,3], f32[2,16,3,3]) dim=1",
-    "(f32[2,3,4,5], f32[2,7,4,5]) dim=-3",
-    "(f32[1,17,2,2], f32[2,17,2,2]) dim=0",
-    "(f32[1,17,2,2], f32[1,17,2,3]) dim=-1",
-    "(bf16[1,16,2,2], bf16[1,3,2,2]) dim=1",
-    "(s64[2,2], s64[2,1]) dim=1",
-    "(f32[2,0], f32[2,3]) dim=1",
-    "(f32[2,3,4,5]) dim=1",
-    NULL};
+static const char *const cases[] = {"(f32[2,3], f32[2,5]) dim=1",
+                                    "(f32[3], f32[1], f32[4])",
+                                    "(f32[2,16,3,3], f32[2,32,3,3]) dim=1",
+                                    "(f32[2,16,3,3], f32[2,17,3,3]) dim=1",
+                                    "(f32[2,24,3,3], f32[2,8,3,3], f32[2,16,3,3]) dim=1",
+                                    "(f32[2,3,4,5], f32[2,7,4,5]) dim=-3",
+                                    "(f32[1,17,2,2], f32[2,17,2,2]) dim=0",
+                                    "(f32[1,17,2,2], f32[1,17,2,3]) dim=-1",
+                                    "(bf16[1,16,2,2], bf16[1,3,2,2]) dim=1",
+                                    "(s64[2,2], s64[2,1]) dim=1",
+                                    "(f32[2,0], f32[2,3]) dim=1",
+                                    "(f32[2,3,4,5]) dim=1",
+                                    NULL};
 
 /* ---- definition ---- */
 
-const opdef_t op_def_concat = {.name = "concat", .preference = OP_FOLLOWS,
-                               .attrs = {sizeof(concat_attrs_t), 1, fields}, .n_operands = 1,
-                               .operands = operands, .n_outputs = 1, .infer = infer,
-                               .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_concat = {.name = "concat",
+                               .preference = OP_FOLLOWS,
+                               .attrs = {sizeof(concat_attrs_t), 1, fields},
+                               .n_operands = 1,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 /* ---- public ---- */
 

@@ -14,7 +14,9 @@
         {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
         {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
         {"groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL},                    \
-        {"post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL}
+    {                                                                                              \
+        "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
+    }
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -90,7 +92,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
                 info_brief(weight));
         bool fits = shape_multiply(kernel - 1, dilation, &window) &&
                     !__builtin_add_overflow(x->sizes[2 + i], 2 * pad + attrs->extra_padding[i],
-                                            &padded) && pad < INT32_MAX;
+                                            &padded) &&
+                    pad < INT32_MAX;
         REQUIRE(ctx, fits && padded > window,
                 "%s: kernel %lld with dilation %lld is larger than the padded input %lld of %s", op,
                 (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));
@@ -139,8 +142,7 @@ static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
         info.rank++;
         info.sizes[0] = groups;
         info.sizes[1] = weight->sizes[0] / groups;
-        memcpy(&info.sizes[2], &weight->sizes[1],
-               (size_t)(weight->rank - 1) * sizeof *info.sizes);
+        memcpy(&info.sizes[2], &weight->sizes[1], (size_t)(weight->rank - 1) * sizeof *info.sizes);
     }
     return info;
 }
@@ -154,8 +156,12 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     tensor_info_t src = *x, dst = call->out[0], weight_any = group_weight(weight, attrs->groups);
     tensor_info_t bias;
-    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION, .algorithm = ONEDNN_DIRECT, .n_src = 1,
-                                .src = &src, .weight = &weight_any, .dst = &dst};
+    onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
+                                .algorithm = ONEDNN_DIRECT,
+                                .n_src = 1,
+                                .src = &src,
+                                .weight = &weight_any,
+                                .dst = &dst};
     if (call_has(call, BIAS)) {
         bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
         prepared->in[BIAS] = bias;
@@ -188,7 +194,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
 
-/* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops. */
+/* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops.
+ */
 
 static status_t prepare_then_post(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -224,8 +231,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
     for (int i = X; i <= BIAS; i++)
         if (call_has(call, i))
-            prepared->in[i] =
-                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     post_settle_operands(prepared, &attrs->post, POST);
     prepared->cost_ns = 1e9;
     return STATUS_OK;
@@ -242,9 +248,13 @@ static planes_t describe_planes(const prepared_t *prepared)
 {
     const conv_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
-    planes_t planes = {.channels = x->sizes[1], .per_group = weight->sizes[1],
-                       .outputs = weight->sizes[0], .groups = attrs->groups,
-                       .in_plane = 1, .out_plane = 1, .kernel_plane = 1};
+    planes_t planes = {.channels = x->sizes[1],
+                       .per_group = weight->sizes[1],
+                       .outputs = weight->sizes[0],
+                       .groups = attrs->groups,
+                       .in_plane = 1,
+                       .out_plane = 1,
+                       .kernel_plane = 1};
     int n_spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
         int from = i - (3 - n_spatial);
@@ -320,8 +330,7 @@ static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, N
 static const char *const cases_1d[] = {
     "(f32[2,3,11], f32[5,3,3], f32[5])",
     "(f32[1,16,20], f32[32,16,5], none) stride=[2] padding=[2] dilation=[2]",
-    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8",
-    "(f64[1,3,7], f64[4,3,3], f64[4])",
+    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8", "(f64[1,3,7], f64[4,3,3], f64[4])",
     NULL};
 
 static const char *const cases_2d[] = {
@@ -348,19 +357,24 @@ static const char *const cases_2d[] = {
 static const char *const cases_3d[] = {
     "(f32[1,3,5,7,6], f32[8,3,3,3,3], f32[8]) padding=[1,1,1]",
     "(f32[1,16,4,6,6], f32[16,16,2,3,1], none) stride=[1,2,1]",
-    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4",
-    NULL};
+    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4", NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
-    const opdef_t op_def_conv##n##d = {                                                            \
-        .name = "conv" #n "d", .preference = OP_PREFERS, .traits = TRAIT_POST_OPS,                 \
-        .attrs = {sizeof(conv_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,              \
-                  fields_##n##d},                                                                  \
-        .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer,                     \
-        .kernels = kernels, .spec = spec, .cases = cases_##n##d}
-
+    const opdef_t op_def_conv##n##d = {.name = "conv" #n "d",                                      \
+                                       .preference = OP_PREFERS,                                   \
+                                       .traits = TRAIT_POST_OPS,                                   \
+                                       .attrs = {sizeof(conv_attrs_t),                             \
+                                                 sizeof fields_##n##d / sizeof *fields_##n##d,     \
+                                                 fields_##n##d},                                   \
+                                       .n_operands = 3,                                            \
+                                       .operands = operands,                                       \
+                                       .n_outputs = 1,                                             \
+                                       .infer = infer,                                             \
+                                       .kernels = kernels,                                         \
+                                       .spec = spec,                                               \
+                                       .cases = cases_##n##d}
 
 DEFINE(1);
 DEFINE(2);

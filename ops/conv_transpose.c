@@ -11,10 +11,17 @@
 #define FIELDS(n)                                                                                  \
     {"stride", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, stride), n, 1, NULL},            \
         {"padding", ATTR_ARRAY, false, offsetof(conv_transpose_attrs_t, padding), n, 0, NULL},     \
-        {"output_padding", ATTR_ARRAY, false, offsetof(conv_transpose_attrs_t, output_padding), n, \
-         0, NULL},                                                                                 \
+        {"output_padding",                                                                         \
+         ATTR_ARRAY,                                                                               \
+         false,                                                                                    \
+         offsetof(conv_transpose_attrs_t, output_padding),                                         \
+         n,                                                                                        \
+         0,                                                                                        \
+         NULL},                                                                                    \
         {"dilation", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, dilation), n, 1, NULL},    \
-        {"groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL}
+    {                                                                                              \
+        "groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL             \
+    }
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -27,7 +34,8 @@ enum { X, WEIGHT, BIAS };
 
 /* ---- inference ---- */
 
-static status_t check_channels(context_t *ctx, const op_call_t *call, int rank, int64_t *out_outputs)
+static status_t check_channels(context_t *ctx, const op_call_t *call, int rank,
+                               int64_t *out_outputs)
 {
     const conv_transpose_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -72,21 +80,24 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         REQUIRE(ctx, extra >= 0 && (extra < stride || extra < dilation),
                 "%s: output_padding %lld, must be smaller than stride %lld or dilation %lld", op,
                 (long long)extra, (long long)stride, (long long)dilation);
-        REQUIRE(ctx, kernel >= 1 && size >= 1, "%s: weight %s over %s, sizes of at least 1 are needed",
-                op, info_brief(weight), info_brief(x));
+        REQUIRE(ctx, kernel >= 1 && size >= 1,
+                "%s: weight %s over %s, sizes of at least 1 are needed", op, info_brief(weight),
+                info_brief(x));
         bool fits = shape_multiply(size - 1, stride, &reach) &&
                     shape_multiply(kernel - 1, dilation, &window) &&
                     !__builtin_add_overflow(reach, window, &reach) && reach < INT64_MAX / 2;
         sizes[2 + i] = fits ? reach + 1 + extra - 2 * pad : 0;
-        REQUIRE(ctx, sizes[2 + i] >= 1, "%s: dimension %d of %s would be %lld, at least 1 is needed",
-                op, 2 + i, info_brief(x), (long long)sizes[2 + i]);
+        REQUIRE(ctx, sizes[2 + i] >= 1,
+                "%s: dimension %d of %s would be %lld, at least 1 is needed", op, 2 + i,
+                info_brief(x), (long long)sizes[2 + i]);
     }
     TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
     out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
     return STATUS_OK;
 }
 
-/* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ---- */
+/* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ----
+ */
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
@@ -96,7 +107,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     int n_spatial = x->rank - 2;
     int64_t per_group = weight->sizes[1], inputs = weight->sizes[0] / attrs->groups;
     int64_t group = index[1] / per_group;
-    int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {0, index[1] % per_group};
+    int64_t at_x[TENSOR_MAX_RANK] = {index[0]},
+            at_weight[TENSOR_MAX_RANK] = {0, index[1] % per_group};
     int64_t window[TENSOR_MAX_RANK] = {0};
     double sum = spec_has(call, BIAS) ? spec_at(call, BIAS, &index[1]) : 0.0;
     do {
@@ -158,8 +170,12 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     tensor_info_t src = *x, dst = call->out[0], weight_any = swap_weight(weight, attrs->groups);
     tensor_info_t bias;
-    onednn_problem_t problem = {.kind = ONEDNN_DECONVOLUTION, .algorithm = ONEDNN_DIRECT,
-                                .n_src = 1, .src = &src, .weight = &weight_any, .dst = &dst};
+    onednn_problem_t problem = {.kind = ONEDNN_DECONVOLUTION,
+                                .algorithm = ONEDNN_DIRECT,
+                                .n_src = 1,
+                                .src = &src,
+                                .weight = &weight_any,
+                                .dst = &dst};
     if (call_has(call, BIAS)) {
         bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
         prepared->in[BIAS] = bias;
@@ -192,8 +208,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     TRY(accept_plain(call, prepared, X));
     for (int i = WEIGHT; i <= BIAS; i++)
         if (call_has(call, i))
-            prepared->in[i] =
-                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
     return accept_out_plain(call, prepared, 0);
 }
@@ -209,9 +224,13 @@ static planes_t describe_planes(const prepared_t *prepared)
 {
     const conv_transpose_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
-    planes_t planes = {.channels = x->sizes[1], .inputs = weight->sizes[0] / attrs->groups,
-                       .per_group = weight->sizes[1], .outputs = prepared->out[0].sizes[1],
-                       .in_plane = 1, .out_plane = 1, .kernel_plane = 1};
+    planes_t planes = {.channels = x->sizes[1],
+                       .inputs = weight->sizes[0] / attrs->groups,
+                       .per_group = weight->sizes[1],
+                       .outputs = prepared->out[0].sizes[1],
+                       .in_plane = 1,
+                       .out_plane = 1,
+                       .kernel_plane = 1};
     int n_spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
         int from = i - (3 - n_spatial);
@@ -288,8 +307,7 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 static const char *const cases_1d[] = {
     "(f32[2,3,7], f32[3,5,3], f32[5])",
     "(f32[1,16,9], f32[16,8,4], none) stride=[2] padding=[1] output_padding=[1]",
-    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
-    NULL};
+    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2", NULL};
 
 static const char *const cases_2d[] = {
     "(f32[2,3,5,6], f32[3,7,3,3], f32[7])",
@@ -305,20 +323,25 @@ static const char *const cases_2d[] = {
     "(f32[0,3,5,6], f32[3,7,3,3], none)",
     NULL};
 
-static const char *const cases_3d[] = {
-    "(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
-    "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
-    NULL};
+static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
+                                       "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
+                                       NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
     const opdef_t op_def_conv_transpose##n##d = {                                                  \
-        .name = "conv_transpose" #n "d", .preference = OP_PREFERS,                                 \
+        .name = "conv_transpose" #n "d",                                                           \
+        .preference = OP_PREFERS,                                                                  \
         .attrs = {sizeof(conv_transpose_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
                   fields_##n##d},                                                                  \
-        .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer,                     \
-        .kernels = kernels, .spec = spec, .cases = cases_##n##d}
+        .n_operands = 3,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer,                                                                            \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .cases = cases_##n##d}
 
 DEFINE(1);
 DEFINE(2);

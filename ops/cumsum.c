@@ -96,21 +96,20 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {"native", prepare, run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[7])",
-    "(f32[2,17,3]) dim=1",
-    "(f32[2,3,4,5]) dim=-1",
-    "(f64[3,2])",
-    "(s32[3,4]) dim=1",
-    "(bool[9])",
-    "(f32[])",
-    "(f32[0,3])",
-    NULL};
+static const char *const cases[] = {"(f32[7])",   "(f32[2,17,3]) dim=1", "(f32[2,3,4,5]) dim=-1",
+                                    "(f64[3,2])", "(s32[3,4]) dim=1",    "(bool[9])",
+                                    "(f32[])",    "(f32[0,3])",          NULL};
 
-const opdef_t op_def_cumsum = {.name = "cumsum", .preference = OP_DENSE,
-                               .attrs = {sizeof(cumsum_attrs_t), 1, fields}, .n_operands = 1,
-                               .operands = operands, .n_outputs = 1, .infer = infer,
-                               .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_cumsum = {.name = "cumsum",
+                               .preference = OP_DENSE,
+                               .attrs = {sizeof(cumsum_attrs_t), 1, fields},
+                               .n_operands = 1,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
 {

@@ -33,8 +33,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "gather: dim %lld of %s, out of range", (long long)wanted, info_brief(x));
     REQUIRE(ctx, dtype_is_integral(index->dtype), "gather: index is %s, integers are needed",
             info_brief(index));
-    REQUIRE(ctx, rank <= TENSOR_MAX_RANK, "gather: %s by %s would have rank %d, at most %d is possible",
-            info_brief(x), info_brief(index), rank, TENSOR_MAX_RANK);
+    REQUIRE(ctx, rank <= TENSOR_MAX_RANK,
+            "gather: %s by %s would have rank %d, at most %d is possible", info_brief(x),
+            info_brief(index), rank, TENSOR_MAX_RANK);
     memcpy(sizes, x->sizes, (size_t)dim * sizeof *sizes);
     memcpy(&sizes[dim], index->sizes, (size_t)index->rank * sizeof *sizes);
     memcpy(&sizes[dim + index->rank], &x->sizes[dim + 1],
@@ -83,10 +84,12 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     for (int64_t i = 0; i < n_picked; i++) {
         int64_t at = dtype_load_integer(index->dtype,
                                         (const char *)in[INDEX] + (size_t)i * index_bytes);
-        REQUIRE(ctx, at >= -size && at < size, "gather: index %lld of %s in dimension %d, out of range",
-                (long long)at, info_brief(x), dim);
+        REQUIRE(ctx, at >= -size && at < size,
+                "gather: index %lld of %s in dimension %d, out of range", (long long)at,
+                info_brief(x), dim);
     }
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0]))) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
+    schedule(static)
     for (int64_t r = 0; r < n_outer * n_picked; r++) {
         int64_t at = dtype_load_integer(index->dtype, (const char *)in[INDEX] +
                                                           (size_t)(r % n_picked) * index_bytes);
@@ -100,19 +103,24 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {"native", prepare, run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
-static const char *const cases[] = {
-    "(f32[7,3], s64[5]<7)",
-    "(f32[2,17,3], s64[2,4]<17) dim=1",
-    "(f32[2,3,5], s32[6]<5) dim=-1",
-    "(s64[4,2], s64[]<4)",
-    "(bf16[3,16,2,2], s64[1]<16) dim=1",
-    "(f32[3,2], s64[0]<1)",
-    NULL};
+static const char *const cases[] = {"(f32[7,3], s64[5]<7)",
+                                    "(f32[2,17,3], s64[2,4]<17) dim=1",
+                                    "(f32[2,3,5], s32[6]<5) dim=-1",
+                                    "(s64[4,2], s64[]<4)",
+                                    "(bf16[3,16,2,2], s64[1]<16) dim=1",
+                                    "(f32[3,2], s64[0]<1)",
+                                    NULL};
 
-const opdef_t op_def_gather = {.name = "gather", .preference = OP_DENSE,
-                               .attrs = {sizeof(gather_attrs_t), 1, fields}, .n_operands = 2,
-                               .operands = operands, .n_outputs = 1, .infer = infer,
-                               .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_gather = {.name = "gather",
+                               .preference = OP_DENSE,
+                               .attrs = {sizeof(gather_attrs_t), 1, fields},
+                               .n_operands = 2,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out)

@@ -18,8 +18,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     double p = ((const dropout_attrs_t *)call->attrs)->p;
     REQUIRE(ctx, p >= 0.0 && p <= 1.0, "dropout: p=%g, 0 to 1 is needed", p);
@@ -49,23 +48,30 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 static const kernel_t view = {"view", prepare, NULL};
 static const kernel_t *const kernels[] = {&view, NULL};
 
-static const char *const cases[] = {
-    "(f32[2,3,4,5])",
-    "(bf16[1,17,2,2])",
-    "(s64[3])",
-    "(f32[])",
-    NULL};
+static const char *const cases[] = {"(f32[2,3,4,5])", "(bf16[1,17,2,2])", "(s64[3])", "(f32[])",
+                                    NULL};
 
-const opdef_t op_def_identity = {.name = "identity", .preference = OP_FOLLOWS,
-                                 .traits = TRAIT_VIEW | TRAIT_IDENTITY, .n_operands = 1,
-                                 .operands = operands, .n_outputs = 1, .infer = infer,
-                                 .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_identity = {.name = "identity",
+                                 .preference = OP_FOLLOWS,
+                                 .traits = TRAIT_VIEW | TRAIT_IDENTITY,
+                                 .n_operands = 1,
+                                 .operands = operands,
+                                 .n_outputs = 1,
+                                 .infer = infer,
+                                 .kernels = kernels,
+                                 .spec = spec,
+                                 .cases = cases};
 
-const opdef_t op_def_dropout = {.name = "dropout", .preference = OP_FOLLOWS,
+const opdef_t op_def_dropout = {.name = "dropout",
+                                .preference = OP_FOLLOWS,
                                 .traits = TRAIT_VIEW | TRAIT_IDENTITY,
                                 .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},
-                                .n_operands = 1, .operands = operands, .n_outputs = 1,
-                                .infer = infer_dropout, .kernels = kernels, .spec = spec,
+                                .n_operands = 1,
+                                .operands = operands,
+                                .n_outputs = 1,
+                                .infer = infer_dropout,
+                                .kernels = kernels,
+                                .spec = spec,
                                 .cases = cases};
 
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out)

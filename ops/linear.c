@@ -135,8 +135,7 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
             double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst) +
                            (double)info_bytes(&prepared->in[WEIGHT]);
             prepared->cost_ns = choose_cost(ctx, implementation, flops, bytes);
-            if (prepared->sum_operand >= 0)
-                prepared->in[prepared->sum_operand] = prepared->out[0];
+            if (prepared->sum_operand >= 0) prepared->in[prepared->sum_operand] = prepared->out[0];
             prepared_take_primitive(prepared, primitive);
             return STATUS_OK;
         }
@@ -147,8 +146,8 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "onednn: only references are left");
 }
 
-/* Flattened x is read in the format it has, by a weight spread over the same dimensions: in a format
- * of oneDNN's choice; or, since that may be one that no tag describes, in that of x. */
+/* Flattened x is read in the format it has, by a weight spread over the same dimensions: in a
+ * format of oneDNN's choice; or, since that may be one that no tag describes, in that of x. */
 static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                  const onednn_problem_t *base, double flops)
 {
@@ -191,8 +190,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
         !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);
-    if (status == STATUS_UNSUPPORTED)
-        status = choose_matrix(ctx, call, prepared, &problem, flops);
+    if (status == STATUS_UNSUPPORTED) status = choose_matrix(ctx, call, prepared, &problem, flops);
     return status;
 }
 
@@ -211,8 +209,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     TRY(accept_plain(call, prepared, X));
     for (int i = WEIGHT; i <= BIAS; i++)
         if (call_has(call, i))
-            prepared->in[i] =
-                info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
     return accept_out_plain(call, prepared, 0);
 }
@@ -234,7 +231,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const int64_t size = (int64_t)dtype_size(dtype);
     const int64_t outputs = prepared->in[WEIGHT].sizes[0], features = prepared->in[WEIGHT].sizes[1];
     const int64_t n = info_numel(&prepared->out[0]);
-#pragma omp parallel for num_threads(threads_for(ctx, n * features)) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, n *features)) schedule(static)
     for (int64_t i = 0; i < n; i++) {
         int64_t row = i / outputs, k = i % outputs;
         double bias = 0.0;
@@ -280,11 +277,17 @@ static const char *const cases[] = {
 
 /* ---- definition ---- */
 
-const opdef_t op_def_linear = {.name = "linear", .preference = OP_PREFERS,
+const opdef_t op_def_linear = {.name = "linear",
+                               .preference = OP_PREFERS,
                                .traits = TRAIT_POST_OPS,
                                .attrs = {sizeof(linear_attrs_t), 2, fields},
-                               .n_operands = 3, .operands = operands, .n_outputs = 1,
-                               .infer = infer, .kernels = kernels, .spec = spec, .cases = cases};
+                               .n_operands = 3,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 /* ---- public ---- */
 

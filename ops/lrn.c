@@ -77,9 +77,14 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: size=%lld would take one channel less",
                                 (long long)attrs->size);
     tensor_info_t src = *x, dst = call->out[0];
-    onednn_problem_t problem = {.kind = ONEDNN_LRN, .algorithm = ONEDNN_LRN_ACROSS_CHANNELS,
-                                .n_src = 1, .src = &src, .dst = &dst, .size = attrs->size,
-                                .alpha = (float)attrs->alpha, .beta = (float)attrs->beta,
+    onednn_problem_t problem = {.kind = ONEDNN_LRN,
+                                .algorithm = ONEDNN_LRN_ACROSS_CHANNELS,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst,
+                                .size = attrs->size,
+                                .alpha = (float)attrs->alpha,
+                                .beta = (float)attrs->beta,
                                 .k = (float)attrs->k};
     op_call_t own = *call;
     own.keep_formats = true;
@@ -215,31 +220,36 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {
-    "(f32[2,32,7,5]) alpha=0.1",
-    "(f32[1,3,6,6]) alpha=0.5",
-    "(f32[1,1,4,4]) size=3 alpha=0.5",
-    "(f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
-    "(f32[2,31,5,5]) size=4 alpha=0.5",
-    "(f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
-    "(f32[1,150,3,3]) size=6 alpha=1.0",
-    "(f32[1,40,3,3]) size=35 alpha=1.0",
-    "(f32[1,64,27,27])",
-    "(f32[2,7,9]) alpha=1.0",
-    "(f32[5,13]) alpha=1.0",
-    "(f32[1,17,3,2,4]) alpha=1.0",
-    "(bf16[1,16,5,5]) alpha=0.5",
-    "(f16[1,7,3,3]) alpha=0.5",
-    "(f64[2,7,3,3]) alpha=0.5",
-    "(f32[0,3,4,4])",
-    NULL};
+static const char *const cases[] = {"(f32[2,32,7,5]) alpha=0.1",
+                                    "(f32[1,3,6,6]) alpha=0.5",
+                                    "(f32[1,1,4,4]) size=3 alpha=0.5",
+                                    "(f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
+                                    "(f32[2,31,5,5]) size=4 alpha=0.5",
+                                    "(f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
+                                    "(f32[1,150,3,3]) size=6 alpha=1.0",
+                                    "(f32[1,40,3,3]) size=35 alpha=1.0",
+                                    "(f32[1,64,27,27])",
+                                    "(f32[2,7,9]) alpha=1.0",
+                                    "(f32[5,13]) alpha=1.0",
+                                    "(f32[1,17,3,2,4]) alpha=1.0",
+                                    "(bf16[1,16,5,5]) alpha=0.5",
+                                    "(f16[1,7,3,3]) alpha=0.5",
+                                    "(f64[2,7,3,3]) alpha=0.5",
+                                    "(f32[0,3,4,4])",
+                                    NULL};
 
 /* ---- definition ---- */
 
-const opdef_t op_def_lrn = {
-    .name = "lrn", .preference = OP_FOLLOWS, .attrs = {sizeof(attrs_t), 4, fields},
-    .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer, .kernels = kernels,
-    .spec = spec, .cases = cases};
+const opdef_t op_def_lrn = {.name = "lrn",
+                            .preference = OP_FOLLOWS,
+                            .attrs = {sizeof(attrs_t), 4, fields},
+                            .n_operands = 1,
+                            .operands = operands,
+                            .n_outputs = 1,
+                            .infer = infer,
+                            .kernels = kernels,
+                            .spec = spec,
+                            .cases = cases};
 
 /* ---- public ---- */
 

@@ -29,8 +29,7 @@ static bool describe_product(const tensor_info_t *a, const tensor_info_t *b, pro
     p.k_b = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
     p.n = b->rank > 1 ? b->sizes[b->rank - 1] : 1;
     *out = p;
-    return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch,
-                           out->batch);
+    return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch, out->batch);
 }
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
@@ -141,7 +140,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     int64_t batch_a[TENSOR_MAX_RANK], batch_b[TENSOR_MAX_RANK];
     pad_batch(a, p.n_batch_a, p.n_batch, batch_a);
     pad_batch(b, p.n_batch_b, p.n_batch, batch_b);
-    bool shares_b = is_one(p.n_batch, batch_b) && shape_equal(p.n_batch, batch_a, p.n_batch, p.batch);
+    bool shares_b = is_one(p.n_batch, batch_b) &&
+                    shape_equal(p.n_batch, batch_a, p.n_batch, p.batch);
     bool is_paired = shape_equal(p.n_batch, batch_a, p.n_batch, batch_b);
     bool merges_rows = shares_b && !is_one(p.n_batch, batch_a);
     if (merges_rows) { /* one b for all: rows of all batches are rows of one matrix */
@@ -159,8 +159,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     tensor_info_t src = matrices(a->dtype, p.n_batch, batch_a, p.m, p.k, a_transposed);
     tensor_info_t weight = matrices(a->dtype, p.n_batch, batch_b, p.k, p.n, b_transposed);
     tensor_info_t dst = matrices(a->dtype, p.n_batch, p.batch, p.m, p.n, false);
-    onednn_problem_t problem = {.kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight,
-                                .dst = &dst};
+    onednn_problem_t problem = {
+        .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight, .dst = &dst};
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
@@ -172,10 +172,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         onednn_release(primitive);
         return status;
     }
-    prepared->cost_ns = choose_cost(ctx, implementation,
-                                    2.0 * (double)info_numel(&dst) * (double)p.k,
-                                    (double)info_bytes(&src) + (double)info_bytes(&weight) +
-                                        (double)info_bytes(&dst));
+    prepared->cost_ns = choose_cost(
+        ctx, implementation, 2.0 * (double)info_numel(&dst) * (double)p.k,
+        (double)info_bytes(&src) + (double)info_bytes(&weight) + (double)info_bytes(&dst));
     prepared_take_primitive(prepared, primitive);
     return STATUS_OK;
 }
@@ -236,12 +235,14 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
     product_t p;
     if (!describe_product(a, b, &p)) return STATUS_INVALID_ARGUMENT;
-    const int64_t size = (int64_t)dtype_size(a->dtype), n_rows = info_numel(&prepared->out[0]) / p.n;
-#pragma omp parallel for num_threads(threads_for(ctx, n_rows * p.n * p.k)) schedule(static)
+    const int64_t size = (int64_t)dtype_size(a->dtype),
+                  n_rows = info_numel(&prepared->out[0]) / p.n;
+#pragma omp parallel for num_threads(threads_for(ctx, n_rows *p.n *p.k)) schedule(static)
     for (int64_t row = 0; row < n_rows; row++) {
         int64_t matrix = row / p.m;
         const char *from_a = (const char *)in[A] +
-                             (find_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k * size;
+                             (find_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k *
+                                 size;
         const char *from_b = (const char *)in[B] +
                              find_matrix(&p, b, p.n_batch_b, matrix) * p.k * p.n * size;
         for (int64_t n = 0; n < p.n; n++)
@@ -256,32 +257,37 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {
-    "(f32[3,7], f32[7,5])",
-    "(f32[7], f32[7])",
-    "(f32[7], f32[7,5])",
-    "(f32[3,7], f32[7])",
-    "(f32[2,3,7], f32[7])",
-    "(f32[7], f32[2,7,5])",
-    "(f32[2,3,4,7], f32[7,5])",
-    "(f32[2,3,4,7], f32[2,3,7,5])",
-    "(f32[4,7], f32[2,3,7,5])",
-    "(f32[2,1,4,7], f32[3,7,5])",
-    "(f32[1,17,31], f32[1,31,16])",
-    "(bf16[4,32], bf16[32,8])",
-    "(f16[4,3], f16[3,8])",
-    "(f64[2,1,3,4], f64[5,4,2])",
-    "(s64[3,4], s64[4,2])",
-    "(s32[2,3,4], s32[4,5])",
-    "(f32[3,0], f32[0,5])",
-    "(f32[0,3], f32[3,5])",
-    NULL};
+static const char *const cases[] = {"(f32[3,7], f32[7,5])",
+                                    "(f32[7], f32[7])",
+                                    "(f32[7], f32[7,5])",
+                                    "(f32[3,7], f32[7])",
+                                    "(f32[2,3,7], f32[7])",
+                                    "(f32[7], f32[2,7,5])",
+                                    "(f32[2,3,4,7], f32[7,5])",
+                                    "(f32[2,3,4,7], f32[2,3,7,5])",
+                                    "(f32[4,7], f32[2,3,7,5])",
+                                    "(f32[2,1,4,7], f32[3,7,5])",
+                                    "(f32[1,17,31], f32[1,31,16])",
+                                    "(bf16[4,32], bf16[32,8])",
+                                    "(f16[4,3], f16[3,8])",
+                                    "(f64[2,1,3,4], f64[5,4,2])",
+                                    "(s64[3,4], s64[4,2])",
+                                    "(s32[2,3,4], s32[4,5])",
+                                    "(f32[3,0], f32[0,5])",
+                                    "(f32[0,3], f32[3,5])",
+                                    NULL};
 
 /* ---- definition ---- */
 
-const opdef_t op_def_matmul = {.name = "matmul", .preference = OP_FOLLOWS, .n_operands = 2,
-                               .operands = operands, .n_outputs = 1, .infer = infer,
-                               .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_matmul = {.name = "matmul",
+                               .preference = OP_FOLLOWS,
+                               .n_operands = 2,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 /* ---- public ---- */
 

@@ -142,7 +142,10 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     const batch_attrs_t *attrs = call->attrs;
     TRY(check_onednn(call, prepared));
     tensor_info_t src = *call->in[X], dst = call->out[0];
-    onednn_problem_t problem = {.kind = ONEDNN_BATCH_NORM, .n_src = 1, .src = &src, .dst = &dst,
+    onednn_problem_t problem = {.kind = ONEDNN_BATCH_NORM,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst,
                                 .epsilon = (float)attrs->epsilon,
                                 .has_scale = call_has(call, WEIGHT)};
     op_call_t own = *call;
@@ -184,7 +187,10 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     int64_t sizes[2];
     flatten_layer(call->in[X], attrs, &sizes[0], &sizes[1]);
     tensor_info_t flat = info_dense(call->in[X]->dtype, 2, sizes);
-    onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM, .n_src = 1, .src = &flat, .dst = &flat,
+    onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM,
+                                .n_src = 1,
+                                .src = &flat,
+                                .dst = &flat,
                                 .epsilon = (float)attrs->epsilon,
                                 .has_scale = call_has(call, WEIGHT)};
     status_t status = onednn_describe(ctx, &problem, &primitive);
@@ -362,7 +368,7 @@ static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, voi
     int64_t rows, n;
     flatten_layer(&prepared->in[X], prepared->attrs, &rows, &n);
     const int64_t bytes = n * (int64_t)dtype_size(prepared->in[X].dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, rows * n)) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
     for (int64_t row = 0; row < rows; row++)
         normalize_row(prepared, in, n, (const char *)in[X] + row * bytes,
                       (char *)out[0] + row * bytes);
@@ -392,36 +398,45 @@ static const char *const batch_cases[] = {
     "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+)",
     NULL};
 
-static const char *const layer_cases[] = {
-    "(f32[2,5,17], f32[17], f32[17])",
-    "(f32[3,64], f32[64], f32[64]) epsilon=0.001",
-    "(f32[2,3,7,5], f32[7,5], f32[7,5]) n_dims=2",
-    "(f32[2,17,5,5], f32[17,5,5], f32[17,5,5]) n_dims=3",
-    "(f32[2,31], none, none)",
-    "(f32[2,7,8], f32[8], none)",
-    "(f32[2,7,8], none, f32[8])",
-    "(f32[4,1], f32[1], f32[1])",
-    "(f32[600], f32[600], f32[600])",
-    "(bf16[2,5,17], f32[17], f32[17])",
-    "(bf16[2,5,32], bf16[32], bf16[32])",
-    "(f16[2,5,7], f16[7], f16[7])",
-    "(f64[2,5,300], f64[300], f64[300])",
-    "(f32[0,5], f32[5], f32[5])",
-    NULL};
+static const char *const layer_cases[] = {"(f32[2,5,17], f32[17], f32[17])",
+                                          "(f32[3,64], f32[64], f32[64]) epsilon=0.001",
+                                          "(f32[2,3,7,5], f32[7,5], f32[7,5]) n_dims=2",
+                                          "(f32[2,17,5,5], f32[17,5,5], f32[17,5,5]) n_dims=3",
+                                          "(f32[2,31], none, none)",
+                                          "(f32[2,7,8], f32[8], none)",
+                                          "(f32[2,7,8], none, f32[8])",
+                                          "(f32[4,1], f32[1], f32[1])",
+                                          "(f32[600], f32[600], f32[600])",
+                                          "(bf16[2,5,17], f32[17], f32[17])",
+                                          "(bf16[2,5,32], bf16[32], bf16[32])",
+                                          "(f16[2,5,7], f16[7], f16[7])",
+                                          "(f64[2,5,300], f64[300], f64[300])",
+                                          "(f32[0,5], f32[5], f32[5])",
+                                          NULL};
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_batch_norm = {
-    .name = "batch_norm", .preference = OP_FOLLOWS,
-    .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
-    .n_operands = 5, .operands = operands, .n_outputs = 1, .infer = infer_batch,
-    .kernels = batch_kernels, .spec = spec_batch, .cases = batch_cases};
+const opdef_t op_def_batch_norm = {.name = "batch_norm",
+                                   .preference = OP_FOLLOWS,
+                                   .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
+                                   .n_operands = 5,
+                                   .operands = operands,
+                                   .n_outputs = 1,
+                                   .infer = infer_batch,
+                                   .kernels = batch_kernels,
+                                   .spec = spec_batch,
+                                   .cases = batch_cases};
 
-const opdef_t op_def_layer_norm = {
-    .name = "layer_norm", .preference = OP_FOLLOWS,
-    .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
-    .n_operands = 3, .operands = operands, .n_outputs = 1, .infer = infer_layer,
-    .kernels = layer_kernels, .spec = spec_layer, .cases = layer_cases};
+const opdef_t op_def_layer_norm = {.name = "layer_norm",
+                                   .preference = OP_FOLLOWS,
+                                   .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+                                   .n_operands = 3,
+                                   .operands = operands,
+                                   .n_outputs = 1,
+                                   .infer = infer_layer,
+                                   .kernels = layer_kernels,
+                                   .spec = spec_layer,
+                                   .cases = layer_cases};
 
 /* ---- public ---- */
 

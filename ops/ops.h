@@ -2,10 +2,10 @@
  *
  * Semantics and names are PyTorch's unless a note says otherwise. Inputs are borrowed; the caller
  * releases what it is given, or its scope does. attrs NULL means all defaults, and so does a zero
- * where zero is no legal value. The layout of a result is the chosen kernel's: operators that prefer
- * mkldnn (conv, linear) give mkldnn, followers keep what their activations are, the others are
- * dense. Every function gives INVALID_ARGUMENT when shapes or attributes disagree, UNSUPPORTED when
- * there is no kernel for a dtype, OUT_OF_MEMORY.
+ * where zero is no legal value. The layout of a result is the chosen kernel's: operators that
+ * prefer mkldnn (conv, linear) give mkldnn, followers keep what their activations are, the others
+ * are dense. Every function gives INVALID_ARGUMENT when shapes or attributes disagree, UNSUPPORTED
+ * when there is no kernel for a dtype, OUT_OF_MEMORY.
  *
  * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel,
  * G groups. */
@@ -105,18 +105,18 @@ typedef struct pool_attrs {
     bool count_include_pad; /* average pooling; PyTorch's own default is true */
 } pool_attrs_t;
 
-status_t op_max_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_max_pool1d);
-status_t op_max_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_max_pool2d);
-status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_max_pool3d);
-status_t op_avg_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_avg_pool1d);
-status_t op_avg_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_avg_pool2d);
-status_t op_avg_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
-                       tensor_t **out) TESSERA_API(op_avg_pool3d);
+status_t op_max_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool1d);
+status_t op_max_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool2d);
+status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool3d);
+status_t op_avg_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool1d);
+status_t op_avg_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool2d);
+status_t op_avg_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool3d);
 
 /* output_size: one number for each dimension after the channels. Global pooling: all 1. */
 status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
@@ -143,8 +143,7 @@ status_t op_tanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(
 /* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. */
 status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
                         tensor_t **out) TESSERA_API(op_hardsigmoid);
-status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out)
-    TESSERA_API(op_hardswish);
+status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_hardswish);
 status_t op_silu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_silu);
 status_t op_softplus(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softplus);
 status_t op_sqrt(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sqrt);
@@ -186,7 +185,8 @@ status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_
 status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_dropout);
 
-/* ---- reductions: n 0 means all dimensions; integers are summed as s64, their mean is refused ---- */
+/* ---- reductions: n 0 means all dimensions; integers are summed as s64, their mean is refused ----
+ */
 
 status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_mean);
@@ -201,14 +201,14 @@ status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *
                     tensor_t **out) TESSERA_API(op_reshape);
 status_t op_flatten(context_t *ctx, const tensor_t *x, int64_t start_dim, int64_t end_dim,
                     tensor_t **out) TESSERA_API(op_flatten);
-status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1,
-                      tensor_t **out) TESSERA_API(op_transpose);
+status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1, tensor_t **out)
+    TESSERA_API(op_transpose);
 status_t op_permute(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_permute);
 status_t op_squeeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
     TESSERA_API(op_squeeze);
-status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims,
-                      tensor_t **out) TESSERA_API(op_unsqueeze);
+status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
+    TESSERA_API(op_unsqueeze);
 status_t op_expand(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                    tensor_t **out) TESSERA_API(op_expand);
 /* One dimension, elements start, start + step, ... below end; negative ones count from the end. */
@@ -232,8 +232,8 @@ status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR } resize_mode_t;
 /* Where output pixel i samples the input. */
 typedef enum resize_coordinates {
-    RESIZE_ASYMMETRIC,  /* i * in / out */
-    RESIZE_HALF_PIXEL,  /* (i + 0.5) * in / out - 0.5 */
+    RESIZE_ASYMMETRIC,   /* i * in / out */
+    RESIZE_HALF_PIXEL,   /* (i + 0.5) * in / out - 0.5 */
     RESIZE_ALIGN_CORNERS /* i * (in - 1) / (out - 1) */
 } resize_coordinates_t;
 /* Dimensions after the channels to `sizes`; nearest rounds the sampled place down. */
@@ -241,7 +241,8 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
     TESSERA_API(op_resize);
 
-/* ---- the transitions as operators, for graphs; imperative code calls to_mkldnn and to_dense ---- */
+/* ---- the transitions as operators, for graphs; imperative code calls to_mkldnn and to_dense ----
+ */
 
 /* Attributes of the operator `reorder`: ATTR_FORMAT. */
 typedef struct reorder_attrs {

@@ -44,7 +44,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
                 (long long)before, (long long)after, d, info_brief(x));
         bool is_padded = before > 0 || after > 0;
         REQUIRE(ctx, attrs->mode != PAD_REFLECT || !is_padded || (before < size && after < size),
-                "pad: %lld before and %lld after dimension %d of %s, reflection needs less than its size",
+                "pad: %lld before and %lld after dimension %d of %s, reflection needs less than "
+                "its size",
                 (long long)before, (long long)after, d, info_brief(x));
         REQUIRE(ctx, attrs->mode == PAD_CONSTANT || !is_padded || size > 0,
                 "pad: dimension %d of %s is empty, it has no edge", d, info_brief(x));
@@ -106,7 +107,8 @@ static void pad_row(const pad_attrs_t *attrs, const tensor_info_t *info, int64_t
         fill(out, n, size, value);
         return;
     }
-    int64_t before = last < 0 ? 0 : attrs->before.values[last], width = last < 0 ? 1 : info->sizes[last];
+    int64_t before = last < 0 ? 0 : attrs->before.values[last],
+            width = last < 0 ? 1 : info->sizes[last];
     int64_t begin = before > 0 ? before : 0, end = before + width < n ? before + width : n;
     if (end < begin) begin = end = n;
     if (end > begin)
@@ -168,10 +170,16 @@ static const char *const cases[] = {
 
 /* ---- definition ---- */
 
-const opdef_t op_def_pad = {.name = "pad", .preference = OP_DENSE,
-                            .attrs = {sizeof(pad_attrs_t), 4, fields}, .n_operands = 1,
-                            .operands = operands, .n_outputs = 1, .infer = infer,
-                            .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_pad = {.name = "pad",
+                            .preference = OP_DENSE,
+                            .attrs = {sizeof(pad_attrs_t), 4, fields},
+                            .n_operands = 1,
+                            .operands = operands,
+                            .n_outputs = 1,
+                            .infer = infer,
+                            .kernels = kernels,
+                            .spec = spec,
+                            .cases = cases};
 
 /* ---- public ---- */
 
@@ -183,8 +191,8 @@ status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const 
     if (rank > 0 && before == NULL) return context_null(ctx, "pad", "before");
     if (rank > 0 && after == NULL) return context_null(ctx, "pad", "after");
     REQUIRE(ctx, mode >= PAD_CONSTANT && mode <= PAD_EDGE, "pad: mode %d is none", (int)mode);
-    pad_attrs_t attrs = {.before = {.n = rank}, .after = {.n = rank}, .mode = (int)mode,
-                         .value = value};
+    pad_attrs_t attrs = {
+        .before = {.n = rank}, .after = {.n = rank}, .mode = (int)mode, .value = value};
     if (rank > 0) {
         memcpy(attrs.before.values, before, (size_t)rank * sizeof *before);
         memcpy(attrs.after.values, after, (size_t)rank * sizeof *after);

@@ -71,8 +71,7 @@ static status_t infer_transpose(context_t *ctx, const op_call_t *call, int *out_
     return STATUS_OK;
 }
 
-static status_t infer_permute(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_permute(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const ints_t *wanted = &((const permute_attrs_t *)call->attrs)->dims;
@@ -190,34 +189,30 @@ KERNELS(expand);
 
 /* ---- cases ---- */
 
-static const char *const transpose_cases[] = {
-    "(f32[3,5]) dim1=1",
-    "(f32[2,3,4,5]) dim0=1 dim1=-1",
-    "(s64[2,3]) dim0=-1",
-    "(f32[4])",
-    NULL};
-static const char *const permute_cases[] = {
-    "(f32[2,3,4,5]) dims=[0,2,3,1]",
-    "(f32[2,16,3]) dims=[-1,0,1]",
-    "(bool[2,3]) dims=[1,0]",
-    "(f32[])",
-    NULL};
-static const char *const expand_cases[] = {
-    "(f32[3,1]) sizes=[2,3,4]",
-    "(f32[1,16,1,1]) sizes=[2,-1,3,3]",
-    "(f64[]) sizes=[2,2]",
-    "(s32[3]) sizes=[0,3]",
-    NULL};
+static const char *const transpose_cases[] = {"(f32[3,5]) dim1=1", "(f32[2,3,4,5]) dim0=1 dim1=-1",
+                                              "(s64[2,3]) dim0=-1", "(f32[4])", NULL};
+static const char *const permute_cases[] = {"(f32[2,3,4,5]) dims=[0,2,3,1]",
+                                            "(f32[2,16,3]) dims=[-1,0,1]", "(bool[2,3]) dims=[1,0]",
+                                            "(f32[])", NULL};
+static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
+                                           "(f32[1,16,1,1]) sizes=[2,-1,3,3]",
+                                           "(f64[]) sizes=[2,2]", "(s32[3]) sizes=[0,3]", NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(op)                                                                                 \
-    const opdef_t op_def_##op = {.name = #op, .preference = OP_DENSE, .traits = TRAIT_VIEW,        \
-                                 .attrs = {sizeof(op##_attrs_t),                                   \
-                                           sizeof op##_fields / sizeof *op##_fields, op##_fields}, \
-                                 .n_operands = 1, .operands = operands, .n_outputs = 1,            \
-                                 .infer = infer_##op, .kernels = op##_kernels, .spec = spec_##op,  \
-                                 .cases = op##_cases}
+    const opdef_t op_def_##op = {                                                                  \
+        .name = #op,                                                                               \
+        .preference = OP_DENSE,                                                                    \
+        .traits = TRAIT_VIEW,                                                                      \
+        .attrs = {sizeof(op##_attrs_t), sizeof op##_fields / sizeof *op##_fields, op##_fields},    \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer_##op,                                                                       \
+        .kernels = op##_kernels,                                                                   \
+        .spec = spec_##op,                                                                         \
+        .cases = op##_cases}
 
 DEFINE(transpose);
 DEFINE(permute);
@@ -236,8 +231,7 @@ static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n
     return dispatch_run(ctx, op, &ints, 1, &x, NULL, out);
 }
 
-status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1,
-                      tensor_t **out)
+status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1, tensor_t **out)
 {
     transpose_attrs_t attrs = {dim0, dim1};
     return dispatch_run(ctx, &op_def_transpose, &attrs, 1, &x, NULL, out);

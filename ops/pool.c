@@ -19,10 +19,18 @@ typedef struct adaptive_attrs {
         {"stride", ATTR_ARRAY, false, offsetof(pool_attrs_t, stride), n, 0, NULL},                 \
         {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
         {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
-        {"ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL}
-#define DILATION(n) {"dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL}
+    {                                                                                              \
+        "ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL               \
+    }
+#define DILATION(n)                                                                                \
+    {                                                                                              \
+        "dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL                 \
+    }
 #define COUNT_INCLUDE_PAD                                                                          \
-    {"count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0, NULL}
+    {                                                                                              \
+        "count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0,    \
+            NULL                                                                                   \
+    }
 
 static const attr_field_t fields_max_1d[] = {FIELDS(1), DILATION(1)};
 static const attr_field_t fields_max_2d[] = {FIELDS(2), DILATION(2)};
@@ -97,7 +105,9 @@ static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 {
     if (is_adaptive(op)) return (axis_t){.kernel = 0};
     const pool_attrs_t *given = attrs;
-    axis_t axis = {.kernel = given->kernel[d], .stride = given->stride[d], .dilation = 1,
+    axis_t axis = {.kernel = given->kernel[d],
+                   .stride = given->stride[d],
+                   .dilation = 1,
                    .padding = given->padding[d]};
     if (axis.stride == 0) axis.stride = axis.kernel;
     if (!is_average(op)) axis.dilation = given->dilation[d];
@@ -112,8 +122,8 @@ static void describe_axes(const opdef_t *op, const void *attrs, const tensor_inf
     int n_spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
         int d = i - (3 - n_spatial);
-        out_axes[i] = (axis_t){.in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1,
-                               .padded = 1};
+        out_axes[i] = (axis_t){
+            .in = 1, .out = 1, .kernel = 1, .stride = 1, .dilation = 1, .padded = 1};
         if (d < 0) continue;
         out_axes[i] = describe_axis(op, attrs, d);
         out_axes[i].in = x->sizes[2 + d];
@@ -199,8 +209,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
     const bool average = is_average(call->op);
-    const bool counts_padding =
-        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    const bool counts_padding = !is_adaptive(call->op) &&
+                                ((const pool_attrs_t *)call->attrs)->count_include_pad;
     axis_t axes[3];
     window_t windows[3] = {{0}};
     int64_t counts[3], tap[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
@@ -249,8 +259,8 @@ static bool has_dtype(const op_call_t *call)
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
-    const bool counts_padding =
-        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    const bool counts_padding = !is_adaptive(call->op) &&
+                                ((const pool_attrs_t *)call->attrs)->count_include_pad;
     axis_t axes[3];
     if (!has_dtype(call))
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
@@ -320,8 +330,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     prepared->state = plan;
     describe_axes(call->op, call->attrs, x, &call->out[0], plan->axes);
     plan->is_average = is_average(call->op);
-    plan->counts_padding =
-        !is_adaptive(call->op) && ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    plan->counts_padding = !is_adaptive(call->op) &&
+                           ((const pool_attrs_t *)call->attrs)->count_include_pad;
     bool is_plain = memcmp(format.order, plain.order, (size_t)x->rank) == 0;
     plan->block = format.n_blocks == 1 ? format.block_sizes[0] : is_plain ? 1 : x->sizes[1];
     plan->n_outer = x->sizes[0] * ((x->sizes[1] + plan->block - 1) / plan->block);
@@ -338,10 +348,11 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 #define FOR_TAPS(plan, w, at)                                                                      \
     for (int64_t t_ = 0; t_ < (w)[0].count; t_++)                                                  \
         for (int64_t r_ = 0; r_ < (w)[1].count; r_++)                                              \
-            for (int64_t s_ = 0, at = (plan)->axes[2].in *                                         \
-                                          ((plan)->axes[1].in * ((w)[0].first + t_ * (w)[0].step) +\
-                                           (w)[1].first + r_ * (w)[1].step) +                      \
-                                      (w)[2].first;                                                \
+            for (int64_t s_ = 0,                                                                   \
+                         at = (plan)->axes[2].in *                                                 \
+                                  ((plan)->axes[1].in * ((w)[0].first + t_ * (w)[0].step) +        \
+                                   (w)[1].first + r_ * (w)[1].step) +                              \
+                              (w)[2].first;                                                        \
                  s_ < (w)[2].count; s_++, at += (w)[2].step)
 
 static double divisor_of(const plan_t *plan, const window_t *w)
@@ -359,16 +370,16 @@ static void pool_f32(const plan_t *plan, const window_t *w, const float *src, in
     for (int64_t i = 0; i < n; i++) value[i] = plan->is_average ? 0.0f : -INFINITY;
     if (plan->is_average) {
         const float scale = (float)(1.0 / divisor_of(plan, w));
-        FOR_TAPS (plan, w, at)
-            for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
+        FOR_TAPS(plan, w, at)
+        for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
-    FOR_TAPS (plan, w, at)
-        for (int64_t i = 0; i < n; i++) {
-            float x = src[at * block + i];
-            value[i] = x > value[i] || x != x ? x : value[i];
-        }
+    FOR_TAPS(plan, w, at)
+    for (int64_t i = 0; i < n; i++) {
+        float x = src[at * block + i];
+        value[i] = x > value[i] || x != x ? x : value[i];
+    }
     memcpy(dst, value, (size_t)n * sizeof *dst);
 }
 
@@ -411,7 +422,8 @@ static void pool_any(const plan_t *plan, const window_t *w, dtype_t dtype, const
     const bool is_floating = dtype_is_floating(dtype);
     const char *best = NULL;
     double sum = 0.0;
-    FOR_TAPS (plan, w, at) {
+    FOR_TAPS(plan, w, at)
+    {
         const char *element = src + at * step;
         if (plan->is_average) {
             sum += dtype_load(dtype, element);
@@ -480,8 +492,8 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
         "(f32[2,31,9]) kernel=[3] stride=[2] ceil_mode=true", "(f64[1,7,8]) kernel=[2]"
 
 #define CASES_2D                                                                                   \
-    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]",                                    \
-        "(f32[1,1,7,7]) kernel=[2,2]", "(f32[2,7,8,9]) kernel=[3,2] stride=[1,2] padding=[1,0]",   \
+    "(f32[2,3,13,11]) kernel=[3,3] stride=[2,2] padding=[1,1]", "(f32[1,1,7,7]) kernel=[2,2]",     \
+        "(f32[2,7,8,9]) kernel=[3,2] stride=[1,2] padding=[1,0]",                                  \
         "(f32[1,17,14,14]) kernel=[3,3] stride=[2,2] ceil_mode=true",                              \
         "(f32[1,31,7,7]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true",                  \
         "(f32[2,32,8,8]) kernel=[8,8]", "(f32[1,64,28,28]) kernel=[2,2]",                          \
@@ -500,9 +512,12 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 static const char *const cases_max_1d[] = {CASES_1D, "(f32[2,3,11]) kernel=[3] dilation=[2]",
                                            "(s64[1,3,9]<90) kernel=[3]", NULL};
 static const char *const cases_max_2d[] = {
-    CASES_2D, "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
+    CASES_2D,
+    "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
     "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
-    "(s8[1,17,6,6]) kernel=[2,2]", "(u8[1,16,6,6]) kernel=[2,2]", "(s32[1,3,6,6]<90) kernel=[2,2]",
+    "(s8[1,17,6,6]) kernel=[2,2]",
+    "(u8[1,16,6,6]) kernel=[2,2]",
+    "(s32[1,3,6,6]<90) kernel=[2,2]",
     NULL};
 static const char *const cases_max_3d[] = {
     CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]", NULL};
@@ -517,26 +532,38 @@ static const char *const cases_avg_2d[] = {
     NULL};
 static const char *const cases_avg_3d[] = {
     CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};
-static const char *const cases_adaptive[] = {
-    "(f32[2,3,7,7]) output_size=[1,1]",      "(f32[1,17,14,14]) output_size=[7,7]",
-    "(f32[1,31,13,11]) output_size=[6,6]",   "(f32[2,32,6,6]) output_size=[7,3]",
-    "(f32[1,256,6,6]) output_size=[1,1]",    "(f32[2,7,11]) output_size=[4]",
-    "(f32[2,17,12]) output_size=[3]",        "(f32[1,17,4,6,6]) output_size=[2,3,4]",
-    "(f32[1,16,4,6,6]) output_size=[1,1,1]", "(bf16[1,16,8,8]) output_size=[1,1]",
-    "(f16[1,7,5,5]) output_size=[2,2]",      "(f64[1,3,5,7]) output_size=[3,3]",
-    "(f32[1,1,1,1]) output_size=[1,1]",      "(f32[0,3,4,4]) output_size=[2,2]",
-    NULL};
+static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
+                                             "(f32[1,17,14,14]) output_size=[7,7]",
+                                             "(f32[1,31,13,11]) output_size=[6,6]",
+                                             "(f32[2,32,6,6]) output_size=[7,3]",
+                                             "(f32[1,256,6,6]) output_size=[1,1]",
+                                             "(f32[2,7,11]) output_size=[4]",
+                                             "(f32[2,17,12]) output_size=[3]",
+                                             "(f32[1,17,4,6,6]) output_size=[2,3,4]",
+                                             "(f32[1,16,4,6,6]) output_size=[1,1,1]",
+                                             "(bf16[1,16,8,8]) output_size=[1,1]",
+                                             "(f16[1,7,5,5]) output_size=[2,2]",
+                                             "(f64[1,3,5,7]) output_size=[3,3]",
+                                             "(f32[1,1,1,1]) output_size=[1,1]",
+                                             "(f32[0,3,4,4]) output_size=[2,2]",
+                                             NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(kind, n)                                                                            \
     const opdef_t op_def_##kind##_pool##n##d = {                                                   \
-        .name = #kind "_pool" #n "d", .preference = OP_FOLLOWS,                                    \
+        .name = #kind "_pool" #n "d",                                                              \
+        .preference = OP_FOLLOWS,                                                                  \
         .attrs = {sizeof(pool_attrs_t),                                                            \
                   sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
                   fields_##kind##_##n##d},                                                         \
-        .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer,                     \
-        .kernels = kernels, .spec = spec, .cases = cases_##kind##_##n##d}
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer,                                                                            \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .cases = cases_##kind##_##n##d}
 
 DEFINE(max, 1);
 DEFINE(max, 2);
@@ -547,10 +574,16 @@ DEFINE(avg, 3);
 
 #define DEFINE_ADAPTIVE(kind)                                                                      \
     const opdef_t op_def_adaptive_##kind##_pool = {                                                \
-        .name = "adaptive_" #kind "_pool", .preference = OP_FOLLOWS,                               \
-        .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive}, .n_operands = 1,                  \
-        .operands = operands, .n_outputs = 1, .infer = infer_adaptive, .kernels = kernels,         \
-        .spec = spec, .cases = cases_adaptive}
+        .name = "adaptive_" #kind "_pool",                                                         \
+        .preference = OP_FOLLOWS,                                                                  \
+        .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer_adaptive,                                                                   \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .cases = cases_adaptive}
 
 DEFINE_ADAPTIVE(avg);
 DEFINE_ADAPTIVE(max);

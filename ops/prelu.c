@@ -23,10 +23,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, dtype_is_floating(x->dtype) && dtype_is_floating(weight->dtype),
             "%s: x is %s, weight is %s, floating types are needed", op, info_brief(x),
             info_brief(weight));
-    REQUIRE(ctx,
-            info_numel(weight) == 1 || (weight->rank == 1 && weight->sizes[0] == channels),
-            "%s: weight is %s, input %s needs [1] or [%lld]", op, info_brief(weight),
-            info_brief(x), (long long)channels);
+    REQUIRE(ctx, info_numel(weight) == 1 || (weight->rank == 1 && weight->sizes[0] == channels),
+            "%s: weight is %s, input %s needs [1] or [%lld]", op, info_brief(weight), info_brief(x),
+            (long long)channels);
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -143,18 +142,32 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {
-    "(f32[2,3,7,5], f32[3])",      "(f32[1,17,9,9], f32[17])",    "(f32[2,31,6,6], f32[1])",
-    "(f32[1,32,40,40], f32[32])",  "(f32[1,1,4,4], f32[1])",      "(f32[2,7,11], f32[7])",
-    "(f32[1,17,3,4,5], f32[17])",  "(f32[5,13], f32[13])",        "(f32[6], f32[])",
-    "(bf16[2,17,5,5], bf16[17])",  "(f16[2,3,5], f32[3])",        "(f64[2,7,3,3], f64[7])",
-    "(f32[0,3,4], f32[3])",        NULL};
+static const char *const cases[] = {"(f32[2,3,7,5], f32[3])",
+                                    "(f32[1,17,9,9], f32[17])",
+                                    "(f32[2,31,6,6], f32[1])",
+                                    "(f32[1,32,40,40], f32[32])",
+                                    "(f32[1,1,4,4], f32[1])",
+                                    "(f32[2,7,11], f32[7])",
+                                    "(f32[1,17,3,4,5], f32[17])",
+                                    "(f32[5,13], f32[13])",
+                                    "(f32[6], f32[])",
+                                    "(bf16[2,17,5,5], bf16[17])",
+                                    "(f16[2,3,5], f32[3])",
+                                    "(f64[2,7,3,3], f64[7])",
+                                    "(f32[0,3,4], f32[3])",
+                                    NULL};
 
 /* ---- definition ---- */
 
-const opdef_t op_def_prelu = {
-    .name = "prelu", .preference = OP_FOLLOWS, .n_operands = 2, .operands = operands,
-    .n_outputs = 1, .infer = infer, .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_prelu = {.name = "prelu",
+                              .preference = OP_FOLLOWS,
+                              .n_operands = 2,
+                              .operands = operands,
+                              .n_outputs = 1,
+                              .infer = infer,
+                              .kernels = kernels,
+                              .spec = spec,
+                              .cases = cases};
 
 /* ---- public ---- */
 

@@ -41,9 +41,9 @@ static status_t infer_as(context_t *ctx, const op_call_t *call, dtype_t dtype, t
     const tensor_info_t *x = call->in[0];
     bool gone[TENSOR_MAX_RANK];
     char text[128];
-    REQUIRE(ctx, mark_dims(&attrs->dims, x->rank, gone),
-            "%s: dims %s of %s, out of range or twice", call->op->name,
-            shape_text(attrs->dims.n, attrs->dims.values, text, sizeof text), info_brief(x));
+    REQUIRE(ctx, mark_dims(&attrs->dims, x->rank, gone), "%s: dims %s of %s, out of range or twice",
+            call->op->name, shape_text(attrs->dims.n, attrs->dims.values, text, sizeof text),
+            info_brief(x));
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
     for (int d = 0; d < x->rank; d++)
@@ -142,7 +142,8 @@ static status_t drop_space(const op_call_t *call, prepared_t *prepared, const te
     TRY(accept_out_plain(call, prepared, 0));
     if (!has_rows(pooled)) return prepared_decline(prepared, "pooling: channels are not in order");
     if (format_is_padded(&pooled->format, pooled->sizes))
-        prepared->scratch_bytes = ((prepared->scratch_bytes + 63) & ~(size_t)63) + info_bytes(pooled);
+        prepared->scratch_bytes = ((prepared->scratch_bytes + 63) & ~(size_t)63) +
+                                  info_bytes(pooled);
     return STATUS_OK;
 }
 
@@ -156,8 +157,11 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
     int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], x->sizes[1], 1, 1, 1};
     bool keepdim = ((const reduce_attrs_t *)call->attrs)->keepdim;
     tensor_info_t src = *x, dst = info_dense(x->dtype, x->rank, sizes);
-    onednn_problem_t problem = {.kind = ONEDNN_POOLING, .algorithm = ONEDNN_POOL_AVERAGE,
-                                .n_src = 1, .src = &src, .dst = &dst};
+    onednn_problem_t problem = {.kind = ONEDNN_POOLING,
+                                .algorithm = ONEDNN_POOL_AVERAGE,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst};
     for (int i = 0; i < x->rank - 2; i++) {
         problem.kernel[i] = x->sizes[2 + i];
         problem.stride[i] = problem.dilation[i] = 1;
@@ -297,7 +301,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         add_dim(gone[d] ? &inner : &kept, x->sizes[d], x->format.strides[d]);
     sort_by_stride(&inner);
     const size_t size = dtype_size(result->dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total * inner.total)) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
     for (int64_t i = 0; i < kept.total; i++) {
         const char *from = (const char *)in[0] +
                            offset_at(&kept, kept.n, i) * (int64_t)dtype_size(x->dtype);
@@ -334,36 +338,40 @@ static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
 
 /* ---- cases ---- */
 
-static const char *const mean_cases[] = {
-    "(f32[2,17,5,3]) dims=[2,3]",
-    "(f32[2,17,5,3]) dims=[-1,-2] keepdim=true",
-    "(f32[2,32,3,3]) dims=[2,3]",
-    "(f32[2,16,3,2,2]) dims=[2,3,4]",
-    "(f32[2,3,5]) dims=[1]",
-    "(f32[3,7])",
-    "(bf16[1,16,4,4]) dims=[2,3]",
-    "(f64[3,2,4]) dims=[0,2] keepdim=true",
-    "(f32[])",
-    "(f32[2,0]) dims=[1]",
-    NULL};
-static const char *const sum_cases[] = {
-    "(f32[2,3,4,5])",
-    "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
-    "(f32[31,7]) dims=[0]",
-    "(s32[3,4]) dims=[-1]",
-    "(bool[17])",
-    "(s64[2,3]) keepdim=true",
-    "(f16[4,4]) dims=[1]",
-    "(f32[0,3]) dims=[0]",
-    NULL};
+static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
+                                         "(f32[2,17,5,3]) dims=[-1,-2] keepdim=true",
+                                         "(f32[2,32,3,3]) dims=[2,3]",
+                                         "(f32[2,16,3,2,2]) dims=[2,3,4]",
+                                         "(f32[2,3,5]) dims=[1]",
+                                         "(f32[3,7])",
+                                         "(bf16[1,16,4,4]) dims=[2,3]",
+                                         "(f64[3,2,4]) dims=[0,2] keepdim=true",
+                                         "(f32[])",
+                                         "(f32[2,0]) dims=[1]",
+                                         NULL};
+static const char *const sum_cases[] = {"(f32[2,3,4,5])",
+                                        "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
+                                        "(f32[31,7]) dims=[0]",
+                                        "(s32[3,4]) dims=[-1]",
+                                        "(bool[17])",
+                                        "(s64[2,3]) keepdim=true",
+                                        "(f16[4,4]) dims=[1]",
+                                        "(f32[0,3]) dims=[0]",
+                                        NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(op)                                                                                 \
-    const opdef_t op_def_##op = {.name = #op, .preference = OP_FOLLOWS,                            \
-                                 .attrs = {sizeof(reduce_attrs_t), 2, fields}, .n_operands = 1,    \
-                                 .operands = operands, .n_outputs = 1, .infer = infer_##op,        \
-                                 .kernels = op##_kernels, .spec = spec_##op, .cases = op##_cases}
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .preference = OP_FOLLOWS,                                         \
+                                 .attrs = {sizeof(reduce_attrs_t), 2, fields},                     \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer_##op,                                              \
+                                 .kernels = op##_kernels,                                          \
+                                 .spec = spec_##op,                                                \
+                                 .cases = op##_cases}
 
 DEFINE(mean);
 DEFINE(sum);

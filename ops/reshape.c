@@ -38,8 +38,7 @@ static status_t give(context_t *ctx, const op_call_t *call, int rank, const int6
     return STATUS_OK;
 }
 
-static status_t infer_reshape(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_reshape(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const ints_t *wanted = &((const reshape_attrs_t *)call->attrs)->sizes;
@@ -69,15 +68,15 @@ static status_t infer_reshape(context_t *ctx, const op_call_t *call, int *out_n,
     return give(ctx, call, wanted->n, sizes, out);
 }
 
-static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_flatten(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const flatten_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
     int start = 0, end = 0, rank = 0;
-    REQUIRE(ctx, shape_dim(x->rank, attrs->start_dim, &start) &&
-                     shape_dim(x->rank, attrs->end_dim, &end) && start <= end,
+    REQUIRE(ctx,
+            shape_dim(x->rank, attrs->start_dim, &start) &&
+                shape_dim(x->rank, attrs->end_dim, &end) && start <= end,
             "%s: dims %lld to %lld of %s, out of range", call->op->name,
             (long long)attrs->start_dim, (long long)attrs->end_dim, info_brief(x));
     int64_t sizes[TENSOR_MAX_RANK] = {1}, merged = 1;
@@ -109,8 +108,7 @@ static status_t mark_dims(context_t *ctx, const op_call_t *call, int rank, bool 
     return STATUS_OK;
 }
 
-static status_t infer_squeeze(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_squeeze(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const tensor_info_t *x = call->in[0];
@@ -174,44 +172,41 @@ static const kernel_t *const kernels[] = {&view, NULL};
 
 /* ---- cases ---- */
 
-static const char *const reshape_cases[] = {
-    "(f32[2,3,4]) sizes=[4,6]",
-    "(f32[2,3,4]) sizes=[-1]",
-    "(f32[2,16,1,1]) sizes=[2,-1]",
-    "(f32[2,17,1,1]) sizes=[2,17]",
-    "(f32[1,32,3,2]) sizes=[1,8,4,3,2]",
-    "(f32[1]) sizes=[]",
-    "(s64[6]) sizes=[2,1,3]",
-    "(f32[0,3]) sizes=[3,0]",
-    NULL};
-static const char *const flatten_cases[] = {
-    "(f32[2,3,4,5])",
-    "(f32[2,16,1,1]) start_dim=1",
-    "(f32[2,17,2,3]) start_dim=1",
-    "(f32[2,3,4,5]) start_dim=1 end_dim=2",
-    "(f64[7])",
-    "(f32[])",
-    NULL};
-static const char *const squeeze_cases[] = {
-    "(f32[1,3,1,5])",
-    "(f32[1,16,1,1]) dims=[-1,2]",
-    "(f32[2,3,1]) dims=[0]",
-    "(f32[1,1])",
-    "(bool[1,3])",
-    NULL};
-static const char *const unsqueeze_cases[] = {
-    "(f32[2,3]) dims=[0]",
-    "(f32[2,16]) dims=[2,-1]",
-    "(s32[]) dims=[0]",
-    NULL};
+static const char *const reshape_cases[] = {"(f32[2,3,4]) sizes=[4,6]",
+                                            "(f32[2,3,4]) sizes=[-1]",
+                                            "(f32[2,16,1,1]) sizes=[2,-1]",
+                                            "(f32[2,17,1,1]) sizes=[2,17]",
+                                            "(f32[1,32,3,2]) sizes=[1,8,4,3,2]",
+                                            "(f32[1]) sizes=[]",
+                                            "(s64[6]) sizes=[2,1,3]",
+                                            "(f32[0,3]) sizes=[3,0]",
+                                            NULL};
+static const char *const flatten_cases[] = {"(f32[2,3,4,5])",
+                                            "(f32[2,16,1,1]) start_dim=1",
+                                            "(f32[2,17,2,3]) start_dim=1",
+                                            "(f32[2,3,4,5]) start_dim=1 end_dim=2",
+                                            "(f64[7])",
+                                            "(f32[])",
+                                            NULL};
+static const char *const squeeze_cases[] = {"(f32[1,3,1,5])",        "(f32[1,16,1,1]) dims=[-1,2]",
+                                            "(f32[2,3,1]) dims=[0]", "(f32[1,1])",
+                                            "(bool[1,3])",           NULL};
+static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]) dims=[2,-1]",
+                                              "(s32[]) dims=[0]", NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(op, type, table)                                                                    \
-    const opdef_t op_def_##op = {.name = #op, .preference = OP_FOLLOWS, .traits = TRAIT_VIEW,      \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .preference = OP_FOLLOWS,                                         \
+                                 .traits = TRAIT_VIEW,                                             \
                                  .attrs = {sizeof(type), sizeof table / sizeof *table, table},     \
-                                 .n_operands = 1, .operands = operands, .n_outputs = 1,            \
-                                 .infer = infer_##op, .kernels = kernels, .spec = spec,            \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer_##op,                                              \
+                                 .kernels = kernels,                                               \
+                                 .spec = spec,                                                     \
                                  .cases = op##_cases}
 
 DEFINE(reshape, reshape_attrs_t, reshape_fields);
@@ -250,8 +245,7 @@ status_t op_squeeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dim
     return call(ctx, &op_def_squeeze, x, n, dims, out);
 }
 
-status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims,
-                      tensor_t **out)
+status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
 {
     return call(ctx, &op_def_unsqueeze, x, n, dims, out);
 }

@@ -42,8 +42,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], x->sizes[1]};
     for (int i = 0; i < attrs->sizes.n; i++) {
         sizes[2 + i] = attrs->sizes.values[i];
-        REQUIRE(ctx, sizes[2 + i] >= 1 && sizes[2 + i] < INT32_MAX && x->sizes[2 + i] >= 1 &&
-                         x->sizes[2 + i] < INT32_MAX,
+        REQUIRE(ctx,
+                sizes[2 + i] >= 1 && sizes[2 + i] < INT32_MAX && x->sizes[2 + i] >= 1 &&
+                    x->sizes[2 + i] < INT32_MAX,
                 "resize: dimension %d of %s to %lld, sizes of at least 1 are needed", 2 + i,
                 info_brief(x), (long long)sizes[2 + i]);
     }
@@ -118,8 +119,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN: where it samples at the same places ---- */
 
-/* Its nearest rounds (i + 0.5) in / out - 0.5 to the nearest number, which is i in / out rounded down
- * where every input element is repeated equally often; its linear is that of half pixels. */
+/* Its nearest rounds (i + 0.5) in / out - 0.5 to the nearest number, which is i in / out rounded
+ * down where every input element is repeated equally often; its linear is that of half pixels. */
 static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
     if (attrs->mode == RESIZE_LINEAR) return attrs->coordinates == RESIZE_HALF_PIXEL;
@@ -143,7 +144,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                                 .algorithm = attrs->mode == RESIZE_LINEAR
                                                  ? ONEDNN_RESAMPLING_LINEAR
                                                  : ONEDNN_RESAMPLING_NEAREST,
-                                .n_src = 1, .src = &src, .dst = &dst};
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst};
     return choose_formats(ctx, call, prepared, &problem, 0.0);
 }
 
@@ -234,7 +237,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const field_t field = describe_field(prepared);
     const dtype_t dtype = prepared->in[0].dtype;
     const int64_t in_bytes = field.lanes * (int64_t)dtype_size(dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0]))) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
+    schedule(static)
     for (int64_t i = 0; i < field.n * field.out_plane; i++)
         blend(prepared->attrs, &field, dtype,
               (const char *)in[0] + i / field.out_plane * field.in_plane * in_bytes,
@@ -268,10 +272,16 @@ static const char *const cases[] = {
 
 /* ---- definition ---- */
 
-const opdef_t op_def_resize = {.name = "resize", .preference = OP_FOLLOWS,
-                               .attrs = {sizeof(resize_attrs_t), 3, fields}, .n_operands = 1,
-                               .operands = operands, .n_outputs = 1, .infer = infer,
-                               .kernels = kernels, .spec = spec, .cases = cases};
+const opdef_t op_def_resize = {.name = "resize",
+                               .preference = OP_FOLLOWS,
+                               .attrs = {sizeof(resize_attrs_t), 3, fields},
+                               .n_operands = 1,
+                               .operands = operands,
+                               .n_outputs = 1,
+                               .infer = infer,
+                               .kernels = kernels,
+                               .spec = spec,
+                               .cases = cases};
 
 /* ---- public ---- */
 

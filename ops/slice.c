@@ -160,33 +160,41 @@ static const kernel_t *const split_kernels[] = {&split_view, NULL};
 
 /* ---- cases ---- */
 
-static const char *const slice_cases[] = {
-    "(f32[7]) start=2 end=5",
-    "(f32[2,17,3,3]) dim=1 start=1 end=-1 step=3",
-    "(f32[5,3]) start=-2",
-    "(f32[5,3]) dim=-1 start=-9 end=9",
-    "(s64[5]) start=3 end=2",
-    "(f64[2,4]) dim=1 step=100",
-    NULL};
+static const char *const slice_cases[] = {"(f32[7]) start=2 end=5",
+                                          "(f32[2,17,3,3]) dim=1 start=1 end=-1 step=3",
+                                          "(f32[5,3]) start=-2",
+                                          "(f32[5,3]) dim=-1 start=-9 end=9",
+                                          "(s64[5]) start=3 end=2",
+                                          "(f64[2,4]) dim=1 step=100",
+                                          NULL};
 static const char *const split_cases[] = {
-    "(f32[7]) sizes=[2,5]",
-    "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
-    "(f32[4,6]) dim=-1 sizes=[3,3]",
-    "(s32[3]) sizes=[3]",
-    NULL};
+    "(f32[7]) sizes=[2,5]", "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
+    "(f32[4,6]) dim=-1 sizes=[3,3]", "(s32[3]) sizes=[3]", NULL};
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_slice = {.name = "slice", .preference = OP_DENSE, .traits = TRAIT_VIEW,
-                              .attrs = {sizeof(slice_attrs_t), 4, slice_fields}, .n_operands = 1,
-                              .operands = operands, .n_outputs = 1, .infer = infer_slice,
-                              .kernels = slice_kernels, .spec = spec_slice,
+const opdef_t op_def_slice = {.name = "slice",
+                              .preference = OP_DENSE,
+                              .traits = TRAIT_VIEW,
+                              .attrs = {sizeof(slice_attrs_t), 4, slice_fields},
+                              .n_operands = 1,
+                              .operands = operands,
+                              .n_outputs = 1,
+                              .infer = infer_slice,
+                              .kernels = slice_kernels,
+                              .spec = spec_slice,
                               .cases = slice_cases};
 
-const opdef_t op_def_split = {.name = "split", .preference = OP_DENSE, .traits = TRAIT_VIEW,
-                              .attrs = {sizeof(split_attrs_t), 2, split_fields}, .n_operands = 1,
-                              .operands = operands, .n_outputs = 0, .infer = infer_split,
-                              .kernels = split_kernels, .spec = spec_split,
+const opdef_t op_def_split = {.name = "split",
+                              .preference = OP_DENSE,
+                              .traits = TRAIT_VIEW,
+                              .attrs = {sizeof(split_attrs_t), 2, split_fields},
+                              .n_operands = 1,
+                              .operands = operands,
+                              .n_outputs = 0,
+                              .infer = infer_split,
+                              .kernels = split_kernels,
+                              .spec = spec_split,
                               .cases = split_cases};
 
 /* ---- public ---- */

@@ -78,7 +78,10 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (x->rank == 0 || (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16))
         return prepared_decline(prepared, "onednn: %s", info_brief(x));
     tensor_info_t src = *x, dst = call->out[0];
-    onednn_problem_t problem = {.kind = ONEDNN_SOFTMAX, .n_src = 1, .src = &src, .dst = &dst,
+    onednn_problem_t problem = {.kind = ONEDNN_SOFTMAX,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst,
                                 .axis = dim_of(call->attrs, x->rank)};
     problem.algorithm = is_log(call->op) ? ONEDNN_SOFTMAX_LOG : ONEDNN_SOFTMAX_ACCURATE;
     op_call_t own = *call;
@@ -193,33 +196,38 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {
-    "(f32[5,17])",
-    "(f32[2,31,7,5]) dim=1",
-    "(f32[2,17,9,9]) dim=1",
-    "(f32[2,32,6,6]) dim=1",
-    "(f32[2,17,9,7]) dim=2",
-    "(f32[2,17,9,7])",
-    "(f32[3,7,5]) dim=0",
-    "(f32[2,3,40,40])",
-    "(f32[1000]) dim=0",
-    "(f32[4,1])",
-    "(f32[1,1,3,3]) dim=1",
-    "(f32[]) dim=0",
-    "(f32[2,3,4,5,6]) dim=2",
-    "(bf16[3,17])",
-    "(f16[2,7,3]) dim=1",
-    "(f64[2,7,3,3]) dim=1",
-    "(f32[0,5])",
-    NULL};
+static const char *const cases[] = {"(f32[5,17])",
+                                    "(f32[2,31,7,5]) dim=1",
+                                    "(f32[2,17,9,9]) dim=1",
+                                    "(f32[2,32,6,6]) dim=1",
+                                    "(f32[2,17,9,7]) dim=2",
+                                    "(f32[2,17,9,7])",
+                                    "(f32[3,7,5]) dim=0",
+                                    "(f32[2,3,40,40])",
+                                    "(f32[1000]) dim=0",
+                                    "(f32[4,1])",
+                                    "(f32[1,1,3,3]) dim=1",
+                                    "(f32[]) dim=0",
+                                    "(f32[2,3,4,5,6]) dim=2",
+                                    "(bf16[3,17])",
+                                    "(f16[2,7,3]) dim=1",
+                                    "(f64[2,7,3,3]) dim=1",
+                                    "(f32[0,5])",
+                                    NULL};
 
 /* ---- definitions ---- */
 
 #define DEFINE(op_name)                                                                            \
-    const opdef_t op_def_##op_name = {                                                             \
-        .name = #op_name, .preference = OP_FOLLOWS, .attrs = {sizeof(attrs_t), 1, fields},         \
-        .n_operands = 1, .operands = operands, .n_outputs = 1, .infer = infer,                     \
-        .kernels = kernels, .spec = spec, .cases = cases}
+    const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .preference = OP_FOLLOWS,                                    \
+                                      .attrs = {sizeof(attrs_t), 1, fields},                       \
+                                      .n_operands = 1,                                             \
+                                      .operands = operands,                                        \
+                                      .n_outputs = 1,                                              \
+                                      .infer = infer,                                              \
+                                      .kernels = kernels,                                          \
+                                      .spec = spec,                                                \
+                                      .cases = cases}
 
 DEFINE(softmax);
 DEFINE(log_softmax);

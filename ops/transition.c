@@ -19,8 +19,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static status_t infer_reorder(context_t *ctx, const op_call_t *call, int *out_n,
-                              tensor_info_t *out)
+static status_t infer_reorder(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     const format_t *format = &((const reorder_attrs_t *)call->attrs)->format;
     const tensor_info_t *x = call->in[0];
@@ -103,41 +102,46 @@ KERNELS(reorder);
 
 /* ---- cases ---- */
 
-static const char *const to_mkldnn_cases[] = {
-    "(f32[2,17,3,3])",
-    "(bf16[4])",
-    "(s32[2,3])",
-    NULL};
-static const char *const to_dense_cases[] = {
-    "(f32[2,17,3,3])",
-    "(f64[2,3])",
-    "(f32[])",
-    NULL};
-static const char *const reorder_cases[] = {
-    "(f32[2,17,3,3]) format=\"aBcd16b\"",
-    "(f32[2,16,3,3]) format=\"acdb\"",
-    "(bf16[2,3]) format=\"ba\"",
-    NULL};
+static const char *const to_mkldnn_cases[] = {"(f32[2,17,3,3])", "(bf16[4])", "(s32[2,3])", NULL};
+static const char *const to_dense_cases[] = {"(f32[2,17,3,3])", "(f64[2,3])", "(f32[])", NULL};
+static const char *const reorder_cases[] = {"(f32[2,17,3,3]) format=\"aBcd16b\"",
+                                            "(f32[2,16,3,3]) format=\"acdb\"",
+                                            "(bf16[2,3]) format=\"ba\"", NULL};
 
 /* ---- definitions ---- */
 
-const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn", .preference = OP_PREFERS,
-                                  .traits = TRAIT_VIEW, .n_operands = 1,
-                                  .operands = operands, .n_outputs = 1, .infer = infer,
-                                  .kernels = to_mkldnn_kernels, .spec = spec,
+const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
+                                  .preference = OP_PREFERS,
+                                  .traits = TRAIT_VIEW,
+                                  .n_operands = 1,
+                                  .operands = operands,
+                                  .n_outputs = 1,
+                                  .infer = infer,
+                                  .kernels = to_mkldnn_kernels,
+                                  .spec = spec,
                                   .cases = to_mkldnn_cases};
 
-const opdef_t op_def_to_dense = {.name = "to_dense", .preference = OP_DENSE,
-                                 .traits = TRAIT_VIEW, .n_operands = 1,
-                                 .operands = operands, .n_outputs = 1, .infer = infer,
-                                 .kernels = to_dense_kernels, .spec = spec,
+const opdef_t op_def_to_dense = {.name = "to_dense",
+                                 .preference = OP_DENSE,
+                                 .traits = TRAIT_VIEW,
+                                 .n_operands = 1,
+                                 .operands = operands,
+                                 .n_outputs = 1,
+                                 .infer = infer,
+                                 .kernels = to_dense_kernels,
+                                 .spec = spec,
                                  .cases = to_dense_cases};
 
-const opdef_t op_def_reorder = {.name = "reorder", .preference = OP_PREFERS,
+const opdef_t op_def_reorder = {.name = "reorder",
+                                .preference = OP_PREFERS,
                                 .traits = TRAIT_VIEW,
                                 .attrs = {sizeof(reorder_attrs_t), 1, reorder_fields},
-                                .n_operands = 1, .operands = operands, .n_outputs = 1,
-                                .infer = infer_reorder, .kernels = reorder_kernels, .spec = spec,
+                                .n_operands = 1,
+                                .operands = operands,
+                                .n_outputs = 1,
+                                .infer = infer_reorder,
+                                .kernels = reorder_kernels,
+                                .spec = spec,
                                 .cases = reorder_cases};
 
 /* ---- public ---- */

@@ -24,7 +24,8 @@ status_t walk_follow(const op_call_t *call, prepared_t *prepared, bool by_channe
 int64_t walk_elements(const tensor_info_t *info);
 
 /* Some thousand elements to work on at a time: `rows` rows of `width`, one behind the other. Those
- * of a row are of the channels from `channel` on, or all of that one if the block is one channel. */
+ * of a row are of the channels from `channel` on, or all of that one if the block is one channel.
+ */
 typedef struct walk_piece {
     int64_t offset, channel, rows, width;
 } walk_piece_t;

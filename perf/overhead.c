@@ -1,7 +1,9 @@
-/* What a frozen network costs above the primitives in it: wall time of an inference without oneDNN's
- * verbose output, over the sum of times that a child process with verbose output reports for one.
+/* What a frozen network costs above the primitives in it: wall time of an inference without
+ * oneDNN's verbose output, over the sum of times that a child process with verbose output reports
+ * for one.
  *
- * usage: overhead [NETWORK] [PAIRS]    (default: resnet50, 5 pairs, interleaved; prints the least ratio) */
+ * usage: overhead [NETWORK] [PAIRS]    (default: resnet50, 5 pairs, interleaved; prints the least
+ * ratio) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,8 +29,8 @@ typedef struct context_options {
     const char *trace;            /* categories as in trace.h; NULL: TESSERA_TRACE */
     trace_sink_t trace_sink;      /* NULL: stderr */
     void *trace_user;
-    int64_t cache_entries;        /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
-    bool keep_denormals;          /* by default calls run with denormals flushed to zero */
+    int64_t cache_entries; /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
+    bool keep_denormals;   /* by default calls run with denormals flushed to zero */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;

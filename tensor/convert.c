@@ -64,14 +64,13 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
             src_at += index * loops[i].src;
             dst_at += index * loops[i].dst;
         }
-        dtype_cast(inner.size, src_dtype, (const char *)src + src_at,
-                   inner.src / (int64_t)src_size, dst_dtype, (char *)dst + dst_at,
-                   inner.dst / (int64_t)dst_size);
+        dtype_cast(inner.size, src_dtype, (const char *)src + src_at, inner.src / (int64_t)src_size,
+                   dst_dtype, (char *)dst + dst_at, inner.dst / (int64_t)dst_size);
     }
 }
 
-/* Every index that lies in the padding of at least one blocked dimension: for each such dimension in
- * turn, all others running over their padded sizes. */
+/* Every index that lies in the padding of at least one blocked dimension: for each such dimension
+ * in turn, all others running over their padded sizes. */
 void convert_zero_padding(const tensor_info_t *info, void *bytes)
 {
     const format_t *format = &info->format;
@@ -87,7 +86,8 @@ void convert_zero_padding(const tensor_info_t *info, void *bytes)
         memset(index, 0, sizeof index);
         do {
             index[d] += info->sizes[d];
-            memset((char *)bytes + (size_t)format_offset(format, info->sizes, index) * size, 0, size);
+            memset((char *)bytes + (size_t)format_offset(format, info->sizes, index) * size, 0,
+                   size);
             index[d] -= info->sizes[d];
         } while (shape_next(info->rank, range, index));
     }
@@ -141,8 +141,8 @@ static status_t make_reorder(context_t *ctx, const tensor_info_t *src, const ten
     return STATUS_OK;
 }
 
-/* The primitive of a pair, borrowed until the next call; UNSUPPORTED when oneDNN has no such reorder.
- * Probes a few places from the hash on; where all are taken the first gives way. */
+/* The primitive of a pair, borrowed until the next call; UNSUPPORTED when oneDNN has no such
+ * reorder. Probes a few places from the hash on; where all are taken the first gives way. */
 static status_t find_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
                              onednn_primitive_t **out_primitive)
 {
@@ -209,8 +209,7 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         format_strides(&src_info->format, src_info->sizes, src_strides);
         format_strides(&dst_info->format, dst_info->sizes, dst_strides);
         convert_strided(src_info->rank, src_info->sizes, src_info->dtype, src_strides, src,
-                        dst_info->dtype, dst_strides, dst,
-                        threads_for(ctx, info_numel(src_info)));
+                        dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
         counters->copies[cause]++;
         status = STATUS_OK;
         by = "tessera";
@@ -332,8 +331,7 @@ status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     if (tensor->info.layout == LAYOUT_DENSE) {
         result = tensor_retain((tensor_t *)(uintptr_t)tensor);
     } else {
-        tensor_info_t want =
-            info_dense(tensor->info.dtype, tensor->info.rank, tensor->info.sizes);
+        tensor_info_t want = info_dense(tensor->info.dtype, tensor->info.rank, tensor->info.sizes);
         TRY(convert_to(ctx, tensor, &want, CAUSE_OUTPUT, &result));
     }
     return tensor_give(ctx, result, out_tensor);

@@ -42,8 +42,7 @@ void counters_read(const context_t *ctx, counters_t *out_counters) TESSERA_API(c
 void counters_reset(context_t *ctx) TESSERA_API(counters_reset);
 
 /* Sums over causes. */
-uint64_t counters_weight_reorders(const counters_t *counters)
-    TESSERA_API(counters_weight_reorders);
+uint64_t counters_weight_reorders(const counters_t *counters) TESSERA_API(counters_weight_reorders);
 uint64_t counters_activation_reorders(const counters_t *counters)
     TESSERA_API(counters_activation_reorders);
 uint64_t counters_copies(const counters_t *counters) TESSERA_API(counters_copies);

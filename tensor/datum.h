@@ -61,8 +61,7 @@ datum_t *datum_find(const datum_t *datum, const char *key) TESSERA_API(datum_fin
 
 /* Changing a list or dict; the item is retained. */
 status_t datum_append(context_t *ctx, datum_t *list, datum_t *item) TESSERA_API(datum_append);
-status_t datum_set(context_t *ctx, datum_t *list, int index, datum_t *item)
-    TESSERA_API(datum_set);
+status_t datum_set(context_t *ctx, datum_t *list, int index, datum_t *item) TESSERA_API(datum_set);
 status_t datum_put(context_t *ctx, datum_t *dict, const char *key, datum_t *item)
     TESSERA_API(datum_put);
 

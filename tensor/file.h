@@ -29,12 +29,12 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
     TESSERA_API(file_write);
 /* Bytes written so far. */
 size_t file_write_offset(const file_writer_t *writer) TESSERA_API(file_write_offset);
-/* Makes it appear, or on `commit` false leaves the old file alone; the writer is gone either way. */
+/* Makes it appear, or on `commit` false leaves the old file alone; the writer is gone either way.
+ */
 status_t file_write_end(file_writer_t *writer, bool commit) TESSERA_API(file_write_end);
 
 /* 64-bit checksum (XXH64) of bytes. */
-uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed)
-    TESSERA_API(file_checksum);
+uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed) TESSERA_API(file_checksum);
 
 TESSERA_END
 

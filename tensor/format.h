@@ -26,10 +26,10 @@ typedef struct format {
     uint8_t kind;
     uint8_t rank;
     uint8_t n_blocks;
-    uint8_t order[TENSOR_MAX_RANK];          /* FORMAT_TAG: dimensions, slowest first */
-    uint8_t block_dims[FORMAT_MAX_BLOCKS];   /* inner blocks, outermost first */
+    uint8_t order[TENSOR_MAX_RANK];        /* FORMAT_TAG: dimensions, slowest first */
+    uint8_t block_dims[FORMAT_MAX_BLOCKS]; /* inner blocks, outermost first */
     uint16_t block_sizes[FORMAT_MAX_BLOCKS];
-    int64_t strides[TENSOR_MAX_RANK];        /* FORMAT_STRIDED: elements, by dimension */
+    int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: elements, by dimension */
 } format_t;
 
 /* "aBcd16b", "acdb", "{1,2}", "?"; INVALID_ARGUMENT says what is wrong with the text. */

@@ -45,8 +45,9 @@ status_t onednn_stream_create(context_t *ctx, onednn_stream_t **out_stream)
 {
     const dnnl_version_t *version = dnnl_version();
     if (version->major != DNNL_VERSION_MAJOR)
-        FAIL(ctx, STATUS_UNSUPPORTED, "context_create: built for oneDNN %d, oneDNN %d.%d was loaded",
-             DNNL_VERSION_MAJOR, version->major, version->minor);
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "context_create: built for oneDNN %d, oneDNN %d.%d was loaded", DNNL_VERSION_MAJOR,
+             version->major, version->minor);
     onednn_stream_t *stream = NULL;
     TRY(context_get_zeroed(ctx, sizeof *stream, "a stream", &stream));
     dnnl_status_t status = engine_retain();
@@ -146,8 +147,7 @@ static dnnl_status_t create_blocked(const tensor_info_t *info, dnnl_data_type_t 
     tag = find_tag(&renamed);
     if (tag == dnnl_format_tag_undef) return dnnl_unimplemented;
     dnnl_memory_desc_t md = NULL;
-    dnnl_status_t status =
-        dnnl_memory_desc_create_with_tag(&md, info->rank, sizes, data_type, tag);
+    dnnl_status_t status = dnnl_memory_desc_create_with_tag(&md, info->rank, sizes, data_type, tag);
     if (status == dnnl_success) status = dnnl_memory_desc_permute_axes(out_md, md, permutation);
     if (md != NULL) dnnl_memory_desc_destroy(md);
     return status;
@@ -197,7 +197,8 @@ bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
     dnnl_data_type_t data_type = dnnl_data_type_undef;
-    const dnnl_dim_t *dims = NULL, *padded = NULL, *strides = NULL, *blocks = NULL, *block_dims = NULL;
+    const dnnl_dim_t *dims = NULL, *padded = NULL, *strides = NULL, *blocks = NULL,
+                     *block_dims = NULL;
     int rank = 0, n_blocks = 0;
     dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind);
     dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank);
@@ -218,8 +219,8 @@ bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
     } else {
         int64_t outer[TENSOR_MAX_RANK];
         memcpy(outer, padded, (size_t)rank * sizeof *padded);
-        info.format = (format_t){.kind = FORMAT_TAG, .rank = (uint8_t)rank,
-                                 .n_blocks = (uint8_t)n_blocks};
+        info.format = (format_t){
+            .kind = FORMAT_TAG, .rank = (uint8_t)rank, .n_blocks = (uint8_t)n_blocks};
         for (int b = 0; b < n_blocks; b++) {
             info.format.block_dims[b] = (uint8_t)block_dims[b];
             info.format.block_sizes[b] = (uint16_t)blocks[b];
@@ -229,7 +230,8 @@ bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
     }
     *out_info = info;
 
-    /* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us. */
+    /* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us.
+     */
     dnnl_memory_desc_t again = NULL;
     bool is_equal = onednn_md_create(&info, &again) == dnnl_success &&
                     dnnl_memory_desc_get_size(again) == dnnl_memory_desc_get_size(md);
@@ -300,8 +302,8 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     primitive->implementation = "unknown";
     dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
                               (void *)&primitive->implementation);
-    const_dnnl_memory_desc_t scratch =
-        dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+    const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(description,
+                                                                    dnnl_query_scratchpad_md, 0);
     primitive->scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
     list_arguments(problem, primitive);
     *out_primitive = primitive;
@@ -354,8 +356,7 @@ status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int a
         what = dnnl_query_dst_md;
         index = 0;
     }
-    const_dnnl_memory_desc_t md =
-        dnnl_primitive_desc_query_md(primitive->description, what, index);
+    const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(primitive->description, what, index);
     if (md == NULL || !onednn_md_info(md, out_info)) return STATUS_UNSUPPORTED;
     return STATUS_OK;
 }
@@ -396,8 +397,7 @@ status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
     frame->n_arguments = 0;
     int n = primitive->n_arguments + (primitive->scratch_bytes > 0 ? 1 : 0);
     for (int i = 0; i < n; i++) {
-        int argument =
-            i < primitive->n_arguments ? primitive->arguments[i] : DNNL_ARG_SCRATCHPAD;
+        int argument = i < primitive->n_arguments ? primitive->arguments[i] : DNNL_ARG_SCRATCHPAD;
         const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(
             primitive->description, dnnl_query_exec_arg_md, argument);
         dnnl_memory_t memory = NULL;
@@ -429,11 +429,11 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
     for (int i = 0; i < primitive->n_arguments; i++)
         TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[i].memory, arguments[i]));
     if (frame->n_arguments > primitive->n_arguments)
-        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(
-                            frame->arguments[primitive->n_arguments].memory, scratch));
-    TRY_ONEDNN(ctx, dnnl_primitive_execute(atomic_load(&primitive->kernel),
-                                           context_stream(ctx)->stream, frame->n_arguments,
-                                           frame->arguments));
+        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[primitive->n_arguments].memory,
+                                                    scratch));
+    TRY_ONEDNN(ctx,
+               dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
+                                      frame->n_arguments, frame->arguments));
     return STATUS_OK;
 }
 

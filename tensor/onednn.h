@@ -34,10 +34,10 @@ typedef enum onednn_algorithm {
     ONEDNN_DIRECT, /* convolution, deconvolution */
     ONEDNN_WINOGRAD,
     ONEDNN_POOL_MAX,
-    ONEDNN_POOL_AVERAGE,         /* divides by the elements inside */
-    ONEDNN_POOL_AVERAGE_PADDED,  /* divides by the window */
-    ONEDNN_ELTWISE_RELU,         /* x > 0 ? x : alpha x */
-    ONEDNN_ELTWISE_ELU,          /* x > 0 ? x : alpha (exp(x) - 1) */
+    ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
+    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
+    ONEDNN_ELTWISE_RELU,        /* x > 0 ? x : alpha x */
+    ONEDNN_ELTWISE_ELU,         /* x > 0 ? x : alpha (exp(x) - 1) */
     ONEDNN_ELTWISE_TANH,
     ONEDNN_ELTWISE_SQUARE,
     ONEDNN_ELTWISE_ABS,
@@ -76,7 +76,11 @@ typedef enum onednn_algorithm {
 #define ONEDNN_MAX_POST_OPS 4
 #define ONEDNN_MAX_ARGUMENTS 80
 
-typedef enum onednn_post_kind { ONEDNN_POST_SUM, ONEDNN_POST_ELTWISE, ONEDNN_POST_BINARY } onednn_post_kind_t;
+typedef enum onednn_post_kind {
+    ONEDNN_POST_SUM,
+    ONEDNN_POST_ELTWISE,
+    ONEDNN_POST_BINARY
+} onednn_post_kind_t;
 
 typedef struct onednn_post_op {
     onednn_post_kind_t kind;
@@ -100,12 +104,12 @@ typedef struct onednn_problem {
     int64_t dilation[ONEDNN_MAX_SPATIAL];
     int64_t pad_begin[ONEDNN_MAX_SPATIAL];
     int64_t pad_end[ONEDNN_MAX_SPATIAL];
-    int axis;         /* softmax, concat */
-    int64_t size;     /* lrn */
+    int axis;          /* softmax, concat */
+    int64_t size;      /* lrn */
     float alpha, beta; /* eltwise; lrn */
-    float k;          /* lrn */
-    float epsilon;    /* norms */
-    bool has_scale;   /* norms: weight and bias given */
+    float k;           /* lrn */
+    float epsilon;     /* norms */
+    bool has_scale;    /* norms: weight and bias given */
     int n_post;
     onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
 } onednn_problem_t;

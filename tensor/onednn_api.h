@@ -112,16 +112,18 @@ dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
     dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
     const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias,
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_matmul_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t src,
-    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst,
-    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                const_dnnl_memory_desc_t src,
+                                                const_dnnl_memory_desc_t weights,
+                                                const_dnnl_memory_desc_t bias,
+                                                const_dnnl_memory_desc_t dst,
+                                                const_dnnl_primitive_attr_t attr);
 dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
     dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
     dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd,
-                                                   dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                   dnnl_alg_kind_t alg_kind,
                                                    const_dnnl_memory_desc_t src,
                                                    const_dnnl_memory_desc_t dst, float p, float eps,
                                                    const_dnnl_primitive_attr_t attr);

@@ -3,8 +3,8 @@
 
 #if DNNL_VERSION_MAJOR == 2
 
-#include <stdlib.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* The library's own functions whose names onednn_api.h gives to ours. */
 #undef dnnl_concat_primitive_desc_create
@@ -101,7 +101,8 @@ dnnl_status_t onednn_v2_concat_primitive_desc_create(dnnl_primitive_desc_t *pd,
 {
     onednn_v2_md_t *values = gather(n, src);
     if (values == NULL) return dnnl_out_of_memory;
-    dnnl_status_t status = dnnl_concat_primitive_desc_create(pd, dst, n, axis, values, attr, engine);
+    dnnl_status_t status = dnnl_concat_primitive_desc_create(pd, dst, n, axis, values, attr,
+                                                             engine);
     free(values);
     return status;
 }
@@ -237,9 +238,8 @@ dnnl_status_t dnnl_batch_normalization_forward_primitive_desc_create(
 {
     dnnl_batch_normalization_desc_t op;
     if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(
-        pd, engine, attr, &op,
-        dnnl_batch_normalization_forward_desc_init(&op, prop_kind, src, epsilon, flags));
+    return create(pd, engine, attr, &op,
+                  dnnl_batch_normalization_forward_desc_init(&op, prop_kind, src, epsilon, flags));
 }
 
 dnnl_status_t dnnl_layer_normalization_forward_primitive_desc_create(
@@ -260,15 +260,16 @@ dnnl_status_t dnnl_inner_product_forward_primitive_desc_create(
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr)
 {
     dnnl_inner_product_desc_t op;
-    return create(
-        pd, engine, attr, &op,
-        dnnl_inner_product_forward_desc_init(&op, prop_kind, src, weights, bias, dst));
+    return create(pd, engine, attr, &op,
+                  dnnl_inner_product_forward_desc_init(&op, prop_kind, src, weights, bias, dst));
 }
 
-dnnl_status_t dnnl_matmul_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t src,
-    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t bias, const_dnnl_memory_desc_t dst,
-    const_dnnl_primitive_attr_t attr)
+dnnl_status_t dnnl_matmul_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                const_dnnl_memory_desc_t src,
+                                                const_dnnl_memory_desc_t weights,
+                                                const_dnnl_memory_desc_t bias,
+                                                const_dnnl_memory_desc_t dst,
+                                                const_dnnl_primitive_attr_t attr)
 {
     dnnl_matmul_desc_t op;
     return create(pd, engine, attr, &op, dnnl_matmul_desc_init(&op, src, weights, bias, dst));
@@ -280,20 +281,18 @@ dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr)
 {
     dnnl_resampling_desc_t op;
-    return create(
-        pd, engine, attr, &op,
-        dnnl_resampling_forward_desc_init(&op, prop_kind, alg_kind, factors, src, dst));
+    return create(pd, engine, attr, &op,
+                  dnnl_resampling_forward_desc_init(&op, prop_kind, alg_kind, factors, src, dst));
 }
 
-dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd,
-                                                   dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                                                   dnnl_alg_kind_t alg_kind,
                                                    const_dnnl_memory_desc_t src,
                                                    const_dnnl_memory_desc_t dst, float p, float eps,
                                                    const_dnnl_primitive_attr_t attr)
 {
     dnnl_reduction_desc_t op;
-    return create(pd, engine, attr, &op,
-                  dnnl_reduction_desc_init(&op, alg_kind, src, dst, p, eps));
+    return create(pd, engine, attr, &op, dnnl_reduction_desc_init(&op, alg_kind, src, dst, p, eps));
 }
 
 #else

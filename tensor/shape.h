@@ -11,7 +11,10 @@ TESSERA_BEGIN
  * For rank 0 write 0, NULL. C only: C++ has no compound literals. */
 #ifndef __cplusplus
 #define SHAPE(...)                                                                                 \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])                         \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 #endif
 
 /* false on overflow, or when an operand is negative */
@@ -29,8 +32,7 @@ status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, co
     TESSERA_API(shape_check);
 
 /* Strides in elements of a contiguous tensor; sizes 0 count as 1. */
-void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides)
-    TESSERA_API(shape_strides);
+void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides) TESSERA_API(shape_strides);
 
 bool shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
     TESSERA_API(shape_equal);

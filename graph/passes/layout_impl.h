@@ -12,7 +12,7 @@ typedef struct layout_site {
     const graph_node_t *node;
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
-    int *producers; /* [node->n_inputs]: site that makes the input, or -1 */
+    int *producers;              /* [node->n_inputs]: site that makes the input, or -1 */
     int first_reader, n_readers; /* in layout_t.readers */
 } layout_site_t;
 
@@ -31,8 +31,8 @@ typedef struct layout_search {
     int *inputs; /* behind every site's producers */
 } layout_search_t;
 
-/* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole graph,
- * reorders included, is least. */
+/* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
+ * graph, reorders included, is least. */
 status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search);
 void layout_search_clear(layout_search_t *search);
 

@@ -198,8 +198,7 @@ static outcome_t run_loaded(context_t *ctx, sample_t *sample, module_t *model, i
             outcome = REFUSED;
     for (int policy = 0; policy < N_POLICIES && outcome == PASSED; policy++)
         outcome = run_eagerly(ctx, sample, model, policy, n_in, (const tensor_t *const *)in);
-    if (outcome == PASSED && sample->in_modes)
-        outcome = run_in_modes(ctx, sample, model, n_in, in);
+    if (outcome == PASSED && sample->in_modes) outcome = run_in_modes(ctx, sample, model, n_in, in);
     for (int i = 0; i < n_in; i++) tensor_release(in[i]);
     return outcome;
 }
@@ -275,8 +274,8 @@ typedef struct totals {
     int n_passed_in[MODE_COUNT];
 } totals_t;
 
-/* Runs every model of a folder: eagerly, and in modes if told; with variants, also with fewer inputs
- * and more initializers. */
+/* Runs every model of a folder: eagerly, and in modes if told; with variants, also with fewer
+ * inputs and more initializers. */
 static totals_t run_folder(context_t *ctx, const char *folder, bool variants, bool in_modes)
 {
     char path[PATH_BYTES / 2];

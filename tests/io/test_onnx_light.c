@@ -1,6 +1,6 @@
-/* The nine light networks of the ONNX project, which tools/light fetches: real networks at full size
- * whose weights are constants. Each gives its stored output in every mode, and, with weights drawn at
- * random, the same output in every mode. Only in release builds. */
+/* The nine light networks of the ONNX project, which tools/light fetches: real networks at full
+ * size whose weights are constants. Each gives its stored output in every mode, and, with weights
+ * drawn at random, the same output in every mode. Only in release builds. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -65,7 +65,8 @@ static const graph_node_t *reader_of(const graph_t *graph, const char *name, int
         for (int k = 0; k < body->nodes[i]->n_inputs; k++) {
             value_t value = body->nodes[i]->inputs[k];
             const graph_node_t *made = value != GRAPH_NONE ? graph_producer(graph, value) : NULL;
-            if (made == NULL || made->kind != NODE_GETATTR || strcmp(made->name, name) != 0) continue;
+            if (made == NULL || made->kind != NODE_GETATTR || strcmp(made->name, name) != 0)
+                continue;
             *out_operand = k;
             return body->nodes[i];
         }
@@ -189,8 +190,7 @@ static const char *last_weight(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
     for (int i = body->n_nodes - 1; i >= 0; i--)
-        if (is_layer(body->nodes[i]))
-            return graph_producer(graph, body->nodes[i]->inputs[1])->name;
+        if (is_layer(body->nodes[i])) return graph_producer(graph, body->nodes[i]->inputs[1])->name;
     fail_msg("no layer");
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* Every operator of the table, every case of it, every layout its activations may come in, on one and
- * two threads and under every policy, against its specification.
+/* Every operator of the table, every case of it, every layout its activations may come in, on one
+ * and two threads and under every policy, against its specification.
  *
  * TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
 #include "tests/support/support.h"
@@ -36,11 +36,13 @@ static const char *const variant_names[] = {"contiguous", "channels last", "reve
 static const struct {
     variant_t first, others;
 } patterns[] = {
-    {CONTIGUOUS, CONTIGUOUS}, {LAST, LAST},         {REVERSED, REVERSED},
-    {GAPPED, GAPPED},         {SNAPSHOT, SNAPSHOT}, {BLOCKS_16, BLOCKS_16},
+    {CONTIGUOUS, CONTIGUOUS}, {LAST, LAST},
+    {REVERSED, REVERSED},     {GAPPED, GAPPED},
+    {SNAPSHOT, SNAPSHOT},     {BLOCKS_16, BLOCKS_16},
     {BLOCKS_8, BLOCKS_8},     {MKLDNN_LAST, MKLDNN_LAST},
-    {CONTIGUOUS, BLOCKS_16},  {BLOCKS_16, CONTIGUOUS}, {MKLDNN_LAST, BLOCKS_16},
-    {BLOCKS_16, SNAPSHOT},    {LAST, CONTIGUOUS},
+    {CONTIGUOUS, BLOCKS_16},  {BLOCKS_16, CONTIGUOUS},
+    {MKLDNN_LAST, BLOCKS_16}, {BLOCKS_16, SNAPSHOT},
+    {LAST, CONTIGUOUS},
 };
 
 static status_t reverse(context_t *ctx, const tensor_t *tensor, tensor_t **out)
@@ -169,8 +171,12 @@ static status_t expect(subject_t *s)
     TRY(dispatch_infer(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, &s->n_out, s->out));
     char attrs[CASE_MAX_ATTRS];
     attrs_normalize(&s->op->attrs, s->call.attrs, attrs);
-    spec_call_t call = {.op = s->op, .attrs = attrs, .n_in = s->call.n_in, .in = infos,
-                        .data = data, .out = s->out};
+    spec_call_t call = {.op = s->op,
+                        .attrs = attrs,
+                        .n_in = s->call.n_in,
+                        .in = infos,
+                        .data = data,
+                        .out = s->out};
     for (int o = 0; o < s->n_out; o++) {
         int64_t numel = info_numel(&s->out[o]), index[TENSOR_MAX_RANK] = {0};
         s->expected[o] = malloc((size_t)(numel + 1) * sizeof(double));
@@ -205,7 +211,8 @@ static void check_elements(subject_t *s, int output, const tensor_t *tensor)
     int64_t numel = info_numel(info), worst_at = 0;
     double worst = 0.0, magnitude = dtype_is_floating(info->dtype) ? 0.1 : 0.0;
     char *read = malloc((size_t)(numel + 1) * size);
-    if (read == NULL || tensor_read(s->ctx, tensor, read, (size_t)(numel + 1) * size) != STATUS_OK) {
+    if (read == NULL ||
+        tensor_read(s->ctx, tensor, read, (size_t)(numel + 1) * size) != STATUS_OK) {
         complain(s, "output %d cannot be read: %s", output, context_error(s->ctx));
         free(read);
         return;
@@ -223,8 +230,7 @@ static void check_elements(subject_t *s, int output, const tensor_t *tensor)
     }
     if (worst > tolerance(info->dtype) * magnitude)
         complain(s, "output %d element %lld is %.9g, wanted %.9g, magnitude %.3g", output,
-                 (long long)worst_at,
-                 dtype_load(info->dtype, read + (size_t)worst_at * size),
+                 (long long)worst_at, dtype_load(info->dtype, read + (size_t)worst_at * size),
                  s->expected[output][worst_at], magnitude);
     free(read);
 }
@@ -282,8 +288,7 @@ static void run_once(subject_t *s)
     int n_out = 0;
     double error = 0.0;
     for (int i = 0; i < s->call.n_in; i++) in[i] = s->in[i];
-    status_t status =
-        dispatch_run(s->ctx, s->op, s->call.attrs, s->call.n_in, in, &n_out, out);
+    status_t status = dispatch_run(s->ctx, s->op, s->call.attrs, s->call.n_in, in, &n_out, out);
     if (status != STATUS_OK) {
         if (!is_refusal(s, status))
             complain(s, "%s: %s", status_name(status), context_error(s->ctx));
@@ -449,8 +454,8 @@ int main(void)
             const opdef_t *op;
             void *state;
         } state = {ops_at(i)};
-        tests[i] = (struct CMUnitTest){.name = ops_at(i)->name, .test_func = conforms,
-                                       .initial_state = state.state};
+        tests[i] = (struct CMUnitTest){
+            .name = ops_at(i)->name, .test_func = conforms, .initial_state = state.state};
     }
     return _cmocka_run_group_tests("conformance", tests, (size_t)n, NULL, NULL);
 }

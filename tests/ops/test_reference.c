@@ -97,8 +97,12 @@ static int compare(const char *line, const char *title, reference_t *reference)
         return 1;
     }
     at += strlen(sizes);
-    spec_call_t call = {.op = reference->op, .attrs = reference->attrs, .n_in = reference->n_in,
-                        .in = reference->infos, .data = reference->data, .out = reference->out};
+    spec_call_t call = {.op = reference->op,
+                        .attrs = reference->attrs,
+                        .n_in = reference->n_in,
+                        .in = reference->infos,
+                        .data = reference->data,
+                        .out = reference->out};
     int64_t index[TENSOR_MAX_RANK] = {0};
     for (int64_t i = 0; i < info_numel(info); i++) {
         char *behind = NULL;

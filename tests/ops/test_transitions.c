@@ -10,8 +10,8 @@
 /* Blocks that this machine's kernels read; `text` has room for FORMAT_TEXT_MAX. */
 static const char *blocks(int rank, char *text)
 {
-    format_t format =
-        format_channel_blocks(rank, strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 16 : 8);
+    format_t format = format_channel_blocks(rank,
+                                            strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 16 : 8);
     return format_text(&format, text);
 }
 
@@ -143,8 +143,8 @@ static void a_fixed_format_is_taken_or_declined(void **state)
     const char *const declines[] = {"reshape", "cumsum"};
     for (int i = 0; i < 2; i++)
         assert_int_equal(dispatch_select_fixed(ctx, ops_find(declines[i]),
-                                               i == 0 ? &INTS(2, -1) : NULL, 1, in,
-                                               LAYOUT_MKLDNN, NULL, &prepared),
+                                               i == 0 ? &INTS(2, -1) : NULL, 1, in, LAYOUT_MKLDNN,
+                                               NULL, &prepared),
                          STATUS_UNSUPPORTED);
     CHECK_OK(ctx, dispatch_select_fixed(ctx, ops_find("identity"), NULL, 1, in, LAYOUT_MKLDNN,
                                         &tensor_info(x)->format, &prepared));

@@ -24,8 +24,8 @@ static bool read_number(const char **at, case_operand_t *operand)
     double value = strtod(*at, &end);
     if (end == *at) return false;
     bool is_floating = memchr(*at, '.', (size_t)(end - *at)) != NULL;
-    *operand = (case_operand_t){.dtype = is_floating ? DTYPE_F64 : DTYPE_S64, .is_number = true,
-                                .number = value};
+    *operand = (case_operand_t){
+        .dtype = is_floating ? DTYPE_F64 : DTYPE_S64, .is_number = true, .number = value};
     *at = end;
     return true;
 }
@@ -91,7 +91,8 @@ static void fill_integers(const case_operand_t *operand, int64_t n, const double
 {
     const int64_t size = (int64_t)dtype_size(operand->dtype);
     for (int64_t i = 0; i < n; i++) {
-        int64_t value = (int64_t)(uniform[i] * (operand->limit > 0 ? (double)operand->limit : 11.0));
+        int64_t value = (int64_t)(uniform[i] *
+                                  (operand->limit > 0 ? (double)operand->limit : 11.0));
         if (operand->limit == 0 && operand->dtype != DTYPE_U8) value -= 5;
         if (operand->dtype == DTYPE_BOOL) value = uniform[i] < 0.5;
         dtype_store_integer(operand->dtype, (char *)data + i * size, value);
@@ -119,10 +120,10 @@ status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out
                    ? tensor_number(ctx, operand->number, out_tensor)
                    : tensor_integer(ctx, (int64_t)operand->number, out_tensor);
     bool is_floating = dtype_is_floating(operand->dtype);
-    status_t status =
-        is_floating
-            ? tensor_randn(ctx, operand->dtype, operand->rank, operand->sizes, &tensor)
-            : tensor_empty(ctx, operand->dtype, operand->rank, operand->sizes, &tensor);
+    status_t status = is_floating ? tensor_randn(ctx, operand->dtype, operand->rank, operand->sizes,
+                                                 &tensor)
+                                  : tensor_empty(ctx, operand->dtype, operand->rank, operand->sizes,
+                                                 &tensor);
     if (status == STATUS_OK) status = tensor_data_mutable(ctx, tensor, &data);
     if (status == STATUS_OK && !is_floating) {
         status = tensor_rand(ctx, DTYPE_F64, operand->rank, operand->sizes, &uniform);

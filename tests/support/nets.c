@@ -58,22 +58,21 @@ module_t *net_residual(context_t *ctx)
     add_parameter(ctx, net, "bias", SHAPE(32));
     add_parameter(ctx, net, "mean", SHAPE(32));
     add_variance(ctx, net, "var", 32);
-    CHECK_OK(ctx,
-             graph_define(ctx, net,
-                          "graph forward(%self : module, %x : f32[1,3,32,32]) {\n"
-                          "  %w1 = getattr(%self) name=\"conv1\" : f32[32,3,3,3]\n"
-                          "  %w2 = getattr(%self) name=\"conv2\" : f32[32,32,3,3]\n"
-                          "  %w = getattr(%self) name=\"weight\" : f32[32]\n"
-                          "  %b = getattr(%self) name=\"bias\" : f32[32]\n"
-                          "  %m = getattr(%self) name=\"mean\" : f32[32]\n"
-                          "  %v = getattr(%self) name=\"var\" : f32[32]\n"
-                          "  %1 = conv2d(%x, %w1, none) padding=[1,1]\n"
-                          "  %2 = relu(%1)\n"
-                          "  %3 = conv2d(%2, %w2, none) padding=[1,1]\n"
-                          "  %4 = batch_norm(%3, %w, %b, %m, %v)\n"
-                          "  %5 = add(%4, %2)\n"
-                          "  %6 = relu(%5)\n"
-                          "  return %6\n}\n"));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module, %x : f32[1,3,32,32]) {\n"
+                               "  %w1 = getattr(%self) name=\"conv1\" : f32[32,3,3,3]\n"
+                               "  %w2 = getattr(%self) name=\"conv2\" : f32[32,32,3,3]\n"
+                               "  %w = getattr(%self) name=\"weight\" : f32[32]\n"
+                               "  %b = getattr(%self) name=\"bias\" : f32[32]\n"
+                               "  %m = getattr(%self) name=\"mean\" : f32[32]\n"
+                               "  %v = getattr(%self) name=\"var\" : f32[32]\n"
+                               "  %1 = conv2d(%x, %w1, none) padding=[1,1]\n"
+                               "  %2 = relu(%1)\n"
+                               "  %3 = conv2d(%2, %w2, none) padding=[1,1]\n"
+                               "  %4 = batch_norm(%3, %w, %b, %m, %v)\n"
+                               "  %5 = add(%4, %2)\n"
+                               "  %6 = relu(%5)\n"
+                               "  return %6\n}\n"));
     return net;
 }
 

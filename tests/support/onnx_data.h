@@ -1,5 +1,5 @@
-/* The ONNX project's test data: messages in files, their tensors, comparison with what they say, and
- * the modes that one imported model is run in. */
+/* The ONNX project's test data: messages in files, their tensors, comparison with what they say,
+ * and the modes that one imported model is run in. */
 #ifndef TESSERA_TESTS_ONNX_DATA_H
 #define TESSERA_TESTS_ONNX_DATA_H
 
@@ -9,8 +9,8 @@
 
 #include "tools/mode.h"
 
-/* All modes, those that leave the module as it was before those that pack it and put a plan in place
- * of its graph: in this order they can share one import. */
+/* All modes, those that leave the module as it was before those that pack it and put a plan in
+ * place of its graph: in this order they can share one import. */
 extern const run_mode_t onnx_data_modes[MODE_COUNT];
 
 /* The message of a file, or NULL; freed by protobuf-c, with no allocator. */

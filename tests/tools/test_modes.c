@@ -1,5 +1,5 @@
-/* The zoo in every mode: agreement, reorders, and no reference implementation. Under sanitizers and in
- * debug builds the networks are shrunken. */
+/* The zoo in every mode: agreement, reorders, and no reference implementation. Under sanitizers and
+ * in debug builds the networks are shrunken. */
 #include "tools/mode.h"
 
 #include "tests/support/support.h"
@@ -81,7 +81,8 @@ static void check_same(const trial_t *trial, const tensor_t *actual, const tenso
 
 /* ---- reorders ---- */
 
-/* What perf/reorders has for this oneDNN: written on AVX-512 with 2 threads, for the full networks. */
+/* What perf/reorders has for this oneDNN: written on AVX-512 with 2 threads, for the full networks.
+ */
 static void check_expectation(const trial_t *trial, const counters_t *counters)
 {
 #ifdef NDEBUG
@@ -93,9 +94,8 @@ static void check_expectation(const trial_t *trial, const counters_t *counters)
     FILE *file = fopen(path, "r");
     if (file == NULL) return;
     snprintf(wanted, sizeof wanted, "zoo:%s 1 %s ", trial->name, mode_name(trial->mode));
-    snprintf(actual, sizeof actual, "%s%d %d %d\n", wanted,
-             (int)counters_weight_reorders(counters), (int)counters_activation_reorders(counters),
-             (int)counters_copies(counters));
+    snprintf(actual, sizeof actual, "%s%d %d %d\n", wanted, (int)counters_weight_reorders(counters),
+             (int)counters_activation_reorders(counters), (int)counters_copies(counters));
     while (!is_found && fgets(line, sizeof line, file) != NULL)
         is_found = strncmp(line, wanted, strlen(wanted)) == 0;
     fclose(file);
