@@ -4,6 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "dispatch/post_impl.h"
 #include "ops/ops_impl.h"
+#include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -225,57 +226,17 @@ static const kernel_t onednn_then_post = {"onednn_then_post", prepare_then_post,
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
-    const conv_attrs_t *attrs = call->attrs;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    if (!dtype_is_floating(call->in[X]->dtype))
-        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    for (int i = X; i <= BIAS; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
-    post_settle_operands(prepared, &attrs->post, POST);
-    prepared->cost_ns = 1e9;
+    TRY(planes_prepare(call, prepared));
+    post_settle_operands(prepared, &((const conv_attrs_t *)call->attrs)->post, POST);
     return STATUS_OK;
 }
 
-/* One output plane (n, k): contiguous operands, spatial dimensions padded to three in front. */
-typedef struct planes {
-    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
-    int64_t channels, per_group, outputs, groups;
-    int64_t in_plane, out_plane, kernel_plane;
-} planes_t;
-
-static planes_t describe_planes(const prepared_t *prepared)
-{
-    const conv_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
-    planes_t planes = {.channels = x->sizes[1],
-                       .per_group = weight->sizes[1],
-                       .outputs = weight->sizes[0],
-                       .groups = attrs->groups,
-                       .in_plane = 1,
-                       .out_plane = 1,
-                       .kernel_plane = 1};
-    int n_spatial = x->rank - 2;
-    for (int i = 0; i < 3; i++) {
-        int from = i - (3 - n_spatial);
-        planes.in[i] = from < 0 ? 1 : x->sizes[2 + from];
-        planes.out[i] = from < 0 ? 1 : prepared->out[0].sizes[2 + from];
-        planes.kernel[i] = from < 0 ? 1 : weight->sizes[2 + from];
-        planes.stride[i] = from < 0 ? 1 : attrs->stride[from];
-        planes.dilation[i] = from < 0 ? 1 : attrs->dilation[from];
-        planes.padding[i] = from < 0 ? 0 : attrs->padding[from];
-        planes.in_plane *= planes.in[i];
-        planes.out_plane *= planes.out[i];
-        planes.kernel_plane *= planes.kernel[i];
-    }
-    return planes;
-}
-
-static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const char *weight,
+static double window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
                          const int64_t *at)
 {
-    const int64_t size = (int64_t)dtype_size(dtype);
+    const int64_t size = (int64_t)dtype_size(p->dtype);
     double sum = 0.0;
+    weight += k * p->group_channels * p->kernel_plane * size;
     for (int64_t t = 0; t < p->kernel[0]; t++)
         for (int64_t r = 0; r < p->kernel[1]; r++)
             for (int64_t s = 0; s < p->kernel[2]; s++) {
@@ -286,9 +247,9 @@ static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const 
                     continue;
                 int64_t at_x = (d * p->in[1] + h) * p->in[2] + w;
                 int64_t at_weight = (t * p->kernel[1] + r) * p->kernel[2] + s;
-                for (int64_t c = 0; c < p->per_group; c++)
-                    sum += dtype_load(dtype, x + (c * p->in_plane + at_x) * size) *
-                           dtype_load(dtype, weight + (c * p->kernel_plane + at_weight) * size);
+                for (int64_t c = 0; c < p->group_channels; c++)
+                    sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
+                           dtype_load(p->dtype, weight + (c * p->kernel_plane + at_weight) * size);
             }
     return sum;
 }
@@ -297,28 +258,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const planes_t p = describe_planes(prepared);
-    const dtype_t dtype = prepared->in[X].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), per_output = p.per_group * p.kernel_plane;
-    const int64_t n_planes = prepared->in[X].sizes[0] * p.outputs;
-#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
-    for (int64_t plane = 0; plane < n_planes; plane++) {
-        int64_t n = plane / p.outputs, k = plane % p.outputs, group = k / (p.outputs / p.groups);
-        const char *x = (const char *)in[X] +
-                        (n * p.channels + group * p.per_group) * p.in_plane * size;
-        const char *weight = (const char *)in[WEIGHT] + k * per_output * size;
-        double bias = in[BIAS] == NULL
-                          ? 0.0
-                          : dtype_load(prepared->in[BIAS].dtype,
-                                       (const char *)in[BIAS] +
-                                           k * (int64_t)dtype_size(prepared->in[BIAS].dtype));
-        for (int64_t q = 0; q < p.out_plane; q++) {
-            int64_t at[3] = {q / (p.out[1] * p.out[2]), q / p.out[2] % p.out[1], q % p.out[2]};
-            dtype_store(dtype, (char *)out[0] + (plane * p.out_plane + q) * size,
-                        bias + window_sum(&p, dtype, x, weight, at));
-        }
-    }
-    post_apply(ctx, prepared, &((const conv_attrs_t *)prepared->attrs)->post, POST, in, out[0]);
+    const conv_attrs_t *attrs = prepared->attrs;
+    const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
+                                            attrs->padding, attrs->groups);
+    planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
+    post_apply(ctx, prepared, &attrs->post, POST, in, out[0]);
     return STATUS_OK;
 }
 

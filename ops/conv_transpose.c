@@ -4,6 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -202,57 +203,17 @@ static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    if (!dtype_is_floating(call->in[X]->dtype))
-        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    TRY(accept_plain(call, prepared, X));
-    for (int i = WEIGHT; i <= BIAS; i++)
-        if (call_has(call, i))
-            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
-    prepared->cost_ns = 1e9;
+    TRY(planes_prepare(call, prepared));
     return accept_out_plain(call, prepared, 0);
 }
 
-/* Contiguous operands, spatial dimensions padded to three in front. */
-typedef struct planes {
-    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], padding[3];
-    int64_t channels, inputs, per_group, outputs;
-    int64_t in_plane, out_plane, kernel_plane;
-} planes_t;
-
-static planes_t describe_planes(const prepared_t *prepared)
-{
-    const conv_transpose_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
-    planes_t planes = {.channels = x->sizes[1],
-                       .inputs = weight->sizes[0] / attrs->groups,
-                       .per_group = weight->sizes[1],
-                       .outputs = prepared->out[0].sizes[1],
-                       .in_plane = 1,
-                       .out_plane = 1,
-                       .kernel_plane = 1};
-    int n_spatial = x->rank - 2;
-    for (int i = 0; i < 3; i++) {
-        int from = i - (3 - n_spatial);
-        planes.in[i] = from < 0 ? 1 : x->sizes[2 + from];
-        planes.out[i] = from < 0 ? 1 : prepared->out[0].sizes[2 + from];
-        planes.kernel[i] = from < 0 ? 1 : weight->sizes[2 + from];
-        planes.stride[i] = from < 0 ? 1 : attrs->stride[from];
-        planes.dilation[i] = from < 0 ? 1 : attrs->dilation[from];
-        planes.padding[i] = from < 0 ? 0 : attrs->padding[from];
-        planes.in_plane *= planes.in[i];
-        planes.out_plane *= planes.out[i];
-        planes.kernel_plane *= planes.kernel[i];
-    }
-    return planes;
-}
-
-/* Element at[] of an output plane; x and weight begin with the group's first channel. */
-static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const char *weight,
+static double window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
                          const int64_t *at)
 {
-    const int64_t size = (int64_t)dtype_size(dtype), step = p->per_group * p->kernel_plane;
+    const int64_t size = (int64_t)dtype_size(p->dtype), step = p->group_outputs * p->kernel_plane;
+    const int64_t group = k / p->group_outputs;
     double sum = 0.0;
+    weight += (group * p->group_channels * step + k % p->group_outputs * p->kernel_plane) * size;
     for (int64_t window = 0; window < p->kernel_plane; window++) {
         int64_t rest = window, at_x = 0, plane = 1;
         bool is_inside = true;
@@ -264,9 +225,9 @@ static double window_sum(const planes_t *p, dtype_t dtype, const char *x, const 
             at_x += index * plane;
             plane *= p->in[i];
         }
-        for (int64_t c = 0; is_inside && c < p->inputs; c++)
-            sum += dtype_load(dtype, x + (c * p->in_plane + at_x) * size) *
-                   dtype_load(dtype, weight + (c * step + window) * size);
+        for (int64_t c = 0; is_inside && c < p->group_channels; c++)
+            sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
+                   dtype_load(p->dtype, weight + (c * step + window) * size);
     }
     return sum;
 }
@@ -275,27 +236,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const planes_t p = describe_planes(prepared);
-    const dtype_t dtype = prepared->in[X].dtype, bias_dtype = prepared->in[BIAS].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype);
-    const int64_t n_planes = prepared->in[X].sizes[0] * p.outputs;
-#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
-    for (int64_t plane = 0; plane < n_planes; plane++) {
-        int64_t n = plane / p.outputs, k = plane % p.outputs, group = k / p.per_group;
-        int64_t first = group * p.inputs;
-        const char *x = (const char *)in[X] + (n * p.channels + first) * p.in_plane * size;
-        const char *weight = (const char *)in[WEIGHT] +
-                             (first * p.per_group + k % p.per_group) * p.kernel_plane * size;
-        double bias = 0.0;
-        if (in[BIAS] != NULL)
-            bias = dtype_load(bias_dtype,
-                              (const char *)in[BIAS] + k * (int64_t)dtype_size(bias_dtype));
-        for (int64_t q = 0; q < p.out_plane; q++) {
-            int64_t at[3] = {q / (p.out[1] * p.out[2]), q / p.out[2] % p.out[1], q % p.out[2]};
-            dtype_store(dtype, (char *)out[0] + (plane * p.out_plane + q) * size,
-                        bias + window_sum(&p, dtype, x, weight, at));
-        }
-    }
+    const conv_transpose_attrs_t *attrs = prepared->attrs;
+    const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
+                                            attrs->padding, attrs->groups);
+    planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
     return STATUS_OK;
 }
 

@@ -1,0 +1,70 @@
+#include "ops/planes_impl.h"
+
+enum { X, WEIGHT, BIAS };
+
+status_t planes_prepare(const op_call_t *call, prepared_t *prepared)
+{
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    if (!dtype_is_floating(call->in[X]->dtype))
+        return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
+    for (int i = X; i <= BIAS; i++)
+        if (call_has(call, i))
+            prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
+    prepared->cost_ns = 1e9;
+    return STATUS_OK;
+}
+
+planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, const int64_t *dilation,
+                         const int64_t *padding, int64_t groups)
+{
+    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
+    const tensor_info_t *out = &prepared->out[0];
+    planes_t planes = {.dtype = x->dtype,
+                       .channels = x->sizes[1],
+                       .outputs = out->sizes[1],
+                       .groups = groups,
+                       .in_plane = 1,
+                       .out_plane = 1,
+                       .kernel_plane = 1,
+                       .group_channels = x->sizes[1] / groups,
+                       .group_outputs = out->sizes[1] / groups};
+    int n_spatial = x->rank - 2;
+    for (int i = 0; i < 3; i++) {
+        int from = i - (3 - n_spatial);
+        planes.in[i] = from < 0 ? 1 : x->sizes[2 + from];
+        planes.out[i] = from < 0 ? 1 : out->sizes[2 + from];
+        planes.kernel[i] = from < 0 ? 1 : weight->sizes[2 + from];
+        planes.stride[i] = from < 0 ? 1 : stride[from];
+        planes.dilation[i] = from < 0 ? 1 : dilation[from];
+        planes.padding[i] = from < 0 ? 0 : padding[from];
+        planes.in_plane *= planes.in[i];
+        planes.out_plane *= planes.out[i];
+        planes.kernel_plane *= planes.kernel[i];
+    }
+    return planes;
+}
+
+static double load_bias(const prepared_t *prepared, const char *bias, int64_t k)
+{
+    dtype_t dtype = prepared->in[BIAS].dtype;
+    return bias == NULL ? 0.0 : dtype_load(dtype, bias + k * (int64_t)dtype_size(dtype));
+}
+
+void planes_run(context_t *ctx, const prepared_t *prepared, const planes_t *p,
+                planes_window_t window, void *const *in, void *out)
+{
+    const int64_t size = (int64_t)dtype_size(p->dtype);
+    const int64_t n_planes = prepared->in[X].sizes[0] * p->outputs;
+#pragma omp parallel for num_threads(context_threads(ctx)) schedule(static)
+    for (int64_t plane = 0; plane < n_planes; plane++) {
+        int64_t n = plane / p->outputs, k = plane % p->outputs;
+        int64_t first = n * p->channels + k / p->group_outputs * p->group_channels;
+        const char *x = (const char *)in[X] + first * p->in_plane * size;
+        double bias = load_bias(prepared, in[BIAS], k);
+        for (int64_t q = 0; q < p->out_plane; q++) {
+            int64_t at[3] = {q / (p->out[1] * p->out[2]), q / p->out[2] % p->out[1], q % p->out[2]};
+            dtype_store(p->dtype, (char *)out + (plane * p->out_plane + q) * size,
+                        bias + window(p, x, in[WEIGHT], k, at));
+        }
+    }
+}
