@@ -218,8 +218,16 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
+/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
+ * loader's choice, so debug builds have one. */
+#if defined(__x86_64__) && defined(NDEBUG)
+#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_ISA
+#endif
+
 /* The loops that vectorise; what is rare goes element by element. */
-static void apply_f32(const function_t *f, int64_t n, const float *src, float *dst)
+FOR_EACH_ISA static void apply_f32(const function_t *f, int64_t n, const float *src, float *dst)
 {
     const float a = (float)f->alpha, b = (float)f->beta;
 #define LOOP(expr)                                                                                 \
