@@ -95,12 +95,6 @@ static status_t tell_observers(context_t *ctx, observer_t *first, const op_event
 
 /* ---- inputs ---- */
 
-static reorder_cause_t cause_of(const tensor_info_t *from, const tensor_info_t *want)
-{
-    if (from->layout == want->layout) return CAUSE_MISMATCH;
-    return want->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
-}
-
 /* The input in the form that is wanted, retained. */
 static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
                       const tensor_t *tensor, tensor_t **out_tensor)
@@ -114,7 +108,7 @@ static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t polic
         return pack_weight(ctx, tensor, want, out_tensor);
     case ROLE_BIAS:
     case ROLE_STATE: return convert_to(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
-    default: return convert_to(ctx, tensor, want, cause_of(&tensor->info, want), out_tensor);
+    default: return convert_to(ctx, tensor, want, convert_cause(&tensor->info, want), out_tensor);
     }
 }
 

@@ -80,6 +80,9 @@ int graph_n_post(const opdef_t *op, const void *attrs);
 status_t graph_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                      const graph_type_t *const *in, int *out_n, tensor_info_t *out);
 
+/* The transitions between layouts, which the layout pass writes and plans turn into steps. */
+bool graph_is_conversion(const opdef_t *op);
+
 /* ---- builtins ---- */
 
 typedef enum builtin_rule {

@@ -142,3 +142,9 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
     }
     return STATUS_OK;
 }
+
+bool graph_is_conversion(const opdef_t *op)
+{
+    return strcmp(op->name, "reorder") == 0 || strcmp(op->name, "to_mkldnn") == 0 ||
+           strcmp(op->name, "to_dense") == 0;
+}

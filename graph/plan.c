@@ -75,9 +75,10 @@ const graph_t *plan_graph(const plan_t *plan)
 static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **out_frame)
 {
     plan_frame_t *frame = allocator_get(&plan->allocator,
-                                        sizeof *frame + (size_t)plan->n_roots * sizeof(void *));
+                                        sizeof *frame + 2 * (size_t)plan->n_roots * sizeof(void *));
     if (frame == NULL) FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for a frame");
     frame->next = NULL;
+    frame->bound = (tensor_t **)(void *)&frame->pointers[plan->n_roots];
     frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
     frame->scratch = allocator_get(&plan->allocator, plan->scratch_bytes);
     if (frame->arena == NULL || frame->scratch == NULL) {
@@ -88,6 +89,7 @@ static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **
     for (int r = 0; r < plan->n_roots; r++) {
         const plan_root_t *root = &plan->roots[r];
         frame->pointers[r] = NULL;
+        frame->bound[r] = NULL;
         if (root->kind == ROOT_ARENA) frame->pointers[r] = frame->arena + root->offset;
         if (root->kind == ROOT_CONSTANT)
             frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(root->tensor);
@@ -117,12 +119,10 @@ static void frame_return(plan_t *plan, plan_frame_t *frame)
 
 /* ---- running ---- */
 
-/* Tensors that one run holds: inputs, outputs, by root; and the form of a parameter of one step. */
 typedef struct run {
     context_t *ctx;
     plan_t *plan;
     plan_frame_t *frame;
-    tensor_t **by_root; /* [n_roots] */
 } run_t;
 
 static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
@@ -177,8 +177,8 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
     for (int r = 0; r < plan->n_roots; r++) {
         const plan_root_t *root = &plan->roots[r];
         if (root->kind == ROOT_OUTPUT) {
-            TRY(tensor_make(run->ctx, &root->info, &run->by_root[r]));
-            TRY(tensor_writable(run->ctx, run->by_root[r], &run->frame->pointers[r]));
+            TRY(tensor_make(run->ctx, &root->info, &run->frame->bound[r]));
+            TRY(tensor_writable(run->ctx, run->frame->bound[r], &run->frame->pointers[r]));
         } else if (root->kind == ROOT_INPUT) {
             const tensor_t *tensor = in[root->index];
             if (tensor == NULL) return context_null(run->ctx, "plan", "input");
@@ -188,8 +188,8 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
                                     root->info.sizes),
                     "plan: input %d is %s, the plan is for %s", root->index, tensor_text(tensor),
                     info_brief(&root->info));
-            TRY(convert_to(run->ctx, tensor, &root->info, CAUSE_INPUT, &run->by_root[r]));
-            run->frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(run->by_root[r]);
+            TRY(convert_to(run->ctx, tensor, &root->info, CAUSE_INPUT, &run->frame->bound[r]));
+            run->frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(run->frame->bound[r]);
         }
     }
     return STATUS_OK;
@@ -200,7 +200,7 @@ static status_t collect_results(run_t *run, tensor_t **out)
     const plan_t *plan = run->plan;
     for (int i = 0; i < plan->n_results; i++) {
         const plan_result_t *result = &plan->results[i];
-        tensor_t *base = run->by_root[result->root];
+        tensor_t *base = run->frame->bound[result->root];
         if (base == NULL) base = plan->roots[result->root].tensor;
         status_t status = tensor_over(run->ctx, &result->info, base->storage,
                                       base->offset + (int64_t)result->offset, &out[i]);
@@ -226,17 +226,15 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
     run_t run = {.ctx = ctx, .plan = plan};
     REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
             plan->n_results, METHOD_MAX_OUTPUTS);
-    TRY(context_get_zeroed(ctx, (size_t)plan->n_roots * sizeof *run.by_root, "a run",
-                           &run.by_root));
-    status_t status = frame_lease(ctx, plan, &run.frame);
-    if (status == STATUS_OK) {
-        threads_guard_t guard = threads_enter(ctx);
-        status = run_frame(&run, n_in, in, out);
-        threads_leave(ctx, guard);
-        frame_return(plan, run.frame);
+    TRY(frame_lease(ctx, plan, &run.frame));
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = run_frame(&run, n_in, in, out);
+    threads_leave(ctx, guard);
+    for (int r = 0; r < plan->n_roots; r++) {
+        tensor_release(run.frame->bound[r]);
+        run.frame->bound[r] = NULL;
     }
-    for (int r = 0; r < plan->n_roots; r++) tensor_release(run.by_root[r]);
-    context_put(ctx, run.by_root);
+    frame_return(plan, run.frame);
     return status;
 }
 

@@ -71,12 +71,6 @@ static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_
     return STATUS_OK;
 }
 
-static reorder_cause_t cause_of(const tensor_info_t *from, const tensor_info_t *to)
-{
-    if (from->layout == to->layout) return CAUSE_MISMATCH;
-    return to->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
-}
-
 /* The roots that a step reads and writes live until it. */
 static void touch(build_t *b, const step_t *step)
 {
@@ -108,7 +102,7 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->output_roots[0] = root;
     step->from = from->info;
     step->to = *want;
-    step->cause = cause_of(&from->info, want);
+    step->cause = convert_cause(&from->info, want);
     touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
     return STATUS_OK;
@@ -291,12 +285,6 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     return STATUS_OK;
 }
 
-static bool is_conversion(const opdef_t *op)
-{
-    return strcmp(op->name, "reorder") == 0 || strcmp(op->name, "to_mkldnn") == 0 ||
-           strcmp(op->name, "to_dense") == 0;
-}
-
 /* A parameter stays where it is: the step that reads it converts it. */
 static status_t build_conversion(build_t *b, const graph_node_t *node, bool *out_done)
 {
@@ -318,7 +306,7 @@ static status_t build_op(build_t *b, const graph_node_t *node)
         if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_NONE)
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: input %d of %s is no tensor", i,
                  node->op->name);
-    if (is_conversion(node->op)) {
+    if (graph_is_conversion(node->op)) {
         bool is_done = false;
         TRY(build_conversion(b, node, &is_done));
         if (is_done) return STATUS_OK;

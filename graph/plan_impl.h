@@ -59,6 +59,8 @@ typedef struct plan_frame {
     struct plan_frame *next;
     char *arena;
     char *scratch;
+    tensor_t *
+        *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
     void *pointers[]; /* [n_roots] */
 } plan_frame_t;
 

@@ -12,6 +12,13 @@
 status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                     reorder_cause_t cause, tensor_t **out_tensor);
 
+/* The cause of a conversion that dispatch or a plan puts between two forms of an activation. */
+static inline reorder_cause_t convert_cause(const tensor_info_t *from, const tensor_info_t *to)
+{
+    if (from->layout == to->layout) return CAUSE_MISMATCH;
+    return to->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
+}
+
 /* Why this tensor cannot be mkldnn, or NULL if it can. */
 const char *convert_refusal(const tensor_info_t *info);
 

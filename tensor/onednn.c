@@ -255,9 +255,7 @@ bool onednn_is_reference(const char *implementation)
 static void list_arguments(const onednn_problem_t *p, onednn_primitive_t *primitive)
 {
     int n = 0, *out = primitive->arguments;
-    bool is_multiple = p->kind == ONEDNN_CONCAT || p->kind == ONEDNN_SUM;
-    for (int i = 0; i < p->n_src; i++)
-        out[n++] = is_multiple ? DNNL_ARG_MULTIPLE_SRC + i : DNNL_ARG_SRC_0 + i;
+    for (int i = 0; i < p->n_src; i++) out[n++] = DNNL_ARG_SRC_0 + i;
     if (p->weight != NULL) out[n++] = DNNL_ARG_WEIGHTS;
     if (p->bias != NULL) out[n++] = DNNL_ARG_BIAS;
     if (p->kind == ONEDNN_BATCH_NORM) {

@@ -22,17 +22,12 @@ typedef enum onednn_kind {
     ONEDNN_LAYER_NORM,
     ONEDNN_SOFTMAX,
     ONEDNN_LRN,
-    ONEDNN_PRELU,
     ONEDNN_RESAMPLING,
-    ONEDNN_REDUCTION,
-    ONEDNN_CONCAT,
-    ONEDNN_SUM,
     ONEDNN_REORDER
 } onednn_kind_t;
 
 typedef enum onednn_algorithm {
     ONEDNN_DIRECT, /* convolution, deconvolution */
-    ONEDNN_WINOGRAD,
     ONEDNN_POOL_MAX,
     ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
     ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
@@ -50,7 +45,6 @@ typedef enum onednn_algorithm {
     ONEDNN_ELTWISE_GELU_TANH,
     ONEDNN_ELTWISE_GELU_ERF,
     ONEDNN_ELTWISE_SWISH, /* x / (1 + exp(-alpha x)) */
-    ONEDNN_ELTWISE_POW,   /* alpha x^beta */
     ONEDNN_ELTWISE_SOFTPLUS,
     ONEDNN_ELTWISE_HARDSWISH,
     ONEDNN_ELTWISE_HARDSIGMOID, /* clip(alpha x + beta, 0, 1); oneDNN 3 only */
@@ -65,16 +59,12 @@ typedef enum onednn_algorithm {
     ONEDNN_LRN_ACROSS_CHANNELS,
     ONEDNN_RESAMPLING_NEAREST,
     ONEDNN_RESAMPLING_LINEAR,
-    ONEDNN_REDUCTION_MEAN,
-    ONEDNN_REDUCTION_SUM,
-    ONEDNN_REDUCTION_MAX,
-    ONEDNN_REDUCTION_MIN,
     ONEDNN_ALGORITHM_COUNT
 } onednn_algorithm_t;
 
 #define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
 #define ONEDNN_MAX_POST_OPS 4
-#define ONEDNN_MAX_ARGUMENTS 80
+#define ONEDNN_MAX_ARGUMENTS 16
 
 typedef enum onednn_post_kind {
     ONEDNN_POST_SUM,

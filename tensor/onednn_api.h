@@ -29,8 +29,6 @@ typedef const onednn_v2_md_t *const_dnnl_memory_desc_t;
 #define dnnl_query_inner_idxs ((dnnl_query_t)0x7008)
 #define dnnl_query_format_kind ((dnnl_query_t)0x7009)
 
-#define dnnl_concat_primitive_desc_create onednn_v2_concat_primitive_desc_create
-#define dnnl_sum_primitive_desc_create onednn_v2_sum_primitive_desc_create
 #define dnnl_post_ops_append_sum onednn_v2_post_ops_append_sum
 #define dnnl_post_ops_append_eltwise onednn_v2_post_ops_append_eltwise
 #define dnnl_memory_desc_permute_axes onednn_v2_memory_desc_permute_axes
@@ -52,15 +50,6 @@ dnnl_status_t dnnl_post_ops_append_sum(dnnl_post_ops_t post_ops, float scale, in
 dnnl_status_t dnnl_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_alg_kind_t alg_kind,
                                            float alpha, float beta);
 
-dnnl_status_t dnnl_concat_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                const_dnnl_memory_desc_t dst, int n, int axis,
-                                                const const_dnnl_memory_desc_t *src,
-                                                const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_sum_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                             const_dnnl_memory_desc_t dst, int n,
-                                             const float *scales,
-                                             const const_dnnl_memory_desc_t *src,
-                                             const_dnnl_primitive_attr_t attr);
 dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                                 dnnl_alg_kind_t alg_kind,
                                                 const_dnnl_memory_desc_t src0,
@@ -92,10 +81,6 @@ dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
     dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
     const dnnl_dims_t strides, const dnnl_dims_t kernel, const dnnl_dims_t dilation,
     const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_prelu_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t dst,
-    const_dnnl_primitive_attr_t attr);
 dnnl_status_t dnnl_lrn_forward_primitive_desc_create(
     dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
     dnnl_alg_kind_t alg_kind, const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst,
@@ -122,11 +107,6 @@ dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
     dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
     dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                   dnnl_alg_kind_t alg_kind,
-                                                   const_dnnl_memory_desc_t src,
-                                                   const_dnnl_memory_desc_t dst, float p, float eps,
-                                                   const_dnnl_primitive_attr_t attr);
 
 #endif
 #endif

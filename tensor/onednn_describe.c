@@ -5,7 +5,6 @@
 
 static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_DIRECT] = dnnl_convolution_direct,
-    [ONEDNN_WINOGRAD] = dnnl_convolution_winograd,
     [ONEDNN_POOL_MAX] = dnnl_pooling_max,
     [ONEDNN_POOL_AVERAGE] = dnnl_pooling_avg_exclude_padding,
     [ONEDNN_POOL_AVERAGE_PADDED] = dnnl_pooling_avg_include_padding,
@@ -23,7 +22,6 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_ELTWISE_GELU_TANH] = dnnl_eltwise_gelu_tanh,
     [ONEDNN_ELTWISE_GELU_ERF] = dnnl_eltwise_gelu_erf,
     [ONEDNN_ELTWISE_SWISH] = dnnl_eltwise_swish,
-    [ONEDNN_ELTWISE_POW] = dnnl_eltwise_pow,
     [ONEDNN_ELTWISE_SOFTPLUS] = dnnl_eltwise_soft_relu,
     [ONEDNN_ELTWISE_HARDSWISH] = dnnl_eltwise_hardswish,
     [ONEDNN_ELTWISE_HARDSIGMOID] = dnnl_eltwise_hardsigmoid,
@@ -38,10 +36,6 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_LRN_ACROSS_CHANNELS] = dnnl_lrn_across_channels,
     [ONEDNN_RESAMPLING_NEAREST] = dnnl_resampling_nearest,
     [ONEDNN_RESAMPLING_LINEAR] = dnnl_resampling_linear,
-    [ONEDNN_REDUCTION_MEAN] = dnnl_reduction_mean,
-    [ONEDNN_REDUCTION_SUM] = dnnl_reduction_sum,
-    [ONEDNN_REDUCTION_MAX] = dnnl_reduction_max,
-    [ONEDNN_REDUCTION_MIN] = dnnl_reduction_min,
 };
 
 /* The descriptors of one problem while it is being described. */
@@ -153,7 +147,6 @@ static dnnl_status_t describe(const onednn_problem_t *p, descriptors_t *d,
     dnnl_engine_t engine = onednn_engine();
     dnnl_alg_kind_t algorithm = algorithms[p->algorithm];
     const dnnl_prop_kind_t inference = dnnl_forward_inference;
-    static const float ones[ONEDNN_MAX_ARGUMENTS] = {1.0f, 1.0f, 1.0f, 1.0f};
     switch (p->kind) {
     case ONEDNN_CONVOLUTION:
     case ONEDNN_DECONVOLUTION:
@@ -176,22 +169,9 @@ static dnnl_status_t describe(const onednn_problem_t *p, descriptors_t *d,
     case ONEDNN_SOFTMAX:
         return dnnl_softmax_forward_primitive_desc_create(out, engine, inference, algorithm,
                                                           d->src[0], d->dst, p->axis, d->attr);
-    case ONEDNN_PRELU:
-        return dnnl_prelu_forward_primitive_desc_create(out, engine, inference, d->src[0],
-                                                        d->weight, d->dst, d->attr);
     case ONEDNN_RESAMPLING:
         return dnnl_resampling_forward_primitive_desc_create(out, engine, inference, algorithm,
                                                              NULL, d->src[0], d->dst, d->attr);
-    case ONEDNN_REDUCTION:
-        return dnnl_reduction_primitive_desc_create(out, engine, algorithm, d->src[0], d->dst, 0.0f,
-                                                    0.0f, d->attr);
-    case ONEDNN_CONCAT:
-        return dnnl_concat_primitive_desc_create(out, engine, d->dst, p->n_src, p->axis,
-                                                 (const const_dnnl_memory_desc_t *)d->src, d->attr);
-    case ONEDNN_SUM:
-        if (p->n_src > 4) return dnnl_unimplemented;
-        return dnnl_sum_primitive_desc_create(out, engine, d->dst, p->n_src, ones,
-                                              (const const_dnnl_memory_desc_t *)d->src, d->attr);
     case ONEDNN_REORDER:
         return dnnl_reorder_primitive_desc_create(out, d->src[0], engine, d->dst, engine, d->attr);
     }

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 
 /* The library's own functions whose names onednn_api.h gives to ours. */
-#undef dnnl_concat_primitive_desc_create
-#undef dnnl_sum_primitive_desc_create
 #undef dnnl_post_ops_append_eltwise
 #undef dnnl_memory_desc_permute_axes
 
@@ -85,41 +83,6 @@ dnnl_status_t onednn_v2_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_a
     return dnnl_post_ops_append_eltwise(post_ops, 1.0f, alg_kind, alpha, beta);
 }
 
-/* 2.6 takes an array of structs where 3 takes an array of handles. */
-static onednn_v2_md_t *gather(int n, const const_dnnl_memory_desc_t *src)
-{
-    onednn_v2_md_t *values = malloc((size_t)n * sizeof *values);
-    for (int i = 0; values != NULL && i < n; i++) values[i] = *src[i];
-    return values;
-}
-
-dnnl_status_t onednn_v2_concat_primitive_desc_create(dnnl_primitive_desc_t *pd,
-                                                     dnnl_engine_t engine,
-                                                     const_dnnl_memory_desc_t dst, int n, int axis,
-                                                     const const_dnnl_memory_desc_t *src,
-                                                     const_dnnl_primitive_attr_t attr)
-{
-    onednn_v2_md_t *values = gather(n, src);
-    if (values == NULL) return dnnl_out_of_memory;
-    dnnl_status_t status = dnnl_concat_primitive_desc_create(pd, dst, n, axis, values, attr,
-                                                             engine);
-    free(values);
-    return status;
-}
-
-dnnl_status_t onednn_v2_sum_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                  const_dnnl_memory_desc_t dst, int n,
-                                                  const float *scales,
-                                                  const const_dnnl_memory_desc_t *src,
-                                                  const_dnnl_primitive_attr_t attr)
-{
-    onednn_v2_md_t *values = gather(n, src);
-    if (values == NULL) return dnnl_out_of_memory;
-    dnnl_status_t status = dnnl_sum_primitive_desc_create(pd, dst, n, scales, values, attr, engine);
-    free(values);
-    return status;
-}
-
 /* What all the others do: fill an operation descriptor, then ask for the primitive's. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, const void *op_desc,
@@ -168,7 +131,7 @@ dnnl_status_t dnnl_deconvolution_forward_primitive_desc_create(
                                                                padding_l, padding_r));
 }
 
-/* The descriptors of eltwise, norms, lrn and prelu in 2.6 know one data descriptor: the output has
+/* The descriptors of eltwise, norms and lrn in 2.6 know one data descriptor: the output has
  * the input's. A different one asked for is refused, as version 3 would by running a reference. */
 static bool same_descriptor(const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t dst)
 {
@@ -206,17 +169,6 @@ dnnl_status_t dnnl_pooling_forward_primitive_desc_create(
     return create(pd, engine, attr, &op,
                   dnnl_pooling_v2_forward_desc_init(&op, prop_kind, alg_kind, src, dst, strides,
                                                     kernel, dilation, padding_l, padding_r));
-}
-
-dnnl_status_t dnnl_prelu_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t dst,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_prelu_desc_t op;
-    if (!same_descriptor(src, dst)) return dnnl_unimplemented;
-    return create(pd, engine, attr, &op,
-                  dnnl_prelu_forward_desc_init(&op, prop_kind, src, weights));
 }
 
 dnnl_status_t dnnl_lrn_forward_primitive_desc_create(
@@ -283,16 +235,6 @@ dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
     dnnl_resampling_desc_t op;
     return create(pd, engine, attr, &op,
                   dnnl_resampling_forward_desc_init(&op, prop_kind, alg_kind, factors, src, dst));
-}
-
-dnnl_status_t dnnl_reduction_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
-                                                   dnnl_alg_kind_t alg_kind,
-                                                   const_dnnl_memory_desc_t src,
-                                                   const_dnnl_memory_desc_t dst, float p, float eps,
-                                                   const_dnnl_primitive_attr_t attr)
-{
-    dnnl_reduction_desc_t op;
-    return create(pd, engine, attr, &op, dnnl_reduction_desc_init(&op, alg_kind, src, dst, p, eps));
 }
 
 #else

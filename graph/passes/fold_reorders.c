@@ -1,12 +1,12 @@
 /* Reorders of constants are done now: what is left is a constant in the format that is wanted. The
  * packed form is kept with the constant's storage, so that plans for other shapes share it. */
 #include "dispatch/pack_impl.h"
+#include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
 
 static bool is_conversion(const graph_node_t *node)
 {
-    return rewrite_is_op(node, "reorder") || rewrite_is_op(node, "to_mkldnn") ||
-           rewrite_is_op(node, "to_dense");
+    return node->kind == NODE_OP && graph_is_conversion(node->op);
 }
 
 static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
