@@ -144,10 +144,13 @@ static status_t freeze_method(context_t *ctx, module_t *clone, const char *name,
                              .keep_numerics = options->keep_numerics,
                              .self = clone,
                              .keep = options->preserved};
-    graph_t *graph = NULL;
-    TRY(pass_run(ctx, method_graph(clone, name), pass_pipeline_freeze(), &passes, &graph));
+    graph_t *constant = NULL, *graph = NULL;
+    TRY(pass_run(ctx, method_graph(clone, name), pass_pipeline_freeze(), &passes, &constant));
+    status_t status = pass_run(ctx, constant, pass_pipeline_optimize(), &passes, &graph);
+    graph_release(constant);
+    TRY(status);
     moving_t moving = {ctx, clone, frozen};
-    status_t status = visit_nodes(graph_body(graph), &moving);
+    status = visit_nodes(graph_body(graph), &moving);
     if (status == STATUS_OK) status = plan_set_method(ctx, frozen, name, graph, 0);
     graph_release(graph);
     if (status == STATUS_OK) status = plan_warm(ctx, frozen, name);

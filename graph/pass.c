@@ -12,7 +12,12 @@ static const pass_t passes[] = {
 };
 enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
+/* Of a group that is repeated: each round decides something for good, so this is never reached. */
+#define MAX_ROUNDS 32
+
 /* clang-format off */
+
+/* Names between "[" and "]" are run again until none of them changes the graph. */
 
 /* Mode graph: attributes stay.
  *
@@ -32,22 +37,29 @@ static const char *const pipeline_plan[] = {
     "layout", "fold_reorders", "common_subexpressions", "dead_code", NULL,
 };
 
-/* Freezing.
+/* Freezing: what a known value decides can show more that is known.
  *
- *   getattr ──► constants ──► folded ──► fused ──► layout ──► clean up ──► file, plan
- *               │             │          │
- *               │             │          activations, residual additions
- *               │             batch norm, then scales, then the batch norms behind those
- *               what is computed from constants, dropout
+ *   getattr ──► constants ──► what is computed from constants ──┐
+ *               ▲                                               │
+ *               └───────────────────────────────────────────────┘
  */
 static const char *const pipeline_freeze[] = {
-    "attributes",
-    "constant_propagation",
+    "[", "attributes", "constant_propagation", "]",
+    "dead_code",
+    NULL,
+};
+
+/* Optimising what is frozen.
+ *
+ *   clean up ──► folded ──► fused ──► clean up ──► file, plan
+ *                │          │
+ *                │          activations, residual additions
+ *                batch norm, scales, and the batch norms behind those
+ */
+static const char *const pipeline_optimize[] = {
     "remove_identity",
 
-    "fold_batch_norm",
-    "fold_scale",
-    "fold_batch_norm",
+    "[", "fold_batch_norm", "fold_scale", "]",
 
     "fuse_post_ops",
     "flatten_into_linear",
@@ -90,6 +102,11 @@ const char *const *pass_pipeline_plan(void)
 const char *const *pass_pipeline_freeze(void)
 {
     return pipeline_freeze;
+}
+
+const char *const *pass_pipeline_optimize(void)
+{
+    return pipeline_optimize;
 }
 
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason)
@@ -155,13 +172,67 @@ static status_t check_names(context_t *ctx, const char *const *names, const char
     return STATUS_OK;
 }
 
+static bool opens(const char *name)
+{
+    return strcmp(name, "[") == 0;
+}
+
+static bool closes(const char *name)
+{
+    return strcmp(name, "]") == 0;
+}
+
+static status_t check_pipeline(context_t *ctx, const char *const *names)
+{
+    bool is_inside = false;
+    for (; names != NULL && *names != NULL; names++) {
+        bool is_bracket = opens(*names) || closes(*names);
+        REQUIRE(ctx, is_bracket || pass_find(*names) != NULL, "pass_run: \"%s\" to run is no pass",
+                *names);
+        REQUIRE(ctx, !is_bracket || opens(*names) != is_inside,
+                "pass_run: \"%s\" has no other bracket", *names);
+        if (is_bracket) is_inside = !is_inside;
+    }
+    REQUIRE(ctx, !is_inside, "pass_run: \"[\" has no other bracket");
+    return STATUS_OK;
+}
+
+/* *current is replaced by what the pass makes of it. */
+static status_t advance(context_t *ctx, const char *name, const pass_options_t *options,
+                        graph_t **current, bool *out_changes)
+{
+    const pass_t *pass = pass_find(name);
+    if (is_left_out(pass, options)) return STATUS_OK;
+    graph_t *next = NULL;
+    TRY(run_one(ctx, pass, *current, options, &next));
+    *out_changes |= next != *current;
+    graph_release(*current);
+    *current = next;
+    return STATUS_OK;
+}
+
+/* Up to the name behind "]". */
+static status_t repeat(context_t *ctx, const char *const **names, const pass_options_t *options,
+                       graph_t **current)
+{
+    const char *const *first = *names + 1, *const *last = first;
+    bool changes = true;
+    for (int round = 0; changes && round < MAX_ROUNDS; round++) {
+        changes = false;
+        for (last = first; !closes(*last); last++)
+            TRY(advance(ctx, *last, options, current, &changes));
+    }
+    *names = last;
+    return STATUS_OK;
+}
+
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph)
 {
     static const pass_options_t none = {0};
     if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
     if (options == NULL) options = &none;
-    TRY(check_names(ctx, names, "to run"));
+    TRY(check_pipeline(ctx, names));
     TRY(check_names(ctx, options->skip, "to skip"));
     const char *const after[] = {options->after, NULL};
     if (options->after != NULL && strcmp(options->after, "each") != 0)
@@ -169,15 +240,14 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
 
     graph_t *current = NULL;
     TRY(rewrite_nothing(graph, &current));
-    for (; names != NULL && *names != NULL; names++) {
-        const pass_t *pass = pass_find(*names);
-        if (is_left_out(pass, options)) continue;
-        graph_t *next = NULL;
-        status_t status = run_one(ctx, pass, current, options, &next);
+    status_t status = STATUS_OK;
+    bool changes = false;
+    for (; names != NULL && *names != NULL && status == STATUS_OK; names++)
+        status = opens(*names) ? repeat(ctx, &names, options, &current)
+                               : advance(ctx, *names, options, &current, &changes);
+    if (status == STATUS_OK)
+        *out_graph = current;
+    else
         graph_release(current);
-        TRY(status);
-        current = next;
-    }
-    *out_graph = current;
-    return STATUS_OK;
+    return status;
 }

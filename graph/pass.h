@@ -33,15 +33,17 @@ int pass_count(void) TESSERA_API(pass_count);
 const pass_t *pass_at(int index) TESSERA_API(pass_at);
 const pass_t *pass_find(const char *name) TESSERA_API(pass_find);
 
-/* Runs the named passes in order, with verification after each. names NULL-terminated.
- * INVALID_ARGUMENT names an unknown pass. */
+/* Runs the named passes in order, with verification after each. names NULL-terminated; those
+ * between "[" and "]" are repeated until none of them changes the graph. INVALID_ARGUMENT names an
+ * unknown pass. */
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph) TESSERA_API(pass_run);
 
-/* The pipelines: of mode graph (attributes stay), of freezing, and of specialising the result of
- * either to one set of input shapes. NULL-terminated. */
+/* The pipelines: of mode graph (attributes stay), of freezing, of optimising what is frozen, and of
+ * specialising the result of any to one set of input shapes. NULL-terminated. */
 const char *const *pass_pipeline_graph(void) TESSERA_API(pass_pipeline_graph);
 const char *const *pass_pipeline_freeze(void) TESSERA_API(pass_pipeline_freeze);
+const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimize);
 const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
 
 TESSERA_END

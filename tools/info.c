@@ -26,10 +26,10 @@ static void print_networks(void)
     printf("\nmodes:   ");
     for (int mode = 0; mode < MODE_COUNT; mode++) printf(" %s", mode_name((run_mode_t)mode));
     printf("\npasses:  ");
-    for (const char *const *name = pass_pipeline_freeze(); *name != NULL; name++)
-        printf(" %s", *name);
-    for (const char *const *name = pass_pipeline_plan(); *name != NULL; name++)
-        printf(" %s", *name);
+    const char *const *const pipelines[] = {pass_pipeline_freeze(), pass_pipeline_optimize(),
+                                            pass_pipeline_plan()};
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
+        for (const char *const *name = pipelines[i]; *name != NULL; name++) printf(" %s", *name);
     printf("\n");
 }
 

@@ -568,6 +568,28 @@ static void passes_that_change_numerics_can_be_left_out(void **state)
     graph_release(graph);
 }
 
+static void groups_are_repeated_until_nothing_changes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const chain[] = {"[", "dead_code", "]", NULL};
+    static const char *const open[] = {"[", "dead_code", NULL};
+    static const char *const closed[] = {"dead_code", "]", NULL};
+    static const char *const nested[] = {"[", "[", "dead_code", "]", "]", NULL};
+    graph_t *graph = NULL, *result = NULL;
+    CHECK_OK(ctx, graph_parse(ctx, "graph f(%x) { \n%a = relu(%x)\n%b = relu(%a)\nreturn %x\n}\n",
+                              NULL, &graph));
+    CHECK_OK(ctx, pass_run(ctx, graph, chain, NULL, &result));
+    assert_int_equal(graph_n_nodes(result), 0);
+    graph_release(result);
+    CHECK_FAILS(ctx, pass_run(ctx, graph, open, NULL, &result), STATUS_INVALID_ARGUMENT,
+                "pass_run: \"[\" has no other bracket");
+    CHECK_FAILS(ctx, pass_run(ctx, graph, closed, NULL, &result), STATUS_INVALID_ARGUMENT,
+                "pass_run: \"]\" has no other bracket");
+    CHECK_FAILS(ctx, pass_run(ctx, graph, nested, NULL, &result), STATUS_INVALID_ARGUMENT,
+                "pass_run: \"[\" has no other bracket");
+    graph_release(graph);
+}
+
 static void the_table_and_the_pipelines_agree(void **state)
 {
     (void)state;
@@ -575,10 +597,12 @@ static void the_table_and_the_pipelines_agree(void **state)
         assert_ptr_equal(pass_find(pass_at(i)->name), pass_at(i));
         assert_true(strlen(pass_at(i)->contract) > 0);
     }
-    for (const char *const *name = pass_pipeline_freeze(); *name != NULL; name++)
-        assert_non_null(pass_find(*name));
-    for (const char *const *name = pass_pipeline_graph(); *name != NULL; name++)
-        assert_non_null(pass_find(*name));
+    const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_plan(),
+                                            pass_pipeline_freeze(), pass_pipeline_optimize()};
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
+        for (const char *const *name = pipelines[i]; *name != NULL; name++)
+            assert_true(strcmp(*name, "[") == 0 || strcmp(*name, "]") == 0 ||
+                        pass_find(*name) != NULL);
     assert_null(pass_find("nothing"));
     assert_null(pass_at(-1));
     assert_null(pass_at(pass_count()));
@@ -620,13 +644,16 @@ static status_t optimize(context_t *ctx)
                                     "  return %y6\n"
                                     "}\n";
     datum_t *pool = NULL;
-    graph_t *graph = NULL, *result = NULL;
+    graph_t *graph = NULL, *constant = NULL, *result = NULL;
     TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* else it is the default where there is no room */
     TRY(datum_list(ctx, 0, NULL, &pool));
     status_t status = make_pool(ctx, pool);
     if (status == STATUS_OK) status = graph_parse(ctx, text, pool, &graph);
-    if (status == STATUS_OK) status = pass_run(ctx, graph, pass_pipeline_freeze(), NULL, &result);
+    if (status == STATUS_OK) status = pass_run(ctx, graph, pass_pipeline_freeze(), NULL, &constant);
+    if (status == STATUS_OK)
+        status = pass_run(ctx, constant, pass_pipeline_optimize(), NULL, &result);
     graph_release(result);
+    graph_release(constant);
     graph_release(graph);
     datum_release(pool);
     return status;
@@ -656,6 +683,7 @@ int main(void)
         TEST(an_unknown_pass_is_named),
         TEST(each_pass_can_be_dumped_and_skipped),
         TEST(passes_that_change_numerics_can_be_left_out),
+        TEST(groups_are_repeated_until_nothing_changes),
         TEST(the_table_and_the_pipelines_agree),
         TEST(every_allocation_of_the_pipeline_may_fail),
     };
