@@ -35,12 +35,14 @@ static void join(alias_t *alias, value_t a, value_t b)
     b = root_of(alias, b);
     if (a == b) return;
     alias->parent[b] = a;
-    alias->is_mutated[a] |= alias->is_mutated[b];
+    if (alias->writers[a] == NULL) alias->writers[a] = alias->writers[b];
 }
 
-static void mark(alias_t *alias, value_t value)
+static void mark(alias_t *alias, value_t value, const graph_node_t *writer)
 {
-    if (can_share(alias, value)) alias->is_mutated[root_of(alias, value)] = true;
+    if (!can_share(alias, value)) return;
+    value_t root = root_of(alias, value);
+    if (alias->writers[root] == NULL) alias->writers[root] = writer;
 }
 
 static bool is_append(const graph_node_t *node)
@@ -102,11 +104,11 @@ static status_t look_at(void *user, const graph_node_t *node)
             if (i > 0 && node->kind == NODE_BUILTIN) join(alias, node->inputs[0], node->inputs[i]);
         }
     }
-    if (node->kind == NODE_OP && node->is_in_place) mark(alias, node->inputs[0]);
-    if (is_append(node)) mark(alias, node->inputs[0]);
+    if (node->kind == NODE_OP && node->is_in_place) mark(alias, node->inputs[0], node);
+    if (is_append(node)) mark(alias, node->inputs[0], node);
     /* What goes into an attribute or a call may be written where we do not see it. */
     if (node->kind == NODE_SETATTR || node->kind == NODE_CALL) {
-        for (int i = 0; i < node->n_inputs; i++) mark(alias, node->inputs[i]);
+        for (int i = 0; i < node->n_inputs; i++) mark(alias, node->inputs[i], node);
     }
     return STATUS_OK;
 }
@@ -118,8 +120,8 @@ status_t alias_analyze(context_t *ctx, const graph_t *graph, alias_t *out_alias)
     status_t status = context_get(ctx, n * sizeof *alias.parent, "classes of values",
                                   &alias.parent);
     if (status == STATUS_OK)
-        status = context_get_zeroed(ctx, n * sizeof *alias.is_mutated, "classes of values",
-                                    &alias.is_mutated);
+        status = context_get_zeroed(ctx, n * sizeof *alias.writers, "classes of values",
+                                    &alias.writers);
     if (status != STATUS_OK) {
         alias_clear(&alias);
         return status;
@@ -133,12 +135,17 @@ status_t alias_analyze(context_t *ctx, const graph_t *graph, alias_t *out_alias)
 void alias_clear(alias_t *alias)
 {
     if (alias->ctx == NULL) return;
-    context_put(alias->ctx, alias->is_mutated);
+    context_put(alias->ctx, alias->writers);
     context_put(alias->ctx, alias->parent);
     *alias = (alias_t){0};
 }
 
 bool alias_is_mutated(const alias_t *alias, value_t value)
 {
-    return value >= 0 && alias->is_mutated[root_of(alias, value)];
+    return alias_writer(alias, value) != NULL;
+}
+
+const graph_node_t *alias_writer(const alias_t *alias, value_t value)
+{
+    return value >= 0 ? alias->writers[root_of(alias, value)] : NULL;
 }

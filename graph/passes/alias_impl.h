@@ -8,9 +8,9 @@
 typedef struct alias {
     context_t *ctx;
     const graph_t *graph;
-    value_t *parent;  /* union-find over values */
-    bool *is_mutated; /* of a class, at its root */
-    bool has_effects; /* something is written: in place, by append, setattr or a call */
+    value_t *parent;              /* union-find over values */
+    const graph_node_t **writers; /* of a class, at its root: the first that writes it, or NULL */
+    bool has_effects;             /* something is written: in place, by append, setattr or a call */
 } alias_t;
 
 /* On failure there is nothing to clear. */
@@ -19,6 +19,9 @@ void alias_clear(alias_t *alias);
 
 /* True if the value's bytes or items may be written somewhere in the graph. */
 bool alias_is_mutated(const alias_t *alias, value_t value);
+
+/* The first node that may write them, or NULL. */
+const graph_node_t *alias_writer(const alias_t *alias, value_t value);
 
 /* True for a node that does more than to compute its outputs; what is inside blocks counts. */
 bool alias_has_effect(const graph_node_t *node);
