@@ -79,10 +79,15 @@ static bool find_owner(module_t *module, const char *path, attribute_t *out_attr
     return true;
 }
 
+bool attribute_place(module_t *module, const char *path, attribute_t *out_attribute)
+{
+    return attribute_find(module, path, out_attribute) || find_owner(module, path, out_attribute);
+}
+
 status_t attribute_set(context_t *ctx, module_t *module, const char *path, datum_t *value)
 {
     attribute_t found;
-    REQUIRE(ctx, attribute_find(module, path, &found) || find_owner(module, path, &found),
+    REQUIRE(ctx, attribute_place(module, path, &found),
             "setattr: %s has no module that could hold \"%s\"", module_type(module), path);
     if (found.kind == MEMBER_ATTRIBUTE)
         return module_set_attribute(ctx, found.owner, found.name, value);

@@ -14,6 +14,10 @@ typedef struct attribute {
  */
 bool attribute_find(module_t *module, const char *path, attribute_t *out_attribute);
 
+/* Where setattr puts it: the member, or the attribute that is to be. False when there is no module
+ * that could hold it. */
+bool attribute_place(module_t *module, const char *path, attribute_t *out_attribute);
+
 /* What the member holds: a datum that the caller releases (none for an absent parameter), or a
  * child, borrowed; the other is NULL. INVALID_ARGUMENT when there is no such member. */
 status_t attribute_get(context_t *ctx, module_t *module, const char *path, datum_t **out_datum,

@@ -192,6 +192,11 @@ graph_t *graph_builder_graph(graph_builder_t *builder)
     return builder->graph;
 }
 
+int graph_builder_depth(const graph_builder_t *builder)
+{
+    return builder->depth;
+}
+
 int graph_builder_n_values(const graph_builder_t *builder)
 {
     return builder->n_values;

@@ -68,6 +68,8 @@ status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, co
 status_t graph_builder_status(const graph_builder_t *builder);
 int graph_builder_n_values(const graph_builder_t *builder);
 graph_t *graph_builder_graph(graph_builder_t *builder);
+/* Blocks that are open below the body. */
+int graph_builder_depth(const graph_builder_t *builder);
 /* The value of exactly this name, which need not end in a zero byte; GRAPH_NONE if there is none.
  */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);

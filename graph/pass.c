@@ -21,9 +21,10 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
 /* Mode graph: attributes stay.
  *
- *   traced ──► clean up ──► plan
+ *   traced ──► calls inlined ──► clean up ──► plan
  */
 static const char *const pipeline_graph[] = {
+    "inline",
     "remove_identity",
     "flatten_into_linear",
 
@@ -37,14 +38,14 @@ static const char *const pipeline_plan[] = {
     "layout", "fold_reorders", "common_subexpressions", "dead_code", NULL,
 };
 
-/* Freezing: what a known value decides can show more that is known.
+/* Freezing: what a known value decides can show more that is known, such as whom a call calls.
  *
- *   getattr ──► constants ──► what is computed from constants ──┐
- *               ▲                                               │
- *               └───────────────────────────────────────────────┘
+ *   calls inlined ──► getattr into constants ──► what is computed from constants ──┐
+ *   ▲                                                                              │
+ *   └──────────────────────────────────────────────────────────────────────────────┘
  */
 static const char *const pipeline_freeze[] = {
-    "[", "attributes", "constant_propagation", "]",
+    "[", "inline", "attributes", "constant_propagation", "]",
     "dead_code",
     NULL,
 };

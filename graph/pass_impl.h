@@ -15,6 +15,7 @@ typedef struct rewrite {
     /* Called before the results of the body are mapped; NULL: nothing to do there. */
     status_t (*at_end)(struct rewrite *rewrite);
     const tensor_info_t *infos; /* of tensor parameters; NULL: as they were */
+    const char *at;             /* put before the paths of all nodes; NULL: nothing */
 } rewrite_t;
 
 /* Called for each old node, inner blocks included: sets *out_done when it has dealt with the node
@@ -45,6 +46,12 @@ status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node);
  * `if` whose condition is known. */
 status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block);
 
+/* Walks the body of another graph, with the same function, into the place where the new graph is
+ * now: a call that becomes what it calls. params are new values for its parameters; the rewrite
+ * that the function sees meanwhile has this user. out_results: new values of its results. */
+status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
+                        const value_t *params, value_t *out_results);
+
 /* Adds a node with these new inputs, and maps the old values `stands_for` (one for each output) to
  * what it makes; they give the names, and the types where none can be inferred. */
 status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
@@ -63,6 +70,9 @@ const post_ops_t *rewrite_post(const graph_node_t *node);
 
 /* The producer of an old value if it is this operator and its only use is the asking one. */
 const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name);
+
+/* True for a value that is given to operators only: to them none is an operand left out. */
+bool rewrite_feeds_operators(const graph_t *graph, value_t value);
 
 /* True for a node that is this operator. */
 bool rewrite_is_op(const graph_node_t *node, const char *op_name);

@@ -41,16 +41,32 @@ static bool is_known(const graph_type_t *type)
            (type->kind != TYPE_TENSOR || type->has_info);
 }
 
+/* The node with rewrite->at before its path, which is made in `text`. */
+static graph_node_t place(const rewrite_t *rewrite, const graph_node_t *node, text_t *text)
+{
+    graph_node_t placed = *node;
+    bool is_placed = rewrite->at != NULL && rewrite->at[0] != '\0';
+    if (!is_placed || (node->kind != NODE_OP && node->path == NULL)) return placed;
+    text_append(text, "%s%s%s", rewrite->at, node->path != NULL ? "." : "",
+                node->path != NULL ? node->path : "");
+    placed.path = text_string(text);
+    return placed;
+}
+
 /* types NULL: inferred. */
 static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                      const value_t *stands_for, bool keep_types)
 {
     context_t *ctx = rewrite->ctx;
+    text_t path = text_begin(ctx);
+    graph_node_t placed = place(rewrite, node, &path);
     size_t n = (size_t)node->n_outputs;
     value_t *values = NULL;
     const char **names = NULL;
     const graph_type_t **types = NULL;
-    status_t status = context_get(ctx, n * sizeof *values, "values of a node", &values);
+    status_t status = text_status(&path);
+    if (status == STATUS_OK)
+        status = context_get(ctx, n * sizeof *values, "values of a node", &values);
     if (status == STATUS_OK) status = context_get(ctx, n * sizeof *names, "names", &names);
     if (status == STATUS_OK) status = context_get(ctx, n * sizeof *types, "types", &types);
     if (status == STATUS_OK) {
@@ -59,7 +75,7 @@ static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t
             names[i] = name_hint(rewrite->from, stands_for[i]);
             types[i] = graph_value_type(rewrite->from, stands_for[i]);
         }
-        graph_add_node(rewrite->to, node, inputs, keep_types ? types : NULL, names, values);
+        graph_add_node(rewrite->to, &placed, inputs, keep_types ? types : NULL, names, values);
         for (size_t i = 0; i < n; i++) {
             if (values[i] >= 0 && !is_known(graph_builder_type(rewrite->to, values[i])))
                 graph_set_type(rewrite->to, values[i], types[i]);
@@ -69,6 +85,7 @@ static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t
     context_put(ctx, types);
     context_put(ctx, names);
     context_put(ctx, values);
+    text_clear(&path);
     return status;
 }
 
@@ -135,6 +152,26 @@ status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block)
         if (!done) TRY(rewrite_copy(rewrite, block->nodes[i]));
     }
     return STATUS_OK;
+}
+
+status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
+                        const value_t *params, value_t *out_results)
+{
+    context_t *ctx = rewrite->ctx;
+    const walk_t *outer = (const walk_t *)rewrite;
+    walk_t walk = {{.ctx = ctx, .from = callee, .to = rewrite->to, .user = user, .at = at},
+                   outer->visit};
+    rewrite_t *inner = &walk.rewrite;
+    const graph_block_t *body = graph_body(callee);
+    int n = graph_n_values(callee);
+    TRY(context_get(ctx, (size_t)n * sizeof *inner->map, "values of a rewrite", &inner->map));
+    for (int i = 0; i < n; i++) inner->map[i] = VALUE_UNMAPPED;
+    for (int i = 0; i < body->n_params; i++) rewrite_map(inner, body->params[i], params[i]);
+    status_t status = rewrite_nodes(inner, body);
+    for (int i = 0; i < body->n_results && status == STATUS_OK; i++)
+        out_results[i] = rewrite_value(inner, body->results[i]);
+    context_put(ctx, inner->map);
+    return status;
 }
 
 /* ---- the whole ---- */
@@ -237,6 +274,26 @@ void *rewrite_attr_in(const graph_node_t *node, void *attrs, const char *name, a
 const post_ops_t *rewrite_post(const graph_node_t *node)
 {
     return rewrite_attr(node, NULL, ATTR_POST);
+}
+
+typedef struct use_count {
+    value_t value;
+    int n;
+} use_count_t;
+
+static status_t count_uses(void *user, const graph_node_t *node)
+{
+    use_count_t *count = user;
+    for (int i = 0; i < node->n_inputs && node->kind == NODE_OP; i++)
+        count->n += node->inputs[i] == count->value;
+    return STATUS_OK;
+}
+
+bool rewrite_feeds_operators(const graph_t *graph, value_t value)
+{
+    use_count_t count = {value, 0};
+    (void)rewrite_visit(graph_body(graph), count_uses, &count);
+    return count.n == graph_n_uses(graph, value);
 }
 
 bool rewrite_is_op(const graph_node_t *node, const char *op_name)

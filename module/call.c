@@ -146,12 +146,15 @@ status_t module_run_forward(context_t *ctx, module_t *module, const char *method
 
 /* ---- calls ---- */
 
-static status_t find_method(context_t *ctx, const module_t *module, const char *name,
+/* *module becomes the one below it that the method of a dotted name belongs to. */
+static status_t find_method(context_t *ctx, module_t **module, const char *name,
                             const member_t **out_method)
 {
-    if (module == NULL) return context_null(ctx, "module", "module");
-    const member_t *method = module_find(module, name, MEMBER_METHOD);
-    if (method == NULL) return module_no_member(ctx, module, name, MEMBER_METHOD);
+    if (*module == NULL) return context_null(ctx, "module", "module");
+    module_t *owner = *module;
+    const member_t *method = module_find_owned(&owner, name, MEMBER_METHOD);
+    if (method == NULL) return module_no_member(ctx, *module, name, MEMBER_METHOD);
+    *module = owner;
     *out_method = method;
     return STATUS_OK;
 }
@@ -160,7 +163,7 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
                      datum_t *const *in, int *n_out, datum_t **out)
 {
     const member_t *found = NULL;
-    TRY(find_method(ctx, module, method, &found));
+    TRY(find_method(ctx, &module, method, &found));
     return found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in, n_out, out);
 }
 
@@ -198,7 +201,7 @@ static status_t call_tensors(context_t *ctx, module_t *module, const char *name,
                              const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     const member_t *method = NULL;
-    TRY(find_method(ctx, module, name, &method));
+    TRY(find_method(ctx, &module, name, &method));
     forward_t forward = module_c_forward(method);
     if (forward == NULL) return run_method(ctx, module, method, n_in, in, n_out, out);
     return module_run_forward(ctx, module, method->name, forward, n_in, in, n_out, out);

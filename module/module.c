@@ -119,14 +119,21 @@ static module_t *descend(const module_t *module, const char **path)
 }
 
 /* Imported parameters may have dots in their names, so the whole rest is tried as a name first. */
-const member_t *module_find(const module_t *module, const char *path, member_kind_t kind)
+const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind)
 {
-    while (module != NULL && path != NULL) {
-        const member_t *member = find_here(module, path, strlen(path));
+    while (*module != NULL && path != NULL) {
+        const member_t *member = find_here(*module, path, strlen(path));
         if (member != NULL && member->kind == kind) return member;
-        module = descend(module, &path);
+        *module = descend(*module, &path);
     }
     return NULL;
+}
+
+const member_t *module_find(const module_t *module, const char *path, member_kind_t kind)
+{
+    module_t *owner;
+    memcpy(&owner, &module, sizeof owner);
+    return module_find_owned(&owner, path, kind);
 }
 
 /* "conv1, bn1, ...": as many names of a kind as fit. */

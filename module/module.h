@@ -94,8 +94,8 @@ bool module_is_training(const module_t *module) TESSERA_API(module_is_training);
 status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
     TESSERA_API(module_forward);
 
-/* Any method. INVALID_ARGUMENT when there is no such method. out has room for
- * METHOD_MAX_OUTPUTS; the caller releases. */
+/* Any method; that of a dotted name runs on the module it belongs to. INVALID_ARGUMENT when there
+ * is no such method. out has room for METHOD_MAX_OUTPUTS; the caller releases. */
 status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(module_call);
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,

@@ -36,6 +36,8 @@ status_t module_make(context_t *ctx, const char *type_name, module_t **out_modul
 
 /* The member of a kind at a path, or NULL. */
 const member_t *module_find(const module_t *module, const char *path, member_kind_t kind);
+/* The same; *module becomes the one that has it. */
+const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind);
 
 /* Puts a member in, which takes over what `member` holds but copies its name, also on failure. */
 status_t module_put_take(context_t *ctx, module_t *module, const member_t *member);

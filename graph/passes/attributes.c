@@ -186,31 +186,10 @@ static void name_constant(const rewrite_t *rewrite, const graph_node_t *node, ch
         snprintf(out_name, NAME_MAX_BYTES, "%s.%s", value, own);
 }
 
-typedef struct use_count {
-    value_t value;
-    int n;
-} use_count_t;
-
-static status_t count_uses(void *user, const graph_node_t *node)
-{
-    use_count_t *count = user;
-    for (int i = 0; i < node->n_inputs && node->kind == NODE_OP; i++)
-        count->n += node->inputs[i] == count->value;
-    return STATUS_OK;
-}
-
-/* A parameter that is absent is an operand left out, where only operators ask for it. */
-static bool is_left_out(const rewrite_t *rewrite, const graph_node_t *node, const datum_t *datum)
-{
-    if (datum_kind(datum) != DATUM_NONE) return false;
-    use_count_t count = {node->outputs[0], 0};
-    (void)rewrite_visit(graph_body(rewrite->from), count_uses, &count);
-    return count.n == graph_n_uses(rewrite->from, count.value);
-}
-
 static status_t add_constant(rewrite_t *rewrite, const graph_node_t *node, datum_t *datum)
 {
-    if (is_left_out(rewrite, node, datum)) {
+    if (datum_kind(datum) == DATUM_NONE &&
+        rewrite_feeds_operators(rewrite->from, node->outputs[0])) {
         rewrite_map(rewrite, node->outputs[0], GRAPH_NONE);
         return STATUS_OK;
     }

@@ -6,6 +6,8 @@
  * shared
  *   // parameter conv.weight = f32[8,3,3,3] randn      of the module that is self; buffer, too
  *   // attribute training = false                      a bool or an int
+ *   // method conv                                      of a module, self when no name is given:
+ *   //| graph f(...) { ... }                            its text
  *   // keep: conv.weight                               stays getattr
  *   // runs: no                                        results are not compared by running
  *   graph f(...) { ... }
@@ -32,6 +34,8 @@ typedef struct test_case {
     char title[LINE_MAX_BYTES];
     char passes[LINE_MAX_BYTES];
     char keep[LINE_MAX_BYTES];
+    char method_of[LINE_MAX_BYTES];
+    char method[TEXT_MAX];
     char graph[TEXT_MAX];
     char expect[TEXT_MAX];
     bool is_unchanged, is_expecting, is_run;
@@ -136,6 +140,25 @@ static void declare_member(context_t *ctx, test_case_t *test, const char *text, 
     tensor_release(tensor);
 }
 
+/* The method whose text has come to its end. */
+static void declare_method(context_t *ctx, test_case_t *test)
+{
+    if (test->method[0] == '\0') return;
+    char path[LINE_MAX_BYTES + 2];
+    bool is_self = test->method_of[0] == '\0';
+    snprintf(path, sizeof path, "%s%s", test->method_of, is_self ? "" : ".");
+    const char *name = path;
+    CHECK_OK(ctx, graph_define(ctx, owner_of(ctx, test->self, &name), test->method));
+    test->method[0] = '\0';
+}
+
+static void add_line(char *text, const char *line)
+{
+    size_t length = strlen(text);
+    assert_true(length + strlen(line) + 2 < TEXT_MAX);
+    snprintf(text + length, TEXT_MAX - length, "%s\n", line);
+}
+
 /* ---- reading a file ---- */
 
 static const char *after(const char *line, const char *prefix)
@@ -147,7 +170,14 @@ static const char *after(const char *line, const char *prefix)
 static void read_line(context_t *ctx, test_case_t *test, const char *line)
 {
     const char *rest;
-    if ((rest = after(line, "// passes: ")) != NULL) {
+    if ((rest = after(line, "//| ")) != NULL) {
+        add_line(test->method, rest);
+        return;
+    }
+    declare_method(ctx, test);
+    if ((rest = after(line, "// method")) != NULL) {
+        snprintf(test->method_of, sizeof test->method_of, "%s", rest + (*rest == ' '));
+    } else if ((rest = after(line, "// passes: ")) != NULL) {
         snprintf(test->passes, sizeof test->passes, "%s", rest);
     } else if ((rest = after(line, "// blob ")) != NULL) {
         declare_blob(ctx, test, rest);
@@ -165,10 +195,7 @@ static void read_line(context_t *ctx, test_case_t *test, const char *line)
         test->is_expecting = true;
         test->is_unchanged = strcmp(rest, " unchanged") == 0;
     } else if (line[0] != '\0') {
-        char *text = test->is_expecting ? test->expect : test->graph;
-        size_t length = strlen(text);
-        assert_true(length + strlen(line) + 2 < TEXT_MAX);
-        snprintf(text + length, TEXT_MAX - length, "%s\n", line);
+        add_line(test->is_expecting ? test->expect : test->graph, line);
     }
 }
 
@@ -324,6 +351,11 @@ static void run_file(void **state, const char *name)
     free(test);
     fclose(file);
     assert_true(n_cases > 0);
+}
+
+static void calls_become_what_they_call(void **state)
+{
+    run_file(state, "inline.graph");
 }
 
 static void attributes_that_nothing_changes_become_constants(void **state)
@@ -668,6 +700,7 @@ static void every_allocation_of_the_pipeline_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(calls_become_what_they_call),
         TEST(attributes_that_nothing_changes_become_constants),
         TEST(what_is_computed_from_constants_is_computed_once),
         TEST(operators_that_do_nothing_go),

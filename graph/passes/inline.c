@@ -1,0 +1,370 @@
+#include <string.h>
+
+#include "graph/attribute_impl.h"
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/plan.h"
+#include "tensor/context_impl.h"
+
+/* Walks the graph, and in place of a call the graph that is called, with what the values of each
+ * are as modules beside it. Whatever is read, set or called below a module that is known is read,
+ * set or called below self, by the first path to it: a module that stands in two places has one
+ * path after. Values that could be one of several modules stay as they are. */
+
+#define MAX_FRAMES 64
+#define MAX_NODES (1 << 18)
+
+typedef struct place {
+    module_t *module;
+    char *path; /* the first way to it, "" for self */
+} place_t;
+
+/* A graph method below self; depth in the search for circles while that goes through it. */
+typedef struct method {
+    module_t *owner;
+    const char *name;
+    const graph_t *graph;
+    int depth; /* 0: not on the way */
+    bool is_seen, is_recursive;
+} method_t;
+
+typedef struct inlining {
+    context_t *ctx;
+    value_t self; /* in the new graph */
+    place_t *places;
+    int n_places, places_capacity;
+    method_t *methods;
+    int n_methods, methods_capacity;
+    int n_nodes, n_done;
+} inlining_t;
+
+/* A graph on its way into the new one. */
+typedef struct frame {
+    inlining_t *inlining;
+    const struct frame *caller;
+    int depth;
+    const graph_t *graph;
+    module_t **objects; /* for each value of it the module that it is, or NULL */
+} frame_t;
+
+/* ---- modules and their paths ---- */
+
+static status_t note_methods(inlining_t *inlining, module_t *module)
+{
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        const graph_t *graph = kind == MEMBER_METHOD ? graph_of(module, name) : NULL;
+        if (graph == NULL && kind == MEMBER_METHOD) graph = plan_method_graph(module, name);
+        if (graph == NULL) continue;
+        TRY(context_grow(inlining->ctx, &inlining->methods, &inlining->methods_capacity,
+                         inlining->n_methods + 1, sizeof *inlining->methods));
+        inlining->methods[inlining->n_methods++] = (method_t){module, name, graph, 0, false, false};
+    }
+    return STATUS_OK;
+}
+
+static status_t note_place(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    inlining_t *inlining = user;
+    size_t bytes = strlen(path) + 1;
+    char *copy = NULL;
+    TRY(context_grow(ctx, &inlining->places, &inlining->places_capacity, inlining->n_places + 1,
+                     sizeof *inlining->places));
+    TRY(context_get(ctx, bytes, "the path of a module", &copy));
+    memcpy(copy, path, bytes);
+    inlining->places[inlining->n_places++] = (place_t){module, copy};
+    return note_methods(inlining, module);
+}
+
+static const char *path_of(const inlining_t *inlining, const module_t *module)
+{
+    for (int i = 0; i < inlining->n_places; i++)
+        if (inlining->places[i].module == module) return inlining->places[i].path;
+    return NULL;
+}
+
+static module_t *object_of(const frame_t *frame, const graph_node_t *node)
+{
+    return node->n_inputs > 0 && node->inputs[0] >= 0 ? frame->objects[node->inputs[0]] : NULL;
+}
+
+/* The member's path below self; false when that would be another member. */
+static bool write_path(const frame_t *frame, const attribute_t *member, text_t *text)
+{
+    attribute_t found;
+    module_t *self = frame->inlining->places[0].module;
+    const char *path = path_of(frame->inlining, member->owner);
+    if (path == NULL) return false;
+    text_append(text, "%s%s%s", path, path[0] != '\0' ? "." : "", member->name);
+    return text_status(text) == STATUS_OK && attribute_place(self, text_string(text), &found) &&
+           found.owner == member->owner && strcmp(found.name, member->name) == 0;
+}
+
+/* ---- getattr and setattr ---- */
+
+static bool reads_self(const rewrite_t *rewrite, const graph_node_t *node)
+{
+    return rewrite_value(rewrite, node->inputs[0]) ==
+           ((const frame_t *)rewrite->user)->inlining->self;
+}
+
+/* A getattr, setattr or call of a method below self, by its whole path. */
+static status_t reach_member(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    frame_t *frame = rewrite->user;
+    attribute_t member;
+    module_t *object = object_of(frame, node);
+    bool is_set = node->kind == NODE_SETATTR;
+    if (object == NULL) return STATUS_OK;
+    if (!(is_set ? attribute_place(object, node->name, &member)
+                 : attribute_find(object, node->name, &member)))
+        return STATUS_OK;
+    if (member.kind == MEMBER_CHILD)
+        frame->objects[node->outputs[0]] = module_child(member.owner, member.name);
+    text_t path = text_begin(rewrite->ctx);
+    bool is_same = true;
+    if (member.kind != MEMBER_METHOD && write_path(frame, &member, &path))
+        is_same = reads_self(rewrite, node) && strcmp(text_string(&path), node->name) == 0;
+    status_t status = text_status(&path);
+    if (status == STATUS_OK && !is_same) {
+        graph_node_t reached = *node;
+        value_t inputs[2] = {frame->inlining->self, GRAPH_NONE};
+        if (is_set) inputs[1] = rewrite_value(rewrite, node->inputs[1]);
+        reached.name = text_string(&path);
+        frame->inlining->n_done++;
+        *out_done = true;
+        status = rewrite_emit(rewrite, &reached, inputs, node->outputs);
+    }
+    text_clear(&path);
+    return status;
+}
+
+/* ---- methods that call themselves, if by way of others: one of every circle is not inlined ----
+ */
+
+static method_t *find_method(const inlining_t *inlining, module_t *object, const char *name)
+{
+    attribute_t found;
+    if (object == NULL || !attribute_find(object, name, &found)) return NULL;
+    for (int i = 0; i < inlining->n_methods; i++) {
+        method_t *method = &inlining->methods[i];
+        if (method->owner == found.owner && strcmp(method->name, found.name) == 0) return method;
+    }
+    return NULL;
+}
+
+static status_t follow(inlining_t *inlining, method_t *method, int depth);
+
+static void close_circle(inlining_t *inlining, int depth)
+{
+    for (int i = 0; i < inlining->n_methods; i++)
+        inlining->methods[i].is_recursive |= inlining->methods[i].depth >= depth;
+}
+
+static status_t follow_node(void *user, const graph_node_t *node)
+{
+    frame_t *frame = user;
+    attribute_t member;
+    module_t *object = object_of(frame, node);
+    if (node->kind == NODE_GETATTR && object != NULL &&
+        attribute_find(object, node->name, &member) && member.kind == MEMBER_CHILD)
+        frame->objects[node->outputs[0]] = module_child(member.owner, member.name);
+    if (node->kind != NODE_CALL) return STATUS_OK;
+    method_t *callee = find_method(frame->inlining, object, node->name);
+    if (callee == NULL) return STATUS_OK;
+    if (callee->depth > 0) close_circle(frame->inlining, callee->depth);
+    if (frame->depth == MAX_FRAMES) callee->is_recursive = true;
+    return callee->is_seen ? STATUS_OK : follow(frame->inlining, callee, frame->depth + 1);
+}
+
+static status_t follow(inlining_t *inlining, method_t *method, int depth)
+{
+    frame_t frame = {.inlining = inlining, .depth = depth, .graph = method->graph};
+    const graph_block_t *body = graph_body(method->graph);
+    if (method->is_seen || depth > MAX_FRAMES) return STATUS_OK;
+    method->is_seen = true;
+    method->depth = depth;
+    TRY(context_get_zeroed(inlining->ctx,
+                           (size_t)graph_n_values(method->graph) * sizeof *frame.objects,
+                           "modules of values", &frame.objects));
+    if (body->n_params > 0) frame.objects[body->params[0]] = method->owner;
+    status_t status = rewrite_visit(body, follow_node, &frame);
+    method->depth = 0;
+    context_put(inlining->ctx, frame.objects);
+    return status;
+}
+
+/* ---- calls ---- */
+
+static int depth_of(const graph_block_t *block)
+{
+    int deepest = 0;
+    for (int i = 0; i < block->n_nodes; i++) {
+        for (int b = 0; b < block->nodes[i]->n_blocks; b++) {
+            int depth = 1 + depth_of(block->nodes[i]->blocks[b]);
+            if (depth > deepest) deepest = depth;
+        }
+    }
+    return deepest;
+}
+
+/* Why the call stays, or NULL. */
+static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *node,
+                                 const method_t *method)
+{
+    const frame_t *frame = rewrite->user;
+    const graph_t *callee = method->graph;
+    const graph_block_t *body = graph_body(callee);
+    if (method->is_recursive) return "the method calls itself";
+    if (frame->depth == MAX_FRAMES) return "calls are nested too deep";
+    if (graph_builder_depth(rewrite->to) + depth_of(body) > GRAPH_MAX_DEPTH)
+        return "blocks would be nested too deep";
+    if (frame->inlining->n_nodes + graph_n_nodes(callee) > MAX_NODES)
+        return "the graph would be too large";
+    if (body->n_params != node->n_inputs || body->n_results != node->n_outputs)
+        return "the method takes or gives another number of values";
+    for (int i = 1; i < node->n_inputs; i++) {
+        value_t given = rewrite_value(rewrite, node->inputs[i]);
+        if (!type_fits(graph_builder_type(rewrite->to, given),
+                       graph_value_type(callee, body->params[i]), NULL))
+            return "the method was made for another type of argument";
+    }
+    return NULL;
+}
+
+/* New values for the parameters of what is called, and the modules among them. A method that was
+ * called by a dotted name has a self of its own. */
+static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *owner, frame_t *frame,
+                     value_t *params)
+{
+    const frame_t *caller = frame->caller;
+    const graph_block_t *body = graph_body(frame->graph);
+    for (int i = 0; i < node->n_inputs; i++) {
+        value_t old = node->inputs[i];
+        params[i] = rewrite_value(rewrite, old);
+        if (old >= 0) frame->objects[body->params[i]] = caller->objects[old];
+        if (params[i] != GRAPH_NONE || rewrite_feeds_operators(frame->graph, body->params[i]))
+            continue;
+        datum_t *none = NULL;
+        TRY(datum_none(rewrite->ctx, &none));
+        params[i] = graph_add_constant(rewrite->to, none, NULL);
+        datum_release(none);
+    }
+    frame->objects[body->params[0]] = owner;
+    if (caller->objects[node->inputs[0]] != owner)
+        params[0] = graph_add_getattr(rewrite->to, frame->inlining->self,
+                                      path_of(frame->inlining, owner), type_plain(TYPE_MODULE));
+    return STATUS_OK;
+}
+
+/* Modules that come out of what was called are known where they are used. */
+static void map_results(rewrite_t *rewrite, const graph_node_t *node, const frame_t *frame,
+                        const value_t *results)
+{
+    const graph_block_t *body = graph_body(frame->graph);
+    for (int i = 0; i < node->n_outputs; i++) {
+        rewrite_map(rewrite, node->outputs[i], results[i]);
+        if (body->results[i] >= 0)
+            ((frame_t *)rewrite->user)->objects[node->outputs[i]] =
+                frame->objects[body->results[i]];
+    }
+}
+
+static status_t inline_call(rewrite_t *rewrite, const graph_node_t *node, const method_t *method)
+{
+    context_t *ctx = rewrite->ctx;
+    const graph_t *callee = method->graph;
+    const frame_t *caller = rewrite->user;
+    frame_t frame = {.inlining = caller->inlining,
+                     .caller = caller,
+                     .depth = caller->depth + 1,
+                     .graph = callee};
+    value_t *params = NULL, *results = NULL;
+    frame.inlining->n_nodes += graph_n_nodes(callee);
+    frame.inlining->n_done++;
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(callee) * sizeof *frame.objects,
+                           "modules of values", &frame.objects));
+    status_t status = context_get(ctx, (size_t)node->n_inputs * sizeof *params, "arguments",
+                                  &params);
+    if (status == STATUS_OK)
+        status = context_get(ctx, (size_t)node->n_outputs * sizeof *results, "results", &results);
+    if (status == STATUS_OK) status = bind(rewrite, node, method->owner, &frame, params);
+    if (status == STATUS_OK)
+        status = rewrite_inline(rewrite, callee, path_of(frame.inlining, method->owner), &frame,
+                                params, results);
+    if (status == STATUS_OK) map_results(rewrite, node, &frame, results);
+    context_put(ctx, results);
+    context_put(ctx, params);
+    context_put(ctx, frame.objects);
+    return status;
+}
+
+static status_t reach_method(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    inlining_t *inlining = ((frame_t *)rewrite->user)->inlining;
+    module_t *object = object_of(rewrite->user, node);
+    method_t *method = find_method(inlining, object, node->name);
+    if (method != NULL) TRY(follow(inlining, method, 1));
+    const char *obstacle = method != NULL   ? find_obstacle(rewrite, node, method)
+                           : object == NULL ? "which module it is a method of is not known"
+                                            : "the method has no graph";
+    if (obstacle != NULL) {
+        pass_note(rewrite->ctx, "inline", node, obstacle);
+        return STATUS_OK;
+    }
+    *out_done = true;
+    return inline_call(rewrite, node, method);
+}
+
+/* ---- the walk ---- */
+
+static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    switch (node->kind) {
+    case NODE_GETATTR:
+    case NODE_SETATTR: return reach_member(rewrite, node, out_done);
+    case NODE_CALL: return reach_method(rewrite, node, out_done);
+    default: return STATUS_OK;
+    }
+}
+
+static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, graph_t **out_graph)
+{
+    frame_t frame = {.inlining = inlining, .graph = graph};
+    value_t self = graph_body(graph)->params[0];
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *frame.objects,
+                           "modules of values", &frame.objects));
+    frame.objects[self] = inlining->places[0].module;
+    inlining->self = 0; /* parameters are the first values */
+    inlining->n_nodes = graph_n_nodes(graph);
+    status_t status = rewrite_graph(ctx, graph, reach, &frame, out_graph);
+    context_put(ctx, frame.objects);
+    return status;
+}
+
+static bool takes_self(const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    return body->n_params > 0 && graph_value_type(graph, body->params[0])->kind == TYPE_MODULE;
+}
+
+status_t pass_inline(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                     graph_t **out_graph)
+{
+    if (options->self == NULL || !takes_self(graph)) return rewrite_nothing(graph, out_graph);
+    inlining_t inlining = {.ctx = ctx};
+    graph_t *result = NULL;
+    status_t status = module_walk(ctx, options->self, note_place, &inlining);
+    if (status == STATUS_OK) status = run(ctx, graph, &inlining, &result);
+    for (int i = 0; i < inlining.n_places; i++) context_put(ctx, inlining.places[i].path);
+    context_put(ctx, inlining.places);
+    context_put(ctx, inlining.methods);
+    TRY(status);
+    if (inlining.n_done > 0) {
+        *out_graph = result;
+        return STATUS_OK;
+    }
+    graph_release(result);
+    return rewrite_nothing(graph, out_graph);
+}
