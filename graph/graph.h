@@ -214,6 +214,19 @@ status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_i
 
 /* ---- pictures ---- */
 
+/* What may share memory, and what writes it: one line for each class of values that may be the same
+ * bytes or the same container, in the order of their first values.
+ *
+ *   [0] %x: input
+ *   [1] %w %v: attribute conv.weight; written by %v = add_(%w, 1)
+ *   [2] %l: holds [3]; result; written by append(%l, %t)
+ *   [3] %t
+ *
+ * A line says what the class holds, where its memory comes from, and the first node that writes it.
+ * An attribute is frozen when neither its class nor what that holds is written or set in any
+ * method. Inputs of one kind may share memory when one of them is written. */
+status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_alias);
+
 /* Graphviz: mkldnn values blue, dense ones grey, reorders red. */
 status_t graph_dot(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_dot);
 

@@ -9,7 +9,7 @@
 
 typedef struct options {
     session_options_t session;
-    bool is_frozen, as_dot;
+    bool is_frozen, as_dot, as_table;
     const char *after;
     args_list_t skip; /* ends in NULL */
 } options_t;
@@ -71,10 +71,12 @@ static status_t print_text(context_t *ctx, const graph_t *graph, text_t *text)
     return status;
 }
 
-static status_t print_graph(context_t *ctx, const graph_t *graph, bool as_dot)
+static status_t print_graph(context_t *ctx, const graph_t *graph, const options_t *options)
 {
     text_t text = text_begin(ctx);
-    status_t status = as_dot ? graph_dot(ctx, graph, &text) : print_text(ctx, graph, &text);
+    status_t status = options->as_table ? graph_alias(ctx, graph, &text)
+                      : options->as_dot ? graph_dot(ctx, graph, &text)
+                                        : print_text(ctx, graph, &text);
     if (status == STATUS_OK) status = text_status(&text);
     if (status == STATUS_OK) fputs(text_string(&text), stdout);
     text_clear(&text);
@@ -87,10 +89,10 @@ static status_t show(session_t *session, const options_t *options)
     graph_t *optimised = NULL;
     bool has_passes = options->is_frozen || options->after != NULL || options->skip.n > 0;
     if (session->model.kind != MODEL_FROZEN) TRY(mode_trace(ctx, &session->model));
-    if (!has_passes) return print_graph(ctx, model_graph(session->model.module), options->as_dot);
+    if (!has_passes) return print_graph(ctx, model_graph(session->model.module), options);
     TRY(optimise(session, options, &optimised));
     status_t status = STATUS_OK;
-    if (options->after == NULL) status = print_graph(ctx, optimised, options->as_dot);
+    if (options->after == NULL) status = print_graph(ctx, optimised, options);
     graph_release(optimised);
     return status;
 }
@@ -117,6 +119,10 @@ static bool check_options(options_t *options, const char *spec)
         args_usage_error(NAME, "--skip is given more than %d times", ARGS_MAX - 1);
         return false;
     }
+    if (options->as_table && (options->as_dot || options->after != NULL)) {
+        args_usage_error(NAME, "--alias prints a table, which neither --dot nor --after does");
+        return false;
+    }
     options->skip.items[options->skip.n] = NULL;
     if (options->after == NULL || strcmp(options->after, "each") == 0) return true;
     return check_pass("--after", options->after);
@@ -133,11 +139,13 @@ int command_graph(int argc, char **argv)
          "print what a pass made of it, or \"each\" pass", 0, 0},
         {"--skip", ARGS_REPEATED, &options.skip, "PASS", "leave a pass out; may be repeated", 0, 0},
         {"--dot", ARGS_FLAG, &options.as_dot, NULL, "print it for Graphviz", 0, 0},
+        {"--alias", ARGS_FLAG, &options.as_table, NULL,
+         "print what may share memory, and what writes it", 0, 0},
         session_option_batch(&options.session),
         session_option_threads(&options.session),
         session_option_input(&options.session),
     };
-    if (!args_parse(&command, table, 7, argc, argv, &operands, &code)) return code;
+    if (!args_parse(&command, table, 8, argc, argv, &operands, &code)) return code;
     if (!check_options(&options, operands.items[0])) return EXIT_USAGE;
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;

@@ -303,6 +303,8 @@ static void graphs_are_printed_before_and_after_passes(void **state)
     assert_null(strstr(outcome.out, "getattr("));
     check("graph " MODEL " --frozen --after each", 0, NULL, "// after ");
     check("graph " MODEL " --dot", 0, NULL, "digraph");
+    check("graph " MODEL " --alias", 0, NULL, ": input\n");
+    check("graph " MODEL " --alias --dot", 2, "--alias prints a table", NULL);
 }
 
 static void a_frozen_file_gives_the_model_s_outputs(void **state)
