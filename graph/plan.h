@@ -59,6 +59,13 @@ graph_t *plan_method_graph(const module_t *module, const char *method)
     TESSERA_API(plan_method_graph);
 plan_t *plan_of(const module_t *module, const char *method) TESSERA_API(plan_of);
 
+/* The optimised graph of a graph or plan method for these inputs: what a plan for their dtypes and
+ * sizes is built from, formats and transitions in it. The module is not changed.
+ *
+ * INVALID_ARGUMENT  the method has no graph, or other inputs than these tensors */
+status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                   const tensor_t *const *inputs, graph_t **out_graph) TESSERA_API(graph_for);
+
 /* The graph a plan was built from: formats in its types. */
 const graph_t *plan_graph(const plan_t *plan) TESSERA_API(plan_graph);
 

@@ -109,16 +109,24 @@ static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *sha
     return rewrite_graph_typed(ctx, graph, infer_anew, shapes->infos, out_graph);
 }
 
+/* What a plan for these shapes is built from. */
 static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
-                           const shapes_t *shapes, entry_t *entry)
+                           const shapes_t *shapes, graph_t **out_graph)
 {
     graph_t *typed = NULL;
     pass_options_t options = {.self = self};
     TRY(retype(ctx, graph, shapes, &typed));
-    status_t status = pass_run(ctx, typed, pass_pipeline_plan(), &options, &entry->graph);
+    status_t status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
     graph_release(typed);
-    if (status == STATUS_OK) status = plan_create(ctx, entry->graph, self, &entry->plan);
-    if (status == STATUS_UNSUPPORTED && entry->graph != NULL) {
+    return status;
+}
+
+static status_t fill_entry(context_t *ctx, module_t *self, const graph_t *graph,
+                           const shapes_t *shapes, entry_t *entry)
+{
+    TRY(specialise(ctx, self, graph, shapes, &entry->graph));
+    status_t status = plan_create(ctx, entry->graph, self, &entry->plan);
+    if (status == STATUS_UNSUPPORTED) {
         context_clear_error(ctx);
         status = STATUS_OK; /* no straight line: the interpreter runs it */
     }
@@ -159,7 +167,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
     for (int i = 0; i < n_in; i++)
         entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
     shapes_t shapes = {n_in, entry->inputs};
-    status_t status = specialise(ctx, self, method->graph, &shapes, entry);
+    status_t status = fill_entry(ctx, self, method->graph, &shapes, entry);
     if (status != STATUS_OK) {
         entry_release(&method->allocator, entry);
         return status;
@@ -270,5 +278,53 @@ status_t plan_warm(context_t *ctx, module_t *module, const char *method)
     pthread_mutex_lock(&found->lock);
     status_t status = find_entry(ctx, module, found, n, infos, &entry);
     pthread_mutex_unlock(&found->lock);
+    return status;
+}
+
+/* ---- for one set of inputs ---- */
+
+static status_t check_tensors(context_t *ctx, const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_params; i++) {
+        type_kind_t kind = graph_value_type(graph, body->params[i])->kind;
+        REQUIRE(ctx, kind == TYPE_MODULE || kind == TYPE_TENSOR || kind == TYPE_UNKNOWN,
+                "graph_for: %%%s of %s is no tensor, and tensors alone can be given",
+                graph_value_name(graph, body->params[i]), graph_name(graph));
+    }
+    return STATUS_OK;
+}
+
+static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *graph, int n_in,
+                               const tensor_t *const *inputs, graph_t **out_graph)
+{
+    tensor_info_t *infos = NULL;
+    for (int i = 0; i < n_in; i++)
+        if (inputs[i] == NULL) return context_null(ctx, "graph_for", "an input");
+    TRY(check_tensors(ctx, graph));
+    TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
+    for (int i = 0; i < n_in; i++) {
+        const tensor_info_t *info = &inputs[i]->info;
+        infos[i] = info_dense(info->dtype, info->rank, info->sizes);
+    }
+    status_t status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, out_graph);
+    context_put(ctx, infos);
+    return status;
+}
+
+status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                   const tensor_t *const *inputs, graph_t **out_graph)
+{
+    if (module == NULL) return context_null(ctx, "graph_for", "module");
+    if (method == NULL) return context_null(ctx, "graph_for", "method");
+    graph_t *planned = plan_method_graph(module, method);
+    if (planned != NULL) return specialise_for(ctx, module, planned, n_in, inputs, out_graph);
+    graph_t *graph = graph_of(module, method), *optimized = NULL;
+    REQUIRE(ctx, graph != NULL,
+            "graph_for: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
+            module_type(module), method);
+    TRY(pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module}, &optimized));
+    status_t status = specialise_for(ctx, module, optimized, n_in, inputs, out_graph);
+    graph_release(optimized);
     return status;
 }
