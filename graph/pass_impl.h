@@ -52,6 +52,10 @@ status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block);
 status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *at, void *user,
                         const value_t *params, value_t *out_results);
 
+/* What an `if` whose condition is known comes to: the nodes of one branch, whose results stand for
+ * the outputs. */
+status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth);
+
 /* Adds a node with these new inputs, and maps the old values `stands_for` (one for each output) to
  * what it makes; they give the names, and the types where none can be inferred. */
 status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,

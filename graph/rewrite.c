@@ -174,6 +174,15 @@ status_t rewrite_inline(rewrite_t *rewrite, const graph_t *callee, const char *a
     return status;
 }
 
+status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth)
+{
+    const graph_block_t *branch = node->blocks[truth ? 0 : 1];
+    TRY(rewrite_nodes(rewrite, branch));
+    for (int i = 0; i < node->n_outputs; i++)
+        rewrite_map(rewrite, node->outputs[i], rewrite_value(rewrite, branch->results[i]));
+    return STATUS_OK;
+}
+
 /* ---- the whole ---- */
 
 static status_t fill(rewrite_t *rewrite, graph_t **out_graph)

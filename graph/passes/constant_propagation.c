@@ -175,22 +175,13 @@ static bool find_truth(const rewrite_t *rewrite, const graph_node_t *node, bool 
     return run_truth(rewrite->ctx, "if", datum, out_truth) == STATUS_OK;
 }
 
-static status_t take_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth)
-{
-    const graph_block_t *branch = node->blocks[truth ? 0 : 1];
-    TRY(rewrite_nodes(rewrite, branch));
-    for (int i = 0; i < node->n_outputs; i++)
-        rewrite_map(rewrite, node->outputs[i], rewrite_value(rewrite, branch->results[i]));
-    ((propagation_t *)rewrite->user)->n_done++;
-    return STATUS_OK;
-}
-
 static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     bool truth;
     if (node->kind == NODE_IF && find_truth(rewrite, node, &truth)) {
         *out_done = true;
-        return take_branch(rewrite, node, truth);
+        ((propagation_t *)rewrite->user)->n_done++;
+        return rewrite_branch(rewrite, node, truth);
     }
     return can_run(rewrite, node) ? run_constant(rewrite, node, out_done) : STATUS_OK;
 }
