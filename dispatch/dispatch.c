@@ -108,7 +108,11 @@ static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t polic
         return pack_weight(ctx, tensor, want, out_tensor);
     case ROLE_BIAS:
     case ROLE_STATE: return convert_to(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
-    default: return convert_to(ctx, tensor, want, convert_cause(&tensor->info, want), out_tensor);
+    default:
+        /* a marked parameter that a transition stands before */
+        if (policy != POLICY_PER_OP && storage_is_packable(tensor->storage))
+            return pack_weight(ctx, tensor, want, out_tensor);
+        return convert_to(ctx, tensor, want, convert_cause(&tensor->info, want), out_tensor);
     }
 }
 

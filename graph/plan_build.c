@@ -102,7 +102,9 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->output_roots[0] = root;
     step->from = from->info;
     step->to = *want;
-    step->cause = convert_cause(&from->info, want);
+    bool is_constant = from->kind == SOURCE_ROOT &&
+                       b->plan->roots[from->root].kind == ROOT_CONSTANT;
+    step->cause = is_constant ? CAUSE_WEIGHT : convert_cause(&from->info, want);
     touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
     return STATUS_OK;

@@ -1,8 +1,9 @@
 /* Layout: chooses formats for the whole graph at once, and writes the transitions down.
  *
  * After it every value of a known type says its format, and every change of format is a node:
- * to_mkldnn (bytes stay), reorder, to_dense. Weights that are constants get a reorder too, which
- * fold_reorders turns into blocked constants. Nodes of unknown types, of inner blocks, and those
+ * to_mkldnn (bytes stay), reorder, to_dense. Weights get a reorder too: fold_reorders turns that of
+ * a constant into a blocked constant, and that of an attribute is run, once if the attribute is
+ * marked by module_mkldnn. Nodes of unknown types, of inner blocks, and those
  * that write in place, get dense tensors. */
 #include <string.h>
 
@@ -94,7 +95,9 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     if (layout_is_activation(site, input)) return true;
     if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
-    return graph_constant(emission->search.graph, value) != NULL && have != NULL &&
+    const graph_node_t *maker = graph_producer(emission->search.graph, value);
+    bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT || maker->kind == NODE_GETATTR);
+    return is_stored && have != NULL &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
 

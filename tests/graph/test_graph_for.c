@@ -6,6 +6,8 @@
 
 #include "freeze/freeze.h"
 #include "module/layers.h"
+#include "module/mkldnn.h"
+#include "tensor/counters.h"
 #include "tests/support/nets.h"
 
 static char *print(context_t *ctx, const graph_t *graph, text_t *text)
@@ -82,6 +84,37 @@ static void what_is_shown_runs(void **state)
     module_release(shown);
 }
 
+/* Reorders of the second run of what graph_for shows. */
+static uint64_t reorders(context_t *ctx, module_t *net, const tensor_t *x)
+{
+    graph_t *graph = NULL;
+    tensor_t *y = NULL;
+    counters_t counters;
+    CHECK_OK(ctx, graph_for(ctx, net, "forward", 1, &x, &graph));
+    CHECK_OK(ctx, graph_set_method(ctx, net, "forward", graph));
+    for (int i = 0; i < 2; i++) {
+        counters_reset(ctx);
+        CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+        tensor_release(y);
+    }
+    counters_read(ctx, &counters);
+    graph_release(graph);
+    return counters_weight_reorders(&counters) + counters_activation_reorders(&counters);
+}
+
+static void a_marked_weight_is_packed_once_by_the_transition_before_its_reader(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *marked = NULL;
+    tensor_t *x = net_input(ctx, 1);
+    CHECK_OK(ctx, module_clone(ctx, net, &marked));
+    CHECK_OK(ctx, module_mkldnn(ctx, marked, NULL));
+    assert_int_equal(reorders(ctx, net, x), reorders(ctx, marked, x) + 2);
+    tensor_release(x);
+    module_release(marked);
+    module_release(net);
+}
+
 static void other_inputs_and_methods_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -151,6 +184,7 @@ int main(void)
         TEST(a_graph_method_is_shown_for_the_shapes_given),
         TEST(a_plan_method_is_shown_as_its_plan_has_it),
         TEST(what_is_shown_runs),
+        TEST(a_marked_weight_is_packed_once_by_the_transition_before_its_reader),
         TEST(other_inputs_and_methods_are_named),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
