@@ -14,7 +14,8 @@
 #define SHOWN_MAX 80
 
 static const char *const post_names[] = {
-    [POST_SUM] = "sum", [POST_ADD] = "add", [POST_MUL] = "mul"};
+    [POST_SUM] = "sum", [POST_ADD] = "add",     [POST_SUB] = "sub",     [POST_MUL] = "mul",
+    [POST_DIV] = "div", [POST_MAXIMUM] = "max", [POST_MINIMUM] = "min", [POST_ELTWISE] = ""};
 
 /* ---- fields as sequences of elements ---- */
 
@@ -50,7 +51,7 @@ static int bounded(int n, int max)
 
 static int post_n(const post_ops_t *post)
 {
-    return bounded(post->n, POST_MAX);
+    return post == NULL ? 0 : bounded(post->n, POST_MAX);
 }
 
 /* Integers or floats in a field: none in ATTR_POST and ATTR_FORMAT. */
@@ -176,6 +177,18 @@ int post_operands(const post_ops_t *post)
     int n = 0;
     for (int i = 0; i < post_n(post); i++) n += post->op[i].kind != POST_ELTWISE;
     return n;
+}
+
+const char *post_name(post_kind_t kind)
+{
+    return (unsigned)kind < POST_ELTWISE ? post_names[kind] : "";
+}
+
+const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs)
+{
+    for (int f = 0; f < table->n_fields && attrs != NULL; f++)
+        if (table->fields[f].kind == ATTR_POST) return at_const(&table->fields[f], attrs);
+    return NULL;
 }
 
 void attrs_init(const attr_table_t *table, void *out_attrs)

@@ -51,9 +51,19 @@ typedef enum eltwise {
 } eltwise_t;
 
 /* What a fused operator does to its result before it is stored, in order: "sum" adds the next
- * operand behind the ";" (of the result's shape), "add" and "mul" combine with one that broadcasts,
- * the others are elementwise functions, printed "relu", "clamp(0,6)". */
-typedef enum post_kind { POST_SUM, POST_ADD, POST_MUL, POST_ELTWISE } post_kind_t;
+ * operand behind the ";" (of the result's shape, whose bytes it takes over), "add", "sub", "mul",
+ * "div", "max" and "min" combine the result with one that broadcasts, the others are elementwise
+ * functions, printed "relu", "clamp(0,6)". */
+typedef enum post_kind {
+    POST_SUM,
+    POST_ADD,
+    POST_SUB,
+    POST_MUL,
+    POST_DIV,
+    POST_MAXIMUM,
+    POST_MINIMUM,
+    POST_ELTWISE
+} post_kind_t;
 #define POST_MAX 4
 typedef struct post_op {
     post_kind_t kind;
@@ -65,8 +75,14 @@ typedef struct post_ops {
     post_op_t op[POST_MAX];
 } post_ops_t;
 
-/* Operands that the post-ops take. */
+/* Operands that the post-ops take; 0 for NULL. */
 int post_operands(const post_ops_t *post) TESSERA_API(post_operands);
+
+/* "sum", "add", ...; "" for elementwise functions, which have names of their own. */
+const char *post_name(post_kind_t kind) TESSERA_API(post_name);
+
+/* What one makes of a value; operand is not looked at by elementwise functions. */
+double post_value(const post_op_t *op, double value, double operand) TESSERA_API(post_value);
 
 typedef enum attr_kind {
     ATTR_BOOL,  /* bool */
@@ -104,6 +120,9 @@ void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_in
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 
+/* The attribute of kind ATTR_POST; NULL where the table has none. */
+const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs) TESSERA_API(attrs_post);
+
 bool attrs_equal(const attr_table_t *table, const void *a, const void *b) TESSERA_API(attrs_equal);
 uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
     TESSERA_API(attrs_hash);
@@ -125,6 +144,9 @@ eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
 int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
 double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     TESSERA_API(eltwise_value);
+/* The same on many, in single precision; dst may be src. */
+void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
+                   float *dst) TESSERA_API(eltwise_apply);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);
 

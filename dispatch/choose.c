@@ -47,10 +47,45 @@ bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op
     return false;
 }
 
-status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post_ops_t *post,
-                         int first_operand, onednn_problem_t *problem)
+static const onednn_algorithm_t binaries[] = {
+    [POST_ADD] = ONEDNN_BINARY_ADD,     [POST_SUB] = ONEDNN_BINARY_SUB,
+    [POST_MUL] = ONEDNN_BINARY_MUL,     [POST_DIV] = ONEDNN_BINARY_DIV,
+    [POST_MAXIMUM] = ONEDNN_BINARY_MAX, [POST_MINIMUM] = ONEDNN_BINARY_MIN};
+
+/* An operand of the result's shape is seen as the result is. Of those that broadcast oneDNN takes
+ * one element, or one for each channel (of products, for each column), seen with ones in
+ * front; others it takes too, but where channels are last it reads wrong ones of theirs. */
+static status_t describe_operand(const op_call_t *call, prepared_t *prepared, int index,
+                                 const onednn_problem_t *problem, tensor_info_t *out_info)
 {
-    int operand = first_operand;
+    const tensor_info_t *dst = problem->dst;
+    const tensor_info_t *operand = call->in[index], *out = &call->out[0];
+    if (shape_equal(operand->rank, operand->sizes, out->rank, out->sizes)) {
+        prepared->in[index] = prepared->out[0];
+        prepared->in[index].dtype = operand->dtype;
+        *out_info = *dst;
+        out_info->dtype = operand->dtype;
+        return STATUS_OK;
+    }
+    bool is_joined = !shape_equal(dst->rank, dst->sizes, out->rank, out->sizes);
+    bool is_last = is_joined || problem->kind == ONEDNN_MATMUL || dst->rank < 2;
+    int channel = is_last ? dst->rank - 1 : 1;
+    int from = channel - (dst->rank - operand->rank);
+    int64_t sizes[TENSOR_MAX_RANK];
+    for (int d = 0; d < dst->rank; d++) sizes[d] = 1;
+    if (from >= 0) sizes[channel] = operand->sizes[from];
+    *out_info = info_dense(operand->dtype, dst->rank, sizes);
+    if (info_numel(out_info) != info_numel(operand))
+        return prepared_decline(prepared, "onednn: post-op operand %s", info_brief(operand));
+    prepared->in[index] = info_dense(operand->dtype, operand->rank, operand->sizes);
+    return STATUS_OK;
+}
+
+status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
+                         tensor_info_t *out_operands)
+{
+    const post_ops_t *post = attrs_post(&call->op->attrs, call->attrs);
+    int operand = call->op->n_operands;
     problem->n_post = post->n;
     for (int i = 0; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
@@ -58,19 +93,19 @@ status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post
         switch (op->kind) {
         case POST_SUM:
             prepared->sum_operand = operand++;
+            prepared->in[prepared->sum_operand] = prepared->out[0];
             *out = (onednn_post_op_t){.kind = ONEDNN_POST_SUM};
-            break;
-        case POST_ADD:
-        case POST_MUL:
-            *out = (onednn_post_op_t){.kind = ONEDNN_POST_BINARY,
-                                      .algorithm = op->kind == POST_ADD ? ONEDNN_BINARY_ADD
-                                                                        : ONEDNN_BINARY_MUL,
-                                      .operand = call->in[operand++]};
             break;
         case POST_ELTWISE:
             if (!choose_eltwise(op->eltwise, op->alpha, op->beta, out))
                 return prepared_decline(prepared, "onednn: no post-op %s",
                                         eltwise_name(op->eltwise));
+            break;
+        default:
+            *out = (onednn_post_op_t){.kind = ONEDNN_POST_BINARY,
+                                      .algorithm = binaries[op->kind],
+                                      .operand = &out_operands[i]};
+            TRY(describe_operand(call, prepared, operand++, problem, &out_operands[i]));
             break;
         }
     }
@@ -158,7 +193,36 @@ typedef struct choice {
     onednn_primitive_t *primitive;
     tensor_info_t src, weight, dst;
     double cost, total;
+    bool is_proposed; /* the formats are oneDNN's proposal */
 } choice_t;
+
+/* Operands of post-ops that have the result's shape come in its format; where oneDNN is to choose
+ * that, plain. */
+static void format_operands(onednn_problem_t *problem, tensor_info_t *operands)
+{
+    const tensor_info_t *dst = problem->dst;
+    for (int i = 0; i < problem->n_post; i++) {
+        const tensor_info_t *operand = problem->post[i].operand;
+        if (operand == NULL || !shape_equal(operand->rank, operand->sizes, dst->rank, dst->sizes))
+            continue;
+        operands[i] = *dst;
+        operands[i].dtype = operand->dtype;
+        if (dst->format.kind == FORMAT_ANY) operands[i].format = format_plain(dst->rank);
+        problem->post[i].operand = &operands[i];
+    }
+}
+
+/* oneDNN divides padded lanes, too, 0 by 0: so what it divides may have none. */
+static bool divides_padding(const onednn_problem_t *problem, const tensor_info_t *dst)
+{
+    bool divides = false;
+    for (int i = 0; i < problem->n_post; i++)
+        divides |= problem->post[i].kind == ONEDNN_POST_BINARY &&
+                   problem->post[i].algorithm == ONEDNN_BINARY_DIV;
+    int64_t padded[TENSOR_MAX_RANK];
+    format_padded_sizes(&dst->format, dst->sizes, padded);
+    return divides && !shape_equal(dst->rank, dst->sizes, dst->rank, padded);
+}
 
 /* Describes one pair; UNSUPPORTED with a note when it is not to be had, or only as a reference. */
 static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
@@ -172,7 +236,9 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     dst.format = pair->dst;
     problem.src = &src;
     problem.dst = &dst;
-    choice_t choice = {0};
+    tensor_info_t operands[POST_MAX];
+    format_operands(&problem, operands);
+    choice_t choice = {.is_proposed = pair->dst.kind == FORMAT_ANY};
     status_t status = onednn_describe(ctx, &problem, &choice.primitive);
     if (status == STATUS_UNSUPPORTED)
         prepared_note(prepared, "onednn: no implementation for %s to %s",
@@ -190,6 +256,10 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
         status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_DST, &choice.dst);
     if (status == STATUS_OK && base->weight != NULL)
         status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_WEIGHT, &choice.weight);
+    if (status == STATUS_OK && divides_padding(&problem, &choice.dst)) {
+        onednn_release(choice.primitive);
+        return STATUS_UNSUPPORTED;
+    }
     if (status == STATUS_UNSUPPORTED && !onednn_is_reference(implementation))
         prepared_note(prepared, "onednn: %s to %s by %s has formats that no tag describes",
                       format_text(&pair->src, src_text), format_text(&pair->dst, dst_text),
@@ -279,6 +349,20 @@ static tensor_info_t as_dense(const tensor_info_t *info)
     return dense;
 }
 
+/* What format_operands described. */
+static void take_operands(const op_call_t *call, prepared_t *prepared, const choice_t *choice)
+{
+    const tensor_info_t *out = &prepared->out[0];
+    for (int i = call->op->n_operands; i < call->n_in; i++) {
+        const tensor_info_t *operand = call->in[i];
+        if (!shape_equal(operand->rank, operand->sizes, out->rank, out->sizes)) continue;
+        prepared->in[i] = *out;
+        prepared->in[i].dtype = operand->dtype;
+        if (choice->is_proposed && i != prepared->sum_operand)
+            prepared->in[i] = info_dense(operand->dtype, operand->rank, operand->sizes);
+    }
+}
+
 static void take_choice(const op_call_t *call, prepared_t *prepared,
                         const onednn_problem_t *problem, const choice_t *choice)
 {
@@ -286,7 +370,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared->in[0] = is_dense ? as_dense(&choice->src) : choice->src;
     prepared->out[0] = is_dense ? as_dense(&choice->dst) : choice->dst;
     if (problem->weight != NULL) prepared->in[1] = choice->weight;
-    if (prepared->sum_operand >= 0) prepared->in[prepared->sum_operand] = prepared->out[0];
+    take_operands(call, prepared, choice);
     prepared->cost_ns = choice->cost;
     prepared_take_primitive(prepared, choice->primitive);
 }

@@ -8,10 +8,13 @@
 
 #include "dispatch/prepared_impl.h"
 
-/* Fills the problem's post-ops from attributes; operands of binary ones are the call's inputs from
- * first_operand on. Sets prepared->sum_operand. Declines what oneDNN cannot fuse. */
-status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, const post_ops_t *post,
-                         int first_operand, onednn_problem_t *problem);
+/* Fills the problem's post-ops from the call's attribute `post`; problem->dst may be the result
+ * with its first dimensions joined. Operands of the result's shape take its format, those that
+ * broadcast are wanted plain; their infos, as oneDNN sees them, go into out_operands[POST_MAX],
+ * which lives as long as the problem. Sets prepared->sum_operand. Declines what oneDNN cannot
+ * fuse. */
+status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
+                         tensor_info_t *out_operands);
 
 /* oneDNN's name for an elementwise function, with its parameters; false when it has none. */
 bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op);

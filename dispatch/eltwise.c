@@ -136,6 +136,80 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
+/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
+ * loader's choice, so debug builds have one. */
+#if defined(__x86_64__) && defined(NDEBUG)
+#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_ISA
+#endif
+
+/* The loops that vectorise; what is rare goes element by element. */
+FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n,
+                                   const float *src, float *dst)
+{
+    const float a = (float)alpha, b = (float)beta;
+#define LOOP(expr)                                                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        const float x = src[i];                                                                    \
+        dst[i] = (expr);                                                                           \
+    }                                                                                              \
+    return
+#define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
+    switch (eltwise) {
+    case ELTWISE_RELU: LOOP(x < 0.0f ? 0.0f : x);
+    case ELTWISE_CLAMP:
+        if (a > b) break;
+        LOOP(CLAMP(x, a, b));
+    case ELTWISE_LEAKY_RELU: LOOP(x > 0.0f ? x : a * x);
+    case ELTWISE_HARDSIGMOID: LOOP(CLAMP(a * x + b, 0.0f, 1.0f));
+    case ELTWISE_HARDSWISH: LOOP(x * CLAMP(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f));
+    case ELTWISE_LINEAR: LOOP(a * x + b);
+    case ELTWISE_ABS: LOOP(fabsf(x));
+    case ELTWISE_NEG: LOOP(-x);
+    case ELTWISE_RECIPROCAL: LOOP(1.0f / x);
+    case ELTWISE_SQRT: LOOP(sqrtf(x));
+    case ELTWISE_EXP: LOOP(expf(x));
+    case ELTWISE_LOG: LOOP(logf(x));
+    case ELTWISE_ERF: LOOP(erff(x));
+    default: break;
+    }
+    LOOP((float)eltwise_value(eltwise, x, alpha, beta));
+#undef CLAMP
+#undef LOOP
+}
+
+void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
+                   float *dst)
+{
+    apply_f32(eltwise, alpha, beta, n, src, dst);
+}
+
+/* NaN of either side stays, as in PyTorch's maximum and minimum. */
+static double larger(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+static double smaller(double a, double b)
+{
+    return a < b || isnan(a) ? a : b;
+}
+
+double post_value(const post_op_t *op, double value, double operand)
+{
+    switch (op->kind) {
+    case POST_SUM:
+    case POST_ADD: return value + operand;
+    case POST_SUB: return value - operand;
+    case POST_MUL: return value * operand;
+    case POST_DIV: return value / operand;
+    case POST_MAXIMUM: return larger(value, operand);
+    case POST_MINIMUM: return smaller(value, operand);
+    default: return eltwise_value(op->eltwise, value, op->alpha, op->beta);
+    }
+}
+
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
 {
     return eltwise_value(eltwise, 0, alpha, beta) == 0;

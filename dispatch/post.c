@@ -3,18 +3,20 @@
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
-/* Operands of the result's shape lie as the result does, so they are walked together, byte by byte;
- * for the others the index is needed. */
+/* Operands of the result's shape lie as the result does, so they are walked together, some thousand
+ * elements at a time; for the others the index is needed. */
+
+#define CHUNK 1024
 
 static bool has_shape_of(const tensor_info_t *operand, const tensor_info_t *out)
 {
     return shape_equal(operand->rank, operand->sizes, out->rank, out->sizes);
 }
 
-void post_settle_operands(prepared_t *prepared, const post_ops_t *post, int first)
+void post_settle_operands(prepared_t *prepared)
 {
     const tensor_info_t *out = &prepared->out[0];
-    for (int i = first; i < first + post_operands(post); i++) {
+    for (int i = prepared->op->n_operands; i < prepared->n_in; i++) {
         tensor_info_t *operand = &prepared->in[i];
         if (!has_shape_of(operand, out)) {
             *operand = info_dense(operand->dtype, operand->rank, operand->sizes);
@@ -25,28 +27,71 @@ void post_settle_operands(prepared_t *prepared, const post_ops_t *post, int firs
     }
 }
 
-static double combine(const post_op_t *op, double value, double operand)
+void post_settle_behind(prepared_t *prepared)
 {
+    post_settle_operands(prepared);
+    prepared->n_arguments = 0;
+    for (int i = 0; i < prepared->op->n_operands; i++)
+        if (prepared->in[i].dtype != DTYPE_NONE)
+            prepared->arguments[prepared->n_arguments++] = (int8_t)i;
+    prepared->arguments[prepared->n_arguments++] = -1;
+    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / 10.0;
+}
+
+status_t post_run_behind(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
+{
+    TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
+    post_apply(ctx, prepared, in, out[0]);
+    return STATUS_OK;
+}
+
+static void combine_f32(const post_op_t *op, int64_t n, const float *operand, float *out)
+{
+#define LOOP(expr)                                                                                 \
+    for (int64_t i = 0; i < n; i++) out[i] = (expr);                                               \
+    return
     switch (op->kind) {
     case POST_SUM:
-    case POST_ADD: return value + operand;
-    case POST_MUL: return value * operand;
-    default: return eltwise_value(op->eltwise, value, op->alpha, op->beta);
+    case POST_ADD: LOOP(out[i] + operand[i]);
+    case POST_SUB: LOOP(out[i] - operand[i]);
+    case POST_MUL: LOOP(out[i] * operand[i]);
+    case POST_DIV: LOOP(out[i] / operand[i]);
+    case POST_ELTWISE: eltwise_apply(op->eltwise, op->alpha, op->beta, n, out, out); return;
+    default: LOOP((float)post_value(op, out[i], operand[i]));
+    }
+#undef LOOP
+}
+
+static void combine_any(const post_op_t *op, int64_t n, dtype_t operand_dtype, const char *operand,
+                        dtype_t dtype, char *out)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), step = (int64_t)dtype_size(operand_dtype);
+    for (int64_t i = 0; i < n; i++) {
+        double other = operand == NULL ? 0.0 : dtype_load(operand_dtype, operand + i * step);
+        dtype_store(dtype, out + i * size,
+                    post_value(op, dtype_load(dtype, out + i * size), other));
     }
 }
 
-static void apply_flat(const prepared_t *prepared, const post_op_t *op,
-                       const tensor_info_t *operand, const char *bytes, char *out, int n_threads)
+/* bytes is NULL for an elementwise function. */
+static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t operand_dtype,
+                       const char *bytes, char *out, int n_threads)
 {
-    const tensor_info_t *info = &prepared->out[0];
-    const int64_t size = (int64_t)dtype_size(info->dtype);
-    const int64_t n = (int64_t)info_bytes(info) / size;
-    const int64_t operand_size = operand == NULL ? 0 : (int64_t)dtype_size(operand->dtype);
+    const dtype_t dtype = prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), step = (int64_t)dtype_size(operand_dtype);
+    const int64_t n = (int64_t)info_bytes(&prepared->out[0]) / size;
+    const int64_t n_chunks = (n + CHUNK - 1) / CHUNK;
+    const bool is_f32 = dtype == DTYPE_F32 && (bytes == NULL || operand_dtype == DTYPE_F32);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        double other = operand == NULL ? 0.0 : dtype_load(operand->dtype, bytes + i * operand_size);
-        dtype_store(info->dtype, out + i * size,
-                    combine(op, dtype_load(info->dtype, out + i * size), other));
+    for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
+        int64_t first = chunk * CHUNK, count = n - first < CHUNK ? n - first : CHUNK;
+        const char *operand = bytes == NULL ? NULL : bytes + first * step;
+        void *at = out + first * size;
+        if (is_f32)
+            combine_f32(op, count, (const void *)operand, at);
+        else
+            combine_any(op, count, operand_dtype, operand, dtype, at);
     }
 }
 
@@ -75,27 +120,27 @@ static void apply_broadcast(const prepared_t *prepared, const post_op_t *op,
         char *at = out + format_offset(&info->format, info->sizes, index) * size;
         double other = dtype_load(
             operand->dtype, bytes + broadcast_offset(operand, info->rank, index) * operand_size);
-        dtype_store(info->dtype, at, combine(op, dtype_load(info->dtype, at), other));
+        dtype_store(info->dtype, at, post_value(op, dtype_load(info->dtype, at), other));
     }
 }
 
-void post_apply(context_t *ctx, const prepared_t *prepared, const post_ops_t *post, int first,
-                void *const *in, void *out)
+void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out)
 {
+    const post_ops_t *post = attrs_post(&prepared->op->attrs, prepared->attrs);
     const int n_threads = threads_for(ctx, info_numel(&prepared->out[0]));
-    int next = first;
+    int next = prepared->op->n_operands;
     for (int i = 0; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
         if (op->kind == POST_ELTWISE) {
-            apply_flat(prepared, op, NULL, NULL, out, n_threads);
+            apply_flat(prepared, op, DTYPE_F32, NULL, out, n_threads);
             continue;
         }
         const tensor_info_t *operand = &prepared->in[next];
         if (has_shape_of(operand, &prepared->out[0]))
-            apply_flat(prepared, op, operand, in[next], out, n_threads);
+            apply_flat(prepared, op, operand->dtype, in[next], out, n_threads);
         else
             apply_broadcast(prepared, op, operand, in[next], out, n_threads);
         next++;
     }
-    convert_zero_padding(&prepared->out[0], out);
+    if (post->n > 0) convert_zero_padding(&prepared->out[0], out);
 }

@@ -6,6 +6,7 @@
 #include <stdalign.h>
 #include <string.h>
 
+#include "dispatch/post_impl.h"
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
@@ -39,13 +40,7 @@ static const kernel_t empty_kernel = {"empty", prepare_empty, run_empty};
 static status_t check_operands(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in)
 {
-    int n_post = 0;
-    if (op->traits & TRAIT_POST_OPS)
-        for (int f = 0; f < op->attrs.n_fields; f++)
-            if (op->attrs.fields[f].kind == ATTR_POST)
-                n_post = post_operands(
-                    (const post_ops_t *)(const void *)((const char *)attrs +
-                                                       op->attrs.fields[f].offset));
+    int n_post = post_operands(attrs_post(&op->attrs, attrs));
     bool is_variadic = op->n_operands > 0 && op->operands[op->n_operands - 1].is_variadic;
     REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
             OP_MAX_INPUTS);
@@ -117,7 +112,7 @@ static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
     status_t status = STATUS_UNSUPPORTED;
     for (int k = 0; status == STATUS_UNSUPPORTED && call->op->kernels[k] != NULL; k++) {
         const kernel_t *kernel = call->op->kernels[k];
-        if (is_empty && kernel->run == prepared_run_primitive) {
+        if (is_empty && (kernel->run == prepared_run_primitive || kernel->run == post_run_behind)) {
             prepared_note(prepared, "%s: empty tensors never reach oneDNN", kernel->name);
             continue;
         }

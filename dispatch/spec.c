@@ -29,12 +29,10 @@ double spec_post(const spec_call_t *call, const post_ops_t *post, int first_oper
     int operand = first_operand;
     for (int i = 0; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
-        if (op->kind == POST_ELTWISE) {
-            value = eltwise_value(op->eltwise, value, op->alpha, op->beta);
-            continue;
-        }
-        double other = spec_at_broadcast(call, operand++, call->out->rank, index);
-        value = op->kind == POST_MUL ? value * other : value + other;
+        double other = 0.0;
+        if (op->kind != POST_ELTWISE)
+            other = spec_at_broadcast(call, operand++, call->out->rank, index);
+        value = post_value(op, value, other);
     }
     return value;
 }

@@ -7,11 +7,7 @@
 
 int graph_n_post(const opdef_t *op, const void *attrs)
 {
-    for (int f = 0; f < op->attrs.n_fields && attrs != NULL; f++)
-        if (op->attrs.fields[f].kind == ATTR_POST)
-            return post_operands((const post_ops_t *)(const void *)((const char *)attrs +
-                                                                    op->attrs.fields[f].offset));
-    return 0;
+    return post_operands(attrs_post(&op->attrs, attrs));
 }
 
 /* Numbers take part in type promotion as PyTorch's; false when too little is known. */

@@ -282,7 +282,7 @@ void *rewrite_attr_in(const graph_node_t *node, void *attrs, const char *name, a
 
 const post_ops_t *rewrite_post(const graph_node_t *node)
 {
-    return rewrite_attr(node, NULL, ATTR_POST);
+    return node->kind == NODE_OP ? attrs_post(&node->op->attrs, node->attrs) : NULL;
 }
 
 typedef struct use_count {

@@ -73,11 +73,10 @@ status_t accept_out_plain(const op_call_t *call, prepared_t *prepared, int index
     return accept_out(call, prepared, index, &plain);
 }
 
-status_t accept_post(context_t *ctx, const op_call_t *call, const post_ops_t *post,
-                     int first_operand, const tensor_info_t *out)
+status_t accept_post(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
 {
-    static const char *const names[] = {[POST_SUM] = "sum", [POST_ADD] = "add", [POST_MUL] = "mul"};
-    int at = first_operand;
+    const post_ops_t *post = attrs_post(&call->op->attrs, call->attrs);
+    int at = call->op->n_operands;
     for (int i = 0; i < post->n; i++) {
         post_kind_t kind = post->op[i].kind;
         if (kind == POST_ELTWISE) continue;
@@ -89,8 +88,8 @@ status_t accept_post(context_t *ctx, const op_call_t *call, const post_ops_t *po
                         : shape_broadcast(out->rank, out->sizes, operand->rank, operand->sizes,
                                           &rank, sizes) &&
                               shape_equal(out->rank, out->sizes, rank, sizes);
-        REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name, names[kind],
-                info_brief(operand), info_brief(out));
+        REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name,
+                post_name(kind), info_brief(operand), info_brief(out));
     }
     return STATUS_OK;
 }

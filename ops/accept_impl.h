@@ -27,7 +27,6 @@ tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const form
 format_t accept_own(const tensor_info_t *info);
 
 /* Operands of post-ops go together with the result; for `infer`. */
-status_t accept_post(context_t *ctx, const op_call_t *call, const post_ops_t *post,
-                     int first_operand, const tensor_info_t *out);
+status_t accept_post(context_t *ctx, const op_call_t *call, const tensor_info_t *out);
 
 #endif

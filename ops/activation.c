@@ -218,47 +218,6 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
- * loader's choice, so debug builds have one. */
-#if defined(__x86_64__) && defined(NDEBUG)
-#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_ISA
-#endif
-
-/* The loops that vectorise; what is rare goes element by element. */
-FOR_EACH_ISA static void apply_f32(const function_t *f, int64_t n, const float *src, float *dst)
-{
-    const float a = (float)f->alpha, b = (float)f->beta;
-#define LOOP(expr)                                                                                 \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        const float x = src[i];                                                                    \
-        dst[i] = (expr);                                                                           \
-    }                                                                                              \
-    return
-#define CLAMP(x, low, high) ((x) < (low) ? (low) : (x) > (high) ? (high) : (x))
-    switch (f->eltwise) {
-    case ELTWISE_RELU: LOOP(x < 0.0f ? 0.0f : x);
-    case ELTWISE_CLAMP:
-        if (a > b) break;
-        LOOP(CLAMP(x, a, b));
-    case ELTWISE_LEAKY_RELU: LOOP(x > 0.0f ? x : a * x);
-    case ELTWISE_HARDSIGMOID: LOOP(CLAMP(a * x + b, 0.0f, 1.0f));
-    case ELTWISE_HARDSWISH: LOOP(x * CLAMP(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f));
-    case ELTWISE_ABS: LOOP(fabsf(x));
-    case ELTWISE_NEG: LOOP(-x);
-    case ELTWISE_RECIPROCAL: LOOP(1.0f / x);
-    case ELTWISE_SQRT: LOOP(sqrtf(x));
-    case ELTWISE_EXP: LOOP(expf(x));
-    case ELTWISE_LOG: LOOP(logf(x));
-    case ELTWISE_ERF: LOOP(erff(x));
-    default: break;
-    }
-    LOOP((float)eltwise_value(f->eltwise, x, f->alpha, f->beta));
-#undef CLAMP
-#undef LOOP
-}
-
 #define CHUNK 1024
 
 /* A few elements, by way of the type they are computed in. */
@@ -278,7 +237,7 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
         dtype_cast(n, DTYPE_S64, value.s64, 1, dst_dtype, dst, 1);
     } else if (src_dtype == DTYPE_BF16 || src_dtype == DTYPE_F16) {
         dtype_cast(n, src_dtype, src, 1, DTYPE_F32, value.f32, 1);
-        apply_f32(f, n, value.f32, value.f32);
+        eltwise_apply(f->eltwise, f->alpha, f->beta, n, value.f32, value.f32);
         dtype_cast(n, DTYPE_F32, value.f32, 1, dst_dtype, dst, 1);
     } else {
         dtype_cast(n, src_dtype, src, 1, DTYPE_F64, value.f64, 1);
@@ -305,7 +264,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         const void *src = (const char *)in[X] + first * src_size;
         void *dst = (char *)out[0] + first * dst_size;
         if (is_f32)
-            apply_f32(&f, count, src, dst);
+            eltwise_apply(f.eltwise, f.alpha, f.beta, count, src, dst);
         else
             apply_chunk(&f, count, src_dtype, src, dst_dtype, dst);
     }

@@ -3,6 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/post_impl.h"
+#include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
@@ -57,23 +58,6 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
     return STATUS_OK;
 }
 
-/* An operand that is accumulated on has the result's shape. */
-static status_t check_sum(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
-{
-    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
-    int at = POST;
-    for (int i = 0; i < post->n; i++) {
-        if (post->op[i].kind == POST_ELTWISE) continue;
-        const tensor_info_t *operand = call->in[at++];
-        REQUIRE(ctx,
-                post->op[i].kind != POST_SUM ||
-                    shape_equal(out->rank, out->sizes, operand->rank, operand->sizes),
-                "%s: operand of sum is %s, the result is %s", call->op->name, info_brief(operand),
-                info_brief(out));
-    }
-    return STATUS_OK;
-}
-
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
@@ -102,7 +86,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     }
     TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
     out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
-    return check_sum(ctx, call, &out[0]);
+    return accept_post(ctx, call, &out[0]);
 }
 
 /* ---- specification ---- */
@@ -156,7 +140,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     tensor_info_t src = *x, dst = call->out[0], weight_any = group_weight(weight, attrs->groups);
-    tensor_info_t bias;
+    tensor_info_t bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
                                 .algorithm = ONEDNN_DIRECT,
                                 .n_src = 1,
@@ -178,13 +162,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
         problem.pad_end[i] = reach - x->sizes[2 + i] - attrs->padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
-    if (fuses) {
-        TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
-        for (int i = POST; i < call->n_in; i++)
-            if (call->in[i]->rank != dst.rank)
-                return prepared_decline(prepared, "onednn: post-op operand %s",
-                                        info_brief(call->in[i]));
-    }
+    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
     return choose_formats(ctx, call, prepared, &problem, flops);
 }
 
@@ -198,28 +176,16 @@ static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive
 /* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops.
  */
 
-static status_t prepare_then_post(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
     if (post->n == 0) return prepared_decline(prepared, "onednn_then_post: no post-ops");
     TRY(describe(ctx, call, false, prepared));
-    post_settle_operands(prepared, post, POST);
-    prepared->n_arguments = 0;
-    for (int i = X; i <= BIAS; i++)
-        if (call_has(call, i)) prepared->arguments[prepared->n_arguments++] = (int8_t)i;
-    prepared->arguments[prepared->n_arguments++] = -1;
+    post_settle_behind(prepared);
     return STATUS_OK;
 }
 
-static status_t run_then_post(context_t *ctx, const prepared_t *prepared, void *const *in,
-                              void *const *out, void *scratch)
-{
-    TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
-    post_apply(ctx, prepared, &((const conv_attrs_t *)prepared->attrs)->post, POST, in, out[0]);
-    return STATUS_OK;
-}
-
-static const kernel_t onednn_then_post = {"onednn_then_post", prepare_then_post, run_then_post};
+static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -227,7 +193,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
-    post_settle_operands(prepared, &((const conv_attrs_t *)call->attrs)->post, POST);
+    post_settle_operands(prepared);
     return STATUS_OK;
 }
 
@@ -262,7 +228,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
     planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
-    post_apply(ctx, prepared, &attrs->post, POST, in, out[0]);
+    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
@@ -274,7 +240,9 @@ static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, N
 static const char *const cases_1d[] = {
     "(f32[2,3,11], f32[5,3,3], f32[5])",
     "(f32[1,16,20], f32[32,16,5], none) stride=[2] padding=[2] dilation=[2]",
-    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8", "(f64[1,3,7], f64[4,3,3], f64[4])",
+    "(f32[2,8,9], f32[8,1,3], f32[8]) padding=[1] groups=8",
+    "(f32[2,3,9], f32[17,3,3], f32[17], f32[17,1]) post=[\"add\",\"elu(0.5)\"]",
+    "(f64[1,3,7], f64[4,3,3], f64[4])",
     NULL};
 
 static const char *const cases_2d[] = {
@@ -293,6 +261,14 @@ static const char *const cases_2d[] = {
     "(f32[1,3,6,6], f32[8,3,3,3], f32[8], f32[8,1,1]) post=[\"add\",\"elu(1)\"]",
     "(f32[1,3,6,6], f32[7,3,3,3], none, f32[1,7,4,4]) post=[\"mul\",\"hardsigmoid(0.2,0.5)\"]",
     "(f64[1,3,6,6], f64[7,3,3,3], none, f64[1,7,4,4]) post=[\"sum\",\"relu\"]",
+    "(f32[1,16,6,6], f32[17,16,3,3], f32[17]) post=[\"sigmoid\"]",
+    "(f32[2,3,6,6], f32[31,3,1,1], none) post=[\"clamp(0.5,2)\",\"hardswish\"]",
+    "(f32[1,8,6,6], f32[7,8,3,3], f32[7], f32[1,7,4,4]) post=[\"sub\",\"exp\"]",
+    "(f32[1,8,6,6], f32[17,8,1,1], none, f32[1,17,1,1]+) post=[\"div\",\"tanh\"]",
+    "(f32[2,16,6,6], f32[32,16,3,3], none, f32[1,32,1,1], f32[2,32,4,4]) post=[\"max\",\"min\"]",
+    "(f32[1,16,6,6], f32[3,16,1,1], none, f32[1,1,1,1], f32[6,6]) post=[\"sub\",\"add\"]",
+    "(f32[1,16,6,6], f32[16,1,3,3], none, f32[1,16,4,4]) groups=16 "
+    "post=[\"sum\",\"hardsigmoid(0.2,0.5)\"]",
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
     "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
     "(f32[0,3,7,7], f32[4,3,3,3], none)",
@@ -301,7 +277,10 @@ static const char *const cases_2d[] = {
 static const char *const cases_3d[] = {
     "(f32[1,3,5,7,6], f32[8,3,3,3,3], f32[8]) padding=[1,1,1]",
     "(f32[1,16,4,6,6], f32[16,16,2,3,1], none) stride=[1,2,1]",
-    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4", NULL};
+    "(f32[1,8,4,5,5], f32[8,2,3,3,3], f32[8]) padding=[1,1,1] groups=4",
+    "(f32[1,3,4,4,4], f32[17,3,3,3,3], f32[17], f32[1,17,2,2,2]) post=[\"sum\",\"relu\"]",
+    "(f32[1,16,4,4,4], f32[7,16,1,1,1], none, f32[7,1,1,1]) post=[\"mul\",\"sigmoid\"]",
+    NULL};
 
 /* ---- definitions ---- */
 

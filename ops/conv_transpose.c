@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
@@ -20,8 +21,9 @@
          0,                                                                                        \
          NULL},                                                                                    \
         {"dilation", ATTR_ARRAY, true, offsetof(conv_transpose_attrs_t, dilation), n, 1, NULL},    \
+        {"groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL},          \
     {                                                                                              \
-        "groups", ATTR_INT, true, offsetof(conv_transpose_attrs_t, groups), 0, 1, NULL             \
+        "post", ATTR_POST, false, offsetof(conv_transpose_attrs_t, post), 0, 0, NULL               \
     }
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
@@ -31,7 +33,7 @@ static const attr_field_t fields_3d[] = {FIELDS(3)};
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"weight", ROLE_WEIGHT, false, false},
                                      {"bias", ROLE_BIAS, true, false}};
-enum { X, WEIGHT, BIAS };
+enum { X, WEIGHT, BIAS, POST };
 
 /* ---- inference ---- */
 
@@ -94,7 +96,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     }
     TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
     out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
-    return STATUS_OK;
+    return accept_post(ctx, call, &out[0]);
 }
 
 /* ---- specification: out[p] gathers what reaches it, x[(p + padding - r dilation) / stride] ----
@@ -126,7 +128,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
             sum += spec_at(call, X, at_x) * spec_at(call, WEIGHT, at_weight);
         }
     } while (shape_next(n_spatial, &weight->sizes[2], window));
-    return sum;
+    return spec_post(call, &attrs->post, POST, sum, index);
 }
 
 /* ---- kernel on oneDNN ---- */
@@ -162,7 +164,7 @@ static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
     return swapped;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
 {
     const conv_transpose_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -170,7 +172,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     tensor_info_t src = *x, dst = call->out[0], weight_any = swap_weight(weight, attrs->groups);
-    tensor_info_t bias;
+    tensor_info_t bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_DECONVOLUTION,
                                 .algorithm = ONEDNN_DIRECT,
                                 .n_src = 1,
@@ -190,13 +192,30 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         problem.pad_end[i] = attrs->padding[i] - attrs->output_padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
+    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
     TRY(choose_formats(ctx, call, prepared, &problem, flops));
     int first = attrs->groups > 1 ? 1 : 0;
     prepared->in[WEIGHT] = swap_dims(&prepared->in[WEIGHT], first, first + 1);
     return STATUS_OK;
 }
 
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return describe(ctx, call, true, prepared);
+}
+
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    if (((const conv_transpose_attrs_t *)call->attrs)->post.n == 0)
+        return prepared_decline(prepared, "onednn_then_post: no post-ops");
+    TRY(describe(ctx, call, false, prepared));
+    post_settle_behind(prepared);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -204,7 +223,9 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
-    return accept_out_plain(call, prepared, 0);
+    TRY(accept_out_plain(call, prepared, 0));
+    post_settle_operands(prepared);
+    return STATUS_OK;
 }
 
 static double window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
@@ -240,11 +261,12 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
     planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
+    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
 
 /* ---- cases ---- */
 
@@ -265,6 +287,10 @@ static const char *const cases_2d[] = {
     "(bf16[1,16,5,5], bf16[16,16,3,3], bf16[16])",
     "(f64[1,3,4,4], f64[3,2,3,3], f64[2]) stride=[2,2] output_padding=[1,1]",
     "(f32[0,3,5,6], f32[3,7,3,3], none)",
+    "(f32[1,16,4,4], f32[16,17,2,2], f32[17]) stride=[2,2] post=[\"relu\"]",
+    "(f32[2,3,4,4], f32[3,31,3,3], none, f32[2,31,6,6]) post=[\"sum\",\"sigmoid\"]",
+    "(f32[1,8,4,4], f32[8,7,1,1], none, f32[1,7,4,4], f32[7,1,1]+) post=[\"sub\",\"div\"]",
+    "(f32[1,8,4,4], f32[8,4,3,3], none, f32[1]) groups=2 post=[\"max\",\"hardswish\"]",
     NULL};
 
 static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
@@ -277,6 +303,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
     const opdef_t op_def_conv_transpose##n##d = {                                                  \
         .name = "conv_transpose" #n "d",                                                           \
         .preference = OP_PREFERS,                                                                  \
+        .traits = TRAIT_POST_OPS,                                                                  \
         .attrs = {sizeof(conv_transpose_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
                   fields_##n##d},                                                                  \
         .n_operands = 3,                                                                           \

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
@@ -53,7 +54,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     sizes[n_rows] = weight->sizes[0];
     TRY(shape_check(ctx, op, x->dtype, n_rows + 1, sizes));
     out[0] = info_dense(x->dtype, n_rows + 1, sizes);
-    return accept_post(ctx, call, &attrs->post, POST, &out[0]);
+    return accept_post(ctx, call, &out[0]);
 }
 
 /* ---- specification ---- */
@@ -85,29 +86,6 @@ static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
     return info_mkldnn(&info, &plain);
 }
 
-/* oneDNN sees a result of rank 2: so must it see the operands of binary post-ops. */
-static status_t shape_post_operands(const op_call_t *call, prepared_t *prepared,
-                                    const tensor_info_t *dst, tensor_info_t *out_operands,
-                                    onednn_problem_t *problem)
-{
-    const post_ops_t *post = &((const linear_attrs_t *)call->attrs)->post;
-    int at = POST;
-    for (int i = 0; i < post->n; i++) {
-        if (post->op[i].kind == POST_ELTWISE) continue;
-        int index = at++;
-        if (post->op[i].kind == POST_SUM) continue;
-        const tensor_info_t *operand = call->in[index];
-        int64_t numel = info_numel(operand);
-        int64_t columns = operand->rank > 0 ? operand->sizes[operand->rank - 1] : 1;
-        if (numel != columns && numel != info_numel(dst))
-            return prepared_decline(prepared, "onednn: post-op operand %s", info_brief(operand));
-        TRY(accept_plain(call, prepared, index));
-        out_operands[i] = matrix(operand->dtype, numel / columns, columns);
-        problem->post[i].operand = &out_operands[i];
-    }
-    return STATUS_OK;
-}
-
 /* x as rows of a plain matrix; the weight as oneDNN likes it, or plain. */
 static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double flops)
@@ -135,7 +113,6 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
             double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst) +
                            (double)info_bytes(&prepared->in[WEIGHT]);
             prepared->cost_ns = choose_cost(ctx, implementation, flops, bytes);
-            if (prepared->sum_operand >= 0) prepared->in[prepared->sum_operand] = prepared->out[0];
             prepared_take_primitive(prepared, primitive);
             return STATUS_OK;
         }
@@ -166,7 +143,7 @@ static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared
     return choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
 {
     const linear_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -182,8 +159,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         problem.bias = &bias;
     }
     TRY(accept_out_plain(call, prepared, 0));
-    TRY(choose_post_ops(call, prepared, &attrs->post, POST, &problem));
-    TRY(shape_post_operands(call, prepared, &dst, post, &problem));
+    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
     format_t plain = format_plain(x->rank); /* a matrix already, whose kernels are faster */
@@ -194,24 +170,40 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return status;
 }
 
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return describe(ctx, call, true, prepared);
+}
+
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    if (((const linear_attrs_t *)call->attrs)->post.n == 0)
+        return prepared_decline(prepared, "onednn_then_post: no post-ops");
+    TRY(describe(ctx, call, false, prepared));
+    post_settle_behind(prepared);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
-    const linear_attrs_t *attrs = call->attrs;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (!dtype_is_floating(call->in[X]->dtype))
         return prepared_decline(prepared, "native: dtype %s", dtype_name(call->in[X]->dtype));
-    if (attrs->post.n > 0) return prepared_decline(prepared, "native: post-ops");
     TRY(accept_plain(call, prepared, X));
     for (int i = WEIGHT; i <= BIAS; i++)
         if (call_has(call, i))
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
-    return accept_out_plain(call, prepared, 0);
+    TRY(accept_out_plain(call, prepared, 0));
+    post_settle_operands(prepared);
+    return STATUS_OK;
 }
 
 static double dot(dtype_t dtype, const char *a, const char *b, int64_t n)
@@ -242,11 +234,12 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         const char *weight = (const char *)in[WEIGHT] + k * features * size;
         dtype_store(dtype, (char *)out[0] + i * size, bias + dot(dtype, x, weight, features));
     }
+    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
 
 /* ---- cases ---- */
 
@@ -266,6 +259,11 @@ static const char *const cases[] = {
     "(f32[4,16], f32[8,16], f32[8]) post=[\"relu\"]",
     "(f32[4,16], f32[8,16], none, f32[4,8]) post=[\"sum\",\"relu\"]",
     "(f32[2,3,16], f32[8,16], f32[8], f32[8]) post=[\"add\"]",
+    "(f32[3,17], f32[31,17], none, f32[3,31], f32[31]+) "
+    "post=[\"sub\",\"div\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f32[2,3,16], f32[7,16], none, f32[3,1], f32[1,1,7]) post=[\"max\",\"min\"]",
+    "(f32[4,16], f32[17,16], f32[17]) post=[\"clamp(0.25,2)\",\"linear(-2,1)\"]",
+    "(f64[2,3,5], f64[4,5], f64[4], f64[2,3,4]) post=[\"sum\",\"sigmoid\"]",
     "(f32[2,3,16], f32[8,16], f32[8], f32[2,3,8], f32[1]) post=[\"sum\",\"mul\",\"tanh\"]",
     "(f32[2,16,3,3], f32[10,144], f32[10], f32[10]) flatten=true post=[\"add\",\"relu\"]",
     "(bf16[4,32], bf16[16,32], bf16[16])",

@@ -2,13 +2,23 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
+/* ---- attributes ---- */
+
+typedef struct matmul_attrs {
+    post_ops_t post; /* made by the fusion pass */
+} matmul_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"post", ATTR_POST, false, offsetof(matmul_attrs_t, post), 0, 0, NULL}};
+
 static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
                                      {"b", ROLE_ACTIVATION, false, false}};
-enum { A, B };
+enum { A, B, POST };
 
 /* ---- inference ---- */
 
@@ -51,7 +61,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     if (b->rank > 1) p.batch[rank++] = p.n;
     TRY(shape_check(ctx, op, a->dtype, rank, p.batch));
     out[0] = info_dense(a->dtype, rank, p.batch);
-    return STATUS_OK;
+    return accept_post(ctx, call, &out[0]);
 }
 
 /* ---- specification ---- */
@@ -75,7 +85,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         at_b[b->rank > 1 ? b->rank - 2 : 0] = k;
         sum += spec_at(call, A, at_a) * spec_at(call, B, at_b);
     }
-    return sum;
+    return spec_post(call, &((const matmul_attrs_t *)call->attrs)->post, POST, sum, index);
 }
 
 /* ---- kernel on oneDNN ---- */
@@ -129,7 +139,7 @@ static bool is_one(int rank, const int64_t *sizes)
     return true;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
 {
     const tensor_info_t *a = call->in[A], *b = call->in[B];
     if (a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16)
@@ -161,6 +171,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     tensor_info_t dst = matrices(a->dtype, p.n_batch, p.batch, p.m, p.n, false);
     onednn_problem_t problem = {
         .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight, .dst = &dst};
+    tensor_info_t post[POST_MAX];
+    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
@@ -179,7 +191,23 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return describe(ctx, call, true, prepared);
+}
+
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+
+static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    if (((const matmul_attrs_t *)call->attrs)->post.n == 0)
+        return prepared_decline(prepared, "onednn_then_post: no post-ops");
+    TRY(describe(ctx, call, false, prepared));
+    post_settle_behind(prepared);
+    return STATUS_OK;
+}
+
+static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
 
 /* ---- kernel of our own: for dtypes that oneDNN does not take ---- */
 
@@ -188,10 +216,14 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (call->in[A]->dtype == DTYPE_BOOL) return prepared_decline(prepared, "native: dtype bool");
+    if (((const matmul_attrs_t *)call->attrs)->post.n > 0 && !dtype_is_floating(call->in[A]->dtype))
+        return prepared_decline(prepared, "native: post-ops of integers");
     TRY(accept_plain(call, prepared, A));
     TRY(accept_plain(call, prepared, B));
     prepared->cost_ns = 1e9;
-    return accept_out_plain(call, prepared, 0);
+    TRY(accept_out_plain(call, prepared, 0));
+    post_settle_operands(prepared);
+    return STATUS_OK;
 }
 
 /* One element; integers wrap. */
@@ -249,38 +281,49 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
             multiply(a->dtype, p.k, from_a, from_b + n * size, p.n,
                      (char *)out[0] + (row * p.n + n) * size);
     }
+    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
 
 /* ---- cases ---- */
 
-static const char *const cases[] = {"(f32[3,7], f32[7,5])",
-                                    "(f32[7], f32[7])",
-                                    "(f32[7], f32[7,5])",
-                                    "(f32[3,7], f32[7])",
-                                    "(f32[2,3,7], f32[7])",
-                                    "(f32[7], f32[2,7,5])",
-                                    "(f32[2,3,4,7], f32[7,5])",
-                                    "(f32[2,3,4,7], f32[2,3,7,5])",
-                                    "(f32[4,7], f32[2,3,7,5])",
-                                    "(f32[2,1,4,7], f32[3,7,5])",
-                                    "(f32[1,17,31], f32[1,31,16])",
-                                    "(bf16[4,32], bf16[32,8])",
-                                    "(f16[4,3], f16[3,8])",
-                                    "(f64[2,1,3,4], f64[5,4,2])",
-                                    "(s64[3,4], s64[4,2])",
-                                    "(s32[2,3,4], s32[4,5])",
-                                    "(f32[3,0], f32[0,5])",
-                                    "(f32[0,3], f32[3,5])",
-                                    NULL};
+static const char *const cases[] = {
+    "(f32[3,7], f32[7,5])",
+    "(f32[7], f32[7])",
+    "(f32[7], f32[7,5])",
+    "(f32[3,7], f32[7])",
+    "(f32[2,3,7], f32[7])",
+    "(f32[7], f32[2,7,5])",
+    "(f32[2,3,4,7], f32[7,5])",
+    "(f32[2,3,4,7], f32[2,3,7,5])",
+    "(f32[4,7], f32[2,3,7,5])",
+    "(f32[2,1,4,7], f32[3,7,5])",
+    "(f32[1,17,31], f32[1,31,16])",
+    "(bf16[4,32], bf16[32,8])",
+    "(f16[4,3], f16[3,8])",
+    "(f64[2,1,3,4], f64[5,4,2])",
+    "(s64[3,4], s64[4,2])",
+    "(s32[2,3,4], s32[4,5])",
+    "(f32[3,0], f32[0,5])",
+    "(f32[0,3], f32[3,5])",
+    "(f32[4,16], f32[16,17]) post=[\"relu\"]",
+    "(f32[2,3,8], f32[8,31], f32[2,3,31]) post=[\"sum\",\"gelu\"]",
+    "(f32[2,3,4,7], f32[2,3,7,5], f32[5]) post=[\"add\"]",
+    "(f32[2,3,7], f32[2,7,5], f32[2,3,5], f32[1]+) post=[\"sub\",\"div\"]",
+    "(f32[2,1,4,7], f32[3,7,5], f32[2,1,1,1]) post=[\"mul\"]",
+    "(f32[7], f32[7,5], f32[5]) post=[\"max\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f64[4,3], f64[3,2], f64[4,2]) post=[\"min\"]",
+    NULL};
 
 /* ---- definition ---- */
 
 const opdef_t op_def_matmul = {.name = "matmul",
                                .preference = OP_FOLLOWS,
+                               .traits = TRAIT_POST_OPS,
+                               .attrs = {sizeof(matmul_attrs_t), 1, fields},
                                .n_operands = 2,
                                .operands = operands,
                                .n_outputs = 1,

@@ -48,6 +48,7 @@ typedef struct conv_transpose_attrs {
     int64_t output_padding[3];
     int64_t dilation[3];
     int64_t groups;
+    post_ops_t post; /* made by the fusion pass */
 } conv_transpose_attrs_t;
 
 /* Transposed convolution, as torch.nn.functional.conv_transpose2d. weight [C][K/G][R][S];
