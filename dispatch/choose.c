@@ -81,12 +81,29 @@ static status_t describe_operand(const op_call_t *call, prepared_t *prepared, in
     return STATUS_OK;
 }
 
+bool choose_tells_apart(const post_ops_t *post)
+{
+    onednn_post_op_t a, b;
+    for (int i = 0; i < post->n; i++)
+        for (int k = 0; k < i; k++) {
+            const post_op_t *one = &post->op[k], *other = &post->op[i];
+            if (one->kind == POST_ELTWISE && other->kind == POST_ELTWISE &&
+                choose_eltwise(one->eltwise, one->alpha, one->beta, &a) &&
+                choose_eltwise(other->eltwise, other->alpha, other->beta, &b) &&
+                a.algorithm == b.algorithm && (a.alpha != b.alpha || a.beta != b.beta))
+                return false;
+        }
+    return true;
+}
+
 status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
                          tensor_info_t *out_operands)
 {
     const post_ops_t *post = attrs_post(&call->op->attrs, call->attrs);
     int operand = call->op->n_operands;
     problem->n_post = post->n;
+    if (!choose_tells_apart(post))
+        return prepared_decline(prepared, "onednn: mixes up two post-ops of one function");
     for (int i = 0; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
         onednn_post_op_t *out = &problem->post[i];

@@ -19,6 +19,10 @@ status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_pro
 /* oneDNN's name for an elementwise function, with its parameters; false when it has none. */
 bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op);
 
+/* False for two of one function with different parameters: code that oneDNN 2.6 generates gives
+ * both those of the first. */
+bool choose_tells_apart(const post_ops_t *post);
+
 /* For operators of one activation (input 0) and one output, with or without weight and bias:
  * finds formats of source and destination for `problem`, whose src[0], weight, bias and dst say
  * dtype and sizes; weight is described with FORMAT_ANY. Fills in, out, primitive and cost.

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -7,14 +8,14 @@
 #include "ops/activation_impl.h"
 #include "tensor/context_impl.h"
 
-/* Chains from an operator that takes post-ops (the anchor) through activations and additions, each
- * the only use of the one before, all in one block. The fused operator stands where the chain ends,
- * because the tensors that are added must have been made. */
+/* Chains from an operator that takes post-ops (the anchor) through activations, and through
+ * operators of two operands, each the only use of the one before, all in one block. The fused
+ * operator stands where the chain ends, because the tensors that take part must have been made. */
 
 typedef struct chain {
     const graph_node_t *anchor;
     post_ops_t post;
-    value_t operands[POST_MAX]; /* that were added to the anchor's own */
+    value_t operands[POST_MAX]; /* that take part beside the anchor's own */
     int n_operands;
     value_t end;
 } chain_t;
@@ -106,41 +107,154 @@ static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t v
             .anchor = anchor, .post = *rewrite_post(anchor), .end = value};
         usage->chain = fusing->n_chains++;
     }
-    if (fusing->chains[usage->chain].post.n < POST_MAX) *out_chain = usage->chain;
+    *out_chain = usage->chain;
     return STATUS_OK;
 }
 
-static void extend(fusing_t *fusing, int place, const graph_node_t *node, post_op_t op)
+/* What a node does to the chain that comes in by one of its inputs. */
+typedef struct link {
+    int n;
+    post_op_t op[2];
+    value_t operand; /* of the last one, or GRAPH_NONE */
+} link_t;
+
+static void leave(const fusing_t *fusing, const graph_node_t *node, const char *reason)
 {
-    chain_t *chain = &fusing->chains[place];
-    chain->post.op[chain->post.n++] = op;
-    chain->end = node->outputs[0];
-    fusing->usages[chain->end].chain = place;
+    pass_note(fusing->ctx, "fuse_post_ops", node, reason);
 }
 
-static bool is_floating(const fusing_t *fusing, value_t value)
+static bool is_linear(const post_op_t *op)
 {
-    const graph_type_t *type = graph_value_type(fusing->graph, value);
-    return type->kind != TYPE_TENSOR || !type->has_info || dtype_is_floating(type->info.dtype);
+    return op->kind == POST_ELTWISE && op->eltwise == ELTWISE_LINEAR;
+}
+
+/* Two linear functions in a row are one. */
+static void append(post_ops_t *post, const post_op_t *op)
+{
+    post_op_t *last = post->n > 0 ? &post->op[post->n - 1] : NULL;
+    if (last != NULL && is_linear(last) && is_linear(op)) {
+        last->alpha *= op->alpha;
+        last->beta = last->beta * op->alpha + op->beta;
+    } else {
+        post->op[post->n++] = *op;
+    }
+}
+
+/* False, with a note, where the operator has no room for it. */
+static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const link_t *link)
+{
+    chain_t *chain = &fusing->chains[place];
+    post_ops_t post = chain->post;
+    const char *reason = NULL;
+    for (int i = 0; i < link->n && reason == NULL; i++) {
+        if (post.n == POST_MAX && !(is_linear(&post.op[post.n - 1]) && is_linear(&link->op[i])))
+            reason = "the operator has as many post-ops as it takes";
+        else
+            append(&post, &link->op[i]);
+    }
+    if (reason == NULL && !choose_tells_apart(&post))
+        reason = "oneDNN mixes up two post-ops of one function";
+    if (reason != NULL) {
+        leave(fusing, node, reason);
+        return false;
+    }
+    chain->post = post;
+    if (link->operand != GRAPH_NONE) chain->operands[chain->n_operands++] = link->operand;
+    chain->end = node->outputs[0];
+    fusing->usages[chain->end].chain = place;
+    return true;
+}
+
+/* Operators with a weight run on floating tensors only; of others the type has to say so. */
+static bool is_floating(const fusing_t *fusing, const chain_t *chain)
+{
+    const graph_type_t *type = graph_value_type(fusing->graph, chain->end);
+    if (type->kind == TYPE_TENSOR && type->has_info) return dtype_is_floating(type->info.dtype);
+    bool has_weight = false;
+    for (int i = 0; i < chain->anchor->op->n_operands; i++)
+        has_weight |= chain->anchor->op->operands[i].role == ROLE_WEIGHT;
+    return has_weight;
+}
+
+/* ---- activations ---- */
+
+static post_op_t function(eltwise_t eltwise, double alpha, double beta)
+{
+    return (post_op_t){.kind = POST_ELTWISE, .eltwise = eltwise, .alpha = alpha, .beta = beta};
+}
+
+/* The one element of a constant that is a number or a tensor. */
+static status_t read_number(const fusing_t *fusing, value_t value, double *out_number, bool *out_is)
+{
+    const datum_t *datum = value < 0 ? NULL : graph_constant(fusing->graph, value);
+    *out_is = false;
+    if (datum == NULL) return STATUS_OK;
+    datum_kind_t kind = datum_kind(datum);
+    if (kind == DATUM_INT || kind == DATUM_FLOAT) {
+        *out_number = datum_as_float(datum);
+        *out_is = true;
+    } else if (kind == DATUM_TENSOR) {
+        const tensor_t *tensor = datum_as_tensor(datum);
+        uint64_t element = 0;
+        if (tensor_numel(tensor) != 1 || !dtype_is_floating(tensor_dtype(tensor))) return STATUS_OK;
+        TRY(tensor_read(fusing->ctx, tensor, &element, dtype_size(tensor_dtype(tensor))));
+        *out_number = dtype_load(tensor_dtype(tensor), &element);
+        *out_is = true;
+    }
+    return STATUS_OK;
+}
+
+/* Functions that oneDNN lacks are made of those it has where that is exact. */
+static const char *describe_function(post_op_t op, link_t *out_link)
+{
+    onednn_post_op_t unused;
+    out_link->n = 1;
+    out_link->operand = GRAPH_NONE;
+    out_link->op[0] = op;
+    if (op.eltwise == ELTWISE_NEG) {
+        out_link->op[0] = function(ELTWISE_LINEAR, -1.0, 0.0);
+    } else if (op.eltwise == ELTWISE_SELU) { /* scale * elu(x, alpha) */
+        double scale = eltwise_value(ELTWISE_SELU, 1.0, 0.0, 0.0);
+        double alpha = eltwise_value(ELTWISE_SELU, -1.0, 0.0, 0.0) / scale / expm1(-1.0);
+        out_link->op[0] = function(ELTWISE_ELU, alpha, 0.0);
+        out_link->op[out_link->n++] = function(ELTWISE_LINEAR, scale, 0.0);
+    }
+    if (op.eltwise == ELTWISE_LOG) return "oneDNN's logarithm loses digits near 1";
+    if (!choose_eltwise(out_link->op[0].eltwise, op.alpha, op.beta, &unused))
+        return "oneDNN has no such post-op";
+    return NULL;
 }
 
 static status_t look_at_activation(fusing_t *fusing, const graph_block_t *block,
                                    const graph_node_t *node)
 {
     post_op_t op = {.kind = POST_ELTWISE};
-    onednn_post_op_t unused;
-    if (node->n_inputs < 1 ||
-        !activation_eltwise(node->op, node->attrs, &op.eltwise, &op.alpha, &op.beta))
-        return STATUS_OK;
+    link_t link;
     int place;
+    bool is_prelu = rewrite_is_op(node, "prelu");
+    if (node->n_inputs < 1 ||
+        (!is_prelu && !activation_eltwise(node->op, node->attrs, &op.eltwise, &op.alpha, &op.beta)))
+        return STATUS_OK;
     TRY(chain_at(fusing, block, node->inputs[0], &place));
-    if (place < 0 || !is_floating(fusing, node->inputs[0])) return STATUS_OK;
-    if (choose_eltwise(op.eltwise, op.alpha, op.beta, &unused))
-        extend(fusing, place, node, op);
+    if (place < 0 || !is_floating(fusing, &fusing->chains[place])) return STATUS_OK;
+    if (is_prelu) {
+        bool has_one = false;
+        TRY(read_number(fusing, node->inputs[1], &op.alpha, &has_one));
+        if (!has_one || is_written(fusing, 1, &node->inputs[1])) {
+            leave(fusing, node, "its slope is not one known number");
+            return STATUS_OK;
+        }
+        op.eltwise = ELTWISE_LEAKY_RELU;
+    }
+    const char *reason = describe_function(op, &link);
+    if (reason == NULL)
+        extend(fusing, place, node, &link);
     else
-        pass_note(fusing->ctx, "fuse_post_ops", node, "oneDNN has no such post-op");
+        leave(fusing, node, reason);
     return STATUS_OK;
 }
+
+/* ---- operators of two operands ---- */
 
 static bool same_tensors(const fusing_t *fusing, value_t a, value_t b)
 {
@@ -177,28 +291,127 @@ static bool reads(const chain_t *chain, value_t value)
     return found;
 }
 
-static status_t look_at_add(fusing_t *fusing, const graph_block_t *block, int index)
+/* POST_ELTWISE for operators that are no post-op. */
+static post_kind_t kind_of(const graph_node_t *node)
+{
+    static const struct {
+        const char *op;
+        post_kind_t kind;
+    } names[] = {{"add", POST_ADD}, {"sub", POST_SUB},         {"mul", POST_MUL},
+                 {"div", POST_DIV}, {"maximum", POST_MAXIMUM}, {"minimum", POST_MINIMUM}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (node->n_inputs == 2 && rewrite_is_op(node, names[i].op)) return names[i].kind;
+    return POST_ELTWISE;
+}
+
+/* x op c, or c op x where the chain comes second. */
+static const char *describe_number(post_kind_t kind, bool is_second, double c, link_t *out_link)
+{
+    double inverse = 1.0 / c;
+    out_link->n = 1;
+    out_link->operand = GRAPH_NONE;
+    if (!isfinite((float)c)) return "the number is not finite";
+    switch (kind) {
+    case POST_ADD: out_link->op[0] = function(ELTWISE_LINEAR, 1.0, c); break;
+    case POST_SUB:
+        out_link->op[0] = function(ELTWISE_LINEAR, is_second ? -1.0 : 1.0, is_second ? c : -c);
+        break;
+    case POST_MUL: out_link->op[0] = function(ELTWISE_LINEAR, c, 0.0); break;
+    case POST_MAXIMUM: out_link->op[0] = function(ELTWISE_CLAMP, c, INFINITY); break;
+    case POST_MINIMUM: out_link->op[0] = function(ELTWISE_CLAMP, -INFINITY, c); break;
+    default:
+        if (is_second) return "a number divided by the result is no post-op";
+        if (!isfinite((float)inverse)) return "the number has no inverse";
+        out_link->op[0] = function(ELTWISE_LINEAR, inverse, 0.0);
+        break;
+    }
+    return NULL;
+}
+
+/* One element, or one for each channel: dimension 1 where the weight is a conv's, which has the
+ * result's rank; else the last. Others would be walked by index. */
+static bool broadcasts(const fusing_t *fusing, const chain_t *chain, const tensor_info_t *operand,
+                       const tensor_info_t *result)
+{
+    bool is_conv = false;
+    for (int i = 0; i < chain->anchor->op->n_operands; i++) {
+        value_t value = i < chain->anchor->n_inputs ? chain->anchor->inputs[i] : GRAPH_NONE;
+        if (value < 0 || chain->anchor->op->operands[i].role != ROLE_WEIGHT) continue;
+        const graph_type_t *type = graph_value_type(fusing->graph, value);
+        is_conv = type->kind == TYPE_TENSOR && type->has_info && type->info.rank > 2;
+    }
+    int channel = is_conv ? 1 : result->rank - 1;
+    for (int d = 0; d < operand->rank; d++) {
+        int at = d + result->rank - operand->rank;
+        if (operand->sizes[d] != 1 && at != channel) return false;
+    }
+    return true;
+}
+
+static const char *describe_tensor(const fusing_t *fusing, const chain_t *chain, post_kind_t kind,
+                                   const graph_node_t *node, bool is_second, link_t *out_link)
+{
+    value_t operand = node->inputs[is_second ? 0 : 1];
+    const graph_type_t *type = operand < 0 ? NULL : graph_value_type(fusing->graph, operand);
+    if (type == NULL || type->kind != TYPE_TENSOR || !type->has_info || !type_is_static(type) ||
+        !same_tensors(fusing, chain->end, node->outputs[0]))
+        return "shapes and dtypes are not known, or the result is not what it was before";
+    const tensor_info_t *result = &graph_value_type(fusing->graph, node->outputs[0])->info;
+    if (type->info.dtype != result->dtype) return "the operand has another dtype";
+    if (!same_tensors(fusing, operand, node->outputs[0]) &&
+        !broadcasts(fusing, chain, &type->info, result))
+        return "the operand broadcasts over more than channels";
+    if (is_written(fusing, 1, &operand)) return "the operand is written";
+    if (is_second && kind == POST_DIV) return "a tensor divided by the result is no post-op";
+    out_link->n = 0;
+    out_link->operand = operand;
+    if (is_second && kind == POST_SUB) {
+        out_link->op[out_link->n++] = function(ELTWISE_LINEAR, -1.0, 0.0);
+        kind = POST_ADD;
+    }
+    out_link->op[out_link->n++] = (post_op_t){.kind = kind};
+    return NULL;
+}
+
+/* What is added may take the result, once for an operator. */
+static void accumulate(const fusing_t *fusing, const graph_block_t *block, int index,
+                       const chain_t *chain, link_t *link)
+{
+    value_t operand = link->operand;
+    post_op_t *op = &link->op[link->n - 1];
+    if (op->kind == POST_ADD && !has_sum(&chain->post) && !reads(chain, operand) &&
+        same_tensors(fusing, operand, block->nodes[index]->outputs[0]) &&
+        is_free(fusing, block, index, operand))
+        op->kind = POST_SUM;
+}
+
+static status_t look_at_binary(fusing_t *fusing, const graph_block_t *block, int index)
 {
     const graph_node_t *node = block->nodes[index];
-    if (!rewrite_is_op(node, "add") || node->n_inputs != 2) return STATUS_OK;
+    post_kind_t kind = kind_of(node);
+    if (kind == POST_ELTWISE) return STATUS_OK;
     for (int i = 0; i < (node->is_in_place ? 1 : 2); i++) {
-        value_t other = node->inputs[1 - i];
         int place;
+        double number = 0.0;
+        bool is_number = false;
+        link_t link;
         TRY(chain_at(fusing, block, node->inputs[i], &place));
-        if (place < 0 || other < 0) continue;
-        if (!same_tensors(fusing, node->inputs[i], other) ||
-            !same_tensors(fusing, other, node->outputs[0]) || !is_floating(fusing, other) ||
-            is_written(fusing, 1, &other)) {
-            pass_note(fusing->ctx, "fuse_post_ops", node,
-                      "the tensors added are not of one known shape and dtype, or are written");
+        if (place < 0 || !is_floating(fusing, &fusing->chains[place])) continue;
+        const chain_t *chain = &fusing->chains[place];
+        TRY(read_number(fusing, node->inputs[1 - i], &number, &is_number));
+        bool is_literal = is_number &&
+                          datum_kind(graph_constant(fusing->graph, node->inputs[1 - i])) !=
+                              DATUM_TENSOR;
+        is_number = is_literal || (is_number && !is_written(fusing, 1, &node->inputs[1 - i]) &&
+                                   same_tensors(fusing, chain->end, node->outputs[0]));
+        const char *reason = is_number ? describe_number(kind, i == 1, number, &link)
+                                       : describe_tensor(fusing, chain, kind, node, i == 1, &link);
+        if (reason != NULL) {
+            leave(fusing, node, reason);
             continue;
         }
-        chain_t *chain = &fusing->chains[place];
-        bool is_sum = !has_sum(&chain->post) && !reads(chain, other) &&
-                      is_free(fusing, block, index, other);
-        chain->operands[chain->n_operands++] = other;
-        extend(fusing, place, node, (post_op_t){.kind = is_sum ? POST_SUM : POST_ADD});
-        return STATUS_OK;
+        if (!is_number) accumulate(fusing, block, index, chain, &link);
+        if (extend(fusing, place, node, &link)) return STATUS_OK;
     }
     return STATUS_OK;
 }
@@ -209,7 +422,7 @@ static status_t find_chains(fusing_t *fusing, const graph_block_t *block)
         const graph_node_t *node = block->nodes[i];
         if (node->kind == NODE_OP && node->n_outputs == 1) {
             TRY(look_at_activation(fusing, block, node));
-            TRY(look_at_add(fusing, block, i));
+            TRY(look_at_binary(fusing, block, i));
         }
         for (int b = 0; b < node->n_blocks; b++) TRY(find_chains(fusing, node->blocks[b]));
     }

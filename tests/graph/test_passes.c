@@ -2,7 +2,7 @@
  *
  *   // test: a sentence                                begins a case
  *   // passes: fold_batch_norm dead_code               run in order
- *   // blob $0 = f32[8,3,3,3] randn                    randn, positive, ones, zeros; or = $1:
+ *   // blob $0 = f32[8,3,3,3] randn                    randn, positive, ones, zeros, 0.5; or = $1:
  * shared
  *   // parameter conv.weight = f32[8,3,3,3] randn      of the module that is self; buffer, too
  *   // attribute training = false                      a bool or an int
@@ -75,8 +75,9 @@ static tensor_t *make_tensor(context_t *ctx, const char *text)
         tensor_release(tensor);
         tensor = sum;
     } else {
-        double value = strcmp(fill, "ones") == 0 ? 1.0 : 0.0;
-        assert_true(value == 1.0 || strcmp(fill, "zeros") == 0);
+        char *end = fill;
+        double value = strcmp(fill, "ones") == 0 ? 1.0 : strtod(fill, &end);
+        assert_true(value == 1.0 || *end == '\0' || strcmp(fill, "zeros") == 0);
         CHECK_OK(ctx, tensor_full(ctx, type, rank, sizes, value, &tensor));
     }
     return tensor;
