@@ -10,11 +10,27 @@
  * storage stay views of one, so storages are cloned whole. Values belong to the clone. */
 typedef struct cloner {
     context_t *ctx;
+    bool shares_bytes; /* until either is written */
     map_t modules;
     map_t tensors;
     map_t storages;
     map_t datums;
 } cloner_t;
+
+static status_t copy_storage(context_t *ctx, const storage_t *storage, storage_t **out_copy)
+{
+    storage_t *copy = NULL;
+    void *bytes = NULL;
+    TRY(storage_create(ctx, storage_bytes(storage), &copy));
+    status_t status = storage_writable(ctx, copy, &bytes);
+    if (status != STATUS_OK) {
+        storage_release(copy);
+        return status;
+    }
+    if (storage_bytes(storage) > 0) memcpy(bytes, storage_data(storage), storage_bytes(storage));
+    *out_copy = copy;
+    return STATUS_OK;
+}
 
 static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **out_storage)
 {
@@ -23,14 +39,9 @@ static status_t clone_storage(cloner_t *cloner, storage_t *storage, storage_t **
         *out_storage = storage_retain(copy);
         return STATUS_OK;
     }
-    void *bytes = NULL;
-    TRY(storage_create(cloner->ctx, storage_bytes(storage), &copy));
-    status_t status = storage_writable(cloner->ctx, copy, &bytes);
-    if (status == STATUS_OK) {
-        if (storage_bytes(storage) > 0)
-            memcpy(bytes, storage_data(storage), storage_bytes(storage));
-        status = map_put(&cloner->storages, storage, copy);
-    }
+    TRY(cloner->shares_bytes ? storage_snapshot(cloner->ctx, storage, &copy)
+                             : copy_storage(cloner->ctx, storage, &copy));
+    status_t status = map_put(&cloner->storages, storage, copy);
     if (status != STATUS_OK) {
         storage_release(copy);
         return status;
@@ -66,6 +77,40 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
     return STATUS_OK;
 }
 
+static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datum);
+
+/* Of a list, tuple or dict. */
+static status_t clone_items(cloner_t *cloner, const datum_t *datum, datum_t **out_copy)
+{
+    context_t *ctx = cloner->ctx;
+    int n = datum_length(datum), n_made = 0;
+    datum_t **items = NULL;
+    const char **keys = NULL;
+    status_t status = context_get(ctx, (size_t)n * sizeof *items, "items of a value", &items);
+    if (status == STATUS_OK)
+        status = context_get(ctx, (size_t)n * sizeof *keys, "keys of a value", &keys);
+    while (n_made < n && status == STATUS_OK) {
+        keys[n_made] = datum_key(datum, n_made);
+        status = clone_datum(cloner, datum_item(datum, n_made), &items[n_made]);
+        n_made += status == STATUS_OK;
+    }
+    datum_kind_t kind = datum_kind(datum);
+    if (status == STATUS_OK)
+        status = kind == DATUM_LIST    ? datum_list(ctx, n, items, out_copy)
+                 : kind == DATUM_TUPLE ? datum_tuple(ctx, n, items, out_copy)
+                                       : datum_dict(ctx, n, keys, items, out_copy);
+    while (n_made > 0) datum_release(items[--n_made]);
+    context_put(ctx, keys);
+    context_put(ctx, items);
+    return status;
+}
+
+static bool has_parts(const datum_t *datum)
+{
+    datum_kind_t kind = datum_kind(datum);
+    return kind == DATUM_LIST || kind == DATUM_TUPLE || kind == DATUM_DICT;
+}
+
 static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datum)
 {
     datum_t *copy = map_get(&cloner->datums, datum);
@@ -80,7 +125,8 @@ static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datu
         tensor_release(tensor);
         TRY(status);
     } else {
-        TRY(datum_clone(cloner->ctx, datum, &copy));
+        TRY(has_parts(datum) ? clone_items(cloner, datum, &copy)
+                             : datum_clone(cloner->ctx, datum, &copy));
     }
     status_t status = map_put(&cloner->datums, datum, copy);
     if (status != STATUS_OK) {
@@ -144,10 +190,10 @@ static status_t clone_module(cloner_t *cloner, const module_t *module, module_t 
 }
 
 /* The scope takes what to_dense gives out. */
-status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
+static status_t clone_tree(context_t *ctx, const module_t *module, bool shares_bytes,
+                           module_t **out_module)
 {
-    if (module == NULL) return context_null(ctx, "module_clone", "module");
-    cloner_t cloner = {ctx, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}};
+    cloner_t cloner = {ctx, shares_bytes, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}, {.ctx = ctx}};
     module_t *copy = NULL;
     TRY(scope_begin(ctx));
     status_t status = clone_module(&cloner, module, &copy);
@@ -163,4 +209,16 @@ status_t module_clone(context_t *ctx, const module_t *module, module_t **out_mod
     }
     *out_module = copy;
     return STATUS_OK;
+}
+
+status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
+{
+    if (module == NULL) return context_null(ctx, "module_clone", "module");
+    return clone_tree(ctx, module, false, out_module);
+}
+
+status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module)
+{
+    if (module == NULL) return context_null(ctx, "module_snapshot", "module");
+    return clone_tree(ctx, module, true, out_module);
 }

@@ -34,6 +34,10 @@ struct module {
 /* A module without any member, not even `training`. */
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module);
 
+/* A clone whose tensors share the bytes of the original's until either is written through the API.
+ */
+status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module);
+
 /* The member of a kind at a path, or NULL. */
 const member_t *module_find(const module_t *module, const char *path, member_kind_t kind);
 /* The same; *module becomes the one that has it. */
