@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "graph/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* The member of this module whose name is the first `length` bytes of `name`. */
@@ -103,6 +104,31 @@ status_t attribute_set(context_t *ctx, module_t *module, const char *path, datum
     return found.kind == MEMBER_PARAMETER
                ? module_set_parameter(ctx, found.owner, found.name, tensor)
                : module_set_buffer(ctx, found.owner, found.name, tensor);
+}
+
+static status_t find_child(void *user, const graph_node_t *node)
+{
+    module_t **objects = user;
+    attribute_t member;
+    module_t *object = node->n_inputs > 0 && node->inputs[0] >= 0 ? objects[node->inputs[0]] : NULL;
+    if (node->kind == NODE_GETATTR && object != NULL &&
+        attribute_find(object, node->name, &member) && member.kind == MEMBER_CHILD)
+        objects[node->outputs[0]] = module_child(member.owner, member.name);
+    return STATUS_OK;
+}
+
+status_t attribute_objects(context_t *ctx, const graph_t *graph, module_t *self,
+                           module_t ***out_objects)
+{
+    module_t **objects = NULL;
+    const graph_block_t *body = graph_body(graph);
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof(module_t *),
+                           "modules of values", &objects));
+    if (body->n_params > 0 && graph_value_type(graph, body->params[0])->kind == TYPE_MODULE)
+        objects[body->params[0]] = self;
+    (void)rewrite_visit(body, find_child, objects);
+    *out_objects = objects;
+    return STATUS_OK;
 }
 
 static status_t append_copy(context_t *ctx, const datum_t *value, int index, datum_t *container)

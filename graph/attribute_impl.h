@@ -2,7 +2,7 @@
 #ifndef TESSERA_GRAPH_ATTRIBUTE_IMPL_H
 #define TESSERA_GRAPH_ATTRIBUTE_IMPL_H
 
-#include "module/module.h"
+#include "graph/graph.h"
 
 typedef struct attribute {
     module_t *owner;  /* the module that has it; borrowed */
@@ -29,6 +29,11 @@ status_t attribute_set(context_t *ctx, module_t *module, const char *path, datum
 /* The value with lists and dicts of its own, so that appending to it is not seen elsewhere; tensors
  * are shared. The caller releases. */
 status_t attribute_copy(context_t *ctx, datum_t *value, datum_t **out_copy);
+
+/* For each value of the graph the module that it is, or NULL: self, and children of what is known.
+ * Modules are borrowed; the caller gives the array back by context_put. */
+status_t attribute_objects(context_t *ctx, const graph_t *graph, module_t *self,
+                           module_t ***out_objects);
 
 /* The tensor of a parameter, a buffer or a tensor attribute, or NULL. */
 tensor_t *attribute_tensor(const attribute_t *attribute);

@@ -15,7 +15,9 @@ typedef struct pass_options {
     void *dump_user;
     bool keep_numerics;      /* leave out passes that may change the last bits */
     module_t *self;          /* whose attributes `attributes` freezes; may be NULL */
-    const char *const *keep; /* NULL-terminated paths of attributes and modules below self that
+    module_t *root;          /* of which self is a part: whose methods all may change attributes;
+                                NULL: self */
+    const char *const *keep; /* NULL-terminated paths of attributes and modules below root that
                                 stay getattr; NULL: none */
 } pass_options_t;
 

@@ -4,6 +4,7 @@
 #include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
 #include "graph/plan.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
 /* Walks the graph, and in place of a call the graph that is called, with what the values of each
@@ -13,11 +14,6 @@
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)
-
-typedef struct place {
-    module_t *module;
-    char *path; /* the first way to it, "" for self */
-} place_t;
 
 /* A graph method below self; depth in the search for circles while that goes through it. */
 typedef struct method {
@@ -31,8 +27,7 @@ typedef struct method {
 typedef struct inlining {
     context_t *ctx;
     value_t self; /* in the new graph */
-    place_t *places;
-    int n_places, places_capacity;
+    tree_t tree;  /* self and all below it */
     method_t *methods;
     int n_methods, methods_capacity;
     int n_nodes, n_done;
@@ -64,23 +59,10 @@ static status_t note_methods(inlining_t *inlining, module_t *module)
     return STATUS_OK;
 }
 
-static status_t note_place(context_t *ctx, void *user, const char *path, module_t *module)
-{
-    inlining_t *inlining = user;
-    size_t bytes = strlen(path) + 1;
-    char *copy = NULL;
-    TRY(context_grow(ctx, &inlining->places, &inlining->places_capacity, inlining->n_places + 1,
-                     sizeof *inlining->places));
-    TRY(context_get(ctx, bytes, "the path of a module", &copy));
-    memcpy(copy, path, bytes);
-    inlining->places[inlining->n_places++] = (place_t){module, copy};
-    return note_methods(inlining, module);
-}
-
 static const char *path_of(const inlining_t *inlining, const module_t *module)
 {
-    for (int i = 0; i < inlining->n_places; i++)
-        if (inlining->places[i].module == module) return inlining->places[i].path;
+    for (int i = 0; i < inlining->tree.n; i++)
+        if (inlining->tree.items[i].module == module) return inlining->tree.items[i].path;
     return NULL;
 }
 
@@ -93,7 +75,7 @@ static module_t *object_of(const frame_t *frame, const graph_node_t *node)
 static bool write_path(const frame_t *frame, const attribute_t *member, text_t *text)
 {
     attribute_t found;
-    module_t *self = frame->inlining->places[0].module;
+    module_t *self = frame->inlining->tree.items[0].module;
     const char *path = path_of(frame->inlining, member->owner);
     if (path == NULL) return false;
     text_append(text, "%s%s%s", path, path[0] != '\0' ? "." : "", member->name);
@@ -165,13 +147,8 @@ static void close_circle(inlining_t *inlining, int depth)
 static status_t follow_node(void *user, const graph_node_t *node)
 {
     frame_t *frame = user;
-    attribute_t member;
-    module_t *object = object_of(frame, node);
-    if (node->kind == NODE_GETATTR && object != NULL &&
-        attribute_find(object, node->name, &member) && member.kind == MEMBER_CHILD)
-        frame->objects[node->outputs[0]] = module_child(member.owner, member.name);
     if (node->kind != NODE_CALL) return STATUS_OK;
-    method_t *callee = find_method(frame->inlining, object, node->name);
+    method_t *callee = find_method(frame->inlining, object_of(frame, node), node->name);
     if (callee == NULL) return STATUS_OK;
     if (callee->depth > 0) close_circle(frame->inlining, callee->depth);
     if (frame->depth == MAX_FRAMES) callee->is_recursive = true;
@@ -181,15 +158,11 @@ static status_t follow_node(void *user, const graph_node_t *node)
 static status_t follow(inlining_t *inlining, method_t *method, int depth)
 {
     frame_t frame = {.inlining = inlining, .depth = depth, .graph = method->graph};
-    const graph_block_t *body = graph_body(method->graph);
     if (method->is_seen || depth > MAX_FRAMES) return STATUS_OK;
     method->is_seen = true;
     method->depth = depth;
-    TRY(context_get_zeroed(inlining->ctx,
-                           (size_t)graph_n_values(method->graph) * sizeof *frame.objects,
-                           "modules of values", &frame.objects));
-    if (body->n_params > 0) frame.objects[body->params[0]] = method->owner;
-    status_t status = rewrite_visit(body, follow_node, &frame);
+    TRY(attribute_objects(inlining->ctx, method->graph, method->owner, &frame.objects));
+    status_t status = rewrite_visit(graph_body(method->graph), follow_node, &frame);
     method->depth = 0;
     context_put(inlining->ctx, frame.objects);
     return status;
@@ -335,7 +308,7 @@ static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, 
     value_t self = graph_body(graph)->params[0];
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *frame.objects,
                            "modules of values", &frame.objects));
-    frame.objects[self] = inlining->places[0].module;
+    frame.objects[self] = inlining->tree.items[0].module;
     inlining->self = 0; /* parameters are the first values */
     inlining->n_nodes = graph_n_nodes(graph);
     status_t status = rewrite_graph(ctx, graph, reach, &frame, out_graph);
@@ -355,10 +328,11 @@ status_t pass_inline(context_t *ctx, const graph_t *graph, const pass_options_t 
     if (options->self == NULL || !takes_self(graph)) return rewrite_nothing(graph, out_graph);
     inlining_t inlining = {.ctx = ctx};
     graph_t *result = NULL;
-    status_t status = module_walk(ctx, options->self, note_place, &inlining);
+    status_t status = tree_collect(ctx, options->self, &inlining.tree);
+    for (int i = 0; i < inlining.tree.n && status == STATUS_OK; i++)
+        status = note_methods(&inlining, inlining.tree.items[i].module);
     if (status == STATUS_OK) status = run(ctx, graph, &inlining, &result);
-    for (int i = 0; i < inlining.n_places; i++) context_put(ctx, inlining.places[i].path);
-    context_put(ctx, inlining.places);
+    tree_clear(ctx, &inlining.tree);
     context_put(ctx, inlining.methods);
     TRY(status);
     if (inlining.n_done > 0) {
