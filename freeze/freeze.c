@@ -1,21 +1,42 @@
-/* Freezing a module: a clone's graphs go through the pipeline, and what they still need of it moves
- * into a new module. */
+/* Freezing a module: its clone's methods go through the pipelines, and what they need no more goes.
+ *
+ * What a method may change is judged by the methods that stay, and by what is left of them: a
+ * branch that is never taken changes nothing. So methods are inlined and dropped first, and frozen
+ * again while one of them loses an effect. */
 #include "freeze/freeze.h"
 
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
 #include "graph/attribute_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
+
+/* ---- the mark ---- */
+
+static status_t mark(context_t *ctx, module_t *module, const char *const *preserved)
+{
+    datum_t *paths = NULL;
+    TRY(datum_list(ctx, 0, NULL, &paths));
+    status_t status = STATUS_OK;
+    for (; preserved != NULL && *preserved != NULL && status == STATUS_OK; preserved++) {
+        datum_t *path = NULL;
+        status = datum_string(ctx, *preserved, &path);
+        if (status == STATUS_OK) status = datum_append(ctx, paths, path);
+        datum_release(path);
+    }
+    if (status == STATUS_OK) status = module_set_attribute(ctx, module, FREEZE_MARK, paths);
+    datum_release(paths);
+    return status;
+}
 
 status_t freeze_module(context_t *ctx, const char *type_name, module_t **out_module)
 {
     module_t *module = NULL;
-    datum_t *mark = NULL;
     TRY(module_create(ctx, type_name, &module));
-    status_t status = datum_bool(ctx, true, &mark);
-    if (status == STATUS_OK) status = module_set_attribute(ctx, module, FREEZE_MARK, mark);
-    datum_release(mark);
+    status_t status = mark(ctx, module, NULL);
     if (status != STATUS_OK) {
         module_release(module);
         return status;
@@ -26,39 +47,8 @@ status_t freeze_module(context_t *ctx, const char *type_name, module_t **out_mod
 
 bool freeze_is_frozen(const module_t *module)
 {
-    return module != NULL && module_attribute(module, FREEZE_MARK) != NULL;
-}
-
-/* ---- what stays ---- */
-
-static graph_t *method_graph(const module_t *module, const char *name)
-{
-    graph_t *graph = graph_of(module, name);
-    return graph != NULL ? graph : plan_method_graph(module, name);
-}
-
-static status_t check_module(context_t *ctx, module_t *module, const freeze_options_t *options)
-{
-    REQUIRE(ctx, !module_is_training(module),
-            "freeze: %s is in training mode, only evaluation mode can be frozen: "
-            "module_train(ctx, module, false)",
-            module_type(module));
-    bool has_graph = method_graph(module, "forward") != NULL;
-    for (const char *const *name = options->preserved; name != NULL && *name != NULL; name++) {
-        attribute_t attribute;
-        bool is_method = module_method(module, *name, NULL) != NULL;
-        REQUIRE(ctx, is_method || attribute_find(module, *name, &attribute),
-                "freeze: \"%s\" is unknown, %s has no attribute or method of this name", *name,
-                module_type(module));
-        REQUIRE(ctx, !is_method || method_graph(module, *name) != NULL,
-                "freeze: method \"%s\" has no graph, graph_trace or graph_define gives it one",
-                *name);
-        has_graph = has_graph || is_method;
-    }
-    REQUIRE(ctx, has_graph,
-            "freeze: %s has no graph, graph_trace or graph_define gives its methods one",
-            module_type(module));
-    return STATUS_OK;
+    const datum_t *paths = module != NULL ? module_attribute(module, FREEZE_MARK) : NULL;
+    return paths != NULL && datum_kind(paths) == DATUM_LIST;
 }
 
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
@@ -88,110 +78,255 @@ status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const ch
     return STATUS_OK;
 }
 
-static status_t move_attribute(context_t *ctx, module_t *from, const char *path, module_t *to)
+/* ---- what is asked for ---- */
+
+static status_t check_names(context_t *ctx, module_t *module, const freeze_options_t *options,
+                            bool *out_has_graph)
 {
-    attribute_t attribute;
-    if (!attribute_find(from, path, &attribute)) return STATUS_OK;
-    module_t *owner = NULL, *child = NULL;
-    const char *name = NULL;
-    TRY(freeze_owner(ctx, to, path, &name, &owner));
-    if (attribute.kind == MEMBER_CHILD)
-        return module_set_child(ctx, owner, name, module_child(from, path));
-    if (attribute.kind == MEMBER_METHOD) return STATUS_OK;
-    datum_t *datum = NULL;
-    TRY(attribute_get(ctx, from, path, &datum, &child));
-    tensor_t *tensor = datum_kind(datum) == DATUM_TENSOR ? datum_as_tensor(datum) : NULL;
-    status_t status = attribute.kind == MEMBER_PARAMETER
-                          ? module_set_parameter(ctx, owner, name, tensor)
-                      : attribute.kind == MEMBER_BUFFER
-                          ? module_set_buffer(ctx, owner, name, tensor)
-                          : module_set_attribute(ctx, owner, name, datum);
-    datum_release(datum);
-    return status;
-}
-
-typedef struct moving {
-    context_t *ctx;
-    module_t *from, *to;
-} moving_t;
-
-static status_t move_used(void *user, const graph_node_t *node)
-{
-    moving_t *moving = user;
-    if (node->kind != NODE_GETATTR && node->kind != NODE_SETATTR) return STATUS_OK;
-    return move_attribute(moving->ctx, moving->from, node->name, moving->to);
-}
-
-static status_t visit_nodes(const graph_block_t *block, moving_t *moving)
-{
-    for (int i = 0; i < block->n_nodes; i++) {
-        TRY(move_used(moving, block->nodes[i]));
-        for (int b = 0; b < block->nodes[i]->n_blocks; b++)
-            TRY(visit_nodes(block->nodes[i]->blocks[b], moving));
-    }
-    return STATUS_OK;
-}
-
-/* ---- freezing ---- */
-
-static status_t freeze_method(context_t *ctx, module_t *clone, const char *name,
-                              const freeze_options_t *options, module_t *frozen)
-{
-    pass_options_t passes = {.skip = options->skip,
-                             .after = options->after,
-                             .dump = options->dump,
-                             .dump_user = options->dump_user,
-                             .keep_numerics = options->keep_numerics,
-                             .self = clone,
-                             .keep = options->preserved};
-    graph_t *constant = NULL, *graph = NULL;
-    TRY(pass_run(ctx, method_graph(clone, name), pass_pipeline_freeze(), &passes, &constant));
-    status_t status = pass_run(ctx, constant, pass_pipeline_optimize(), &passes, &graph);
-    graph_release(constant);
-    TRY(status);
-    moving_t moving = {ctx, clone, frozen};
-    status = visit_nodes(graph_body(graph), &moving);
-    if (status == STATUS_OK) status = plan_set_method(ctx, frozen, name, graph, 0);
-    graph_release(graph);
-    if (status == STATUS_OK) status = plan_warm(ctx, frozen, name);
-    return status;
-}
-
-static status_t freeze_clone(context_t *ctx, module_t *clone, const freeze_options_t *options,
-                             module_t *frozen)
-{
-    static const char *const borders[] = {"input_names", "output_names"};
-    if (method_graph(clone, "forward") != NULL)
-        TRY(freeze_method(ctx, clone, "forward", options, frozen));
     for (const char *const *name = options->preserved; name != NULL && *name != NULL; name++) {
-        if (module_method(clone, *name, NULL) == NULL)
-            TRY(move_attribute(ctx, clone, *name, frozen));
-        else if (strcmp(*name, "forward") != 0)
-            TRY(freeze_method(ctx, clone, *name, options, frozen));
+        attribute_t member;
+        REQUIRE(ctx, attribute_find(module, *name, &member),
+                "freeze: \"%s\" is unknown, %s has no attribute, module or method of this name",
+                *name, module_type(module));
+        if (member.kind != MEMBER_METHOD) continue;
+        REQUIRE(ctx, freeze_graph_of(member.owner, member.name) != NULL,
+                "freeze: method \"%s\" has no graph, graph_trace or graph_define gives it one",
+                *name);
+        *out_has_graph = true;
     }
-    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
-        if (module_attribute(clone, borders[i]) != NULL)
-            TRY(move_attribute(ctx, clone, borders[i], frozen));
     return STATUS_OK;
 }
+
+static status_t check_module(context_t *ctx, module_t *module, const freeze_options_t *options)
+{
+    REQUIRE(ctx, !module_is_training(module),
+            "freeze: %s is in training mode, only evaluation mode can be frozen: "
+            "module_train(ctx, module, false)",
+            module_type(module));
+    bool has_graph = freeze_graph_of(module, "forward") != NULL;
+    TRY(check_names(ctx, module, options, &has_graph));
+    REQUIRE(ctx, has_graph,
+            "freeze: %s has no graph, graph_trace or graph_define gives its methods one",
+            module_type(module));
+    return STATUS_OK;
+}
+
+static status_t list_wishes(context_t *ctx, module_t *root, const freeze_options_t *options,
+                            freeze_methods_t *methods)
+{
+    if (freeze_graph_of(root, "forward") != NULL)
+        TRY(freeze_add_method(ctx, methods, root, "forward", true));
+    for (const char *const *name = options->preserved; name != NULL && *name != NULL; name++) {
+        attribute_t member;
+        if (!attribute_find(root, *name, &member)) continue;
+        if (member.kind == MEMBER_METHOD)
+            TRY(freeze_add_method(ctx, methods, root, *name, true));
+        else if (member.kind == MEMBER_CHILD)
+            TRY(freeze_add_methods(ctx, methods, module_child(member.owner, member.name)));
+    }
+    return STATUS_OK;
+}
+
+/* ---- passes ---- */
+
+/* Puts what the passes make of a method in its place. */
+static status_t run_passes(context_t *ctx, const freeze_method_t *method, const char *const *names,
+                           const pass_options_t *options)
+{
+    graph_t *graph = NULL;
+    pass_options_t own = *options;
+    own.self = method->owner;
+    TRY(pass_run(ctx, freeze_graph_of(method->owner, method->name), names, &own, &graph));
+    status_t status = graph_set_method(ctx, method->owner, method->name, graph);
+    graph_release(graph);
+    return status;
+}
+
+static status_t check_results(context_t *ctx, const freeze_method_t *method)
+{
+    const graph_t *graph = freeze_graph_of(method->owner, method->name);
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_results; i++)
+        REQUIRE(ctx,
+                body->results[i] < 0 || body->n_params == 0 ||
+                    body->results[i] != body->params[0] ||
+                    graph_value_type(graph, body->params[0])->kind != TYPE_MODULE,
+                "freeze: %s of %s returns the module itself, which cannot be frozen", method->name,
+                module_type(method->owner));
+    return STATUS_OK;
+}
+
+/* The methods that stay, with all calls inlined that can be; others go. */
+static status_t list_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
+                             const pass_options_t *passes, freeze_methods_t *methods)
+{
+    static const char *const inlining[] = {"inline", "dead_code", NULL};
+    pass_options_t quiet = {.skip = passes->skip, .root = root};
+    TRY(list_wishes(ctx, root, options, methods));
+    for (int i = 0; i < methods->n; i++) {
+        freeze_method_t method = methods->items[i];
+        if (method.is_frozen) {
+            TRY(run_passes(ctx, &method, inlining, &quiet));
+            TRY(check_results(ctx, &method));
+        }
+        TRY(freeze_add_callees(ctx, methods, root, i));
+    }
+    return freeze_drop_methods(ctx, root, methods);
+}
+
+static status_t count_effect(void *user, const graph_node_t *node)
+{
+    *(int *)user += node->n_blocks == 0 && alias_has_effect(node);
+    return STATUS_OK;
+}
+
+static int count_effects(const freeze_method_t *method)
+{
+    int n = 0;
+    const graph_t *graph = freeze_graph_of(method->owner, method->name);
+    (void)rewrite_visit(graph_body(graph), count_effect, &n);
+    return n;
+}
+
+static status_t freeze_round(context_t *ctx, module_t *root, const freeze_options_t *options,
+                             const pass_options_t *passes, freeze_methods_t *methods,
+                             bool *out_loses)
+{
+    methods->n = 0;
+    *out_loses = false;
+    TRY(list_methods(ctx, root, options, passes, methods));
+    for (int i = 0; i < methods->n; i++) {
+        if (!methods->items[i].is_frozen) continue;
+        int n_effects = count_effects(&methods->items[i]);
+        TRY(run_passes(ctx, &methods->items[i], pass_pipeline_freeze(), passes));
+        *out_loses |= count_effects(&methods->items[i]) < n_effects;
+    }
+    return STATUS_OK;
+}
+
+/* The graph of a method becomes the one that its plans are made from. */
+static status_t plan_method(context_t *ctx, const freeze_method_t *method)
+{
+    graph_t *graph = graph_retain(freeze_graph_of(method->owner, method->name));
+    status_t status = plan_set_method(ctx, method->owner, method->name, graph, 0);
+    graph_release(graph);
+    return status == STATUS_OK ? plan_warm(ctx, method->owner, method->name) : status;
+}
+
+static pass_options_t pass_options_of(const freeze_options_t *options, module_t *root)
+{
+    return (pass_options_t){.skip = options->skip,
+                            .after = options->after,
+                            .dump = options->dump,
+                            .dump_user = options->dump_user,
+                            .keep_numerics = options->keep_numerics,
+                            .root = root,
+                            .keep = options->preserved};
+}
+
+static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
+                               freeze_methods_t *methods)
+{
+    pass_options_t passes = pass_options_of(options, root);
+    for (bool loses = true; loses;) TRY(freeze_round(ctx, root, options, &passes, methods, &loses));
+    for (int i = 0; i < methods->n && !options->no_optimize; i++)
+        if (methods->items[i].is_frozen)
+            TRY(run_passes(ctx, &methods->items[i], pass_pipeline_optimize(), &passes));
+    TRY(freeze_drop_members(ctx, root, methods, options->preserved));
+    for (int i = 0; i < methods->n; i++)
+        if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i]));
+    return mark(ctx, root, options->preserved);
+}
+
+/* Freezes a copy that nobody else has yet, which is released when that fails. */
+static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options_t *options,
+                            module_t **out_frozen)
+{
+    freeze_methods_t methods = {0};
+    status_t status = freeze_methods(ctx, copy, options, &methods);
+    context_put(ctx, methods.items);
+    if (status == STATUS_OK)
+        *out_frozen = copy;
+    else
+        module_release(copy);
+    return status;
+}
+
+/* ---- the functions ---- */
+
+static const freeze_options_t no_options;
 
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
                 module_t **out_frozen)
 {
-    static const freeze_options_t none;
     if (module == NULL) return context_null(ctx, "freeze", "module");
-    if (options == NULL) options = &none;
-    if (freeze_is_frozen(module)) return module_clone(ctx, module, out_frozen);
+    if (options == NULL) options = &no_options;
+    module_t *copy = NULL;
     TRY(check_module(ctx, module, options));
-    module_t *clone = NULL, *frozen = NULL;
-    TRY(module_clone(ctx, module, &clone));
-    status_t status = freeze_module(ctx, module_type(module), &frozen);
-    if (status == STATUS_OK) status = freeze_clone(ctx, clone, options, frozen);
-    module_release(clone);
-    if (status != STATUS_OK) {
-        module_release(frozen);
-        return status;
-    }
-    *out_frozen = frozen;
+    TRY(module_clone(ctx, module, &copy));
+    if (!freeze_is_frozen(module)) return freeze_copy(ctx, copy, options, out_frozen);
+    *out_frozen = copy;
     return STATUS_OK;
+}
+
+status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
+                     module_t **out_frozen)
+{
+    if (module == NULL || *module == NULL) return context_null(ctx, "freeze_take", "module");
+    if (options == NULL) options = &no_options;
+    module_t *copy = NULL;
+    TRY(check_module(ctx, *module, options));
+    if (freeze_is_frozen(*module)) {
+        *out_frozen = *module;
+    } else {
+        TRY(module_snapshot(ctx, *module, &copy));
+        TRY(freeze_copy(ctx, copy, options, out_frozen));
+        module_release(*module);
+    }
+    *module = NULL;
+    return STATUS_OK;
+}
+
+static status_t list_plans(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    (void)path;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        if (kind == MEMBER_METHOD && plan_method_graph(module, name) != NULL)
+            TRY(freeze_add_method(ctx, user, module, name, true));
+    }
+    return STATUS_OK;
+}
+
+/* A method whose graph stays as it is keeps its plans. */
+static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
+                                const pass_options_t *options)
+{
+    graph_t *before = freeze_graph_of(method->owner, method->name), *graph = NULL;
+    pass_options_t own = *options;
+    own.self = method->owner;
+    TRY(pass_run(ctx, before, pass_pipeline_optimize(), &own, &graph));
+    status_t status = STATUS_OK;
+    if (graph != before) {
+        status = plan_set_method(ctx, method->owner, method->name, graph, 0);
+        if (status == STATUS_OK) status = plan_warm(ctx, method->owner, method->name);
+    }
+    graph_release(graph);
+    return status;
+}
+
+status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_t *options)
+{
+    if (frozen == NULL) return context_null(ctx, "freeze_optimize", "frozen");
+    if (options == NULL) options = &no_options;
+    REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_optimize: %s is not frozen, freeze it first",
+            module_type(frozen));
+    freeze_methods_t methods = {0};
+    pass_options_t passes = pass_options_of(options, frozen);
+    status_t status = module_walk(ctx, frozen, list_plans, &methods);
+    for (int i = 0; i < methods.n && status == STATUS_OK; i++)
+        status = optimize_method(ctx, &methods.items[i], &passes);
+    context_put(ctx, methods.items);
+    return status;
 }

@@ -13,18 +13,40 @@
 TESSERA_BEGIN
 
 typedef struct freeze_options {
-    const char *const *preserved; /* NULL-terminated attributes and methods that stay beside
-                                     `forward`; NULL: none. An unknown name is INVALID_ARGUMENT */
+    const char *const *preserved; /* NULL-terminated paths of attributes, modules and methods that
+                                     stay beside `forward`; NULL: none. A module stays whole, with
+                                     its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
+    bool no_optimize;             /* constants only, as freeze_optimize finds it */
     const char *const *skip;      /* NULL-terminated passes to leave out */
     const char *after;            /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
 } freeze_options_t;
 
-/* INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names. */
+/* What no preserved method can change becomes a constant; attributes, modules and methods that
+ * nobody needs after go. A frozen module gives a copy of itself.
+ *
+ * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names, for a
+ * method that returns the module. */
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
                 module_t **out_frozen) TESSERA_API(freeze);
+
+/* The same without a copy of the weights, for large models: takes over the caller's reference, and
+ * *module is NULL after; on failure it stays as it was. Others that hold the module or its tensors
+ * may go on to use them: the first write to one copies it, so does not show. */
+status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
+                     module_t **out_frozen) TESSERA_API(freeze_take);
+
+/* The step that freeze leaves out when no_optimize says so: folds, fuses and merges in the methods
+ * of a frozen module. Of options keep_numerics, skip and dumping count; NULL: none. A second time
+ * changes nothing. INVALID_ARGUMENT if it is not frozen. */
+status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_t *options)
+    TESSERA_API(freeze_optimize);
+
+/* Appends a line "path: why" for each attribute that is left, which names the node that changes it;
+ * nothing when none is. INVALID_ARGUMENT if it is not frozen. */
+status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_API(freeze_explain);
 
 /* Whether freeze made it (or freeze_load). */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);

@@ -7,11 +7,48 @@
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* Attribute that says that a module is frozen. */
+/* Attribute that says that a module is frozen: a list of the paths that were to be preserved. */
 #define FREEZE_MARK "frozen"
 
 /* Makes the marked, empty module that methods and attributes are put in. */
 status_t freeze_module(context_t *ctx, const char *type_name, module_t **out_module);
+
+/* ---- what a frozen module keeps ---- */
+
+/* A method that stays: as a plan if it is frozen, else as it is. The name is the module's own. */
+typedef struct freeze_method {
+    module_t *owner;
+    const char *name;
+    bool is_frozen;
+} freeze_method_t;
+
+typedef struct freeze_methods {
+    freeze_method_t *items;
+    int n, capacity;
+} freeze_methods_t;
+
+/* The graph of a graph or plan method, borrowed; NULL for others. */
+graph_t *freeze_graph_of(const module_t *owner, const char *name);
+
+/* Adds a method of `owner` (of a child, if the name is dotted), once. */
+status_t freeze_add_method(context_t *ctx, freeze_methods_t *methods, module_t *owner,
+                           const char *name, bool is_frozen);
+
+/* Adds all methods of the module and below it. */
+status_t freeze_add_methods(context_t *ctx, freeze_methods_t *methods, module_t *module);
+
+/* Adds what the index-th method may call. */
+status_t freeze_add_callees(context_t *ctx, freeze_methods_t *methods, module_t *root, int index);
+
+/* Removes all methods below the root that are not listed. */
+status_t freeze_drop_methods(context_t *ctx, module_t *root, const freeze_methods_t *methods);
+
+/* Removes attributes that no listed frozen method reads or sets and that need not stay for another
+ * reason, and modules without anything left. */
+status_t freeze_drop_members(context_t *ctx, module_t *root, const freeze_methods_t *methods,
+                             const char *const *preserved);
+
+/* ---- paths ---- */
 
 /* The module below `root` where the last name of a dotted path belongs, made where it is missing.
  */

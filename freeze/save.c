@@ -74,7 +74,6 @@ static status_t visit_members(context_t *ctx, void *user, const char *path, modu
         snprintf(full, sizeof full, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
         datum_t *value = NULL;
         if (kind == MEMBER_ATTRIBUTE) {
-            if (strcmp(name, FREEZE_MARK) == 0) continue;
             TRY(add_member(ctx, members->builder, members->names, members->results, &members->n,
                            'a', full, module_attribute(module, name)));
         } else if (kind == MEMBER_PARAMETER || kind == MEMBER_BUFFER) {

@@ -20,7 +20,8 @@ static const args_command_t command = {
     .about =
         "Says for each operator, in the order they run once weights are packed: module path,\n"
         "layout, kernel, oneDNN implementation, formats in and out, and why other kernels were\n"
-        "declined; and what transitions and reorders one inference has.",
+        "declined; and what transitions and reorders one inference has; for a frozen model\n"
+        "which attributes are not constant, and the node that changes each.",
     .more =
         "formats are oneDNN's: abcd row-major, acdb channels last, aBcd16b blocked; x>y: given\n"
         "as x, reordered to y\n"
@@ -184,6 +185,18 @@ static void print_summary(const runner_t *runner, const counters_t *counters, co
                (double)plan_arena_bytes(plan) / 1e6, (double)plan_weight_bytes(plan) / 1e6);
 }
 
+/* Of a frozen module: what is left of its attributes, and why. */
+static status_t explain_attributes(const runner_t *runner)
+{
+    if (!freeze_is_frozen(runner->module)) return STATUS_OK;
+    text_t text = text_begin(runner->ctx);
+    status_t status = freeze_explain(runner->ctx, runner->module, &text);
+    if (status == STATUS_OK && text.length > 0)
+        printf("attributes that are not constant:\n%s", text_string(&text));
+    text_clear(&text);
+    return status;
+}
+
 static status_t explain(runner_t *runner)
 {
     static const char *const columns[] = {">#",      "<operator", "<path",
@@ -209,7 +222,7 @@ static status_t explain(runner_t *runner)
     }
     TRY(table_print(&explainer.table));
     print_summary(runner, &counters, plan);
-    return STATUS_OK;
+    return explain_attributes(runner);
 }
 
 int command_explain(int argc, char **argv)
