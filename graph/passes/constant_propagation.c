@@ -10,7 +10,7 @@
 /* Walks in order and asks the new graph what is constant there, so what was just computed feeds the
  * next. What is written somewhere, and what could not be run, stays as it is. */
 
-#define MAX_BYTES (INT64_C(64) << 20)
+#define MAX_BYTES ((size_t)64 << 20)
 
 typedef struct propagation {
     alias_t alias;
@@ -30,21 +30,6 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
     return written;
 }
 
-static bool is_huge(const graph_t *graph, const graph_node_t *node)
-{
-    for (int i = 0; i < node->n_outputs; i++) {
-        const graph_type_t *type = graph_value_type(graph, node->outputs[i]);
-        if (type->kind != TYPE_TENSOR || !type->has_info) continue;
-        int64_t bytes = (int64_t)dtype_size(type->info.dtype);
-        for (int d = 0; d < type->info.rank; d++) {
-            int64_t size = type->info.sizes[d] < 1 ? 1 : type->info.sizes[d];
-            if (!shape_multiply(bytes, size, &bytes)) return true;
-        }
-        if (bytes > MAX_BYTES) return true;
-    }
-    return false;
-}
-
 static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *node)
 {
     int n_constants = 0;
@@ -57,11 +42,50 @@ static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *no
     return n_constants > 0;
 }
 
+static size_t bytes_of(const datum_t *datum)
+{
+    datum_kind_t kind = datum_kind(datum);
+    if (kind == DATUM_TENSOR) return info_bytes(tensor_info(datum_as_tensor(datum)));
+    size_t bytes = 0;
+    if (kind == DATUM_LIST || kind == DATUM_TUPLE || kind == DATUM_DICT) {
+        for (int i = 0; i < datum_length(datum); i++) bytes += bytes_of(datum_item(datum, i));
+    }
+    return bytes;
+}
+
+/* Bytes that a result may have: as many as the operands, which dead code frees then; for others
+ * MAX_BYTES. */
+static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < node->n_inputs; i++) {
+        value_t value = rewrite_value(rewrite, node->inputs[i]);
+        if (value != GRAPH_NONE) bytes += bytes_of(graph_builder_constant(rewrite->to, value));
+    }
+    return bytes > MAX_BYTES ? bytes : MAX_BYTES;
+}
+
+static bool is_huge(const rewrite_t *rewrite, const graph_node_t *node)
+{
+    int64_t limit = (int64_t)limit_of(rewrite, node);
+    for (int i = 0; i < node->n_outputs; i++) {
+        const graph_type_t *type = graph_value_type(rewrite->from, node->outputs[i]);
+        if (type->kind != TYPE_TENSOR || !type->has_info) continue;
+        int64_t bytes = (int64_t)dtype_size(type->info.dtype);
+        for (int d = 0; d < type->info.rank; d++) {
+            int64_t size = type->info.sizes[d] < 1 ? 1 : type->info.sizes[d];
+            if (!shape_multiply(bytes, size, &bytes)) return true;
+        }
+        if (bytes > limit) return true;
+    }
+    return false;
+}
+
 static bool can_run(const rewrite_t *rewrite, const graph_node_t *node)
 {
     if (node->kind != NODE_OP && node->kind != NODE_BUILTIN) return false;
     return node->n_outputs > 0 && !alias_has_effect(node) && has_constant_inputs(rewrite, node) &&
-           !is_written(rewrite->user, node) && !is_huge(rewrite->from, node);
+           !is_written(rewrite->user, node) && !is_huge(rewrite, node);
 }
 
 /* ---- running ---- */
@@ -90,17 +114,6 @@ static status_t settle(context_t *ctx, const graph_type_t *type, datum_t **datum
     return STATUS_OK;
 }
 
-static size_t bytes_of(const datum_t *datum)
-{
-    datum_kind_t kind = datum_kind(datum);
-    if (kind == DATUM_TENSOR) return info_bytes(tensor_info(datum_as_tensor(datum)));
-    size_t bytes = 0;
-    if (kind == DATUM_LIST || kind == DATUM_TUPLE || kind == DATUM_DICT) {
-        for (int i = 0; i < datum_length(datum); i++) bytes += bytes_of(datum_item(datum, i));
-    }
-    return bytes;
-}
-
 static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t **in, datum_t **out)
 {
     const propagation_t *propagation = rewrite->user;
@@ -117,7 +130,7 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
 static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datum_t **out)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        if (bytes_of(out[i]) > MAX_BYTES) {
+        if (bytes_of(out[i]) > limit_of(rewrite, node)) {
             pass_note(rewrite->ctx, "constant_propagation", node, "the result is too large");
             return STATUS_UNSUPPORTED;
         }
