@@ -1,0 +1,207 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_ELEMENTS 4096 /* of a tensor in a graph that is run */
+#define MAX_NODES 64
+#define MAX_IN 16
+
+/* ---- failing ---- */
+
+void fuzz_fail(const char *condition, const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s:%d: %s: ", file, line, condition);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    abort();
+}
+
+void fuzz_check_failure(const context_t *ctx, status_t status)
+{
+    FUZZ_CHECK(status == STATUS_OK || context_error(ctx)[0] != '\0', "%s", status_name(status));
+}
+
+/* ---- memory ---- */
+
+/* A block has its size in front of it. */
+#define FRONT 64
+
+static struct limits {
+    size_t max_bytes, n_bytes;
+    long max_requests, n_requests, n_alive;
+} limits;
+
+static void *get_limited(void *user, size_t bytes)
+{
+    (void)user;
+    if (bytes > limits.max_bytes - limits.n_bytes) return NULL;
+    if (++limits.n_requests > limits.max_requests) return NULL;
+    unsigned char *block = aligned_alloc(64, FRONT + (bytes + 63) / 64 * 64);
+    if (block == NULL) return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    limits.n_bytes += bytes;
+    limits.n_alive++;
+    return block + FRONT;
+}
+
+static void put_limited(void *user, void *block)
+{
+    (void)user;
+    size_t bytes = 0;
+    if (block == NULL) return;
+    memcpy(&bytes, (unsigned char *)block - FRONT, sizeof bytes);
+    limits.n_bytes -= bytes;
+    limits.n_alive--;
+    free((unsigned char *)block - FRONT);
+}
+
+/* Kept from the first input on, so that oneDNN's engine is not made anew for each. */
+static void keep_engine(void)
+{
+    static context_t *ctx;
+    if (ctx != NULL) return;
+    FUZZ_CHECK(context_create(&(context_options_t){.n_threads = 1}, &ctx) == STATUS_OK, "engine");
+}
+
+context_t *fuzz_begin(size_t max_bytes, long max_requests)
+{
+    static const allocator_t allocator = {NULL, get_limited, put_limited};
+    context_t *ctx = NULL;
+    keep_engine();
+    limits = (struct limits){.max_bytes = max_bytes, .max_requests = max_requests};
+    context_options_t options = {.allocator = &allocator, .n_threads = 1};
+    FUZZ_CHECK(context_create(&options, &ctx) == STATUS_OK, "no context");
+    return ctx;
+}
+
+void fuzz_end(context_t *ctx)
+{
+    context_destroy(ctx);
+    FUZZ_CHECK(limits.n_alive == 0, "%ld blocks", limits.n_alive);
+}
+
+/* ---- files ---- */
+
+const char *fuzz_file(const void *bytes, size_t n_bytes)
+{
+    static int descriptor = -1;
+    static char path[64];
+    if (descriptor < 0) {
+        char name[] = "/dev/shm/tessera-fuzz-XXXXXX";
+        descriptor = mkstemp(name);
+        FUZZ_CHECK(descriptor >= 0 && unlink(name) == 0, "%s", name);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    }
+    FUZZ_CHECK(ftruncate(descriptor, 0) == 0, "%s", path);
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n = pwrite(descriptor, (const char *)bytes + done, n_bytes - done, (off_t)done);
+        FUZZ_CHECK(n > 0, "%s", path);
+        done += (size_t)n;
+    }
+    return path;
+}
+
+/* ---- running ---- */
+
+static bool is_small(const graph_type_t *type)
+{
+    if (type->kind == TYPE_UNKNOWN) return false;
+    for (int i = 0; i < type->n_items; i++)
+        if (!is_small(&type->items[i])) return false;
+    if (type->kind != TYPE_TENSOR) return true;
+    if (!type->has_info) return false;
+    int64_t n = 1;
+    for (int d = 0; d < type->info.rank; d++) {
+        int64_t size = type->info.sizes[d];
+        if (size < 0 || size > MAX_ELEMENTS || (n *= size > 0 ? size : 1) > MAX_ELEMENTS)
+            return false;
+    }
+    return true;
+}
+
+static bool is_quick(const graph_t *graph)
+{
+    for (value_t v = 0; v < graph_n_values(graph); v++)
+        if (!is_small(graph_value_type(graph, v))) return false;
+    return graph_n_nodes(graph) <= MAX_NODES;
+}
+
+/* Element i is i % 5 - 2, or 0 and 1 in turns: what indices, conditions and numbers like. */
+static status_t make_tensor(context_t *ctx, const tensor_info_t *info, datum_t **out)
+{
+    tensor_t *tensor = NULL, *typed = NULL, *shaped = NULL;
+    bool is_floating = dtype_is_floating(info->dtype);
+    int64_t n = info_numel(info);
+    float values[MAX_ELEMENTS];
+    for (int64_t i = 0; i < n; i++) values[i] = is_floating ? (float)(i % 5 - 2) : (float)(i % 2);
+    TRY(tensor_from(ctx, DTYPE_F32, 1, &n, values, &tensor));
+    status_t status = tensor_cast(ctx, tensor, info->dtype, &typed);
+    if (status == STATUS_OK) status = tensor_view(ctx, typed, info->rank, info->sizes, &shaped);
+    if (status == STATUS_OK) status = datum_tensor(ctx, shaped, out);
+    tensor_release(tensor);
+    tensor_release(typed);
+    tensor_release(shaped);
+    return status;
+}
+
+static status_t make_input(context_t *ctx, const graph_type_t *type, datum_t **out)
+{
+    switch (type->kind) {
+    case TYPE_TENSOR: return make_tensor(ctx, &type->info, out);
+    case TYPE_INT: return datum_int(ctx, 2, out);
+    case TYPE_FLOAT: return datum_float(ctx, 0.5, out);
+    case TYPE_BOOL: return datum_bool(ctx, true, out);
+    case TYPE_STRING: return datum_string(ctx, "weight", out);
+    case TYPE_NONE: return datum_none(ctx, out);
+    default: return STATUS_UNSUPPORTED;
+    }
+}
+
+/* False when there is no input for one of the parameters, or no memory for it. */
+static bool make_inputs(context_t *ctx, const graph_t *graph, int *out_n, datum_t **out)
+{
+    const graph_block_t *body = graph_body(graph);
+    int first = body->n_params > 0 && graph_value_type(graph, body->params[0])->kind == TYPE_MODULE;
+    if (body->n_params - first > MAX_IN) return false;
+    for (int i = first; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (make_input(ctx, type, &out[*out_n]) != STATUS_OK) return false;
+        ++*out_n;
+    }
+    return true;
+}
+
+static void run(context_t *ctx, const graph_t *graph, module_t *self, bool as_method)
+{
+    datum_t *in[MAX_IN] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_in = 0, n_out = METHOD_MAX_OUTPUTS;
+    if (!is_quick(graph)) return;
+    if (make_inputs(ctx, graph, &n_in, in)) {
+        status_t status = as_method
+                              ? module_call(ctx, self, graph_name(graph), n_in, in, &n_out, out)
+                              : graph_run(ctx, graph, self, n_in, in, &n_out, out);
+        fuzz_check_failure(ctx, status);
+        for (int i = 0; i < METHOD_MAX_OUTPUTS; i++) {
+            FUZZ_CHECK(status == STATUS_OK || out[i] == NULL, "an output of a failure");
+            if (i < n_out) datum_release(out[i]);
+        }
+    }
+    for (int i = 0; i < n_in; i++) datum_release(in[i]);
+}
+
+void fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self)
+{
+    run(ctx, graph, self, false);
+}
+
+void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self)
+{
+    run(ctx, graph, self, true);
+}

@@ -1,0 +1,128 @@
+/* Graphs as text: what parses prints, and what was printed parses and prints as the same; what
+ * verifies as well can be run, and passes may not spoil it. */
+#include "tests/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/pass.h"
+
+/* $0 to $5, and the attributes of the module. */
+static const struct constant {
+    const char *name;
+    dtype_t dtype;
+    int rank;
+    int64_t sizes[4];
+} constants[] = {
+    {"weight", DTYPE_F32, 4, {8, 4, 3, 3}}, {"bias", DTYPE_F32, 1, {8}},
+    {"fc", DTYPE_F32, 2, {3, 4}},           {"indices", DTYPE_S64, 1, {2}},
+    {"scale", DTYPE_F32, 0, {0}},           {"running_var", DTYPE_F32, 1, {4}},
+};
+enum { N_CONSTANTS = sizeof constants / sizeof *constants };
+
+static void must(const context_t *ctx, status_t status)
+{
+    FUZZ_CHECK(status == STATUS_OK, "%s", context_error(ctx));
+}
+
+static void make_world(context_t *ctx, datum_t **out_pool, module_t **out_self)
+{
+    datum_t *training = NULL;
+    must(ctx, datum_list(ctx, 0, NULL, out_pool));
+    must(ctx, module_create(ctx, "Net", out_self));
+    for (int i = 0; i < N_CONSTANTS; i++) {
+        const struct constant *constant = &constants[i];
+        tensor_t *tensor = NULL;
+        datum_t *datum = NULL;
+        must(ctx, tensor_full(ctx, constant->dtype, constant->rank, constant->sizes, 1, &tensor));
+        must(ctx, datum_tensor(ctx, tensor, &datum));
+        must(ctx, datum_append(ctx, *out_pool, datum));
+        must(ctx, module_set_parameter(ctx, *out_self, constant->name, tensor));
+        datum_release(datum);
+        tensor_release(tensor);
+    }
+    must(ctx, datum_bool(ctx, false, &training));
+    must(ctx, module_set_attribute(ctx, *out_self, "training", training));
+    datum_release(training);
+}
+
+/* The text of a graph, with tensors put in a new pool. NULL when there is no memory. */
+static char *print(context_t *ctx, const graph_t *graph, datum_t **out_pool)
+{
+    char *copy = NULL;
+    text_t text = text_begin(ctx);
+    status_t status = datum_list(ctx, 0, NULL, out_pool);
+    if (status == STATUS_OK) status = graph_print(ctx, graph, *out_pool, &text);
+    if (status == STATUS_OK) status = text_status(&text);
+    FUZZ_CHECK(status == STATUS_OK || status == STATUS_OUT_OF_MEMORY, "%s", context_error(ctx));
+    if (status == STATUS_OK) copy = strdup(text_string(&text));
+    text_clear(&text);
+    return copy;
+}
+
+static void check_text(context_t *ctx, const graph_t *graph)
+{
+    datum_t *pool = NULL, *pool_again = NULL;
+    graph_t *again = NULL;
+    char *text = print(ctx, graph, &pool), *text_again = NULL;
+    if (text != NULL) {
+        status_t status = graph_parse(ctx, text, pool, &again);
+        FUZZ_CHECK(status == STATUS_OK || status == STATUS_OUT_OF_MEMORY, "%s\n%s",
+                   context_error(ctx), text);
+    }
+    if (again != NULL) text_again = print(ctx, again, &pool_again);
+    if (text_again != NULL)
+        FUZZ_CHECK(strcmp(text, text_again) == 0, "%s\nis again\n%s", text, text_again);
+    graph_release(again);
+    datum_release(pool);
+    datum_release(pool_again);
+    free(text);
+    free(text_again);
+}
+
+/* A pass that makes a wrong graph of a right one is told by the driver, which verifies. */
+static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
+{
+    const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),
+                                            pass_pipeline_optimize()};
+    pass_options_t options = {.self = self};
+    for (int i = 0; i < 3; i++) {
+        graph_t *result = NULL;
+        status_t status = pass_run(ctx, graph, pipelines[i], &options, &result);
+        fuzz_check_failure(ctx, status);
+        bool is_spoilt = status == STATUS_INVALID_ARGUMENT &&
+                         strncmp(context_error(ctx), "pass ", 5) == 0;
+        FUZZ_CHECK(!is_spoilt, "%s", context_error(ctx));
+        graph_release(result);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    datum_t *pool = NULL;
+    module_t *self = NULL;
+    graph_t *graph = NULL;
+    context_t *ctx = fuzz_begin(16 << 20, 100000);
+    char *text = malloc(n_bytes + 1);
+    FUZZ_CHECK(text != NULL, "%zu bytes", n_bytes);
+    if (n_bytes > 0) memcpy(text, bytes, n_bytes);
+    text[n_bytes] = '\0';
+    make_world(ctx, &pool, &self);
+    status_t status = graph_parse(ctx, text, pool, &graph);
+    fuzz_check_failure(ctx, status);
+    if (status == STATUS_OK) {
+        check_text(ctx, graph);
+        status = graph_verify(ctx, graph);
+        fuzz_check_failure(ctx, status);
+    }
+    if (status == STATUS_OK) {
+        optimise(ctx, graph, self);
+        fuzz_run_graph(ctx, graph, self);
+    }
+    graph_release(graph);
+    datum_release(pool);
+    module_release(self);
+    free(text);
+    fuzz_end(ctx);
+    return 0;
+}
