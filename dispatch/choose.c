@@ -143,6 +143,7 @@ static double efficiency(const char *implementation)
     const char *isa = onednn_isa_text();
     double share = 0.9;
     if (onednn_is_reference(implementation)) return 0.001;
+    if (has(implementation, "wino")) share = 1.7; /* of what direct convolution would do */
     if (!has(implementation, "brgemm") && has(implementation, "gemm")) share = 0.5;
     if (has(implementation, "avx2") && has(isa, "avx512")) share *= 0.7;
     if (has(implementation, "sse41") && has(isa, "avx")) share *= 0.4;

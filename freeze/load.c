@@ -73,8 +73,8 @@ static status_t read_info(loading_t *l, uint64_t index, tensor_info_t *out_info)
         format_t format;
         int64_t elements = 0, bytes = 0;
         status = format_parse(l->ctx, blob->format, &format);
-        if (status != STATUS_OK || format.kind != FORMAT_TAG || format.rank != rank ||
-            !format_elements(&format, blob->sizes, &elements) ||
+        if (status != STATUS_OK || (format.kind != FORMAT_TAG && format.kind != FORMAT_OPAQUE) ||
+            format.rank != rank || !format_elements(&format, blob->sizes, &elements) ||
             !shape_multiply(elements, (int64_t)dtype_size(dtype), &bytes))
             CORRUPT(l, "%s: the format of blob %llu does not fit it", l->path, number);
         info = info_mkldnn(&info, &format);

@@ -64,6 +64,7 @@ static const char *const pipeline_optimize[] = {
 
     "fuse_post_ops",
     "flatten_into_linear",
+    "allow_winograd",
 
     "common_subexpressions",
     "dead_code",

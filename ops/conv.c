@@ -16,9 +16,13 @@
         {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
         {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
         {"groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL},                    \
+        {"post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL},                      \
     {                                                                                              \
-        "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
+        "algorithm", ATTR_NAME, false, offsetof(conv_attrs_t, algorithm), 0, CONV_DIRECT,          \
+            algorithm_names                                                                        \
     }
+
+static const char *const algorithm_names[] = {"direct", "winograd", NULL};
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -132,7 +136,8 @@ static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
     return info;
 }
 
-static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
+static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm_t algorithm,
+                         bool fuses, prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -142,7 +147,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     tensor_info_t src = *x, dst = call->out[0], weight_any = group_weight(weight, attrs->groups);
     tensor_info_t bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
-                                .algorithm = ONEDNN_DIRECT,
+                                .algorithm = algorithm,
                                 .n_src = 1,
                                 .src = &src,
                                 .weight = &weight_any,
@@ -166,9 +171,15 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     return choose_formats(ctx, call, prepared, &problem, flops);
 }
 
+/* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. */
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    return describe(ctx, call, true, prepared);
+    const conv_attrs_t *attrs = call->attrs;
+    if (attrs->algorithm == CONV_WINOGRAD && !call->per_op) {
+        status_t status = describe(ctx, call, ONEDNN_WINOGRAD, true, prepared);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return describe(ctx, call, ONEDNN_DIRECT, true, prepared);
 }
 
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
@@ -180,7 +191,7 @@ static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t
 {
     const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
     if (post->n == 0) return prepared_decline(prepared, "onednn_then_post: no post-ops");
-    TRY(describe(ctx, call, false, prepared));
+    TRY(describe(ctx, call, ONEDNN_DIRECT, false, prepared));
     post_settle_behind(prepared);
     return STATUS_OK;
 }
@@ -273,6 +284,10 @@ static const char *const cases_2d[] = {
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
     "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
     "(f32[0,3,7,7], f32[4,3,3,3], none)",
+    "(f32[1,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd\"",
+    "(f32[1,17,12,12], f32[31,17,3,3], none) padding=[1,1] algorithm=\"winograd\"",
+    "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd\"",
     NULL};
 
 static const char *const cases_3d[] = {

@@ -18,6 +18,11 @@ TESSERA_BEGIN
 
 /* ---- convolution and linear ---- */
 
+/* CONV_WINOGRAD: by winograd's transforms where oneDNN has them (2.6 on AVX-512, kernel 3, stride
+ * 1): up to 2.5 times faster, rounds otherwise, and the packed weight is up to four times larger.
+ */
+typedef enum conv_algorithm { CONV_DIRECT, CONV_WINOGRAD } conv_algorithm_t;
+
 typedef struct conv_attrs {
     int64_t stride[3];        /* 0: 1 */
     int64_t padding[3];       /* before and behind each dimension */
@@ -25,6 +30,7 @@ typedef struct conv_attrs {
     int64_t dilation[3];      /* 0: 1 */
     int64_t groups;           /* 0: 1 */
     post_ops_t post;          /* done to the result; made by the fusion pass */
+    int algorithm;            /* conv_algorithm_t */
 } conv_attrs_t;
 
 /* 2-D cross-correlation, as torch.nn.functional.conv2d.

@@ -117,6 +117,28 @@ static status_t read_tag(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
+static const char opaque[] = "opaque";
+
+/* "opaque4x102400x20603x4": the rank, then words, of which zeros at the end are not written. */
+static status_t read_words(reader_t *reader, format_t *format)
+{
+    int64_t rank = 0;
+    int n = 0;
+    format->kind = FORMAT_OPAQUE;
+    reader->at += sizeof opaque - 1;
+    REQUIRE(reader->ctx, read_number(reader, TENSOR_MAX_RANK, &rank),
+            "format: \"%s\": its rank is no number up to %d", reader->text, TENSOR_MAX_RANK);
+    format->rank = (uint8_t)rank;
+    for (; *reader->at == 'x'; n++) {
+        reader->at++;
+        REQUIRE(reader->ctx, n < FORMAT_WORDS && read_number(reader, INT64_MAX, &format->words[n]),
+                "format: \"%s\": word %d is no whole number of 63 bits, or one too many",
+                reader->text, n);
+    }
+    REQUIRE(reader->ctx, n >= 2, "format: \"%s\": its size and version are missing", reader->text);
+    return STATUS_OK;
+}
+
 status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 {
     if (text == NULL) return context_null(ctx, "format", "text");
@@ -126,6 +148,8 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
         TRY(read_strides(&reader, &format));
     else if (*text == '?')
         reader.at++;
+    else if (strncmp(text, opaque, sizeof opaque - 1) == 0)
+        TRY(read_words(&reader, &format));
     else
         TRY(read_tag(&reader, &format));
     REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": \"%s\" is too much", text, reader.at);
@@ -150,6 +174,11 @@ const char *format_text(const format_t *format, char *out_text)
         for (int d = 0; d < format->rank; d++)
             at += snprintf(at, 22, d > 0 ? ",%lld" : "%lld", (long long)format->strides[d]);
         *at++ = '}';
+    } else if (format->kind == FORMAT_OPAQUE) {
+        int n = FORMAT_WORDS;
+        while (n > 2 && format->words[n - 1] == 0) n--;
+        at += sprintf(at, "%s%d", opaque, format->rank);
+        for (int i = 0; i < n; i++) at += snprintf(at, 21, "x%lld", (long long)format->words[i]);
     } else {
         for (int i = 0; i < format->rank; i++) {
             int d = format->order[i];
@@ -240,7 +269,7 @@ format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *stride
 
 bool format_is_blocked(const format_t *format)
 {
-    return format->n_blocks > 0;
+    return format->n_blocks > 0 || format->kind == FORMAT_OPAQUE;
 }
 
 /* The product of each dimension's blocks, 1 where it has none. */
@@ -278,7 +307,7 @@ void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *
 
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
 {
-    INVARIANT(format->kind != FORMAT_ANY);
+    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
     if (format->kind == FORMAT_STRIDED) {
         for (int d = 0; d < format->rank; d++) out_strides[d] = format->strides[d];
         return;
@@ -319,6 +348,10 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
         return true;
     }
     if (format->kind == FORMAT_STRIDED) return strided_elements(format, sizes, out_elements);
+    if (format->kind == FORMAT_OPAQUE) {
+        *out_elements = format->words[0];
+        return true;
+    }
 
     int64_t blocks[TENSOR_MAX_RANK], elements = 1;
     whole_blocks(format, blocks);
@@ -334,7 +367,7 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
  * the fastest to the slowest. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
 {
-    INVARIANT(format->kind != FORMAT_ANY);
+    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
     int64_t offset = 0, stride = 1;
     if (format->kind == FORMAT_STRIDED) {
         for (int d = 0; d < format->rank; d++) offset += index[d] * format->strides[d];
@@ -394,6 +427,9 @@ static int make_digits(const format_t *format, const int64_t *sizes, const int64
 bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
 {
     if (a->kind == FORMAT_ANY || b->kind == FORMAT_ANY) return a->kind == b->kind;
+    if (a->kind == FORMAT_OPAQUE || b->kind == FORMAT_OPAQUE)
+        return a->kind == b->kind && a->rank == b->rank &&
+               memcmp(a->words, b->words, sizeof a->words) == 0;
     int64_t elements_a, elements_b;
     if (a->rank != b->rank || !format_elements(a, sizes, &elements_a) ||
         !format_elements(b, sizes, &elements_b) || elements_a != elements_b)
@@ -427,6 +463,10 @@ uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed
     if (!format_elements(format, sizes, &elements) || elements == 0) return mix(seed, 0);
     int64_t outer[TENSOR_MAX_RANK];
     uint64_t hash = mix(seed, elements);
+    if (format->kind == FORMAT_OPAQUE) {
+        for (int i = 0; i < FORMAT_WORDS; i++) hash = mix(hash, format->words[i]);
+        return hash;
+    }
     format_strides(format, sizes, outer);
     for (int d = 0; d < format->rank; d++) {
         digit_t digits[FORMAT_MAX_BLOCKS + 1];

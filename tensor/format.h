@@ -4,7 +4,8 @@
  * slowest to the fastest, and inner blocks. Its text is oneDNN's tag: in "aBcd16b" dimension b is
  * split into an outer b (capital: it has a block) and an innermost block of 16; in "acdb" nothing
  * is split. Blocked dimensions are padded up to their block, and padded elements are zero.
- * Strided formats carry strides in elements instead, for tensors with gaps or broadcasts. */
+ * Strided formats carry strides in elements instead, for tensors with gaps or broadcasts. Opaque
+ * ones (weights as winograd transforms them) are what no tag describes: words that oneDNN said. */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -15,11 +16,13 @@ TESSERA_BEGIN
 
 #define FORMAT_MAX_BLOCKS 6
 #define FORMAT_TEXT_MAX 256
+#define FORMAT_WORDS TENSOR_MAX_RANK
 
 typedef enum format_kind {
     FORMAT_ANY = 0, /* not chosen yet: "?" */
     FORMAT_TAG,     /* order and blocks */
-    FORMAT_STRIDED  /* strides: "{12544,1,112,1}" */
+    FORMAT_STRIDED, /* strides: "{12544,1,112,1}" */
+    FORMAT_OPAQUE /* of one version of oneDNN, which alone can read it: "opaque4x102400x20603x4" */
 } format_kind_t;
 
 typedef struct format {
@@ -29,7 +32,10 @@ typedef struct format {
     uint8_t order[TENSOR_MAX_RANK];        /* FORMAT_TAG: dimensions, slowest first */
     uint8_t block_dims[FORMAT_MAX_BLOCKS]; /* inner blocks, outermost first */
     uint16_t block_sizes[FORMAT_MAX_BLOCKS];
-    int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: elements, by dimension */
+    union {
+        int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: elements, by dimension */
+        int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: elements, version of oneDNN, its own */
+    };
 } format_t;
 
 /* "aBcd16b", "acdb", "{1,2}", "?"; INVALID_ARGUMENT says what is wrong with the text. */
@@ -60,7 +66,7 @@ bool format_is_padded(const format_t *format, const int64_t *sizes) TESSERA_API(
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
     TESSERA_API(format_padded_sizes);
 
-/* Strides in elements of the outer (block) index of each dimension. */
+/* Strides in elements of the outer (block) index of each dimension; not of opaque formats. */
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
     TESSERA_API(format_strides);
 
@@ -69,7 +75,7 @@ void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_s
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
     TESSERA_API(format_elements);
 
-/* Where the element with this index lies, in elements from the first. */
+/* Where the element with this index lies, in elements from the first; not in opaque formats. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
     TESSERA_API(format_offset);
 

@@ -161,6 +161,7 @@ dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *ou
     if (info->format.kind == FORMAT_ANY)
         return dnnl_memory_desc_create_with_tag(out_md, info->rank, info->sizes, data_type,
                                                 dnnl_format_tag_any);
+    if (info->format.kind == FORMAT_OPAQUE) return onednn_md_of_words(info, data_type, out_md);
     if (info->format.n_blocks > 0) return create_blocked(info, data_type, out_md);
     dnnl_dims_t strides;
     format_strides(&info->format, info->sizes, strides);
@@ -204,7 +205,14 @@ bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
     dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank);
     dnnl_memory_desc_query(md, dnnl_query_data_type, &data_type);
     dnnl_memory_desc_query(md, dnnl_query_dims, (void *)&dims);
-    if (kind != dnnl_blocked) return false;
+    if (kind != dnnl_blocked) {
+        *out_info = (tensor_info_t){.dtype = dtype_of(data_type),
+                                    .layout = LAYOUT_MKLDNN,
+                                    .rank = rank,
+                                    .format = {.kind = FORMAT_OPAQUE, .rank = (uint8_t)rank}};
+        memcpy(out_info->sizes, dims, (size_t)rank * sizeof *dims);
+        return onednn_md_words(md, out_info->format.words);
+    }
     dnnl_memory_desc_query(md, dnnl_query_padded_dims, (void *)&padded);
     dnnl_memory_desc_query(md, dnnl_query_strides, (void *)&strides);
     dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &n_blocks);

@@ -28,6 +28,7 @@ typedef enum onednn_kind {
 
 typedef enum onednn_algorithm {
     ONEDNN_DIRECT, /* convolution, deconvolution */
+    ONEDNN_WINOGRAD,
     ONEDNN_POOL_MAX,
     ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
     ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
@@ -121,8 +122,8 @@ const char *onednn_implementation(const onednn_primitive_t *primitive);
 /* True if the name has the token "ref" between non-letters. */
 bool onednn_is_reference(const char *implementation);
 
-/* What the primitive wants: the chosen formats, as mkldnn infos. UNSUPPORTED if a format is one
- * that no tag describes. */
+/* What the primitive wants: the chosen formats, as mkldnn infos. UNSUPPORTED if a format is
+ * none of ours. */
 typedef enum onednn_argument {
     ONEDNN_ARGUMENT_SRC, /* + index */
     ONEDNN_ARGUMENT_WEIGHT = 1000,

@@ -5,6 +5,7 @@
 
 static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_DIRECT] = dnnl_convolution_direct,
+    [ONEDNN_WINOGRAD] = dnnl_convolution_winograd,
     [ONEDNN_POOL_MAX] = dnnl_pooling_max,
     [ONEDNN_POOL_AVERAGE] = dnnl_pooling_avg_exclude_padding,
     [ONEDNN_POOL_AVERAGE_PADDED] = dnnl_pooling_avg_include_padding,

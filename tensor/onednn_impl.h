@@ -34,6 +34,12 @@ dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *ou
 /* Back to an info; false for a format that no tag describes. */
 bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info);
 
+/* Formats that no tag describes: the words of ours for such a descriptor, and back. False where the
+ * linked version of oneDNN has none, or did not write the words. */
+bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words);
+dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t data_type,
+                                 dnnl_memory_desc_t *out_md);
+
 /* The description of a problem, before any primitive; see onednn_describe. */
 dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out);
 

@@ -97,7 +97,8 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
     const graph_node_t *maker = graph_producer(emission->search.graph, value);
     bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT || maker->kind == NODE_GETATTR);
-    return is_stored && have != NULL &&
+    /* What only one version of oneDNN can read is packed by the plan, beside the plain constant. */
+    return is_stored && have != NULL && want->format.kind != FORMAT_OPAQUE &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
 

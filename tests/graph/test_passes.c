@@ -394,6 +394,11 @@ static void linear_takes_the_flatten_over(void **state)
     run_file(state, "flatten_into_linear.graph");
 }
 
+static void convolutions_that_winograd_suits_may_use_it(void **state)
+{
+    run_file(state, "allow_winograd.graph");
+}
+
 static void equal_expressions_are_computed_once(void **state)
 {
     run_file(state, "common_subexpressions.graph");
@@ -709,6 +714,7 @@ int main(void)
         TEST(scales_and_shifts_go_into_weight_and_bias),
         TEST(activations_and_additions_become_post_ops),
         TEST(linear_takes_the_flatten_over),
+        TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(equal_expressions_are_computed_once),
         TEST(what_nobody_needs_goes),
         TEST(pipelines_do_all_of_it),

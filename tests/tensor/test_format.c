@@ -46,7 +46,9 @@ static void formats_print_as_they_were_written(void **state)
                                          "abcdefghijkl",
                                          "{9223372036854775807,0}",
                                          "aBCde16c16b",
-                                         "aB65535b"};
+                                         "aB65535b",
+                                         "opaque4x65536x20603x3x3x4x64x64x16x16x1x2",
+                                         "opaque0x0x0"};
     char text[FORMAT_TEXT_MAX];
     for (int i = 0; i < N_TAGS; i++) {
         format_t format = parse(ctx, tags[i]);
@@ -108,6 +110,12 @@ static void malformed_texts_are_refused_with_the_rule(void **state)
         {"{9223372036854775808}", "stride 0 is no whole number of 63 bits"},
         {"{1}x", "format: \"{1}x\": \"x\" is too much"},
         {"{1,1,1,1,1,1,1,1,1,1,1,1,1}", "more than 12 dimensions"},
+        {"opaque", "format: \"opaque\": its rank is no number up to 12"},
+        {"opaque13x1x1", "its rank is no number up to 12"},
+        {"opaque4x1", "format: \"opaque4x1\": its size and version are missing"},
+        {"opaque4x1x-1", "word 1 is no whole number of 63 bits"},
+        {"opaque4x1x2x3x4x5x6x7x8x9x10x11x12x13", "word 12 is no whole number of 63 bits, or one"},
+        {"opaque4x1x2y", "format: \"opaque4x1x2y\": \"y\" is too much"},
         {"??", "format: \"??\": \"?\" is too much"},
     };
     context_t *ctx = fixture_context(state);
@@ -480,6 +488,24 @@ static void equality_holds_for_random_formats(void **state)
     assert_true(n_same > 10000);
 }
 
+static void opaque_formats_are_the_same_word_for_word(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int64_t sizes[] = {8, 8, 3, 3};
+    format_t a = parse(ctx, "opaque4x4096x20603x4"), b = parse(ctx, "opaque4x4096x20603x4");
+    format_t other = parse(ctx, "opaque4x4096x30200x4"), plain = format_plain(4);
+    int64_t elements = 0;
+    assert_true(format_same(&a, &b, sizes));
+    assert_int_equal(format_hash(&a, sizes, 1), format_hash(&b, sizes, 1));
+    assert_false(format_same(&a, &other, sizes));
+    assert_int_not_equal(format_hash(&a, sizes, 1), format_hash(&other, sizes, 1));
+    assert_false(format_same(&a, &plain, sizes));
+    assert_false(format_same(&plain, &a, sizes));
+    assert_true(format_elements(&a, sizes, &elements));
+    assert_int_equal(elements, 4096);
+    assert_true(format_is_blocked(&a));
+}
+
 static void known_pairs_need_no_reorder(void **state)
 {
     static const struct {
@@ -535,6 +561,7 @@ int main(void)
         TEST(permuted_tensors_become_tags_with_the_same_bytes),
         TEST(equality_is_that_of_every_element),
         TEST(equality_holds_for_random_formats),
+        TEST(opaque_formats_are_the_same_word_for_word),
         TEST(known_pairs_need_no_reorder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
