@@ -26,6 +26,7 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
 static const char *const pipeline_graph[] = {
     "inline",
     "remove_identity",
+    "functionalize",
     "flatten_into_linear",
 
     "common_subexpressions",
@@ -59,6 +60,7 @@ static const char *const pipeline_freeze[] = {
  */
 static const char *const pipeline_optimize[] = {
     "remove_identity",
+    "functionalize",
 
     "[", "fold_batch_norm", "fold_scale", "]",
 

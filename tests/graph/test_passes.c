@@ -374,6 +374,11 @@ static void operators_that_do_nothing_go(void **state)
     run_file(state, "remove_identity.graph");
 }
 
+static void in_place_operators_become_out_of_place(void **state)
+{
+    run_file(state, "functionalize.graph");
+}
+
 static void batch_norm_goes_into_weight_and_bias(void **state)
 {
     run_file(state, "fold_batch_norm.graph");
@@ -710,6 +715,7 @@ int main(void)
         TEST(attributes_that_nothing_changes_become_constants),
         TEST(what_is_computed_from_constants_is_computed_once),
         TEST(operators_that_do_nothing_go),
+        TEST(in_place_operators_become_out_of_place),
         TEST(batch_norm_goes_into_weight_and_bias),
         TEST(scales_and_shifts_go_into_weight_and_bias),
         TEST(activations_and_additions_become_post_ops),

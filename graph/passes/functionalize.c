@@ -1,0 +1,190 @@
+#include <limits.h>
+#include <string.h>
+
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
+#include "tensor/context_impl.h"
+
+/* An in-place operator becomes the operator itself where nobody can see the write but by values
+ * that are known: what it writes was made by an operator in the same block; what shares those bytes
+ * and was made since is either the same tensor by another name (what in-place operators gave), and
+ * then stands for the result from here on, or not read any more; and none of it went into a
+ * container, an attribute or a call before. What was made earlier cannot share the bytes of a
+ * tensor that was new.
+ *
+ * Where types are not known, an error is lost: that the result would not have fit into operand 0.
+ */
+
+/* Nodes are numbered as they run; a node with blocks gives its outputs behind them. */
+typedef struct times {
+    int made, last_use, first_leak;
+    const graph_block_t *home;
+    value_t same; /* the first name of this very tensor */
+    value_t next; /* of the same class, or -1 */
+} times_t;
+
+typedef struct functionalizing {
+    context_t *ctx;
+    const graph_t *graph;
+    alias_t alias;
+    times_t *times; /* [n_values] */
+    value_t *first; /* [n_classes] */
+    int now;
+    bool *is_chosen; /* [n_values]: output of a node that becomes out of place */
+    int n_chosen;
+} functionalizing_t;
+
+/* ---- times ---- */
+
+static void note_made(functionalizing_t *f, const graph_block_t *block, int n,
+                      const value_t *values)
+{
+    for (int i = 0; i < n; i++) {
+        int class = alias_class(&f->alias, values[i]);
+        f->times[values[i]] = (times_t){f->now, -1, INT_MAX, block, values[i], GRAPH_NONE};
+        if (class < 0) continue;
+        f->times[values[i]].next = f->first[class];
+        f->first[class] = values[i];
+    }
+}
+
+static bool leaks(const graph_node_t *node, int input)
+{
+    if (node->kind == NODE_SETATTR || node->kind == NODE_CALL) return true;
+    if (node->kind != NODE_BUILTIN) return false;
+    return strcmp(node->name, "list") == 0 || strcmp(node->name, "tuple") == 0 ||
+           strcmp(node->name, "dict") == 0 || (strcmp(node->name, "append") == 0 && input == 1);
+}
+
+static void note_block(functionalizing_t *f, const graph_block_t *block)
+{
+    note_made(f, block, block->n_params, block->params);
+    for (int n = 0; n < block->n_nodes; n++) {
+        const graph_node_t *node = block->nodes[n];
+        f->now++;
+        for (int i = 0; i < node->n_inputs; i++) {
+            if (node->inputs[i] < 0) continue;
+            times_t *times = &f->times[node->inputs[i]];
+            times->last_use = f->now;
+            if (leaks(node, i) && times->first_leak == INT_MAX) times->first_leak = f->now;
+        }
+        for (int b = 0; b < node->n_blocks; b++) note_block(f, node->blocks[b]);
+        if (node->n_blocks > 0) f->now++;
+        note_made(f, block, node->n_outputs, node->outputs);
+        if (node->is_in_place) f->times[node->outputs[0]].same = f->times[node->inputs[0]].same;
+    }
+    f->now++;
+    for (int i = 0; i < block->n_results; i++)
+        if (block->results[i] >= 0) f->times[block->results[i]].last_use = f->now;
+}
+
+/* ---- choosing ---- */
+
+/* Where the bytes were made, through views and in-place operators. */
+static value_t find_base(const functionalizing_t *f, value_t value)
+{
+    for (;;) {
+        const graph_node_t *node = graph_producer(f->graph, value);
+        if (node == NULL || node->kind != NODE_OP || !alias_shares(node) || node->inputs[0] < 0)
+            return value;
+        value = node->inputs[0];
+    }
+}
+
+static const char *why_not_new(const graph_node_t *producer)
+{
+    if (producer == NULL) return "what it writes came in";
+    switch (producer->kind) {
+    case NODE_CONSTANT: return "what it writes is a constant";
+    case NODE_GETATTR: return "what it writes is an attribute";
+    case NODE_CALL: return "what it writes came from a call";
+    case NODE_BUILTIN: return "what it writes is an item of a container";
+    case NODE_OP: return NULL;
+    default: return "what it writes came from a branch or a loop";
+    }
+}
+
+/* NULL: it can. */
+static const char *why_not(const functionalizing_t *f, const graph_node_t *node)
+{
+    value_t target = node->inputs[0], base = find_base(f, target);
+    if (alias_class(&f->alias, target) < 0) return "operand 0 is no tensor";
+    const char *reason = why_not_new(graph_producer(f->graph, base));
+    if (reason != NULL) return reason;
+    int now = f->times[node->outputs[0]].made, since = f->times[base].made;
+    if (f->times[base].home != f->times[node->outputs[0]].home)
+        return "what it writes was made outside the block";
+    for (value_t v = f->first[alias_class(&f->alias, target)]; v >= 0; v = f->times[v].next) {
+        const times_t *times = &f->times[v];
+        if (times->made < since || times->made >= now) continue;
+        if (times->first_leak < now)
+            return "a container, an attribute or a call has what it writes";
+        if (times->same != f->times[target].same && times->last_use > now)
+            return "another view of what it writes is read later";
+    }
+    return NULL;
+}
+
+static status_t choose(void *user, const graph_node_t *node)
+{
+    functionalizing_t *f = user;
+    if (node->kind != NODE_OP || !node->is_in_place || node->inputs[0] < 0) return STATUS_OK;
+    const char *reason = why_not(f, node);
+    if (reason != NULL) {
+        pass_note(f->ctx, "functionalize", node, reason);
+        return STATUS_OK;
+    }
+    f->is_chosen[node->outputs[0]] = true;
+    f->n_chosen++;
+    return STATUS_OK;
+}
+
+/* ---- rewriting ---- */
+
+static status_t put_out_of_place(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    const functionalizing_t *f = rewrite->user;
+    if (node->kind != NODE_OP || !node->is_in_place || !f->is_chosen[node->outputs[0]])
+        return STATUS_OK;
+    value_t inputs[OP_MAX_INPUTS], result = node->outputs[0];
+    graph_node_t plain = *node;
+    plain.is_in_place = false;
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    TRY(rewrite_emit(rewrite, &plain, inputs, node->outputs));
+    value_t same = f->times[result].same;
+    for (value_t v = f->first[alias_class(&f->alias, result)]; v >= 0; v = f->times[v].next)
+        if (f->times[v].same == same && f->times[v].made < f->times[result].made)
+            rewrite_map(rewrite, v, rewrite_value(rewrite, result));
+    *out_done = true;
+    return STATUS_OK;
+}
+
+static status_t functionalize(functionalizing_t *f, graph_t **out_graph)
+{
+    size_t n = (size_t)graph_n_values(f->graph);
+    TRY(context_get(f->ctx, n * sizeof *f->times, "times of values", &f->times));
+    TRY(context_get_zeroed(f->ctx, n * sizeof *f->is_chosen, "times of values", &f->is_chosen));
+    TRY(context_get(f->ctx, (size_t)f->alias.n_classes * sizeof *f->first, "times of values",
+                    &f->first));
+    for (int i = 0; i < f->alias.n_classes; i++) f->first[i] = GRAPH_NONE;
+    note_block(f, graph_body(f->graph));
+    TRY(rewrite_visit(graph_body(f->graph), choose, f));
+    if (f->n_chosen == 0) return rewrite_nothing(f->graph, out_graph);
+    return rewrite_graph(f->ctx, f->graph, put_out_of_place, f, out_graph);
+}
+
+status_t pass_functionalize(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                            graph_t **out_graph)
+{
+    (void)options;
+    functionalizing_t f = {.ctx = ctx, .graph = graph};
+    TRY(alias_analyze(ctx, graph, &f.alias));
+    status_t status = f.alias.has_effects ? functionalize(&f, out_graph)
+                                          : rewrite_nothing(graph, out_graph);
+    context_put(ctx, f.first);
+    context_put(ctx, f.is_chosen);
+    context_put(ctx, f.times);
+    alias_clear(&f.alias);
+    return status;
+}
