@@ -96,16 +96,17 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
     text_append(explaining->text, "\n");
 }
 
-static bool says_what_it_is(const explaining_t *explaining, const attribute_t *attribute)
+/* What every module has, and what the root has for its users; but for what somebody changes. */
+static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
-    static const char *const own[] = {"training", FREEZE_MARK, "input_names", "output_names"};
+    static const char *const own[] = {FREEZE_MARK, "input_names", "output_names"};
+    kept_t why;
     if (attribute->kind == MEMBER_METHOD || attribute->kind == MEMBER_CHILD) return true;
+    bool is_own = strcmp(attribute->name, "training") == 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (attribute->owner == explaining->tree.items[0].module &&
-            strcmp(attribute->name, own[i]) == 0 &&
-            !keep_holds(&explaining->keeping, attribute, NULL))
-            return true;
-    return false;
+        is_own |= attribute->owner == explaining->tree.items[0].module &&
+                  strcmp(attribute->name, own[i]) == 0;
+    return is_own && (!keep_holds(&explaining->keeping, attribute, &why) || why.name == NULL);
 }
 
 static void explain_all(explaining_t *explaining)
@@ -114,7 +115,8 @@ static void explain_all(explaining_t *explaining)
         attribute_t attribute = {.owner = explaining->tree.items[i].module};
         for (int m = 0; m < module_n_members(attribute.owner); m++) {
             attribute.name = module_member(attribute.owner, m, &attribute.kind);
-            if (!says_what_it_is(explaining, &attribute)) explain_attribute(explaining, &attribute);
+            if (!speaks_for_itself(explaining, &attribute))
+                explain_attribute(explaining, &attribute);
         }
     }
 }

@@ -174,18 +174,26 @@ static status_t list_methods(context_t *ctx, module_t *root, const freeze_option
     return freeze_drop_methods(ctx, root, methods);
 }
 
+/* What a method does beside giving its results. */
+typedef struct effects {
+    int n_calls, n_writes;
+} effects_t;
+
 static status_t count_effect(void *user, const graph_node_t *node)
 {
-    *(int *)user += node->n_blocks == 0 && alias_has_effect(node);
+    effects_t *effects = user;
+    bool has_effect = node->n_blocks == 0 && alias_has_effect(node);
+    effects->n_calls += node->kind == NODE_CALL;
+    effects->n_writes += has_effect && node->kind != NODE_CALL;
     return STATUS_OK;
 }
 
-static int count_effects(const freeze_method_t *method)
+static effects_t count_effects(const freeze_method_t *method)
 {
-    int n = 0;
+    effects_t effects = {0, 0};
     const graph_t *graph = freeze_graph_of(method->owner, method->name);
-    (void)rewrite_visit(graph_body(graph), count_effect, &n);
-    return n;
+    (void)rewrite_visit(graph_body(graph), count_effect, &effects);
+    return effects;
 }
 
 static status_t freeze_round(context_t *ctx, module_t *root, const freeze_options_t *options,
@@ -197,9 +205,10 @@ static status_t freeze_round(context_t *ctx, module_t *root, const freeze_option
     TRY(list_methods(ctx, root, options, passes, methods));
     for (int i = 0; i < methods->n; i++) {
         if (!methods->items[i].is_frozen) continue;
-        int n_effects = count_effects(&methods->items[i]);
+        effects_t before = count_effects(&methods->items[i]);
         TRY(run_passes(ctx, &methods->items[i], pass_pipeline_freeze(), passes));
-        *out_loses |= count_effects(&methods->items[i]) < n_effects;
+        effects_t after = count_effects(&methods->items[i]);
+        *out_loses |= after.n_calls < before.n_calls || after.n_writes < before.n_writes;
     }
     return STATUS_OK;
 }

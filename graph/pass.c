@@ -25,6 +25,7 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
  */
 static const char *const pipeline_graph[] = {
     "inline",
+    "lower_tuples",
     "remove_identity",
     "functionalize",
     "flatten_into_linear",
@@ -46,7 +47,7 @@ static const char *const pipeline_plan[] = {
  *   └──────────────────────────────────────────────────────────────────────────────┘
  */
 static const char *const pipeline_freeze[] = {
-    "[", "inline", "attributes", "constant_propagation", "]",
+    "[", "inline", "lower_tuples", "attributes", "constant_propagation", "]",
     "dead_code",
     NULL,
 };

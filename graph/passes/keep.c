@@ -64,6 +64,14 @@ static status_t add_things(keeping_t *keeping, const attribute_t *attribute)
     return tensor != NULL ? add_thing(keeping, tensor->storage) : STATUS_OK;
 }
 
+/* Whether there is anything to write in place. */
+static bool has_things(const datum_t *datum)
+{
+    bool has = thing_of(datum) != NULL;
+    for (int i = 0; i < datum_length(datum) && !has; i++) has = has_things(datum_item(datum, i));
+    return has;
+}
+
 static int find_thing(const keeping_t *keeping, const void *thing)
 {
     for (int i = 0; i < keeping->n_things; i++)
@@ -95,8 +103,7 @@ static status_t add_attribute(keeping_t *keeping, const kept_t *why, const attri
     kept_t kept = *why;
     kept.owner = attribute->owner;
     kept.name = attribute->name;
-    TRY(add(keeping, &kept));
-    return why->reason != KEEP_SET ? add_things(keeping, attribute) : STATUS_OK;
+    return add(keeping, &kept);
 }
 
 typedef struct spread {
@@ -155,6 +162,17 @@ static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *
 
 /* ---- methods ---- */
 
+/* A list that grows is written, and not what lies in it; nor a list whose tensors are. */
+static status_t add_written(look_t *look, int class, const datum_t *datum)
+{
+    const alias_class_t *at = &look->alias.classes[alias_root(&look->alias, class)];
+    const void *thing = at->writer != NULL ? thing_of(datum) : NULL;
+    if (thing != NULL) TRY(add_thing(look->keeping, thing));
+    for (int i = 0; i < datum_length(datum) && at->contents >= 0; i++)
+        TRY(add_written(look, at->contents, datum_item(datum, i)));
+    return STATUS_OK;
+}
+
 static status_t look_at_getattr(look_t *look, const graph_node_t *node)
 {
     attribute_t attribute;
@@ -165,7 +183,14 @@ static status_t look_at_getattr(look_t *look, const graph_node_t *node)
     if (why.node == NULL || look->objects[value] != NULL) return STATUS_OK;
     if (object == NULL) return add_anywhere(look->keeping, &why, node->name);
     if (!attribute_find(object, node->name, &attribute)) return STATUS_OK;
-    return add_attribute(look->keeping, &why, &attribute);
+    const datum_t *datum = attribute.kind == MEMBER_ATTRIBUTE
+                               ? module_attribute(attribute.owner, attribute.name)
+                               : NULL;
+    if (datum != NULL && !has_things(datum)) return STATUS_OK;
+    TRY(add_attribute(look->keeping, &why, &attribute));
+    int class = alias_class(&look->alias, value);
+    return datum != NULL && class >= 0 ? add_written(look, class, datum)
+                                       : add_things(look->keeping, &attribute);
 }
 
 static status_t look_at_setattr(look_t *look, const graph_node_t *node)
@@ -286,8 +311,9 @@ static status_t look_at_wishes(keeping_t *keeping, const char *const *wishes)
         if (!attribute_find(keeping->root, *wishes, &attribute)) continue;
         if (attribute.kind == MEMBER_CHILD)
             TRY(add_whole(keeping, &why, module_child(attribute.owner, attribute.name)));
-        else if (attribute.kind != MEMBER_METHOD)
-            TRY(add_attribute(keeping, &why, &attribute));
+        if (attribute.kind == MEMBER_CHILD || attribute.kind == MEMBER_METHOD) continue;
+        TRY(add_attribute(keeping, &why, &attribute));
+        TRY(add_things(keeping, &attribute));
     }
     return STATUS_OK;
 }
@@ -324,13 +350,12 @@ bool keep_holds(const keeping_t *keeping, const attribute_t *attribute, kept_t *
         const kept_t *kept = &keeping->kept[i];
         bool is_it = (kept->owner == NULL || kept->owner == attribute->owner) &&
                      (kept->name == NULL || strcmp(kept->name, attribute->name) == 0);
-        if (!is_it) continue;
-        if (out_why != NULL) *out_why = *kept;
-        return true;
+        if (is_it && kept->reason < why.reason) why = *kept;
     }
-    why.because = find_shared(keeping, attribute);
-    if (why.because >= 0 && out_why != NULL) *out_why = why;
-    return why.because >= 0;
+    if (why.reason == KEEP_SHARED) why.because = find_shared(keeping, attribute);
+    bool holds = why.reason != KEEP_SHARED || why.because >= 0;
+    if (holds && out_why != NULL) *out_why = why;
+    return holds;
 }
 
 bool keep_holds_all(const keeping_t *keeping, const module_t *module)

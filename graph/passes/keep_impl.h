@@ -5,6 +5,7 @@
 #include "graph/attribute_impl.h"
 #include "graph/graph.h"
 
+/* In order: the first that applies is said. */
 typedef enum keep_reason {
     KEEP_WISHED,  /* asked for by name, or part of a module that was */
     KEEP_PART,    /* of a module that a node takes as a whole, or a method returns */
@@ -44,7 +45,7 @@ status_t keep_find(context_t *ctx, module_t *root, const char *const *wishes, co
                    module_t *self, keeping_t *out_keeping);
 void keep_clear(keeping_t *keeping);
 
-/* Whether the attribute has to stay; out_why may be NULL. */
+/* Whether the attribute has to stay, and the first reason; out_why may be NULL. */
 bool keep_holds(const keeping_t *keeping, const attribute_t *attribute, kept_t *out_why);
 
 /* Whether all of the module has to stay. */

@@ -359,6 +359,11 @@ static void calls_become_what_they_call(void **state)
     run_file(state, "inline.graph");
 }
 
+static void tuples_that_are_packed_and_unpacked_go(void **state)
+{
+    run_file(state, "lower_tuples.graph");
+}
+
 static void attributes_that_nothing_changes_become_constants(void **state)
 {
     run_file(state, "attributes.graph");
@@ -712,6 +717,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(calls_become_what_they_call),
+        TEST(tuples_that_are_packed_and_unpacked_go),
         TEST(attributes_that_nothing_changes_become_constants),
         TEST(what_is_computed_from_constants_is_computed_once),
         TEST(operators_that_do_nothing_go),

@@ -1,0 +1,76 @@
+#include <string.h>
+
+#include "graph/pass_impl.h"
+
+/* Tuples cannot change, so what is taken out of one that this graph packs is what went in. Those
+ * that come out of branches, loops and calls stay. */
+
+static bool is_builtin(const graph_node_t *node, const char *name)
+{
+    return node != NULL && node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
+}
+
+static const graph_node_t *find_tuple(const graph_t *graph, const graph_node_t *node)
+{
+    bool takes_out = is_builtin(node, "unpack") || is_builtin(node, "index");
+    const graph_node_t *tuple = takes_out ? graph_producer(graph, node->inputs[0]) : NULL;
+    return is_builtin(tuple, "tuple") ? tuple : NULL;
+}
+
+/* The place of the first thing taken out; -1 when it is not known or not there. */
+static int find_place(const graph_t *graph, const graph_node_t *node, const graph_node_t *tuple)
+{
+    if (is_builtin(node, "unpack")) return node->n_outputs == tuple->n_inputs ? 0 : -1;
+    const datum_t *place = graph_constant(graph, node->inputs[1]);
+    if (place == NULL || datum_kind(place) != DATUM_INT) return -1;
+    int64_t at = datum_as_int(place), n = tuple->n_inputs;
+    if (at < 0) at += n;
+    return at >= 0 && at < n ? (int)at : -1;
+}
+
+/* None as a literal is an operand left out: nothing but operators takes that. */
+static bool can_lower(const graph_t *graph, const graph_node_t *node, int *out_place)
+{
+    const graph_node_t *tuple = find_tuple(graph, node);
+    int place = tuple != NULL ? find_place(graph, node, tuple) : -1;
+    for (int i = 0; i < node->n_outputs && place >= 0; i++)
+        if (tuple->inputs[place + i] == GRAPH_NONE &&
+            !rewrite_feeds_operators(graph, node->outputs[i]))
+            return false;
+    *out_place = place;
+    return place >= 0;
+}
+
+static status_t lower(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    int place;
+    *out_done = can_lower(rewrite->from, node, &place);
+    if (!*out_done) return STATUS_OK;
+    const graph_node_t *tuple = find_tuple(rewrite->from, node);
+    for (int i = 0; i < node->n_outputs; i++)
+        rewrite_map(rewrite, node->outputs[i], rewrite_value(rewrite, tuple->inputs[place + i]));
+    return STATUS_OK;
+}
+
+typedef struct count {
+    const graph_t *graph;
+    int n;
+} count_t;
+
+static status_t count_lowered(void *user, const graph_node_t *node)
+{
+    count_t *count = user;
+    int place;
+    count->n += can_lower(count->graph, node, &place);
+    return STATUS_OK;
+}
+
+status_t pass_lower_tuples(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                           graph_t **out_graph)
+{
+    (void)options;
+    count_t count = {graph, 0};
+    (void)rewrite_visit(graph_body(graph), count_lowered, &count);
+    if (count.n == 0) return rewrite_nothing(graph, out_graph);
+    return rewrite_graph(ctx, graph, lower, NULL, out_graph);
+}
