@@ -51,6 +51,29 @@ status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_
 /* Whether freeze made it (or freeze_load). */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);
 
+/* ---- by name, in a graph method of a module that stays as it is ---- */
+
+/* Makes tensors of one name constants of the method: attributes of the module and of those below
+ * that a convolution (1 to 3 dimensions, transposed or not) or a batch norm, also one that passes
+ * rewrote, takes as its operand of this name, conversions between them or not. param is "weight",
+ * "bias", "running_mean" or "running_var". The constant of %7 is %7.weight; an absent tensor is the
+ * constant none. Constants are copies: later writes to the module do not show. Calls in the method
+ * are inlined. What a graph method of the module writes stays an attribute.
+ *
+ * INVALID_ARGUMENT  another param, "Invalid Param Name"; the method is no graph method */
+status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
+    TESSERA_API(freeze_params);
+
+/* Decides each `if` of the method whose condition is itself an attribute of this name, of whatever
+ * module and whatever its value: the branch of `value` stays. Other uses of it, and the attribute,
+ * are left alone. Calls in the method are inlined.
+ *
+ * INVALID_ARGUMENT  the method is no graph method */
+status_t freeze_flags(context_t *ctx, module_t *module, const char *method, const char *flag,
+                      bool value) TESSERA_API(freeze_flags);
+
+/* ---- the file ---- */
+
 /* Writes a frozen module: graphs free of layout, constants, and the packed weights of the plans it
  * has, each with its format; atomic. IO, INVALID_ARGUMENT if it is not frozen. */
 status_t freeze_save(context_t *ctx, module_t *frozen, const char *path) TESSERA_API(freeze_save);

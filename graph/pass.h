@@ -19,6 +19,8 @@ typedef struct pass_options {
                                 NULL: self */
     const char *const *keep; /* NULL-terminated paths of attributes and modules below root that
                                 stay getattr; NULL: none */
+    const char *const *only; /* NULL-terminated paths of the attributes below root that may become
+                                constants; NULL: all */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes

@@ -22,12 +22,24 @@ typedef struct freezing {
     context_t *ctx;
     const graph_t *graph;
     module_t **objects; /* for each value the module it is, or NULL */
+    const char *const *only;
     keeping_t keeping;
     frozen_t *frozen;
     int n_frozen, capacity;
     int n_in_body; /* nodes of the body that were walked */
     int n_done;
 } freezing_t;
+
+static bool is_asked_for(const freezing_t *freezing, const attribute_t *attribute)
+{
+    for (const char *const *path = freezing->only; path != NULL && *path != NULL; path++) {
+        attribute_t asked;
+        if (attribute_find(freezing->keeping.root, *path, &asked) &&
+            asked.owner == attribute->owner && strcmp(asked.name, attribute->name) == 0)
+            return true;
+    }
+    return freezing->only == NULL;
+}
 
 static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
                       attribute_t *out_attribute)
@@ -36,6 +48,7 @@ static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
     module_t *object = freezing->objects[node->inputs[0]];
     if (object == NULL || !attribute_find(object, node->name, out_attribute)) return false;
     return out_attribute->kind != MEMBER_CHILD && out_attribute->kind != MEMBER_METHOD &&
+           is_asked_for(freezing, out_attribute) &&
            !keep_holds(&freezing->keeping, out_attribute, NULL);
 }
 
@@ -167,7 +180,7 @@ status_t pass_attributes(context_t *ctx, const graph_t *graph, const pass_option
     int n_getattr = 0;
     (void)rewrite_visit(graph_body(graph), count_getattr, &n_getattr);
     if (options->self == NULL || n_getattr == 0) return rewrite_nothing(graph, out_graph);
-    freezing_t freezing = {.ctx = ctx, .graph = graph};
+    freezing_t freezing = {.ctx = ctx, .graph = graph, .only = options->only};
     module_t *root = options->root != NULL ? options->root : options->self;
     TRY(keep_find(ctx, root, options->keep, graph, options->self, &freezing.keeping));
     status_t status = attribute_objects(ctx, graph, options->self, &freezing.objects);
