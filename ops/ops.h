@@ -100,6 +100,33 @@ status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tens
 status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
                 double k, tensor_t **out) TESSERA_API(op_lrn);
 
+/* ---- folding: what the passes make of a norm or a scale behind a conv or linear ---- */
+
+typedef struct fold_attrs {
+    double epsilon;  /* 0 is 0; with attrs NULL 1e-5 */
+    int64_t groups;  /* 0: 1; of a transposed conv */
+    bool transposed; /* weight [C][K/G][..], as that of conv_transpose; else [K][..] */
+} fold_attrs_t;
+
+/* The weight and bias of scale[k] * (y - mean[k]) / sqrt(variance[k] + epsilon) + shift[k], where y
+ * is what a conv or linear of `weight` and `bias` gives for channel k:
+ *
+ *   factor[k]            = scale[k] / sqrt(variance[k] + epsilon)
+ *   fold_weight[k][c]... = weight[k][c]... * factor[k]
+ *   fold_bias[k]         = (bias[k] - mean[k]) * factor[k] + shift[k]
+ *
+ * weight    floating, of rank 2 to 5, any layout; fold_bias looks at its dtype and sizes only
+ * others    one element, or K of them along one dimension, of any dtype, or NULL: scale 1, no
+ *           division, bias, shift and mean 0
+ * out       dense: of the weight's dtype and sizes; [K] of the bias's dtype, else the weight's */
+status_t op_fold_weight(context_t *ctx, const tensor_t *weight, const tensor_t *scale,
+                        const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_fold_weight);
+status_t op_fold_bias(context_t *ctx, const tensor_t *weight, const tensor_t *bias,
+                      const tensor_t *scale, const tensor_t *shift, const tensor_t *mean,
+                      const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_fold_bias);
+
 /* ---- pooling ---- */
 
 typedef struct pool_attrs {
