@@ -54,8 +54,9 @@ static const char *const pipeline_freeze[] = {
 
 /* Optimising what is frozen.
  *
- *   clean up ──► folded ──► fused ──► clean up ──► file, plan
- *                │          │
+ *   clean up ──► folded ──► fused ──► computed ──► clean up ──► file, plan
+ *                │          │         │
+ *                │          │         fold_weight and fold_bias of constants
  *                │          activations, residual additions
  *                batch norm, scales, and the batch norms behind those
  */
@@ -66,6 +67,7 @@ static const char *const pipeline_optimize[] = {
     "[", "fold_batch_norm", "fold_scale", "]",
 
     "fuse_post_ops",
+    "constant_propagation",
     "flatten_into_linear",
     "allow_winograd",
 

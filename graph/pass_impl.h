@@ -36,9 +36,10 @@ status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
                              const tensor_info_t *infos, graph_t **out_graph);
 
-/* For use inside: the new value of an old one; maps an old value; copies a node (blocks included)
- * with its inputs mapped. */
+/* For use inside: the new value of an old one; whether it has one yet; maps an old value; copies a
+ * node (blocks included) with its inputs mapped. */
 value_t rewrite_value(const rewrite_t *rewrite, value_t old);
+bool rewrite_is_mapped(const rewrite_t *rewrite, value_t old);
 void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value);
 status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node);
 

@@ -1,42 +1,94 @@
 #include "graph/passes/fold_impl.h"
 
-#include <math.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "dispatch/select_impl.h"
+#include "graph/graph_impl.h"
 #include "graph/passes/alias_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/scope_impl.h"
 
 #define NAME_MAX_BYTES 256
 
-/* An anchor and what is folded into it; the folded operator stands where the anchor stood. */
+/* An anchor and the nodes folded into it, in order; the operator stands where the anchor stood. */
 typedef struct fold {
     fold_anchor_t anchor;
-    value_t end; /* the value it makes from now on */
-    double *scale;
-    double *shift;
+    value_t end;     /* the value it makes from now on */
+    int first, last; /* steps */
 } fold_t;
+
+typedef struct step {
+    const graph_node_t *node;
+    int next; /* -1: none */
+} step_t;
 
 typedef struct folding {
     context_t *ctx;
     const graph_t *graph;
     const fold_rule_t *rule;
     alias_t alias;
-    int *fold_of; /* for each value that an anchor or a folded node makes; -1: none */
+    bool *is_constant; /* for each value: it is computed from constants, which nobody writes */
+    int *block_of;     /* for each value that a node makes */
+    int *fold_of;      /* for each value that an anchor or a folded node makes; -1: none */
+    int n_blocks;
     fold_t *folds;
-    int n_folds;
-    int capacity;
+    int n_folds, folds_capacity;
+    step_t *steps;
+    int n_steps, steps_capacity;
 } folding_t;
 
-/* ---- anchors ---- */
+/* ---- constants ---- */
 
-static const tensor_t *constant_tensor(const folding_t *folding, const graph_node_t *node, int i)
+static value_t before_conversions(const graph_t *graph, value_t value)
 {
-    if (i >= node->n_inputs || alias_is_mutated(&folding->alias, node->inputs[i])) return NULL;
-    const datum_t *datum = graph_constant(folding->graph, node->inputs[i]);
-    return datum != NULL && datum_kind(datum) == DATUM_TENSOR ? datum_as_tensor(datum) : NULL;
+    const graph_node_t *node = value >= 0 ? graph_producer(graph, value) : NULL;
+    while (node != NULL && node->kind == NODE_OP && graph_is_conversion(node->op)) {
+        value = node->inputs[0];
+        node = value >= 0 ? graph_producer(graph, value) : NULL;
+    }
+    return value;
 }
+
+const datum_t *fold_constant(const graph_t *graph, value_t value)
+{
+    return graph_constant(graph, before_conversions(graph, value));
+}
+
+static status_t read_tensor(context_t *ctx, const tensor_t *tensor, double *values)
+{
+    dtype_t dtype = tensor_dtype(tensor);
+    size_t n = (size_t)tensor_numel(tensor), bytes = n * dtype_size(dtype);
+    void *elements = NULL;
+    TRY(context_get(ctx, bytes, "elements of a constant", &elements));
+    status_t status = tensor_read(ctx, tensor, elements, bytes);
+    if (status == STATUS_OK) dtype_cast((int64_t)n, dtype, elements, 1, DTYPE_F64, values, 1);
+    context_put(ctx, elements);
+    return status;
+}
+
+status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, int64_t *out_n)
+{
+    datum_kind_t kind = datum != NULL ? datum_kind(datum) : DATUM_NONE;
+    bool is_number = kind == DATUM_INT || kind == DATUM_FLOAT || kind == DATUM_BOOL;
+    double *values = NULL;
+    *out_values = NULL;
+    if (!is_number && kind != DATUM_TENSOR) return STATUS_OK;
+    *out_n = is_number ? 1 : tensor_numel(datum_as_tensor(datum));
+    TRY(context_get(ctx, (size_t)*out_n * sizeof *values, "elements of a constant", &values));
+    status_t status = STATUS_OK;
+    if (is_number)
+        *values = datum_as_float(datum);
+    else
+        status = read_tensor(ctx, datum_as_tensor(datum), values);
+    if (status == STATUS_OK)
+        *out_values = values;
+    else
+        context_put(ctx, values);
+    return status;
+}
+
+/* ---- anchors ---- */
 
 static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
 {
@@ -56,56 +108,34 @@ static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
     return false;
 }
 
-static bool find_anchor(const folding_t *folding, const graph_node_t *node,
-                        fold_anchor_t *out_anchor)
+/* A reason where a conv, a transposed conv or a linear cannot take anything in. */
+static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
 {
-    fold_anchor_t anchor = {.node = node, .groups = 1};
-    if (!find_kind(node, &anchor) || node->is_in_place) return false;
+    const graph_t *graph = folding->graph;
+    const graph_node_t *node = anchor->node;
     const post_ops_t *post = rewrite_post(node);
-    if ((post != NULL && post->n > 0) || node->n_inputs > 3) return false;
-    anchor.weight = constant_tensor(folding, node, 1);
-    if (anchor.weight == NULL || !dtype_is_floating(tensor_dtype(anchor.weight)) ||
-        tensor_rank(anchor.weight) != (anchor.is_linear ? 2 : anchor.rank))
-        return false;
-    if (node->n_inputs > 2 && node->inputs[2] != GRAPH_NONE) {
-        anchor.bias = constant_tensor(folding, node, 2);
-        if (anchor.bias == NULL) return false;
-    }
+    if (post != NULL && post->n > 0) return "the operator before it has post-ops";
+    if (node->inputs[1] < 0 || !folding->is_constant[node->inputs[1]])
+        return "the weight before it is not constant";
+    anchor->weight = before_conversions(graph, node->inputs[1]);
+    anchor->bias = node->n_inputs > 2 ? node->inputs[2] : GRAPH_NONE;
+    if (anchor->bias != GRAPH_NONE && !folding->is_constant[anchor->bias])
+        return "the bias before it is not constant";
+    const graph_type_t *type = graph_value_type(graph, anchor->weight);
+    if (!type_is_static(type)) return "the weight before it is of no known type";
+    const tensor_info_t *weight = &type->info;
     const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
-    if (anchor.is_transposed && groups != NULL && *groups > 1) anchor.groups = *groups;
-    const int64_t *sizes = tensor_sizes(anchor.weight);
-    anchor.n_channels = anchor.is_transposed ? sizes[1] * anchor.groups : sizes[0];
-    const graph_type_t *type = graph_value_type(folding->graph, node->outputs[0]);
-    if (anchor.is_linear && type->kind == TYPE_TENSOR && type->has_info)
-        anchor.rank = type->info.rank;
-    bool fits = anchor.bias == NULL || tensor_numel(anchor.bias) == anchor.n_channels;
-    *out_anchor = anchor;
-    return fits && anchor.n_channels > 0;
+    anchor->dtype = weight->dtype;
+    anchor->groups = anchor->is_transposed ? *groups : 1;
+    anchor->n_channels = anchor->is_transposed ? weight->sizes[1] * anchor->groups
+                                               : weight->sizes[0];
+    type = graph_value_type(graph, node->outputs[0]);
+    if (anchor->is_linear && type->kind == TYPE_TENSOR && type->has_info)
+        anchor->rank = type->info.rank;
+    return anchor->n_channels > 0 ? NULL : "the operator before it has no channels";
 }
 
 /* ---- finding what folds ---- */
-
-static status_t start_fold(folding_t *folding, const fold_anchor_t *anchor, int *out_fold)
-{
-    context_t *ctx = folding->ctx;
-    TRY(context_grow(ctx, &folding->folds, &folding->capacity, folding->n_folds + 1,
-                     sizeof *folding->folds));
-    fold_t fold = {.anchor = *anchor, .end = anchor->node->outputs[0]};
-    size_t n = (size_t)anchor->n_channels;
-    TRY(context_get(ctx, n * sizeof *fold.scale, "scales of channels", &fold.scale));
-    status_t status = context_get(ctx, n * sizeof *fold.shift, "shifts of channels", &fold.shift);
-    if (status != STATUS_OK) {
-        context_put(ctx, fold.scale);
-        return status;
-    }
-    for (size_t k = 0; k < n; k++) {
-        fold.scale[k] = 1.0;
-        fold.shift[k] = 0.0;
-    }
-    folding->folds[folding->n_folds] = fold;
-    *out_fold = folding->n_folds++;
-    return STATUS_OK;
-}
 
 /* The result must be what the anchor gives but for the values. */
 static const char *compare_types(const folding_t *folding, value_t before, value_t after)
@@ -120,222 +150,226 @@ static const char *compare_types(const folding_t *folding, value_t before, value
     return NULL;
 }
 
-static bool all_finite(int64_t n, const double *values)
+/* A loop would write the same result again and again. */
+static const char *check_writes(const folding_t *folding, const graph_node_t *node, int operand)
 {
-    bool finite = true;
-    for (int64_t i = 0; i < n; i++) finite &= isfinite(values[i]) != 0;
-    return finite;
+    value_t value = node->inputs[operand];
+    if (node->is_in_place && operand != 0) return "its constant is written";
+    if (node->is_in_place && folding->block_of[value] != folding->block_of[node->outputs[0]])
+        return "it writes what another block computes";
+    for (int i = 0; i < node->n_inputs; i++)
+        if (i != operand && alias_is_mutated(&folding->alias, node->inputs[i]))
+            return "its constant is written";
+    return NULL;
 }
 
-/* Multiplies one more affine map in. */
-static status_t extend(folding_t *folding, fold_t *fold, const graph_node_t *node,
-                       const char **out_reason)
+static status_t add_step(folding_t *folding, const fold_anchor_t *anchor, const graph_node_t *node,
+                         value_t value)
 {
     context_t *ctx = folding->ctx;
-    int64_t n = fold->anchor.n_channels;
-    double *scale = NULL, *shift = NULL;
-    status_t status = context_get(ctx, (size_t)n * sizeof *scale, "scales", &scale);
-    if (status == STATUS_OK) status = context_get(ctx, (size_t)n * sizeof *shift, "shifts", &shift);
-    if (status == STATUS_OK)
-        status = folding->rule->affine(ctx, folding->graph, node, &fold->anchor, scale, shift,
-                                       out_reason);
-    if (status == STATUS_OK && *out_reason == NULL &&
-        (!all_finite(n, scale) || !all_finite(n, shift)))
-        *out_reason = "the constants give what is not finite";
-    if (status == STATUS_OK && *out_reason == NULL) {
-        for (int64_t k = 0; k < n; k++) {
-            fold->scale[k] *= scale[k];
-            fold->shift[k] = fold->shift[k] * scale[k] + shift[k];
-        }
+    int place = folding->fold_of[value], step = folding->n_steps;
+    TRY(context_grow(ctx, &folding->steps, &folding->steps_capacity, step + 1,
+                     sizeof *folding->steps));
+    if (place < 0) {
+        TRY(context_grow(ctx, &folding->folds, &folding->folds_capacity, folding->n_folds + 1,
+                         sizeof *folding->folds));
+        place = folding->n_folds++;
+        folding->folds[place] = (fold_t){.anchor = *anchor, .first = step};
+        folding->fold_of[value] = place;
+    } else {
+        folding->steps[folding->folds[place].last].next = step;
     }
-    context_put(ctx, shift);
-    context_put(ctx, scale);
-    return status;
+    folding->steps[folding->n_steps++] = (step_t){node, -1};
+    folding->folds[place].last = step;
+    folding->folds[place].end = node->outputs[0];
+    folding->fold_of[node->outputs[0]] = place;
+    return STATUS_OK;
 }
 
-static bool has_written_constant(const folding_t *folding, const graph_node_t *node, int operand)
+static status_t look_at(folding_t *folding, const graph_node_t *node)
 {
-    bool written = node->is_in_place && operand != 0;
-    for (int i = 0; i < node->n_inputs; i++)
-        written |= i != operand && alias_is_mutated(&folding->alias, node->inputs[i]);
-    return written;
-}
-
-static status_t look_at(void *user, const graph_node_t *node)
-{
-    folding_t *folding = user;
     if (node->kind != NODE_OP || node->n_outputs != 1) return STATUS_OK;
     int operand = folding->rule->operand(folding->graph, node);
     if (operand < 0 || operand >= node->n_inputs || node->inputs[operand] < 0) return STATUS_OK;
     value_t value = node->inputs[operand];
-    int place = folding->fold_of[value];
-    fold_anchor_t anchor;
-    if (place < 0 && !find_anchor(folding, graph_producer(folding->graph, value), &anchor))
-        return STATUS_OK;
-
-    const char *reason = compare_types(folding, value, node->outputs[0]);
-    if (graph_n_uses(folding->graph, value) != 1) reason = "the result before it is used elsewhere";
-    if (has_written_constant(folding, node, operand)) reason = "its constant is written";
-    if (reason == NULL) {
-        bool is_new = place < 0;
-        if (is_new) TRY(start_fold(folding, &anchor, &place));
-        fold_t *fold = &folding->folds[place];
-        TRY(extend(folding, fold, node, &reason));
-        if (reason == NULL) {
-            folding->fold_of[fold->anchor.node->outputs[0]] = place;
-            folding->fold_of[node->outputs[0]] = place;
-            fold->end = node->outputs[0];
-        }
-    }
-    if (reason != NULL) pass_note(folding->ctx, folding->rule->pass, node, reason);
-    return STATUS_OK;
-}
-
-/* ---- the folded constants ---- */
-
-status_t fold_read(context_t *ctx, const tensor_t *tensor, double **out_values)
-{
-    int64_t n = tensor_numel(tensor);
-    dtype_t dtype = tensor_dtype(tensor);
-    size_t bytes = (size_t)n * dtype_size(dtype);
-    void *elements = NULL;
-    double *values = NULL;
-    status_t status = context_get(ctx, bytes, "elements of a constant", &elements);
-    if (status == STATUS_OK)
-        status = context_get(ctx, (size_t)n * sizeof *values, "elements of a constant", &values);
-    if (status == STATUS_OK) status = tensor_read(ctx, tensor, elements, bytes);
-    if (status == STATUS_OK) {
-        dtype_cast(n, dtype, elements, 1, DTYPE_F64, values, 1);
-        *out_values = values;
+    const char *reason = NULL;
+    fold_anchor_t anchor = {.node = graph_producer(folding->graph, value)};
+    if (folding->fold_of[value] >= 0) {
+        anchor = folding->folds[folding->fold_of[value]].anchor;
     } else {
-        context_put(ctx, values);
+        if (!find_kind(anchor.node, &anchor)) return STATUS_OK;
+        reason = fill_anchor(folding, &anchor);
     }
-    context_put(ctx, elements);
-    return status;
-}
-
-static status_t add_tensor(rewrite_t *rewrite, dtype_t dtype, int rank, const int64_t *sizes,
-                           const double *values, const char *name, value_t *out_value)
-{
-    context_t *ctx = rewrite->ctx;
-    int64_t n = 1;
-    for (int d = 0; d < rank; d++) n *= sizes[d];
-    void *elements;
-    tensor_t *tensor = NULL;
-    datum_t *datum = NULL;
-    TRY(context_get(ctx, (size_t)n * dtype_size(dtype), "elements of a constant", &elements));
-    dtype_cast(n, DTYPE_F64, values, 1, dtype, elements, 1);
-    status_t status = tensor_from(ctx, dtype, rank, sizes, elements, &tensor);
-    context_put(ctx, elements);
-    TRY(status);
-    status = datum_tensor(ctx, tensor, &datum);
-    scope_take(ctx, tensor);
-    tensor_release(tensor);
-    TRY(status);
-    *out_value = graph_add_constant(rewrite->to, datum, name);
-    datum_release(datum);
+    if (reason == NULL && graph_n_uses(folding->graph, value) != 1)
+        reason = "the result before it is used elsewhere";
+    if (reason == NULL) reason = compare_types(folding, value, node->outputs[0]);
+    if (reason == NULL) reason = check_writes(folding, node, operand);
+    if (reason == NULL)
+        TRY(folding->rule->check(folding->ctx, folding->graph, node, &anchor, &reason));
+    if (reason == NULL) return add_step(folding, &anchor, node, value);
+    pass_note(folding->ctx, folding->rule->pass, node, reason);
     return STATUS_OK;
 }
 
-/* "%w" gives "w.folded", and so does "%w.folded"; what has a number only gets another. */
-static const char *folded_name(const rewrite_t *rewrite, value_t old, char *out_name)
+static bool is_computed(const folding_t *folding, const graph_node_t *node)
 {
-    static const char suffix[] = ".folded";
-    const char *name = old >= 0 ? graph_value_name(rewrite->from, old) : NULL;
+    if (node->kind == NODE_CONSTANT) return !alias_is_mutated(&folding->alias, node->outputs[0]);
+    if (node->kind != NODE_OP || node->is_in_place || node->n_inputs == 0) return false;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0 && !folding->is_constant[node->inputs[i]]) return false;
+    return true;
+}
+
+static status_t look_through(folding_t *folding, const graph_block_t *block)
+{
+    int number = folding->n_blocks++;
+    for (int i = 0; i < block->n_nodes; i++) {
+        const graph_node_t *node = block->nodes[i];
+        bool is_constant = is_computed(folding, node);
+        for (int o = 0; o < node->n_outputs; o++) {
+            folding->block_of[node->outputs[o]] = number;
+            folding->is_constant[node->outputs[o]] = is_constant;
+        }
+        TRY(look_at(folding, node));
+        for (int b = 0; b < node->n_blocks; b++) TRY(look_through(folding, node->blocks[b]));
+    }
+    return STATUS_OK;
+}
+
+/* ---- writing ---- */
+
+status_t fold_bring(rewrite_t *rewrite, value_t value, value_t *out_value)
+{
+    value = before_conversions(rewrite->from, value);
+    if (value >= 0 && !rewrite_is_mapped(rewrite, value))
+        TRY(rewrite_copy(rewrite, graph_producer(rewrite->from, value)));
+    *out_value = rewrite_value(rewrite, value);
+    return STATUS_OK;
+}
+
+status_t fold_apply(rewrite_t *rewrite, const char *op, const char *attrs, value_t *value)
+{
+    alignas(16) char parsed[ATTRS_MAX];
+    const opdef_t *def = ops_find(op);
+    attrs_init(&def->attrs, parsed);
+    if (*attrs != '\0') TRY(attrs_parse(rewrite->ctx, op, &def->attrs, &attrs, parsed));
+    *value = graph_add_op(rewrite->to, def, parsed, 1, value, NULL);
+    return STATUS_OK;
+}
+
+/* "%w" gives "w.bn_folded", and so does "%w.folded"; what has a number only gets another. A bias
+ * that was absent is named after the weight. */
+static const char *folded_name(const rewrite_t *rewrite, const fold_anchor_t *anchor, bool is_bias,
+                               char *out_name)
+{
+    static const char weight[] = "weight";
+    bool is_absent = is_bias && anchor->bias == GRAPH_NONE;
+    const char *suffix = ((const folding_t *)rewrite->user)->rule->suffix;
+    value_t old = is_bias && !is_absent ? anchor->bias : anchor->weight;
+    const char *name = graph_value_name(rewrite->from, old);
     if (name == NULL || name[strspn(name, "0123456789")] == '\0') return NULL;
-    const char *end = strstr(name, suffix);
-    int length = end != NULL ? (int)(end - name) : (int)strlen(name);
-    snprintf(out_name, NAME_MAX_BYTES, "%.*s%s", length, name, suffix);
+    size_t length = strlen(name), n_weight = sizeof weight - 1;
+    for (const char *end = name; (end = strchr(end, '.')) != NULL; end++)
+        if (strncmp(end, ".folded", 7) == 0 || strncmp(end, ".bn_folded", 10) == 0) {
+            length = (size_t)(end - name);
+            break;
+        }
+    const char *bias = "";
+    if (is_absent) {
+        bool ends = length >= n_weight && strncmp(name + length - n_weight, weight, n_weight) == 0;
+        bias = ends ? "bias" : ".bias";
+        length -= ends ? n_weight : 0;
+    }
+    snprintf(out_name, NAME_MAX_BYTES, "%.*s%s%s", (int)length, name, bias, suffix);
     return out_name;
 }
 
-/* The channel of each element of the weight: dimension 0 is K, or in transposed ones [C][K/G]. */
-static int64_t channel_of(const fold_anchor_t *anchor, int64_t c, int64_t j)
+static value_t add_fold(rewrite_t *rewrite, const char *op, const fold_anchor_t *anchor,
+                        const graph_node_t *from, const fold_attrs_t *attrs, int n,
+                        const value_t *inputs)
 {
-    if (!anchor->is_transposed) return c;
-    const int64_t *sizes = tensor_sizes(anchor->weight);
-    return c / (sizes[0] / anchor->groups) * sizes[1] + j;
+    char name[NAME_MAX_BYTES];
+    const char *hint = folded_name(rewrite, anchor, strcmp(op, "fold_bias") == 0, name);
+    const graph_node_t node = {.kind = NODE_OP,
+                               .op = ops_find(op),
+                               .attrs = attrs,
+                               .path = from->path,
+                               .n_inputs = n,
+                               .n_outputs = 1};
+    value_t value = GRAPH_NONE;
+    graph_add_node(rewrite->to, &node, inputs, NULL, &hint, &value);
+    return value;
 }
 
-static status_t add_weight(rewrite_t *rewrite, const fold_t *fold, value_t *out_value)
+/* A weight that is not scaled stays what it is; so does a bias that is absent and would be zero. */
+static status_t write_step(rewrite_t *rewrite, const fold_anchor_t *anchor,
+                           const graph_node_t *node, value_t *weight, value_t *bias)
 {
-    const tensor_t *weight = fold->anchor.weight;
-    const int64_t *sizes = tensor_sizes(weight);
-    int rank = tensor_rank(weight);
-    double *values;
-    TRY(fold_read(rewrite->ctx, weight, &values));
-    int64_t inner = 1;
-    for (int d = 2; d < rank; d++) inner *= sizes[d];
-    double *value = values;
-    for (int64_t i = 0; i < sizes[0]; i++) {
-        for (int64_t j = 0; j < sizes[1]; j++) {
-            double scale = fold->scale[channel_of(&fold->anchor, i, j)];
-            for (int64_t e = 0; e < inner; e++) *value++ *= scale;
-        }
+    const folding_t *folding = rewrite->user;
+    fold_operands_t o = {GRAPH_NONE, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE, .attrs.groups = 1};
+    attrs_init(&ops_find("fold_bias")->attrs, &o.attrs);
+    o.attrs.groups = anchor->groups;
+    o.attrs.transposed = anchor->is_transposed;
+    TRY(folding->rule->write(rewrite, node, anchor, &o));
+    bool is_scaled = o.scale != GRAPH_NONE || o.variance != GRAPH_NONE;
+    bool is_shifted = o.shift != GRAPH_NONE || o.mean != GRAPH_NONE;
+    if (is_scaled) {
+        const value_t inputs[] = {*weight, o.scale, o.variance};
+        *weight = add_fold(rewrite, "fold_weight", anchor, node, &o.attrs, 3, inputs);
     }
-    char name[NAME_MAX_BYTES];
-    status_t status = add_tensor(rewrite, tensor_dtype(weight), rank, sizes, values,
-                                 folded_name(rewrite, fold->anchor.node->inputs[1], name),
-                                 out_value);
-    context_put(rewrite->ctx, values);
-    return status;
+    if (is_shifted || (is_scaled && *bias != GRAPH_NONE)) {
+        const value_t inputs[] = {*weight, *bias, o.scale, o.shift, o.mean, o.variance};
+        *bias = add_fold(rewrite, "fold_bias", anchor, node, &o.attrs, 6, inputs);
+    }
+    return STATUS_OK;
 }
-
-static status_t add_bias(rewrite_t *rewrite, const fold_t *fold, value_t *out_value)
-{
-    const fold_anchor_t *anchor = &fold->anchor;
-    int64_t n = anchor->n_channels;
-    double *values = NULL;
-    if (anchor->bias != NULL)
-        TRY(fold_read(rewrite->ctx, anchor->bias, &values));
-    else
-        TRY(context_get_zeroed(rewrite->ctx, (size_t)n * sizeof *values, "a bias", &values));
-    for (int64_t k = 0; k < n; k++) values[k] = values[k] * fold->scale[k] + fold->shift[k];
-    dtype_t dtype = tensor_dtype(anchor->bias != NULL ? anchor->bias : anchor->weight);
-    char name[NAME_MAX_BYTES];
-    value_t old = anchor->bias != NULL ? anchor->node->inputs[2] : GRAPH_NONE;
-    status_t status = add_tensor(rewrite, dtype, 1, &n, values, folded_name(rewrite, old, name),
-                                 out_value);
-    context_put(rewrite->ctx, values);
-    return status;
-}
-
-/* ---- rewriting ---- */
 
 static status_t write_fold(rewrite_t *rewrite, const fold_t *fold)
 {
-    value_t inputs[3] = {rewrite_value(rewrite, fold->anchor.node->inputs[0]), GRAPH_NONE,
-                         GRAPH_NONE};
-    TRY(add_weight(rewrite, fold, &inputs[1]));
-    TRY(add_bias(rewrite, fold, &inputs[2]));
-    graph_node_t node = *fold->anchor.node;
+    const folding_t *folding = rewrite->user;
+    const fold_anchor_t *anchor = &fold->anchor;
+    value_t before = rewrite_value(rewrite, anchor->weight), weight = before;
+    value_t bias = rewrite_value(rewrite, anchor->bias);
+    for (int i = fold->first; i >= 0; i = folding->steps[i].next)
+        TRY(write_step(rewrite, anchor, folding->steps[i].node, &weight, &bias));
+    if (weight == before) weight = rewrite_value(rewrite, anchor->node->inputs[1]);
+    graph_node_t node = *anchor->node;
     node.n_inputs = 3;
-    node.inputs = inputs;
+    const value_t inputs[] = {rewrite_value(rewrite, node.inputs[0]), weight, bias};
     return rewrite_emit(rewrite, &node, inputs, &fold->end);
 }
 
 static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     const folding_t *folding = rewrite->user;
-    int place = node->n_outputs == 1 ? folding->fold_of[node->outputs[0]] : -1;
+    if (node->n_outputs != 1) return STATUS_OK;
+    if (node->kind == NODE_CONSTANT) {
+        *out_done = rewrite_is_mapped(rewrite, node->outputs[0]);
+        return STATUS_OK;
+    }
+    int place = folding->fold_of[node->outputs[0]];
     if (place < 0) return STATUS_OK;
     *out_done = true;
     const fold_t *fold = &folding->folds[place];
     return fold->anchor.node == node ? write_fold(rewrite, fold) : STATUS_OK;
 }
 
+/* ---- the whole ---- */
+
 static status_t find_and_fold(folding_t *folding, graph_t **out_graph)
 {
-    int n = graph_n_values(folding->graph);
-    TRY(alias_analyze(folding->ctx, folding->graph, &folding->alias));
-    TRY(context_get(folding->ctx, (size_t)n * sizeof *folding->fold_of, "folded values",
-                    &folding->fold_of));
-    for (int i = 0; i < n; i++) folding->fold_of[i] = -1;
-    TRY(rewrite_visit(graph_body(folding->graph), look_at, folding));
-    bool found = false;
-    for (int i = 0; i < n; i++) found |= folding->fold_of[i] >= 0;
-    if (!found) return rewrite_nothing(folding->graph, out_graph);
-    return rewrite_graph(folding->ctx, folding->graph, fold_node, folding, out_graph);
+    context_t *ctx = folding->ctx;
+    size_t n = (size_t)graph_n_values(folding->graph);
+    TRY(alias_analyze(ctx, folding->graph, &folding->alias));
+    TRY(context_get_zeroed(ctx, n * sizeof *folding->is_constant, "constants",
+                           &folding->is_constant));
+    TRY(context_get_zeroed(ctx, n * sizeof *folding->block_of, "blocks of values",
+                           &folding->block_of));
+    TRY(context_get(ctx, n * sizeof *folding->fold_of, "folded values", &folding->fold_of));
+    for (size_t i = 0; i < n; i++) folding->fold_of[i] = -1;
+    TRY(look_through(folding, graph_body(folding->graph)));
+    if (folding->n_folds == 0) return rewrite_nothing(folding->graph, out_graph);
+    return rewrite_graph(ctx, folding->graph, fold_node, folding, out_graph);
 }
 
 status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rule,
@@ -343,12 +377,11 @@ status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rul
 {
     folding_t folding = {.ctx = ctx, .graph = graph, .rule = rule};
     status_t status = find_and_fold(&folding, out_graph);
-    for (int i = 0; i < folding.n_folds; i++) {
-        context_put(ctx, folding.folds[i].scale);
-        context_put(ctx, folding.folds[i].shift);
-    }
+    context_put(ctx, folding.steps);
     context_put(ctx, folding.folds);
     context_put(ctx, folding.fold_of);
+    context_put(ctx, folding.block_of);
+    context_put(ctx, folding.is_constant);
     alias_clear(&folding.alias);
     return status;
 }

@@ -4,7 +4,8 @@
 #include "tensor/context_impl.h"
 
 /* batch_norm(x) = (x - mean) / sqrt(var + epsilon) * weight + bias, for each channel. Behind a
- * linear its channels are those of the linear only where the rank is 2. */
+ * linear its channels are those of the linear only where the rank is 2; elsewhere it folds when it
+ * does the same to each of its channels. */
 
 enum { WEIGHT = 1, BIAS, MEAN, VARIANCE, N_OPERANDS };
 
@@ -14,60 +15,72 @@ static int operand(const graph_t *graph, const graph_node_t *node)
     return rewrite_is_op(node, "batch_norm") ? 0 : -1;
 }
 
-/* An operand's channels; `absent` where it is left out. */
-static status_t read_operand(context_t *ctx, const graph_t *graph, const graph_node_t *node, int i,
-                             int64_t n, double absent, double **out_values, const char **out_reason)
+static double epsilon_of(const graph_node_t *node)
 {
-    value_t value = i < node->n_inputs ? node->inputs[i] : GRAPH_NONE;
-    if (value == GRAPH_NONE) {
-        if (i == MEAN || i == VARIANCE) *out_reason = "it has no running statistics";
-        double *values;
-        TRY(context_get(ctx, (size_t)n * sizeof *values, "channels", &values));
-        for (int64_t k = 0; k < n; k++) values[k] = absent;
-        *out_values = values;
-        return STATUS_OK;
-    }
-    const datum_t *datum = graph_constant(graph, value);
-    if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) {
-        *out_reason = "its parameters are not all constant";
-        return STATUS_OK;
-    }
-    if (tensor_numel(datum_as_tensor(datum)) != n) {
-        *out_reason = "its channels are not those of the operator before it";
-        return STATUS_OK;
-    }
-    return fold_read(ctx, datum_as_tensor(datum), out_values);
+    return *(const double *)rewrite_attr(node, "epsilon", ATTR_FLOAT);
 }
 
-static status_t affine(context_t *ctx, const graph_t *graph, const graph_node_t *node,
-                       const fold_anchor_t *anchor, double *scale, double *shift,
-                       const char **out_reason)
+static bool has_own_channels(const fold_anchor_t *anchor)
 {
-    static const double absent[N_OPERANDS] = {0.0, 1.0, 0.0, 0.0, 1.0};
-    const double *epsilon = rewrite_attr(node, NULL, ATTR_FLOAT);
-    double *values[N_OPERANDS] = {NULL};
-    status_t status = STATUS_OK;
-    if (anchor->is_linear && anchor->rank != 2)
-        *out_reason =
-            "behind a linear of rank other than 2 the channels are not the last dimension";
-    for (int i = WEIGHT; i < N_OPERANDS && *out_reason == NULL && status == STATUS_OK; i++)
-        status = read_operand(ctx, graph, node, i, anchor->n_channels, absent[i], &values[i],
-                              out_reason);
-    if (status == STATUS_OK && *out_reason == NULL) {
-        for (int64_t k = 0; k < anchor->n_channels; k++) {
-            double variance = values[VARIANCE][k] + (epsilon != NULL ? *epsilon : 0.0);
-            scale[k] = values[WEIGHT][k] / sqrt(variance);
-            shift[k] = values[BIAS][k] - values[MEAN][k] * scale[k];
-        }
+    return anchor->is_linear && anchor->rank != 2;
+}
+
+static const char *check_values(const fold_anchor_t *anchor, int64_t n, const double *values,
+                                double smallest)
+{
+    if (!has_own_channels(anchor) && n != anchor->n_channels)
+        return "its channels are not those of the operator before it";
+    for (int64_t k = 0; k < n; k++) {
+        if (!isfinite(values[k]) || !(values[k] > smallest))
+            return "the constants give what is not finite";
+        if (has_own_channels(anchor) && values[k] != values[0])
+            return "behind a linear of rank other than 2 the channels are not the last dimension";
     }
-    for (int i = WEIGHT; i < N_OPERANDS; i++) context_put(ctx, values[i]);
-    return status;
+    return n > 0 ? NULL : "it has no channels";
+}
+
+static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                      const fold_anchor_t *anchor, const char **out_reason)
+{
+    if (anchor->is_linear && anchor->rank == 0) *out_reason = "the rank is not known";
+    for (int i = WEIGHT; i < N_OPERANDS && *out_reason == NULL; i++) {
+        double *values = NULL;
+        int64_t n = 0;
+        if (node->inputs[i] == GRAPH_NONE) continue;
+        TRY(fold_read(ctx, fold_constant(graph, node->inputs[i]), &values, &n));
+        *out_reason = values == NULL ? "its parameters are not all constant"
+                                     : check_values(anchor, n, values,
+                                                    i == VARIANCE ? -epsilon_of(node) : -INFINITY);
+        context_put(ctx, values);
+    }
+    return STATUS_OK;
+}
+
+/* The operand, or the first of its elements where they are all equal. */
+static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
+                              const fold_anchor_t *anchor, value_t *out_value)
+{
+    if (node->inputs[i] == GRAPH_NONE) return STATUS_OK;
+    TRY(fold_bring(rewrite, node->inputs[i], out_value));
+    const datum_t *datum = fold_constant(rewrite->from, node->inputs[i]);
+    if (!has_own_channels(anchor) || tensor_numel(datum_as_tensor(datum)) == 1) return STATUS_OK;
+    return fold_apply(rewrite, "slice", "end=1", out_value);
+}
+
+static status_t write(rewrite_t *rewrite, const graph_node_t *node, const fold_anchor_t *anchor,
+                      fold_operands_t *operands)
+{
+    operands->attrs.epsilon = epsilon_of(node);
+    TRY(write_operand(rewrite, node, WEIGHT, anchor, &operands->scale));
+    TRY(write_operand(rewrite, node, BIAS, anchor, &operands->shift));
+    TRY(write_operand(rewrite, node, MEAN, anchor, &operands->mean));
+    return write_operand(rewrite, node, VARIANCE, anchor, &operands->variance);
 }
 
 status_t pass_fold_batch_norm(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                               graph_t **out_graph)
 {
-    static const fold_rule_t rule = {"fold_batch_norm", operand, affine};
+    static const fold_rule_t rule = {"fold_batch_norm", ".bn_folded", operand, check, write};
     (void)options;
     return fold_graph(ctx, graph, &rule, out_graph);
 }

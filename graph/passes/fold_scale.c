@@ -1,4 +1,4 @@
-#include <string.h>
+#include <math.h>
 
 #include "graph/passes/fold_impl.h"
 #include "tensor/context_impl.h"
@@ -22,8 +22,8 @@ static int operand(const graph_t *graph, const graph_node_t *node)
 {
     scale_kind_t kind = kind_of(node);
     if (kind == SCALE_NONE || node->inputs[0] < 0 || node->inputs[1] < 0) return -1;
-    if (graph_constant(graph, node->inputs[1]) != NULL) return 0;
-    if (graph_constant(graph, node->inputs[0]) != NULL && kind != SCALE_DIV) return 1;
+    if (fold_constant(graph, node->inputs[1]) != NULL) return 0;
+    if (fold_constant(graph, node->inputs[0]) != NULL && kind != SCALE_DIV) return 1;
     return -1;
 }
 
@@ -33,10 +33,10 @@ static bool keeps_dtype(const tensor_t *constant, const fold_anchor_t *anchor)
 {
     dtype_t dtype = tensor_dtype(constant);
     return tensor_rank(constant) == 0 || !dtype_is_floating(dtype) ||
-           dtype_promote(dtype, tensor_dtype(anchor->weight)) == tensor_dtype(anchor->weight);
+           dtype_promote(dtype, anchor->dtype) == anchor->dtype;
 }
 
-static const char *check_constant(const tensor_t *constant, const fold_anchor_t *anchor)
+static const char *check_tensor(const tensor_t *constant, const fold_anchor_t *anchor)
 {
     int rank = tensor_rank(constant);
     const int64_t *sizes = tensor_sizes(constant);
@@ -50,55 +50,77 @@ static const char *check_constant(const tensor_t *constant, const fold_anchor_t 
     return NULL;
 }
 
-/* One element, or one for each channel. */
-static status_t read_constant(context_t *ctx, const datum_t *datum, const fold_anchor_t *anchor,
-                              double **out_values, int64_t *out_n, const char **out_reason)
+/* What is divided by has to have a reciprocal in f32. */
+static const char *check_values(bool divides, int64_t n, const double *values)
 {
-    datum_kind_t kind = datum_kind(datum);
-    if (kind == DATUM_TENSOR) {
-        const tensor_t *constant = datum_as_tensor(datum);
-        *out_reason = check_constant(constant, anchor);
-        if (*out_reason != NULL) return STATUS_OK;
-        *out_n = tensor_numel(constant);
-        return fold_read(ctx, constant, out_values);
-    }
-    if (kind != DATUM_INT && kind != DATUM_FLOAT && kind != DATUM_BOOL) {
-        *out_reason = "the constant is no number";
-        return STATUS_OK;
-    }
-    TRY(context_get(ctx, sizeof **out_values, "a number", out_values));
-    **out_values = datum_as_float(datum);
-    *out_n = 1;
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(values[k]) || (divides && !isfinite((float)(1.0 / values[k]))))
+            return "the constants give what is not finite";
+    return NULL;
+}
+
+static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                      const fold_anchor_t *anchor, const char **out_reason)
+{
+    const datum_t *datum = fold_constant(graph, node->inputs[1 - operand(graph, node)]);
+    double *values = NULL;
+    int64_t n = 0;
+    if (datum_kind(datum) == DATUM_TENSOR)
+        *out_reason = check_tensor(datum_as_tensor(datum), anchor);
+    if (*out_reason != NULL) return STATUS_OK;
+    TRY(fold_read(ctx, datum, &values, &n));
+    *out_reason = values == NULL ? "the constant is no number"
+                                 : check_values(kind_of(node) == SCALE_DIV, n, values);
+    context_put(ctx, values);
     return STATUS_OK;
 }
 
-static status_t affine(context_t *ctx, const graph_t *graph, const graph_node_t *node,
-                       const fold_anchor_t *anchor, double *scale, double *shift,
-                       const char **out_reason)
+/* 1 / c, in f32 where c has fewer bits. */
+static status_t invert(rewrite_t *rewrite, const datum_t *datum, value_t *value)
 {
-    scale_kind_t kind = kind_of(node);
-    int at = operand(graph, node);
-    double *values = NULL;
-    int64_t n = 0;
-    TRY(read_constant(ctx, graph_constant(graph, node->inputs[1 - at]), anchor, &values, &n,
-                      out_reason));
-    for (int64_t k = 0; k < anchor->n_channels && *out_reason == NULL; k++) {
-        double c = values[n == 1 ? 0 : k];
-        scale[k] = kind == SCALE_MUL ? c : kind == SCALE_DIV ? 1.0 / c : 1.0;
-        shift[k] = kind == SCALE_ADD ? c : kind == SCALE_SUB ? -c : 0.0;
-        if (kind == SCALE_SUB && at == 1) {
-            scale[k] = -1.0;
-            shift[k] = c;
-        }
-    }
-    context_put(ctx, values);
+    bool is_tensor = datum_kind(datum) == DATUM_TENSOR;
+    dtype_t dtype = is_tensor ? tensor_dtype(datum_as_tensor(datum)) : DTYPE_F32;
+    if (dtype == DTYPE_F16 || dtype == DTYPE_BF16)
+        TRY(fold_apply(rewrite, "cast", "dtype=f32", value));
+    return fold_apply(rewrite, "reciprocal", "", value);
+}
+
+static status_t negative_one(rewrite_t *rewrite, value_t *out_value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_int(rewrite->ctx, -1, &datum));
+    *out_value = graph_add_literal(rewrite->to, datum);
+    datum_release(datum);
     return STATUS_OK;
+}
+
+static status_t write(rewrite_t *rewrite, const graph_node_t *node, const fold_anchor_t *anchor,
+                      fold_operands_t *operands)
+{
+    (void)anchor;
+    int at = operand(rewrite->from, node);
+    value_t old = node->inputs[1 - at], constant = GRAPH_NONE;
+    TRY(fold_bring(rewrite, old, &constant));
+    switch (kind_of(node)) {
+    case SCALE_ADD: operands->shift = constant; return STATUS_OK;
+    case SCALE_MUL: operands->scale = constant; return STATUS_OK;
+    case SCALE_SUB:
+        if (at == 0) {
+            operands->mean = constant;
+            return STATUS_OK;
+        }
+        operands->shift = constant;
+        return negative_one(rewrite, &operands->scale);
+    default:
+        operands->scale = constant;
+        return invert(rewrite, fold_constant(rewrite->from, old), &operands->scale);
+    }
 }
 
 status_t pass_fold_scale(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                          graph_t **out_graph)
 {
-    static const fold_rule_t rule = {"fold_scale", operand, affine};
+    static const fold_rule_t rule = {"fold_scale", ".folded", operand, check, write};
     (void)options;
     return fold_graph(ctx, graph, &rule, out_graph);
 }
