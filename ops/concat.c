@@ -4,6 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -66,17 +67,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- mkldnn kernel: all inputs in one format whose blocks hold no two inputs ---- */
 
-static int64_t block_of(const format_t *format, int dim)
-{
-    int64_t block = 1;
-    for (int b = 0; b < format->n_blocks; b++)
-        if (format->block_dims[b] == dim) block *= format->block_sizes[b];
-    return block;
-}
-
 static bool blocks_divide(const op_call_t *call, const format_t *format, int dim)
 {
-    int64_t block = block_of(format, dim);
+    int64_t block = slabs_block(format, dim);
     for (int i = 0; i < call->n_in - 1; i++)
         if (call->in[i]->sizes[dim] % block != 0) return false;
     return true;
@@ -122,31 +115,15 @@ static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "slabs: no format whose blocks hold one input each");
 }
 
-/* Bytes of an input that lie together: all that is faster in memory than the dimensions before the
- * one that is joined. */
-static size_t slab_bytes(const tensor_info_t *info, int dim)
-{
-    int64_t padded[TENSOR_MAX_RANK];
-    size_t bytes = dtype_size(info->dtype);
-    format_padded_sizes(&info->format, info->sizes, padded);
-    for (int i = info->rank - 1; i >= 0; i--) {
-        int d = info->format.order[i];
-        bytes *= (size_t)(padded[d] / block_of(&info->format, d));
-        if (d == dim) break;
-    }
-    for (int b = 0; b < info->format.n_blocks; b++) bytes *= info->format.block_sizes[b];
-    return bytes;
-}
-
 static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *const *in,
                           void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *result = &prepared->out[0];
     int dim = find_dim(prepared->attrs, result->rank);
-    size_t row = slab_bytes(result, dim), slabs[OP_MAX_INPUTS];
+    size_t row = slabs_row_bytes(result, dim), slabs[OP_MAX_INPUTS];
     int64_t n_rows = (int64_t)(info_bytes(result) / row);
-    for (int i = 0; i < prepared->n_in; i++) slabs[i] = slab_bytes(&prepared->in[i], dim);
+    for (int i = 0; i < prepared->n_in; i++) slabs[i] = slabs_row_bytes(&prepared->in[i], dim);
 #pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
     for (int64_t r = 0; r < n_rows; r++) {
         char *to = (char *)out[0] + (size_t)r * row;

@@ -1,8 +1,11 @@
 /* Parts of a tensor along one dimension: slice, split. */
 #include <string.h>
 
+#include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "ops/slabs_impl.h"
+#include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
 
@@ -119,7 +122,132 @@ static double spec_split(const spec_call_t *call, int output, const int64_t *ind
     return spec_at(call, 0, at);
 }
 
-/* ---- kernels: views ---- */
+/* ---- mkldnn kernels: whole blocks of any format; a view where they lie in one run ---- */
+
+/* Ranges of one dimension, one behind the other: where part i begins, and the end of the last. */
+typedef struct parts {
+    int dim, n;
+    int64_t starts[OP_MAX_OUTPUTS + 1];
+} parts_t;
+
+static bool blocks_divide(const format_t *format, const parts_t *parts, int64_t size)
+{
+    int64_t block = slabs_block(format, parts->dim);
+    for (int i = 0; i <= parts->n; i++)
+        if (parts->starts[i] % block != 0 && parts->starts[i] != size) return false;
+    return format->kind == FORMAT_TAG;
+}
+
+/* Bytes from the beginning of a row to an index of the dimension that begins a block. */
+static size_t bytes_before(const tensor_info_t *x, int dim, int64_t index)
+{
+    int64_t padded[TENSOR_MAX_RANK];
+    format_padded_sizes(&x->format, x->sizes, padded);
+    int64_t at = index < x->sizes[dim] ? index : padded[dim];
+    return padded[dim] == 0 ? 0 : slabs_row_bytes(x, dim) / (size_t)padded[dim] * (size_t)at;
+}
+
+static status_t accept_parts(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                             const format_t *format, const parts_t *parts)
+{
+    TRY(accept_format(call, prepared, 0, format));
+    for (int i = 0; i < parts->n; i++) TRY(accept_out(call, prepared, i, format));
+    const tensor_info_t *x = &prepared->in[0];
+    prepared->is_view = info_bytes(x) == slabs_row_bytes(x, parts->dim);
+    for (int i = 0; i < parts->n && prepared->is_view; i++)
+        prepared->offset[i] = (int64_t)(bytes_before(x, parts->dim, parts->starts[i]) /
+                                        dtype_size(x->dtype));
+    if (!prepared->is_view)
+        prepared->cost_ns = choose_cost(ctx, "slabs", 0.0, 2.0 * (double)info_bytes(x));
+    return STATUS_OK;
+}
+
+static status_t prepare_parts(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const parts_t *parts)
+{
+    const tensor_info_t *x = call->in[0];
+    format_t formats[7];
+    int n = 0;
+    if (call->layout == LAYOUT_DENSE) return prepared_decline(prepared, "slabs: mkldnn only");
+    if (call->out_format != NULL) formats[n++] = *call->out_format;
+    formats[n++] = accept_own(x);
+    if (!call->keep_formats) n += choose_candidates(x->rank, &formats[n]);
+    for (int i = 0; i < n; i++) {
+        if (!blocks_divide(&formats[i], parts, x->sizes[parts->dim])) continue;
+        status_t status = accept_parts(ctx, call, prepared, &formats[i], parts);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return prepared_decline(prepared, "slabs: no format whose blocks hold one part each");
+}
+
+static void run_parts(context_t *ctx, const prepared_t *prepared, const parts_t *parts,
+                      const char *from, void *const *out)
+{
+    const tensor_info_t *x = &prepared->in[0];
+    const size_t row = slabs_row_bytes(x, parts->dim);
+    const int64_t n_rows = row == 0 ? 0 : (int64_t)(info_bytes(x) / row);
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(x))) schedule(static)
+    for (int64_t r = 0; r < n_rows; r++)
+        for (int i = 0; i < parts->n; i++) {
+            size_t first = bytes_before(x, parts->dim, parts->starts[i]);
+            size_t bytes = slabs_row_bytes(&prepared->out[i], parts->dim);
+            memcpy((char *)out[i] + (size_t)r * bytes, from + (size_t)r * row + first, bytes);
+        }
+}
+
+static bool slice_parts(const slice_attrs_t *attrs, const tensor_info_t *x, parts_t *out)
+{
+    int64_t length = 0;
+    *out = (parts_t){.n = 1};
+    shape_dim(x->rank, attrs->dim, &out->dim);
+    find_range(attrs, x->sizes[out->dim], &out->starts[0], &length);
+    out->starts[1] = out->starts[0] + length;
+    return attrs->step == 1 || length <= 1;
+}
+
+static void split_parts(const split_attrs_t *attrs, const tensor_info_t *x, parts_t *out)
+{
+    *out = (parts_t){.n = attrs->sizes.n};
+    shape_dim(x->rank, attrs->dim, &out->dim);
+    for (int i = 0; i < out->n; i++) out->starts[i + 1] = out->starts[i] + attrs->sizes.values[i];
+}
+
+static status_t prepare_slice_slabs(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    parts_t parts;
+    if (!slice_parts(call->attrs, call->in[0], &parts))
+        return prepared_decline(prepared, "slabs: a step of 1 is needed");
+    return prepare_parts(ctx, call, prepared, &parts);
+}
+
+static status_t run_slice_slabs(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
+{
+    (void)scratch;
+    parts_t parts;
+    slice_parts(prepared->attrs, &prepared->in[0], &parts);
+    run_parts(ctx, prepared, &parts, in[0], out);
+    return STATUS_OK;
+}
+
+static status_t prepare_split_slabs(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    parts_t parts;
+    split_parts(call->attrs, call->in[0], &parts);
+    return prepare_parts(ctx, call, prepared, &parts);
+}
+
+static status_t run_split_slabs(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
+{
+    (void)scratch;
+    parts_t parts;
+    split_parts(prepared->attrs, &prepared->in[0], &parts);
+    run_parts(ctx, prepared, &parts, in[0], out);
+    return STATUS_OK;
+}
+
+/* ---- dense kernels: views ---- */
 
 static status_t prepare_slice(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -153,10 +281,12 @@ static status_t prepare_split(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
+static const kernel_t slice_slabs = {"slabs", prepare_slice_slabs, run_slice_slabs};
 static const kernel_t slice_view = {"view", prepare_slice, NULL};
-static const kernel_t *const slice_kernels[] = {&slice_view, NULL};
+static const kernel_t *const slice_kernels[] = {&slice_slabs, &slice_view, NULL};
+static const kernel_t split_slabs = {"slabs", prepare_split_slabs, run_split_slabs};
 static const kernel_t split_view = {"view", prepare_split, NULL};
-static const kernel_t *const split_kernels[] = {&split_view, NULL};
+static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
 /* ---- cases ---- */
 
@@ -166,15 +296,25 @@ static const char *const slice_cases[] = {"(f32[7]) start=2 end=5",
                                           "(f32[5,3]) dim=-1 start=-9 end=9",
                                           "(s64[5]) start=3 end=2",
                                           "(f64[2,4]) dim=1 step=100",
+                                          "(f32[2,48,3,3]) dim=1 start=16 end=32",
+                                          "(f32[1,40,3,3]) dim=1 start=32",
+                                          "(f32[3,17,3,3]) start=1",
+                                          "(f32[1,17,5,3]) dim=2 start=1 end=4",
                                           NULL};
-static const char *const split_cases[] = {
-    "(f32[7]) sizes=[2,5]", "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
-    "(f32[4,6]) dim=-1 sizes=[3,3]", "(s32[3]) sizes=[3]", NULL};
+static const char *const split_cases[] = {"(f32[7]) sizes=[2,5]",
+                                          "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
+                                          "(f32[4,6]) dim=-1 sizes=[3,3]",
+                                          "(s32[3]) sizes=[3]",
+                                          "(f32[1,56,3,2]) dim=1 sizes=[32,16,8]",
+                                          "(f32[2,41,3,2]) dim=1 sizes=[16,16,9]",
+                                          "(f32[2,33,3]) dim=1 sizes=[17,16]",
+                                          "(bf16[1,32,2,2]) dim=1 sizes=[16,16]",
+                                          NULL};
 
 /* ---- definitions ---- */
 
 const opdef_t op_def_slice = {.name = "slice",
-                              .preference = OP_DENSE,
+                              .preference = OP_FOLLOWS,
                               .traits = TRAIT_VIEW,
                               .attrs = {sizeof(slice_attrs_t), 4, slice_fields},
                               .n_operands = 1,
@@ -186,7 +326,7 @@ const opdef_t op_def_slice = {.name = "slice",
                               .cases = slice_cases};
 
 const opdef_t op_def_split = {.name = "split",
-                              .preference = OP_DENSE,
+                              .preference = OP_FOLLOWS,
                               .traits = TRAIT_VIEW,
                               .attrs = {sizeof(split_attrs_t), 2, split_fields},
                               .n_operands = 1,
