@@ -56,8 +56,8 @@ static const char *const pipeline_freeze[] = {
  *
  *   clean up ──► folded ──► fused ──► computed ──► clean up ──► file, plan
  *                │          │         │
- *                │          │         fold_weight and fold_bias of constants
- *                │          activations, residual additions
+ *                │          │         fold_weight and fold_bias of constants, joined weights
+ *                │          post-ops, what shares an input
  *                batch norm, scales, and the batch norms behind those
  */
 static const char *const pipeline_optimize[] = {
@@ -66,7 +66,7 @@ static const char *const pipeline_optimize[] = {
 
     "[", "fold_batch_norm", "fold_scale", "]",
 
-    "fuse_post_ops",
+    "fuse_post_ops", "merge_shared_inputs",
     "constant_propagation",
     "flatten_into_linear",
     "allow_winograd",
