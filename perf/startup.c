@@ -1,0 +1,103 @@
+/* What a frozen file costs before its first result.
+ *
+ * usage: startup FILE.tessera [hold]
+ *
+ * prints one line: ms of context_create and freeze_load, ms from there to the first result, ms of a
+ * run in steady state, weight reorders up to the first result, and bytes of memory: resident, and
+ * private to this process. With `hold` it stays until its standard input ends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tessera.h>
+#include <time.h>
+
+enum { STEADY = 10 };
+
+typedef struct startup {
+    double load_ms, first_ms, steady_ms;
+    unsigned long long weight_reorders;
+} startup_t;
+
+static double now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static status_t run(context_t *ctx, module_t *frozen, const tensor_t *input)
+{
+    tensor_t *result = NULL;
+    status_t status = module_forward(ctx, frozen, input, &result);
+    tensor_release(result);
+    return status;
+}
+
+static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_t *out)
+{
+    const graph_t *graph = plan_method_graph(frozen, "forward");
+    const graph_block_t *body = graph_body(graph);
+    const graph_type_t *type = graph_value_type(graph, body->params[body->n_params - 1]);
+    tensor_t *input = NULL;
+    counters_t counters;
+    double made = now_ms();
+    status_t status = tensor_randn(ctx, DTYPE_F32, type->info.rank, type->info.sizes, &input);
+    double start = now_ms();
+    if (status == STATUS_OK) status = run(ctx, frozen, input);
+    double end = now_ms();
+    counters_read(ctx, &counters);
+    out->load_ms = made - begin;
+    out->first_ms = made - begin + end - start;
+    out->weight_reorders = counters_weight_reorders(&counters);
+    out->steady_ms = 1e30;
+    for (int i = 0; status == STATUS_OK && i < STEADY; i++) {
+        start = now_ms();
+        status = run(ctx, frozen, input);
+        end = now_ms();
+        if (end - start < out->steady_ms) out->steady_ms = end - start;
+    }
+    tensor_release(input);
+    return status;
+}
+
+/* Of this process, in kB, by the kernel's account. */
+static long memory_kb(const char *field)
+{
+    char line[256];
+    long kb = 0, sum = 0;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, field, strlen(field)) == 0 &&
+            sscanf(strchr(line, ':') + 1, "%ld", &kb) == 1)
+            sum += kb;
+    if (file != NULL) fclose(file);
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    context_t *ctx = NULL;
+    module_t *frozen = NULL;
+    startup_t result = {0};
+    if (argc < 2 || argc > 3) {
+        fprintf(stderr, "usage: startup FILE.tessera [hold]\n");
+        return 2;
+    }
+    double begin = now_ms();
+    if (context_create(NULL, &ctx)) return 1;
+    status_t status = freeze_load(ctx, argv[1], &frozen);
+    if (status == STATUS_OK) status = measure(ctx, frozen, begin, &result);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "startup: %s\n", context_error(ctx));
+    } else {
+        printf("{\"load_ms\": %.2f, \"first_ms\": %.2f, \"steady_ms\": %.2f, "
+               "\"weight_reorders\": %llu, \"resident_kb\": %ld, \"private_kb\": %ld}\n",
+               result.load_ms, result.first_ms, result.steady_ms, result.weight_reorders,
+               memory_kb("Rss:"), memory_kb("Private_"));
+        fflush(stdout);
+        if (argc == 3) (void)getchar();
+    }
+    module_release(frozen);
+    context_destroy(ctx);
+    return status != STATUS_OK;
+}
