@@ -116,38 +116,13 @@ static bool is_form_of(const storage_attachment_t *at, const tensor_t *tensor)
            info_equal(&packed->from, &tensor->info);
 }
 
-/* Whether the plain tensor can be had back from the form alone. */
-static bool can_replace(const tensor_t *form, const tensor_t *tensor)
-{
-    return form->info.format.kind != FORMAT_OPAQUE &&
-           shape_equal(form->info.rank, form->info.sizes, tensor->info.rank, tensor->info.sizes);
-}
-
-bool pack_sole_form(const tensor_t *tensor, tensor_t **out_packed)
-{
-    int n = 0;
-    tensor_t *sole = NULL;
-    storage_lock(tensor->storage);
-    for (storage_attachment_t *at = *storage_attachments(tensor->storage); at != NULL;
-         at = at->next)
-        if (is_form_of(at, tensor)) {
-            n++;
-            sole = ((packed_t *)at)->tensor;
-        }
-    bool is_sole = n == 1 && can_replace(sole, tensor);
-    if (is_sole) *out_packed = tensor_retain(sole);
-    storage_unlock(tensor->storage);
-    return is_sole;
-}
-
 int pack_forms(const tensor_t *tensor, int capacity, tensor_t **out_forms)
 {
     int n = 0;
     storage_lock(tensor->storage);
     for (storage_attachment_t *at = *storage_attachments(tensor->storage);
          at != NULL && n < capacity; at = at->next)
-        if (is_form_of(at, tensor) && !can_replace(((packed_t *)at)->tensor, tensor))
-            out_forms[n++] = tensor_retain(((packed_t *)at)->tensor);
+        if (is_form_of(at, tensor)) out_forms[n++] = tensor_retain(((packed_t *)at)->tensor);
     storage_unlock(tensor->storage);
     return n;
 }

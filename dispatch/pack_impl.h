@@ -16,11 +16,8 @@ status_t pack_convert(context_t *ctx, const tensor_t *weight, const tensor_info_
 
 /* ---- for files ---- */
 
-/* The packed form of a dense tensor if it has exactly one, of its own sizes; retained. */
-bool pack_sole_form(const tensor_t *tensor, tensor_t **out_packed);
-
-/* Its packed forms that need it beside them: under other sizes, or opaque; retained; at most
- * `capacity`. Gives their number. */
+/* The packed forms of a tensor, also those under other sizes, retained; at most `capacity`. Gives
+ * their number. */
 int pack_forms(const tensor_t *tensor, int capacity, tensor_t **out_forms);
 
 /* Makes `packed` a packed form of the tensor, and marks the tensor. */

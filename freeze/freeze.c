@@ -32,19 +32,6 @@ static status_t mark(context_t *ctx, module_t *module, const char *const *preser
     return status;
 }
 
-status_t freeze_module(context_t *ctx, const char *type_name, module_t **out_module)
-{
-    module_t *module = NULL;
-    TRY(module_create(ctx, type_name, &module));
-    status_t status = mark(ctx, module, NULL);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
-}
-
 bool freeze_is_frozen(const module_t *module)
 {
     const datum_t *paths = module != NULL ? module_attribute(module, FREEZE_MARK) : NULL;

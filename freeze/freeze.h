@@ -74,14 +74,22 @@ status_t freeze_flags(context_t *ctx, module_t *module, const char *method, cons
 
 /* ---- the file ---- */
 
-/* Writes a frozen module: graphs free of layout, constants, and the packed weights of the plans it
- * has, each with its format; atomic. IO, INVALID_ARGUMENT if it is not frozen. */
+/* Writes a frozen module: graphs free of layout, attributes, and constants in the forms that its
+ * plans run with, each with its format; and what those plans chose, for machines like this one: the
+ * same oneDNN, ISA and number of threads. Whole or not at all, also over a file that is mapped. IO;
+ * INVALID_ARGUMENT if it is not frozen; UNSUPPORTED names a method that is C code. */
 status_t freeze_save(context_t *ctx, module_t *frozen, const char *path) TESSERA_API(freeze_save);
 
-/* Maps a file. Packed weights are used as they lie where this machine's oneDNN wants that very
- * format, else packed again. CORRUPT says what is wrong with the file, IO what the system said. */
+/* Maps a file. Where it knows this machine nothing is searched and no weight is reordered; on
+ * others the layout pass runs, and weights are packed again from what is there. CORRUPT says what
+ * is wrong with the file, IO what the system said. */
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
     TESSERA_API(freeze_load);
+
+/* Loads a file and adds the forms of its constants that this process runs with, and what its plans
+ * chose, so that the next one like it starts without a copy. What the file has for other machines
+ * stays. Errors as those of loading and saving. */
+status_t freeze_append(context_t *ctx, const char *path) TESSERA_API(freeze_append);
 
 TESSERA_END
 

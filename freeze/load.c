@@ -1,233 +1,245 @@
-/* Loading: the file is mapped; everything in it is checked before it is believed. */
+/* Loading: blobs become tensors over the mapping, the text becomes a module, and its plans are made
+ * as the file says they were. */
 #include <string.h>
 
 #include "dispatch/pack_impl.h"
-#include "freeze/freeze_impl.h"
+#include "freeze/file_impl.h"
+#include "graph/plan_impl.h"
 #include "tensor/context_impl.h"
 
-typedef struct loading {
-    context_t *ctx;
-    const char *path;
-    file_mapping_t *mapping;
-    const file_header_t *header;
-    const file_blob_t *table;
-    datum_t *pool;
-    module_t *module;
-} loading_t;
+/* ---- constants ---- */
 
-#define CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
-
-static bool is_inside(const loading_t *loading, uint64_t offset, uint64_t bytes)
+/* A blob as a tensor over the mapping: a constant, or another form of the last one. */
+static status_t add_blob(loading_t *l, int index)
 {
-    uint64_t size = file_size(loading->mapping);
-    return offset <= size && bytes <= size - offset;
-}
-
-static status_t check_header(loading_t *l)
-{
-    if (file_size(l->mapping) < sizeof *l->header) CORRUPT(l, "%s is too short", l->path);
-    const file_header_t *header = file_bytes(l->mapping);
-    l->header = header;
-    if (memcmp(header->magic, FREEZE_MAGIC, sizeof header->magic) != 0)
-        CORRUPT(l, "%s is no .tessera file", l->path);
-    if (header->byte_order != 0x01020304) CORRUPT(l, "%s has another byte order", l->path);
-    if (header->version != FREEZE_VERSION)
-        FAIL(l->ctx, STATUS_UNSUPPORTED, "freeze_load: %s has version %u, this library reads %u",
-             l->path, header->version, FREEZE_VERSION);
-    if (header->header_checksum !=
-        file_checksum(header, offsetof(file_header_t, header_checksum), 0))
-        CORRUPT(l, "%s: the header is damaged", l->path);
-    if (header->file_bytes != file_size(l->mapping))
-        CORRUPT(l, "%s has %zu bytes, %llu were written", l->path, file_size(l->mapping),
-                (unsigned long long)header->file_bytes);
-    if (header->n_blobs > FREEZE_MAX_BLOBS ||
-        !is_inside(l, header->text_offset, header->text_bytes) || header->text_bytes == 0 ||
-        header->table_offset % FREEZE_ALIGNMENT != 0 ||
-        !is_inside(l, header->table_offset, header->n_blobs * sizeof(file_blob_t)))
-        CORRUPT(l, "%s: the header points outside the file", l->path);
-    const char *bytes = file_bytes(l->mapping);
-    l->table = (const file_blob_t *)(const void *)(bytes + header->table_offset);
-    if (file_checksum(bytes + header->text_offset, header->text_bytes, 0) != header->text_checksum)
-        CORRUPT(l, "%s: the text is damaged", l->path);
-    if (file_checksum(l->table, header->n_blobs * sizeof *l->table, 0) != header->table_checksum)
-        CORRUPT(l, "%s: the table is damaged", l->path);
-    return STATUS_OK;
-}
-
-/* What a table entry says, checked against itself and the file. */
-static status_t read_info(loading_t *l, uint64_t index, tensor_info_t *out_info)
-{
-    const file_blob_t *blob = &l->table[index];
-    unsigned long long number = (unsigned long long)index;
-    if (memchr(blob->dtype, '\0', sizeof blob->dtype) == NULL ||
-        memchr(blob->format, '\0', sizeof blob->format) == NULL || blob->rank > TENSOR_MAX_RANK ||
-        blob->layout > 1)
-        CORRUPT(l, "%s: blob %llu is malformed", l->path, number);
-    dtype_t dtype = dtype_parse(blob->dtype);
-    if (dtype == DTYPE_NONE) CORRUPT(l, "%s: blob %llu has no known dtype", l->path, number);
-    int rank = (int)blob->rank;
-    status_t status = shape_check(l->ctx, "freeze_load", dtype, rank, blob->sizes);
-    if (status != STATUS_OK) CORRUPT(l, "%s: the sizes of blob %llu overflow", l->path, number);
-    tensor_info_t info = info_dense(dtype, rank, blob->sizes);
-    if (blob->layout == 1) {
-        format_t format;
-        int64_t elements = 0, bytes = 0;
-        status = format_parse(l->ctx, blob->format, &format);
-        if (status != STATUS_OK || (format.kind != FORMAT_TAG && format.kind != FORMAT_OPAQUE) ||
-            format.rank != rank || !format_elements(&format, blob->sizes, &elements) ||
-            !shape_multiply(elements, (int64_t)dtype_size(dtype), &bytes))
-            CORRUPT(l, "%s: the format of blob %llu does not fit it", l->path, number);
-        info = info_mkldnn(&info, &format);
-    }
-    if (info_bytes(&info) != blob->bytes || blob->offset % FREEZE_ALIGNMENT != 0 ||
-        !is_inside(l, blob->offset, blob->bytes))
-        CORRUPT(l, "%s: blob %llu lies outside the file", l->path, number);
-    if (blob->base < -1 || blob->base >= (int64_t)index)
-        CORRUPT(l, "%s: blob %llu is a form of no other", l->path, number);
-    *out_info = info;
-    return STATUS_OK;
-}
-
-static status_t check_blobs(loading_t *l)
-{
-    const char *bytes = file_bytes(l->mapping);
-    int64_t n = (int64_t)l->header->n_blobs, damaged = -1;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
-    reduction(max                                                                                  \
-              : damaged)
-    for (int64_t i = 0; i < n; i++)
-        if (file_checksum(bytes + l->table[i].offset, l->table[i].bytes, 0) != l->table[i].checksum)
-            damaged = damaged > i ? damaged : i;
-    if (damaged >= 0) CORRUPT(l, "%s: blob %lld is damaged", l->path, (long long)damaged);
-    return STATUS_OK;
-}
-
-static status_t load_blobs(loading_t *l)
-{
+    const file_blob_t *blob = &l->blobs[index];
+    bool is_constant = (int)blob->constant == datum_length(l->pool);
     tensor_info_t info;
-    for (uint64_t i = 0; i < l->header->n_blobs; i++) TRY(read_info(l, i, &info));
-    TRY(check_blobs(l));
-    for (uint64_t i = 0; i < l->header->n_blobs; i++) {
-        const file_blob_t *blob = &l->table[i];
-        tensor_t *tensor = NULL;
-        datum_t *datum = NULL;
-        TRY(read_info(l, i, &info));
-        TRY(file_tensor(l->ctx, l->mapping, blob->offset, &info, &tensor));
-        scope_keep(l->ctx, tensor);
-        status_t status = STATUS_OK;
-        if (blob->base >= 0) {
-            const datum_t *base = datum_item(l->pool, (int)blob->base);
-            status = base == NULL ? STATUS_CORRUPT
-                                  : pack_attach(l->ctx, datum_as_tensor(base), tensor);
-            if (base == NULL)
-                context_fail(l->ctx, status, "freeze_load: %s: blob %llu is a form of no constant",
-                             l->path, (unsigned long long)i);
-        } else {
-            status = datum_tensor(l->ctx, tensor, &datum);
-            if (status == STATUS_OK) status = datum_append(l->ctx, l->pool, datum);
-        }
-        datum_release(datum);
-        tensor_release(tensor);
-        TRY(status);
-    }
-    return STATUS_OK;
-}
-
-/* ---- the text ---- */
-
-static status_t set_member(loading_t *l, const char *entry, datum_t *value)
-{
-    if (strlen(entry) < 3 || entry[1] != ':') CORRUPT(l, "%s: attribute \"%s\"", l->path, entry);
-    const char *name = NULL;
-    module_t *owner = NULL;
-    TRY(freeze_owner(l->ctx, l->module, entry + 2, &name, &owner));
-    if (entry[0] == 'a') return module_set_attribute(l->ctx, owner, name, value);
     tensor_t *tensor = NULL;
-    if (datum_kind(value) == DATUM_TENSOR)
-        TRY(tensor_clone(l->ctx, datum_as_tensor(value), &tensor));
-    status_t status = entry[0] == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
-                                      : module_set_buffer(l->ctx, owner, name, tensor);
-    if (tensor != NULL) scope_keep(l->ctx, tensor);
+    datum_t *datum = NULL;
+    TRY(file_blob_info(l, index, &info));
+    if (is_constant &&
+        (blob->layout == FILE_OPAQUE ||
+         !shape_equal(info.rank, info.sizes, (int)blob->constant_rank, blob->constant_sizes)))
+        FILE_CORRUPT(l, "%s: blob %d alone is not its constant", l->path, index);
+    TRY(file_tensor(l->ctx, l->mapping, blob->at.offset, &info, &tensor));
+    scope_keep(l->ctx, tensor);
+    status_t status = STATUS_OK;
+    if (is_constant) {
+        status = datum_tensor(l->ctx, tensor, &datum);
+        if (status == STATUS_OK) status = datum_append(l->ctx, l->pool, datum);
+    } else {
+        status = pack_attach(l->ctx, datum_as_tensor(datum_item(l->pool, (int)blob->constant)),
+                             tensor);
+    }
+    datum_release(datum);
     tensor_release(tensor);
     return status;
 }
 
-/* The first graph: a list of the type and the names, then the values. */
-static status_t load_members(loading_t *l, const graph_t *graph)
+static status_t load_blobs(loading_t *l)
 {
-    const graph_block_t *body = graph_body(graph);
-    const datum_t *names = body->n_results > 0 ? graph_constant(graph, body->results[0]) : NULL;
-    bool is_list = names != NULL && datum_kind(names) == DATUM_LIST &&
-                   datum_length(names) == body->n_results;
-    for (int i = 0; is_list && i < body->n_results; i++)
-        is_list = datum_kind(datum_item(names, i)) == DATUM_STRING;
-    if (!is_list) CORRUPT(l, "%s: the list of attributes is malformed", l->path);
-    TRY(freeze_module(l->ctx, datum_as_string(datum_item(names, 0)), &l->module));
-    for (int i = 1; i < body->n_results; i++) {
-        datum_t *value = graph_constant(graph, body->results[i]), *copy = NULL;
-        if (value == NULL) CORRUPT(l, "%s: attribute %d is no constant", l->path, i);
-        TRY(datum_clone(l->ctx, value, &copy));
-        status_t status = set_member(l, datum_as_string(datum_item(names, i)), copy);
-        datum_release(copy);
-        TRY(status);
-    }
+    TRY(datum_list(l->ctx, 0, NULL, &l->pool));
+    for (int i = 0; i < l->n_blobs; i++)
+        if (file_is_wanted(l, i)) TRY(add_blob(l, i));
     return STATUS_OK;
 }
 
-static status_t load_methods(loading_t *l, const char *text)
+/* ---- the tree ---- */
+
+static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char *name,
+                           const datum_t *value)
+{
+    tensor_t *tensor = NULL;
+    datum_kind_t is = datum_kind(value);
+    if (is != DATUM_TENSOR && is != DATUM_NONE)
+        FILE_CORRUPT(l, "%s: \"%s\" is a %s, must be a tensor", l->path, name, datum_kind_name(is));
+    if (is == DATUM_TENSOR) {
+        TRY(tensor_clone(l->ctx, datum_as_tensor(value), &tensor));
+        scope_keep(l->ctx, tensor);
+    }
+    status_t status = kind == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
+                                  : module_set_buffer(l->ctx, owner, name, tensor);
+    tensor_release(tensor);
+    return status;
+}
+
+/* The root of the tree, or a child under a parent that is there already. */
+static status_t add_module(loading_t *l, const char *path, const datum_t *type)
+{
+    module_t *owner = NULL, *child = NULL;
+    const char *name = NULL;
+    if (datum_kind(type) != DATUM_STRING || (l->module == NULL) != (path[0] == '\0'))
+        FILE_CORRUPT(l, "%s: module \"%s\" is malformed", l->path, path);
+    if (l->module == NULL) return module_create(l->ctx, datum_as_string(type), &l->module);
+    TRY(freeze_owner(l->ctx, l->module, path, &name, &owner));
+    TRY(module_create(l->ctx, datum_as_string(type), &child));
+    status_t status = module_set_child(l->ctx, owner, name, child);
+    module_release(child);
+    return status;
+}
+
+/* The graph that the text goes on with. */
+static status_t add_method(loading_t *l, module_t *owner, const char *name, bool is_plan,
+                           const char **cursor)
+{
+    graph_t *graph = NULL;
+    TRY(graph_parse_next(l->ctx, cursor, l->pool, &graph));
+    if (graph == NULL) FILE_CORRUPT(l, "%s: method \"%s\" has no graph", l->path, name);
+    status_t status = graph_verify(l->ctx, graph);
+    if (status == STATUS_OK)
+        status = is_plan ? plan_set_method(l->ctx, owner, name, graph, 0)
+                         : graph_set_method(l->ctx, owner, name, graph);
+    graph_release(graph);
+    return status;
+}
+
+static status_t add_member(loading_t *l, const char *entry, datum_t *value, const char **cursor)
+{
+    if (strlen(entry) < 2 || entry[1] != ':')
+        FILE_CORRUPT(l, "%s: member \"%s\" is malformed", l->path, entry);
+    char kind = entry[0];
+    const char *name = NULL;
+    module_t *owner = NULL;
+    if (kind == 't') return add_module(l, entry + 2, value);
+    if (l->module == NULL) FILE_CORRUPT(l, "%s: \"%s\" is in no module", l->path, entry);
+    TRY(freeze_owner(l->ctx, l->module, entry + 2, &name, &owner));
+    if (name[0] == '\0') FILE_CORRUPT(l, "%s: member \"%s\" has no name", l->path, entry);
+    if (kind == 'p' || kind == 'b') return set_tensor(l, owner, kind, name, value);
+    if (kind == 'm' && datum_kind(value) == DATUM_BOOL)
+        return add_method(l, owner, name, datum_as_bool(value), cursor);
+    if (kind != 'a') FILE_CORRUPT(l, "%s: member \"%s\" is of no known kind", l->path, entry);
+    datum_t *copy = NULL;
+    TRY(datum_clone(l->ctx, value, &copy));
+    status_t status = module_set_attribute(l->ctx, owner, name, copy);
+    datum_release(copy);
+    return status;
+}
+
+/* The module is what freeze made: marked with a list of paths. */
+static status_t check_mark(loading_t *l)
+{
+    bool is_right = freeze_is_frozen(l->module);
+    const datum_t *paths = is_right ? module_attribute(l->module, FREEZE_MARK) : NULL;
+    for (int i = 0; is_right && i < datum_length(paths); i++)
+        is_right = datum_kind(datum_item(paths, i)) == DATUM_STRING;
+    if (!is_right) FILE_CORRUPT(l, "%s holds a module that is not frozen", l->path);
+    return STATUS_OK;
+}
+
+/* The first graph gives one constant: a list of names, and of what goes with them. */
+static status_t load_tree(loading_t *l, const graph_t *tree, const char **cursor)
+{
+    const graph_block_t *body = graph_body(tree);
+    const datum_t *both = body->n_results == 1 ? graph_constant(tree, body->results[0]) : NULL;
+    bool is_pair = both != NULL && datum_kind(both) == DATUM_TUPLE && datum_length(both) == 2;
+    const datum_t *names = is_pair ? datum_item(both, 0) : NULL;
+    const datum_t *values = is_pair ? datum_item(both, 1) : NULL;
+    bool is_tree = is_pair && datum_kind(names) == DATUM_LIST && datum_kind(values) == DATUM_LIST &&
+                   datum_length(names) == datum_length(values) && datum_length(names) > 0;
+    for (int i = 0; is_tree && i < datum_length(names); i++)
+        is_tree = datum_kind(datum_item(names, i)) == DATUM_STRING;
+    if (!is_tree) FILE_CORRUPT(l, "%s: the list of members is malformed", l->path);
+    for (int i = 0; i < datum_length(names); i++)
+        TRY(add_member(l, datum_as_string(datum_item(names, i)), datum_item(values, i), cursor));
+    return check_mark(l);
+}
+
+static status_t load_text(loading_t *l, const char *text)
 {
     const char *cursor = text;
-    bool is_first = true;
-    for (;;) {
-        graph_t *graph = NULL;
-        status_t status = graph_parse_next(l->ctx, &cursor, l->pool, &graph);
-        if (status == STATUS_INVALID_ARGUMENT) CORRUPT(l, "%s: %s", l->path, context_error(l->ctx));
-        TRY(status);
-        if (graph == NULL) break;
-        status = graph_verify(l->ctx, graph);
-        if (status == STATUS_INVALID_ARGUMENT)
-            status = context_fail(l->ctx, STATUS_CORRUPT, "freeze_load: %s: %s", l->path,
-                                  context_error(l->ctx));
-        if (status == STATUS_OK)
-            status = is_first ? load_members(l, graph)
-                              : plan_set_method(l->ctx, l->module, graph_name(graph), graph, 0);
-        if (status == STATUS_OK && !is_first)
-            status = plan_warm(l->ctx, l->module, graph_name(graph));
-        graph_release(graph);
-        TRY(status);
-        is_first = false;
+    graph_t *tree = NULL, *more = NULL;
+    TRY(graph_parse_next(l->ctx, &cursor, l->pool, &tree));
+    if (tree == NULL) FILE_CORRUPT(l, "%s has no graphs", l->path);
+    status_t status = graph_verify(l->ctx, tree);
+    if (status == STATUS_OK) status = load_tree(l, tree, &cursor);
+    graph_release(tree);
+    TRY(status);
+    TRY(graph_parse_next(l->ctx, &cursor, l->pool, &more));
+    if (more == NULL) return STATUS_OK;
+    graph_release(more);
+    FILE_CORRUPT(l, "%s: a graph is no method", l->path);
+}
+
+/* Whatever a reader of text refuses is the file's fault. */
+static status_t blame_file(loading_t *l, status_t status)
+{
+    if (status != STATUS_INVALID_ARGUMENT) return status;
+    return context_fail(l->ctx, STATUS_CORRUPT, "freeze_load: %s: %s", l->path,
+                        context_error(l->ctx));
+}
+
+/* ---- plans ---- */
+
+/* The lines of the hints that are this method's, without its path. */
+static status_t give_layouts(loading_t *l, const char *hints, module_t *module, const char *path,
+                             const char *name)
+{
+    text_t prefix = text_begin(l->ctx), lines = text_begin(l->ctx);
+    text_append(&prefix, "%s%s%s;", path, path[0] != '\0' ? "." : "", name);
+    const char *end;
+    for (const char *at = hints; (end = strchr(at, '\n')) != NULL; at = end + 1)
+        if (strncmp(at, text_string(&prefix), prefix.length) == 0 && at + prefix.length <= end)
+            text_append(&lines, "%.*s", (int)(end + 1 - at - (ptrdiff_t)prefix.length),
+                        at + prefix.length);
+    status_t status = text_status(&prefix);
+    if (status == STATUS_OK) status = text_status(&lines);
+    if (status == STATUS_OK) status = plan_set_layouts(l->ctx, module, name, text_string(&lines));
+    text_clear(&prefix);
+    text_clear(&lines);
+    return status;
+}
+
+typedef struct warming {
+    loading_t *loading;
+    const char *hints; /* NULL: none for this machine */
+} warming_t;
+
+static status_t warm(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    const warming_t *warming = user;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        if (kind != MEMBER_METHOD) continue;
+        if (warming->hints != NULL)
+            TRY(give_layouts(warming->loading, warming->hints, module, path, name));
+        TRY(plan_warm(ctx, module, name));
     }
-    if (is_first) CORRUPT(l, "%s has no graphs", l->path);
     return STATUS_OK;
 }
 
-static status_t load(loading_t *l)
+static status_t warm_all(loading_t *l)
 {
-    TRY(file_map(l->ctx, l->path, &l->mapping));
-    TRY(check_header(l));
-    TRY(datum_list(l->ctx, 0, NULL, &l->pool));
-    TRY(load_blobs(l));
-    const char *text = (const char *)file_bytes(l->mapping) + l->header->text_offset;
-    char *copy = NULL;
-    TRY(context_get(l->ctx, l->header->text_bytes + 1, "the text of a file", &copy));
-    memcpy(copy, text, l->header->text_bytes);
-    copy[l->header->text_bytes] = '\0';
-    status_t status = load_methods(l, copy);
-    context_put(l->ctx, copy);
+    char *hints = NULL;
+    if (l->machine >= 0) TRY(file_string(l, &l->machines[l->machine].hints, &hints));
+    warming_t warming = {l, hints};
+    status_t status = module_walk(l->ctx, l->module, warm, &warming);
+    context_put(l->ctx, hints);
     return status;
+}
+
+status_t file_load(loading_t *l)
+{
+    char *text = NULL;
+    TRY(file_open(l));
+    TRY(load_blobs(l));
+    TRY(file_string(l, &l->header->text, &text));
+    status_t status = blame_file(l, load_text(l, text));
+    context_put(l->ctx, text);
+    TRY(status);
+    return warm_all(l);
 }
 
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
 {
     loading_t loading = {.ctx = ctx, .path = path};
     if (path == NULL) return context_null(ctx, "freeze_load", "path");
-    status_t status = load(&loading);
-    datum_release(loading.pool);
-    file_release(loading.mapping);
-    if (status != STATUS_OK) {
-        module_release(loading.module);
-        return status;
+    status_t status = file_load(&loading);
+    if (status == STATUS_OK) {
+        *out_frozen = loading.module;
+        loading.module = NULL;
     }
-    *out_frozen = loading.module;
-    return STATUS_OK;
+    file_close(&loading);
+    return status;
 }

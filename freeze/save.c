@@ -1,230 +1,221 @@
-/* Saving: constants go out in the packed form that the plan settled on, or plain. */
+/* Saving: graphs and attributes as text that knows no layout, constants in the forms that the
+ * module's plans settled on. */
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatch/pack_impl.h"
-#include "freeze/freeze_impl.h"
+#include "dispatch/select_impl.h"
+#include "freeze/file_impl.h"
 #include "graph/pass_impl.h"
+#include "module/map_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/convert_impl.h"
-#include "tensor/onednn.h"
 
-/* ---- constants in the form they are stored in ---- */
+typedef struct saving {
+    context_t *ctx;
+    module_t *frozen;
+    text_t text;
+    datum_t *pool;
+    map_t plain; /* tensors whose own bytes are read */
+} saving_t;
 
-static status_t pack_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+/* ---- what is read plain ---- */
+
+static status_t mark_plain(saving_t *saving, const datum_t *datum)
 {
-    if (node->kind != NODE_CONSTANT || datum_kind(node->datum) != DATUM_TENSOR) return STATUS_OK;
-    tensor_t *tensor = datum_as_tensor(node->datum), *packed = NULL;
-    if (!pack_sole_form(tensor, &packed)) return STATUS_OK;
-    datum_t *datum = NULL;
-    status_t status = datum_tensor(rewrite->ctx, packed, &datum);
-    if (status == STATUS_OK) {
-        value_t value = graph_add_constant(rewrite->to, datum,
-                                           graph_value_name(rewrite->from, node->outputs[0]));
-        rewrite_map(rewrite, node->outputs[0], value);
-        *out_done = true;
-    }
-    datum_release(datum);
-    tensor_release(packed);
-    return status;
+    if (datum == NULL) return STATUS_OK;
+    if (datum_kind(datum) == DATUM_TENSOR)
+        return map_put(&saving->plain, datum_as_tensor(datum), saving);
+    datum_kind_t kind = datum_kind(datum);
+    if (kind == DATUM_LIST || kind == DATUM_TUPLE || kind == DATUM_DICT)
+        for (int i = 0; i < datum_length(datum); i++) TRY(mark_plain(saving, datum_item(datum, i)));
+    return STATUS_OK;
 }
 
-/* ---- the text ---- */
+typedef struct visit {
+    saving_t *saving;
+    const graph_t *graph;
+} visit_t;
 
-static status_t print_method(context_t *ctx, const graph_t *graph, datum_t *pool, text_t *text)
+static status_t mark_values(const visit_t *visit, int n, const value_t *values)
+{
+    for (int i = 0; i < n; i++)
+        if (values[i] >= 0) TRY(mark_plain(visit->saving, graph_constant(visit->graph, values[i])));
+    return STATUS_OK;
+}
+
+/* Whoever is not an operator that takes the tensor as a weight. */
+static status_t mark_node(void *user, const graph_node_t *node)
+{
+    const visit_t *visit = user;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (node->kind != NODE_OP || select_operand(node->op, i)->role != ROLE_WEIGHT)
+            TRY(mark_values(visit, 1, &node->inputs[i]));
+    for (int b = 0; b < node->n_blocks; b++)
+        TRY(mark_values(visit, node->blocks[b]->n_results, node->blocks[b]->results));
+    return STATUS_OK;
+}
+
+/* ---- methods ---- */
+
+/* The type of a constant says its format: the text does without. */
+static status_t drop_type(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    static const graph_type_t unknown = {.kind = TYPE_UNKNOWN};
+    if (node->kind != NODE_CONSTANT || datum_kind(node->datum) != DATUM_TENSOR) return STATUS_OK;
+    TRY(rewrite_copy(rewrite, node));
+    graph_set_type(rewrite->to, rewrite_value(rewrite, node->outputs[0]), &unknown);
+    *out_done = true;
+    return STATUS_OK;
+}
+
+static status_t print_method(saving_t *saving, const graph_t *graph)
 {
     graph_t *stored = NULL;
-    TRY(rewrite_graph(ctx, graph, pack_node, NULL, &stored));
-    status_t status = graph_print(ctx, stored, pool, text);
+    visit_t visit = {saving, graph};
+    const graph_block_t *body = graph_body(graph);
+    TRY(rewrite_visit(body, mark_node, &visit));
+    TRY(mark_values(&visit, body->n_results, body->results));
+    TRY(rewrite_graph(saving->ctx, graph, drop_type, NULL, &stored));
+    status_t status = graph_print(saving->ctx, stored, saving->pool, &saving->text);
     graph_release(stored);
     return status;
 }
 
-/* Attributes are the results of a graph of constants, their names and kinds beside them: a list of
- * "kind:path" strings, then the values in order. */
-static status_t add_member(context_t *ctx, graph_builder_t *builder, datum_t *names,
-                           value_t *results, int *n, char kind, const char *path, datum_t *value)
+/* In the order in which the first graph lists them. */
+static status_t print_methods(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    char name[512];
-    datum_t *entry = NULL;
-    REQUIRE(ctx, *n + 1 < METHOD_MAX_OUTPUTS * 8, "freeze_save: too many attributes");
-    snprintf(name, sizeof name, "%c:%s", kind, path);
-    TRY(datum_string(ctx, name, &entry));
-    status_t status = datum_append(ctx, names, entry);
-    datum_release(entry);
-    TRY(status);
-    results[++*n] = graph_add_constant(builder, value, NULL);
-    return STATUS_OK;
-}
-
-typedef struct members {
-    graph_builder_t *builder;
-    datum_t *names;
-    value_t results[METHOD_MAX_OUTPUTS * 8];
-    int n;
-} members_t;
-
-static status_t visit_members(context_t *ctx, void *user, const char *path, module_t *module)
-{
-    members_t *members = user;
+    saving_t *saving = user;
+    (void)ctx, (void)path;
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
-        char full[512];
-        snprintf(full, sizeof full, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
-        datum_t *value = NULL;
-        if (kind == MEMBER_ATTRIBUTE) {
-            TRY(add_member(ctx, members->builder, members->names, members->results, &members->n,
-                           'a', full, module_attribute(module, name)));
-        } else if (kind == MEMBER_PARAMETER || kind == MEMBER_BUFFER) {
-            tensor_t *tensor = kind == MEMBER_PARAMETER ? module_parameter(module, name)
-                                                        : module_buffer(module, name);
-            TRY(tensor == NULL ? datum_none(ctx, &value) : datum_tensor(ctx, tensor, &value));
-            status_t status = add_member(ctx, members->builder, members->names, members->results,
-                                         &members->n, kind == MEMBER_PARAMETER ? 'p' : 'b', full,
-                                         value);
-            datum_release(value);
-            TRY(status);
-        }
+        if (kind == MEMBER_METHOD) TRY(print_method(saving, freeze_graph_of(module, name)));
     }
     return STATUS_OK;
 }
 
-static status_t print_members(context_t *ctx, module_t *frozen, datum_t *pool, text_t *text)
+/* ---- the tree, as a list of strings and a list of values ---- */
+
+typedef struct tree {
+    saving_t *saving;
+    datum_t *names, *values;
+} tree_t;
+
+/* "kind:path", and what goes with it; takes the value over. */
+static status_t add_take(const tree_t *tree, char kind, const char *path, const char *name,
+                         datum_t *value)
 {
-    members_t members = {0};
-    datum_t *type = NULL, *names = NULL;
-    graph_t *graph = NULL;
-    TRY(graph_builder_create(ctx, "members", &members.builder));
-    status_t status = datum_list(ctx, 0, NULL, &members.names);
-    if (status == STATUS_OK) status = datum_string(ctx, module_type(frozen), &type);
-    if (status == STATUS_OK) status = datum_append(ctx, members.names, type);
-    if (status == STATUS_OK) status = module_walk(ctx, frozen, visit_members, &members);
-    if (status == STATUS_OK) status = datum_clone(ctx, members.names, &names);
-    if (status == STATUS_OK) {
-        members.results[0] = graph_add_constant(members.builder, names, NULL);
-        status = graph_finish(members.builder, members.n + 1, members.results, &graph);
-    }
-    if (status == STATUS_OK) status = graph_print(ctx, graph, pool, text);
-    graph_release(graph);
-    datum_release(type);
-    datum_release(names);
-    datum_release(members.names);
-    graph_builder_destroy(members.builder);
+    context_t *ctx = tree->saving->ctx;
+    datum_t *entry = NULL;
+    text_t text = text_begin(ctx);
+    text_append(&text, "%c:%s%s%s", kind, path, path[0] != '\0' && name[0] != '\0' ? "." : "",
+                name);
+    status_t status = text_status(&text);
+    if (status == STATUS_OK) status = datum_string(ctx, text_string(&text), &entry);
+    if (status == STATUS_OK) status = datum_append(ctx, tree->names, entry);
+    if (status == STATUS_OK) status = datum_append(ctx, tree->values, value);
+    text_clear(&text);
+    datum_release(entry);
+    datum_release(value);
     return status;
 }
 
-static status_t print_all(context_t *ctx, module_t *frozen, datum_t *pool, text_t *text)
+static status_t add_tensor(const tree_t *tree, char kind, const char *path, const char *name,
+                           tensor_t *tensor)
 {
-    TRY(print_members(ctx, frozen, pool, text));
-    for (int i = 0; i < module_n_members(frozen); i++) {
+    datum_t *value = NULL;
+    context_t *ctx = tree->saving->ctx;
+    TRY(tensor == NULL ? datum_none(ctx, &value) : datum_tensor(ctx, tensor, &value));
+    return add_take(tree, kind, path, name, value);
+}
+
+static status_t add_method(const tree_t *tree, const char *path, const module_t *module,
+                           const char *name)
+{
+    context_t *ctx = tree->saving->ctx;
+    datum_t *value = NULL;
+    if (freeze_graph_of(module, name) == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "freeze_save: method \"%s%s%s\" is C code, only graph methods can be stored", path,
+             path[0] != '\0' ? "." : "", name);
+    TRY(datum_bool(ctx, plan_method_graph(module, name) != NULL, &value));
+    return add_take(tree, 'm', path, name, value);
+}
+
+static status_t add_members(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    const tree_t *tree = user;
+    datum_t *type = NULL;
+    TRY(datum_string(ctx, module_type(module), &type));
+    TRY(add_take(tree, 't', path, "", type));
+    for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
-        const char *name = module_member(frozen, i, &kind);
-        if (kind != MEMBER_METHOD) continue;
-        const graph_t *graph = plan_method_graph(frozen, name);
-        if (graph == NULL) continue;
-        REQUIRE(ctx, strcmp(graph_name(graph), name) == 0,
-                "freeze_save: method \"%s\" has a graph named \"%s\"", name, graph_name(graph));
-        TRY(print_method(ctx, graph, pool, text));
-    }
-    return text_status(text);
-}
-
-/* ---- blobs ---- */
-
-typedef struct blobs {
-    int n, capacity;
-    file_blob_t *table;
-    tensor_t **tensors; /* retained */
-    int tensors_capacity;
-} blobs_t;
-
-static status_t add_blob(context_t *ctx, blobs_t *blobs, tensor_t *tensor, int64_t base)
-{
-    tensor_t *stored = NULL;
-    tensor_info_t want = tensor->info;
-    if (want.layout == LAYOUT_DENSE) want = info_dense(want.dtype, want.rank, want.sizes);
-    TRY(context_grow(ctx, &blobs->table, &blobs->capacity, blobs->n + 1, sizeof *blobs->table));
-    TRY(context_grow(ctx, &blobs->tensors, &blobs->tensors_capacity, blobs->n + 1,
-                     sizeof(tensor_t *)));
-    TRY(convert_to(ctx, tensor, &want, CAUSE_USER, &stored));
-    file_blob_t *blob = &blobs->table[blobs->n];
-    memset(blob, 0, sizeof *blob);
-    char format[FORMAT_TEXT_MAX] = "";
-    if (want.layout == LAYOUT_MKLDNN) format_text(&want.format, format);
-    if (strlen(format) >= sizeof blob->format) {
-        tensor_release(stored);
-        FAIL(ctx, STATUS_UNSUPPORTED, "freeze_save: format %s is too long", format);
-    }
-    blob->bytes = info_bytes(&want);
-    blob->checksum = file_checksum(tensor_bytes(stored), blob->bytes, 0);
-    blob->base = base;
-    blob->layout = want.layout == LAYOUT_MKLDNN;
-    blob->rank = (uint32_t)want.rank;
-    snprintf(blob->dtype, sizeof blob->dtype, "%s", dtype_name(want.dtype));
-    memcpy(blob->format, format, strlen(format));
-    memcpy(blob->sizes, want.sizes, (size_t)want.rank * sizeof *want.sizes);
-    blobs->tensors[blobs->n++] = stored;
-    return STATUS_OK;
-}
-
-static status_t gather_blobs(context_t *ctx, const datum_t *pool, blobs_t *blobs)
-{
-    int n_pool = datum_length(pool);
-    for (int i = 0; i < n_pool; i++)
-        TRY(add_blob(ctx, blobs, datum_as_tensor(datum_item(pool, i)), -1));
-    for (int i = 0; i < n_pool; i++) {
-        tensor_t *forms[8];
-        int n = pack_forms(datum_as_tensor(datum_item(pool, i)), 8, forms);
-        status_t status = STATUS_OK;
-        for (int k = 0; k < n; k++) {
-            if (status == STATUS_OK) status = add_blob(ctx, blobs, forms[k], i);
-            tensor_release(forms[k]);
+        const char *name = module_member(module, i, &kind);
+        switch (kind) {
+        case MEMBER_PARAMETER:
+            TRY(add_tensor(tree, 'p', path, name, module_parameter(module, name)));
+            break;
+        case MEMBER_BUFFER:
+            TRY(add_tensor(tree, 'b', path, name, module_buffer(module, name)));
+            break;
+        case MEMBER_ATTRIBUTE:
+            TRY(add_take(tree, 'a', path, name, datum_retain(module_attribute(module, name))));
+            break;
+        case MEMBER_METHOD: TRY(add_method(tree, path, module, name)); break;
+        case MEMBER_CHILD: break;
         }
-        TRY(status);
     }
     return STATUS_OK;
 }
 
-static uint64_t align(uint64_t offset)
+static status_t print_constant(saving_t *saving, datum_t *datum)
 {
-    return (offset + FREEZE_ALIGNMENT - 1) / FREEZE_ALIGNMENT * FREEZE_ALIGNMENT;
+    static const graph_type_t unknown = {.kind = TYPE_UNKNOWN};
+    graph_builder_t *builder = NULL;
+    graph_t *graph = NULL;
+    TRY(graph_builder_create(saving->ctx, "module", &builder));
+    value_t value = graph_add_constant(builder, datum, NULL);
+    graph_set_type(builder, value, &unknown);
+    status_t status = graph_finish(builder, 1, &value, &graph);
+    if (status == STATUS_OK) status = graph_print(saving->ctx, graph, saving->pool, &saving->text);
+    graph_release(graph);
+    graph_builder_destroy(builder);
+    return status;
 }
 
-static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
+static status_t print_tree(saving_t *saving)
 {
-    static const char zeros[FREEZE_ALIGNMENT];
-    TRY(file_write(writer, bytes, n));
-    return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
+    context_t *ctx = saving->ctx;
+    tree_t tree = {.saving = saving};
+    datum_t *both = NULL;
+    status_t status = datum_list(ctx, 0, NULL, &tree.names);
+    if (status == STATUS_OK) status = datum_list(ctx, 0, NULL, &tree.values);
+    if (status == STATUS_OK) status = module_walk(ctx, saving->frozen, add_members, &tree);
+    if (status == STATUS_OK)
+        status = datum_tuple(ctx, 2, (datum_t *[]){tree.names, tree.values}, &both);
+    if (status == STATUS_OK) status = mark_plain(saving, tree.values);
+    if (status == STATUS_OK) status = print_constant(saving, both);
+    datum_release(both);
+    datum_release(tree.names);
+    datum_release(tree.values);
+    return status;
 }
 
-static status_t write_all(context_t *ctx, file_writer_t *writer, const text_t *text, blobs_t *blobs)
+/* ---- saving ---- */
+
+static status_t write_file(saving_t *saving, const char *path)
 {
-    size_t table_bytes = (size_t)blobs->n * sizeof *blobs->table;
-    file_header_t header = {.version = FREEZE_VERSION, .byte_order = 0x01020304};
-    memcpy(header.magic, FREEZE_MAGIC, sizeof header.magic);
-    snprintf(header.onednn, sizeof header.onednn, "%s", onednn_version_text());
-    snprintf(header.isa, sizeof header.isa, "%s", onednn_isa_text());
-    header.n_threads = (uint32_t)context_threads(ctx);
-    header.text_offset = align(sizeof header);
-    header.text_bytes = text->length;
-    header.text_checksum = file_checksum(text_string(text), text->length, 0);
-    header.table_offset = align(header.text_offset + header.text_bytes);
-    header.n_blobs = (uint64_t)blobs->n;
-    uint64_t offset = align(header.table_offset + table_bytes);
-    for (int i = 0; i < blobs->n; i++) {
-        blobs->table[i].offset = offset;
-        offset = align(offset + blobs->table[i].bytes);
+    image_t image = {.ctx = saving->ctx};
+    int machine = 0;
+    status_t status = context_string(saving->ctx, text_string(&saving->text), &image.text);
+    if (status == STATUS_OK) status = image_add_machine(&image, saving->frozen, &machine);
+    for (int i = 0; i < datum_length(saving->pool) && status == STATUS_OK; i++) {
+        tensor_t *tensor = datum_as_tensor(datum_item(saving->pool, i));
+        status = image_add_constant(&image, tensor, i, machine,
+                                    map_get(&saving->plain, tensor) != NULL);
     }
-    header.table_checksum = file_checksum(blobs->table, table_bytes, 0);
-    header.file_bytes = offset;
-    header.header_checksum = file_checksum(&header, offsetof(file_header_t, header_checksum), 0);
-    TRY(write_padded(writer, &header, sizeof header));
-    TRY(write_padded(writer, text_string(text), text->length));
-    TRY(write_padded(writer, blobs->table, table_bytes));
-    for (int i = 0; i < blobs->n; i++)
-        TRY(write_padded(writer, tensor_bytes(blobs->tensors[i]), blobs->table[i].bytes));
-    return STATUS_OK;
+    if (status == STATUS_OK) status = image_write(&image, path);
+    image_clear(&image);
+    return status;
 }
 
 status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
@@ -232,23 +223,33 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
     if (frozen == NULL) return context_null(ctx, "freeze_save", "module");
     REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_save: %s is not frozen, freeze it first",
             module_type(frozen));
-    datum_t *pool = NULL;
-    blobs_t blobs = {0};
-    file_writer_t *writer = NULL;
-    text_t text = text_begin(ctx);
-    status_t status = datum_list(ctx, 0, NULL, &pool);
-    if (status == STATUS_OK) status = print_all(ctx, frozen, pool, &text);
-    if (status == STATUS_OK) status = gather_blobs(ctx, pool, &blobs);
-    if (status == STATUS_OK) status = file_write_begin(ctx, path, &writer);
-    if (status == STATUS_OK) {
-        status = write_all(ctx, writer, &text, &blobs);
-        status_t ended = file_write_end(writer, status == STATUS_OK);
-        if (status == STATUS_OK) status = ended;
-    }
-    for (int i = 0; i < blobs.n; i++) tensor_release(blobs.tensors[i]);
-    context_put(ctx, blobs.tensors);
-    context_put(ctx, blobs.table);
-    text_clear(&text);
-    datum_release(pool);
+    saving_t saving = {
+        .ctx = ctx, .frozen = frozen, .text = text_begin(ctx), .plain = {.ctx = ctx}};
+    status_t status = datum_list(ctx, 0, NULL, &saving.pool);
+    if (status == STATUS_OK) status = print_tree(&saving);
+    if (status == STATUS_OK) status = module_walk(ctx, frozen, print_methods, &saving);
+    if (status == STATUS_OK) status = text_status(&saving.text);
+    if (status == STATUS_OK) status = write_file(&saving, path);
+    text_clear(&saving.text);
+    map_clear(&saving.plain);
+    datum_release(saving.pool);
+    return status;
+}
+
+status_t freeze_append(context_t *ctx, const char *path)
+{
+    loading_t loading = {.ctx = ctx, .path = path};
+    if (path == NULL) return context_null(ctx, "freeze_append", "path");
+    image_t image = {.ctx = ctx};
+    int machine = 0;
+    status_t status = file_load(&loading);
+    if (status == STATUS_OK) status = file_image(&loading, &image);
+    if (status == STATUS_OK) status = image_add_machine(&image, loading.module, &machine);
+    for (int i = 0; i < datum_length(loading.pool) && status == STATUS_OK; i++)
+        status = image_add_constant(&image, datum_as_tensor(datum_item(loading.pool, i)), i,
+                                    machine, true);
+    if (status == STATUS_OK) status = image_write(&image, path);
+    image_clear(&image);
+    file_close(&loading);
     return status;
 }

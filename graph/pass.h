@@ -21,6 +21,9 @@ typedef struct pass_options {
                                 stay getattr; NULL: none */
     const char *const *only; /* NULL-terminated paths of the attributes below root that may become
                                 constants; NULL: all */
+    const char *layout; /* what an earlier `layout` chose for this graph, which is taken without
+                           a search where it still can be; NULL: none */
+    text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes

@@ -11,6 +11,7 @@ typedef struct entry {
     int n_threads, n_inputs;
     plan_t *plan; /* NULL: no straight line, interpret `graph` */
     graph_t *graph;
+    char *layout;           /* what the layout pass chose */
     tensor_info_t inputs[]; /* dtype and sizes matter */
 } entry_t;
 
@@ -21,12 +22,15 @@ typedef struct plan_method {
     int capacity;
     pthread_mutex_t lock;
     entry_t *entries;
+    char *layouts; /* lines "infos;choice" of plans to come, for `layouts_threads`; NULL: none */
+    int layouts_threads;
 } plan_method_t;
 
 static void entry_release(const allocator_t *allocator, entry_t *entry)
 {
     plan_release(entry->plan);
     graph_release(entry->graph);
+    allocator_put(allocator, entry->layout);
     allocator_put(allocator, entry);
 }
 
@@ -40,6 +44,7 @@ static void release_method(void *state)
         method->entries = next;
     }
     graph_release(method->graph);
+    allocator_put(&allocator, method->layouts);
     pthread_mutex_destroy(&method->lock);
     allocator_put(&allocator, method);
 }
@@ -109,22 +114,77 @@ static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *sha
     return rewrite_graph_typed(ctx, graph, infer_anew, shapes->infos, out_graph);
 }
 
-/* What a plan for these shapes is built from. */
+/* What a plan for these shapes is built from. `known` and `chosen` are of the layout pass, and may
+ * be NULL. */
 static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
-                           const shapes_t *shapes, graph_t **out_graph)
+                           const shapes_t *shapes, const char *known, text_t *chosen,
+                           graph_t **out_graph)
 {
     graph_t *typed = NULL;
-    pass_options_t options = {.self = self};
+    pass_options_t options = {.self = self, .layout = known, .out_layout = chosen};
     TRY(retype(ctx, graph, shapes, &typed));
     status_t status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
     graph_release(typed);
     return status;
 }
 
-static status_t fill_entry(context_t *ctx, module_t *self, const graph_t *graph,
+/* ---- what the layout pass chose ---- */
+
+/* "f32[1,3,224,224] s64[4];" */
+static void print_key(const entry_t *entry, text_t *text)
+{
+    char info[INFO_TEXT_MAX];
+    for (int i = 0; i < entry->n_inputs; i++)
+        text_append(text, "%s%s", i > 0 ? " " : "", info_text(&entry->inputs[i], info));
+    text_append(text, ";");
+}
+
+/* The line behind this key, or NULL. */
+static const char *find_line(const char *lines, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = lines; at != NULL && *at != '\0'; at = strchr(at, '\n') + 1)
+        if (strncmp(at, key, length) == 0) return at + length;
+    return NULL;
+}
+
+/* What was chosen for these inputs by whoever made the file; NULL when it is not known. */
+static status_t known_layout(context_t *ctx, const plan_method_t *method, const entry_t *entry,
+                             char **out_layout)
+{
+    *out_layout = NULL;
+    if (method->layouts == NULL || method->layouts_threads != entry->n_threads) return STATUS_OK;
+    text_t key = text_begin(ctx);
+    print_key(entry, &key);
+    const char *line = find_line(method->layouts, text_string(&key));
+    status_t status = text_status(&key);
+    if (status == STATUS_OK && line != NULL) {
+        size_t length = (size_t)(strchr(line, '\n') - line);
+        status = context_get_zeroed(ctx, length + 1, "a layout", out_layout);
+        if (status == STATUS_OK) memcpy(*out_layout, line, length);
+    }
+    text_clear(&key);
+    return status;
+}
+
+static status_t choose_graph(context_t *ctx, module_t *self, const plan_method_t *method,
+                             const shapes_t *shapes, entry_t *entry)
+{
+    char *known = NULL;
+    text_t chosen = text_begin(ctx);
+    TRY(known_layout(ctx, method, entry, &known));
+    status_t status = specialise(ctx, self, method->graph, shapes, known, &chosen, &entry->graph);
+    if (status == STATUS_OK) status = text_status(&chosen);
+    if (status == STATUS_OK) status = context_string(ctx, text_string(&chosen), &entry->layout);
+    text_clear(&chosen);
+    context_put(ctx, known);
+    return status;
+}
+
+static status_t fill_entry(context_t *ctx, module_t *self, const plan_method_t *method,
                            const shapes_t *shapes, entry_t *entry)
 {
-    TRY(specialise(ctx, self, graph, shapes, &entry->graph));
+    TRY(choose_graph(ctx, self, method, shapes, entry));
     status_t status = plan_create(ctx, entry->graph, self, &entry->plan);
     if (status == STATUS_UNSUPPORTED) {
         context_clear_error(ctx);
@@ -167,7 +227,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
     for (int i = 0; i < n_in; i++)
         entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
     shapes_t shapes = {n_in, entry->inputs};
-    status_t status = fill_entry(ctx, self, method->graph, &shapes, entry);
+    status_t status = fill_entry(ctx, self, method, &shapes, entry);
     if (status != STATUS_OK) {
         entry_release(&method->allocator, entry);
         return status;
@@ -255,6 +315,48 @@ graph_t *plan_method_graph(const module_t *module, const char *method)
     return found == NULL ? NULL : found->graph;
 }
 
+/* The entries' lines, the oldest first, behind those that are known already. */
+static void print_entries(const entry_t *entry, int n_threads, text_t *text)
+{
+    if (entry == NULL) return;
+    print_entries(entry->next, n_threads, text);
+    if (entry->n_threads != n_threads || entry->layout[0] == '\0') return;
+    text_t key = text_begin(text->ctx);
+    print_key(entry, &key);
+    if (text_status(&key) != STATUS_OK)
+        text->status = text_status(&key);
+    else if (find_line(text_string(text), text_string(&key)) == NULL)
+        text_append(text, "%s%s\n", text_string(&key), entry->layout);
+    text_clear(&key);
+}
+
+status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
+{
+    plan_method_t *found = find_method(module, method);
+    if (found == NULL) return STATUS_OK;
+    int n_threads = context_threads(ctx);
+    pthread_mutex_lock(&found->lock);
+    if (found->layouts != NULL && found->layouts_threads == n_threads)
+        text_append(text, "%s", found->layouts);
+    print_entries(found->entries, n_threads, text);
+    pthread_mutex_unlock(&found->lock);
+    return text_status(text);
+}
+
+status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines)
+{
+    plan_method_t *found = find_method(module, method);
+    if (found == NULL || lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
+    char *copy = NULL;
+    TRY(context_string(ctx, lines, &copy));
+    pthread_mutex_lock(&found->lock);
+    allocator_put(&found->allocator, found->layouts);
+    found->layouts = copy;
+    found->layouts_threads = context_threads(ctx);
+    pthread_mutex_unlock(&found->lock);
+    return STATUS_OK;
+}
+
 plan_t *plan_of(const module_t *module, const char *method)
 {
     plan_method_t *found = find_method(module, method);
@@ -307,7 +409,8 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
         const tensor_info_t *info = &inputs[i]->info;
         infos[i] = info_dense(info->dtype, info->rank, info->sizes);
     }
-    status_t status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, out_graph);
+    status_t status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, NULL, NULL,
+                                 out_graph);
     context_put(ctx, infos);
     return status;
 }

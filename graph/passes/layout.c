@@ -157,13 +157,24 @@ static bool has_blocks(const graph_t *graph)
     return false;
 }
 
+/* As chosen earlier if that is known and still possible. */
+static status_t search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                       layout_search_t *out_search)
+{
+    bool fits = false;
+    if (options->layout != NULL)
+        TRY(layout_search_chosen(ctx, graph, options->layout, out_search, &fits));
+    if (!fits) TRY(layout_search(ctx, graph, out_search));
+    if (options->out_layout != NULL) layout_choice_print(out_search, options->out_layout);
+    return STATUS_OK;
+}
+
 status_t pass_layout(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                      graph_t **out_graph)
 {
-    (void)options;
     emission_t emission = {0};
     if (has_blocks(graph)) return rewrite_nothing(graph, out_graph);
-    TRY(layout_search(ctx, graph, &emission.search));
+    TRY(search(ctx, graph, options, &emission.search));
     status_t status = rewrite_graph_to_end(ctx, graph, emit_node, emit_results, &emission,
                                            out_graph);
     layout_search_clear(&emission.search);

@@ -7,11 +7,19 @@
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
 #define LAYOUT_MAX_WAYS 12
+#define LAYOUT_MAX_CANDIDATES 5
+
+/* What was asked for a way: candidates (of choose_candidates) for the main input and the output,
+ * -1 where none was; dense has neither. */
+typedef struct layout_asked {
+    int8_t in, out;
+} layout_asked_t;
 
 typedef struct layout_site {
     const graph_node_t *node;
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
+    layout_asked_t asked[LAYOUT_MAX_WAYS];
     int *producers;              /* [node->n_inputs]: site that makes the input, or -1 */
     int first_reader, n_readers; /* in layout_t.readers */
 } layout_site_t;
@@ -34,6 +42,14 @@ typedef struct layout_search {
 /* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
  * graph, reorders included, is least. */
 status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search);
+
+/* What was chosen, as text: for each site "-" (nothing), "d" (dense), or the digits of the
+ * candidates for its input and its output ("0", "0" "3": "03"). And the search without searching:
+ * only the ways that such a text says; *out_fits is false, and nothing is made, when the text is
+ * not of this graph or a way is refused. */
+void layout_choice_print(const layout_search_t *search, text_t *text);
+status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
+                              layout_search_t *out_search, bool *out_fits);
 void layout_search_clear(layout_search_t *search);
 
 /* What a way wants of an input and makes. */

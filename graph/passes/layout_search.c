@@ -56,9 +56,12 @@ static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
 }
 
 static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
-                        layout_t layout, const format_t *in, const format_t *out)
+                        const format_t *candidates, layout_asked_t asked)
 {
     const graph_node_t *node = site->node;
+    layout_t layout = asked.in < 0 ? LAYOUT_DENSE : LAYOUT_MKLDNN;
+    const format_t *in = asked.in < 0 ? NULL : &candidates[asked.in];
+    const format_t *out = asked.out < 0 ? NULL : &candidates[asked.out];
     tensor_info_t shown[OP_MAX_INPUTS];
     const tensor_info_t *at[OP_MAX_INPUTS];
     if (site->n_ways == LAYOUT_MAX_WAYS) return STATUS_OK;
@@ -70,33 +73,98 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
             return STATUS_OK;
         if (layout == LAYOUT_DENSE)
             shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
-        else if (in != NULL && infos[i].rank == in->rank)
+        else if (infos[i].rank == in->rank)
             shown[i] = info_mkldnn(&infos[i], in);
     }
     prepared_t *way = NULL;
     status_t status = dispatch_select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, layout,
                                             out, &way);
-    if (status == STATUS_OK) site->ways[site->n_ways++] = way;
+    if (status == STATUS_OK) {
+        site->asked[site->n_ways] = asked;
+        site->ways[site->n_ways++] = way;
+    }
     return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
 }
 
-static status_t list_ways(context_t *ctx, const graph_t *graph, layout_site_t *site)
+static const layout_asked_t asked_dense = {-1, -1};
+
+static status_t list_ways(context_t *ctx, layout_site_t *site, const tensor_info_t *infos)
 {
-    tensor_info_t infos[OP_MAX_INPUTS];
     const graph_node_t *node = site->node;
-    if (!gather_infos(graph, node, infos)) return STATUS_OK;
-    format_t candidates[5];
+    format_t candidates[LAYOUT_MAX_CANDIDATES];
     int rank = main_rank(node, infos);
     int n = rank > 0 ? choose_candidates(rank, candidates) : 0;
     if (node->op->preference != OP_DENSE)
         for (int i = 0; i < n; i++)
-            TRY(add_way(ctx, site, infos, LAYOUT_MKLDNN, &candidates[i], NULL));
+            TRY(add_way(ctx, site, infos, candidates, (layout_asked_t){(int8_t)i, -1}));
     if (node->op->preference == OP_PREFERS && rank > 2)
         for (int i = 0; i + 1 < n; i++)
-            TRY(add_way(ctx, site, infos, LAYOUT_MKLDNN, &candidates[n - 1], &candidates[i]));
+            TRY(add_way(ctx, site, infos, candidates,
+                        (layout_asked_t){(int8_t)(n - 1), (int8_t)i}));
     if (node->op->preference == OP_DENSE || site->n_ways == 0)
-        TRY(add_way(ctx, site, infos, LAYOUT_DENSE, NULL, NULL));
+        TRY(add_way(ctx, site, infos, candidates, asked_dense));
     return STATUS_OK;
+}
+
+/* A candidate's digit, or -1 when this is none. */
+static int8_t read_candidate(const char **at, int n)
+{
+    if (**at < '0' || **at >= '0' + n) return -1;
+    return (int8_t)(*(*at)++ - '0');
+}
+
+/* The one way that the text says; *at is NULL after a site that has none, or text of another kind.
+ */
+static status_t take_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
+                         const char **at)
+{
+    format_t candidates[LAYOUT_MAX_CANDIDATES];
+    int rank = main_rank(site->node, infos);
+    int n = rank > 0 ? choose_candidates(rank, candidates) : 0;
+    layout_asked_t asked = asked_dense;
+    if (**at == 'd') {
+        ++*at;
+    } else {
+        asked.in = read_candidate(at, n);
+        if (asked.in >= 0) asked.out = read_candidate(at, n);
+    }
+    bool is_read = **at == ' ' && ((*at)[-1] == 'd' || asked.in >= 0);
+    if (is_read) TRY(add_way(ctx, site, infos, candidates, asked));
+    *at = is_read && site->n_ways == 1 ? *at + 1 : NULL;
+    return STATUS_OK;
+}
+
+/* All ways, or with `at` the chosen one: see take_way. */
+static status_t find_ways(context_t *ctx, const graph_t *graph, layout_site_t *site,
+                          const char **at)
+{
+    tensor_info_t infos[OP_MAX_INPUTS];
+    bool is_known = gather_infos(graph, site->node, infos);
+    if (at == NULL) return is_known ? list_ways(ctx, site, infos) : STATUS_OK;
+    if (*at == NULL) return STATUS_OK;
+    if (strncmp(*at, "- ", 2) == 0)
+        *at += 2;
+    else if (!is_known)
+        *at = NULL;
+    else
+        return take_way(ctx, site, infos, at);
+    return STATUS_OK;
+}
+
+void layout_choice_print(const layout_search_t *search, text_t *text)
+{
+    for (int s = 0; s < search->n_sites; s++) {
+        const layout_site_t *site = &search->sites[s];
+        const layout_asked_t *asked = &site->asked[site->chosen];
+        if (site->n_ways == 0)
+            text_append(text, "- ");
+        else if (asked->in < 0)
+            text_append(text, "d ");
+        else if (asked->out < 0)
+            text_append(text, "%d ", asked->in);
+        else
+            text_append(text, "%d%d ", asked->in, asked->out);
+    }
 }
 
 /* ---- sites ---- */
@@ -141,7 +209,8 @@ static void link_readers(layout_search_t *search)
     }
 }
 
-static status_t find_sites(context_t *ctx, const graph_t *graph, layout_search_t *search)
+static status_t find_sites(context_t *ctx, const graph_t *graph, const char **chosen,
+                           layout_search_t *search)
 {
     int n_inputs = 0, at = 0;
     TRY(allocate(ctx, graph, search, &n_inputs));
@@ -157,7 +226,7 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, layout_search_t
             site->producers[k] = node->inputs[k] < 0 ? -1 : search->site_of_value[node->inputs[k]];
         at += node->n_inputs;
         search->n_sites++;
-        TRY(list_ways(ctx, graph, site));
+        TRY(find_ways(ctx, graph, site, chosen));
         if (site->n_ways == 0) continue;
         for (int k = 0; k < node->n_outputs; k++)
             search->site_of_value[node->outputs[k]] = search->n_sites - 1;
@@ -258,7 +327,7 @@ static int uniform_way(const layout_site_t *site, int candidate)
         const tensor_info_t *out = &site->ways[w]->out[0], *in = NULL;
         for (int i = 0; i < site->node->n_inputs && in == NULL; i++)
             if (layout_is_activation(site, i)) in = &site->ways[w]->in[i];
-        format_t formats[5];
+        format_t formats[LAYOUT_MAX_CANDIDATES];
         int score = 0;
         if (candidate < choose_candidates(out->rank, formats) &&
             format_same(&out->format, &formats[candidate], out->sizes))
@@ -277,7 +346,7 @@ static int uniform_way(const layout_site_t *site, int candidate)
 
 static status_t choose(context_t *ctx, layout_search_t *search)
 {
-    format_t formats[5];
+    format_t formats[LAYOUT_MAX_CANDIDATES];
     int n_starts = choose_candidates(4, formats), *best = NULL;
     double best_cost = 0.0;
     TRY(context_get(ctx, (size_t)search->n_sites * sizeof *best, "layout choices", &best));
@@ -298,9 +367,19 @@ static status_t choose(context_t *ctx, layout_search_t *search)
 status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search)
 {
     *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
-    status_t status = find_sites(ctx, graph, out_search);
+    status_t status = find_sites(ctx, graph, NULL, out_search);
     if (status == STATUS_OK) status = choose(ctx, out_search);
     if (status != STATUS_OK) layout_search_clear(out_search);
+    return status;
+}
+
+status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
+                              layout_search_t *out_search, bool *out_fits)
+{
+    *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
+    status_t status = find_sites(ctx, graph, &choice, out_search);
+    *out_fits = status == STATUS_OK && choice != NULL && *choice == '\0';
+    if (!*out_fits) layout_search_clear(out_search);
     return status;
 }
 

@@ -5,15 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "freeze/freeze_impl.h"
 #include "graph/plan.h"
+#include "tests/support/frozen_seal.h"
 
-#define ALIGNED(n) (((n) + FREEZE_ALIGNMENT - 1) / FREEZE_ALIGNMENT * FREEZE_ALIGNMENT)
-
-static bool is_inside(size_t size, uint64_t offset, uint64_t bytes)
-{
-    return offset <= size && bytes <= size - offset;
-}
+#define ALIGNED(n) (((n) + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT)
 
 /* Makes the checksums and what follows from the size right. */
 static void repair(uint8_t *bytes, size_t n)
@@ -21,27 +16,11 @@ static void repair(uint8_t *bytes, size_t n)
     file_header_t header;
     if (n < sizeof header) return;
     memcpy(&header, bytes, sizeof header);
-    memcpy(header.magic, FREEZE_MAGIC, sizeof header.magic);
-    header.version = FREEZE_VERSION;
+    memcpy(header.magic, FILE_MAGIC, sizeof header.magic);
+    header.version = FILE_VERSION;
     header.byte_order = 0x01020304;
-    header.file_bytes = n;
-    if (header.n_blobs <= FREEZE_MAX_BLOBS &&
-        is_inside(n, header.table_offset, header.n_blobs * sizeof(file_blob_t))) {
-        for (uint64_t i = 0; i < header.n_blobs; i++) {
-            file_blob_t blob;
-            uint8_t *at = bytes + header.table_offset + i * sizeof blob;
-            memcpy(&blob, at, sizeof blob);
-            if (is_inside(n, blob.offset, blob.bytes))
-                blob.checksum = file_checksum(bytes + blob.offset, blob.bytes, 0);
-            memcpy(at, &blob, sizeof blob);
-        }
-        header.table_checksum = file_checksum(bytes + header.table_offset,
-                                              header.n_blobs * sizeof(file_blob_t), 0);
-    }
-    if (is_inside(n, header.text_offset, header.text_bytes))
-        header.text_checksum = file_checksum(bytes + header.text_offset, header.text_bytes, 0);
-    header.header_checksum = file_checksum(&header, offsetof(file_header_t, header_checksum), 0);
     memcpy(bytes, &header, sizeof header);
+    frozen_seal(bytes, n);
 }
 
 static void run_methods(context_t *ctx, module_t *module)
@@ -68,7 +47,7 @@ static void load(const uint8_t *bytes, size_t n_bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    uint8_t *copy = malloc(n_bytes + 1);
+    uint8_t *copy = calloc(1, n_bytes + 1);
     FUZZ_CHECK(copy != NULL, "%zu bytes", n_bytes);
     if (n_bytes > 0) memcpy(copy, bytes, n_bytes);
     load(copy, n_bytes);
@@ -83,36 +62,68 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t max_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t max_bytes, unsigned seed);
 
+/* Items of a section, all inside the file; 0 if they are not. */
+static size_t count(const file_section_t *section, size_t n, size_t item)
+{
+    bool is_inside = section->offset <= n && section->bytes <= n - section->offset;
+    return is_inside ? section->bytes / item : 0;
+}
+
+/* What stands behind the text has moved by `by`. */
+static void move_sections(uint8_t *bytes, size_t n, file_header_t *header, size_t by)
+{
+    header->machines.offset += by;
+    header->blobs.offset += by;
+    for (size_t i = 0; i < count(&header->machines, n, sizeof(file_machine_t)); i++) {
+        file_machine_t machine;
+        uint8_t *at = bytes + header->machines.offset + i * sizeof machine;
+        memcpy(&machine, at, sizeof machine);
+        machine.hints.offset += by;
+        memcpy(at, &machine, sizeof machine);
+    }
+    for (size_t i = 0; i < count(&header->blobs, n, sizeof(file_blob_t)); i++) {
+        file_blob_t blob;
+        uint8_t *at = bytes + header->blobs.offset + i * sizeof blob;
+        memcpy(&blob, at, sizeof blob);
+        blob.at.offset += by;
+        memcpy(at, &blob, sizeof blob);
+    }
+}
+
 /* Changes the text alone, and moves what stands behind it to where it belongs. */
 static size_t mutate_text(uint8_t *bytes, size_t n, size_t max)
 {
     file_header_t header;
     memcpy(&header, bytes, sizeof header);
-    size_t first = header.text_offset, table = header.table_offset;
-    size_t n_text = header.text_bytes, n_table = header.n_blobs * sizeof(file_blob_t);
-    size_t n_behind = n - table, room = max - first - n_behind;
-    if (room < n_text + FREEZE_ALIGNMENT) return LLVMFuzzerMutate(bytes, n, max);
+    size_t first = header.text.offset, n_text = header.text.bytes, next = header.machines.offset;
+    size_t n_behind = n - next, room = max - first - n_behind;
+    if (max < first + n_behind || room < n_text + FILE_ALIGNMENT)
+        return LLVMFuzzerMutate(bytes, n, max);
     uint8_t *behind = malloc(n_behind), *text = calloc(1, room);
     FUZZ_CHECK(behind != NULL && text != NULL, "%zu bytes", n);
-    memcpy(behind, bytes + table, n_behind);
+    memcpy(behind, bytes + next, n_behind);
     memcpy(text, bytes + first, n_text);
-    n_text = LLVMFuzzerMutate(text, n_text, room - FREEZE_ALIGNMENT);
-    size_t new_table = ALIGNED(first + n_text);
-    memset(text + n_text, 0, new_table - first - n_text);
-    memcpy(bytes + first, text, new_table - first);
-    memcpy(bytes + new_table, behind, n_behind);
-    for (size_t i = 0; i < n_table; i += sizeof(file_blob_t)) {
-        file_blob_t blob;
-        memcpy(&blob, bytes + new_table + i, sizeof blob);
-        blob.offset += new_table - table;
-        memcpy(bytes + new_table + i, &blob, sizeof blob);
-    }
-    header.text_bytes = n_text;
-    header.table_offset = new_table;
+    n_text = LLVMFuzzerMutate(text, n_text, room - FILE_ALIGNMENT);
+    size_t new_next = ALIGNED(first + n_text);
+    memset(text + n_text, 0, new_next - first - n_text);
+    memcpy(bytes + first, text, new_next - first);
+    memcpy(bytes + new_next, behind, n_behind);
+    header.text.bytes = n_text;
+    move_sections(bytes, new_next + n_behind, &header, new_next - next);
     memcpy(bytes, &header, sizeof header);
     free(behind);
     free(text);
-    return new_table + n_behind;
+    return new_next + n_behind;
+}
+
+/* One item of a table. */
+static size_t mutate_item(uint8_t *bytes, size_t n, size_t offset, size_t bytes_of_item)
+{
+    uint8_t item[sizeof(file_blob_t)];
+    memcpy(item, bytes + offset, bytes_of_item);
+    LLVMFuzzerMutate(item, bytes_of_item, bytes_of_item);
+    memcpy(bytes + offset, item, bytes_of_item);
+    return n;
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t max_bytes, unsigned seed)
@@ -121,21 +132,21 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t max_bytes,
     if (n_bytes < sizeof header || seed % 4 == 0)
         return LLVMFuzzerMutate(bytes, n_bytes, max_bytes);
     memcpy(&header, bytes, sizeof header);
-    bool has_sections = is_inside(n_bytes, header.text_offset, header.text_bytes) &&
-                        header.n_blobs <= FREEZE_MAX_BLOBS &&
-                        is_inside(n_bytes, header.table_offset,
-                                  header.n_blobs * sizeof(file_blob_t)) &&
-                        header.text_offset + header.text_bytes <= header.table_offset;
-    if (!has_sections) return LLVMFuzzerMutate(bytes, n_bytes, max_bytes);
-    if (seed % 4 != 1) return mutate_text(bytes, n_bytes, max_bytes);
-    /* An entry of the table; header and blobs are left to the mutation of all. */
-    if (header.n_blobs == 0) return LLVMFuzzerMutate(bytes, n_bytes, max_bytes);
-    size_t at = header.table_offset + seed / 4 % header.n_blobs * sizeof(file_blob_t);
-    uint8_t entry[sizeof(file_blob_t)];
-    memcpy(entry, bytes + at, sizeof entry);
-    LLVMFuzzerMutate(entry, sizeof entry, sizeof entry);
-    memcpy(bytes + at, entry, sizeof entry);
-    return n_bytes;
+    size_t n_blobs = count(&header.blobs, n_bytes, sizeof(file_blob_t));
+    size_t n_machines = count(&header.machines, n_bytes, sizeof(file_machine_t));
+    bool has_text = count(&header.text, n_bytes, 1) > 0 && header.machines.offset <= n_bytes &&
+                    header.text.offset + header.text.bytes <= header.machines.offset;
+    if (seed % 4 != 1 && has_text) return mutate_text(bytes, n_bytes, max_bytes);
+    /* An entry of a table; header, hints and blobs are left to the mutation of all. */
+    size_t at = seed / 8;
+    if (seed % 8 == 1 && n_machines > 0)
+        return mutate_item(bytes, n_bytes,
+                           header.machines.offset + at % n_machines * sizeof(file_machine_t),
+                           sizeof(file_machine_t));
+    if (n_blobs > 0)
+        return mutate_item(bytes, n_bytes, header.blobs.offset + at % n_blobs * sizeof(file_blob_t),
+                           sizeof(file_blob_t));
+    return LLVMFuzzerMutate(bytes, n_bytes, max_bytes);
 }
 
 #endif

@@ -1,0 +1,258 @@
+/* Writing a .tessera file: machines, constants in all their forms, then the bytes in order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/pack_impl.h"
+#include "freeze/file_impl.h"
+#include "graph/plan_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/onednn.h"
+
+/* Forms of one constant; more than this are packed again by whoever wants them. */
+#define MAX_FORMS 32
+
+void image_clear(image_t *image)
+{
+    for (int i = 0; i < image->n_blobs; i++) tensor_release(image->blobs[i].holder);
+    for (int i = 0; i < image->n_machines; i++) context_put(image->ctx, image->machines[i].hints);
+    context_put(image->ctx, image->blobs);
+    context_put(image->ctx, image->text);
+}
+
+/* ---- machines ---- */
+
+static void describe_here(const context_t *ctx, file_machine_t *out)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->onednn, sizeof out->onednn, "%s", onednn_version_text());
+    snprintf(out->isa, sizeof out->isa, "%s", onednn_isa_text());
+    out->n_threads = (uint64_t)context_threads(ctx);
+}
+
+bool file_is_here(const context_t *ctx, const file_machine_t *machine)
+{
+    file_machine_t here;
+    describe_here(ctx, &here);
+    return memcmp(here.onednn, machine->onednn, sizeof here.onednn) == 0 &&
+           memcmp(here.isa, machine->isa, sizeof here.isa) == 0 &&
+           here.n_threads == machine->n_threads;
+}
+
+/* "forward;f32[1,3,224,224];0 0 03 - d " for each plan of each method. */
+static status_t print_hints(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    text_t *hints = user;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        if (kind != MEMBER_METHOD) continue;
+        text_t lines = text_begin(ctx);
+        status_t status = plan_layouts(ctx, module, name, &lines);
+        const char *at = text_string(&lines), *end;
+        for (; status == STATUS_OK && (end = strchr(at, '\n')) != NULL; at = end + 1)
+            text_append(hints, "%s%s%s;%.*s", path, path[0] != '\0' ? "." : "", name,
+                        (int)(end + 1 - at), at);
+        text_clear(&lines);
+        TRY(status);
+    }
+    return text_status(hints);
+}
+
+status_t image_add_machine(image_t *image, const module_t *frozen, int *out_machine)
+{
+    context_t *ctx = image->ctx;
+    int machine = 0;
+    while (machine < image->n_machines && !file_is_here(ctx, &image->machines[machine].entry))
+        machine++;
+    if (machine == FILE_MAX_MACHINES)
+        FAIL(ctx, STATUS_UNSUPPORTED, "freeze_append: the file has %d machines, these are the most",
+             FILE_MAX_MACHINES);
+    image_machine_t *place = &image->machines[machine];
+    text_t text = text_begin(ctx);
+    char *hints = NULL;
+    status_t status = module_walk(ctx, (module_t *)(uintptr_t)frozen, print_hints, &text);
+    if (status == STATUS_OK) status = context_string(ctx, text_string(&text), &hints);
+    text_clear(&text);
+    TRY(status);
+    if (machine == image->n_machines) {
+        describe_here(ctx, &place->entry);
+        image->n_machines++;
+    }
+    context_put(ctx, place->hints);
+    place->hints = hints;
+    for (int i = 0; i < image->n_blobs; i++)
+        image->blobs[i].entry.machines &= ~(UINT64_C(1) << machine);
+    *out_machine = machine;
+    return STATUS_OK;
+}
+
+/* ---- constants ---- */
+
+static void describe(const tensor_info_t *info, file_blob_t *entry)
+{
+    char format[FORMAT_TEXT_MAX];
+    if (info->layout == LAYOUT_MKLDNN) {
+        entry->layout = info->format.kind == FORMAT_OPAQUE ? FILE_OPAQUE : FILE_TAG;
+        memcpy(entry->format, format, strlen(format_text(&info->format, format)));
+    }
+    snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(info->dtype));
+    entry->rank = (uint32_t)info->rank;
+    memcpy(entry->sizes, info->sizes, (size_t)info->rank * sizeof *info->sizes);
+}
+
+/* Behind the other blobs of its constant. */
+static void insert(image_t *image, const image_blob_t *blob)
+{
+    int at = image->n_blobs;
+    while (at > 0 && image->blobs[at - 1].entry.constant > blob->entry.constant) at--;
+    memmove(&image->blobs[at + 1], &image->blobs[at],
+            (size_t)(image->n_blobs - at) * sizeof *image->blobs);
+    image->blobs[at] = *blob;
+    image->n_blobs++;
+}
+
+/* The bytes of a form, contiguous; already there, it only gains a machine. */
+static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_info_t *constant,
+                         int number, int machine)
+{
+    context_t *ctx = image->ctx;
+    tensor_info_t want = tensor->info;
+    if (want.layout == LAYOUT_DENSE) want = info_dense(want.dtype, want.rank, want.sizes);
+    file_blob_t entry = {.constant = (uint32_t)number, .machines = UINT64_C(1) << machine};
+    describe(&want, &entry);
+    entry.constant_rank = (uint32_t)constant->rank;
+    memcpy(entry.constant_sizes, constant->sizes, (size_t)constant->rank * sizeof *constant->sizes);
+    for (int i = 0; i < image->n_blobs; i++) {
+        file_blob_t *other = &image->blobs[i].entry;
+        if (other->constant != entry.constant || strcmp(other->format, entry.format) != 0 ||
+            other->layout != entry.layout || other->rank != entry.rank ||
+            memcmp(other->sizes, entry.sizes, sizeof entry.sizes) != 0)
+            continue;
+        other->machines |= entry.machines;
+        return STATUS_OK;
+    }
+    TRY(context_grow(ctx, &image->blobs, &image->blobs_capacity, image->n_blobs + 1,
+                     sizeof *image->blobs));
+    tensor_t *holder = NULL;
+    TRY(convert_to(ctx, tensor, &want, CAUSE_USER, &holder));
+    entry.at.bytes = info_bytes(&want);
+    entry.at.checksum = file_checksum(tensor_bytes(holder), entry.at.bytes, 0);
+    insert(image, &(image_blob_t){entry, tensor_bytes(holder), holder});
+    return STATUS_OK;
+}
+
+/* By format and sizes, so that equal modules make equal files. */
+static int compare_forms(const void *a, const void *b)
+{
+    char text_a[INFO_TEXT_MAX], text_b[INFO_TEXT_MAX];
+    return strcmp(info_text(&(*(tensor_t *const *)a)->info, text_a),
+                  info_text(&(*(tensor_t *const *)b)->info, text_b));
+}
+
+/* A form in which the constant lies as a whole says all that the plain one does, and runs. */
+static bool can_replace(const tensor_info_t *form, const tensor_info_t *constant)
+{
+    return form->format.kind == FORMAT_TAG &&
+           shape_equal(form->rank, form->sizes, constant->rank, constant->sizes);
+}
+
+status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
+                            bool is_plain)
+{
+    tensor_t *forms[MAX_FORMS];
+    const tensor_info_t *info = &tensor->info;
+    int n = pack_forms(tensor, MAX_FORMS, forms), main_form = -1;
+    qsort(forms, (size_t)n, sizeof *forms, compare_forms);
+    for (int i = n - 1; i >= 0 && info->layout == LAYOUT_DENSE && !is_plain; i--)
+        if (can_replace(&forms[i]->info, info)) main_form = i;
+    status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,
+                               machine);
+    for (int i = 0; i < n; i++) {
+        if (status == STATUS_OK) status = add_form(image, forms[i], info, constant, machine);
+        tensor_release(forms[i]);
+    }
+    return status;
+}
+
+/* ---- bytes ---- */
+
+static uint64_t align(uint64_t offset)
+{
+    return (offset + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT;
+}
+
+static status_t write_padded(file_writer_t *writer, const void *bytes, size_t n)
+{
+    static const char zeros[FILE_ALIGNMENT];
+    TRY(file_write(writer, bytes, n));
+    return file_write(writer, zeros, align(file_write_offset(writer)) - file_write_offset(writer));
+}
+
+/* Places a section behind *offset. */
+static file_section_t section(uint64_t *offset, const void *bytes, size_t n)
+{
+    file_section_t result = {.offset = *offset, .bytes = n, .checksum = file_checksum(bytes, n, 0)};
+    *offset = align(*offset + n);
+    return result;
+}
+
+static status_t write_sections(image_t *image, file_writer_t *writer, file_machine_t *machines,
+                               file_blob_t *blobs)
+{
+    file_header_t header = {.version = FILE_VERSION, .byte_order = 0x01020304};
+    size_t machines_bytes = (size_t)image->n_machines * sizeof *machines;
+    size_t blobs_bytes = (size_t)image->n_blobs * sizeof *blobs, text_bytes = strlen(image->text);
+    uint64_t text_at = align(sizeof header), offset = align(text_at + text_bytes);
+    uint64_t machines_at = offset;
+    offset = align(offset + machines_bytes);
+    for (int i = 0; i < image->n_machines; i++) {
+        machines[i] = image->machines[i].entry;
+        machines[i].hints = section(&offset, image->machines[i].hints,
+                                    strlen(image->machines[i].hints));
+    }
+    uint64_t blobs_at = offset;
+    offset = align(offset + blobs_bytes);
+    for (int i = 0; i < image->n_blobs; i++) {
+        blobs[i] = image->blobs[i].entry;
+        blobs[i].at.offset = offset;
+        offset = align(offset + blobs[i].at.bytes);
+    }
+    memcpy(header.magic, FILE_MAGIC, sizeof header.magic);
+    header.file_bytes = offset;
+    header.text = section(&text_at, image->text, text_bytes);
+    header.machines = section(&machines_at, machines, machines_bytes);
+    header.blobs = section(&blobs_at, blobs, blobs_bytes);
+    header.checksum = file_checksum(&header, offsetof(file_header_t, checksum), 0);
+    TRY(write_padded(writer, &header, sizeof header));
+    TRY(write_padded(writer, image->text, text_bytes));
+    TRY(write_padded(writer, machines, machines_bytes));
+    for (int i = 0; i < image->n_machines; i++)
+        TRY(write_padded(writer, image->machines[i].hints, strlen(image->machines[i].hints)));
+    TRY(write_padded(writer, blobs, blobs_bytes));
+    for (int i = 0; i < image->n_blobs; i++)
+        TRY(write_padded(writer, image->blobs[i].bytes, blobs[i].at.bytes));
+    return STATUS_OK;
+}
+
+status_t image_write(image_t *image, const char *path)
+{
+    context_t *ctx = image->ctx;
+    file_machine_t *machines = NULL;
+    file_blob_t *blobs = NULL;
+    file_writer_t *writer = NULL;
+    status_t status = context_get_zeroed(ctx, (size_t)image->n_machines * sizeof *machines,
+                                         "machines", &machines);
+    if (status == STATUS_OK)
+        status = context_get_zeroed(ctx, (size_t)image->n_blobs * sizeof *blobs, "blobs", &blobs);
+    if (status == STATUS_OK) status = file_write_begin(ctx, path, &writer);
+    if (status == STATUS_OK) {
+        status = write_sections(image, writer, machines, blobs);
+        status_t ended = file_write_end(writer, status == STATUS_OK);
+        if (status == STATUS_OK) status = ended;
+    }
+    context_put(ctx, machines);
+    context_put(ctx, blobs);
+    return status;
+}
