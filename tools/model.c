@@ -110,6 +110,23 @@ static status_t load_zoo(context_t *ctx, int64_t batch, model_t *model)
     return STATUS_OK;
 }
 
+/* What the file could not say for this machine is told, since it costs time at every start. */
+static status_t load_frozen(context_t *ctx, model_t *model)
+{
+    counters_t before, after;
+    counters_read(ctx, &before);
+    TRY(freeze_load(ctx, model->spec, &model->module));
+    counters_read(ctx, &after);
+    uint64_t n = counters_weight_reorders(&after) - counters_weight_reorders(&before);
+    if (n > 0)
+        fprintf(stderr,
+                "%s: %" PRIu64 " weights were packed again for this machine (oneDNN %s, %s, %d "
+                "threads); tessera freeze %s --add-isa ISA keeps them\n",
+                model->spec, n, onednn_version_text(), onednn_isa_text(), context_threads(ctx),
+                model->spec);
+    return take_graph_inputs(ctx, model);
+}
+
 static status_t load_by_kind(context_t *ctx, int64_t batch, model_t *model)
 {
     const char *spec = model->spec;
@@ -120,10 +137,7 @@ static status_t load_by_kind(context_t *ctx, int64_t batch, model_t *model)
         TRY(onnx_load(ctx, spec, &(onnx_options_t){.batch = batch}, &model->module));
         TRY(take_onnx_inputs(ctx, model));
         break;
-    case MODEL_FROZEN:
-        TRY(freeze_load(ctx, spec, &model->module));
-        TRY(take_graph_inputs(ctx, model));
-        break;
+    case MODEL_FROZEN: TRY(load_frozen(ctx, model)); break;
     case MODEL_NONE:
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", spec);

@@ -1,0 +1,171 @@
+/* One file on several machines: instruction sets, numbers of threads, versions of oneDNN. The
+ * command is run, since a process has one of each. */
+#include "tests/support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define OURS TESSERA_BINARY_DIR "/tessera"
+
+static char scratch[] = "/tmp/tessera-machines-XXXXXX";
+static char output[1 << 18];
+
+/* Exit code of `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory; stdout and stderr in
+ * `output`. */
+static int run(const char *environment, const char *tessera, const char *arguments)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "cd %s && %s %s %s 2>&1", scratch, environment, tessera, arguments);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    size_t n = fread(output, 1, sizeof output - 1, pipe);
+    output[n] = '\0';
+    int status = pclose(pipe);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void check_run(const char *environment, const char *tessera, const char *arguments)
+{
+    int code = run(environment, tessera, arguments);
+    if (code != 0)
+        fail_msg("repeat: %s %s %s\nexit %d: %s", environment, tessera, arguments, code, output);
+}
+
+/* Of the row "weight reorders": while preparing, and in the second run. */
+static void read_reorders(long *out_preparing, long *out_second)
+{
+    long first = -1;
+    const char *row = strstr(output, "\nreorders, weight");
+    assert_non_null(row);
+    assert_int_equal(
+        sscanf(row, "\nreorders, weight %ld %ld %ld", out_preparing, &first, out_second), 3);
+    *out_preparing += first;
+}
+
+static const char *const models[] = {"squeezenet1_1", "mobilenet_v2"};
+enum { N_MODELS = sizeof models / sizeof *models };
+
+static void freeze_and_keep_outputs(const char *environment, const char *tessera, const char *model)
+{
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "freeze zoo:%s -o model.tessera --threads 2", model);
+    check_run(environment, tessera, arguments);
+    check_run(environment, tessera, "run model.tessera --threads 2 --output-dir right");
+}
+
+/* Runs the file, compares, and gives the weight reorders until the first result. */
+static long reorders_of(const char *environment, const char *tessera, int n_threads)
+{
+    long preparing = 0, second = 0;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "run model.tessera --threads %d --compare right --stats",
+             n_threads);
+    check_run(environment, tessera, arguments);
+    read_reorders(&preparing, &second);
+    assert_int_equal(second, 0);
+    if ((preparing > 0) != (strstr(output, "were packed again for this machine") != NULL))
+        fail_msg("%ld reorders, and stderr says: %s", preparing, output);
+    return preparing;
+}
+
+static void check_no_reference(const char *environment)
+{
+    check_run(environment, OURS, "explain model.tessera");
+    assert_null(strstr(output, "  ref:"));
+    assert_null(strstr(output, "  ref  "));
+}
+
+static void older_instruction_sets_get_right_answers_and_no_reference(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"AVX2", "SSE41"};
+    for (int m = 0; m < N_MODELS; m++) {
+        freeze_and_keep_outputs("", OURS, models[m]);
+        assert_int_equal(reorders_of("", OURS, 2), 0);
+        for (int i = 0; i < 2; i++) {
+            char environment[64], arguments[128];
+            snprintf(environment, sizeof environment, "ONEDNN_MAX_CPU_ISA=%s", isas[i]);
+            (void)reorders_of(environment, OURS, 2);
+            check_no_reference(environment);
+            snprintf(arguments, sizeof arguments, "freeze model.tessera --add-isa %s --threads 2",
+                     isas[i]);
+            check_run("", OURS, arguments);
+            assert_int_equal(reorders_of(environment, OURS, 2), 0);
+        }
+        assert_int_equal(reorders_of("", OURS, 2), 0);
+    }
+}
+
+static void another_number_of_threads_gets_right_answers(void **state)
+{
+    (void)state;
+    freeze_and_keep_outputs("", OURS, models[1]);
+    (void)reorders_of("", OURS, 1);
+    check_run("", OURS, "freeze model.tessera --add-isa default --threads 1");
+    assert_int_equal(reorders_of("", OURS, 1), 0);
+    assert_int_equal(reorders_of("", OURS, 2), 0);
+}
+
+/* The commands of the other presets, where they are built. */
+static void another_version_of_onednn_gets_right_answers(void **state)
+{
+    (void)state;
+    static const char *const others[] = {TESSERA_SOURCE_DIR "/build/release/tessera",
+                                         TESSERA_SOURCE_DIR "/build/onednn3/tessera"};
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        struct stat file;
+        if (stat(others[i], &file) != 0 || strcmp(others[i], OURS) == 0) continue;
+        for (int m = 0; m < N_MODELS; m++) {
+            freeze_and_keep_outputs("", OURS, models[m]);
+            (void)reorders_of("", others[i], 2);
+            check_run("", others[i], "freeze model.tessera --add-isa default --threads 2");
+            assert_int_equal(reorders_of("", others[i], 2), 0);
+            assert_int_equal(reorders_of("", OURS, 2), 0);
+            freeze_and_keep_outputs("", others[i], models[m]);
+            (void)reorders_of("", OURS, 2);
+        }
+        n++;
+    }
+    if (n == 0) skip();
+}
+
+static void what_cannot_be_added_is_said(void **state)
+{
+    (void)state;
+    assert_int_equal(run("", OURS, "freeze zoo:resnet18 --add-isa AVX2"), 2);
+    assert_non_null(strstr(output, "must be FILE.tessera"));
+    assert_int_equal(run("", OURS, "freeze model.tessera --add-isa AVX3"), 2);
+    assert_non_null(strstr(output, "--add-isa AVX3, oneDNN has no such ISA"));
+    assert_int_equal(run("", OURS, "freeze model.tessera -o b.tessera --add-isa AVX2"), 2);
+    assert_int_equal(run("", OURS, "freeze none.tessera --add-isa AVX2"), 1);
+    assert_non_null(strstr(output, "none.tessera"));
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return mkdtemp(scratch) == NULL;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char line[256];
+    snprintf(line, sizeof line, "rm -r %s", scratch);
+    return system(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(older_instruction_sets_get_right_answers_and_no_reference),
+        cmocka_unit_test(another_number_of_threads_gets_right_answers),
+        cmocka_unit_test(another_version_of_onednn_gets_right_answers),
+        cmocka_unit_test(what_cannot_be_added_is_said),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
