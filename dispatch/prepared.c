@@ -50,6 +50,7 @@ void prepared_reset(prepared_t *prepared)
     prepared->state = NULL;
     prepared->is_view = false;
     prepared->sum_operand = -1;
+    prepared->overwrites = 0;
     prepared->scratch_bytes = 0;
     prepared->cost_ns = 0;
     prepared->implementation = "";

@@ -36,6 +36,7 @@ typedef struct plan_step {
     int n_in;
     const value_t *inputs;
     size_t arena_offset; /* of output 0 */
+    int overwrites;      /* input whose bytes output 0 takes, or -1 */
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);

@@ -97,7 +97,7 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     int root = 0;
     TRY(add_root(b, ROOT_ARENA, want, &root));
     TRY(add_step(b, 1, 1, &step));
-    step->view = (plan_step_t){.name = "reorder", .path = path};
+    step->view = (plan_step_t){.name = "reorder", .path = path, .overwrites = -1};
     step->sources[0] = *from;
     step->output_roots[0] = root;
     step->from = from->info;
@@ -185,7 +185,7 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
     return convert_source(b, &source, want, node->path, out);
 }
 
-/* The root that a sum is accumulated on may hold the result if nothing reads it later. */
+/* What nothing reads later may be overwritten. */
 static bool dies_here(const build_t *b, const graph_node_t *node, const plan_source_t *source)
 {
     if (source->kind != SOURCE_ROOT || source->offset != 0 ||
@@ -202,29 +202,53 @@ static bool dies_here(const build_t *b, const graph_node_t *node, const plan_sou
     return uses <= 1;
 }
 
+static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout &&
+           shape_equal(a->rank, a->sizes, b->rank, b->sizes) &&
+           format_same(&a->format, &b->format, a->sizes);
+}
+
+/* The input whose root output 0 takes over, or -1. Where a kernel may overwrite its first input
+ * only, commutative operators get their operands in the other order. */
+static int find_overwritten(const build_t *b, const graph_node_t *node, step_t *step, int *out_root)
+{
+    const prepared_t *prepared = step->prepared;
+    for (int i = 0; i < prepared->n_in; i++) {
+        bool may_be = i == prepared->sum_operand || (prepared->overwrites >> i & 1) != 0;
+        bool swaps = !may_be && i == 1 && (prepared->overwrites & 1) != 0 &&
+                     (prepared->op->traits & TRAIT_COMMUTATIVE) != 0 &&
+                     lie_alike(&prepared->in[0], &prepared->in[1]);
+        if ((!may_be && !swaps) || !lie_alike(&prepared->in[i], &prepared->out[0]) ||
+            !dies_here(b, node, &step->sources[i]))
+            continue;
+        *out_root = step->sources[i].root;
+        if (swaps) {
+            plan_source_t first = step->sources[0];
+            step->sources[0] = step->sources[1];
+            step->sources[1] = first;
+        }
+        return i;
+    }
+    return -1;
+}
+
 static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step)
 {
     const prepared_t *prepared = step->prepared;
     for (int i = 0; i < prepared->n_out; i++) {
         const tensor_info_t *info = &prepared->out[i];
         int root = 0;
-        size_t offset = 0;
-        int shared = prepared->sum_operand;
-        bool is_elementwise = (prepared->op->traits & TRAIT_ELEMENTWISE) && prepared->n_in == 1;
-        if (is_elementwise && format_same(&prepared->in[0].format, &info->format, info->sizes) &&
-            prepared->in[0].dtype == info->dtype)
-            shared = 0;
-        if (i == 0 && shared >= 0 && dies_here(b, node, &step->sources[shared])) {
-            root = step->sources[shared].root;
-        } else {
+        if (i == 0) step->view.overwrites = find_overwritten(b, node, step, &root);
+        if (i > 0 || step->view.overwrites < 0) {
             TRY(add_root(b, ROOT_ARENA, info, &root));
             int now = (int)(step - b->plan->steps);
             b->plan->roots[root].first_step = b->plan->roots[root].last_step = now;
         }
         step->output_roots[i] = root;
-        step->output_offsets[i] = offset;
+        step->output_offsets[i] = 0;
         b->slots[node->outputs[i]].source = (plan_source_t){
-            .kind = SOURCE_ROOT, .root = root, .offset = offset, .info = *info};
+            .kind = SOURCE_ROOT, .root = root, .info = *info};
     }
     return STATUS_OK;
 }

@@ -183,6 +183,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(x));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
+    prepared->overwrites = 1u << X;
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -214,6 +215,7 @@ static const kernel_t onednn = {"onednn", prepare_onednn, run_onednn};
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(walk_follow(call, prepared, false));
+    prepared->overwrites = 1u << X;
     prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }

@@ -162,6 +162,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(a));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
+    prepared->overwrites = 1u << A; /* of B oneDNN promises nothing */
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -390,6 +391,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     bool keeps_zero = plan->function != DIV && plan->function != POW;
     plan->dirties_padding = format_is_padded(&format, out->sizes) &&
                             !(keeps_zero && a[split.rank] == 1 && b[split.rank] == 1);
+    prepared->overwrites = 1u << A | 1u << B;
     cut_pieces(plan, make_loops(&split, &prepared->out[0], a, b, plan->loops));
     prepared->cost_ns = choose_cost(ctx, "native", 0.0, 3.0 * (double)info_bytes(out));
     return STATUS_OK;
@@ -402,24 +404,29 @@ typedef struct run {
     int64_t a_step, b_step;
 } run_t;
 
+/* The result may lie where an operand lies, element for element: hence simd, and not restrict. */
+#define EACH(i, n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
 #define LOOP(type, expr)                                                                           \
     for (int64_t row = 0; row < run->rows; row++) {                                                \
         const type *p = a + row * run->row.a, *q = b + row * run->row.b;                           \
-        type *restrict o = out + row * run->row.out;                                               \
+        type *o = out + row * run->row.out;                                                        \
         if (run->a_step != 0 && run->b_step != 0) {                                                \
-            for (int64_t i = 0; i < run->n; i++) {                                                 \
+            EACH(i, run->n)                                                                        \
+            {                                                                                      \
                 const type x = p[i], y = q[i];                                                     \
                 o[i] = (expr);                                                                     \
             }                                                                                      \
         } else if (run->a_step != 0) {                                                             \
             const type y = q[0];                                                                   \
-            for (int64_t i = 0; i < run->n; i++) {                                                 \
+            EACH(i, run->n)                                                                        \
+            {                                                                                      \
                 const type x = p[i];                                                               \
                 o[i] = (expr);                                                                     \
             }                                                                                      \
         } else {                                                                                   \
             const type x = p[0];                                                                   \
-            for (int64_t i = 0; i < run->n; i++) {                                                 \
+            EACH(i, run->n)                                                                        \
+            {                                                                                      \
                 const type y = q[run->b_step != 0 ? i : 0];                                        \
                 o[i] = (expr);                                                                     \
             }                                                                                      \

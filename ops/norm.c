@@ -154,6 +154,7 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     if (src.dtype == DTYPE_F32 && strstr(prepared->implementation, "jit") == NULL)
         return prepared_decline(prepared, "onednn: %s is slower than our own",
                                 prepared->implementation);
+    prepared->overwrites = 1u << X;
     int8_t *arguments = prepared->arguments;
     int n = 0;
     arguments[n++] = X;
@@ -198,6 +199,7 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
         return prepared_decline(prepared, "onednn: no layer_norm for %s", info_brief(call->in[X]));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
+    prepared->overwrites = 1u << X;
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: layer_norm is %s", prepared->implementation);
     prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
@@ -232,6 +234,7 @@ static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prep
     TRY(walk_follow(call, prepared, true));
     want_contiguous(call, prepared);
     walk_channels(&prepared->in[X], &walk);
+    prepared->overwrites = 1u << X;
     prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * 2 * sizeof(double);
     prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
@@ -261,14 +264,19 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
     }
 }
 
+/* src and dst may be one. */
 static void batch_piece_f32(const walk_piece_t *piece, bool is_constant, const float *scale,
-                            const float *shift, const float *src, float *restrict dst)
+                            const float *shift, const float *src, float *dst)
 {
     for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
-        if (is_constant)
-            for (int64_t i = 0; i < piece->width; i++) dst[i] = src[i] * scale[0] + shift[0];
-        else
-            for (int64_t i = 0; i < piece->width; i++) dst[i] = src[i] * scale[i] + shift[i];
+        const int64_t n = piece->width;
+        if (is_constant) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) dst[i] = src[i] * scale[0] + shift[0];
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++) dst[i] = src[i] * scale[i] + shift[i];
+        }
     }
 }
 
@@ -329,6 +337,7 @@ static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prep
     TRY(accept_plain(call, prepared, X));
     TRY(accept_out_plain(call, prepared, 0));
     want_contiguous(call, prepared);
+    prepared->overwrites = 1u << X;
     prepared->cost_ns = choose_cost(ctx, "native", 0.0, 8.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }

@@ -309,6 +309,60 @@ static void run_once(subject_t *s)
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
+/* Input i of those converted, and output 0, are the bytes of one tensor. */
+static void run_over(subject_t *s, const prepared_t *prepared, tensor_t *const *converted, int i)
+{
+    void *in[CASE_MAX_INPUTS] = {NULL}, *out[1] = {NULL}, *scratch = NULL;
+    tensor_t *target = NULL;
+    for (int k = 0; k < s->call.n_in; k++)
+        if (converted[k] != NULL) in[k] = (void *)(uintptr_t)tensor_bytes(converted[k]);
+    status_t status = tensor_make(s->ctx, &prepared->out[0], &target);
+    if (status == STATUS_OK) status = tensor_writable(s->ctx, target, &out[0]);
+    if (status == STATUS_OK) memcpy(out[0], in[i], info_bytes(&prepared->out[0]));
+    if (status == STATUS_OK)
+        status = context_get(s->ctx, prepared->scratch_bytes, "scratch", &scratch);
+    in[i] = out[0];
+    if (status == STATUS_OK) status = prepared->kernel->run(s->ctx, prepared, in, out, scratch);
+    if (status != STATUS_OK)
+        complain(s, "over input %d: %s", i, context_error(s->ctx));
+    else if (!is_padding_zero(s, target))
+        complain(s, "over input %d: padded lanes are not zero", i);
+    else
+        check_elements(s, 0, target);
+    context_put(s->ctx, scratch);
+    tensor_release(target);
+}
+
+static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes) &&
+           a->layout == b->layout && format_same(&a->format, &b->format, a->sizes);
+}
+
+/* Kernels that say they may overwrite an input, as plans make them do. */
+static void run_in_place(subject_t *s)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const tensor_info_t *infos[CASE_MAX_INPUTS];
+    tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
+    prepared_t *prepared = NULL;
+    for (int i = 0; i < s->call.n_in; i++)
+        infos[i] = s->in[i] != NULL ? tensor_info(s->in[i]) : &absent;
+    if (dispatch_select(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, s->policy, &prepared) !=
+        STATUS_OK)
+        return;
+    for (int i = 0; prepared->overwrites != 0 && i < s->call.n_in; i++)
+        if (s->in[i] != NULL &&
+            convert_to(s->ctx, s->in[i], &prepared->in[i], CAUSE_USER, &converted[i]) != STATUS_OK)
+            complain(s, "input %d: %s", i, context_error(s->ctx));
+    for (int i = 0; i < s->call.n_in; i++)
+        if ((prepared->overwrites >> i & 1) != 0 && converted[i] != NULL &&
+            lie_alike(&prepared->in[i], &prepared->out[0]))
+            run_over(s, prepared, converted, i);
+    for (int i = 0; i < s->call.n_in; i++) tensor_release(converted[i]);
+    prepared_release(prepared);
+}
+
 static void run_policies(subject_t *s)
 {
     for (s->n_threads = 1; s->n_threads <= 2; s->n_threads++)
@@ -319,6 +373,7 @@ static void run_policies(subject_t *s)
                 dispatch_set_policy(s->ctx, s->policy) != STATUS_OK)
                 complain(s, "%s", context_error(s->ctx));
             run_once(s);
+            run_in_place(s);
         }
 }
 
