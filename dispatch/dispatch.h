@@ -7,6 +7,7 @@
 
 #include "dispatch/opdef.h"
 #include "tensor/counters.h"
+#include "tensor/text.h"
 
 TESSERA_BEGIN
 
@@ -55,6 +56,11 @@ const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
     TESSERA_API(prepared_output);
 int prepared_n_outputs(const prepared_t *prepared) TESSERA_API(prepared_n_outputs);
 double prepared_cost(const prepared_t *prepared) TESSERA_API(prepared_cost);
+
+/* Appends the command line of benchdnn, oneDNN's own test, that repeats what oneDNN runs, in the
+ * syntax of the version linked: "./benchdnn --conv ..."; "# native" and the like for kernels
+ * of our own. No newline. */
+void prepared_repro(const prepared_t *prepared, text_t *text) TESSERA_API(prepared_repro);
 
 /* Infers outputs only. out has room for OP_MAX_OUTPUTS. */
 status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,

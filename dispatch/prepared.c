@@ -171,3 +171,17 @@ double prepared_cost(const prepared_t *prepared)
 {
     return prepared->cost_ns;
 }
+
+void prepared_repro(const prepared_t *prepared, text_t *text)
+{
+    char info[INFO_TEXT_MAX];
+    if (prepared->primitive != NULL) {
+        onednn_repro(prepared->primitive, text);
+        return;
+    }
+    text_append(text, "# %s, %s:", prepared->op->name, prepared->kernel->name);
+    for (int i = 0; i < prepared->n_in; i++)
+        text_append(text, " %s", info_text(&prepared->in[i], info));
+    for (int i = 0; i < prepared->n_out; i++)
+        text_append(text, "%s %s", i == 0 ? " to" : "", info_text(&prepared->out[i], info));
+}

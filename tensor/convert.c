@@ -364,3 +364,14 @@ const char *convert_format(const tensor_t *tensor, char *out_text)
 {
     return format_text(&tensor->info.format, out_text);
 }
+
+void convert_repro(const tensor_info_t *from, const tensor_info_t *to, text_t *text)
+{
+    char a[INFO_TEXT_MAX], b[INFO_TEXT_MAX];
+    if (convert_refusal(from) != NULL) {
+        text_append(text, "# copy: %s to %s", info_text(from, a), info_text(to, b));
+        return;
+    }
+    onednn_problem_t problem = {.kind = ONEDNN_REORDER, .n_src = 1, .src = from, .dst = to};
+    onednn_repro_problem(&problem, text);
+}

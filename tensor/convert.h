@@ -8,6 +8,7 @@
 #define TESSERA_TENSOR_CONVERT_H
 
 #include "tensor/tensor.h"
+#include "tensor/text.h"
 
 TESSERA_BEGIN
 
@@ -27,6 +28,11 @@ status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *for
 
 /* The format of an mkldnn tensor as text; FORMAT_TEXT_MAX bytes. */
 const char *convert_format(const tensor_t *tensor, char *out_text) TESSERA_API(convert_format);
+
+/* Appends the command line of benchdnn, oneDNN's own test, that repeats the reorder between two
+ * infos of equal dtype and sizes; "# copy" and the infos where our own loops do it. No newline. */
+void convert_repro(const tensor_info_t *from, const tensor_info_t *to, text_t *text)
+    TESSERA_API(convert_repro);
 
 TESSERA_END
 

@@ -281,6 +281,41 @@ static void list_arguments(const onednn_problem_t *p, onednn_primitive_t *primit
     primitive->n_arguments = n;
 }
 
+/* A primitive remembers its problem: a block of both, the infos that the problem points to last. */
+typedef struct remembered {
+    onednn_primitive_t primitive;
+    onednn_problem_t problem;
+    tensor_info_t infos[];
+} remembered_t;
+
+static size_t remembered_bytes(const onednn_problem_t *p)
+{
+    int n = p->n_src + p->n_post + (p->weight != NULL) + (p->bias != NULL) + 1;
+    return sizeof(remembered_t) + (size_t)n * sizeof(tensor_info_t);
+}
+
+static const tensor_info_t *remember_info(remembered_t *block, int *n, const tensor_info_t *info)
+{
+    if (info == NULL) return NULL;
+    block->infos[*n] = *info;
+    return &block->infos[(*n)++];
+}
+
+static void remember(remembered_t *block, const onednn_problem_t *problem)
+{
+    int n = 0;
+    onednn_problem_t *p = &block->problem;
+    *p = *problem;
+    p->src = block->infos;
+    for (int i = 0; i < p->n_src; i++) remember_info(block, &n, &problem->src[i]);
+    p->weight = remember_info(block, &n, problem->weight);
+    p->bias = remember_info(block, &n, problem->bias);
+    p->dst = remember_info(block, &n, problem->dst);
+    for (int i = 0; i < p->n_post; i++)
+        p->post[i].operand = remember_info(block, &n, problem->post[i].operand);
+    block->primitive.problem = p;
+}
+
 status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
                          onednn_primitive_t **out_primitive)
 {
@@ -291,16 +326,18 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
         return onednn_fail(ctx, (int)status, "describing a primitive");
     if (status != dnnl_success) return STATUS_UNSUPPORTED;
 
-    onednn_primitive_t *primitive = NULL;
-    status_t failure = context_get_zeroed(ctx, sizeof *primitive, "a primitive", &primitive);
+    remembered_t *block = NULL;
+    status_t failure = context_get_zeroed(ctx, remembered_bytes(problem), "a primitive", &block);
     if (failure == STATUS_OK && engine_retain() != dnnl_success) {
-        context_put(ctx, primitive);
+        context_put(ctx, block);
         failure = onednn_fail(ctx, (int)dnnl_runtime_error, "dnnl_engine_create");
     }
     if (failure != STATUS_OK) {
         dnnl_primitive_desc_destroy(description);
         return failure;
     }
+    onednn_primitive_t *primitive = &block->primitive;
+    remember(block, problem);
     atomic_init(&primitive->n_references, 1);
     primitive->allocator = *context_allocator(ctx);
     primitive->description = description;

@@ -9,6 +9,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/info.h"
+#include "tensor/text.h"
 
 typedef enum onednn_kind {
     ONEDNN_CONVOLUTION,
@@ -132,6 +133,11 @@ typedef enum onednn_argument {
 } onednn_argument_t;
 status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                       tensor_info_t *out_info);
+
+/* The command line of benchdnn, oneDNN's own test, that repeats a problem: "./benchdnn --conv ...".
+ * All formats of a problem have to be known; a primitive's are those it wants. */
+void onednn_repro_problem(const onednn_problem_t *problem, text_t *text);
+void onednn_repro(const onednn_primitive_t *primitive, text_t *text);
 
 size_t onednn_scratch_bytes(const onednn_primitive_t *primitive);
 

@@ -15,6 +15,7 @@ struct onednn_primitive {
     dnnl_primitive_desc_t description;
     _Atomic(dnnl_primitive_t) kernel;
     _Atomic(onednn_frame_t *) idle;
+    const onednn_problem_t *problem; /* as described, behind the primitive with its infos */
     const char *implementation;
     size_t scratch_bytes;
     int n_threads;

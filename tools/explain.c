@@ -29,10 +29,20 @@ static const args_command_t command = {
 
 typedef struct explainer {
     table_t table;
-    bool has_packed_weights;
+    text_t lines; /* as_repro */
+    bool as_repro, has_packed_weights;
     path_t path;
     int n;
 } explainer_t;
+
+/* One call of an operator, eager or of a plan. */
+typedef struct call {
+    const char *name, *path;
+    const prepared_t *prepared; /* NULL: nothing is computed */
+    int n_in;
+    const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as wanted */
+    const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
+} call_t;
 
 /* ---- cells ---- */
 
@@ -43,6 +53,12 @@ static const char *format_of(const tensor_info_t *info, char *out_text)
         format = format_of_strides(info->rank, info->sizes, format.strides);
     if (info->rank == 0) return "scalar";
     return format_text(&format, out_text);
+}
+
+static bool is_reordered(const tensor_info_t *given, const tensor_info_t *want)
+{
+    return given != NULL && want->dtype != DTYPE_NONE && given->format.kind != FORMAT_ANY &&
+           !format_same(&given->format, &want->format, want->sizes);
 }
 
 /* "acdb", or "abcd>acdb" where what is given has other bytes than what is wanted. */
@@ -56,24 +72,24 @@ static void append_format(char *text, size_t capacity, const tensor_info_t *give
         snprintf(text + length, capacity - length, "%snone", separator);
         return;
     }
-    bool is_other = given != NULL && given->format.kind != FORMAT_ANY &&
-                    !format_same(&given->format, &want->format, want->sizes);
+    bool is_other = is_reordered(given, want);
     snprintf(text + length, capacity - length, "%s%s%s%s", separator,
              is_other ? format_of(given, a) : "", is_other ? ">" : "", format_of(want, b));
 }
 
-static void put_line(explainer_t *explainer, const char *operator_name, const char *path,
-                     const prepared_t *prepared, const char *inputs, const char *outputs)
+static void put_line(explainer_t *explainer, const call_t *call, const char *inputs,
+                     const char *outputs)
 {
     char reasons[FORMATS_MAX] = "";
     table_t *table = &explainer->table;
+    const prepared_t *prepared = call->prepared;
     if (prepared != NULL && prepared_reasons(prepared) != NULL)
         snprintf(reasons, sizeof reasons, "%s", prepared_reasons(prepared));
     for (char *at = reasons; *at != '\0'; at++)
         if (*at == '\n') *at = at[1] != '\0' ? ';' : '\0';
     table_cell(table, "%d", ++explainer->n);
-    table_cell(table, "%s", operator_name);
-    table_cell(table, "%s", path);
+    table_cell(table, "%s", call->name);
+    table_cell(table, "%s", call->path);
     table_cell(table, "%s",
                prepared != NULL && prepared_n_outputs(prepared) > 0
                    ? layout_name(prepared_output(prepared, 0)->layout)
@@ -84,6 +100,54 @@ static void put_line(explainer_t *explainer, const char *operator_name, const ch
     table_cell(table, "%s", inputs);
     table_cell(table, "%s", outputs);
     table_cell(table, "%s", reasons);
+}
+
+static void put_row(explainer_t *explainer, const call_t *call)
+{
+    char inputs[FORMATS_MAX] = "", outputs[FORMATS_MAX] = "";
+    for (int i = 0; call->prepared != NULL && i < call->n_in; i++)
+        append_format(inputs, sizeof inputs, call->given[i], prepared_input(call->prepared, i));
+    for (int i = 0; call->prepared != NULL && i < prepared_n_outputs(call->prepared); i++) {
+        const tensor_info_t *prepared = prepared_output(call->prepared, i), *made = call->made[i];
+        append_format(outputs, sizeof outputs, prepared, made != NULL ? made : prepared);
+    }
+    put_line(explainer, call, inputs, outputs);
+}
+
+/* ---- lines for benchdnn ---- */
+
+static void put_reorder(text_t *text, const tensor_info_t *from, const tensor_info_t *to)
+{
+    if (from == NULL || to == NULL || !is_reordered(from, to)) return;
+    convert_repro(from, to, text);
+    text_append(text, "\n");
+}
+
+/* A comment that says whose the lines are, reorders of what is given, the operator, reorders of
+ * what it makes. */
+static void put_repro(explainer_t *explainer, const call_t *call)
+{
+    text_t *text = &explainer->lines;
+    text_append(text, "# %d %s%s%s\n", ++explainer->n, call->name,
+                call->path[0] != '\0' ? " at " : "", call->path);
+    if (call->prepared == NULL) {
+        text_append(text, "# the plan's own: its reorder stands at the operator that reads it\n");
+        return;
+    }
+    for (int i = 0; i < call->n_in; i++)
+        put_reorder(text, call->given[i], prepared_input(call->prepared, i));
+    prepared_repro(call->prepared, text);
+    text_append(text, "\n");
+    for (int i = 0; i < prepared_n_outputs(call->prepared); i++)
+        put_reorder(text, prepared_output(call->prepared, i), call->made[i]);
+}
+
+static void put(explainer_t *explainer, const call_t *call)
+{
+    if (explainer->as_repro)
+        put_repro(explainer, call);
+    else
+        put_row(explainer, call);
 }
 
 /* ---- eager modes ---- */
@@ -98,17 +162,14 @@ static status_t observe(context_t *ctx, void *user, const op_event_t *event)
 {
     (void)ctx;
     explainer_t *explainer = user;
-    char inputs[FORMATS_MAX] = "", outputs[FORMATS_MAX] = "";
+    call_t call = {event->op->name, explainer->path.text, event->prepared, event->n_in, {0}, {0}};
     for (int i = 0; i < event->n_in; i++) {
         bool is_as_wanted = event->in[i] == NULL ||
                             (explainer->has_packed_weights && role_of(event->op, i) == ROLE_WEIGHT);
-        append_format(inputs, sizeof inputs, is_as_wanted ? NULL : tensor_info(event->in[i]),
-                      prepared_input(event->prepared, i));
+        call.given[i] = is_as_wanted ? NULL : tensor_info(event->in[i]);
     }
-    for (int i = 0; i < event->n_out; i++)
-        append_format(outputs, sizeof outputs, prepared_output(event->prepared, i),
-                      tensor_info(event->out[i]));
-    put_line(explainer, event->op->name, explainer->path.text, event->prepared, inputs, outputs);
+    for (int i = 0; i < event->n_out; i++) call.made[i] = tensor_info(event->out[i]);
+    put(explainer, &call);
     return STATUS_OK;
 }
 
@@ -128,20 +189,16 @@ static void leave(context_t *ctx, void *user, const char *path)
 
 static void explain_step(explainer_t *explainer, const graph_t *graph, const plan_step_t *step)
 {
-    char inputs[FORMATS_MAX] = "", outputs[FORMATS_MAX] = "";
     const opdef_t *op = step->node != NULL ? step->node->op : NULL;
-    for (int i = 0; step->prepared != NULL && i < step->n_in; i++) {
+    call_t call = {
+        step->name, step->path != NULL ? step->path : "", step->prepared, step->n_in, {0}, {0}};
+    for (int i = 0; i < step->n_in; i++) {
         bool is_packed = op != NULL && role_of(op, i) == ROLE_WEIGHT;
-        const graph_type_t *type = step->inputs[i] != GRAPH_NONE && !is_packed
-                                       ? graph_value_type(graph, step->inputs[i])
-                                       : NULL;
-        append_format(inputs, sizeof inputs, type != NULL && type->has_info ? &type->info : NULL,
-                      prepared_input(step->prepared, i));
+        if (step->inputs[i] == GRAPH_NONE || is_packed) continue;
+        const graph_type_t *type = graph_value_type(graph, step->inputs[i]);
+        if (type->has_info) call.given[i] = &type->info;
     }
-    for (int i = 0; step->prepared != NULL && i < prepared_n_outputs(step->prepared); i++)
-        append_format(outputs, sizeof outputs, NULL, prepared_output(step->prepared, i));
-    put_line(explainer, step->name, step->path != NULL ? step->path : "", step->prepared, inputs,
-             outputs);
+    put(explainer, &call);
 }
 
 static void explain_plan(explainer_t *explainer, const plan_t *plan)
@@ -197,47 +254,69 @@ static status_t explain_attributes(const runner_t *runner)
     return status;
 }
 
-static status_t explain(runner_t *runner)
+static status_t explain_all(runner_t *runner, explainer_t *explainer)
+{
+    const plan_t *plan = plan_of(runner->module, "forward");
+    if (plan == NULL) return run_observed(runner, explainer);
+    explain_plan(explainer, plan);
+    return STATUS_OK;
+}
+
+static status_t explain_table(runner_t *runner, explainer_t *explainer)
 {
     static const char *const columns[] = {">#",      "<operator", "<path",
                                           "<layout", "<kernel",   "<implementation",
                                           "<in",     "<out",      "<reasons"};
-    explainer_t explainer = {.has_packed_weights = runner->mode != MODE_DENSE};
     counters_t counters;
-    TRY(run_once(runner));
-    TRY(run_once(runner));
     counters_reset(runner->ctx);
     TRY(run_once(runner));
     counters_read(runner->ctx, &counters);
-    table_begin(runner->ctx, &explainer.table, 9, columns);
-    const plan_t *plan = plan_of(runner->module, "forward");
-    status_t status = STATUS_OK;
-    if (plan != NULL)
-        explain_plan(&explainer, plan);
-    else
-        status = run_observed(runner, &explainer);
+    table_begin(runner->ctx, &explainer->table, 9, columns);
+    status_t status = explain_all(runner, explainer);
     if (status != STATUS_OK) {
-        text_clear(&explainer.table.text);
+        text_clear(&explainer->table.text);
         return status;
     }
-    TRY(table_print(&explainer.table));
-    print_summary(runner, &counters, plan);
+    TRY(table_print(&explainer->table));
+    print_summary(runner, &counters, plan_of(runner->module, "forward"));
     return explain_attributes(runner);
+}
+
+static status_t explain_lines(runner_t *runner, explainer_t *explainer)
+{
+    explainer->lines = text_begin(runner->ctx);
+    status_t status = explain_all(runner, explainer);
+    if (status == STATUS_OK) status = text_status(&explainer->lines);
+    if (status == STATUS_OK) fputs(text_string(&explainer->lines), stdout);
+    text_clear(&explainer->lines);
+    return status;
+}
+
+static status_t explain(runner_t *runner, bool as_repro)
+{
+    explainer_t explainer = {.as_repro = as_repro,
+                             .has_packed_weights = runner->mode != MODE_DENSE};
+    TRY(run_once(runner)); /* packs weights, builds primitives */
+    TRY(run_once(runner));
+    return as_repro ? explain_lines(runner, &explainer) : explain_table(runner, &explainer);
 }
 
 int command_explain(int argc, char **argv)
 {
     session_options_t options = {.n_threads = 0};
     const char *mode_text = NULL;
+    bool as_repro = false;
     args_list_t operands;
     int code;
     const args_option_t table[] = {
         {"--mode", ARGS_TEXT, &mode_text, "MODE", "how to run it, see below", 0, 0},
+        {"--repro", ARGS_FLAG, &as_repro, NULL, "print it as command lines of oneDNN's benchdnn", 0,
+         0},
         session_option_batch(&options),
         session_option_threads(&options),
         session_option_input(&options),
     };
-    if (!args_parse(&command, table, 4, argc, argv, &operands, &code)) return code;
+    if (!args_parse(&command, table, 5, argc, argv, &operands, &code)) return code;
     if (!session_check_spec(NAME, operands.items[0])) return EXIT_USAGE;
     run_mode_t mode = mode_default(operands.items[0]);
     if (mode_text != NULL && !mode_parse(mode_text, &mode))
@@ -246,7 +325,7 @@ int command_explain(int argc, char **argv)
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options, &session)) return EXIT_FAILED;
     bool is_done = session_prepare(NAME, &session, mode) &&
-                   session_check(NAME, session.ctx, explain(&session.runner));
+                   session_check(NAME, session.ctx, explain(&session.runner, as_repro));
     session_end(&session);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }
