@@ -227,7 +227,8 @@ status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_i
  * method. Inputs of one kind may share memory when one of them is written. */
 status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_alias);
 
-/* Graphviz: mkldnn values blue, dense ones grey, reorders red. */
+/* For Graphviz: a colour for each kind of layout, reorders red, constants with format and bytes,
+ * blocks of if and loop as clusters. */
 status_t graph_dot(context_t *ctx, const graph_t *graph, text_t *text) TESSERA_API(graph_dot);
 
 TESSERA_END

@@ -187,6 +187,7 @@ static status_t check_lines(context_t *ctx, const bench_t *bench, const char *pa
     char *text = NULL;
     size_t capacity = 0;
     status_t status = STATUS_OK;
+    run_mode_t mode;
     int n_checked = 0;
     for (int number = 1; status == STATUS_OK && getline(&text, &capacity, file) >= 0; number++) {
         budget_line_t line;
@@ -195,6 +196,9 @@ static status_t check_lines(context_t *ctx, const bench_t *bench, const char *pa
             status = context_fail(ctx, STATUS_CORRUPT,
                                   "%s: line %d, must be MODEL BATCH MODE WEIGHT ACTIVATION COPIES",
                                   path, number);
+        else if (!is_empty && !mode_parse(line.mode, &mode))
+            status = context_fail(ctx, STATUS_CORRUPT, "%s: line %d, \"%s\" is no mode", path,
+                                  number, line.mode);
         for (int i = 0; status == STATUS_OK && !is_empty && i < bench->n_rows; i++) {
             if (!is_meant(bench, &bench->rows[i], &line)) continue;
             *out_n_risen += check_row(bench, &bench->rows[i], &line);

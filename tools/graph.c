@@ -4,13 +4,16 @@
 
 #include "tools/command.h"
 #include "tools/session.h"
+#include "tools/svg.h"
 
 #define NAME "graph"
 
 typedef struct options {
     session_options_t session;
     bool is_frozen, as_dot, as_table;
+    const char *svg;
     const char *after;
+    bool has_dumped;
     args_list_t skip; /* ends in NULL */
 } options_t;
 
@@ -19,33 +22,38 @@ static const args_command_t command = {
     .operands = "MODEL",
     .min_operands = 1,
     .max_operands = 1,
-    .example = "tessera graph zoo:squeezenet1_1 --frozen --dot | dot -Tsvg > squeezenet.svg",
+    .example = "tessera graph zoo:squeezenet1_1 --frozen --svg squeezenet.svg",
     .about =
         "Prints the graph of a model: as it was traced or imported; with --frozen as it runs when\n"
         "frozen, with layouts chosen; with --after also what passes made of it."};
 
 static void dump(void *user, const char *pass, const char *text)
 {
-    (void)user;
+    ((options_t *)user)->has_dumped = true;
     printf("// after %s\n%s\n", pass, text);
 }
 
-static pass_options_t pass_options(const options_t *options, module_t *self)
+static pass_options_t pass_options(options_t *options, module_t *self)
 {
-    return (pass_options_t){
-        .skip = options->skip.items, .after = options->after, .dump = dump, .self = self};
+    return (pass_options_t){.skip = options->skip.items,
+                            .after = options->after,
+                            .dump = dump,
+                            .dump_user = options,
+                            .self = self};
 }
 
 /* The passes that the mode runs: those that make the graph, then those that specialise it. */
-static status_t optimise(session_t *session, const options_t *options, graph_t **out_graph)
+static status_t optimise(session_t *session, options_t *options, graph_t **out_graph)
 {
     context_t *ctx = session->ctx;
     module_t *frozen = NULL;
     graph_t *general = NULL;
     pass_options_t how = pass_options(options, session->model.module);
     if (options->is_frozen && session->model.kind != MODEL_FROZEN) {
-        freeze_options_t freezing = {
-            .skip = options->skip.items, .after = options->after, .dump = dump};
+        freeze_options_t freezing = {.skip = options->skip.items,
+                                     .after = options->after,
+                                     .dump = dump,
+                                     .dump_user = options};
         TRY(mode_freeze(ctx, &session->model, &freezing, &frozen));
         how.self = frozen;
     }
@@ -78,12 +86,15 @@ static status_t print_graph(context_t *ctx, const graph_t *graph, const options_
                       : options->as_dot ? graph_dot(ctx, graph, &text)
                                         : print_text(ctx, graph, &text);
     if (status == STATUS_OK) status = text_status(&text);
-    if (status == STATUS_OK) fputs(text_string(&text), stdout);
+    if (status == STATUS_OK && options->svg != NULL)
+        status = svg_write(ctx, text_string(&text), options->svg);
+    else if (status == STATUS_OK)
+        fputs(text_string(&text), stdout);
     text_clear(&text);
     return status;
 }
 
-static status_t show(session_t *session, const options_t *options)
+static status_t show(session_t *session, options_t *options)
 {
     context_t *ctx = session->ctx;
     graph_t *optimised = NULL;
@@ -94,6 +105,10 @@ static status_t show(session_t *session, const options_t *options)
     status_t status = STATUS_OK;
     if (options->after == NULL) status = print_graph(ctx, optimised, options);
     graph_release(optimised);
+    if (options->after != NULL && !options->has_dumped)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "--after %s: that pass is skipped, or none of mode %s",
+                              options->after, options->is_frozen ? "frozen" : "graph");
     return status;
 }
 
@@ -110,20 +125,36 @@ static bool check_pass(const char *option, const char *name)
     return false;
 }
 
+static bool check_forms(const options_t *options)
+{
+    size_t length = options->svg != NULL ? strlen(options->svg) : 0;
+    if (options->as_table && (options->as_dot || options->after != NULL)) {
+        args_usage_error(NAME, "--alias prints a table, which neither --dot nor --after does");
+        return false;
+    }
+    if (options->as_dot && options->after != NULL) {
+        args_usage_error(NAME, "--after prints text, which neither --dot nor --svg does");
+        return false;
+    }
+    if (length > 0 && (length < 5 || strcmp(options->svg + length - 4, ".svg") != 0)) {
+        args_usage_error(NAME, "--svg %s, must be FILE.svg", options->svg);
+        return false;
+    }
+    return true;
+}
+
 static bool check_options(options_t *options, const char *spec)
 {
     if (!session_check_spec(NAME, spec)) return false;
+    options->as_dot |= options->svg != NULL;
     for (int i = 0; i < options->skip.n; i++)
         if (!check_pass("--skip", options->skip.items[i])) return false;
     if (options->skip.n == ARGS_MAX) {
         args_usage_error(NAME, "--skip is given more than %d times", ARGS_MAX - 1);
         return false;
     }
-    if (options->as_table && (options->as_dot || options->after != NULL)) {
-        args_usage_error(NAME, "--alias prints a table, which neither --dot nor --after does");
-        return false;
-    }
     options->skip.items[options->skip.n] = NULL;
+    if (!check_forms(options)) return false;
     if (options->after == NULL || strcmp(options->after, "each") == 0) return true;
     return check_pass("--after", options->after);
 }
@@ -139,13 +170,14 @@ int command_graph(int argc, char **argv)
          "print what a pass made of it, or \"each\" pass", 0, 0},
         {"--skip", ARGS_REPEATED, &options.skip, "PASS", "leave a pass out; may be repeated", 0, 0},
         {"--dot", ARGS_FLAG, &options.as_dot, NULL, "print it for Graphviz", 0, 0},
+        {"--svg", ARGS_TEXT, &options.svg, "FILE.svg", "draw it, by Graphviz's dot", 0, 0},
         {"--alias", ARGS_FLAG, &options.as_table, NULL,
          "print what may share memory, and what writes it", 0, 0},
         session_option_batch(&options.session),
         session_option_threads(&options.session),
         session_option_input(&options.session),
     };
-    if (!args_parse(&command, table, 8, argc, argv, &operands, &code)) return code;
+    if (!args_parse(&command, table, 9, argc, argv, &operands, &code)) return code;
     if (!check_options(&options, operands.items[0])) return EXIT_USAGE;
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;

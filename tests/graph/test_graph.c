@@ -569,12 +569,61 @@ static void a_picture_shows_layouts_reorders_and_constants(void **state)
     CHECK_OK(ctx, graph_dot(ctx, graph, &text));
     const char *dot = text_string(&text);
     assert_non_null(strstr(dot, "digraph \"f\""));
-    assert_non_null(strstr(dot, "shape=note"));
-    assert_non_null(strstr(dot, "[shape=box, color=\"#c0392b\", label=\"reorder"));
-    assert_non_null(strstr(dot, "[shape=box, color=\"#4a7fc1\", label=\"relu\\nact\"]"));
-    assert_non_null(strstr(dot, "color=\"#8a8a8a\", label=\"f32[1,16,4,4]\""));
+    static const char *const parts[] = {
+        "[shape=ellipse, color=\"#7a7a7a\", fillcolor=\"#f0f0f0\", label=<<b>x</b>",
+        "[shape=note, color=\"#9a9a9a\", fillcolor=\"#ffffff\", label=<<b>constant</b>",
+        "&quot;a \\&quot;b\\&quot;&quot;",
+        "[shape=box, color=\"#c0392b\", fillcolor=\"#f6b9b0\", label=<<b>reorder</b>",
+        ">, style=\"filled\", penwidth=2.5];\n",
+        "[shape=box, color=\"#3a6fc1\", fillcolor=\"#dbe8fb\", label=<<b>relu</b>",
+        "color=\"#8a5a00\">act</font>",
+        "color=\"#404040\">f32[1,16,4,4]@aBcd16b</font>>];\n",
+        "v0 -> v2 [color=\"#7a7a7a\", weight=9];\n",
+        "v2 -> v3 [color=\"#3a6fc1\", weight=9];\n",
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(dot, parts[i]) == NULL) fail_msg("no %s in\n%s", parts[i], dot);
     text_clear(&text);
     graph_release(graph);
+}
+
+static void a_picture_has_a_cluster_for_each_block_and_bytes_for_constants(void **state)
+{
+    (void)state;
+    graph_t *graph = NULL;
+    datum_t *datum = NULL, *pool = NULL;
+    tensor_t *tensor = NULL;
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 2, (int64_t[]){16, 20}, 1, &tensor));
+    CHECK_OK(ctx, datum_tensor(ctx, tensor, &datum));
+    CHECK_OK(ctx, datum_list(ctx, 1, &datum, &pool));
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph f(%c : bool, %n : int) {\n"
+                              "  %w = constant() value=$0 : f32[16,20]\n"
+                              "  %y = if(%c) {\n"
+                              "    yield %w\n"
+                              "  } else {\n"
+                              "    %z = loop(%n, true, %w) do (%i, %a) {\n"
+                              "      %b = relu(%a)\n"
+                              "      yield %c, %b\n"
+                              "    }\n"
+                              "    yield %z\n"
+                              "  }\n"
+                              "  return %y\n"
+                              "}",
+                              pool, &graph));
+    CHECK_OK(ctx, graph_dot(ctx, graph, &text));
+    const char *dot = text_string(&text);
+    static const char *const parts[] = {"label=\"if then\"",  "label=\"if else\"",
+                                        "label=\"loop do\"",  "<b>w</b>",
+                                        "f32[16,20], 1.3 kB", "penwidth=0.6"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(dot, parts[i]) == NULL) fail_msg("no %s in\n%s", parts[i], dot);
+    text_clear(&text);
+    graph_release(graph);
+    datum_release(pool);
+    datum_release(datum);
+    tensor_release(tensor);
 }
 
 #define CASE(function) cmocka_unit_test_setup_teardown(function, setup, fixture_teardown)
@@ -608,6 +657,7 @@ int main(void)
         CASE(a_type_that_is_wrong_in_itself_is_refused),
         CASE(every_allocation_may_fail),
         CASE(a_picture_shows_layouts_reorders_and_constants),
+        CASE(a_picture_has_a_cluster_for_each_block_and_bytes_for_constants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

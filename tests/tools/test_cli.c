@@ -284,6 +284,22 @@ static void a_budget_fails_when_counts_rise(void **state)
           NULL);
 }
 
+static void a_budget_may_hold_comments_blank_lines_and_other_models(void **state)
+{
+    (void)state;
+    write_file("others", "\n# ours\n  \nzoo:resnet50 1 dense 0 0 0 # another model\n" MODEL
+                         " 2 dense 0 0 0\n");
+    write_file("typo", "\n" MODEL " 1 densely 0 0 0\n");
+    write_file("risen", MODEL " * dense 0 99 9\n");
+    check("bench " MODEL " --modes dense --iterations 1 --budget others", 0,
+          "others has nothing on 1 of 1 modes", NULL);
+    check("bench " MODEL " --modes dense --iterations 1 --budget typo", 1,
+          "typo: line 2, \"densely\" is no mode", NULL);
+    check("bench " MODEL " --modes dense --iterations 1 --budget risen --json", 1,
+          "mode dense: 26 weight reorders per inference, the budget is 0", "\"rows\"");
+    assert_non_null(strstr(outcome.err, "1 counts are above the budget of risen"));
+}
+
 /* ---- graphs and files ---- */
 
 static void explain_names_kernels_and_sums_up(void **state)
@@ -305,6 +321,43 @@ static void graphs_are_printed_before_and_after_passes(void **state)
     check("graph " MODEL " --dot", 0, NULL, "digraph");
     check("graph " MODEL " --alias", 0, NULL, ": input\n");
     check("graph " MODEL " --alias --dot", 2, "--alias prints a table", NULL);
+    check("graph " MODEL " --after fold_scale", 1, "is skipped, or none of mode graph", NULL);
+    check("graph " MODEL " --after layout --skip layout", 1, "is skipped", NULL);
+    check("graph " MODEL " --after each --dot", 2, "--after prints text", NULL);
+}
+
+static void every_pass_can_be_skipped_and_dumped_after(void **state)
+{
+    (void)state;
+    static char passes[1024], each[sizeof outcome.out];
+    char line[256], header[96];
+    check("info", 0, NULL, "passes:");
+    snprintf(passes, sizeof passes, "%s", strstr(outcome.out, "passes:") + 7);
+    *strchr(passes, '\n') = '\0';
+    check("graph " MODEL " --frozen --after each", 0, NULL, NULL);
+    memcpy(each, outcome.out, sizeof each);
+    for (char *name = strtok(passes, " "); name != NULL; name = strtok(NULL, " ")) {
+        if (strchr("[]", name[0]) != NULL) continue;
+        snprintf(header, sizeof header, "// after %s\n", name);
+        if (strstr(each, header) == NULL) fail_msg("--after each leaves out %s", name);
+        snprintf(line, sizeof line, "graph " MODEL " --frozen --after each --skip %s", name);
+        check(line, 0, NULL, "// after ");
+        if (strstr(outcome.out, header) != NULL) fail_msg("%s was not skipped", name);
+    }
+}
+
+static void a_picture_is_drawn_where_graphviz_is(void **state)
+{
+    (void)state;
+    char line[256];
+    check("graph " MODEL " --svg model.png", 2, "--svg model.png, must be FILE.svg", NULL);
+    check("info >/dev/null; PATH=/nowhere tessera graph " MODEL " --svg model.svg", 1,
+          "there is no dot in PATH", NULL);
+    if (system("command -v dot >/dev/null") != 0) skip();
+    check("graph " MODEL " --frozen --svg model.svg", 0, NULL, NULL);
+    assert_string_equal(outcome.out, "");
+    snprintf(line, sizeof line, "grep -q '<svg' %s/model.svg", scratch);
+    assert_int_equal(system(line), 0);
 }
 
 static void a_frozen_file_gives_the_model_s_outputs(void **state)
@@ -366,8 +419,11 @@ int main(void)
         cmocka_unit_test(bench_s_json_has_the_keys_of_the_contract_in_order),
         cmocka_unit_test(bench_prints_a_table_without_json),
         cmocka_unit_test(a_budget_fails_when_counts_rise),
+        cmocka_unit_test(a_budget_may_hold_comments_blank_lines_and_other_models),
         cmocka_unit_test(explain_names_kernels_and_sums_up),
         cmocka_unit_test(graphs_are_printed_before_and_after_passes),
+        cmocka_unit_test(every_pass_can_be_skipped_and_dumped_after),
+        cmocka_unit_test(a_picture_is_drawn_where_graphviz_is),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
     };
