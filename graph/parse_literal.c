@@ -250,7 +250,7 @@ static status_t push_container(parser_t *parser, const char *begin, int base)
 {
     datum_t *datum = NULL;
     int n = parser->n_items - base;
-    datum_t **items = parser->items + base;
+    datum_t **items = n > 0 ? parser->items + base : NULL;
     if (*begin == '[') {
         TRY(datum_list(parser->ctx, n, items, &datum));
     } else if (*begin == '(') {
