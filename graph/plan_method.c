@@ -5,6 +5,7 @@
 #include "graph/pass_impl.h"
 #include "graph/plan_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
 
 typedef struct entry {
     struct entry *next;
@@ -185,12 +186,11 @@ static status_t fill_entry(context_t *ctx, module_t *self, const plan_method_t *
                            const shapes_t *shapes, entry_t *entry)
 {
     TRY(choose_graph(ctx, self, method, shapes, entry));
+    scope_attempt(ctx);
     status_t status = plan_create(ctx, entry->graph, self, &entry->plan);
-    if (status == STATUS_UNSUPPORTED) {
-        context_clear_error(ctx);
-        status = STATUS_OK; /* no straight line: the interpreter runs it */
-    }
-    return status;
+    bool is_crooked = status == STATUS_UNSUPPORTED; /* no straight line: the interpreter runs it */
+    status = scope_attempt_end(ctx, status, is_crooked);
+    return is_crooked ? STATUS_OK : status;
 }
 
 static bool matches(const entry_t *entry, int n_threads, int n_in, const tensor_info_t *const *in)

@@ -11,6 +11,7 @@ struct scope {
     tensor_t **tensors;
     int n_tensors;
     int capacity;
+    int n_attempts; /* under way, in each other */
     status_t status;
     char message[CONTEXT_ERROR_MAX];
 };
@@ -24,6 +25,7 @@ status_t scope_begin(context_t *ctx)
     scope->tensors = NULL;
     scope->n_tensors = 0;
     scope->capacity = 0;
+    scope->n_attempts = 0;
     scope->status = STATUS_OK;
     scope->message[0] = '\0';
     *innermost = scope;
@@ -68,10 +70,27 @@ void scope_take(context_t *ctx, tensor_t *tensor)
 void scope_note_failure(context_t *ctx, status_t status, const char *message)
 {
     for (struct scope *scope = *context_scope(ctx); scope != NULL; scope = scope->outer) {
+        if (scope->n_attempts > 0) return;
         if (scope->status != STATUS_OK) continue;
         scope->status = status;
         snprintf(scope->message, sizeof scope->message, "%s", message);
     }
+}
+
+void scope_attempt(context_t *ctx)
+{
+    if (*context_scope(ctx) != NULL) (*context_scope(ctx))->n_attempts++;
+}
+
+status_t scope_attempt_end(context_t *ctx, status_t status, bool is_forgiven)
+{
+    if (*context_scope(ctx) != NULL) (*context_scope(ctx))->n_attempts--;
+    if (status == STATUS_OK) return status;
+    if (is_forgiven)
+        context_clear_error(ctx);
+    else
+        scope_note_failure(ctx, status, context_error(ctx));
+    return status;
 }
 
 status_t scope_end(context_t *ctx)

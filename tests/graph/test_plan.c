@@ -7,6 +7,7 @@
 #include "freeze/freeze.h"
 #include "graph/pass.h"
 #include "module/mkldnn.h"
+#include "tensor/scope.h"
 #include "tests/support/nets.h"
 
 typedef module_t *(*make_net_t)(context_t *ctx);
@@ -116,6 +117,33 @@ static void wrong_inputs_are_named(void **state)
     tensor_release(x);
     module_release(net);
     module_release(planned);
+}
+
+static void a_graph_that_is_no_straight_line_runs_and_leaves_no_failure(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph forward(%self : module, %x : f32[4]) {\n"
+                              "  %t = getattr(%self) name=\"training\" : bool\n"
+                              "  %1 = if(%t) {\n"
+                              "    yield %x\n"
+                              "  } else {\n"
+                              "    %2 = neg(%x)\n"
+                              "    yield %2\n"
+                              "  } : f32[4]\n"
+                              "  return %1\n}\n",
+                              NULL, &graph));
+    CHECK_OK(ctx, plan_set_method(ctx, net, "forward", graph, 0));
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4), &x));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    CHECK_OK(ctx, scope_end(ctx));
+    graph_release(graph);
+    module_release(net);
 }
 
 /* ---- threads ---- */
@@ -265,6 +293,7 @@ int main(void)
         TEST(plans_beyond_the_capacity_are_made_again),
         TEST(intermediate_results_share_the_arena),
         TEST(wrong_inputs_are_named),
+        TEST(a_graph_that_is_no_straight_line_runs_and_leaves_no_failure),
         TEST(an_activation_may_be_a_parameter),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(two_threads_run_one_frozen_plan),

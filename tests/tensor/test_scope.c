@@ -107,6 +107,31 @@ static void a_failure_inside_is_one_of_the_outer_scope_too(void **state)
     CHECK_FAILS(ctx, scope_end(ctx), STATUS_CORRUPT, "inner: broken");
 }
 
+static void a_forgiven_failure_of_an_attempt_is_no_failure_of_the_scopes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, scope_begin(ctx));
+    scope_attempt(ctx);
+    status_t status = context_fail(ctx, STATUS_UNSUPPORTED, "attempt: cannot");
+    assert_int_equal(scope_attempt_end(ctx, status, true), STATUS_UNSUPPORTED);
+    assert_int_equal(context_status(ctx), STATUS_OK);
+    CHECK_OK(ctx, scope_end(ctx));
+    CHECK_OK(ctx, scope_end(ctx));
+    scope_attempt(ctx); /* no scope is open */
+    assert_int_equal(scope_attempt_end(ctx, STATUS_OK, false), STATUS_OK);
+}
+
+static void another_failure_of_an_attempt_is_one_of_the_scopes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    CHECK_OK(ctx, scope_begin(ctx));
+    scope_attempt(ctx);
+    status_t status = context_fail(ctx, STATUS_CORRUPT, "attempt: broken");
+    assert_int_equal(scope_attempt_end(ctx, status, false), STATUS_CORRUPT);
+    CHECK_FAILS(ctx, scope_end(ctx), STATUS_CORRUPT, "attempt: broken");
+}
+
 static void an_end_without_a_beginning_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -155,6 +180,8 @@ int main(void)
         TEST(the_end_tells_the_first_failure_since_the_beginning),
         TEST(a_failure_from_before_is_told_once_something_passes_it_on),
         TEST(a_failure_inside_is_one_of_the_outer_scope_too),
+        TEST(a_forgiven_failure_of_an_attempt_is_no_failure_of_the_scopes),
+        TEST(another_failure_of_an_attempt_is_one_of_the_scopes),
         TEST(an_end_without_a_beginning_is_refused),
         TEST(the_end_of_the_context_ends_open_scopes),
         TEST(scopes_survive_every_refused_allocation),
