@@ -21,10 +21,11 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
 /* Mode graph: attributes stay.
  *
- *   traced ──► calls inlined ──► clean up ──► plan
+ *   traced ──► calls inlined ──► numbers computed ──► clean up ──► plan
  */
 static const char *const pipeline_graph[] = {
     "inline",
+    "constant_propagation",
     "lower_tuples",
     "remove_identity",
     "functionalize",

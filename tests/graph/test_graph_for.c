@@ -67,6 +67,30 @@ static void a_plan_method_is_shown_as_its_plan_has_it(void **state)
     module_release(frozen);
 }
 
+static void numbers_are_computed_once_for_all(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    tensor_t *x = NULL;
+    text_t text;
+    CHECK_OK(ctx, module_create(ctx, "Foo", &net));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph foo(%self : module, %x : f32[10]) {\n"
+                               "  %a = scalar_add(1, 2)\n"
+                               "  %b = scalar_add(%a, 7)\n"
+                               "  %1 = add(%x, %b)\n"
+                               "  return %1\n}\n"));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(10), &x));
+    CHECK_OK(ctx, graph_for(ctx, net, "foo", 1, (const tensor_t *[]){x}, &graph));
+    assert_int_equal(graph_n_nodes(graph), 2);
+    assert_non_null(strstr(print(ctx, graph, &text), "value=10"));
+    text_clear(&text);
+    graph_release(graph);
+    tensor_release(x);
+    module_release(net);
+}
+
 static void what_is_shown_runs(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -183,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_graph_method_is_shown_for_the_shapes_given),
         TEST(a_plan_method_is_shown_as_its_plan_has_it),
+        TEST(numbers_are_computed_once_for_all),
         TEST(what_is_shown_runs),
         TEST(a_marked_weight_is_packed_once_by_the_transition_before_its_reader),
         TEST(other_inputs_and_methods_are_named),
