@@ -2,6 +2,7 @@
 
 #include "tests/support/support.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/pass.h"
@@ -268,6 +269,35 @@ static void fused_transposed_and_other_convolutions_count(void **state)
     }
 }
 
+static void what_folded_a_batch_norm_counts_under_its_names(void **state)
+{
+    static const char *const params[] = {"running_mean", "running_var", "bias", "weight"};
+    static const char *const members[] = {"mean", "variance", "bias", "scale"};
+    context_t *ctx = fixture_context(state);
+    module_t *net = module_of(ctx, "graph forward(%self : module, %x : f32[1,8,4,4]) {\n"
+                                   "  %1 = getattr(%self) name=\"weight\" : f32[8,8,3,3]\n"
+                                   "  %scale = getattr(%self) name=\"scale\" : f32[8]\n"
+                                   "  %variance = getattr(%self) name=\"variance\" : f32[8]\n"
+                                   "  %shift = getattr(%self) name=\"bias\" : f32[8]\n"
+                                   "  %mean = getattr(%self) name=\"mean\" : f32[8]\n"
+                                   "  %2 = fold_weight(%1, %scale, %variance)\n"
+                                   "  %3 = fold_bias(%1, none, %scale, %shift, %mean, %variance)\n"
+                                   "  %4 = conv2d(%x, %2, %3)\n"
+                                   "  return %4\n}\n");
+    CHECK_OK(ctx, add_tensor(ctx, net, "scale", false, SHAPE(8)));
+    CHECK_OK(ctx, add_tensor(ctx, net, "variance", true, SHAPE(8)));
+    CHECK_OK(ctx, add_tensor(ctx, net, "mean", true, SHAPE(8)));
+    for (int i = 0; i < 4; i++) {
+        char getattr[64];
+        snprintf(getattr, sizeof getattr, "name=\"%s\"", members[i]);
+        assert_int_equal(occurs(ctx, net, getattr), 1);
+        CHECK_OK(ctx, freeze_params(ctx, net, "forward", params[i]));
+        assert_int_equal(occurs(ctx, net, getattr), 0);
+        assert_int_equal(occurs(ctx, net, "= getattr"), i == 3 ? 0 : 4 - i);
+    }
+    module_release(net);
+}
+
 static void what_is_written_stays_an_attribute(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -457,6 +487,7 @@ int main(void)
         TEST(the_method_computes_what_it_did_and_later_writes_do_not_show),
         TEST(conversions_are_looked_through),
         TEST(fused_transposed_and_other_convolutions_count),
+        TEST(what_folded_a_batch_norm_counts_under_its_names),
         TEST(what_is_written_stays_an_attribute),
         TEST(what_another_method_writes_stays_an_attribute),
         TEST(tensors_that_lie_in_one_storage_are_frozen_one_by_one),
