@@ -57,7 +57,7 @@ bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);
  * that a convolution (1 to 3 dimensions, transposed or not) or a batch norm, also one that passes
  * rewrote, takes as its operand of this name, conversions between them or not. param is "weight",
  * "bias", "running_mean" or "running_var". The constant of %7 is %7.weight; an absent tensor is the
- * constant none. Constants are copies: later writes to the module do not show. Calls in the method
+ * constant none. Later writes to the module through the API do not show. Calls in the method
  * are inlined. What a graph method of the module writes stays an attribute.
  *
  * INVALID_ARGUMENT  another param, "Invalid Param Name"; the method is no graph method */

@@ -5,6 +5,7 @@
 #include "freeze/freeze_impl.h"
 #include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
 static status_t check_method(context_t *ctx, const module_t *module, const char *method,
@@ -136,7 +137,7 @@ static status_t freeze_in(context_t *ctx, module_t *module, const char *method, 
     return status;
 }
 
-/* Constants are made from a copy of the module, so that later writes to it do not show. */
+/* Constants are made from a snapshot of the module: they share its bytes until one is written. */
 status_t freeze_params(context_t *ctx, module_t *module, const char *method, const char *param)
 {
     TRY(check_method(ctx, module, method, "freeze_params"));
@@ -149,7 +150,7 @@ status_t freeze_params(context_t *ctx, module_t *module, const char *method, con
             param);
     module_t *copy = NULL;
     graph_t *graph = NULL;
-    TRY(module_clone(ctx, module, &copy));
+    TRY(module_snapshot(ctx, module, &copy));
     status_t status = freeze_in(ctx, copy, method, param, &graph);
     if (status == STATUS_OK) status = graph_set_method(ctx, module, method, graph);
     graph_release(graph);
