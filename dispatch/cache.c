@@ -98,6 +98,7 @@ static bool same_info(const tensor_info_t *a, const tensor_info_t *b)
     if (memcmp(a->sizes, b->sizes, bytes) != 0) return false;
     if (a->format.kind == FORMAT_STRIDED)
         return memcmp(a->format.strides, b->format.strides, bytes) == 0;
+    if (a->format.kind != FORMAT_TAG) return format_same(&a->format, &b->format, a->sizes);
     return a->format.n_blocks == b->format.n_blocks &&
            memcmp(a->format.order, b->format.order, (size_t)a->rank) == 0 &&
            memcmp(a->format.block_dims, b->format.block_dims, a->format.n_blocks) == 0 &&
@@ -118,6 +119,8 @@ static uint64_t hash_info(const tensor_info_t *info, uint64_t hash)
     for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->sizes[d]);
     if (info->format.kind == FORMAT_STRIDED) {
         for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->format.strides[d]);
+    } else if (info->format.kind != FORMAT_TAG) {
+        hash = format_hash(&info->format, info->sizes, hash);
     } else {
         for (int d = 0; d < info->rank; d++) hash = mix(hash, info->format.order[d]);
         for (int b = 0; b < info->format.n_blocks; b++)

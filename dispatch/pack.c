@@ -49,13 +49,21 @@ static status_t with_sizes_of(context_t *ctx, const tensor_t *weight, const tens
     return status;
 }
 
+static bool has_sizes_of(const tensor_info_t *info, const tensor_info_t *want)
+{
+    return shape_equal(info->rank, info->sizes, want->rank, want->sizes);
+}
+
 status_t pack_convert(context_t *ctx, const tensor_t *weight, const tensor_info_t *want,
                       reorder_cause_t cause, tensor_t **out_packed)
 {
-    if (shape_equal(weight->info.rank, weight->info.sizes, want->rank, want->sizes))
-        return convert_to(ctx, weight, want, cause, out_packed);
+    if (has_sizes_of(&weight->info, want)) return convert_to(ctx, weight, want, cause, out_packed);
+    tensor_info_t inner = convert_inner_info(&weight->info);
     tensor_t *reshaped = NULL;
-    TRY(with_sizes_of(ctx, weight, want, &reshaped));
+    if (has_sizes_of(&inner, want))
+        TRY(tensor_over(ctx, &inner, weight->storage, weight->offset, &reshaped));
+    else
+        TRY(with_sizes_of(ctx, weight, want, &reshaped));
     status_t status = convert_to(ctx, reshaped, want, cause, out_packed);
     tensor_release(reshaped);
     return status;
@@ -83,9 +91,9 @@ static status_t attach(context_t *ctx, const tensor_t *weight, tensor_t *form)
 status_t pack_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t *want,
                      tensor_t **out_packed)
 {
-    bool is_packed = weight->info.layout == want->layout &&
-                     shape_equal(weight->info.rank, weight->info.sizes, want->rank, want->sizes) &&
-                     format_same(&weight->info.format, &want->format, want->sizes);
+    tensor_info_t inner = convert_inner_info(&weight->info);
+    bool is_packed = inner.layout == want->layout && has_sizes_of(&inner, want) &&
+                     format_same(&inner.format, &want->format, want->sizes);
     if (is_packed || !storage_is_packable(weight->storage))
         return pack_convert(ctx, weight, want, CAUSE_WEIGHT, out_packed);
     storage_lock(weight->storage);

@@ -118,10 +118,10 @@ static status_t add_form(image_t *image, const tensor_t *tensor, const tensor_in
                          int number, int machine)
 {
     context_t *ctx = image->ctx;
-    tensor_info_t want = tensor->info;
-    if (want.layout == LAYOUT_DENSE) want = info_dense(want.dtype, want.rank, want.sizes);
+    tensor_info_t inner = convert_inner_info(&tensor->info), want = tensor->info;
+    if (want.layout == LAYOUT_DENSE) inner = want = info_dense(want.dtype, want.rank, want.sizes);
     file_blob_t entry = {.constant = (uint32_t)number, .machines = UINT64_C(1) << machine};
-    describe(&want, &entry);
+    describe(&inner, &entry);
     entry.constant_rank = (uint32_t)constant->rank;
     memcpy(entry.constant_sizes, constant->sizes, (size_t)constant->rank * sizeof *constant->sizes);
     for (int i = 0; i < image->n_blobs; i++) {
@@ -151,11 +151,18 @@ static int compare_forms(const void *a, const void *b)
                   info_text(&(*(tensor_t *const *)b)->info, text_b));
 }
 
-/* A form in which the constant lies as a whole says all that the plain one does, and runs. */
-static bool can_replace(const tensor_info_t *form, const tensor_info_t *constant)
+/* A tag says all that the plain constant does, also one under other sizes; those of its own sizes
+ * go before. */
+static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constant)
 {
-    return form->format.kind == FORMAT_TAG &&
-           shape_equal(form->rank, form->sizes, constant->rank, constant->sizes);
+    int found = -1;
+    for (int i = 0; i < n; i++) {
+        const tensor_info_t *form = &forms[i]->info;
+        if (form->layout != LAYOUT_MKLDNN || form->format.kind != FORMAT_TAG) continue;
+        if (shape_equal(form->rank, form->sizes, constant->rank, constant->sizes)) return i;
+        if (found < 0) found = i;
+    }
+    return found;
 }
 
 status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
@@ -165,8 +172,7 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
     const tensor_info_t *info = &tensor->info;
     int n = pack_forms(tensor, MAX_FORMS, forms), main_form = -1;
     qsort(forms, (size_t)n, sizeof *forms, compare_forms);
-    for (int i = n - 1; i >= 0 && info->layout == LAYOUT_DENSE && !is_plain; i--)
-        if (can_replace(&forms[i]->info, info)) main_form = i;
+    if (info->layout == LAYOUT_DENSE && !is_plain) main_form = find_main(n, forms, info);
     status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,
                                machine);
     for (int i = 0; i < n; i++) {

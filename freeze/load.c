@@ -9,6 +9,15 @@
 
 /* ---- constants ---- */
 
+/* The constant that lies packed under other sizes. */
+static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
+{
+    int rank = (int)blob->constant_rank;
+    format_t format = format_regroup(rank, &info->format, info->sizes);
+    tensor_info_t constant = info_dense(info->dtype, rank, blob->constant_sizes);
+    return info_mkldnn(&constant, &format);
+}
+
 /* A blob as a tensor over the mapping: a constant, or another form of the last one. */
 static status_t add_blob(loading_t *l, int index)
 {
@@ -18,10 +27,11 @@ static status_t add_blob(loading_t *l, int index)
     tensor_t *tensor = NULL;
     datum_t *datum = NULL;
     TRY(file_blob_info(l, index, &info));
-    if (is_constant &&
-        (blob->layout == FILE_OPAQUE ||
-         !shape_equal(info.rank, info.sizes, (int)blob->constant_rank, blob->constant_sizes)))
+    bool is_regrouped = is_constant && !shape_equal(info.rank, info.sizes, (int)blob->constant_rank,
+                                                    blob->constant_sizes);
+    if (is_constant && (blob->layout == FILE_OPAQUE || (is_regrouped && blob->layout != FILE_TAG)))
         FILE_CORRUPT(l, "%s: blob %d alone is not its constant", l->path, index);
+    if (is_regrouped) info = regroup(&info, blob);
     TRY(file_tensor(l->ctx, l->mapping, blob->at.offset, &info, &tensor));
     scope_keep(l->ctx, tensor);
     status_t status = STATUS_OK;

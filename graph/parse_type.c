@@ -76,19 +76,29 @@ static status_t cut_format(parser_t *parser, char *out_text)
         memcpy(out_text, "?", 2);
         return STATUS_OK;
     }
+    /* A tag is a word; behind a rank and ":" it has sizes in brackets. */
+    char closing = is_braced ? '}' : '\0';
+    bool is_regrouped = false;
     for (;; parser->at++) {
         char c = *parser->at;
-        bool goes_on = is_braced ? c == '{' || c == ',' || c == ' ' || (c >= '0' && c <= '9')
-                                 : literal_is_word(c) && c != '_';
-        if (!goes_on) break;
+        bool is_number = c == ',' || c == ' ' || (c >= '0' && c <= '9');
+        bool is_tag = closing == '\0' && literal_is_word(c) && c != '_';
+        if (c == '(' && is_regrouped && closing == '\0')
+            closing = ')';
+        else if (c == ':' && n > 0 && n <= 2 && out_text[0] >= '0' && out_text[0] <= '9')
+            is_regrouped = true;
+        else if (!(is_tag || (closing != '\0' && is_number) || (is_braced && c == '{')))
+            break;
         if (c == ' ') continue;
         if (n + 2 >= FORMAT_TEXT_MAX) return parse_fail(parser, begin, "this format is too long");
         out_text[n++] = c;
     }
-    if (is_braced) {
-        if (!parse_is_next(parser, '}'))
-            return parse_expected(parser, parser->at, "a stride, \",\" or \"}\"");
-        out_text[n++] = '}';
+    if (closing != '\0') {
+        if (!parse_is_next(parser, closing))
+            return parse_expected(parser, parser->at,
+                                  is_braced ? "a stride, \",\" or \"}\""
+                                            : "a size, \",\" or \")\"");
+        out_text[n++] = closing;
     }
     out_text[n] = '\0';
     return n > 0 ? STATUS_OK : parse_expected(parser, begin, "a format");

@@ -27,6 +27,11 @@ const char *convert_refusal(const tensor_info_t *info);
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause);
 
+/* Of a regrouped tensor: what its bytes are under the sizes that its tag is for. Others as they
+ * are.
+ */
+tensor_info_t convert_inner_info(const tensor_info_t *info);
+
 /* Strided copy with cast by our own loops, not counted; both dense, equal sizes. */
 void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const int64_t *src_strides,
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,

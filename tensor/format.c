@@ -56,7 +56,8 @@ static status_t read_strides(reader_t *reader, format_t *format)
 static status_t read_order(reader_t *reader, format_t *format, unsigned *out_split)
 {
     unsigned seen = 0, split = 0;
-    for (; *reader->at != '\0' && (*reader->at < '0' || *reader->at > '9'); reader->at++) {
+    for (; *reader->at != '\0' && *reader->at != '(' && (*reader->at < '0' || *reader->at > '9');
+         reader->at++) {
         bool is_split = *reader->at >= 'A' && *reader->at <= 'Z';
         int d = *reader->at - (is_split ? 'A' : 'a');
         REQUIRE(reader->ctx, d >= 0 && d < TENSOR_MAX_RANK,
@@ -80,7 +81,7 @@ static status_t read_order(reader_t *reader, format_t *format, unsigned *out_spl
 static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_blocked)
 {
     int64_t elements = 1;
-    while (*reader->at != '\0') {
+    while (*reader->at != '\0' && *reader->at != '(') {
         int64_t size;
         REQUIRE(reader->ctx, read_number(reader, UINT16_MAX, &size) && size >= 2,
                 "format: \"%s\": block %d is no number from 2 to %d", reader->text,
@@ -98,6 +99,22 @@ static status_t read_blocks(reader_t *reader, format_t *format, unsigned *out_bl
         *out_blocked |= 1u << d;
         reader->at++;
     }
+    return STATUS_OK;
+}
+
+/* "(8,8,8,3,3)" behind a tag. */
+static status_t read_inner(reader_t *reader, format_t *format)
+{
+    for (int d = 0; d < format->inner_rank; d++) {
+        REQUIRE(reader->ctx, *reader->at == (d > 0 ? ',' : '('),
+                "format: \"%s\": %d sizes are needed in brackets", reader->text,
+                format->inner_rank);
+        reader->at++;
+        REQUIRE(reader->ctx, read_number(reader, INT64_MAX, &format->inner[d]),
+                "format: \"%s\": size %d is no whole number of 63 bits", reader->text, d);
+    }
+    REQUIRE(reader->ctx, *reader->at == ')', "format: \"%s\": ) is missing", reader->text);
+    reader->at++;
     return STATUS_OK;
 }
 
@@ -139,6 +156,21 @@ static status_t read_words(reader_t *reader, format_t *format)
     return STATUS_OK;
 }
 
+/* "4:aBcde8b(8,8,8,3,3)": the tensor's rank, then the tag and sizes it is stored under. */
+static status_t read_regrouped(reader_t *reader, format_t *format)
+{
+    int64_t rank = 0;
+    REQUIRE(reader->ctx, read_number(reader, TENSOR_MAX_RANK, &rank) && *reader->at == ':',
+            "format: \"%s\": a rank up to %d and : are needed", reader->text, TENSOR_MAX_RANK);
+    reader->at++;
+    TRY(read_tag(reader, format));
+    format->inner_rank = format->rank;
+    TRY(read_inner(reader, format));
+    format->kind = FORMAT_REGROUPED;
+    format->rank = (uint8_t)rank;
+    return STATUS_OK;
+}
+
 status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 {
     if (text == NULL) return context_null(ctx, "format", "text");
@@ -150,6 +182,8 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
         reader.at++;
     else if (strncmp(text, opaque, sizeof opaque - 1) == 0)
         TRY(read_words(&reader, &format));
+    else if (strchr(text, ':') != NULL)
+        TRY(read_regrouped(&reader, &format));
     else
         TRY(read_tag(&reader, &format));
     REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": \"%s\" is too much", text, reader.at);
@@ -164,28 +198,46 @@ static bool has_block(const format_t *format, int d)
     return false;
 }
 
+static char *write_tag(const format_t *format, char *at)
+{
+    for (int i = 0; i < format->rank; i++) {
+        int d = format->order[i];
+        *at++ = (char)((has_block(format, d) ? 'A' : 'a') + d);
+    }
+    for (int b = 0; b < format->n_blocks; b++)
+        at += snprintf(at, 8, "%d%c", format->block_sizes[b], 'a' + format->block_dims[b]);
+    return at;
+}
+
+/* Numbers with commas between, in brackets. */
+static char *write_numbers(int n, const int64_t *numbers, const char *brackets, char *at)
+{
+    *at++ = brackets[0];
+    for (int i = 0; i < n; i++)
+        at += snprintf(at, 22, i > 0 ? ",%lld" : "%lld", (long long)numbers[i]);
+    *at++ = brackets[1];
+    return at;
+}
+
 const char *format_text(const format_t *format, char *out_text)
 {
     char *at = out_text;
     if (format->kind == FORMAT_ANY) {
         *at++ = '?';
     } else if (format->kind == FORMAT_STRIDED) {
-        *at++ = '{';
-        for (int d = 0; d < format->rank; d++)
-            at += snprintf(at, 22, d > 0 ? ",%lld" : "%lld", (long long)format->strides[d]);
-        *at++ = '}';
+        at = write_numbers(format->rank, format->strides, "{}", at);
+    } else if (format->kind == FORMAT_REGROUPED) {
+        format_t tag = format_inner(format);
+        at += snprintf(at, 8, "%d:", format->rank);
+        at = write_tag(&tag, at);
+        at = write_numbers(tag.rank, format->inner, "()", at);
     } else if (format->kind == FORMAT_OPAQUE) {
         int n = FORMAT_WORDS;
         while (n > 2 && format->words[n - 1] == 0) n--;
         at += sprintf(at, "%s%d", opaque, format->rank);
         for (int i = 0; i < n; i++) at += snprintf(at, 21, "x%lld", (long long)format->words[i]);
     } else {
-        for (int i = 0; i < format->rank; i++) {
-            int d = format->order[i];
-            *at++ = (char)((has_block(format, d) ? 'A' : 'a') + d);
-        }
-        for (int b = 0; b < format->n_blocks; b++)
-            at += snprintf(at, 8, "%d%c", format->block_sizes[b], 'a' + format->block_dims[b]);
+        at = write_tag(format, at);
     }
     *at = '\0';
     return out_text;
@@ -218,6 +270,28 @@ format_t format_channel_blocks(int rank, int block)
     format.block_dims[0] = 1;
     format.block_sizes[0] = (uint16_t)block;
     return format;
+}
+
+format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
+{
+    INVARIANT(tag->kind == FORMAT_TAG && rank >= 0 && rank <= TENSOR_MAX_RANK);
+    format_t format = *tag;
+    format.kind = FORMAT_REGROUPED;
+    format.inner_rank = tag->rank;
+    format.rank = (uint8_t)rank;
+    memcpy(format.inner, inner, (size_t)tag->rank * sizeof *inner);
+    return format;
+}
+
+format_t format_inner(const format_t *format)
+{
+    INVARIANT(format->kind == FORMAT_REGROUPED);
+    format_t tag = *format;
+    tag.kind = FORMAT_TAG;
+    tag.rank = format->inner_rank;
+    tag.inner_rank = 0;
+    memset(tag.inner, 0, sizeof tag.inner);
+    return tag;
 }
 
 /* Dimensions by falling stride. One of size 1, whose stride says nothing, stands before the first
@@ -269,7 +343,8 @@ format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *stride
 
 bool format_is_blocked(const format_t *format)
 {
-    return format->n_blocks > 0 || format->kind == FORMAT_OPAQUE;
+    return format->n_blocks > 0 || format->kind == FORMAT_OPAQUE ||
+           format->kind == FORMAT_REGROUPED;
 }
 
 /* The product of each dimension's blocks, 1 where it has none. */
@@ -283,6 +358,7 @@ static void whole_blocks(const format_t *format, int64_t *out_blocks)
 bool format_is_padded(const format_t *format, const int64_t *sizes)
 {
     if (format->n_blocks == 0) return false;
+    INVARIANT(format->kind == FORMAT_TAG);
     int64_t blocks[TENSOR_MAX_RANK];
     whole_blocks(format, blocks);
     for (int d = 0; d < format->rank; d++)
@@ -298,7 +374,7 @@ static int64_t blocks_in(int64_t size, int64_t block)
 
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
 {
-    INVARIANT(format->kind != FORMAT_ANY);
+    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
     int64_t blocks[TENSOR_MAX_RANK];
     whole_blocks(format, blocks);
     for (int d = 0; d < format->rank; d++)
@@ -337,6 +413,16 @@ static bool strided_elements(const format_t *format, const int64_t *sizes, int64
     return true;
 }
 
+/* Of the inner tensor, which has as many elements as one of these sizes. */
+static bool regrouped_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
+{
+    int64_t numel = 0, inner_numel = 0;
+    format_t tag = format_inner(format);
+    return shape_numel(format->rank, sizes, &numel) &&
+           shape_numel(tag.rank, format->inner, &inner_numel) && numel == inner_numel &&
+           format_elements(&tag, format->inner, out_elements);
+}
+
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
 {
     if (format->kind == FORMAT_ANY) return false;
@@ -348,6 +434,7 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
         return true;
     }
     if (format->kind == FORMAT_STRIDED) return strided_elements(format, sizes, out_elements);
+    if (format->kind == FORMAT_REGROUPED) return regrouped_elements(format, sizes, out_elements);
     if (format->kind == FORMAT_OPAQUE) {
         *out_elements = format->words[0];
         return true;
@@ -424,12 +511,22 @@ static int make_digits(const format_t *format, const int64_t *sizes, const int64
     return add_digit(out_digits, n, sizes[d], start, outer[d]);
 }
 
+static bool same_regrouped(const format_t *a, const format_t *b)
+{
+    if (a->kind != b->kind || a->rank != b->rank ||
+        !shape_equal(a->inner_rank, a->inner, b->inner_rank, b->inner))
+        return false;
+    format_t tag_a = format_inner(a), tag_b = format_inner(b);
+    return format_same(&tag_a, &tag_b, a->inner);
+}
+
 bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
 {
     if (a->kind == FORMAT_ANY || b->kind == FORMAT_ANY) return a->kind == b->kind;
     if (a->kind == FORMAT_OPAQUE || b->kind == FORMAT_OPAQUE)
         return a->kind == b->kind && a->rank == b->rank &&
                memcmp(a->words, b->words, sizeof a->words) == 0;
+    if (a->kind == FORMAT_REGROUPED || b->kind == FORMAT_REGROUPED) return same_regrouped(a, b);
     int64_t elements_a, elements_b;
     if (a->rank != b->rank || !format_elements(a, sizes, &elements_a) ||
         !format_elements(b, sizes, &elements_b) || elements_a != elements_b)
@@ -463,6 +560,10 @@ uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed
     if (!format_elements(format, sizes, &elements) || elements == 0) return mix(seed, 0);
     int64_t outer[TENSOR_MAX_RANK];
     uint64_t hash = mix(seed, elements);
+    if (format->kind == FORMAT_REGROUPED) {
+        format_t tag = format_inner(format);
+        return format_hash(&tag, format->inner, mix(seed, format->inner_rank));
+    }
     if (format->kind == FORMAT_OPAQUE) {
         for (int i = 0; i < FORMAT_WORDS; i++) hash = mix(hash, format->words[i]);
         return hash;

@@ -22,7 +22,8 @@ typedef enum format_kind {
     FORMAT_ANY = 0, /* not chosen yet: "?" */
     FORMAT_TAG,     /* order and blocks */
     FORMAT_STRIDED, /* strides: "{12544,1,112,1}" */
-    FORMAT_OPAQUE /* of one version of oneDNN, which alone can read it: "opaque4x102400x20603x4" */
+    FORMAT_OPAQUE, /* of one version of oneDNN, which alone can read it: "opaque4x102400x20603x4" */
+    FORMAT_REGROUPED /* a tag of the tensor under other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 
 typedef struct format {
@@ -32,9 +33,11 @@ typedef struct format {
     uint8_t order[TENSOR_MAX_RANK];        /* FORMAT_TAG: dimensions, slowest first */
     uint8_t block_dims[FORMAT_MAX_BLOCKS]; /* inner blocks, outermost first */
     uint16_t block_sizes[FORMAT_MAX_BLOCKS];
+    uint8_t inner_rank; /* FORMAT_REGROUPED: of the tag; order and blocks are of its dimensions */
     union {
         int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: elements, by dimension */
         int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: elements, version of oneDNN, its own */
+        int64_t inner[TENSOR_MAX_RANK];   /* FORMAT_REGROUPED: sizes, of as many elements */
     };
 } format_t;
 
@@ -44,6 +47,13 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 
 /* Text into a buffer of FORMAT_TEXT_MAX bytes; gives the buffer back. */
 const char *format_text(const format_t *format, char *out_text) TESSERA_API(format_text);
+
+/* A tag for the sizes `inner` as the format of a tensor of rank `rank` with the same elements in
+ * row-major order: a weight with its groups apart, or spread over what was flattened before it.
+ * Only conversions read such a tensor. And back: the tag. */
+format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
+    TESSERA_API(format_regroup);
+format_t format_inner(const format_t *format) TESSERA_API(format_inner);
 
 /* Row-major, and channels last: "abcd", "acdb". */
 format_t format_plain(int rank) TESSERA_API(format_plain);
@@ -66,7 +76,7 @@ bool format_is_padded(const format_t *format, const int64_t *sizes) TESSERA_API(
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
     TESSERA_API(format_padded_sizes);
 
-/* Strides in elements of the outer (block) index of each dimension; not of opaque formats. */
+/* Strides in elements of the outer (block) index of each dimension; of tags and strides. */
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
     TESSERA_API(format_strides);
 
@@ -75,7 +85,7 @@ void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_s
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
     TESSERA_API(format_elements);
 
-/* Where the element with this index lies, in elements from the first; not in opaque formats. */
+/* Where the element with this index lies, in elements from the first; of tags and strides. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
     TESSERA_API(format_offset);
 

@@ -127,6 +127,31 @@ static void saving_what_was_loaded_gives_the_same_bytes(void **state)
     remove(OTHER);
 }
 
+/* Of net_grouped, whose weights run with groups apart and spread over what was flattened. */
+static void each_constant_is_stored_once(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *frozen = NULL;
+    size_t n = 0;
+    file_header_t header;
+    save(ctx, net_grouped, &frozen);
+    char *bytes = frozen_file_read(PATH, &n);
+    memcpy(&header, bytes, sizeof header);
+    size_t n_blobs = header.blobs.bytes / sizeof(file_blob_t);
+    int n_regrouped = 0;
+    assert_true(n_blobs > 0);
+    for (size_t i = 0; i < n_blobs; i++) {
+        file_blob_t blob;
+        memcpy(&blob, bytes + header.blobs.offset + i * sizeof blob, sizeof blob);
+        assert_int_equal(blob.constant, i);
+        n_regrouped += blob.rank != blob.constant_rank;
+    }
+    assert_int_equal(n_regrouped, 2);
+    free(bytes);
+    module_release(frozen);
+    remove(PATH);
+}
+
 static void attributes_of_all_kinds_and_nested_modules_come_back(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -290,6 +315,7 @@ int main(void)
         TEST(another_number_of_threads_still_gives_the_same),
         TEST(saving_over_the_file_that_is_mapped_is_safe),
         TEST(saving_what_was_loaded_gives_the_same_bytes),
+        TEST(each_constant_is_stored_once),
         TEST(attributes_of_all_kinds_and_nested_modules_come_back),
         TEST(a_method_in_c_cannot_be_stored_and_is_named),
         TEST(what_is_no_file_of_ours_is_named),

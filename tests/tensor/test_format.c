@@ -541,6 +541,40 @@ static void known_pairs_need_no_reorder(void **state)
     assert_false(format_same(&a, &b, (int64_t[]){2, 3, 1}));
 }
 
+/* ---- under other sizes ---- */
+
+static void a_regrouped_format_is_the_tag_of_other_sizes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    char text[FORMAT_TEXT_MAX];
+    format_t tag, other, read, plain = format_plain(4);
+    const int64_t sizes[] = {64, 3, 3, 3}, inner[] = {8, 8, 3, 3, 3};
+    int64_t elements = 0;
+    CHECK_OK(ctx, format_parse(ctx, "aBcde16b", &tag));
+    format_t format = format_regroup(4, &tag, inner);
+    assert_string_equal(format_text(&format, text), "4:aBcde16b(8,8,3,3,3)");
+    CHECK_OK(ctx, format_parse(ctx, text, &read));
+    assert_true(format_same(&format, &read, sizes));
+    assert_int_equal(format_hash(&format, sizes, 1), format_hash(&read, sizes, 1));
+    assert_true(format_elements(&format, sizes, &elements));
+    assert_int_equal(elements, 8 * 16 * 27);
+    assert_true(format_is_blocked(&format));
+    assert_false(format_same(&format, &plain, sizes));
+    CHECK_OK(ctx, format_parse(ctx, "4:aBcde16b(8,8,3,3,4)", &other));
+    assert_false(format_same(&format, &other, sizes));
+    assert_false(format_elements(&other, sizes, &elements));
+    read = format_inner(&format);
+    assert_true(format_same(&read, &tag, inner));
+    CHECK_FAILS(ctx, format_parse(ctx, "4:aBcde16b(8,8,3,3)", &other), STATUS_INVALID_ARGUMENT,
+                "5 sizes are needed");
+    CHECK_FAILS(ctx, format_parse(ctx, "4:aBcde16b(8,8,3,3,3", &other), STATUS_INVALID_ARGUMENT,
+                ") is missing");
+    CHECK_FAILS(ctx, format_parse(ctx, "x:aB16b", &other), STATUS_INVALID_ARGUMENT,
+                "a rank up to 12 and :");
+    CHECK_FAILS(ctx, format_parse(ctx, "aBcd16b(1,1,1,1)", &other), STATUS_INVALID_ARGUMENT,
+                "is too much");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -563,6 +597,7 @@ int main(void)
         TEST(equality_holds_for_random_formats),
         TEST(opaque_formats_are_the_same_word_for_word),
         TEST(known_pairs_need_no_reorder),
+        TEST(a_regrouped_format_is_the_tag_of_other_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

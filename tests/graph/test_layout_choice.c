@@ -1,0 +1,89 @@
+/* What the layout pass chose can be said again, and is then taken without a search. */
+#include "graph/pass.h"
+
+#include "tests/support/support.h"
+
+#include <string.h>
+
+static const char *const layout_only[] = {"layout", NULL};
+
+static graph_t *parsed(context_t *ctx)
+{
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph f(%x : f32[1,32,14,14], %w : f32[32,32,3,3]) {\n"
+                              "  %1 = conv2d(%x, %w, none) padding=[1,1] : f32[1,32,14,14]\n"
+                              "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2] : f32[1,32,7,7]\n"
+                              "  %3 = cumsum(%2) dim=1 : f32[1,32,7,7]\n"
+                              "  return %3\n}\n",
+                              NULL, &graph));
+    return graph;
+}
+
+/* The graph after the pass as text; `out_chosen` is cleared by the caller. */
+static void run(context_t *ctx, const char *layout, text_t *out_chosen, text_t *out_text)
+{
+    graph_t *graph = parsed(ctx), *result = NULL;
+    *out_chosen = text_begin(ctx);
+    *out_text = text_begin(ctx);
+    pass_options_t options = {.layout = layout, .out_layout = out_chosen};
+    CHECK_OK(ctx, pass_run(ctx, graph, layout_only, &options, &result));
+    CHECK_OK(ctx, graph_print(ctx, result, NULL, out_text));
+    graph_release(graph);
+    graph_release(result);
+}
+
+static void what_is_said_is_taken(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    text_t chosen, text;
+    int n_others = 0;
+    run(ctx, NULL, &chosen, &text);
+    assert_non_null(strstr(text_string(&chosen), " d "));
+    /* One after the other: any way that a node has, the best or not. */
+    for (char candidate = '0'; candidate <= '4'; candidate++) {
+        char wish[] = {candidate, ' ', candidate, ' ', 'd', ' ', '\0'};
+        text_t again, other;
+        run(ctx, wish, &again, &other);
+        bool is_best = strcmp(text_string(&other), text_string(&text)) == 0;
+        bool is_chosen = strcmp(text_string(&again), text_string(&chosen)) == 0;
+        bool is_taken = strcmp(text_string(&again), wish) == 0;
+        assert_true(is_taken || is_chosen);
+        assert_int_equal(is_best, is_chosen);
+        n_others += is_taken && !is_chosen;
+        text_clear(&again);
+        text_clear(&other);
+    }
+    assert_true(n_others > 0); /* without a search */
+    text_clear(&chosen);
+    text_clear(&text);
+}
+
+static void what_does_not_fit_means_a_search(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const others[] = {"",           "d",       "0 0 ",     "0 0 d d ", "9 0 d ",
+                                         "0 0 0 ",     "- ",      "x",        "0  0 d ",  "0 0 d",
+                                         "00000 0 d ", "d0 0 d ", "0 0 d \n", "-1 0 d "};
+    text_t chosen, text;
+    run(ctx, NULL, &chosen, &text);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        text_t again, other;
+        run(ctx, others[i], &again, &other);
+        assert_string_equal(text_string(&again), text_string(&chosen));
+        assert_string_equal(text_string(&other), text_string(&text));
+        text_clear(&again);
+        text_clear(&other);
+    }
+    text_clear(&chosen);
+    text_clear(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_said_is_taken),
+        TEST(what_does_not_fit_means_a_search),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,58 @@
+/* A tensor that lies packed under other sizes is the tensor that it was. */
+#include "tests/support/support.h"
+
+#include "tensor/convert_impl.h"
+#include "tensor/tensor.h"
+
+/* f32[64,3,3,3] as f32[8,8,3,3,3]@aBcde16b: groups apart, and padded in each. */
+static tensor_t *regrouped(context_t *ctx, const tensor_t *plain)
+{
+    tensor_t *apart = NULL, *packed = NULL, *result = NULL;
+    format_t tag;
+    tensor_info_t info = info_dense(DTYPE_F32, 5, (int64_t[]){8, 8, 3, 3, 3});
+    CHECK_OK(ctx, format_parse(ctx, "aBcde16b", &tag));
+    CHECK_OK(ctx, tensor_over(ctx, &info, plain->storage, 0, &apart));
+    tensor_info_t want = info_mkldnn(&info, &tag);
+    CHECK_OK(ctx, convert_to(ctx, apart, &want, CAUSE_USER, &packed));
+    format_t format = format_regroup(4, &tag, info.sizes);
+    want = info_mkldnn(&plain->info, &format);
+    CHECK_OK(ctx, tensor_over(ctx, &want, packed->storage, 0, &result));
+    tensor_release(apart);
+    tensor_release(packed);
+    return result;
+}
+
+static void check_equal(context_t *ctx, const tensor_t *a, const tensor_t *b)
+{
+    double difference = 1.0;
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, a, b, &difference));
+    assert_true(difference == 0.0);
+}
+
+static void conversions_take_it_as_what_it_was(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *plain = NULL, *dense = NULL, *blocked = NULL, *expected = NULL;
+    counters_t counters;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(64, 3, 3, 3), &plain));
+    tensor_t *tensor = regrouped(ctx, plain);
+    counters_reset(ctx);
+    CHECK_OK(ctx, to_dense(ctx, tensor, &dense));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.reorders[CAUSE_OUTPUT], 1);
+    check_equal(ctx, dense, plain);
+    CHECK_OK(ctx, convert_reorder(ctx, tensor, "Abcd16a", &blocked));
+    CHECK_OK(ctx, convert_reorder(ctx, plain, "Abcd16a", &expected));
+    check_equal(ctx, blocked, expected);
+    tensor_release(plain);
+    tensor_release(dense);
+    tensor_release(blocked);
+    tensor_release(expected);
+    tensor_release(tensor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(conversions_take_it_as_what_it_was)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
