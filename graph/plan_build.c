@@ -115,7 +115,7 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
 static const tensor_info_t *said_info(const build_t *b, value_t value)
 {
     const graph_type_t *type = graph_value_type(b->graph, value);
-    return type->kind == TYPE_TENSOR && type->has_info ? &type->info : NULL;
+    return type_is_static(type) ? &type->info : NULL;
 }
 
 /* As the layout pass decided, when the types say so; else as an eager call would. */

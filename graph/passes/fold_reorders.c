@@ -14,7 +14,7 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     if (!is_conversion(node)) return STATUS_OK;
     datum_t *constant = graph_constant(rewrite->from, node->inputs[0]);
     const graph_type_t *type = graph_value_type(rewrite->from, node->outputs[0]);
-    if (constant == NULL || datum_kind(constant) != DATUM_TENSOR || !type->has_info)
+    if (constant == NULL || datum_kind(constant) != DATUM_TENSOR || !type_is_static(type))
         return STATUS_OK;
     context_t *ctx = rewrite->ctx;
     tensor_t *tensor = datum_as_tensor(constant), *packed = NULL;

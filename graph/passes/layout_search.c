@@ -10,6 +10,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/select_impl.h"
+#include "graph/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
@@ -18,7 +19,7 @@ const tensor_info_t *layout_value_info(const graph_t *graph, value_t value)
 {
     if (value < 0) return NULL;
     const graph_type_t *type = graph_value_type(graph, value);
-    return type->kind == TYPE_TENSOR && type->has_info ? &type->info : NULL;
+    return type_is_static(type) ? &type->info : NULL;
 }
 
 bool layout_is_activation(const layout_site_t *site, int input)

@@ -109,6 +109,14 @@ static void another_number_of_threads_gets_right_answers(void **state)
     assert_int_equal(reorders_of("", OURS, 2), 0);
 }
 
+/* Not so when it was built from older sources. */
+static bool reads_our_files(const char *tessera)
+{
+    check_run("", OURS, "freeze zoo:squeezenet1_1 -o model.tessera");
+    return run("", tessera, "run model.tessera") == 0 ||
+           strstr(output, "this library reads") == NULL;
+}
+
 /* The commands of the other presets, where they are built. */
 static void another_version_of_onednn_gets_right_answers(void **state)
 {
@@ -119,6 +127,7 @@ static void another_version_of_onednn_gets_right_answers(void **state)
     for (int i = 0; i < 2; i++) {
         struct stat file;
         if (stat(others[i], &file) != 0 || strcmp(others[i], OURS) == 0) continue;
+        if (!reads_our_files(others[i])) continue;
         for (int m = 0; m < N_MODELS; m++) {
             freeze_and_keep_outputs("", OURS, models[m]);
             (void)reorders_of("", others[i], 2);
