@@ -1,4 +1,4 @@
-/* What gives its input back in inference: identity, dropout. */
+/* What gives its input back in inference: identity, dropout of elements and of whole channels. */
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 
@@ -21,7 +21,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     double p = ((const dropout_attrs_t *)call->attrs)->p;
-    REQUIRE(ctx, p >= 0.0 && p <= 1.0, "dropout: p=%g, 0 to 1 is needed", p);
+    REQUIRE(ctx, p >= 0.0 && p <= 1.0, "%s: p=%g, 0 to 1 is needed", call->op->name, p);
     return infer(ctx, call, out_n, out);
 }
 
@@ -74,6 +74,18 @@ const opdef_t op_def_dropout = {.name = "dropout",
                                 .spec = spec,
                                 .cases = cases};
 
+const opdef_t op_def_feature_dropout = {.name = "feature_dropout",
+                                        .preference = OP_FOLLOWS,
+                                        .traits = TRAIT_VIEW | TRAIT_IDENTITY,
+                                        .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},
+                                        .n_operands = 1,
+                                        .operands = operands,
+                                        .n_outputs = 1,
+                                        .infer = infer_dropout,
+                                        .kernels = kernels,
+                                        .spec = spec,
+                                        .cases = cases};
+
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out)
 {
     return dispatch_run(ctx, &op_def_identity, NULL, 1, &x, NULL, out);
@@ -83,4 +95,10 @@ status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
 {
     dropout_attrs_t attrs = {p};
     return dispatch_run(ctx, &op_def_dropout, &attrs, 1, &x, NULL, out);
+}
+
+status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+{
+    dropout_attrs_t attrs = {p};
+    return dispatch_run(ctx, &op_def_feature_dropout, &attrs, 1, &x, NULL, out);
 }

@@ -108,10 +108,8 @@ typedef struct fold_attrs {
     bool transposed; /* weight [C][K/G][..], as that of conv_transpose; else [K][..] */
 } fold_attrs_t;
 
-/* The weight and bias of scale[k] * (y - mean[k]) / sqrt(variance[k] + epsilon) + shift[k], where y
- * is what a conv or linear of `weight` and `bias` gives for channel k:
+/* Weight and bias of a conv or linear with a norm behind it, factor = scale / sqrt(variance + eps):
  *
- *   factor[k]            = scale[k] / sqrt(variance[k] + epsilon)
  *   fold_weight[k][c]... = weight[k][c]... * factor[k]
  *   fold_bias[k]         = (bias[k] - mean[k]) * factor[k] + shift[k]
  *
@@ -218,6 +216,8 @@ status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_
 /* Inference: gives x. */
 status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_dropout);
+status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+    TESSERA_API(op_feature_dropout);
 
 /* ---- reductions: n 0 means all dimensions; integers are summed as s64, their mean is refused ----
  */

@@ -2,14 +2,14 @@
 #include "graph/passes/alias_impl.h"
 
 /* An operator with TRAIT_IDENTITY is replaced by its first operand. Where the bytes are written in
- * place it stays, unless nobody else holds the operand. */
+ * place it stays, unless nobody else holds the operand. In place itself it is the operand. */
 
 static bool is_removable(const alias_t *alias, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || (node->op->traits & TRAIT_IDENTITY) == 0 || node->n_outputs != 1 ||
         node->inputs[0] < 0)
         return false;
-    if (!alias_is_mutated(alias, node->inputs[0])) return true;
+    if (node->is_in_place || !alias_is_mutated(alias, node->inputs[0])) return true;
     return graph_n_uses(alias->graph, node->inputs[0]) == 1 &&
            graph_producer(alias->graph, node->inputs[0]) != NULL;
 }
