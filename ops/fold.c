@@ -176,6 +176,15 @@ static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t
 #define CHUNK 256
 
 /* n elements in a row; the channel changes every `step` of them. */
+static void scale_row_f32(int64_t n, int64_t step, const double *factors, const float *src,
+                          float *restrict dst)
+{
+    for (int64_t first = 0; first < n; first += step) {
+        double value = *factors++;
+        for (int64_t i = first; i < first + step; i++) dst[i] = (float)(src[i] * value);
+    }
+}
+
 static void scale_row(int64_t n, int64_t step, const double *factors, dtype_t dtype,
                       const char *src, char *dst)
 {
@@ -206,9 +215,13 @@ static status_t run_weight(context_t *ctx, const prepared_t *prepared, void *con
     const int64_t row_bytes = n * (int64_t)dtype_size(weight->dtype);
 #pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
+        const void *src = (const char *)in[WEIGHT] + i * row_bytes;
+        void *dst = (char *)out[0] + i * row_bytes;
         int64_t k = attrs->transposed ? i / (rows / attrs->groups) * weight->sizes[1] : i;
-        scale_row(n, step, &factors[k], weight->dtype, (const char *)in[WEIGHT] + i * row_bytes,
-                  (char *)out[0] + i * row_bytes);
+        if (weight->dtype == DTYPE_F32)
+            scale_row_f32(n, step, &factors[k], src, dst);
+        else
+            scale_row(n, step, &factors[k], weight->dtype, src, dst);
     }
     return STATUS_OK;
 }
