@@ -101,6 +101,28 @@ static void descriptors_fini(const onednn_problem_t *problem, descriptors_t *d)
     if (d->attr != NULL) dnnl_primitive_attr_destroy(d->attr);
 }
 
+/* Twice, the second time with the formats that the first gave: oneDNN 2.6 keeps built primitives by
+ * what was asked for, where abcd and acdb are the same for a single channel, though the weight that
+ * each reads is another. */
+static dnnl_status_t describe_deconvolution(const onednn_problem_t *p, descriptors_t *d,
+                                            const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_desc_t first = NULL;
+    dnnl_engine_t engine = onednn_engine();
+    dnnl_status_t status = dnnl_deconvolution_forward_primitive_desc_create(
+        &first, engine, dnnl_forward_inference, dnnl_deconvolution_direct, d->src[0], d->weight,
+        d->bias, d->dst, p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+    if (status != dnnl_success) return status;
+    status = dnnl_deconvolution_forward_primitive_desc_create(
+        out, engine, dnnl_forward_inference, dnnl_deconvolution_direct,
+        dnnl_primitive_desc_query_md(first, dnnl_query_src_md, 0),
+        dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0), d->bias,
+        dnnl_primitive_desc_query_md(first, dnnl_query_dst_md, 0), p->stride, dilation,
+        p->pad_begin, p->pad_end, d->attr);
+    dnnl_primitive_desc_destroy(first);
+    return status;
+}
+
 static dnnl_status_t describe_windowed(const onednn_problem_t *p, descriptors_t *d,
                                        dnnl_primitive_desc_t *out)
 {
@@ -113,10 +135,7 @@ static dnnl_status_t describe_windowed(const onednn_problem_t *p, descriptors_t 
         return dnnl_convolution_forward_primitive_desc_create(
             out, engine, dnnl_forward_inference, algorithm, d->src[0], d->weight, d->bias, d->dst,
             p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
-    case ONEDNN_DECONVOLUTION:
-        return dnnl_deconvolution_forward_primitive_desc_create(
-            out, engine, dnnl_forward_inference, dnnl_deconvolution_direct, d->src[0], d->weight,
-            d->bias, d->dst, p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+    case ONEDNN_DECONVOLUTION: return describe_deconvolution(p, d, dilation, out);
     default:
         return dnnl_pooling_forward_primitive_desc_create(
             out, engine, dnnl_forward_inference, algorithm, d->src[0], d->dst, p->stride, p->kernel,

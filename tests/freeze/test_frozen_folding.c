@@ -505,7 +505,6 @@ static void write_chain(unsigned *seed, char *text, size_t size)
     int n = 1 + (int)draw(seed, 3), k = channels[draw(seed, 5)];
     bool transposed = draw(seed, 2) == 1;
     int groups = draw(seed, 2) == 1 ? k : 1, c = groups * (1 + (int)draw(seed, 2));
-    if (transposed && k == 1) c = 2;
     size_t at = (size_t)snprintf(text, size,
                                  "graph forward(%%self : module, %%x : f32[2,%d%s]) {\n"
                                  "  %%w = getattr(%%self) name=\"w\" : f32[%d,%d%s]\n"
