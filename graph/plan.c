@@ -195,15 +195,22 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
     return STATUS_OK;
 }
 
+/* A constant is given so that whoever writes the result does not write the plan. */
+static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t **out)
+{
+    tensor_t *base = run->frame->bound[result->root];
+    bool is_constant = base == NULL;
+    if (is_constant) base = run->plan->roots[result->root].tensor;
+    int64_t offset = base->offset + (int64_t)result->offset;
+    if (is_constant) return tensor_snapshot(run->ctx, base, &result->info, offset, out);
+    return tensor_over(run->ctx, &result->info, base->storage, offset, out);
+}
+
 static status_t collect_results(run_t *run, tensor_t **out)
 {
     const plan_t *plan = run->plan;
     for (int i = 0; i < plan->n_results; i++) {
-        const plan_result_t *result = &plan->results[i];
-        tensor_t *base = run->frame->bound[result->root];
-        if (base == NULL) base = plan->roots[result->root].tensor;
-        status_t status = tensor_over(run->ctx, &result->info, base->storage,
-                                      base->offset + (int64_t)result->offset, &out[i]);
+        status_t status = collect_result(run, &plan->results[i], &out[i]);
         if (status == STATUS_OK) continue;
         while (i > 0) tensor_release(out[--i]);
         return status;

@@ -515,6 +515,24 @@ static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const
     return STATUS_OK;
 }
 
+/* A constant is given so that whoever writes the result does not write the graph. */
+static status_t detach(run_t *run, value_t value, datum_t **datum)
+{
+    if (*datum == NULL || datum_kind(*datum) != DATUM_TENSOR || value < 0 ||
+        graph_constant(run->graph, value) == NULL)
+        return STATUS_OK;
+    const tensor_t *tensor = datum_as_tensor(*datum);
+    tensor_t *own = NULL;
+    datum_t *detached = NULL;
+    TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
+    status_t status = datum_tensor(run->ctx, own, &detached);
+    tensor_release(own);
+    TRY(status);
+    datum_release(*datum);
+    *datum = detached;
+    return STATUS_OK;
+}
+
 static status_t run_body(run_t *run, int *n_out, datum_t **out)
 {
     const graph_block_t *body = graph_body(run->graph);
@@ -526,6 +544,7 @@ static status_t run_body(run_t *run, int *n_out, datum_t **out)
             status = context_fail(run->ctx, STATUS_UNSUPPORTED,
                                   "%s: result %d is a module, which cannot be returned", run->name,
                                   i);
+        if (status == STATUS_OK) status = detach(run, body->results[i], &results[i].datum);
     }
     for (int i = 0; i < body->n_results; i++) {
         if (status == STATUS_OK)

@@ -266,17 +266,6 @@ const char *convert_refusal(const tensor_info_t *info)
     return NULL;
 }
 
-/* The same bytes under another label: shares the buffer, and is safe from later writes. */
-static status_t relabel(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
-                        tensor_t **out_tensor)
-{
-    storage_t *storage = NULL;
-    TRY(storage_snapshot(ctx, tensor->storage, &storage));
-    status_t status = tensor_over(ctx, info, storage, tensor->offset, out_tensor);
-    storage_release(storage);
-    return status;
-}
-
 static status_t reordered(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                           reorder_cause_t cause, tensor_t **out_tensor)
 {
@@ -310,7 +299,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
         else
             counters->to_dense++;
     }
-    if (is_same) return relabel(ctx, tensor, want, out_tensor);
+    if (is_same) return tensor_snapshot(ctx, tensor, want, tensor->offset, out_tensor);
 
     tensor_t *kept = atomic_load(&from->converted);
     if (kept != NULL && info_equal(&kept->info, want)) {

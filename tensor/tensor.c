@@ -25,6 +25,16 @@ status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *stora
     return STATUS_OK;
 }
 
+status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
+                         int64_t offset, tensor_t **out_tensor)
+{
+    storage_t *storage = NULL;
+    TRY(storage_snapshot(ctx, tensor->storage, &storage));
+    status_t status = tensor_over(ctx, info, storage, offset, out_tensor);
+    storage_release(storage);
+    return status;
+}
+
 status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
 {
     int64_t n_elements, n_bytes;

@@ -38,6 +38,10 @@ static inline const void *tensor_bytes(const tensor_t *tensor)
 /* What tensor_clone gives, outside any scope. */
 status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy);
 
+/* The same bytes from an offset on, under this info: shared until either is written. */
+status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
+                         int64_t offset, tensor_t **out_tensor);
+
 /* What to_dense gives, outside any scope and counted as the user's: contiguous if mkldnn, else the
  * tensor itself, retained. */
 status_t tensor_readable(context_t *ctx, const tensor_t *tensor, tensor_t **out_dense);

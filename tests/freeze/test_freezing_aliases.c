@@ -93,6 +93,35 @@ static void freeze_module_with_mutable_tensor(void **state)
     drop(net, frozen);
 }
 
+/* Nor does what is written into a result that is a constant: as a plan, and interpreted. */
+static void results_that_are_constants_can_be_written(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const texts[] = {
+        MINI_METHOD("forward", MINI_GET("a", "a") "%y = add(%x, %a)\n"
+                                                  "return %a, %y\n"),
+        MINI_METHOD("forward", MINI_GET("a", "a") "%y = add(%x, %a)\n"
+                                                  "%l = list(%y)\n"
+                                                  "%n = len(%l)\n"
+                                                  "return %a, %n\n"),
+    };
+    for (int i = 0; i < 2; i++) {
+        module_t *net = mini_module(ctx, "Net");
+        mini_tensor(ctx, net, "a", 1.0);
+        mini_define(ctx, net, texts[i]);
+        module_t *frozen = mini_freeze(ctx, net, NULL);
+        tensor_t *x = mini_tensor(ctx, net, "x", 1.0);
+        datum_t *in = mini_wrap(ctx, x), *out[METHOD_MAX_OUTPUTS];
+        int n = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, module_call(ctx, frozen, "forward", 1, &in, &n, out));
+        CHECK_OK(ctx, tensor_fill(ctx, datum_as_tensor(out[0]), 9.0));
+        assert_true(mini_run(ctx, frozen, "forward", 1.0) == 1.0);
+        while (n > 0) datum_release(out[--n]);
+        datum_release(in);
+        drop(net, frozen);
+    }
+}
+
 /* ---- tensors that are written ---- */
 
 static void freeze_module_with_tensor(void **state)
@@ -456,6 +485,7 @@ int main(void)
         TEST(freeze_module_with_mutable_list),
         TEST(freeze_module_with_mutable_dict),
         TEST(freeze_module_with_mutable_tensor),
+        TEST(results_that_are_constants_can_be_written),
         TEST(freeze_module_with_tensor),
         TEST(freeze_module_with_tuple),
         TEST(freeze_module_with_list),

@@ -308,6 +308,10 @@ static void explain_names_kernels_and_sums_up(void **state)
     check("explain " MODEL, 0, NULL, "conv2d");
     assert_non_null(strstr(outcome.out, "mode mkldnn, one inference"));
     check("explain " MODEL " --mode frozen", 0, NULL, "plan: ");
+    assert_null(strstr(outcome.out, "not constant"));
+    check("freeze " MODEL " -o kept.tessera --preserve training", 0, NULL, NULL);
+    check("explain kept.tessera", 0, NULL,
+          "attributes that are not constant:\ntraining: preserved by name\n");
 }
 
 static void graphs_are_printed_before_and_after_passes(void **state)
