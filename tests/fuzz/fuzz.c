@@ -178,30 +178,62 @@ static bool make_inputs(context_t *ctx, const graph_t *graph, int *out_n, datum_
     return true;
 }
 
-static void run(context_t *ctx, const graph_t *graph, module_t *self, bool as_method)
+/* Takes over the outputs. */
+static void tell(fuzz_outcome_t *outcome, status_t status, int n_out, datum_t **out)
+{
+    outcome->status = status;
+    for (int i = 0; i < METHOD_MAX_OUTPUTS; i++) {
+        FUZZ_CHECK(status == STATUS_OK || out[i] == NULL, "an output of a failure");
+        if (out[i] == NULL) continue;
+        bool is_tensor = datum_kind(out[i]) == DATUM_TENSOR;
+        FUZZ_CHECK(i < n_out, "output %d of %d", i, n_out);
+        outcome->kinds[i] = datum_kind(out[i]);
+        if (is_tensor) outcome->infos[i] = *tensor_info(datum_as_tensor(out[i]));
+        datum_release(out[i]);
+    }
+    outcome->n = status == STATUS_OK ? n_out : 0;
+}
+
+static bool run(context_t *ctx, const graph_t *graph, module_t *self, bool as_method,
+                fuzz_outcome_t *outcome)
 {
     datum_t *in[MAX_IN] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_in = 0, n_out = METHOD_MAX_OUTPUTS;
-    if (!is_quick(graph)) return;
-    if (make_inputs(ctx, graph, &n_in, in)) {
+    if (!is_quick(graph)) return false;
+    bool has_inputs = make_inputs(ctx, graph, &n_in, in);
+    if (has_inputs) {
         status_t status = as_method
                               ? module_call(ctx, self, graph_name(graph), n_in, in, &n_out, out)
                               : graph_run(ctx, graph, self, n_in, in, &n_out, out);
         fuzz_check_failure(ctx, status);
-        for (int i = 0; i < METHOD_MAX_OUTPUTS; i++) {
-            FUZZ_CHECK(status == STATUS_OK || out[i] == NULL, "an output of a failure");
-            if (i < n_out) datum_release(out[i]);
-        }
+        tell(outcome, status, n_out, out);
     }
     for (int i = 0; i < n_in; i++) datum_release(in[i]);
+    return has_inputs;
 }
 
-void fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self)
+bool fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self, fuzz_outcome_t *outcome)
 {
-    run(ctx, graph, self, false);
+    return run(ctx, graph, self, false, outcome);
 }
 
 void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self)
 {
-    run(ctx, graph, self, true);
+    fuzz_outcome_t outcome;
+    run(ctx, graph, self, true, &outcome);
+}
+
+void fuzz_check_same(const context_t *ctx, const fuzz_outcome_t *a, const fuzz_outcome_t *b)
+{
+    if (a->status != STATUS_OK || b->status == STATUS_OUT_OF_MEMORY) return;
+    FUZZ_CHECK(b->status == STATUS_OK, "%s", context_error(ctx));
+    FUZZ_CHECK(a->n == b->n, "%d and %d outputs", a->n, b->n);
+    for (int i = 0; i < a->n; i++) {
+        const tensor_info_t *x = &a->infos[i], *y = &b->infos[i];
+        FUZZ_CHECK(a->kinds[i] == b->kinds[i], "output %d", i);
+        if (a->kinds[i] != DATUM_TENSOR) continue;
+        FUZZ_CHECK(x->dtype == y->dtype && x->rank == y->rank, "output %d", i);
+        for (int d = 0; d < x->rank; d++)
+            FUZZ_CHECK(x->sizes[d] == y->sizes[d], "output %d, dimension %d", i, d);
+    }
 }

@@ -33,9 +33,21 @@ void fuzz_check_failure(const context_t *ctx, status_t status);
 /* A file with these bytes, and no name but the path given here; valid until the next call. */
 const char *fuzz_file(const void *bytes, size_t n_bytes);
 
+/* What running gave: kinds of the outputs, and infos of those that are tensors. */
+typedef struct fuzz_outcome {
+    status_t status;
+    int n;
+    datum_kind_t kinds[METHOD_MAX_OUTPUTS];
+    tensor_info_t infos[METHOD_MAX_OUTPUTS];
+} fuzz_outcome_t;
+
 /* Runs a graph or a method on inputs of the types that the graph's parameters have, if there is
- * such an input for each, and if all sizes are known and small enough to be run in no time. */
-void fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self);
+ * such an input for each, and if all sizes are known and small enough to be run in no time; false
+ * if not. */
+bool fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self, fuzz_outcome_t *outcome);
 void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self);
+
+/* What a succeeded, b does as well, to outputs of the same types, unless it is out of memory. */
+void fuzz_check_same(const context_t *ctx, const fuzz_outcome_t *a, const fuzz_outcome_t *b);
 
 #endif

@@ -20,30 +20,32 @@ static const struct constant {
 };
 enum { N_CONSTANTS = sizeof constants / sizeof *constants };
 
-static void must(const context_t *ctx, status_t status)
+static status_t add_constant(context_t *ctx, const struct constant *constant, datum_t *pool,
+                             module_t *self)
 {
-    FUZZ_CHECK(status == STATUS_OK, "%s", context_error(ctx));
+    tensor_t *tensor = NULL;
+    datum_t *datum = NULL;
+    TRY(tensor_full(ctx, constant->dtype, constant->rank, constant->sizes, 1, &tensor));
+    status_t status = datum_tensor(ctx, tensor, &datum);
+    if (status == STATUS_OK) status = datum_append(ctx, pool, datum);
+    if (status == STATUS_OK) status = module_set_parameter(ctx, self, constant->name, tensor);
+    datum_release(datum);
+    tensor_release(tensor);
+    return status;
 }
 
-static void make_world(context_t *ctx, datum_t **out_pool, module_t **out_self)
+/* False when there is no memory; what was made is the caller's in any case. */
+static bool make_world(context_t *ctx, datum_t **out_pool, module_t **out_self)
 {
     datum_t *training = NULL;
-    must(ctx, datum_list(ctx, 0, NULL, out_pool));
-    must(ctx, module_create(ctx, "Net", out_self));
-    for (int i = 0; i < N_CONSTANTS; i++) {
-        const struct constant *constant = &constants[i];
-        tensor_t *tensor = NULL;
-        datum_t *datum = NULL;
-        must(ctx, tensor_full(ctx, constant->dtype, constant->rank, constant->sizes, 1, &tensor));
-        must(ctx, datum_tensor(ctx, tensor, &datum));
-        must(ctx, datum_append(ctx, *out_pool, datum));
-        must(ctx, module_set_parameter(ctx, *out_self, constant->name, tensor));
-        datum_release(datum);
-        tensor_release(tensor);
-    }
-    must(ctx, datum_bool(ctx, false, &training));
-    must(ctx, module_set_attribute(ctx, *out_self, "training", training));
+    status_t status = datum_list(ctx, 0, NULL, out_pool);
+    if (status == STATUS_OK) status = module_create(ctx, "Net", out_self);
+    for (int i = 0; i < N_CONSTANTS && status == STATUS_OK; i++)
+        status = add_constant(ctx, &constants[i], *out_pool, *out_self);
+    if (status == STATUS_OK) status = datum_bool(ctx, false, &training);
+    if (status == STATUS_OK) status = module_set_attribute(ctx, *out_self, "training", training);
     datum_release(training);
+    return status == STATUS_OK;
 }
 
 /* The text of a graph, with tensors put in a new pool. NULL when there is no memory. */
@@ -80,12 +82,27 @@ static void check_text(context_t *ctx, const graph_t *graph)
     free(text_again);
 }
 
-/* A pass that makes a wrong graph of a right one is told by the driver, which verifies. */
+/* On a module of its own, since running may change it. */
+static bool run(context_t *ctx, const graph_t *graph, fuzz_outcome_t *outcome)
+{
+    datum_t *pool = NULL;
+    module_t *self = NULL;
+    bool has_room = make_world(ctx, &pool, &self);
+    bool has_run = has_room && fuzz_run_graph(ctx, graph, self, outcome);
+    datum_release(pool);
+    module_release(self);
+    return has_run;
+}
+
+/* A pass that makes a wrong graph of a right one is told by the driver, which verifies; what runs
+ * before runs after. */
 static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
 {
     const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),
                                             pass_pipeline_optimize()};
     pass_options_t options = {.self = self};
+    fuzz_outcome_t before, after;
+    bool has_run = run(ctx, graph, &before);
     for (int i = 0; i < 3; i++) {
         graph_t *result = NULL;
         status_t status = pass_run(ctx, graph, pipelines[i], &options, &result);
@@ -93,6 +110,8 @@ static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
         bool is_spoilt = status == STATUS_INVALID_ARGUMENT &&
                          strncmp(context_error(ctx), "pass ", 5) == 0;
         FUZZ_CHECK(!is_spoilt, "%s", context_error(ctx));
+        if (result != NULL && has_run && run(ctx, result, &after))
+            fuzz_check_same(ctx, &before, &after);
         graph_release(result);
     }
 }
@@ -107,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     FUZZ_CHECK(text != NULL, "%zu bytes", n_bytes);
     if (n_bytes > 0) memcpy(text, bytes, n_bytes);
     text[n_bytes] = '\0';
-    make_world(ctx, &pool, &self);
+    FUZZ_CHECK(make_world(ctx, &pool, &self), "%s", context_error(ctx));
     status_t status = graph_parse(ctx, text, pool, &graph);
     fuzz_check_failure(ctx, status);
     if (status == STATUS_OK) {
@@ -115,10 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         status = graph_verify(ctx, graph);
         fuzz_check_failure(ctx, status);
     }
-    if (status == STATUS_OK) {
-        optimise(ctx, graph, self);
-        fuzz_run_graph(ctx, graph, self);
-    }
+    if (status == STATUS_OK) optimise(ctx, graph, self);
     graph_release(graph);
     datum_release(pool);
     module_release(self);
