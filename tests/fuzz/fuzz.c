@@ -4,7 +4,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_ASAN 1
+#endif
+#endif
+#ifdef HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(bytes, n) ((void)(bytes), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(bytes, n) ((void)(bytes), (void)(n))
+#endif
 
 #define MAX_ELEMENTS 4096 /* of a tensor in a graph that is run */
 #define MAX_NODES 64
@@ -106,6 +121,39 @@ const char *fuzz_file(const void *bytes, size_t n_bytes)
         done += (size_t)n;
     }
     return path;
+}
+
+/* Mappings of files (the linker calls these for mmap and munmap) end where a page that cannot be
+ * read begins, and what their last page has beyond the file is poisoned: nothing else would tell of
+ * a read beyond the end. */
+
+void *__real_mmap(void *address, size_t n, int protection, int flags, int descriptor, off_t offset);
+int __real_munmap(void *address, size_t n);
+void *__wrap_mmap(void *address, size_t n, int protection, int flags, int descriptor, off_t offset);
+int __wrap_munmap(void *address, size_t n);
+
+static size_t whole_pages(size_t n)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (n + page - 1) / page * page;
+}
+
+void *__wrap_mmap(void *address, size_t n, int protection, int flags, int descriptor, off_t offset)
+{
+    size_t pages = whole_pages(n);
+    char *bytes = __real_mmap(address, pages + whole_pages(1), PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) return bytes;
+    bytes = __real_mmap(bytes, n, protection, flags | MAP_FIXED, descriptor, offset);
+    if (bytes != MAP_FAILED) ASAN_POISON_MEMORY_REGION(bytes + n, pages - n);
+    return bytes;
+}
+
+int __wrap_munmap(void *address, size_t n)
+{
+    size_t pages = whole_pages(n);
+    ASAN_UNPOISON_MEMORY_REGION((char *)address + n, pages - n);
+    return __real_munmap(address, pages + whole_pages(1));
 }
 
 /* ---- running ---- */
