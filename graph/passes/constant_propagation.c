@@ -205,9 +205,11 @@ status_t pass_constant_propagation(context_t *ctx, const graph_t *graph,
     (void)options;
     propagation_t propagation = {.none = NULL};
     graph_t *result = NULL;
+    scope_attempt(ctx); /* what cannot be run is left, and no failure of the scope */
     status_t status = alias_analyze(ctx, graph, &propagation.alias);
     if (status == STATUS_OK) status = datum_none(ctx, &propagation.none);
     if (status == STATUS_OK) status = rewrite_graph(ctx, graph, propagate, &propagation, &result);
+    status = scope_attempt_end(ctx, status, false);
     datum_release(propagation.none);
     alias_clear(&propagation.alias);
     TRY(status);

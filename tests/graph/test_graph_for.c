@@ -8,6 +8,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "tensor/counters.h"
+#include "tensor/scope.h"
 #include "tests/support/nets.h"
 
 static char *print(context_t *ctx, const graph_t *graph, text_t *text)
@@ -88,6 +89,27 @@ static void numbers_are_computed_once_for_all(void **state)
     text_clear(&text);
     graph_release(graph);
     tensor_release(x);
+    module_release(net);
+}
+
+static void a_number_that_cannot_be_computed_is_no_failure_of_the_scope(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Foo", &net));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph foo(%self : module, %x : f32[10]) {\n"
+                               "  %a = scalar_floordiv(1, 0)\n"
+                               "  %1 = add(%x, %a)\n"
+                               "  return %1\n}\n"));
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(10), &x));
+    CHECK_OK(ctx, graph_for(ctx, net, "foo", 1, (const tensor_t *[]){x}, &graph));
+    assert_int_equal(graph_n_nodes(graph), graph_n_nodes(graph_of(net, "foo")));
+    CHECK_OK(ctx, scope_end(ctx));
+    graph_release(graph);
     module_release(net);
 }
 
@@ -208,6 +230,7 @@ int main(void)
         TEST(a_graph_method_is_shown_for_the_shapes_given),
         TEST(a_plan_method_is_shown_as_its_plan_has_it),
         TEST(numbers_are_computed_once_for_all),
+        TEST(a_number_that_cannot_be_computed_is_no_failure_of_the_scope),
         TEST(what_is_shown_runs),
         TEST(a_marked_weight_is_packed_once_by_the_transition_before_its_reader),
         TEST(other_inputs_and_methods_are_named),
