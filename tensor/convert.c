@@ -194,21 +194,27 @@ tensor_info_t convert_inner_info(const tensor_info_t *info)
     return inner;
 }
 
-/* By way of the plain bytes, which are the same under either sizes. */
+/* In two steps, for what oneDNN does not do in one. */
+static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                                 const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    tensor_info_t plain = info_dense(src_info->dtype, src_info->rank, src_info->sizes);
+    void *bytes = NULL;
+    TRY(context_get(ctx, info_bytes(&plain), "a weight", &bytes));
+    status_t status = convert_bytes(ctx, src_info, src, &plain, bytes, cause);
+    if (status == STATUS_OK) status = convert_bytes(ctx, &plain, bytes, dst_info, dst, cause);
+    context_put(ctx, bytes);
+    return status;
+}
+
+/* The plain bytes are the same under either sizes. */
 static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
     tensor_info_t inner = convert_inner_info(src_info);
-    tensor_info_t inner_plain = info_dense(inner.dtype, inner.rank, inner.sizes);
-    if (info_is_contiguous(dst_info))
-        return convert_bytes(ctx, &inner, src, &inner_plain, dst, cause);
-    tensor_info_t plain = info_dense(src_info->dtype, src_info->rank, src_info->sizes);
-    void *bytes = NULL;
-    TRY(context_get(ctx, info_bytes(&plain), "a weight", &bytes));
-    status_t status = convert_bytes(ctx, &inner, src, &inner_plain, bytes, cause);
-    if (status == STATUS_OK) status = convert_bytes(ctx, &plain, bytes, dst_info, dst, cause);
-    context_put(ctx, bytes);
-    return status;
+    tensor_info_t plain = info_dense(inner.dtype, inner.rank, inner.sizes);
+    if (info_is_contiguous(dst_info)) return convert_bytes(ctx, &inner, src, &plain, dst, cause);
+    return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
 }
 
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
@@ -218,6 +224,8 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
     if (info_numel(src_info) == 0) return STATUS_OK;
     if (src_info->format.kind == FORMAT_REGROUPED)
         return convert_regrouped(ctx, src_info, src, dst_info, dst, cause);
+    if (dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info))
+        return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
     counters_t *counters = context_counters(ctx);
     threads_guard_t guard = threads_enter(ctx);
     uint64_t begin = context_now();
