@@ -23,7 +23,7 @@ value_t rewrite_value(const rewrite_t *rewrite, value_t old)
 
 bool rewrite_is_mapped(const rewrite_t *rewrite, value_t old)
 {
-    return rewrite->map[old] != VALUE_UNMAPPED;
+    return old < 0 || rewrite->map[old] != VALUE_UNMAPPED;
 }
 
 void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)

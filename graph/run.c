@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "graph/attribute_impl.h"
+#include "graph/graph_impl.h"
 #include "graph/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
@@ -26,6 +27,8 @@ typedef struct run {
     datum_t **in;
     datum_t **out;
     datum_t *none;
+    bool is_limited;
+    run_limits_t limits; /* what is left of them */
 } run_t;
 
 typedef struct level {
@@ -254,6 +257,17 @@ static void set_outputs(run_t *run, const graph_node_t *node)
         run->slots[node->outputs[i]] = (slot_t){.datum = run->out[i]};
 }
 
+static status_t check_bytes(run_t *run, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_outputs && run->is_limited; i++) {
+        const tensor_t *tensor = datum_as_tensor(run->slots[node->outputs[i]].datum);
+        if (info_bytes(&tensor->info) > run->limits.bytes)
+            FAIL(run->ctx, STATUS_UNSUPPORTED, "%s: more than %zu bytes", graph_node_word(node),
+                 run->limits.bytes);
+    }
+    return STATUS_OK;
+}
+
 static status_t run_op_node(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
@@ -271,7 +285,7 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
         }
     }
     set_outputs(run, node);
-    return STATUS_OK;
+    return check_bytes(run, node);
 }
 
 static module_t *module_of(const run_t *run, const graph_node_t *node)
@@ -384,6 +398,8 @@ static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *st
     if (datum_kind(run->in[1]) != DATUM_NONE)
         TRY(run_truth(run->ctx, "loop", run->in[1], &goes_on));
     for (int64_t i = 0; i < trips && goes_on; i++) {
+        if (run->is_limited && run->limits.trips-- <= 0)
+            FAIL(run->ctx, STATUS_UNSUPPORTED, "loop: it runs too often");
         TRY(run_iteration(run, block, i, state));
         if (state[0].datum != NULL && datum_kind(state[0].datum) != DATUM_NONE)
             TRY(run_truth(run->ctx, "loop", state[0].datum, &goes_on));
@@ -571,6 +587,17 @@ static status_t prepare(run_t *run)
     return datum_none(ctx, &run->none);
 }
 
+static void clear_run(run_t *run)
+{
+    context_t *ctx = run->ctx;
+    datum_release(run->none);
+    context_put(ctx, run->out);
+    context_put(ctx, run->in);
+    context_put(ctx, run->last_use);
+    context_put(ctx, run->home);
+    context_put(ctx, run->slots);
+}
+
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
                    datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -579,11 +606,25 @@ status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_i
     status_t status = prepare(&run);
     if (status == STATUS_OK) status = bind_inputs(&run, self, n_in, in);
     if (status == STATUS_OK) status = run_body(&run, n_out, out);
-    datum_release(run.none);
-    context_put(ctx, run.out);
-    context_put(ctx, run.in);
-    context_put(ctx, run.last_use);
-    context_put(ctx, run.home);
-    context_put(ctx, run.slots);
+    clear_run(&run);
+    return status;
+}
+
+status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                   datum_t *const *known, const run_limits_t *limits, datum_t **out)
+{
+    run_t run = {.ctx = ctx,
+                 .graph = graph,
+                 .name = graph_name(graph),
+                 .is_limited = true,
+                 .limits = *limits};
+    status_t status = prepare(&run);
+    int n = graph_n_values(graph);
+    for (int i = 0; i < n && status == STATUS_OK; i++) run.slots[i].datum = datum_retain(known[i]);
+    if (status == STATUS_OK) status = run_node(&run, node);
+    for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++)
+        out[i] = datum_retain(run.slots[node->outputs[i]].datum);
+    for (int i = 0; i < n && run.slots != NULL; i++) clear_slot(&run.slots[i]);
+    clear_run(&run);
     return status;
 }

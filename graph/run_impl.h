@@ -13,6 +13,18 @@ status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, 
 status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,
                      datum_t **out);
 
+/* Rounds of loops, all together, and bytes of any one tensor. */
+typedef struct run_limits {
+    int64_t trips;
+    size_t bytes;
+} run_limits_t;
+
+/* Runs one node of a graph with its blocks by itself. known[value] is what stands for each value
+ * that it reads of the graph around it, borrowed; none of them is a module. UNSUPPORTED beyond the
+ * limits. out has room for the node's outputs. */
+status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                   datum_t *const *known, const run_limits_t *limits, datum_t **out);
+
 /* True for a datum that stands for true: a bool, a number, a tensor of one element. */
 status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *out_truth);
 

@@ -8,9 +8,13 @@
 #include "tensor/scope_impl.h"
 
 /* Walks in order and asks the new graph what is constant there, so what was just computed feeds the
- * next. What is written somewhere, and what could not be run, stays as it is. */
+ * next. What is written somewhere, and what could not be run, stays as it is.
+ *
+ * An if whose condition is known becomes its branch, a loop that runs never or once what it carries
+ * or its body; a loop on constants alone is run by the interpreter, within limits. */
 
 #define MAX_BYTES ((size_t)64 << 20)
+#define MAX_TRIPS 1024
 
 typedef struct propagation {
     alias_t alias;
@@ -30,9 +34,10 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
     return written;
 }
 
+/* A builtin needs none: an empty list is known, too. */
 static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *node)
 {
-    int n_constants = 0;
+    int n_constants = node->kind == NODE_BUILTIN;
     for (int i = 0; i < node->n_inputs; i++) {
         value_t value = rewrite_value(rewrite, node->inputs[i]);
         if (value == GRAPH_NONE) continue;
@@ -65,9 +70,8 @@ static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
     return bytes > MAX_BYTES ? bytes : MAX_BYTES;
 }
 
-static bool is_huge(const rewrite_t *rewrite, const graph_node_t *node)
+static bool is_huge(const rewrite_t *rewrite, const graph_node_t *node, size_t limit)
 {
-    int64_t limit = (int64_t)limit_of(rewrite, node);
     for (int i = 0; i < node->n_outputs; i++) {
         const graph_type_t *type = graph_value_type(rewrite->from, node->outputs[i]);
         if (type->kind != TYPE_TENSOR || !type->has_info) continue;
@@ -76,7 +80,7 @@ static bool is_huge(const rewrite_t *rewrite, const graph_node_t *node)
             int64_t size = type->info.sizes[d] < 1 ? 1 : type->info.sizes[d];
             if (!shape_multiply(bytes, size, &bytes)) return true;
         }
-        if (bytes > limit) return true;
+        if (bytes > (int64_t)limit) return true;
     }
     return false;
 }
@@ -85,7 +89,7 @@ static bool can_run(const rewrite_t *rewrite, const graph_node_t *node)
 {
     if (node->kind != NODE_OP && node->kind != NODE_BUILTIN) return false;
     return node->n_outputs > 0 && !alias_has_effect(node) && has_constant_inputs(rewrite, node) &&
-           !is_written(rewrite->user, node) && !is_huge(rewrite, node);
+           !is_written(rewrite->user, node) && !is_huge(rewrite, node, limit_of(rewrite, node));
 }
 
 /* ---- running ---- */
@@ -127,21 +131,47 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
     return run_op(rewrite->ctx, node->op, node->attrs, node->n_inputs, in, node->n_outputs, out);
 }
 
+/* Scalars are written where they are read. */
+static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name)
+{
+    switch (datum_kind(datum)) {
+    case DATUM_NONE:
+    case DATUM_INT:
+    case DATUM_FLOAT:
+    case DATUM_BOOL:
+    case DATUM_STRING: return graph_add_literal(rewrite->to, datum);
+    default: return graph_add_constant(rewrite->to, datum, name);
+    }
+}
+
 static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datum_t **out)
 {
     for (int i = 0; i < node->n_outputs; i++) {
-        if (bytes_of(out[i]) > limit_of(rewrite, node)) {
-            pass_note(rewrite->ctx, "constant_propagation", node, "the result is too large");
-            return STATUS_UNSUPPORTED;
-        }
+        if (bytes_of(out[i]) > limit_of(rewrite, node))
+            FAIL(rewrite->ctx, STATUS_UNSUPPORTED, "the result is too large");
         TRY(settle(rewrite->ctx, graph_value_type(rewrite->from, node->outputs[i]), &out[i]));
     }
     for (int i = 0; i < node->n_outputs; i++) {
         const char *name = graph_value_name(rewrite->from, node->outputs[i]);
         bool is_number = name == NULL || name[strspn(name, "0123456789")] == '\0';
         rewrite_map(rewrite, node->outputs[i],
-                    graph_add_constant(rewrite->to, out[i], is_number ? NULL : name));
+                    add_constant(rewrite, out[i], is_number ? NULL : name));
     }
+    return STATUS_OK;
+}
+
+static void note_done(rewrite_t *rewrite)
+{
+    ((propagation_t *)rewrite->user)->n_done++;
+}
+
+/* What a failed run means: nothing, but that the node stays. It may stand in a branch that is never
+ * taken. */
+static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
+{
+    if (status == STATUS_OUT_OF_MEMORY) return status;
+    pass_note(rewrite->ctx, "constant_propagation", node, context_error(rewrite->ctx));
+    context_clear_error(rewrite->ctx);
     return STATUS_OK;
 }
 
@@ -157,46 +187,235 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
     for (size_t i = 0; out != NULL && i < n_out; i++) datum_release(out[i]);
     context_put(ctx, out);
     context_put(ctx, in);
-    if (status == STATUS_OK) {
-        ((propagation_t *)rewrite->user)->n_done++;
-        *out_done = true;
-    } else if (status != STATUS_OUT_OF_MEMORY) {
-        /* It may stand in a branch that is never taken. */
-        pass_note(ctx, "constant_propagation", node, context_error(ctx));
-        context_clear_error(ctx);
-        status = STATUS_OK;
-    }
-    return status;
+    if (status != STATUS_OK) return leave(rewrite, node, status);
+    note_done(rewrite);
+    *out_done = true;
+    return STATUS_OK;
 }
 
 /* ---- branches ---- */
 
-static bool find_truth(const rewrite_t *rewrite, const graph_node_t *node, bool *out_truth)
+/* The constant that stands for an old value that nobody writes; none for an operand left out. */
+static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
 {
-    value_t value = rewrite_value(rewrite, node->inputs[0]);
-    const datum_t *datum = value >= 0 ? graph_builder_constant(rewrite->to, value) : NULL;
-    if (datum == NULL ||
-        alias_is_mutated(&((propagation_t *)rewrite->user)->alias, node->inputs[0]))
-        return false;
-    datum_kind_t kind = datum_kind(datum);
-    if (kind == DATUM_TENSOR) {
-        const tensor_t *tensor = datum_as_tensor(datum);
-        return tensor_numel(tensor) == 1 &&
-               run_truth(rewrite->ctx, "if", datum, out_truth) == STATUS_OK;
-    }
-    if (kind != DATUM_BOOL && kind != DATUM_INT && kind != DATUM_FLOAT) return false;
-    return run_truth(rewrite->ctx, "if", datum, out_truth) == STATUS_OK;
+    const propagation_t *propagation = rewrite->user;
+    if (alias_is_mutated(&propagation->alias, old)) return NULL;
+    value_t value = rewrite_value(rewrite, old);
+    return value == GRAPH_NONE ? propagation->none : graph_builder_constant(rewrite->to, value);
 }
+
+static bool find_truth(const rewrite_t *rewrite, value_t condition, bool *out_truth)
+{
+    const datum_t *datum = known_datum(rewrite, condition);
+    if (datum == NULL) return false;
+    datum_kind_t kind = datum_kind(datum);
+    bool has_truth = kind == DATUM_BOOL || kind == DATUM_INT || kind == DATUM_FLOAT ||
+                     (kind == DATUM_TENSOR && tensor_numel(datum_as_tensor(datum)) == 1);
+    return has_truth && run_truth(rewrite->ctx, "if", datum, out_truth) == STATUS_OK;
+}
+
+/* ---- loops ---- */
+
+/* How often a loop may run at most, as far as that is known; -1 if not. */
+static int64_t most_trips(const rewrite_t *rewrite, const graph_node_t *loop)
+{
+    const datum_t *count = known_datum(rewrite, loop->inputs[0]);
+    bool begins = true;
+    datum_t *condition = known_datum(rewrite, loop->inputs[1]);
+    if (condition != NULL && datum_kind(condition) != DATUM_NONE &&
+        find_truth(rewrite, loop->inputs[1], &begins) && !begins)
+        return 0;
+    if (count == NULL) return -1;
+    if (datum_kind(count) == DATUM_NONE) return INT64_MAX;
+    if (datum_kind(count) == DATUM_INT) return datum_as_int(count) < 0 ? 0 : datum_as_int(count);
+    int64_t n = 0;
+    if (datum_kind(count) != DATUM_TENSOR || tensor_numel(datum_as_tensor(count)) != 1 ||
+        tensor_item_integer(rewrite->ctx, datum_as_tensor(count), &n) != STATUS_OK)
+        return -1;
+    return n < 0 ? 0 : n;
+}
+
+/* True when a loop that may run runs exactly once, as trip count and conditions say. */
+static bool runs_once(const rewrite_t *rewrite, const graph_node_t *loop, int64_t most)
+{
+    const datum_t *condition = known_datum(rewrite, loop->inputs[1]);
+    bool begins = condition != NULL && datum_kind(condition) == DATUM_NONE;
+    if (!begins && !find_truth(rewrite, loop->inputs[1], &begins)) return false;
+    if (!begins || most < 1) return false;
+    const datum_t *again = graph_constant(rewrite->from, loop->blocks[0]->results[0]);
+    return most == 1 || (again != NULL && datum_kind(again) == DATUM_BOOL && !datum_as_bool(again));
+}
+
+static void skip_loop(rewrite_t *rewrite, const graph_node_t *loop)
+{
+    for (int i = 0; i < loop->n_outputs; i++)
+        rewrite_map(rewrite, loop->outputs[i], rewrite_value(rewrite, loop->inputs[i + 2]));
+    note_done(rewrite);
+}
+
+static status_t take_body(rewrite_t *rewrite, const graph_node_t *loop)
+{
+    const graph_block_t *body = loop->blocks[0];
+    datum_t *zero = NULL;
+    TRY(datum_int(rewrite->ctx, 0, &zero));
+    rewrite_map(rewrite, body->params[0], graph_add_literal(rewrite->to, zero));
+    datum_release(zero);
+    for (int i = 0; i < loop->n_outputs; i++)
+        rewrite_map(rewrite, body->params[i + 1], rewrite_value(rewrite, loop->inputs[i + 2]));
+    TRY(rewrite_nodes(rewrite, body));
+    for (int i = 0; i < loop->n_outputs; i++)
+        rewrite_map(rewrite, loop->outputs[i], rewrite_value(rewrite, body->results[i + 1]));
+    note_done(rewrite);
+    return STATUS_OK;
+}
+
+/* What a loop reads of the graph around it. */
+typedef struct reading {
+    const rewrite_t *rewrite;
+    datum_t **known; /* [n_values] */
+    bool all_known;
+} reading_t;
+
+static void read_values(reading_t *reading, int n, const value_t *values)
+{
+    for (int i = 0; i < n; i++) {
+        if (values[i] < 0 || !rewrite_is_mapped(reading->rewrite, values[i])) continue;
+        reading->known[values[i]] = known_datum(reading->rewrite, values[i]);
+        reading->all_known &= reading->known[values[i]] != NULL;
+    }
+}
+
+static status_t read_node(void *user, const graph_node_t *node)
+{
+    reading_t *reading = user;
+    read_values(reading, node->n_inputs, node->inputs);
+    for (int b = 0; b < node->n_blocks; b++)
+        read_values(reading, node->blocks[b]->n_results, node->blocks[b]->results);
+    reading->all_known &= !is_written(reading->rewrite->user, node) &&
+                          !is_huge(reading->rewrite, node, MAX_BYTES);
+    return STATUS_OK;
+}
+
+static status_t run_loop(rewrite_t *rewrite, const graph_node_t *loop, datum_t **known,
+                         bool *out_done)
+{
+    context_t *ctx = rewrite->ctx;
+    datum_t **out = NULL;
+    run_limits_t limits = {MAX_TRIPS, limit_of(rewrite, loop)};
+    TRY(context_get_zeroed(ctx, (size_t)loop->n_outputs * sizeof *out, "results", &out));
+    status_t status = run_known(ctx, rewrite->from, loop, known, &limits, out);
+    if (status == STATUS_OK) status = add_constants(rewrite, loop, out);
+    for (int i = 0; i < loop->n_outputs; i++) datum_release(out[i]);
+    context_put(ctx, out);
+    if (status != STATUS_OK) return leave(rewrite, loop, status);
+    note_done(rewrite);
+    *out_done = true;
+    return STATUS_OK;
+}
+
+static status_t propagate_loop(rewrite_t *rewrite, const graph_node_t *loop, bool *out_done)
+{
+    context_t *ctx = rewrite->ctx;
+    int64_t most = most_trips(rewrite, loop);
+    *out_done = most == 0 || runs_once(rewrite, loop, most);
+    if (most == 0) skip_loop(rewrite, loop);
+    if (*out_done) return most == 0 ? STATUS_OK : take_body(rewrite, loop);
+    if (most < 0 || alias_has_effect(loop)) return STATUS_OK;
+    reading_t reading = {.rewrite = rewrite, .all_known = true};
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(rewrite->from) * sizeof *reading.known,
+                           "values of a loop", &reading.known));
+    (void)read_node(&reading, loop);
+    for (int b = 0; b < loop->n_blocks; b++)
+        (void)rewrite_visit(loop->blocks[b], read_node, &reading);
+    status_t status = reading.all_known ? run_loop(rewrite, loop, reading.known, out_done)
+                                        : STATUS_OK;
+    context_put(ctx, reading.known);
+    return status;
+}
+
+/* ---- what containers hold, and what is not none ---- */
+
+static bool is_builtin(const graph_node_t *node, const char *name)
+{
+    return node != NULL && node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
+}
+
+/* The place of an item among the operands of the node that made the container; -1 if not known. */
+static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t key)
+{
+    const datum_t *datum = known_datum(rewrite, key);
+    if (datum == NULL) return -1;
+    if (is_builtin(maker, "list") && datum_kind(datum) == DATUM_INT) {
+        int64_t at = datum_as_int(datum), n = maker->n_inputs;
+        if (at < 0) at += n;
+        return at >= 0 && at < n ? (int)at : -1;
+    }
+    if (!is_builtin(maker, "dict") || datum_kind(datum) != DATUM_STRING) return -1;
+    int place = -1;
+    for (int i = 0; i < maker->n_inputs; i += 2) {
+        const datum_t *name = known_datum(rewrite, maker->inputs[i]);
+        if (name == NULL || datum_kind(name) != DATUM_STRING) return -1;
+        if (strcmp(datum_as_string(name), datum_as_string(datum)) == 0) place = i + 1;
+    }
+    return place;
+}
+
+/* index and unpack of a list or dict that was made here, and that nobody changes; tuples are
+ * lower_tuples' matter. */
+static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
+{
+    bool is_index = is_builtin(node, "index"), is_unpack = is_builtin(node, "unpack");
+    if ((!is_index && !is_unpack) || node->inputs[0] < 0 || is_written(rewrite->user, node))
+        return false;
+    const graph_node_t *maker = graph_producer(rewrite->from, node->inputs[0]);
+    if (is_unpack && (!is_builtin(maker, "list") || maker->n_inputs != node->n_outputs))
+        return false;
+    int place = is_index && maker != NULL ? place_of(rewrite, maker, node->inputs[1]) : -1;
+    if (is_index && place < 0) return false;
+    for (int i = 0; i < node->n_outputs; i++)
+        rewrite_map(rewrite, node->outputs[i],
+                    rewrite_value(rewrite, maker->inputs[is_index ? place : i]));
+    note_done(rewrite);
+    return true;
+}
+
+/* A value whose type is known is not none. */
+static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    bool is_equal = is_builtin(node, "scalar_eq");
+    if (!is_equal && !is_builtin(node, "scalar_ne")) return STATUS_OK;
+    for (int i = 0; i < 2; i++) {
+        const datum_t *datum = known_datum(rewrite, node->inputs[i]);
+        const graph_type_t *other = graph_builder_type(rewrite->to,
+                                                       rewrite_value(rewrite, node->inputs[1 - i]));
+        if (datum == NULL || datum_kind(datum) != DATUM_NONE || other->is_optional ||
+            other->kind == TYPE_UNKNOWN || other->kind == TYPE_NONE)
+            continue;
+        datum_t *result = NULL;
+        TRY(datum_bool(rewrite->ctx, !is_equal, &result));
+        rewrite_map(rewrite, node->outputs[0], graph_add_literal(rewrite->to, result));
+        datum_release(result);
+        note_done(rewrite);
+        *out_done = true;
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+/* ---- the walk ---- */
 
 static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     bool truth;
-    if (node->kind == NODE_IF && find_truth(rewrite, node, &truth)) {
+    if (node->kind == NODE_IF && find_truth(rewrite, node->inputs[0], &truth)) {
         *out_done = true;
         ((propagation_t *)rewrite->user)->n_done++;
         return rewrite_branch(rewrite, node, truth);
     }
-    return can_run(rewrite, node) ? run_constant(rewrite, node, out_done) : STATUS_OK;
+    if (node->kind == NODE_LOOP) return propagate_loop(rewrite, node, out_done);
+    if (can_run(rewrite, node)) return run_constant(rewrite, node, out_done);
+    *out_done = take_apart(rewrite, node);
+    return *out_done ? STATUS_OK : compare_with_none(rewrite, node, out_done);
 }
 
 status_t pass_constant_propagation(context_t *ctx, const graph_t *graph,

@@ -694,7 +694,12 @@ static status_t optimize(context_t *ctx)
                                     "  %y4 = dropout(%y3)\n"
                                     "  %y5 = add(%y4, %r)\n"
                                     "  %y6 = relu(%y5)\n"
-                                    "  return %y6\n"
+                                    "  %k = loop(2, true, 1) do (%i, %p) {\n"
+                                    "    %q = scalar_add(%p, %i)\n"
+                                    "    yield true, %q\n"
+                                    "  }\n"
+                                    "  %y7 = mul(%y6, %k)\n"
+                                    "  return %y7\n"
                                     "}\n";
     datum_t *pool = NULL;
     graph_t *graph = NULL, *constant = NULL, *result = NULL;
