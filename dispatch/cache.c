@@ -10,6 +10,8 @@ typedef struct entry {
     const opdef_t *op;
     policy_t policy;
     int n_threads, n_in;
+    bool has_format;
+    format_t out_format; /* a tag, when it was asked for */
     prepared_t *prepared;
     tensor_info_t in[]; /* what was asked, not what is wanted */
 } entry_t;
@@ -89,21 +91,24 @@ static const context_slot_t cache_slot = {sizeof(cache_t), cache_init, cache_fin
 
 /* Equal to the letter: cheaper than asking whether bytes are the same, and what is asked again is
  * mostly written the same. */
+static bool same_format(const format_t *a, const format_t *b, int rank, const int64_t *sizes)
+{
+    size_t bytes = (size_t)rank * sizeof *a->strides;
+    if (a->kind != b->kind) return false;
+    if (a->kind == FORMAT_STRIDED) return memcmp(a->strides, b->strides, bytes) == 0;
+    if (a->kind != FORMAT_TAG) return format_same(a, b, sizes);
+    return a->n_blocks == b->n_blocks && memcmp(a->order, b->order, (size_t)rank) == 0 &&
+           memcmp(a->block_dims, b->block_dims, a->n_blocks) == 0 &&
+           memcmp(a->block_sizes, b->block_sizes, a->n_blocks * sizeof *a->block_sizes) == 0;
+}
+
 static bool same_info(const tensor_info_t *a, const tensor_info_t *b)
 {
     if (a->dtype != b->dtype || a->layout != b->layout || a->rank != b->rank ||
-        a->is_number != b->is_number || a->format.kind != b->format.kind)
+        a->is_number != b->is_number)
         return false;
-    size_t bytes = (size_t)a->rank * sizeof *a->sizes;
-    if (memcmp(a->sizes, b->sizes, bytes) != 0) return false;
-    if (a->format.kind == FORMAT_STRIDED)
-        return memcmp(a->format.strides, b->format.strides, bytes) == 0;
-    if (a->format.kind != FORMAT_TAG) return format_same(&a->format, &b->format, a->sizes);
-    return a->format.n_blocks == b->format.n_blocks &&
-           memcmp(a->format.order, b->format.order, (size_t)a->rank) == 0 &&
-           memcmp(a->format.block_dims, b->format.block_dims, a->format.n_blocks) == 0 &&
-           memcmp(a->format.block_sizes, b->format.block_sizes,
-                  a->format.n_blocks * sizeof *a->format.block_sizes) == 0;
+    if (memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) != 0) return false;
+    return same_format(&a->format, &b->format, a->rank, a->sizes);
 }
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -112,26 +117,36 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ (hash >> 29);
 }
 
+static uint64_t hash_format(const format_t *format, int rank, const int64_t *sizes, uint64_t hash)
+{
+    if (format->kind == FORMAT_STRIDED) {
+        for (int d = 0; d < rank; d++) hash = mix(hash, (uint64_t)format->strides[d]);
+    } else if (format->kind != FORMAT_TAG) {
+        hash = format_hash(format, sizes, hash);
+    } else {
+        for (int d = 0; d < rank; d++) hash = mix(hash, format->order[d]);
+        for (int b = 0; b < format->n_blocks; b++)
+            hash = mix(hash, format->block_sizes[b] * 16u + format->block_dims[b]);
+    }
+    return hash;
+}
+
 static uint64_t hash_info(const tensor_info_t *info, uint64_t hash)
 {
     hash = mix(hash, ((uint64_t)info->dtype << 16) ^ ((uint64_t)info->layout << 8) ^
                          (uint64_t)info->rank);
     for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->sizes[d]);
-    if (info->format.kind == FORMAT_STRIDED) {
-        for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->format.strides[d]);
-    } else if (info->format.kind != FORMAT_TAG) {
-        hash = format_hash(&info->format, info->sizes, hash);
-    } else {
-        for (int d = 0; d < info->rank; d++) hash = mix(hash, info->format.order[d]);
-        for (int b = 0; b < info->format.n_blocks; b++)
-            hash = mix(hash, info->format.block_sizes[b] * 16u + info->format.block_dims[b]);
-    }
-    return hash;
+    return hash_format(&info->format, info->rank, info->sizes, hash);
 }
 
 static bool matches(const entry_t *entry, const opdef_t *op, const void *attrs, int n_in,
-                    const tensor_info_t *const *in, policy_t policy, int n_threads)
+                    const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+                    int n_threads)
 {
+    if (entry->has_format != (out_format != NULL) ||
+        (out_format != NULL &&
+         !same_format(&entry->out_format, out_format, out_format->rank, NULL)))
+        return false;
     if (entry->op != op || entry->n_in != n_in || entry->policy != policy ||
         entry->n_threads != n_threads)
         return false;
@@ -142,7 +157,8 @@ static bool matches(const entry_t *entry, const opdef_t *op, const void *attrs, 
 }
 
 static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const opdef_t *op, int n_in,
-                       const tensor_info_t *const *in, policy_t policy, prepared_t *prepared)
+                       const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+                       prepared_t *prepared)
 {
     entry_t *entry = NULL;
     TRY(context_get(ctx, sizeof *entry + (size_t)n_in * sizeof(tensor_info_t), "the cache",
@@ -156,7 +172,9 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const opde
                        .policy = policy,
                        .n_threads = context_threads(ctx),
                        .n_in = n_in,
+                       .has_format = out_format != NULL,
                        .prepared = prepared};
+    if (out_format != NULL) entry->out_format = *out_format;
     for (int i = 0; i < n_in; i++) entry->in[i] = *in[i];
     *bucket = entry;
     push_newest(cache, entry);
@@ -166,8 +184,22 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const opde
     return STATUS_OK;
 }
 
+/* A format that no kernel gives from these inputs is no reason to fail. */
+static status_t select_for(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                           const tensor_info_t *const *in, policy_t policy,
+                           const format_t *out_format, prepared_t **out_prepared)
+{
+    if (out_format != NULL) {
+        status_t status = dispatch_select_fixed(ctx, op, attrs, n_in, in, LAYOUT_MKLDNN, out_format,
+                                                out_prepared);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return select_prepared(ctx, op, attrs, n_in, in, policy, out_prepared);
+}
+
 status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                      const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
+                      const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+                      prepared_t **out_prepared)
 {
     void *value = NULL;
     TRY(context_slot(ctx, &cache_slot, &value));
@@ -176,10 +208,11 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
     uint64_t hash = mix((uint64_t)(uintptr_t)op, ((uint64_t)policy << 32) ^ (uint64_t)n_threads);
     hash = attrs_hash(&op->attrs, attrs, hash);
     for (int i = 0; i < n_in; i++) hash = hash_info(in[i], hash);
+    if (out_format != NULL) hash = hash_format(out_format, out_format->rank, NULL, hash);
 
     entry_t *entry = cache->buckets[hash & (cache->n_buckets - 1)];
-    while (entry != NULL &&
-           (entry->hash != hash || !matches(entry, op, attrs, n_in, in, policy, n_threads)))
+    while (entry != NULL && (entry->hash != hash ||
+                             !matches(entry, op, attrs, n_in, in, policy, out_format, n_threads)))
         entry = entry->next_in_bucket;
     if (entry != NULL) {
         context_counters(ctx)->cache_hits++;
@@ -192,8 +225,8 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
     }
     context_counters(ctx)->cache_misses++;
     prepared_t *prepared = NULL;
-    TRY(select_prepared(ctx, op, attrs, n_in, in, policy, &prepared));
-    status_t status = insert(ctx, cache, hash, op, n_in, in, policy, prepared);
+    TRY(select_for(ctx, op, attrs, n_in, in, policy, out_format, &prepared));
+    status_t status = insert(ctx, cache, hash, op, n_in, in, policy, out_format, prepared);
     if (status != STATUS_OK) {
         prepared_release(prepared);
         return status;

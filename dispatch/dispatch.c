@@ -222,6 +222,13 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
 status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_t *const *in, int *n_out, tensor_t **out)
 {
+    return dispatch_run_as(ctx, op, attrs, n_in, in, NULL, n_out, out);
+}
+
+status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_t *const *in, const format_t *out_format, int *n_out,
+                         tensor_t **out)
+{
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
     const tensor_info_t *infos[OP_MAX_INPUTS];
     alignas(16) char normalised[ATTRS_MAX];
@@ -238,10 +245,12 @@ status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int 
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
     policy_t policy = state->policy;
+    bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
+    if (policy != POLICY_AUTO || !is_asked) out_format = NULL;
 
     threads_guard_t guard = threads_enter(ctx);
     prepared_t *prepared = NULL;
-    status_t status = cache_select(ctx, op, normalised, n_in, infos, policy, &prepared);
+    status_t status = cache_select(ctx, op, normalised, n_in, infos, policy, out_format, &prepared);
     if (status == STATUS_OK) {
         prepared_retain(prepared); /* an observer may clear the cache */
         status = run_watched(ctx, prepared, policy, n_in, in, outputs);

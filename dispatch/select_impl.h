@@ -22,8 +22,17 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, policy_t policy,
                          prepared_t **out_prepared);
 
-/* The context's cache: a prepared operator for these metadata, borrowed until the next call. */
+/* The context's cache: a prepared operator for these metadata, borrowed until the next call. With
+ * out_format as dispatch_select_fixed where that can be, else as dispatch_select. */
 status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                      const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared);
+                      const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+                      prepared_t **out_prepared);
+
+/* dispatch_run for who knows what comes in and what is wanted: under policy auto, activations are
+ * taken as they are and the result has the tag out_format, if a kernel does that. It may be NULL.
+ */
+status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_t *const *in, const format_t *out_format, int *n_out,
+                         tensor_t **out);
 
 #endif

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "graph/attribute_impl.h"
 #include "graph/graph_impl.h"
 #include "graph/run_impl.h"
@@ -160,13 +161,14 @@ static status_t add_operand(context_t *ctx, const char *op, const datum_t *datum
 }
 
 static status_t run_on_tensors(context_t *ctx, const opdef_t *op, const void *attrs,
-                               const operands_t *operands, int n_out, datum_t **out)
+                               const operands_t *operands, const format_t *out_format, int n_out,
+                               datum_t **out)
 {
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
     datum_t *datums[OP_MAX_OUTPUTS] = {NULL};
     int n = OP_MAX_OUTPUTS;
-    TRY(dispatch_run(ctx, op, attrs, operands->n, (const tensor_t *const *)operands->tensors, &n,
-                     results));
+    TRY(dispatch_run_as(ctx, op, attrs, operands->n, (const tensor_t *const *)operands->tensors,
+                        out_format, &n, results));
     status_t status = STATUS_OK;
     if (n != n_out)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
@@ -184,13 +186,14 @@ static status_t run_on_tensors(context_t *ctx, const opdef_t *op, const void *at
 }
 
 status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, datum_t *const *in,
-                int n_out, datum_t **out)
+                const format_t *out_format, int n_out, datum_t **out)
 {
     operands_t operands = {.n = 0};
     status_t status = STATUS_OK;
     for (int i = 0; i < n_in && status == STATUS_OK; i++)
         status = add_operand(ctx, op->name, in[i], &operands);
-    if (status == STATUS_OK) status = run_on_tensors(ctx, op, attrs, &operands, n_out, out);
+    if (status == STATUS_OK)
+        status = run_on_tensors(ctx, op, attrs, &operands, out_format, n_out, out);
     for (int i = 0; i < operands.n; i++) {
         if (operands.made[i]) drop(ctx, operands.tensors[i]);
     }
@@ -268,13 +271,24 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* The format that the layout pass chose for what a node makes, or NULL; transitions have theirs in
+ * their attributes. */
+static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
+{
+    if (node->n_outputs == 0 || graph_is_conversion(node->op)) return NULL;
+    const graph_type_t *type = graph_value_type(run->graph, node->outputs[0]);
+    bool is_chosen = type_is_static(type) && type->info.layout == LAYOUT_MKLDNN &&
+                     type->info.format.kind != FORMAT_ANY;
+    return is_chosen ? &type->info.format : NULL;
+}
+
 static status_t run_op_node(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
     TRY(gather(run, node, 0));
     if (node->path != NULL) dispatch_enter_module(ctx, node->path);
-    status_t status = run_op(ctx, node->op, node->attrs, node->n_inputs, run->in, node->n_outputs,
-                             run->out);
+    status_t status = run_op(ctx, node->op, node->attrs, node->n_inputs, run->in,
+                             chosen_format(run, node), node->n_outputs, run->out);
     if (node->path != NULL) dispatch_leave_module(ctx, node->path);
     TRY(status);
     if (node->is_in_place) {
