@@ -518,18 +518,14 @@ status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, co
 
 /* ---- blocks ---- */
 
-/* Text has no place for the type of a block's parameter, so it follows from what is carried: its
- * kind only, as sizes may change from iteration to iteration. */
+/* The type of a loop's parameter of which nothing is said. */
 static const graph_type_t *carried_type(const graph_builder_t *builder, const open_block_t *block)
 {
     const graph_node_t *owner = block->owner;
-    if (owner == NULL || owner->kind != NODE_LOOP) return type_plain(TYPE_UNKNOWN);
-    if (block->n_params == 0) return type_plain(TYPE_INT);
-    if (block->n_params + 1 >= owner->n_inputs) return type_plain(TYPE_UNKNOWN);
-    const graph_type_t *type = graph_builder_type(builder, owner->inputs[block->n_params + 1]);
-    bool changes = type->is_optional || type->kind == TYPE_NONE || type->kind == TYPE_LIST ||
-                   type->kind == TYPE_TUPLE || type->kind == TYPE_DICT;
-    return type_plain(changes ? TYPE_UNKNOWN : type->kind);
+    int index = block->n_params;
+    if (owner == NULL || owner->kind != NODE_LOOP || index + 1 >= owner->n_inputs)
+        return type_plain(TYPE_UNKNOWN);
+    return type_carried(index, graph_builder_type(builder, owner->inputs[index + 1]));
 }
 
 static status_t add_param(graph_builder_t *builder, const char *name, const graph_type_t *type,

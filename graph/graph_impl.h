@@ -168,6 +168,10 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
 status_t type_join(context_t *ctx, graph_t *graph, const graph_type_t *a, const graph_type_t *b,
                    const graph_type_t **out_type);
 
+/* What a loop's block takes as its index-th parameter, when that is not said: the iteration, an
+ * int, or what was carried in as `carried`, of which only the kind is sure. */
+const graph_type_t *type_carried(int index, const graph_type_t *carried);
+
 /* Same in all that is said. */
 bool type_equal(const graph_type_t *a, const graph_type_t *b);
 
@@ -183,6 +187,14 @@ bool type_is_static(const graph_type_t *type);
 
 /* As in the grammar; unknown parts print "?". */
 void type_print(const graph_type_t *type, text_t *text);
+
+/* The graph with all types inferred anew, from tensor parameters that in order have these infos; or
+ * NULL: as they were, and the very same graph if it has no blocks. */
+status_t graph_retype(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
+                      graph_t **out_graph);
+
+/* True if it has an if or a loop. */
+bool graph_has_blocks(const graph_t *graph);
 
 /* ---- printing ---- */
 

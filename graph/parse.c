@@ -472,8 +472,8 @@ static status_t parse_statement(parser_t *parser)
 
 /* ---- blocks ---- */
 
-/* "(%x : f32[3], %y)" of a graph, "(%i, %y)" of a loop. */
-static status_t parse_params(parser_t *parser, bool are_typed)
+/* "(%x : f32[3], %y)", of a graph or a loop. */
+static status_t parse_params(parser_t *parser)
 {
     TRY(parse_character(parser, '('));
     parse_space(parser);
@@ -487,7 +487,7 @@ static status_t parse_params(parser_t *parser, bool are_typed)
         begin = parser->at;
         TRY(parse_new_name(parser, &name));
         parse_space(parser);
-        if (are_typed && parse_is_next(parser, ':')) {
+        if (parse_is_next(parser, ':')) {
             parse_space(parser);
             TRY(parse_type(parser));
             type = &parser->types[0];
@@ -520,7 +520,7 @@ static status_t parse_block(parser_t *parser, bool has_params)
 {
     value_t first = graph_builder_n_values(parser->builder);
     if (has_params) {
-        TRY(parse_params(parser, false));
+        TRY(parse_params(parser));
         parse_space(parser);
     }
     TRY(parse_character(parser, '{'));
@@ -548,7 +548,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
     TRY(graph_builder_create(parser->ctx, parser->bytes, &parser->builder));
     parser->at += length;
     parse_space(parser);
-    TRY(parse_params(parser, true));
+    TRY(parse_params(parser));
     parse_space(parser);
     TRY(parse_block(parser, false));
     return parse_place(parser, begin,

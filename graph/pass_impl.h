@@ -12,8 +12,9 @@ typedef struct rewrite {
     graph_builder_t *to;
     value_t *map; /* [graph_n_values(from)] */
     void *user;
-    /* Called before the results of the body are mapped; NULL: nothing to do there. */
-    status_t (*at_end)(struct rewrite *rewrite);
+    /* Called at the end of every old block, and may put other values in the place of what stands
+     * for its results; NULL: nothing to do there. */
+    status_t (*at_end)(struct rewrite *rewrite, const graph_block_t *block, value_t *results);
     const tensor_info_t *infos; /* of tensor parameters; NULL: as they were */
     const char *at;             /* put before the paths of all nodes; NULL: nothing */
 } rewrite_t;
@@ -26,15 +27,15 @@ typedef status_t (*rewrite_node_t)(rewrite_t *rewrite, const graph_node_t *node,
 status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
                        graph_t **out_graph);
 
-/* The same, with a function that has the last word on what stands for the results. */
+/* The same, with a function that has the last word on what stands for the results of blocks. */
+typedef status_t (*rewrite_end_t)(rewrite_t *rewrite, const graph_block_t *block, value_t *results);
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                              status_t (*at_end)(rewrite_t *rewrite), void *user,
-                              graph_t **out_graph);
+                              rewrite_end_t at_end, void *user, graph_t **out_graph);
 
-/* A copy whose tensor parameters, in order, have these infos; the types of nodes that the function
- * emits anew follow. */
+/* The same, with tensor parameters that, in order, have these infos; the types of nodes that the
+ * function emits anew follow. */
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                             const tensor_info_t *infos, graph_t **out_graph);
+                             const tensor_info_t *infos, void *user, graph_t **out_graph);
 
 /* For use inside: the new value of an old one; whether it has one yet; maps an old value; copies a
  * node (blocks included) with its inputs mapped. */
@@ -42,6 +43,8 @@ value_t rewrite_value(const rewrite_t *rewrite, value_t old);
 bool rewrite_is_mapped(const rewrite_t *rewrite, value_t old);
 void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value);
 status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node);
+/* The same with these inputs. */
+status_t rewrite_copy_with(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs);
 
 /* Walks the nodes of an old block into the place where the new graph is now: what is left of an
  * `if` whose condition is known. */
@@ -61,6 +64,9 @@ status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth
  * what it makes; they give the names, and the types where none can be inferred. */
 status_t rewrite_emit(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs,
                       const value_t *stands_for);
+
+/* A name for what stands for an old value: its own, or NULL if that is a number. */
+const char *rewrite_name(const graph_t *graph, value_t value);
 
 /* What a pass gives that found nothing to do. */
 status_t rewrite_nothing(const graph_t *graph, graph_t **out_graph);

@@ -76,15 +76,6 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
-static status_t infer_anew(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
-{
-    if (node->kind != NODE_OP || node->n_blocks > 0) return STATUS_OK;
-    value_t inputs[OP_MAX_INPUTS];
-    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
-    *out_done = true;
-    return rewrite_emit(rewrite, node, inputs, node->outputs);
-}
-
 static bool fits(const graph_t *graph, const shapes_t *shapes)
 {
     const graph_block_t *body = graph_body(graph);
@@ -112,7 +103,7 @@ static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *sha
         n_tensors += graph_value_type(graph, body->params[i])->kind != TYPE_MODULE;
     REQUIRE(ctx, n_tensors == shapes->n, "%s: %d inputs, %d are needed", graph_name(graph),
             shapes->n, n_tensors);
-    return rewrite_graph_typed(ctx, graph, infer_anew, shapes->infos, out_graph);
+    return graph_retype(ctx, graph, shapes->infos, out_graph);
 }
 
 /* What a plan for these shapes is built from. `known` and `chosen` are of the layout pass, and may

@@ -92,12 +92,28 @@ static void print_values(printer_t *printer, int n, int post_at, const value_t *
     }
 }
 
-/* Names, as they stand before "=" or in a loop's "do". */
+/* Names, as they stand before "=". */
 static void print_names(printer_t *printer, int n, const value_t *values)
 {
     for (int i = 0; i < n; i++)
         text_append(printer->text, "%s%%%s", i > 0 ? ", " : "",
                     graph_value_name(printer->graph, values[i]));
+}
+
+/* Parameters of a loop's block: types where more is known than what is carried tells. */
+static void print_loop_params(printer_t *printer, const graph_node_t *loop)
+{
+    const graph_block_t *block = loop->blocks[0];
+    for (int i = 0; i < block->n_params; i++) {
+        const graph_type_t *type = graph_value_type(printer->graph, block->params[i]);
+        const graph_type_t *carried = graph_value_type(printer->graph, loop->inputs[i + 1]);
+        print_names(printer, 1, &block->params[i]);
+        if (type->kind != TYPE_UNKNOWN && !type_equal(type, type_carried(i, carried))) {
+            text_append(printer->text, " : ");
+            type_print(type, printer->text);
+        }
+        if (i + 1 < block->n_params) text_append(printer->text, ", ");
+    }
 }
 
 static void print_attributes(printer_t *printer, const graph_node_t *node)
@@ -168,7 +184,7 @@ static void print_block(printer_t *printer, const graph_block_t *block, int leve
             text_append(text, b > 0 ? " else " : " ");
             if (node->kind == NODE_LOOP) {
                 text_append(text, "do (");
-                print_names(printer, node->blocks[b]->n_params, node->blocks[b]->params);
+                print_loop_params(printer, node);
                 text_append(text, ") ");
             }
             print_block(printer, node->blocks[b], level + 1);

@@ -32,7 +32,7 @@ void rewrite_map(rewrite_t *rewrite, value_t old, value_t new_value)
 }
 
 /* Numbers are given anew; names stay. */
-static const char *name_hint(const graph_t *graph, value_t value)
+const char *rewrite_name(const graph_t *graph, value_t value)
 {
     const char *name = value >= 0 ? graph_value_name(graph, value) : NULL;
     return name == NULL || name[strspn(name, "0123456789")] == '\0' ? NULL : name;
@@ -77,7 +77,7 @@ static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t
     if (status == STATUS_OK) {
         for (size_t i = 0; i < n; i++) {
             values[i] = GRAPH_NONE;
-            names[i] = name_hint(rewrite->from, stands_for[i]);
+            names[i] = rewrite_name(rewrite->from, stands_for[i]);
             types[i] = graph_value_type(rewrite->from, stands_for[i]);
         }
         graph_add_node(rewrite->to, &placed, inputs, keep_types ? types : NULL, names, values);
@@ -114,23 +114,36 @@ static bool keeps_types(const rewrite_t *rewrite, const graph_node_t *node, cons
     return true;
 }
 
+static status_t map_results(rewrite_t *rewrite, const graph_block_t *block, value_t *out_results)
+{
+    for (int i = 0; i < block->n_results; i++)
+        out_results[i] = rewrite_value(rewrite, block->results[i]);
+    return rewrite->at_end != NULL ? rewrite->at_end(rewrite, block, out_results) : STATUS_OK;
+}
+
 static status_t copy_block(rewrite_t *rewrite, const graph_block_t *block)
 {
     graph_block_begin(rewrite->to);
     for (int i = 0; i < block->n_params; i++) {
         value_t old = block->params[i];
         rewrite_map(rewrite, old,
-                    graph_add_param(rewrite->to, name_hint(rewrite->from, old),
+                    graph_add_param(rewrite->to, rewrite_name(rewrite->from, old),
                                     graph_value_type(rewrite->from, old)));
     }
     TRY(rewrite_nodes(rewrite, block));
     value_t *results;
     TRY(context_get(rewrite->ctx, (size_t)block->n_results * sizeof *results, "results of a block",
                     &results));
-    for (int i = 0; i < block->n_results; i++)
-        results[i] = rewrite_value(rewrite, block->results[i]);
+    status_t status = map_results(rewrite, block, results);
     graph_block_end(rewrite->to, block->n_results, results);
     context_put(rewrite->ctx, results);
+    return status;
+}
+
+status_t rewrite_copy_with(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
+{
+    TRY(emit(rewrite, node, inputs, node->outputs, keeps_types(rewrite, node, inputs)));
+    for (int i = 0; i < node->n_blocks; i++) TRY(copy_block(rewrite, node->blocks[i]));
     return STATUS_OK;
 }
 
@@ -140,11 +153,8 @@ status_t rewrite_copy(rewrite_t *rewrite, const graph_node_t *node)
     TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
-    status_t status = emit(rewrite, node, inputs, node->outputs,
-                           keeps_types(rewrite, node, inputs));
+    status_t status = rewrite_copy_with(rewrite, node, inputs);
     context_put(rewrite->ctx, inputs);
-    for (int i = 0; i < node->n_blocks && status == STATUS_OK; i++)
-        status = copy_block(rewrite, node->blocks[i]);
     return status;
 }
 
@@ -207,12 +217,12 @@ static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
         rewrite_map(rewrite, old, graph_add_param(rewrite->to, graph_value_name(from, old), type));
     }
     TRY(rewrite_nodes(rewrite, body));
-    if (rewrite->at_end != NULL) TRY(rewrite->at_end(rewrite));
     value_t *results;
     TRY(context_get(rewrite->ctx, (size_t)body->n_results * sizeof *results, "results of a graph",
                     &results));
-    for (int i = 0; i < body->n_results; i++) results[i] = rewrite_value(rewrite, body->results[i]);
-    status_t status = graph_finish(rewrite->to, body->n_results, results, out_graph);
+    status_t status = map_results(rewrite, body, results);
+    if (status == STATUS_OK)
+        status = graph_finish(rewrite->to, body->n_results, results, out_graph);
     context_put(rewrite->ctx, results);
     return status;
 }
@@ -238,17 +248,16 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
 }
 
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                              status_t (*at_end)(rewrite_t *rewrite), void *user,
-                              graph_t **out_graph)
+                              rewrite_end_t at_end, void *user, graph_t **out_graph)
 {
     walk_t walk = {{.ctx = ctx, .from = from, .user = user, .at_end = at_end}, node};
     return run_walk(&walk, out_graph);
 }
 
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                             const tensor_info_t *infos, graph_t **out_graph)
+                             const tensor_info_t *infos, void *user, graph_t **out_graph)
 {
-    walk_t walk = {{.ctx = ctx, .from = from, .infos = infos}, node};
+    walk_t walk = {{.ctx = ctx, .from = from, .user = user, .infos = infos}, node};
     return run_walk(&walk, out_graph);
 }
 

@@ -16,6 +16,14 @@ const graph_type_t *type_plain(type_kind_t kind)
     return kind < TYPE_LIST ? &plain_types[kind] : &plain_types[TYPE_UNKNOWN];
 }
 
+/* Sizes, items and what is none may change from iteration to iteration. */
+const graph_type_t *type_carried(int index, const graph_type_t *carried)
+{
+    if (index == 0) return type_plain(TYPE_INT);
+    bool changes = carried->is_optional || carried->kind == TYPE_NONE;
+    return type_plain(changes ? TYPE_UNKNOWN : carried->kind);
+}
+
 bool type_is_static(const graph_type_t *type)
 {
     if (type->kind != TYPE_TENSOR || !type->has_info) return false;

@@ -3,10 +3,11 @@
  * After it every value of a known type says its format, and every change of format is a node:
  * to_mkldnn (bytes stay), reorder, to_dense. Weights get a reorder too: fold_reorders turns that of
  * a constant into a blocked constant, and that of an attribute is run, once if the attribute is
- * marked by module_mkldnn. Nodes of unknown types, of inner blocks, and those
- * that write in place, get dense tensors. */
+ * marked by module_mkldnn. Nodes of unknown types, those that write in place, and borders of blocks
+ * get dense tensors. */
 #include <string.h>
 
+#include "graph/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 
@@ -20,6 +21,8 @@ typedef struct emission {
     layout_search_t search;
     form_t *forms;
     int n_forms, capacity;
+    bool has_blocks;
+    int n_outer; /* forms made outside the block that is being filled */
 } emission_t;
 
 /* What stands for an old value in the new graph. */
@@ -44,6 +47,21 @@ static void set_info(rewrite_t *rewrite, value_t value, const tensor_info_t *inf
     if (value >= 0) graph_set_type(rewrite->to, value, &type);
 }
 
+value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *have,
+                       const tensor_info_t *want, const char *path)
+{
+    reorder_attrs_t attrs = {.format = want->format};
+    bool same_bytes = format_same(&have->format, &want->format, want->sizes);
+    const char *op = want->layout == LAYOUT_DENSE ? "to_dense"
+                     : same_bytes                 ? "to_mkldnn"
+                                                  : "reorder";
+    bool is_reorder = strcmp(op, "reorder") == 0;
+    value_t converted = graph_add_op(rewrite->to, ops_find(op), is_reorder ? &attrs : NULL, 1,
+                                     &value, path);
+    set_info(rewrite, converted, want);
+    return converted;
+}
+
 /* The new value that stands for `old` in the form that is wanted. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
@@ -61,15 +79,8 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
             return STATUS_OK;
         }
 
-    reorder_attrs_t attrs = {.format = want->format};
-    const char *op = want->layout == LAYOUT_DENSE ? "to_dense"
-                     : same_bytes                 ? "to_mkldnn"
-                                                  : "reorder";
     const graph_node_t *maker = graph_producer(rewrite->from, old);
-    value_t value = graph_add_op(rewrite->to, ops_find(op),
-                                 strcmp(op, "reorder") == 0 ? &attrs : NULL, 1, out,
-                                 maker == NULL ? NULL : maker->path);
-    set_info(rewrite, value, want);
+    value_t value = layout_convert(rewrite, *out, have, want, maker == NULL ? NULL : maker->path);
     TRY(context_grow(rewrite->ctx, &emission->forms, &emission->capacity, emission->n_forms + 1,
                      sizeof *emission->forms));
     emission->forms[emission->n_forms++] = (form_t){old, value, *want};
@@ -96,7 +107,9 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
     if (site->node->op->operands[input].role != ROLE_WEIGHT) return false;
     const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
     const graph_node_t *maker = graph_producer(emission->search.graph, value);
-    bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT || maker->kind == NODE_GETATTR);
+    /* The interpreter, too, packs attributes by itself, once. */
+    bool is_stored = maker != NULL && (maker->kind == NODE_CONSTANT ||
+                                       (maker->kind == NODE_GETATTR && !emission->has_blocks));
     /* What only one version of oneDNN can read is packed by the plan, beside the plain constant. */
     return is_stored && have != NULL && want->format.kind != FORMAT_OPAQUE &&
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
@@ -126,7 +139,10 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
             status = fetch(rewrite, node->inputs[i], &layout_way(site)->in[i], &inputs[i]);
     }
     if (status == STATUS_OK && node->n_blocks > 0) {
-        *out_done = false; /* inner blocks read dense values only */
+        int n_outer = emission->n_outer;
+        emission->n_outer = emission->n_forms;
+        status = rewrite_copy_with(rewrite, node, inputs);
+        emission->n_outer = n_outer;
     } else if (status == STATUS_OK) {
         status = rewrite_emit(rewrite, node, inputs, node->outputs);
         for (int i = 0; site != NULL && status == STATUS_OK && i < node->n_outputs; i++)
@@ -136,25 +152,14 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return status;
 }
 
-/* Results are dense. */
-static status_t emit_results(rewrite_t *rewrite)
+/* Results are dense; what was converted in the block is not seen behind it. */
+static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
-    const graph_block_t *body = graph_body(rewrite->from);
-    for (int i = 0; i < body->n_results; i++) {
-        value_t value = GRAPH_NONE;
-        if (body->results[i] < 0) continue;
-        TRY(fetch_dense(rewrite, body->results[i], &value));
-        rewrite_map(rewrite, body->results[i], value);
-    }
+    emission_t *emission = rewrite->user;
+    for (int i = 0; i < block->n_results; i++)
+        TRY(fetch_dense(rewrite, block->results[i], &results[i]));
+    emission->n_forms = emission->n_outer;
     return STATUS_OK;
-}
-
-static bool has_blocks(const graph_t *graph)
-{
-    const graph_block_t *body = graph_body(graph);
-    for (int i = 0; i < body->n_nodes; i++)
-        if (body->nodes[i]->n_blocks > 0) return true;
-    return false;
 }
 
 /* As chosen earlier if that is known and still possible. */
@@ -169,15 +174,23 @@ static status_t search(context_t *ctx, const graph_t *graph, const pass_options_
     return STATUS_OK;
 }
 
+static status_t choose_and_emit(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                                graph_t **out_graph)
+{
+    emission_t emission = {.has_blocks = graph_has_blocks(graph)};
+    TRY(search(ctx, graph, options, &emission.search));
+    status_t status = rewrite_graph_to_end(ctx, graph, emit_node, end_block, &emission, out_graph);
+    layout_search_clear(&emission.search);
+    context_put(ctx, emission.forms);
+    return status;
+}
+
 status_t pass_layout(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                      graph_t **out_graph)
 {
-    emission_t emission = {0};
-    if (has_blocks(graph)) return rewrite_nothing(graph, out_graph);
-    TRY(search(ctx, graph, options, &emission.search));
-    status_t status = rewrite_graph_to_end(ctx, graph, emit_node, emit_results, &emission,
-                                           out_graph);
-    layout_search_clear(&emission.search);
-    context_put(ctx, emission.forms);
+    graph_t *typed = NULL;
+    TRY(graph_retype(ctx, graph, NULL, &typed));
+    status_t status = choose_and_emit(ctx, typed, options, out_graph);
+    graph_release(typed);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "dispatch/prepared_impl.h"
 #include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
 #define LAYOUT_MAX_WAYS 12
@@ -21,6 +22,7 @@ typedef struct layout_site {
     prepared_t *ways[LAYOUT_MAX_WAYS];
     layout_asked_t asked[LAYOUT_MAX_WAYS];
     int *producers;              /* [node->n_inputs]: site that makes the input, or -1 */
+    value_t *sources;            /* [node->n_inputs]: its output that arrives there */
     int first_reader, n_readers; /* in layout_t.readers */
 } layout_site_t;
 
@@ -35,8 +37,12 @@ typedef struct layout_search {
     int n_sites;
     layout_site_t *sites;
     int *site_of_value; /* [graph_n_values]: producing site, or -1 */
+    value_t (
+        *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
+    alias_t alias;
     layout_reader_t *readers;
     int *inputs; /* behind every site's producers */
+    value_t *sources;
 } layout_search_t;
 
 /* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
@@ -60,6 +66,10 @@ static inline const prepared_t *layout_way(const layout_site_t *site)
 
 /* The info of a value as the graph has it, or NULL when that is not known. */
 const tensor_info_t *layout_value_info(const graph_t *graph, value_t value);
+
+/* The same bytes in another form: the node to_dense, to_mkldnn or reorder. */
+value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *have,
+                       const tensor_info_t *want, const char *path);
 
 /* True for inputs whose format follows the choice: activations of rank 1 and more. */
 bool layout_is_activation(const layout_site_t *site, int input);

@@ -170,25 +170,96 @@ void layout_choice_print(const layout_search_t *search, text_t *text)
 
 /* ---- sites ---- */
 
-static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *search,
-                         int *out_n_inputs)
+/* What is written in place stays where its writer finds it. */
+static bool is_site(const layout_search_t *search, const graph_node_t *node)
 {
-    const graph_block_t *body = graph_body(graph);
-    int n_sites = 0, n_inputs = 0;
-    for (int i = 0; i < body->n_nodes; i++) {
-        if (body->nodes[i]->kind != NODE_OP || body->nodes[i]->is_in_place) continue;
-        n_sites++;
-        n_inputs += body->nodes[i]->n_inputs;
-    }
-    *out_n_inputs = n_inputs;
-    TRY(context_get_zeroed(ctx, (size_t)n_sites * sizeof *search->sites, "layout sites",
+    if (node->kind != NODE_OP || node->is_in_place) return false;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (alias_is_mutated(&search->alias, node->inputs[i])) return false;
+    for (int i = 0; i < node->n_outputs; i++)
+        if (alias_is_mutated(&search->alias, node->outputs[i])) return false;
+    return true;
+}
+
+typedef struct tally {
+    const layout_search_t *search;
+    int n_sites, n_inputs;
+} tally_t;
+
+static status_t count_site(void *user, const graph_node_t *node)
+{
+    tally_t *tally = user;
+    if (!is_site(tally->search, node)) return STATUS_OK;
+    tally->n_sites++;
+    tally->n_inputs += node->n_inputs;
+    return STATUS_OK;
+}
+
+static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *search)
+{
+    tally_t tally = {.search = search};
+    size_t n_values = (size_t)graph_n_values(graph);
+    (void)rewrite_visit(graph_body(graph), count_site, &tally);
+    size_t n_inputs = (size_t)tally.n_inputs;
+    TRY(context_get_zeroed(ctx, (size_t)tally.n_sites * sizeof *search->sites, "layout sites",
                            &search->sites));
-    TRY(context_get(ctx, (size_t)graph_n_values(graph) * sizeof *search->site_of_value,
-                    "layout sites", &search->site_of_value));
-    TRY(context_get(ctx, (size_t)n_inputs * sizeof *search->inputs, "layout sites",
-                    &search->inputs));
-    return context_get(ctx, (size_t)n_inputs * sizeof *search->readers, "layout sites",
-                       &search->readers);
+    TRY(context_get(ctx, n_values * sizeof *search->site_of_value, "layout sites",
+                    &search->site_of_value));
+    TRY(context_get(ctx, n_values * sizeof *search->passed_on, "layout sites", &search->passed_on));
+    TRY(context_get(ctx, n_inputs * sizeof *search->inputs, "layout sites", &search->inputs));
+    TRY(context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources));
+    return context_get(ctx, n_inputs * sizeof *search->readers, "layout sites", &search->readers);
+}
+
+/* Values that cross the border of a block: an if gives what either branch yields, a loop what its
+ * body yields, to itself and in the end. What a loop begins with comes once only. */
+static status_t note_borders(void *user, const graph_node_t *node)
+{
+    layout_search_t *search = user;
+    for (int i = 0; i < node->n_outputs && node->kind == NODE_IF; i++)
+        for (int b = 0; b < 2; b++)
+            search->passed_on[node->outputs[i]][b] = node->blocks[b]->results[i];
+    for (int i = 0; i < node->n_outputs && node->kind == NODE_LOOP; i++) {
+        const graph_block_t *body = node->blocks[0];
+        search->passed_on[node->outputs[i]][0] = body->results[i + 1];
+        search->passed_on[body->params[i + 1]][0] = body->results[i + 1];
+    }
+    return STATUS_OK;
+}
+
+/* The output of a site that arrives as this value, through borders of blocks; GRAPH_NONE if it
+ * comes from elsewhere. Values that loops carry round unchanged end at the limit. */
+static value_t find_source(const layout_search_t *search, value_t value, int limit)
+{
+    if (value < 0 || limit == 0) return GRAPH_NONE;
+    if (search->site_of_value[value] >= 0) return value;
+    value_t source = find_source(search, search->passed_on[value][0], limit - 1);
+    return source >= 0 ? source : find_source(search, search->passed_on[value][1], limit - 1);
+}
+
+#define MAX_BORDERS 8
+
+static void link_producers(layout_search_t *search)
+{
+    int at = 0;
+    for (int s = 0; s < search->n_sites; s++) {
+        layout_site_t *site = &search->sites[s];
+        site->producers = &search->inputs[at];
+        site->sources = &search->sources[at];
+        for (int i = 0; i < site->node->n_inputs; i++) {
+            value_t source = find_source(search, site->node->inputs[i], MAX_BORDERS);
+            site->sources[i] = source;
+            site->producers[i] = source < 0 ? -1 : search->site_of_value[source];
+        }
+        at += site->node->n_inputs;
+    }
+}
+
+static int output_of(const layout_site_t *maker, value_t value)
+{
+    int output = 0;
+    while (maker->node->outputs[output] != value) output++;
+    return output;
 }
 
 static void link_readers(layout_search_t *search)
@@ -197,12 +268,11 @@ static void link_readers(layout_search_t *search)
     for (int s = 0; s < search->n_sites; s++) {
         layout_site_t *maker = &search->sites[s];
         maker->first_reader = n;
-        for (int r = s + 1; r < search->n_sites; r++) {
+        for (int r = 0; r < search->n_sites; r++) {
             const layout_site_t *reader = &search->sites[r];
             for (int i = 0; i < reader->node->n_inputs; i++) {
                 if (reader->producers[i] != s) continue;
-                int output = 0;
-                while (maker->node->outputs[output] != reader->node->inputs[i]) output++;
+                int output = output_of(maker, reader->sources[i]);
                 search->readers[n++] = (layout_reader_t){r, i, output};
             }
         }
@@ -210,28 +280,38 @@ static void link_readers(layout_search_t *search)
     }
 }
 
+/* Sites being listed; *chosen moves over what was chosen earlier, NULL: nothing was. */
+typedef struct listing {
+    layout_search_t *search;
+    const char **chosen;
+} listing_t;
+
+static status_t add_site(void *user, const graph_node_t *node)
+{
+    const listing_t *listing = user;
+    layout_search_t *search = listing->search;
+    if (!is_site(search, node)) return STATUS_OK;
+    layout_site_t *site = &search->sites[search->n_sites++];
+    site->node = node;
+    TRY(find_ways(search->ctx, search->graph, site, listing->chosen));
+    for (int i = 0; i < node->n_outputs && site->n_ways > 0; i++)
+        search->site_of_value[node->outputs[i]] = search->n_sites - 1;
+    return STATUS_OK;
+}
+
 static status_t find_sites(context_t *ctx, const graph_t *graph, const char **chosen,
                            layout_search_t *search)
 {
-    int n_inputs = 0, at = 0;
-    TRY(allocate(ctx, graph, search, &n_inputs));
-    for (int i = 0; i < graph_n_values(graph); i++) search->site_of_value[i] = -1;
-    const graph_block_t *body = graph_body(graph);
-    for (int i = 0; i < body->n_nodes; i++) {
-        const graph_node_t *node = body->nodes[i];
-        if (node->kind != NODE_OP || node->is_in_place) continue;
-        layout_site_t *site = &search->sites[search->n_sites];
-        site->node = node;
-        site->producers = &search->inputs[at];
-        for (int k = 0; k < node->n_inputs; k++)
-            site->producers[k] = node->inputs[k] < 0 ? -1 : search->site_of_value[node->inputs[k]];
-        at += node->n_inputs;
-        search->n_sites++;
-        TRY(find_ways(ctx, graph, site, chosen));
-        if (site->n_ways == 0) continue;
-        for (int k = 0; k < node->n_outputs; k++)
-            search->site_of_value[node->outputs[k]] = search->n_sites - 1;
+    listing_t listing = {search, chosen};
+    TRY(alias_analyze(ctx, graph, &search->alias));
+    TRY(allocate(ctx, graph, search));
+    for (int i = 0; i < graph_n_values(graph); i++) {
+        search->site_of_value[i] = -1;
+        search->passed_on[i][0] = search->passed_on[i][1] = GRAPH_NONE;
     }
+    (void)rewrite_visit(graph_body(graph), note_borders, search);
+    TRY(rewrite_visit(graph_body(graph), add_site, &listing));
+    link_producers(search);
     link_readers(search);
     return STATUS_OK;
 }
@@ -249,9 +329,7 @@ static double input_cost(const layout_search_t *search, const layout_site_t *sit
     int producer = site->producers[input];
     if (producer >= 0) {
         const layout_site_t *maker = &search->sites[producer];
-        int output = 0;
-        while (maker->node->outputs[output] != value) output++;
-        have = &layout_way(maker)->out[output];
+        have = &layout_way(maker)->out[output_of(maker, site->sources[input])];
     }
     return choose_reorder_cost(search->ctx, have, &way->in[input]);
 }
@@ -391,7 +469,10 @@ void layout_search_clear(layout_search_t *search)
             prepared_release(search->sites[s].ways[w]);
     context_put(search->ctx, search->sites);
     context_put(search->ctx, search->site_of_value);
+    context_put(search->ctx, search->passed_on);
     context_put(search->ctx, search->inputs);
+    context_put(search->ctx, search->sources);
     context_put(search->ctx, search->readers);
+    alias_clear(&search->alias);
     *search = (layout_search_t){0};
 }

@@ -404,6 +404,11 @@ static void operators_that_share_their_input_become_one(void **state)
     run_file(state, "merge_shared_inputs.graph");
 }
 
+static void reorders_are_done_where_fewest_are_executed(void **state)
+{
+    run_file(state, "move_reorders.graph");
+}
+
 static void linear_takes_the_flatten_over(void **state)
 {
     run_file(state, "flatten_into_linear.graph");
@@ -736,6 +741,7 @@ int main(void)
         TEST(scales_and_shifts_go_into_weight_and_bias),
         TEST(activations_and_additions_become_post_ops),
         TEST(operators_that_share_their_input_become_one),
+        TEST(reorders_are_done_where_fewest_are_executed),
         TEST(linear_takes_the_flatten_over),
         TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(equal_expressions_are_computed_once),
