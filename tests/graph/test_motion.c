@@ -1,5 +1,5 @@
 /* What moving reorders saves, counted at run time. */
-#include <string.h>
+#include <stdio.h>
 
 #include "graph/pass.h"
 #include "graph/plan.h"
@@ -243,6 +243,53 @@ static void convolutions_in_a_loop_are_entered_and_left_once(void **state)
     graph_release(graph);
 }
 
+/* True if a kernel gives what the type of the result says. */
+static bool is_possible(context_t *ctx, const graph_t *graph)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const graph_block_t *body = graph_body(graph);
+    const graph_node_t *conv = body->nodes[body->n_nodes - 1];
+    const tensor_info_t *in[] = {&graph_value_type(graph, conv->inputs[0])->info,
+                                 &graph_value_type(graph, conv->inputs[1])->info, &absent};
+    prepared_t *prepared = NULL;
+    status_t status = dispatch_select_fixed(ctx, conv->op, conv->attrs, 3, in, LAYOUT_MKLDNN,
+                                            &graph_value_type(graph, conv->outputs[0])->info.format,
+                                            &prepared);
+    prepared_release(prepared);
+    return status == STATUS_OK;
+}
+
+/* The formats that some kernel gives from a plain image, each said by a type. */
+static void the_interpreter_gives_the_format_that_a_type_says(void **state)
+{
+    static const char *const formats[] = {"aBcd16b", "aBcd8b", "acdb", "abcd"};
+    context_t *ctx = fixture_context(state);
+    int n_given = 0, n_possible = 0;
+    for (int i = 0; i < 4; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "graph f(%%x : f32[1,3,8,8], %%w : f32[16,3,3,3]) {\n"
+                 "  %%a = to_mkldnn(%%x) : f32[1,3,8,8]@abcd\n"
+                 "  %%y = conv2d(%%a, %%w, none) padding=[1,1] : f32[1,16,8,8]@%s\n"
+                 "  return %%y\n"
+                 "}\n",
+                 formats[i]);
+        graph_t *graph = NULL;
+        datum_t *y = NULL;
+        CHECK_OK(ctx, graph_parse(ctx, text, NULL, &graph));
+        (void)count_run(ctx, graph, 0, &y);
+        n_possible += is_possible(ctx, graph);
+        const graph_type_t *said = graph_value_type(graph, graph_body(graph)->results[0]);
+        const tensor_info_t *made = tensor_info(datum_as_tensor(y));
+        n_given += made->layout == LAYOUT_MKLDNN &&
+                   format_same(&made->format, &said->info.format, made->sizes);
+        datum_release(y);
+        graph_release(graph);
+    }
+    assert_true(n_possible > 1);
+    assert_true(n_given >= n_possible);
+}
+
 /* Twice the batch that the text says, and a loop whose tensor grows, of which nothing is known. */
 static void loops_are_typed_for_the_shapes_they_get(void **state)
 {
@@ -323,6 +370,7 @@ int main(void)
         TEST(a_branch_and_what_follows_convert_once),
         TEST(a_join_takes_the_form_that_a_branch_has),
         TEST(convolutions_in_a_loop_are_entered_and_left_once),
+        TEST(the_interpreter_gives_the_format_that_a_type_says),
         TEST(loops_are_typed_for_the_shapes_they_get),
         TEST(every_allocation_of_moving_may_fail),
     };
