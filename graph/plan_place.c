@@ -1,4 +1,5 @@
-/* Memory plan: largest roots first, each at the lowest place that is free while it lives. */
+/* Memory plan: roots one by one, each at the lowest place that is free while it lives, in the order
+ * that needs the least. */
 #include "graph/plan_impl.h"
 #include "tensor/context_impl.h"
 
@@ -38,32 +39,61 @@ static void insert_by_offset(const plan_t *plan, int *placed, int n_placed, int 
     placed[at] = root;
 }
 
-status_t plan_place(context_t *ctx, plan_t *plan)
+/* What goes first: no order is best for all graphs, and a plan is made once. */
+typedef enum order { BY_BYTES, BY_AREA, BY_LIFETIME, BY_STEP, N_ORDERS } order_t;
+
+static double weight_of(const plan_root_t *root, order_t order)
 {
-    int *by_size = NULL, *placed = NULL, n = 0;
-    TRY(context_get(ctx, (size_t)plan->n_roots * sizeof *by_size, "a memory plan", &by_size));
-    status_t status = context_get(ctx, (size_t)plan->n_roots * sizeof *placed, "a memory plan",
-                                  &placed);
-    if (status != STATUS_OK) {
-        context_put(ctx, by_size);
-        return status;
+    double lifetime = (double)(root->last_step - root->first_step + 1);
+    switch (order) {
+    case BY_BYTES: return (double)root->bytes;
+    case BY_AREA: return (double)root->bytes * lifetime;
+    case BY_LIFETIME: return lifetime;
+    default: return -(double)root->first_step;
     }
+}
+
+/* Gives each root of the arena its offset; sorted and placed have room for all. Gives the bytes. */
+static size_t place_in_order(plan_t *plan, order_t order, int *sorted, int *placed)
+{
+    size_t arena_bytes = 0;
+    int n = 0;
     for (int r = 0; r < plan->n_roots; r++) {
         if (plan->roots[r].kind != ROOT_ARENA) continue;
+        double weight = weight_of(&plan->roots[r], order);
         int at = n++;
-        for (; at > 0 && plan->roots[by_size[at - 1]].bytes < plan->roots[r].bytes; at--)
-            by_size[at] = by_size[at - 1];
-        by_size[at] = r;
+        for (; at > 0 && weight_of(&plan->roots[sorted[at - 1]], order) < weight; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = r;
     }
-    plan->arena_bytes = 0;
     for (int i = 0; i < n; i++) {
-        plan_root_t *root = &plan->roots[by_size[i]];
+        plan_root_t *root = &plan->roots[sorted[i]];
         root->offset = lowest_offset(plan, placed, i, root);
-        insert_by_offset(plan, placed, i, by_size[i]);
+        insert_by_offset(plan, placed, i, sorted[i]);
         size_t end = round_up(root->offset + root->bytes);
-        if (end > plan->arena_bytes) plan->arena_bytes = end;
+        if (end > arena_bytes) arena_bytes = end;
     }
-    context_put(ctx, by_size);
+    return arena_bytes;
+}
+
+status_t plan_place(context_t *ctx, plan_t *plan)
+{
+    int *sorted = NULL, *placed = NULL;
+    order_t best = BY_BYTES;
+    TRY(context_get(ctx, (size_t)plan->n_roots * sizeof *sorted, "a memory plan", &sorted));
+    status_t status = context_get(ctx, (size_t)plan->n_roots * sizeof *placed, "a memory plan",
+                                  &placed);
+    if (status == STATUS_OK) {
+        plan->arena_bytes = place_in_order(plan, best, sorted, placed);
+        for (order_t order = BY_AREA; order < N_ORDERS; order++) {
+            size_t bytes = place_in_order(plan, order, sorted, placed);
+            if (bytes >= plan->arena_bytes) continue;
+            plan->arena_bytes = bytes;
+            best = order;
+        }
+        (void)place_in_order(plan, best, sorted, placed);
+    }
     context_put(ctx, placed);
-    return STATUS_OK;
+    context_put(ctx, sorted);
+    return status;
 }
