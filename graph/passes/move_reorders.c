@@ -159,6 +159,21 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
     return has_trip && may_begin;
 }
 
+/* Asked before the loop, it says the same in it: so the branch that asked knows. */
+static bool is_lasting(const survey_t *survey, value_t value)
+{
+    return value >= 0 && graph_constant(survey->graph, value) == NULL &&
+           !alias_is_mutated(&survey->alias, value);
+}
+
+/* Whether the loop would be known to run in a branch that asks for it. */
+static bool can_guard(const survey_t *survey, const graph_node_t *loop)
+{
+    const graph_t *graph = survey->graph;
+    return (move_has_trip(graph, loop) || is_lasting(survey, loop->inputs[0])) &&
+           (move_may_begin(graph, loop) || is_lasting(survey, loop->inputs[1]));
+}
+
 static int place_of(const survey_t *survey, const graph_block_t *block)
 {
     int place = 0;
@@ -248,7 +263,7 @@ static bool can_hoist(const inner_t *inner, const graph_node_t *conversion, bool
     bool is_inside = is_sure(survey, node->blocks[0], 0, conversion);
     if (node->kind == NODE_IF) return is_inside && is_sure(survey, node->blocks[1], 0, conversion);
     *out_needs_guard = is_inside && !runs(survey, inner->place, node);
-    return is_inside;
+    return is_inside && (!*out_needs_guard || can_guard(survey, node));
 }
 
 static status_t look_inside(void *user, const graph_node_t *conversion)
@@ -387,8 +402,9 @@ static bool find_carry(const survey_t *survey, int place, int index, move_t *mov
         if (conversion == NULL || !is_static(survey->graph, node->inputs[i + 2])) continue;
         value_t ready = ready_at_end(survey, body, body->results[i + 1],
                                      form_of(survey, conversion));
-        if (ready < 0) continue;
-        *move = (move_t){.kind = runs(survey, place, node) ? MOVE_CARRY : MOVE_GUARD,
+        bool is_sure_to_run = runs(survey, place, node);
+        if (ready < 0 || (!is_sure_to_run && !can_guard(survey, node))) continue;
+        *move = (move_t){.kind = is_sure_to_run ? MOVE_CARRY : MOVE_GUARD,
                          .conversion = conversion,
                          .at = node,
                          .block = block,
