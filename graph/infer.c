@@ -28,6 +28,13 @@ static bool info_of_type(const graph_type_t *type, tensor_info_t *out_info)
     return true;
 }
 
+/* An operand that is none cannot be left out: a failure where it runs, which may be never. */
+static bool lacks(const opdef_t *op, int index, const graph_type_t *type)
+{
+    return type->kind == TYPE_NONE && index < op->n_operands && !op->operands[index].is_optional &&
+           !op->operands[index].is_variadic;
+}
+
 status_t graph_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                      const graph_type_t *const *in, int *out_n, tensor_info_t *out)
 {
@@ -37,7 +44,7 @@ status_t graph_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n
     REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
             OP_MAX_INPUTS);
     for (int i = 0; i < n_in; i++) {
-        if (!info_of_type(in[i], &infos[i])) return STATUS_OK;
+        if (!info_of_type(in[i], &infos[i]) || lacks(op, i, in[i])) return STATUS_OK;
         places[i] = &infos[i];
     }
     return dispatch_infer(ctx, op, attrs, n_in, places, out_n, out);

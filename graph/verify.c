@@ -126,7 +126,9 @@ static status_t check_operand(verifier_t *verifier, const graph_node_t *node,
     case TYPE_LIST:
     case TYPE_TUPLE: return STATUS_OK;
     case TYPE_NONE:
-        if (operand != NULL && (operand->is_optional || operand->is_variadic)) return STATUS_OK;
+        /* A value that turned out to be none may stand in a branch that is never taken. */
+        if (value >= 0 || (operand != NULL && (operand->is_optional || operand->is_variadic)))
+            return STATUS_OK;
         return wrong(verifier, node, "operand %s is missing", name);
     default:
         return wrong(verifier, node, "operand %s is %s, must be a tensor or a number", name,
