@@ -1,0 +1,549 @@
+/* Random graphs of every kind of node: they verify, read back from their text as what they were,
+ * and give the same after the passes, over two runs of a module that they change.
+ *
+ * One graph alone: test_random_graphs SEED. */
+#include "freeze/freeze.h"
+
+#include "tests/support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/mini.h"
+#include "tests/support/rounds.h"
+
+#define N_GRAPHS 250
+#define MAX_VALUES 512
+
+static uint64_t only_seed; /* 0: all */
+
+/* ---- random numbers ---- */
+
+static uint64_t random_state;
+
+static int below(int n)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (int)((random_state >> 11) % (uint64_t)n);
+}
+
+/* ---- making: values in scope, each of one kind ---- */
+
+typedef enum kind {
+    KIND_TENSOR, /* f32[2,3] */
+    KIND_INT,    /* from 0 to 96, or what was counted */
+    KIND_FLOAT,
+    KIND_BOOL,
+    KIND_STRING,
+    KIND_LIST, /* of tensors, one or more */
+    KIND_DICT, /* of tensors: "a", "b" */
+    N_KINDS
+} kind_t;
+
+typedef struct making {
+    context_t *ctx;
+    graph_builder_t *to;
+    value_t self, inner;
+    int n, depth;
+    struct {
+        value_t value;
+        kind_t kind;
+    } seen[MAX_VALUES]; /* from the outermost block to this one */
+} making_t;
+
+static value_t add(making_t *making, kind_t kind, value_t value)
+{
+    assert_true(making->n < MAX_VALUES);
+    making->seen[making->n].value = value;
+    making->seen[making->n++].kind = kind;
+    return value;
+}
+
+static value_t put_datum(making_t *making, datum_t *datum, bool is_literal)
+{
+    value_t value = is_literal ? graph_add_literal(making->to, datum)
+                               : graph_add_constant(making->to, datum, "c");
+    datum_release(datum);
+    return value;
+}
+
+/* f32[2,3], from `first` on in steps of 0.25 */
+static datum_t *make_tensor(context_t *ctx, double first)
+{
+    float values[6];
+    tensor_t *tensor = NULL;
+    for (int i = 0; i < 6; i++) values[i] = (float)(first + 0.25 * i);
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 2, (const int64_t[]){2, 3}, values, &tensor));
+    datum_t *datum = mini_wrap(ctx, tensor);
+    tensor_release(tensor);
+    return datum;
+}
+
+static value_t builtin(making_t *making, const char *name, int n, const value_t *in)
+{
+    value_t out = GRAPH_NONE;
+    int n_out = strcmp(name, "append") != 0;
+    const graph_node_t node = {
+        .kind = NODE_BUILTIN, .name = name, .n_inputs = n, .n_outputs = n_out};
+    graph_add_node(making->to, &node, in, NULL, NULL, &out);
+    return out;
+}
+#define BUILTIN(making, name, ...)                                                                 \
+    builtin((making), (name), (int)(sizeof((value_t[]){__VA_ARGS__}) / sizeof(value_t)),           \
+            (value_t[]){__VA_ARGS__})
+
+static value_t pick(making_t *making, kind_t kind);
+
+static value_t literal_int(making_t *making, int64_t value)
+{
+    return put_datum(making, mini_number(making->ctx, value), true);
+}
+
+static value_t literal_text(making_t *making, const char *value)
+{
+    return put_datum(making, mini_text(making->ctx, value), true);
+}
+
+static value_t make_dict(making_t *making)
+{
+    value_t a = pick(making, KIND_TENSOR), b = pick(making, KIND_TENSOR);
+    return BUILTIN(making, "dict", literal_text(making, "a"), a, literal_text(making, "b"), b);
+}
+
+/* Computed, since what writes a constant in place writes the graph. */
+static value_t fresh_tensor(making_t *making)
+{
+    value_t constant = put_datum(making, make_tensor(making->ctx, below(9) - 4), false);
+    return graph_add_op(making->to, ops_find("neg"), NULL, 1, &constant, NULL);
+}
+
+/* A new value of nothing. */
+static value_t fresh(making_t *making, kind_t kind)
+{
+    context_t *ctx = making->ctx;
+    datum_t *datum = NULL;
+    switch (kind) {
+    case KIND_TENSOR: return fresh_tensor(making);
+    case KIND_INT: return literal_int(making, below(9));
+    case KIND_FLOAT: CHECK_OK(ctx, datum_float(ctx, below(9) * 0.25 - 1, &datum)); break;
+    case KIND_BOOL: CHECK_OK(ctx, datum_bool(ctx, below(2) != 0, &datum)); break;
+    case KIND_STRING: return literal_text(making, below(2) != 0 ? "a" : "b\n\"");
+    case KIND_LIST: return BUILTIN(making, "list", pick(making, KIND_TENSOR));
+    default: return make_dict(making);
+    }
+    return put_datum(making, datum, below(2) != 0);
+}
+
+static value_t pick(making_t *making, kind_t kind)
+{
+    int n = 0;
+    for (int i = 0; i < making->n; i++) n += making->seen[i].kind == kind;
+    if (n == 0 || below(8) == 0) return add(making, kind, fresh(making, kind));
+    int chosen = below(n);
+    for (int i = 0;; i++)
+        if (making->seen[i].kind == kind && chosen-- == 0) return making->seen[i].value;
+}
+
+/* ---- nodes ---- */
+
+/* Results stay small and do not jump, so that the last bits do not matter. */
+static void make_op(making_t *making)
+{
+    static const char *const unary[] = {"relu", "tanh", "sigmoid", "neg", "hardswish", "gelu"};
+    static const char *const binary[] = {"add", "sub", "mul", "maximum", "minimum"};
+    static const kind_t operands[] = {KIND_TENSOR, KIND_TENSOR, KIND_FLOAT, KIND_BOOL};
+    value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out;
+    if (below(2) != 0) {
+        out = graph_add_op(making->to, ops_find(unary[below(6)]), NULL, 1, in, "m");
+    } else {
+        in[1] = pick(making, operands[below(4)]);
+        out = graph_add_op(making->to, ops_find(binary[below(5)]), NULL, 2, in, NULL);
+        out = graph_add_op(making->to, ops_find("tanh"), NULL, 1, &out, NULL);
+    }
+    add(making, KIND_TENSOR, out);
+}
+
+static void make_linear(making_t *making)
+{
+    value_t in[] = {pick(making, KIND_TENSOR), GRAPH_NONE, GRAPH_NONE};
+    tensor_t *weight = NULL;
+    CHECK_OK(making->ctx, tensor_full(making->ctx, DTYPE_F32, SHAPE(3, 3), 0.25, &weight));
+    in[1] = put_datum(making, mini_wrap(making->ctx, weight), false);
+    tensor_release(weight);
+    add(making, KIND_TENSOR, graph_add_op(making->to, ops_find("linear"), NULL, 3, in, "fc"));
+}
+
+static void make_in_place(making_t *making)
+{
+    static const char *const names[] = {"relu", "tanh", "add"};
+    const char *name = names[below(3)];
+    value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
+    graph_node_t node = {.kind = NODE_OP,
+                         .op = ops_find(name),
+                         .is_in_place = true,
+                         .n_inputs = strcmp(name, "add") == 0 ? 2 : 1,
+                         .n_outputs = 1};
+    if (node.n_inputs == 2) in[1] = pick(making, KIND_FLOAT);
+    graph_add_node(making->to, &node, in, NULL, NULL, &out);
+    add(making, KIND_TENSOR, out);
+}
+
+static void make_number(making_t *making)
+{
+    static const char *const ints[] = {"scalar_add", "scalar_sub", "scalar_mul"};
+    static const char *const compared[] = {"scalar_lt", "scalar_le", "scalar_gt",
+                                           "scalar_ge", "scalar_eq", "scalar_ne"};
+    value_t a = pick(making, KIND_INT), b = pick(making, KIND_INT), f = pick(making, KIND_FLOAT);
+    switch (below(6)) {
+    case 0:
+        a = BUILTIN(making, ints[below(3)], a, b);
+        add(making, KIND_INT, BUILTIN(making, "scalar_mod", a, literal_int(making, 97)));
+        return;
+    case 1:
+        add(making, KIND_INT, BUILTIN(making, "scalar_floordiv", a, literal_int(making, 3)));
+        return;
+    case 2: add(making, KIND_BOOL, BUILTIN(making, compared[below(6)], a, b)); return;
+    case 3:
+        f = BUILTIN(making, "scalar_neg", f);
+        add(making, KIND_FLOAT, BUILTIN(making, "scalar_div", f, literal_int(making, 2)));
+        return;
+    case 4:
+        add(making, KIND_BOOL,
+            BUILTIN(making, "scalar_eq", pick(making, KIND_STRING),
+                    below(2) != 0 ? GRAPH_NONE : pick(making, KIND_STRING)));
+        return;
+    default: {
+        value_t c = pick(making, KIND_BOOL), d = pick(making, KIND_BOOL);
+        c = BUILTIN(making, below(2) != 0 ? "scalar_and" : "scalar_or", c, d);
+        add(making, KIND_BOOL, BUILTIN(making, "scalar_not", c));
+    }
+    }
+}
+
+static void make_items(making_t *making, const char *container)
+{
+    value_t in[] = {pick(making, KIND_TENSOR), pick(making, KIND_INT)}, out[2];
+    if (strcmp(container, "list") == 0) in[1] = pick(making, KIND_TENSOR);
+    value_t made = builtin(making, container, 2, in);
+    const graph_node_t node = {
+        .kind = NODE_BUILTIN, .name = "unpack", .n_inputs = 1, .n_outputs = 2};
+    graph_add_node(making->to, &node, &made, NULL, NULL, out);
+    add(making, KIND_TENSOR, out[0]);
+    add(making, strcmp(container, "list") == 0 ? KIND_TENSOR : KIND_INT, out[1]);
+}
+
+static void make_container(making_t *making)
+{
+    value_t list;
+    switch (below(7)) {
+    case 0: add(making, KIND_LIST, fresh(making, KIND_LIST)); return;
+    case 1: add(making, KIND_DICT, make_dict(making)); return;
+    case 2:
+        list = pick(making, KIND_LIST);
+        (void)BUILTIN(making, "append", list, pick(making, KIND_TENSOR));
+        return;
+    case 3:
+        list = pick(making, KIND_LIST);
+        add(making, KIND_TENSOR, BUILTIN(making, "index", list, literal_int(making, -below(2))));
+        return;
+    case 4: add(making, KIND_INT, BUILTIN(making, "len", pick(making, KIND_LIST))); return;
+    case 5: make_items(making, below(2) != 0 ? "tuple" : "list"); return;
+    default:
+        list = pick(making, KIND_DICT);
+        add(making, KIND_TENSOR,
+            below(2) != 0 ? BUILTIN(making, "index", list, literal_text(making, "b"))
+                          : graph_add_getattr(making->to, list, "a", NULL));
+    }
+}
+
+static const struct {
+    const char *path;
+    kind_t kind;
+    bool can_set;
+} attributes[] = {
+    {"w", KIND_TENSOR, true},    {"inner.w", KIND_TENSOR, true}, {"n", KIND_INT, true},
+    {"inner.n", KIND_INT, true}, {"s", KIND_STRING, true},       {"l", KIND_LIST, true},
+    {"c", KIND_TENSOR, false},   {"d", KIND_DICT, false},
+};
+
+static void make_state(making_t *making)
+{
+    int chosen = below((int)(sizeof attributes / sizeof *attributes));
+    const char *path = attributes[chosen].path;
+    kind_t kind = attributes[chosen].kind;
+    bool is_inner = strncmp(path, "inner.", 6) == 0 && below(2) != 0;
+    value_t object = is_inner ? making->inner : making->self;
+    if (is_inner) path += 6;
+    if (below(3) != 0 || !attributes[chosen].can_set) {
+        add(making, kind, graph_add_getattr(making->to, object, path, NULL));
+        return;
+    }
+    const value_t in[] = {object, pick(making, kind)};
+    const graph_node_t node = {.kind = NODE_SETATTR, .name = path, .n_inputs = 2};
+    graph_add_node(making->to, &node, in, NULL, NULL, NULL);
+}
+
+static void make_call(making_t *making)
+{
+    value_t in[] = {making->inner, pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
+    if (below(2) != 0) in[2] = pick(making, KIND_TENSOR);
+    const graph_node_t node = {.kind = NODE_CALL, .name = "step", .n_inputs = 3, .n_outputs = 1};
+    graph_add_node(making->to, &node, in, NULL, NULL, &out);
+    add(making, KIND_TENSOR, out);
+}
+
+/* ---- blocks ---- */
+
+static void make_nodes(making_t *making, int n);
+
+static void make_block(making_t *making, int n_results, const kind_t *kinds, value_t first)
+{
+    value_t results[4];
+    int base = making->n, n_first = first != GRAPH_NONE;
+    making->depth++;
+    make_nodes(making, 1 + below(4));
+    if (n_first != 0) results[0] = first;
+    for (int i = 0; i < n_results; i++) results[i + n_first] = pick(making, kinds[i]);
+    graph_block_end(making->to, n_results + n_first, results);
+    making->depth--;
+    making->n = base;
+}
+
+static void make_if(making_t *making)
+{
+    kind_t kinds[2];
+    value_t condition = pick(making, KIND_BOOL), out[2];
+    int n = 1 + below(2);
+    for (int i = 0; i < n; i++) kinds[i] = (kind_t)below(N_KINDS);
+    const graph_node_t node = {.kind = NODE_IF, .n_inputs = 1, .n_outputs = n};
+    graph_add_node(making->to, &node, &condition, NULL, NULL, out);
+    for (int b = 0; b < 2; b++) {
+        graph_block_begin(making->to);
+        make_block(making, n, kinds, GRAPH_NONE);
+    }
+    for (int i = 0; i < n; i++) add(making, kinds[i], out[i]);
+}
+
+/* At most three rounds, as counted or as its condition says. */
+static void make_loop(making_t *making)
+{
+    kind_t kinds[3];
+    value_t in[5], out[3], go = GRAPH_NONE;
+    int n = 1 + below(3), base = making->n;
+    bool is_counted = below(3) != 0;
+    in[0] = is_counted
+                ? BUILTIN(making, "scalar_mod", pick(making, KIND_INT), literal_int(making, 4))
+                : GRAPH_NONE;
+    in[1] = below(2) != 0 ? pick(making, KIND_BOOL) : GRAPH_NONE;
+    for (int i = 0; i < n; i++) {
+        kinds[i] = (kind_t)below(N_KINDS);
+        in[i + 2] = pick(making, kinds[i]);
+    }
+    const graph_node_t node = {.kind = NODE_LOOP, .n_inputs = n + 2, .n_outputs = n};
+    base = making->n;
+    graph_add_node(making->to, &node, in, NULL, NULL, out);
+    graph_block_begin(making->to);
+    value_t round = graph_add_param(making->to, "i", NULL);
+    add(making, KIND_INT, round);
+    for (int i = 0; i < n; i++) add(making, kinds[i], graph_add_param(making->to, "p", NULL));
+    go = BUILTIN(making, "scalar_lt", round, literal_int(making, 2));
+    make_block(making, n, kinds, go);
+    making->n = base;
+    for (int i = 0; i < n; i++) add(making, kinds[i], out[i]);
+}
+
+static void make_nodes(making_t *making, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int chosen = below(making->depth < 3 ? 16 : 13);
+        if (chosen < 4) make_op(making);
+        if (chosen == 4) make_linear(making);
+        if (chosen == 5) make_in_place(making);
+        if (chosen == 6 || chosen == 7) make_number(making);
+        if (chosen == 8 || chosen == 9) make_container(making);
+        if (chosen == 10 || chosen == 11) make_state(making);
+        if (chosen == 12) make_call(making);
+        if (chosen == 13) make_if(making);
+        if (chosen > 13) make_loop(making);
+    }
+}
+
+static graph_t *make_graph(context_t *ctx, uint64_t seed)
+{
+    static const graph_type_t module = {.kind = TYPE_MODULE}, integer = {.kind = TYPE_INT};
+    graph_type_t tensor = {.kind = TYPE_TENSOR, .has_info = true};
+    making_t making = {.ctx = ctx};
+    value_t results[3];
+    graph_t *graph = NULL;
+    random_state = seed * 0x9e3779b97f4a7c15u + 1;
+    tensor.info = info_dense(DTYPE_F32, 2, (const int64_t[]){2, 3});
+    CHECK_OK(ctx, graph_builder_create(ctx, "forward", &making.to));
+    making.self = graph_add_param(making.to, "self", &module);
+    add(&making, KIND_TENSOR, graph_add_param(making.to, "x", &tensor));
+    add(&making, KIND_TENSOR, graph_add_param(making.to, "y", NULL));
+    add(&making, KIND_INT, graph_add_param(making.to, "n", &integer));
+    making.inner = graph_add_getattr(making.to, making.self, "inner", &module);
+    make_nodes(&making, 4 + below(12));
+    results[0] = pick(&making, KIND_TENSOR);
+    for (int i = 1; i < 3; i++) results[i] = pick(&making, (kind_t)below(N_KINDS));
+    CHECK_OK(ctx, graph_finish(making.to, 3, results, &graph));
+    graph_builder_destroy(making.to);
+    return graph;
+}
+
+/* ---- running ---- */
+
+static void put_tensor(context_t *ctx, module_t *module, const char *name, double first)
+{
+    datum_t *datum = make_tensor(ctx, first);
+    CHECK_OK(ctx, module_set_parameter(ctx, module, name, datum_as_tensor(datum)));
+    datum_release(datum);
+}
+
+/* A module as it always is before the first run, with the graph as its `forward`. */
+static module_t *make_world(context_t *ctx, graph_t *graph)
+{
+    module_t *net = mini_module(ctx, "Net"), *inner = mini_child(ctx, net, "inner", "Inner");
+    put_tensor(ctx, net, "w", -1);
+    put_tensor(ctx, net, "c", 0.5);
+    put_tensor(ctx, inner, "w", -0.5);
+    mini_int(ctx, net, "n", 2);
+    mini_int(ctx, inner, "n", 5);
+    mini_put(ctx, net, "s", mini_text(ctx, "a"));
+    mini_put(ctx, net, "l", MINI_LIST(ctx, 1, make_tensor(ctx, -0.25)));
+    datum_t *items[] = {make_tensor(ctx, 0.75), make_tensor(ctx, -2)}, *dict = NULL;
+    CHECK_OK(ctx, datum_dict(ctx, 2, (const char *const[]){"a", "b"}, items, &dict));
+    for (int i = 0; i < 2; i++) datum_release(items[i]);
+    mini_put(ctx, net, "d", dict);
+    mini_define(ctx, inner,
+                "graph step(%self : module, %x : tensor, %by : tensor?) {\n"
+                "  %w = getattr(%self) name=\"w\"\n"
+                "  %n = getattr(%self) name=\"n\"\n"
+                "  %m = scalar_add(%n, 1)\n"
+                "  setattr(%self, %m) name=\"n\"\n"
+                "  %is = scalar_eq(%by, none)\n"
+                "  %y = if(%is) {\n"
+                "    %a = sub(%x, %w)\n"
+                "    yield %a\n"
+                "  } else {\n"
+                "    %b = mul(%x, %by)\n"
+                "    yield %b\n"
+                "  }\n"
+                "  %z = tanh(%y)\n"
+                "  return %z\n"
+                "}\n");
+    CHECK_OK(ctx, graph_set_method(ctx, net, "forward", graph));
+    return net;
+}
+
+/* Copies of what two runs give, in a list; NULL when one fails. Releases the module. */
+static datum_t *run_twice(context_t *ctx, module_t *net)
+{
+    datum_t *all = NULL;
+    bool has_run = true;
+    CHECK_OK(ctx, datum_list(ctx, 0, NULL, &all));
+    for (int run = 0; run < 2 && has_run; run++) {
+        datum_t *in[] = {make_tensor(ctx, run - 0.6), make_tensor(ctx, 0.4),
+                         mini_number(ctx, 3 + run)};
+        datum_t *out[METHOD_MAX_OUTPUTS] = {NULL}, *copy = NULL;
+        int n = METHOD_MAX_OUTPUTS;
+        has_run = module_call(ctx, net, "forward", 3, in, &n, out) == STATUS_OK;
+        for (int i = 0; has_run && i < n; i++) {
+            CHECK_OK(ctx, datum_clone(ctx, out[i], &copy));
+            CHECK_OK(ctx, datum_append(ctx, all, copy));
+            datum_release(copy);
+            datum_release(out[i]);
+        }
+        for (int i = 0; i < 3; i++) datum_release(in[i]);
+    }
+    module_release(net);
+    if (has_run) return all;
+    datum_release(all);
+    return NULL;
+}
+
+/* ---- checking ---- */
+
+static void fail_with(context_t *ctx, uint64_t seed, const graph_t *graph, const char *what)
+{
+    text_t text = text_begin(ctx);
+    print_message("%s: %s\n", what, context_error(ctx) != NULL ? context_error(ctx) : "");
+    CHECK_OK(ctx, graph_print(ctx, graph, NULL, &text));
+    print_message("%s\nagain: test_random_graphs %llu\n", text_string(&text),
+                  (unsigned long long)seed);
+    text_clear(&text);
+    fail();
+}
+
+/* Releases the module. */
+static void check_same(context_t *ctx, uint64_t seed, const graph_t *graph, const datum_t *wanted,
+                       module_t *net, const char *what)
+{
+    datum_t *given = run_twice(ctx, net);
+    if (given == NULL) fail_with(ctx, seed, graph, what);
+    if (!rounds_near(ctx, given, wanted, 1e-5)) {
+        text_t text = text_begin(ctx);
+        rounds_show(ctx, given, &text);
+        text_append(&text, "\n is not ");
+        rounds_show(ctx, wanted, &text);
+        print_message("%s\n", text_string(&text));
+        text_clear(&text);
+        fail_with(ctx, seed, graph, what);
+    }
+    datum_release(given);
+}
+
+static void check_pipelines(context_t *ctx, uint64_t seed, graph_t *graph, const datum_t *wanted)
+{
+    const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),
+                                            pass_pipeline_optimize()};
+    static const char *const names[] = {"pipeline graph", "pipeline freeze", "pipeline optimize"};
+    for (int i = 0; i < 3; i++) {
+        module_t *self = make_world(ctx, graph);
+        graph_t *result = NULL;
+        if (pass_run(ctx, graph, pipelines[i], &(pass_options_t){.self = self}, &result) !=
+            STATUS_OK)
+            fail_with(ctx, seed, graph, names[i]);
+        module_release(self);
+        check_same(ctx, seed, graph, wanted, make_world(ctx, result), names[i]);
+        graph_release(result);
+    }
+    module_t *net = make_world(ctx, graph), *frozen = NULL;
+    if (freeze(ctx, net, NULL, &frozen) != STATUS_OK) fail_with(ctx, seed, graph, "freeze");
+    module_release(net);
+    check_same(ctx, seed, graph, wanted, frozen, "what is frozen");
+}
+
+static void check_seed(context_t *ctx, uint64_t seed)
+{
+    graph_t *graph = make_graph(ctx, seed);
+    if (graph_verify(ctx, graph) != STATUS_OK) fail_with(ctx, seed, graph, "verify");
+    graph_t *again = rounds_of_text(ctx, graph);
+    if (again == NULL) fail_with(ctx, seed, graph, "text");
+    datum_t *wanted = run_twice(ctx, make_world(ctx, graph));
+    if (wanted == NULL) fail_with(ctx, seed, graph, "run");
+    check_same(ctx, seed, graph, wanted, make_world(ctx, again), "what was read from its text");
+    check_pipelines(ctx, seed, graph, wanted);
+    datum_release(wanted);
+    graph_release(again);
+    graph_release(graph);
+}
+
+static void text_and_passes_change_no_result(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    if (only_seed != 0) {
+        check_seed(ctx, only_seed);
+        return;
+    }
+    for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) check_seed(ctx, seed);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) only_seed = strtoull(argv[1], NULL, 10);
+    const struct CMUnitTest tests[] = {TEST(text_and_passes_change_no_result)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
