@@ -62,29 +62,20 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .spec = spec,
                                  .cases = cases};
 
-const opdef_t op_def_dropout = {.name = "dropout",
-                                .preference = OP_FOLLOWS,
-                                .traits = TRAIT_VIEW | TRAIT_IDENTITY,
-                                .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},
-                                .n_operands = 1,
-                                .operands = operands,
-                                .n_outputs = 1,
-                                .infer = infer_dropout,
-                                .kernels = kernels,
-                                .spec = spec,
-                                .cases = cases};
-
-const opdef_t op_def_feature_dropout = {.name = "feature_dropout",
-                                        .preference = OP_FOLLOWS,
-                                        .traits = TRAIT_VIEW | TRAIT_IDENTITY,
-                                        .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},
-                                        .n_operands = 1,
-                                        .operands = operands,
-                                        .n_outputs = 1,
-                                        .infer = infer_dropout,
-                                        .kernels = kernels,
-                                        .spec = spec,
-                                        .cases = cases};
+#define DEFINE_DROPOUT(word)                                                                       \
+    const opdef_t op_def_##word = {.name = #word,                                                  \
+                                   .preference = OP_FOLLOWS,                                       \
+                                   .traits = TRAIT_VIEW | TRAIT_IDENTITY,                          \
+                                   .attrs = {sizeof(dropout_attrs_t), 1, dropout_fields},          \
+                                   .n_operands = 1,                                                \
+                                   .operands = operands,                                           \
+                                   .n_outputs = 1,                                                 \
+                                   .infer = infer_dropout,                                         \
+                                   .kernels = kernels,                                             \
+                                   .spec = spec,                                                   \
+                                   .cases = cases}
+DEFINE_DROPOUT(dropout);
+DEFINE_DROPOUT(feature_dropout);
 
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out)
 {
