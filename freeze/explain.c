@@ -99,13 +99,11 @@ static void explain_attribute(explaining_t *explaining, const attribute_t *attri
 /* What every module has, and what the root has for its users; but for what somebody changes. */
 static bool speaks_for_itself(const explaining_t *explaining, const attribute_t *attribute)
 {
-    static const char *const own[] = {FREEZE_MARK, "input_names", "output_names"};
     kept_t why;
     if (attribute->kind == MEMBER_METHOD || attribute->kind == MEMBER_CHILD) return true;
-    bool is_own = strcmp(attribute->name, "training") == 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        is_own |= attribute->owner == explaining->tree.items[0].module &&
-                  strcmp(attribute->name, own[i]) == 0;
+    bool is_own = strcmp(attribute->name, "training") == 0 ||
+                  freeze_is_border(explaining->tree.items[0].module, attribute->owner,
+                                   attribute->name);
     return is_own && (!keep_holds(&explaining->keeping, attribute, &why) || why.name == NULL);
 }
 

@@ -32,6 +32,14 @@ static status_t mark(context_t *ctx, module_t *module, const char *const *preser
     return status;
 }
 
+bool freeze_is_border(const module_t *root, const module_t *owner, const char *name)
+{
+    static const char *const borders[] = {"training", FREEZE_MARK, "input_names", "output_names"};
+    for (size_t i = 0; owner == root && i < sizeof borders / sizeof *borders; i++)
+        if (strcmp(name, borders[i]) == 0) return true;
+    return false;
+}
+
 bool freeze_is_frozen(const module_t *module)
 {
     const datum_t *paths = module != NULL ? module_attribute(module, FREEZE_MARK) : NULL;

@@ -9,6 +9,10 @@
 /* Attribute that says that a module is frozen: a list of the paths that were to be preserved. */
 #define FREEZE_MARK "frozen"
 
+/* Attributes that a root has for those who use it, and keeps whoever reads them: the mark, the
+ * names of inputs and outputs, and `training`, which every module has. */
+bool freeze_is_border(const module_t *root, const module_t *owner, const char *name);
+
 /* ---- what a frozen module keeps ---- */
 
 /* A method that stays: as a plan if it is frozen, else as it is. The name is the module's own. */

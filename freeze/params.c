@@ -48,13 +48,9 @@ static const struct alias_name {
 
 static bool is_reader(const graph_node_t *node)
 {
-    static const char *const readers[] = {
-        "conv1d",           "conv2d",     "conv3d",      "conv_transpose1d", "conv_transpose2d",
-        "conv_transpose3d", "batch_norm", "fold_weight", "fold_bias"};
-    if (node->kind != NODE_OP) return false;
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if (strcmp(node->op->name, readers[i]) == 0) return true;
-    return false;
+    return rewrite_conv(node) > 0 || rewrite_conv_transpose(node) > 0 ||
+           rewrite_is_op(node, "batch_norm") || rewrite_is_op(node, "fold_weight") ||
+           rewrite_is_op(node, "fold_bias");
 }
 
 static bool is_called(const operand_t *operand, const char *param)
@@ -78,9 +74,8 @@ typedef struct wanted {
 /* The getattr that a value comes from. */
 static const graph_node_t *find_getattr(const graph_t *graph, value_t value)
 {
+    value = rewrite_before_conversions(graph, value);
     const graph_node_t *maker = value < 0 ? NULL : graph_producer(graph, value);
-    while (maker != NULL && maker->kind == NODE_OP && graph_is_conversion(maker->op))
-        maker = graph_producer(graph, maker->inputs[0]);
     return maker != NULL && maker->kind == NODE_GETATTR ? maker : NULL;
 }
 

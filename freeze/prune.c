@@ -174,14 +174,6 @@ static status_t note_uses(pruning_t *pruning)
     return STATUS_OK;
 }
 
-static bool is_border(const char *name)
-{
-    static const char *const borders[] = {"training", FREEZE_MARK, "input_names", "output_names"};
-    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
-        if (strcmp(name, borders[i]) == 0) return true;
-    return false;
-}
-
 static bool is_needed(const pruning_t *pruning, module_t *module, int index)
 {
     attribute_t member = {.owner = module};
@@ -196,7 +188,7 @@ static bool is_needed(const pruning_t *pruning, module_t *module, int index)
             needed = is_needed(pruning, child, i);
         return needed;
     }
-    if (module == pruning->root && is_border(member.name)) return true;
+    if (freeze_is_border(pruning->root, module, member.name)) return true;
     for (int i = 0; i < pruning->n_used; i++)
         if (pruning->used[i].owner == module && strcmp(pruning->used[i].name, member.name) == 0)
             return true;

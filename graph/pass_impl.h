@@ -85,8 +85,16 @@ const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, cons
 /* True for a value that is given to operators only: to them none is an operand left out. */
 bool rewrite_feeds_operators(const graph_t *graph, value_t value);
 
-/* True for a node that is this operator. */
+/* True for a node that is this operator, or this builtin; node may be NULL. */
 bool rewrite_is_op(const graph_node_t *node, const char *op_name);
+bool rewrite_is_builtin(const graph_node_t *node, const char *name);
+
+/* 1, 2 or 3 for a convolution over that many dimensions, or a transposed one; 0 for other nodes. */
+int rewrite_conv(const graph_node_t *node);
+int rewrite_conv_transpose(const graph_node_t *node);
+
+/* What a value was before it was converted from layout to layout. */
+value_t rewrite_before_conversions(const graph_t *graph, value_t value);
 
 /* Visits every node of a graph in order, inner blocks included; a failing visit ends the walk. */
 typedef status_t (*rewrite_visit_t)(void *user, const graph_node_t *node);

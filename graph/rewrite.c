@@ -324,6 +324,40 @@ bool rewrite_is_op(const graph_node_t *node, const char *op_name)
     return node != NULL && node->kind == NODE_OP && strcmp(node->op->name, op_name) == 0;
 }
 
+bool rewrite_is_builtin(const graph_node_t *node, const char *name)
+{
+    return node != NULL && node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
+}
+
+static int find_op(const graph_node_t *node, const char *const *names)
+{
+    for (int i = 0; i < 3; i++)
+        if (rewrite_is_op(node, names[i])) return i + 1;
+    return 0;
+}
+
+int rewrite_conv(const graph_node_t *node)
+{
+    static const char *const names[] = {"conv1d", "conv2d", "conv3d"};
+    return find_op(node, names);
+}
+
+int rewrite_conv_transpose(const graph_node_t *node)
+{
+    static const char *const names[] = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"};
+    return find_op(node, names);
+}
+
+value_t rewrite_before_conversions(const graph_t *graph, value_t value)
+{
+    const graph_node_t *node = value >= 0 ? graph_producer(graph, value) : NULL;
+    while (node != NULL && node->kind == NODE_OP && graph_is_conversion(node->op)) {
+        value = node->inputs[0];
+        node = value >= 0 ? graph_producer(graph, value) : NULL;
+    }
+    return value;
+}
+
 const graph_node_t *rewrite_single_use(const graph_t *graph, value_t value, const char *op_name)
 {
     if (value < 0 || graph_n_uses(graph, value) != 1) return NULL;

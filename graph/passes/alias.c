@@ -185,14 +185,9 @@ static status_t join_unknown_modules(alias_t *alias)
 
 /* ---- nodes ---- */
 
-static bool is_builtin(const graph_node_t *node, const char *name)
-{
-    return node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
-}
-
 bool alias_has_effect(const graph_node_t *node)
 {
-    if (node->kind == NODE_SETATTR || node->kind == NODE_CALL || is_builtin(node, "append"))
+    if (node->kind == NODE_SETATTR || node->kind == NODE_CALL || rewrite_is_builtin(node, "append"))
         return true;
     if (node->kind == NODE_OP && node->is_in_place) return true;
     for (int b = 0; b < node->n_blocks; b++) {
@@ -250,7 +245,8 @@ static status_t look_at_op(alias_t *alias, const graph_node_t *node)
 static status_t look_at_builtin(alias_t *alias, const graph_node_t *node)
 {
     if (!alias_shares(node)) return STATUS_OK;
-    bool makes = is_builtin(node, "list") || is_builtin(node, "tuple") || is_builtin(node, "dict");
+    bool makes = rewrite_is_builtin(node, "list") || rewrite_is_builtin(node, "tuple") ||
+                 rewrite_is_builtin(node, "dict");
     value_t container = makes ? node->outputs[0] : node->inputs[0];
     int class = alias_class(alias, container), items;
     TRY(contents_of(alias, class, &items));
@@ -258,7 +254,7 @@ static status_t look_at_builtin(alias_t *alias, const graph_node_t *node)
         join(alias, items, alias_class(alias, node->inputs[i]));
     for (int i = 0; i < node->n_outputs && !makes; i++)
         join(alias, items, alias_class(alias, node->outputs[i]));
-    if (is_builtin(node, "append")) mark(alias, class, node);
+    if (rewrite_is_builtin(node, "append")) mark(alias, class, node);
     return STATUS_OK;
 }
 

@@ -336,22 +336,17 @@ static status_t propagate_loop(rewrite_t *rewrite, const graph_node_t *loop, boo
 
 /* ---- what containers hold, and what is not none ---- */
 
-static bool is_builtin(const graph_node_t *node, const char *name)
-{
-    return node != NULL && node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
-}
-
 /* The place of an item among the operands of the node that made the container; -1 if not known. */
 static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t key)
 {
     const datum_t *datum = known_datum(rewrite, key);
     if (datum == NULL) return -1;
-    if (is_builtin(maker, "list") && datum_kind(datum) == DATUM_INT) {
+    if (rewrite_is_builtin(maker, "list") && datum_kind(datum) == DATUM_INT) {
         int64_t at = datum_as_int(datum), n = maker->n_inputs;
         if (at < 0) at += n;
         return at >= 0 && at < n ? (int)at : -1;
     }
-    if (!is_builtin(maker, "dict") || datum_kind(datum) != DATUM_STRING) return -1;
+    if (!rewrite_is_builtin(maker, "dict") || datum_kind(datum) != DATUM_STRING) return -1;
     int place = -1;
     for (int i = 0; i < maker->n_inputs; i += 2) {
         const datum_t *name = known_datum(rewrite, maker->inputs[i]);
@@ -365,11 +360,12 @@ static int place_of(const rewrite_t *rewrite, const graph_node_t *maker, value_t
  * lower_tuples' matter. */
 static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
 {
-    bool is_index = is_builtin(node, "index"), is_unpack = is_builtin(node, "unpack");
+    bool is_index = rewrite_is_builtin(node, "index"),
+         is_unpack = rewrite_is_builtin(node, "unpack");
     if ((!is_index && !is_unpack) || node->inputs[0] < 0 || is_written(rewrite->user, node))
         return false;
     const graph_node_t *maker = graph_producer(rewrite->from, node->inputs[0]);
-    if (is_unpack && (!is_builtin(maker, "list") || maker->n_inputs != node->n_outputs))
+    if (is_unpack && (!rewrite_is_builtin(maker, "list") || maker->n_inputs != node->n_outputs))
         return false;
     int place = is_index && maker != NULL ? place_of(rewrite, maker, node->inputs[1]) : -1;
     if (is_index && place < 0) return false;
@@ -383,8 +379,8 @@ static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
 /* A value whose type is known is not none. */
 static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
-    bool is_equal = is_builtin(node, "scalar_eq");
-    if (!is_equal && !is_builtin(node, "scalar_ne")) return STATUS_OK;
+    bool is_equal = rewrite_is_builtin(node, "scalar_eq");
+    if (!is_equal && !rewrite_is_builtin(node, "scalar_ne")) return STATUS_OK;
     for (int i = 0; i < 2; i++) {
         const datum_t *datum = known_datum(rewrite, node->inputs[i]);
         const graph_type_t *other = graph_builder_type(rewrite->to,

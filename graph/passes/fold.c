@@ -40,19 +40,9 @@ typedef struct folding {
 
 /* ---- constants ---- */
 
-static value_t before_conversions(const graph_t *graph, value_t value)
-{
-    const graph_node_t *node = value >= 0 ? graph_producer(graph, value) : NULL;
-    while (node != NULL && node->kind == NODE_OP && graph_is_conversion(node->op)) {
-        value = node->inputs[0];
-        node = value >= 0 ? graph_producer(graph, value) : NULL;
-    }
-    return value;
-}
-
 const datum_t *fold_constant(const graph_t *graph, value_t value)
 {
-    return graph_constant(graph, before_conversions(graph, value));
+    return graph_constant(graph, rewrite_before_conversions(graph, value));
 }
 
 static status_t read_tensor(context_t *ctx, const tensor_t *tensor, double *values)
@@ -92,20 +82,14 @@ status_t fold_read(context_t *ctx, const datum_t *datum, double **out_values, in
 
 static bool find_kind(const graph_node_t *node, fold_anchor_t *anchor)
 {
-    static const char *const convs[] = {"conv1d", "conv2d", "conv3d"};
-    static const char *const transposed[] = {"conv_transpose1d", "conv_transpose2d",
-                                             "conv_transpose3d"};
     if (node == NULL) return false;
+    int n_spatial = rewrite_conv(node), n_transposed = rewrite_conv_transpose(node);
     anchor->is_linear = rewrite_is_op(node, "linear");
+    anchor->is_transposed = n_transposed > 0;
     if (anchor->is_linear) return true;
-    for (int i = 0; i < 3; i++) {
-        anchor->is_transposed = rewrite_is_op(node, transposed[i]);
-        if (!anchor->is_transposed && !rewrite_is_op(node, convs[i])) continue;
-        anchor->rank = i + 3;
-        anchor->channel_from_end = i + 1;
-        return true;
-    }
-    return false;
+    anchor->channel_from_end = n_spatial + n_transposed;
+    anchor->rank = anchor->channel_from_end + 2;
+    return anchor->channel_from_end > 0;
 }
 
 /* A reason where a conv, a transposed conv or a linear cannot take anything in. */
@@ -117,7 +101,7 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
     if (post != NULL && post->n > 0) return "the operator before it has post-ops";
     if (node->inputs[1] < 0 || !folding->is_constant[node->inputs[1]])
         return "the weight before it is not constant";
-    anchor->weight = before_conversions(graph, node->inputs[1]);
+    anchor->weight = rewrite_before_conversions(graph, node->inputs[1]);
     anchor->bias = node->n_inputs > 2 ? node->inputs[2] : GRAPH_NONE;
     if (anchor->bias != GRAPH_NONE && !folding->is_constant[anchor->bias])
         return "the bias before it is not constant";
@@ -240,7 +224,7 @@ static status_t look_through(folding_t *folding, const graph_block_t *block)
 
 status_t fold_bring(rewrite_t *rewrite, value_t value, value_t *out_value)
 {
-    value = before_conversions(rewrite->from, value);
+    value = rewrite_before_conversions(rewrite->from, value);
     if (value >= 0 && !rewrite_is_mapped(rewrite, value))
         TRY(rewrite_copy(rewrite, graph_producer(rewrite->from, value)));
     *out_value = rewrite_value(rewrite, value);

@@ -5,22 +5,17 @@
 /* Tuples cannot change, so what is taken out of one that this graph packs is what went in. Those
  * that come out of branches, loops and calls stay. */
 
-static bool is_builtin(const graph_node_t *node, const char *name)
-{
-    return node != NULL && node->kind == NODE_BUILTIN && strcmp(node->name, name) == 0;
-}
-
 static const graph_node_t *find_tuple(const graph_t *graph, const graph_node_t *node)
 {
-    bool takes_out = is_builtin(node, "unpack") || is_builtin(node, "index");
+    bool takes_out = rewrite_is_builtin(node, "unpack") || rewrite_is_builtin(node, "index");
     const graph_node_t *tuple = takes_out ? graph_producer(graph, node->inputs[0]) : NULL;
-    return is_builtin(tuple, "tuple") ? tuple : NULL;
+    return rewrite_is_builtin(tuple, "tuple") ? tuple : NULL;
 }
 
 /* The place of the first thing taken out; -1 when it is not known or not there. */
 static int find_place(const graph_t *graph, const graph_node_t *node, const graph_node_t *tuple)
 {
-    if (is_builtin(node, "unpack")) return node->n_outputs == tuple->n_inputs ? 0 : -1;
+    if (rewrite_is_builtin(node, "unpack")) return node->n_outputs == tuple->n_inputs ? 0 : -1;
     const datum_t *place = graph_constant(graph, node->inputs[1]);
     if (place == NULL || datum_kind(place) != DATUM_INT) return -1;
     int64_t at = datum_as_int(place), n = tuple->n_inputs;

@@ -83,15 +83,9 @@ static bool is_linear(const graph_node_t *node)
     return rewrite_is_op(node, "linear");
 }
 
-static bool is_conv(const graph_node_t *node)
-{
-    return rewrite_is_op(node, "conv1d") || rewrite_is_op(node, "conv2d") ||
-           rewrite_is_op(node, "conv3d");
-}
-
 static bool is_candidate(const merging_t *merging, const graph_node_t *node)
 {
-    if ((!is_linear(node) && !is_conv(node)) || node->is_in_place) return false;
+    if ((!is_linear(node) && rewrite_conv(node) == 0) || node->is_in_place) return false;
     const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
     const tensor_info_t *weight = info_of(merging->graph, node->inputs[1]);
     bool is_written = alias_is_mutated(&merging->alias, node->outputs[0]);
@@ -284,7 +278,7 @@ static status_t emit_split(rewrite_t *rewrite, const group_t *group, value_t joi
     attrs_init(&node.op->attrs, attrs);
     int64_t *dim = rewrite_attr_in(&node, attrs, "dim", ATTR_INT);
     ints_t *pieces = rewrite_attr_in(&node, attrs, "sizes", ATTR_INTS);
-    *dim = is_conv(first) ? 1 : -1;
+    *dim = rewrite_conv(first) > 0 ? 1 : -1;
     *pieces = sizes;
     node.attrs = attrs;
     status_t status = rewrite_emit(rewrite, &node, &joined, outputs);

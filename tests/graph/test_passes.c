@@ -2,8 +2,8 @@
  *
  *   // test: a sentence                                begins a case
  *   // passes: fold_batch_norm dead_code               run in order
- *   // blob $0 = f32[8,3,3,3] randn                    randn, positive, ones, zeros, 0.5; or = $1:
- * shared
+ *   // blob $0 = f32[8,3,3,3] randn                    randn, positive, ones, zeros, 0.5
+ *   // blob $1 = $0                                    the same tensor
  *   // parameter conv.weight = f32[8,3,3,3] randn      of the module that is self; buffer, too
  *   // attribute training = false                      a bool or an int
  *   // method conv                                      of a module, self when no name is given:
