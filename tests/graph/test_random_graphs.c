@@ -81,17 +81,16 @@ static datum_t *make_tensor(context_t *ctx, double first)
     return datum;
 }
 
-static value_t builtin(making_t *making, const char *name, int n, const value_t *in)
+static value_t builtin(making_t *making, const char *name, int n_out, int n, const value_t *in)
 {
     value_t out = GRAPH_NONE;
-    int n_out = strcmp(name, "append") != 0;
     const graph_node_t node = {
         .kind = NODE_BUILTIN, .name = name, .n_inputs = n, .n_outputs = n_out};
     graph_add_node(making->to, &node, in, NULL, NULL, &out);
     return out;
 }
 #define BUILTIN(making, name, ...)                                                                 \
-    builtin((making), (name), (int)(sizeof((value_t[]){__VA_ARGS__}) / sizeof(value_t)),           \
+    builtin((making), (name), 1, (int)(sizeof((value_t[]){__VA_ARGS__}) / sizeof(value_t)),        \
             (value_t[]){__VA_ARGS__})
 
 static value_t pick(making_t *making, kind_t kind);
@@ -226,7 +225,7 @@ static void make_items(making_t *making, const char *container)
 {
     value_t in[] = {pick(making, KIND_TENSOR), pick(making, KIND_INT)}, out[2];
     if (strcmp(container, "list") == 0) in[1] = pick(making, KIND_TENSOR);
-    value_t made = builtin(making, container, 2, in);
+    value_t made = builtin(making, container, 1, 2, in);
     const graph_node_t node = {
         .kind = NODE_BUILTIN, .name = "unpack", .n_inputs = 1, .n_outputs = 2};
     graph_add_node(making->to, &node, &made, NULL, NULL, out);
@@ -242,7 +241,7 @@ static void make_container(making_t *making)
     case 1: add(making, KIND_DICT, make_dict(making)); return;
     case 2:
         list = pick(making, KIND_LIST);
-        (void)BUILTIN(making, "append", list, pick(making, KIND_TENSOR));
+        (void)builtin(making, "append", 0, 2, (value_t[]){list, pick(making, KIND_TENSOR)});
         return;
     case 3:
         list = pick(making, KIND_LIST);
