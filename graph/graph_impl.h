@@ -22,6 +22,7 @@ typedef struct value_record {
     const graph_type_t *type; /* never NULL */
     const graph_node_t *producer;
     int n_uses;
+    bool is_written; /* a constant that a node may write: each run has its own */
 } value_record_t;
 
 /* Chunks of memory that are released together. */

@@ -453,12 +453,19 @@ static status_t run_loop(run_t *run, const graph_node_t *node)
     return status;
 }
 
+static status_t run_constant(run_t *run, const graph_node_t *node)
+{
+    value_t value = node->outputs[0];
+    return run->graph->values[value].is_written
+               ? datum_clone(run->ctx, node->datum, &run->slots[value].datum)
+               : attribute_copy(run->ctx, node->datum, &run->slots[value].datum);
+}
+
 static status_t run_node(run_t *run, const graph_node_t *node)
 {
     switch (node->kind) {
     case NODE_OP: return run_op_node(run, node);
-    case NODE_CONSTANT:
-        return attribute_copy(run->ctx, node->datum, &run->slots[node->outputs[0]].datum);
+    case NODE_CONSTANT: return run_constant(run, node);
     case NODE_GETATTR: return run_getattr(run, node);
     case NODE_SETATTR: return run_setattr(run, node);
     case NODE_CALL: return run_call(run, node);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
@@ -552,4 +553,19 @@ const graph_node_t *alias_writer(const alias_t *alias, value_t value)
 bool alias_is_mutated(const alias_t *alias, value_t value)
 {
     return alias_writer(alias, value) != NULL;
+}
+
+status_t alias_mark_constants(context_t *ctx, graph_t *graph)
+{
+    bool has_effects = false;
+    for (int i = 0; i < graph->body->n_nodes; i++)
+        has_effects |= alias_has_effect(graph->body->nodes[i]);
+    if (!has_effects) return STATUS_OK;
+    alias_t alias;
+    TRY(alias_analyze(ctx, graph, &alias));
+    for (value_t value = 0; value < graph->n_values; value++)
+        graph->values[value].is_written = graph_constant(graph, value) != NULL &&
+                                          alias_is_mutated(&alias, value);
+    alias_clear(&alias);
+    return STATUS_OK;
 }

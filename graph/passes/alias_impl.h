@@ -64,6 +64,9 @@ typedef struct alias {
     bool has_calls;
 } alias_t;
 
+/* Marks the constants that nodes of this graph may write, when it is finished. */
+status_t alias_mark_constants(context_t *ctx, graph_t *graph);
+
 /* On failure there is nothing to clear. */
 status_t alias_analyze(context_t *ctx, const graph_t *graph, alias_t *out_alias);
 void alias_clear(alias_t *alias);

@@ -111,20 +111,13 @@ static value_t make_dict(making_t *making)
     return BUILTIN(making, "dict", literal_text(making, "a"), a, literal_text(making, "b"), b);
 }
 
-/* Computed, since what writes a constant in place writes the graph. */
-static value_t fresh_tensor(making_t *making)
-{
-    value_t constant = put_datum(making, make_tensor(making->ctx, below(9) - 4), false);
-    return graph_add_op(making->to, ops_find("neg"), NULL, 1, &constant, NULL);
-}
-
 /* A new value of nothing. */
 static value_t fresh(making_t *making, kind_t kind)
 {
     context_t *ctx = making->ctx;
     datum_t *datum = NULL;
     switch (kind) {
-    case KIND_TENSOR: return fresh_tensor(making);
+    case KIND_TENSOR: return put_datum(making, make_tensor(ctx, below(9) - 4), false);
     case KIND_INT: return literal_int(making, below(9));
     case KIND_FLOAT: CHECK_OK(ctx, datum_float(ctx, below(9) * 0.25 - 1, &datum)); break;
     case KIND_BOOL: CHECK_OK(ctx, datum_bool(ctx, below(2) != 0, &datum)); break;
