@@ -35,7 +35,10 @@ void plan_release(plan_t *plan)
         prepared_release(step->prepared);
         allocator_put(&allocator, step->sources);
     }
-    for (int r = 0; r < plan->n_roots; r++) tensor_release(plan->roots[r].tensor);
+    for (int r = 0; r < plan->n_roots; r++) {
+        tensor_release(plan->roots[r].tensor);
+        tensor_release(plan->roots[r].snapshot);
+    }
     allocator_put(&allocator, plan->steps);
     allocator_put(&allocator, plan->roots);
     allocator_put(&allocator, plan->inputs);
@@ -92,7 +95,7 @@ static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **
         frame->bound[r] = NULL;
         if (root->kind == ROOT_ARENA) frame->pointers[r] = frame->arena + root->offset;
         if (root->kind == ROOT_CONSTANT)
-            frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(root->tensor);
+            frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(root->snapshot);
     }
     *out_frame = frame;
     return STATUS_OK;
@@ -200,7 +203,7 @@ static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t
 {
     tensor_t *base = run->frame->bound[result->root];
     bool is_constant = base == NULL;
-    if (is_constant) base = run->plan->roots[result->root].tensor;
+    if (is_constant) base = run->plan->roots[result->root].snapshot;
     int64_t offset = base->offset + (int64_t)result->offset;
     if (is_constant) return tensor_snapshot(run->ctx, base, &result->info, offset, out);
     return tensor_over(run->ctx, &result->info, base->storage, offset, out);

@@ -44,7 +44,9 @@ static status_t constant_source(build_t *b, const tensor_t *tensor, plan_source_
 {
     int root = 0;
     TRY(add_root(b, ROOT_CONSTANT, &tensor->info, &root));
-    b->plan->roots[root].tensor = tensor_retain((tensor_t *)(uintptr_t)tensor);
+    plan_root_t *constant = &b->plan->roots[root];
+    constant->tensor = tensor_retain((tensor_t *)(uintptr_t)tensor);
+    TRY(tensor_snapshot(b->ctx, tensor, &tensor->info, tensor->offset, &constant->snapshot));
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = tensor->info};
     return STATUS_OK;
 }
@@ -145,20 +147,47 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
                            out_prepared);
 }
 
-/* A constant is brought into the wanted form now and for good. */
+/* The constant as this value sees it: whole, or what a view takes of it. Packed forms are kept with
+ * the graph's own tensor, and found there by the next plan. */
+static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t **out_tensor)
+{
+    tensor_t *whole = b->plan->roots[source->root].tensor;
+    if (source->offset == 0 && info_equal(&source->info, &whole->info)) {
+        *out_tensor = tensor_retain(whole);
+        return STATUS_OK;
+    }
+    return tensor_over(b->ctx, &source->info, whole->storage,
+                       whole->offset + (int64_t)source->offset, out_tensor);
+}
+
+static status_t convert_constant(build_t *b, const tensor_t *tensor, const tensor_info_t *want,
+                                 bool is_weight, tensor_t **out_settled)
+{
+    if (!is_weight) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
+    storage_set_packable(tensor->storage, true);
+    TRY(pack_weight(b->ctx, tensor, want, out_settled));
+    b->plan->weight_bytes += info_bytes(want);
+    return STATUS_OK;
+}
+
+/* A constant is brought into the wanted form now and for good: where that is the graph's own bytes,
+ * the plan's snapshot of them stands in, for the graph's own may be written. */
 static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
                                 bool is_weight)
 {
-    tensor_t *tensor = b->plan->roots[source->root].tensor, *settled = NULL;
-    if (is_weight) {
-        storage_set_packable(tensor->storage, true);
-        TRY(pack_weight(b->ctx, tensor, want, &settled));
-        b->plan->weight_bytes += info_bytes(want);
-    } else {
-        TRY(convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, &settled));
+    tensor_t *tensor = NULL, *settled = NULL;
+    TRY(constant_view(b, source, &tensor));
+    status_t status = convert_constant(b, tensor, want, is_weight, &settled);
+    tensor_t *snapshot = b->plan->roots[source->root].snapshot;
+    if (status == STATUS_OK && settled->storage == tensor->storage) {
+        tensor_t *own = settled;
+        status = tensor_over(b->ctx, &own->info, snapshot->storage, own->offset, &settled);
+        tensor_release(own);
     }
-    *source = (plan_source_t){.kind = SOURCE_TENSOR, .tensor = settled, .info = *want};
-    return STATUS_OK;
+    tensor_release(tensor);
+    if (status == STATUS_OK)
+        *source = (plan_source_t){.kind = SOURCE_TENSOR, .tensor = settled, .info = *want};
+    return status;
 }
 
 static status_t input_source(build_t *b, const graph_node_t *node, const prepared_t *prepared,
@@ -176,7 +205,6 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
         return STATUS_OK;
     }
     if (source.kind == SOURCE_ROOT && b->plan->roots[source.root].kind == ROOT_CONSTANT &&
-        source.offset == 0 &&
         (is_weight || !format_same(&source.info.format, &want->format, want->sizes))) {
         TRY(settle_constant(b, &source, want, is_weight));
         *out = source;

@@ -12,7 +12,7 @@
 /* A run of bytes that values lie in. Values that are views share their root. */
 typedef enum root_kind {
     ROOT_INPUT,    /* given at each run; index is the input's */
-    ROOT_CONSTANT, /* tensor */
+    ROOT_CONSTANT, /* snapshot */
     ROOT_ARENA,    /* offset in the frame's arena */
     ROOT_OUTPUT    /* a tensor made at each run */
 } root_kind_t;
@@ -20,7 +20,8 @@ typedef enum root_kind {
 typedef struct plan_root {
     root_kind_t kind;
     int index;          /* ROOT_INPUT */
-    tensor_t *tensor;   /* ROOT_CONSTANT, retained */
+    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's own, retained; packed forms hang on it */
+    tensor_t *snapshot; /* ROOT_CONSTANT: what runs read, though the graph's own may be written */
     tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
     size_t bytes, offset;
     int first_step, last_step; /* ROOT_ARENA: written first, read last */

@@ -278,6 +278,122 @@ static void what_onednn_has_no_dtype_for_stays_dense(void **state)
                   scale, x);
 }
 
+/* ---- constants ---- */
+
+static datum_t *pool_of(context_t *ctx, tensor_t *tensor)
+{
+    datum_t *pool = NULL, *item = NULL;
+    CHECK_OK(ctx, datum_list(ctx, 0, NULL, &pool));
+    CHECK_OK(ctx, datum_tensor(ctx, tensor, &item));
+    CHECK_OK(ctx, datum_append(ctx, pool, item));
+    datum_release(item);
+    return pool;
+}
+
+/* The graph's one result as a plan; $0 is `constant`. */
+static void check_constant(context_t *ctx, const char *text, tensor_t *constant, tensor_t *x)
+{
+    datum_t *pool = pool_of(ctx, constant), *in = NULL, *wanted[METHOD_MAX_OUTPUTS];
+    graph_t *graph = NULL;
+    plan_t *plan = NULL;
+    tensor_t *got = NULL;
+    int n_wanted = METHOD_MAX_OUTPUTS, n_got = 1;
+    double difference = 1.0;
+    CHECK_OK(ctx, graph_parse(ctx, text, pool, &graph));
+    CHECK_OK(ctx, datum_tensor(ctx, x, &in));
+    CHECK_OK(ctx, graph_run(ctx, graph, NULL, 1, &in, &n_wanted, wanted));
+    CHECK_OK(ctx, plan_create(ctx, graph, NULL, &plan));
+    CHECK_OK(ctx, plan_run(ctx, plan, 1, (const tensor_t *const *)&x, &n_got, &got));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, got, datum_as_tensor(wanted[0]), &difference));
+    assert_true(difference <= 1e-5);
+    datum_release(wanted[0]);
+    datum_release(in);
+    datum_release(pool);
+    tensor_release(got);
+    plan_release(plan);
+    graph_release(graph);
+}
+
+static void a_weight_may_be_a_view_of_a_constant(void **state)
+{
+    static const struct {
+        int64_t width;
+        const char *text;
+    } cases[] = {{64, "graph f(%x : f32[4,64]) {\n"
+                      "  %w = constant() value=$0\n"
+                      "  %t = transpose(%w) dim0=0 dim1=1\n"
+                      "  %y = linear(%x, %t)\n"
+                      "  return %y\n}\n"},
+                 {32, "graph f(%x : f32[4,32]) {\n"
+                      "  %w = constant() value=$0\n"
+                      "  %t = slice(%w) dim=1 start=0 end=32\n"
+                      "  %y = linear(%x, %t)\n"
+                      "  return %y\n}\n"},
+                 {32, "graph f(%x : f32[4,32]) {\n"
+                      "  %w = constant() value=$0\n"
+                      "  %t = slice(%w) dim=1 start=32 end=64\n"
+                      "  %y = linear(%x, %t)\n"
+                      "  return %y\n}\n"},
+                 {16, "graph f(%x : f32[4,16]) {\n"
+                      "  %w = constant() value=$0\n"
+                      "  %t = reshape(%w) sizes=[256,16]\n"
+                      "  %y = linear(%x, %t)\n"
+                      "  return %y\n}\n"}};
+    context_t *ctx = fixture_context(state);
+    tensor_t *constant = NULL, *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(64, 64), &constant));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4, cases[i].width), &x));
+        check_constant(ctx, cases[i].text, constant, x);
+        tensor_release(x);
+    }
+    tensor_release(constant);
+}
+
+static void check_filled(context_t *ctx, const tensor_t *tensor, float value)
+{
+    const void *data = NULL;
+    CHECK_OK(ctx, tensor_data(ctx, tensor, &data));
+    for (int64_t i = 0; i < tensor_numel(tensor); i++)
+        assert_float_equal(((const float *)data)[i], value, 1e-6);
+}
+
+/* The plan gives f(0) and the constant, both 1, whatever becomes of the tensor it was made from. */
+static void check_written(context_t *ctx, const char *text)
+{
+    tensor_t *constant = NULL, *x = NULL, *y[2];
+    datum_t *pool = NULL;
+    graph_t *graph = NULL;
+    plan_t *plan = NULL;
+    int n = 2;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 64), 1.0, &constant));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 64), 0.0, &x));
+    CHECK_OK(ctx, graph_parse(ctx, text, pool = pool_of(ctx, constant), &graph));
+    CHECK_OK(ctx, plan_create(ctx, graph, NULL, &plan));
+    for (int run = 0; run < 3; run++) {
+        CHECK_OK(ctx, plan_run(ctx, plan, 1, (const tensor_t *const *)&x, &n, y));
+        check_filled(ctx, y[0], 1.0f);
+        check_filled(ctx, y[1], 1.0f);
+        tensor_release(y[0]);
+        tensor_release(y[1]);
+        CHECK_OK(ctx, tensor_fill(ctx, constant, 100.0));
+    }
+    tensor_release(constant);
+    tensor_release(x);
+    datum_release(pool);
+    plan_release(plan);
+    graph_release(graph);
+}
+
+static void a_plan_keeps_its_constants_when_their_tensor_is_written(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    check_written(ctx, "graph f(%x : f32[1,64]) {\n"
+                       "  %w = constant() value=$0\n"
+                       "  %y = add(%x, %w)\n"
+                       "  return %y, %w\n}\n");
+}
+
 static void every_failing_allocation_is_a_status(void **state)
 {
     (void)state;
@@ -296,6 +412,8 @@ int main(void)
         TEST(a_graph_that_is_no_straight_line_runs_and_leaves_no_failure),
         TEST(an_activation_may_be_a_parameter),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
+        TEST(a_weight_may_be_a_view_of_a_constant),
+        TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),
         TEST(two_threads_run_one_frozen_plan),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
