@@ -55,7 +55,8 @@ status_t plan_set_method(context_t *ctx, module_t *module, const char *method, g
  * happen at the first run. Nothing to do for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
 /* The graph that a plan method specialises, and its plan that was used last; borrowed; NULL for
- * other methods, or when none has run. */
+ * other methods, or when none has run. The plan holds only until the next run of the method in any
+ * thread, which may drop it. */
 graph_t *plan_method_graph(const module_t *module, const char *method)
     TESSERA_API(plan_method_graph);
 plan_t *plan_of(const module_t *module, const char *method) TESSERA_API(plan_of);

@@ -50,6 +50,28 @@ static void release_method(void *state)
     allocator_put(&allocator, method);
 }
 
+/* What a method keeps is its own allocator's, whichever context runs it. */
+static status_t method_get(context_t *ctx, const plan_method_t *method, size_t bytes,
+                           const char *purpose, void *out_block)
+{
+    void *block = allocator_get(&method->allocator, bytes);
+    if (block == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for %s, the allocator refused",
+             bytes, purpose);
+    memset(block, 0, bytes);
+    memcpy(out_block, &block, sizeof block);
+    return STATUS_OK;
+}
+
+static status_t method_string(context_t *ctx, const plan_method_t *method, const char *text,
+                              char **out_text)
+{
+    size_t bytes = strlen(text) + 1;
+    TRY(method_get(ctx, method, bytes, "a layout", out_text));
+    memcpy(*out_text, text, bytes);
+    return STATUS_OK;
+}
+
 static status_t create_method(context_t *ctx, graph_t *graph, int capacity, void **out_state)
 {
     plan_method_t *method = NULL;
@@ -167,7 +189,8 @@ static status_t choose_graph(context_t *ctx, module_t *self, const plan_method_t
     TRY(known_layout(ctx, method, entry, &known));
     status_t status = specialise(ctx, self, method->graph, shapes, known, &chosen, &entry->graph);
     if (status == STATUS_OK) status = text_status(&chosen);
-    if (status == STATUS_OK) status = context_string(ctx, text_string(&chosen), &entry->layout);
+    if (status == STATUS_OK)
+        status = method_string(ctx, method, text_string(&chosen), &entry->layout);
     text_clear(&chosen);
     context_put(ctx, known);
     return status;
@@ -212,7 +235,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
     }
     entry_t *entry = NULL;
     size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
-    TRY(context_get_zeroed(ctx, bytes, "a plan", &entry));
+    TRY(method_get(ctx, method, bytes, "a plan", &entry));
     entry->n_threads = context_threads(ctx);
     entry->n_inputs = n_in;
     for (int i = 0; i < n_in; i++)
@@ -339,7 +362,7 @@ status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, 
     plan_method_t *found = find_method(module, method);
     if (found == NULL || lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
     char *copy = NULL;
-    TRY(context_string(ctx, lines, &copy));
+    TRY(method_string(ctx, found, lines, &copy));
     pthread_mutex_lock(&found->lock);
     allocator_put(&found->allocator, found->layouts);
     found->layouts = copy;
@@ -351,7 +374,11 @@ status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, 
 plan_t *plan_of(const module_t *module, const char *method)
 {
     plan_method_t *found = find_method(module, method);
-    return found == NULL || found->entries == NULL ? NULL : found->entries->plan;
+    if (found == NULL) return NULL;
+    pthread_mutex_lock(&found->lock);
+    plan_t *plan = found->entries == NULL ? NULL : found->entries->plan;
+    pthread_mutex_unlock(&found->lock);
+    return plan;
 }
 
 status_t plan_warm(context_t *ctx, module_t *module, const char *method)

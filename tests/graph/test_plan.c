@@ -3,6 +3,7 @@
 #include "tests/support/support.h"
 
 #include <pthread.h>
+#include <threads.h>
 
 #include "freeze/freeze.h"
 #include "graph/pass.h"
@@ -196,6 +197,87 @@ static void two_threads_run_one_frozen_plan(void **state)
     tensor_release(y);
     module_release(net);
     module_release(frozen);
+}
+
+/* ---- allocators ---- */
+
+static module_t *frozen_conv(context_t *ctx)
+{
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    module_release(net);
+    return frozen;
+}
+
+/* Each context has its own allocator; what it gave comes back to it. */
+static void a_method_may_be_run_by_a_context_with_another_allocator(void **state)
+{
+    context_t *ctx = fixture_context(state), *other = NULL;
+    counting_t memory;
+    counting_begin(&memory);
+    CHECK_OK(ctx, context_create(&(context_options_t){.allocator = &memory.allocator}, &other));
+    module_t *frozen = frozen_conv(ctx);
+    tensor_t *x = net_input(ctx, 3), *y = NULL;
+    CHECK_OK(other, module_forward(other, frozen, x, &y));
+    tensor_release(y);
+    tensor_release(x);
+    module_release(frozen);
+    context_destroy(other);
+    assert_int_equal(atomic_load(&memory.live), 0);
+}
+
+/* An allocator that, once armed, stays in a request until it was seen there and some time passed.
+ */
+typedef struct slow {
+    allocator_t allocator, inner;
+    atomic_bool is_armed, is_inside, was_answered, was_answered_inside;
+} slow_t;
+
+static void *get_slowly(void *user, size_t bytes)
+{
+    slow_t *slow = user;
+    if (atomic_exchange(&slow->is_armed, false)) {
+        atomic_store(&slow->is_inside, true);
+        (void)thrd_sleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        atomic_store(&slow->was_answered_inside, atomic_load(&slow->was_answered));
+    }
+    return slow->inner.get(slow->inner.user, bytes);
+}
+
+static void put_plainly(void *user, void *block)
+{
+    slow_t *slow = user;
+    slow->inner.put(slow->inner.user, block);
+}
+
+/* The method's entries are being changed while its allocator is asked: plan_of waits. */
+static void plan_of_waits_for_a_run_that_makes_a_plan(void **state)
+{
+    fixture_t *fixture = *state;
+    slow_t slow = {.allocator = {&slow, get_slowly, put_plainly},
+                   .inner = fixture->memory.allocator};
+    context_t *ctx = NULL;
+    pthread_t thread;
+    CHECK_OK(
+        fixture->ctx,
+        context_create(&(context_options_t){.allocator = &slow.allocator, .n_threads = 1}, &ctx));
+    module_t *frozen = frozen_conv(ctx);
+    tensor_t *x = net_input(ctx, 3), *y = NULL;
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    tensor_t *more = net_input(ctx, 2);
+    worker_t worker = {frozen, more, more, 1.0};
+    atomic_store(&slow.is_armed, true);
+    assert_int_equal(pthread_create(&thread, NULL, work, &worker), 0);
+    while (!atomic_load(&slow.is_inside)) thrd_yield();
+    assert_non_null(plan_of(frozen, "forward"));
+    atomic_store(&slow.was_answered, true);
+    pthread_join(thread, NULL);
+    assert_false(atomic_load(&slow.was_answered_inside));
+    tensor_release(x);
+    tensor_release(more);
+    tensor_release(y);
+    module_release(frozen);
+    context_destroy(ctx);
 }
 
 static status_t scenario(context_t *ctx)
@@ -415,6 +497,8 @@ int main(void)
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),
         TEST(two_threads_run_one_frozen_plan),
+        TEST(a_method_may_be_run_by_a_context_with_another_allocator),
+        TEST(plan_of_waits_for_a_run_that_makes_a_plan),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
