@@ -187,6 +187,8 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
     else
         TRY(read_tag(&reader, &format));
     REQUIRE(ctx, *reader.at == '\0', "format: \"%s\": \"%s\" is too much", text, reader.at);
+    REQUIRE(ctx, strlen(text) < FORMAT_TEXT_MAX, "format: \"%s\": %zu characters, %d are the most",
+            text, strlen(text), FORMAT_TEXT_MAX - 1);
     *out_format = format;
     return STATUS_OK;
 }

@@ -15,7 +15,7 @@
 TESSERA_BEGIN
 
 #define FORMAT_MAX_BLOCKS 6
-#define FORMAT_TEXT_MAX 256
+#define FORMAT_TEXT_MAX 256 /* format_parse refuses what is longer */
 #define FORMAT_WORDS TENSOR_MAX_RANK
 
 typedef enum format_kind {
@@ -49,8 +49,9 @@ status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 const char *format_text(const format_t *format, char *out_text) TESSERA_API(format_text);
 
 /* A tag for the sizes `inner` as the format of a tensor of rank `rank` with the same elements in
- * row-major order: a weight with its groups apart, or spread over what was flattened before it.
- * Only conversions read such a tensor. And back: the tag. */
+ * row-major order (so their product is below 2^63, and the text fits): a weight with its groups
+ * apart, or spread over what was flattened before it. Only conversions read such a tensor. And
+ * back: the tag. */
 format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
     TESSERA_API(format_regroup);
 format_t format_inner(const format_t *format) TESSERA_API(format_inner);

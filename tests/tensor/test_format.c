@@ -60,6 +60,29 @@ static void formats_print_as_they_were_written(void **state)
     }
 }
 
+/* What format_text may be given: whatever oneDNN says of a tensor. */
+static void the_longest_formats_have_room_for_their_text(void **state)
+{
+    char text[FORMAT_TEXT_MAX];
+    format_t strides = {.kind = FORMAT_STRIDED, .rank = TENSOR_MAX_RANK};
+    format_t words = {.kind = FORMAT_OPAQUE, .rank = TENSOR_MAX_RANK};
+    format_t tag = format_plain(TENSOR_MAX_RANK);
+    tag.n_blocks = FORMAT_MAX_BLOCKS;
+    for (int i = 0; i < TENSOR_MAX_RANK; i++) strides.strides[i] = words.words[i] = INT64_MAX;
+    for (int i = 0; i < FORMAT_MAX_BLOCKS; i++) {
+        tag.block_dims[i] = (uint8_t)i;
+        tag.block_sizes[i] = UINT16_MAX;
+    }
+    /* Sizes below 2^63 together have at most 18 digits beyond the first of each. */
+    int64_t inner[TENSOR_MAX_RANK] = {INT64_MAX, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    format_t regrouped = format_regroup(TENSOR_MAX_RANK, &tag, inner);
+    const format_t *const longest[] = {&strides, &words, &tag, &regrouped};
+    for (size_t i = 0; i < sizeof longest / sizeof *longest; i++)
+        assert_true(strlen(format_text(longest[i], text)) < sizeof text);
+    format_t read = parse(fixture_context(state), format_text(&words, text));
+    assert_memory_equal(read.words, words.words, sizeof read.words);
+}
+
 static void a_tag_becomes_order_and_blocks(void **state)
 {
     format_t format = parse(fixture_context(state), "BacD8b16d2b");
@@ -70,6 +93,9 @@ static void a_tag_becomes_order_and_blocks(void **state)
     assert_memory_equal(format.block_dims, ((uint8_t[]){1, 3, 1}), 3);
     assert_memory_equal(format.block_sizes, ((uint16_t[]){8, 16, 2}), 3 * sizeof(uint16_t));
 }
+
+#define SIZE "9223372036854775807"
+#define FOUR_SIZES SIZE "," SIZE "," SIZE "," SIZE
 
 static void malformed_texts_are_refused_with_the_rule(void **state)
 {
@@ -117,6 +143,8 @@ static void malformed_texts_are_refused_with_the_rule(void **state)
         {"opaque4x1x2x3x4x5x6x7x8x9x10x11x12x13", "word 12 is no whole number of 63 bits, or one"},
         {"opaque4x1x2y", "format: \"opaque4x1x2y\": \"y\" is too much"},
         {"??", "format: \"??\": \"?\" is too much"},
+        {"12:ABCDEFghijkl60000a2b2c2d2e2f(" FOUR_SIZES "," FOUR_SIZES "," FOUR_SIZES ")",
+         "272 characters, 255 are the most"},
     };
     context_t *ctx = fixture_context(state);
     format_t format = format_plain(3), before = format;
@@ -579,6 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(formats_print_as_they_were_written),
+        cmocka_unit_test(the_longest_formats_have_room_for_their_text),
         TEST(a_tag_becomes_order_and_blocks),
         TEST(malformed_texts_are_refused_with_the_rule),
         TEST(any_bytes_are_parsed_or_refused),
