@@ -17,7 +17,7 @@ typedef struct freeze_options {
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    bool no_optimize;             /* constants only, as freeze_optimize finds it */
+    bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;      /* NULL-terminated passes to leave out */
     const char *after;            /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
@@ -25,7 +25,8 @@ typedef struct freeze_options {
 } freeze_options_t;
 
 /* What no preserved method can change becomes a constant; attributes, modules and methods that
- * nobody needs after go. A frozen module gives a copy of itself.
+ * nobody needs after go. A frozen module gives a copy of itself: of the options only the names are
+ * checked.
  *
  * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names, for a
  * method that returns the module. */
@@ -88,7 +89,8 @@ status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
 
 /* Loads a file and adds the forms of its constants that this process runs with, and what its plans
  * chose, so that the next one like it starts without a copy. What the file has for other machines
- * stays. Errors as those of loading and saving. */
+ * stays. Two processes must not append to one file at once: the later one wins, and what the other
+ * added is lost. Errors as those of loading and saving. */
 status_t freeze_append(context_t *ctx, const char *path) TESSERA_API(freeze_append);
 
 TESSERA_END

@@ -1,4 +1,5 @@
-/* Writing a .tessera file: machines, constants in all their forms, then the bytes in order. */
+/* Writing a .tessera file: machines (and which of them this is, that reading asks too), constants
+ * in all their forms, then the bytes in order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Opening a .tessera file: everything is checked before it is believed. */
+/* Opening a .tessera file: everything is checked before it is believed. What was read can become an
+ * image, to be written again. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
