@@ -460,11 +460,13 @@ static status_t build_params(build_t *b)
         if (info == NULL || !type_is_static(type))
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: the shape of parameter %s is not known",
                  graph_value_name(b->graph, body->params[i]));
+        tensor_info_t taken = info_dense(info->dtype, info->rank, info->sizes);
+        if (info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED) taken = *info;
         int root = 0;
-        TRY(add_root(b, ROOT_INPUT, info, &root));
+        TRY(add_root(b, ROOT_INPUT, &taken, &root));
         plan->roots[root].index = plan->n_inputs;
-        plan->inputs[plan->n_inputs++] = *info;
-        slot->source = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *info};
+        plan->inputs[plan->n_inputs++] = taken;
+        slot->source = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = taken};
     }
     return STATUS_OK;
 }

@@ -77,7 +77,7 @@ struct plan {
     graph_t *graph;
     module_t *self; /* borrowed: the module that holds the method holds the plan */
     int n_inputs, n_roots, n_steps, n_results;
-    tensor_info_t *inputs; /* expected, dense */
+    tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
     plan_root_t *roots;
     step_t *steps;
     plan_result_t *results;

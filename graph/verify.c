@@ -465,6 +465,23 @@ static status_t check_block(verifier_t *verifier, const graph_node_t *owner,
     return STATUS_OK;
 }
 
+/* Tensors come from callers: in tags, strides, or whatever the plan chooses. */
+static status_t check_params(verifier_t *verifier)
+{
+    const graph_block_t *body = graph_body(verifier->graph);
+    for (int i = 0; i < body->n_params; i++) {
+        char text[TYPE_TEXT_MAX];
+        const graph_type_t *type = type_at(verifier, body->params[i]);
+        if (type->kind != TYPE_TENSOR || !type->has_info) continue;
+        format_kind_t kind = type->info.format.kind;
+        if (kind == FORMAT_OPAQUE || kind == FORMAT_REGROUPED)
+            return wrong(verifier, NULL, "parameter %%%s is %s, must be in a tag or strides",
+                         graph_value_name(verifier->graph, body->params[i]),
+                         type_text(verifier, type, text));
+    }
+    return STATUS_OK;
+}
+
 status_t graph_verify(context_t *ctx, const graph_t *graph)
 {
     if (graph == NULL) return context_null(ctx, "graph_verify", "graph");
@@ -473,6 +490,7 @@ status_t graph_verify(context_t *ctx, const graph_t *graph)
     status_t status = context_get_zeroed(ctx, n * sizeof *verifier.is_visible, "a check",
                                          &verifier.is_visible);
     if (status == STATUS_OK) status = graph_make(ctx, &verifier.scratch);
+    if (status == STATUS_OK) status = check_params(&verifier);
     if (status == STATUS_OK) status = check_block(&verifier, NULL, graph_body(graph));
     graph_release(verifier.scratch);
     context_put(ctx, verifier.is_visible);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tensor/onednn_impl.h"
+#include "tensor/shape.h"
 
 #if DNNL_VERSION_MAJOR == 2
 
@@ -35,11 +36,38 @@ bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words)
     return true;
 }
 
+/* A size that whole blocks, and whole blocks of these, fill. */
+static bool is_blocked(int64_t padded, int64_t size, int64_t block, int64_t block_2)
+{
+    return size <= padded && padded <= INT32_MAX && block > 0 && padded % block == 0 &&
+           block_2 > 0 && padded / block % block_2 == 0;
+}
+
+/* oneDNN divides by these words and reaches into memory with them, and checks none. Its transforms
+ * are F(2x2, 3x3), and F(4x4, 3x3) in the one format that has blocks of input blocks. */
+static bool are_of(const int64_t *words, const tensor_info_t *info)
+{
+    int first = info->rank - 4;
+    int64_t kind = words[KIND];
+    if (first < 0 || first > 1 || (first == 1 && info->sizes[0] != 1)) return false;
+    if (kind < dnnl_wino_wei_aaOIoi || kind > dnnl_wino_wei_OBaaIBOIio) return false;
+    bool is_4x4 = kind == dnnl_wino_wei_OBaaIBOIio;
+    bool has_oc2 = is_4x4 || kind == dnnl_wino_wei_aaOBiOo;
+    int64_t alpha = is_4x4 ? 6 : 4, elements = alpha * alpha;
+    const int64_t *sizes = info->sizes + first;
+    return words[R] == 3 && words[ALPHA] == alpha && sizes[2] == 3 && sizes[3] == 3 &&
+           is_blocked(words[OC], sizes[0], words[OC_BLOCK], has_oc2 ? words[OC2_BLOCK] : 1) &&
+           is_blocked(words[IC], sizes[1], words[IC_BLOCK], is_4x4 ? words[IC2_BLOCK] : 1) &&
+           shape_multiply(elements, words[OC], &elements) &&
+           shape_multiply(elements, words[IC], &elements) && words[ELEMENTS] >= elements;
+}
+
 dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t data_type,
                                  dnnl_memory_desc_t *out_md)
 {
     const int64_t *words = info->format.words;
-    if (data_type != dnnl_f32 || words[VERSION] != version_word()) return dnnl_unimplemented;
+    if (data_type != dnnl_f32 || words[VERSION] != version_word() || !are_of(words, info))
+        return dnnl_unimplemented;
     dnnl_status_t status = dnnl_memory_desc_create_with_tag(out_md, info->rank, info->sizes,
                                                             data_type, dnnl_format_tag_any);
     if (status != dnnl_success) return status;

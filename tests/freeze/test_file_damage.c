@@ -244,6 +244,14 @@ static void a_hostile_text_is_refused(void **state)
     check_text_refused(
         &sample, TREE "graph forward(%x : f32[1]) {\n  %1 = relu(%x) : f32[2]\n  return %1\n}\n",
         "f32[2]");
+    check_text_refused(&sample,
+                       TREE "graph forward(%x : f32[8,8,3,3]@opaque4x576x20603x1) {\n"
+                            "  %1 = relu(%x)\n  return %1\n}\n",
+                       "parameter %x is f32[8,8,3,3]@opaque4x576x20603x1, must be in a tag");
+    check_text_refused(&sample,
+                       TREE "graph forward(%x : f32[8,8,3,3]@4:lkjihgfedcba"
+                            "(2,2,2,2,2,2,1,3,3,1,1,1)) {\n  %1 = relu(%x)\n  return %1\n}\n",
+                       "parameter %x is f32[8,8,3,3]@4:lkjihgfedcba(");
     check_text_refused(
         &sample, TREE "graph forward(%x : f32[1]) {\n  %1 = conv2d(%x, %x, none)\n  return %1\n}\n",
         "conv2d");

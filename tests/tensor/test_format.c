@@ -607,7 +607,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(formats_print_as_they_were_written),
-        cmocka_unit_test(the_longest_formats_have_room_for_their_text),
+        TEST(the_longest_formats_have_room_for_their_text),
         TEST(a_tag_becomes_order_and_blocks),
         TEST(malformed_texts_are_refused_with_the_rule),
         TEST(any_bytes_are_parsed_or_refused),
