@@ -51,8 +51,39 @@ static void conversions_take_it_as_what_it_was(void **state)
     tensor_release(tensor);
 }
 
+/* Words that do not fit the sizes, and tags of other sizes to write: refused before oneDNN divides
+ * by them. */
+static void conversions_into_what_no_tag_describes_are_refused(void **state)
+{
+    static const char *const formats[] = {
+        "opaque4x576x20603x1",
+        "opaque4x2304x20603x4x3x6x8x8x0x8x1x1",
+        "opaque4x2304x20603x4x3x6x8x8x8x8x0x1",
+        "opaque4x576x20603x4x3x6x8x8x8x8x1x1",
+        "opaque4x2304x20603x4x3x9x8x8x8x8x1x1",
+        "opaque4x2304x20603x4x3x6x4x4x4x4x1x1",
+        "4:edcba(2,4,8,3,3)",
+        "4:lkjihgfedcba(2,2,2,2,2,2,1,3,3,1,1,1)",
+    };
+    context_t *ctx = fixture_context(state);
+    tensor_t *plain = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 8, 3, 3), &plain));
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        tensor_t *converted = NULL;
+        format_t format;
+        CHECK_OK(ctx, format_parse(ctx, formats[i], &format));
+        tensor_info_t want = info_mkldnn(&plain->info, &format);
+        status_t status = convert_to(ctx, plain, &want, CAUSE_USER, &converted);
+        if (status == STATUS_OK) fail_msg("%s is taken", formats[i]);
+        assert_null(converted);
+        context_clear_error(ctx);
+    }
+    tensor_release(plain);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(conversions_take_it_as_what_it_was)};
+    const struct CMUnitTest tests[] = {TEST(conversions_take_it_as_what_it_was),
+                                       TEST(conversions_into_what_no_tag_describes_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
