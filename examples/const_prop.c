@@ -152,8 +152,8 @@ static void show_folding(context_t *ctx, const tensor_t *x)
     print_graph(ctx, "parameters and flags frozen", graph_of(net, "forward"));
     module_t *without = optimized(ctx, net, propagation_off);
     module_t *with = optimized(ctx, net, propagation_on);
-    print_graph(ctx, "optimised, constant propagation off", plan_method_graph(without, "forward"));
-    print_graph(ctx, "optimised, constant propagation on", plan_method_graph(with, "forward"));
+    print_graph(ctx, "optimised, constant propagation off", graph_of(without, "forward"));
+    print_graph(ctx, "optimised, constant propagation on", graph_of(with, "forward"));
     time[0] = measure(ctx, without, x, &y[0]);
     time[1] = measure(ctx, with, x, &y[1]);
     for (int i = 0; i < 2; i++)
@@ -175,8 +175,7 @@ static void show_flags(context_t *ctx)
     check(ctx, freeze(ctx, net, &(freeze_options_t){.preserved = preserved}, &frozen));
     freeze_all_params(ctx, net);
     folded = optimized(ctx, net, propagation_on);
-    print_graph(ctx, "3. parameters frozen, flags not, optimised",
-                plan_method_graph(folded, "forward"));
+    print_graph(ctx, "3. parameters frozen, flags not, optimised", graph_of(folded, "forward"));
     check(ctx, freeze_explain(ctx, frozen, &why));
     printf("and freeze, told to preserve the flag, explains what is left:\n\n%s",
            text_string(&why));

@@ -117,7 +117,7 @@ static void show_state(context_t *ctx, dtype_t dtype)
 static bool mentions(context_t *ctx, const module_t *frozen, const char *word)
 {
     text_t text = text_begin(ctx);
-    check(ctx, graph_print(ctx, plan_method_graph(frozen, "forward"), NULL, &text));
+    check(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &text));
     bool is_there = strstr(text_string(&text), word) != NULL;
     text_clear(&text);
     return is_there;

@@ -84,7 +84,7 @@ static status_t check_names(context_t *ctx, module_t *module, const freeze_optio
                 "freeze: \"%s\" is unknown, %s has no attribute, module or method of this name",
                 *name, module_type(module));
         if (member.kind != MEMBER_METHOD) continue;
-        REQUIRE(ctx, freeze_graph_of(member.owner, member.name) != NULL,
+        REQUIRE(ctx, graph_of(member.owner, member.name) != NULL,
                 "freeze: method \"%s\" has no graph, graph_trace or graph_define gives it one",
                 *name);
         *out_has_graph = true;
@@ -98,7 +98,7 @@ static status_t check_module(context_t *ctx, module_t *module, const freeze_opti
             "freeze: %s is in training mode, only evaluation mode can be frozen: "
             "module_train(ctx, module, false)",
             module_type(module));
-    bool has_graph = freeze_graph_of(module, "forward") != NULL;
+    bool has_graph = graph_of(module, "forward") != NULL;
     TRY(check_names(ctx, module, options, &has_graph));
     REQUIRE(ctx, has_graph,
             "freeze: %s has no graph, graph_trace or graph_define gives its methods one",
@@ -109,7 +109,7 @@ static status_t check_module(context_t *ctx, module_t *module, const freeze_opti
 static status_t list_wishes(context_t *ctx, module_t *root, const freeze_options_t *options,
                             freeze_methods_t *methods)
 {
-    if (freeze_graph_of(root, "forward") != NULL)
+    if (graph_of(root, "forward") != NULL)
         TRY(freeze_add_method(ctx, methods, root, "forward", true));
     for (const char *const *name = options->preserved; name != NULL && *name != NULL; name++) {
         attribute_t member;
@@ -131,7 +131,7 @@ static status_t run_passes(context_t *ctx, const freeze_method_t *method, const 
     graph_t *graph = NULL;
     pass_options_t own = *options;
     own.self = method->owner;
-    TRY(pass_run(ctx, freeze_graph_of(method->owner, method->name), names, &own, &graph));
+    TRY(pass_run(ctx, graph_of(method->owner, method->name), names, &own, &graph));
     status_t status = graph_set_method(ctx, method->owner, method->name, graph);
     graph_release(graph);
     return status;
@@ -139,7 +139,7 @@ static status_t run_passes(context_t *ctx, const freeze_method_t *method, const 
 
 static status_t check_results(context_t *ctx, const freeze_method_t *method)
 {
-    const graph_t *graph = freeze_graph_of(method->owner, method->name);
+    const graph_t *graph = graph_of(method->owner, method->name);
     const graph_block_t *body = graph_body(graph);
     for (int i = 0; i < body->n_results; i++)
         REQUIRE(ctx,
@@ -186,7 +186,7 @@ static status_t count_effect(void *user, const graph_node_t *node)
 static effects_t count_effects(const freeze_method_t *method)
 {
     effects_t effects = {0, 0};
-    const graph_t *graph = freeze_graph_of(method->owner, method->name);
+    const graph_t *graph = graph_of(method->owner, method->name);
     (void)rewrite_visit(graph_body(graph), count_effect, &effects);
     return effects;
 }
@@ -211,7 +211,7 @@ static status_t freeze_round(context_t *ctx, module_t *root, const freeze_option
 /* The graph of a method becomes the one that its plans are made from. */
 static status_t plan_method(context_t *ctx, const freeze_method_t *method)
 {
-    graph_t *graph = graph_retain(freeze_graph_of(method->owner, method->name));
+    graph_t *graph = graph_retain(graph_of(method->owner, method->name));
     status_t status = plan_set_method(ctx, method->owner, method->name, graph, 0);
     graph_release(graph);
     return status == STATUS_OK ? plan_warm(ctx, method->owner, method->name) : status;
@@ -297,7 +297,7 @@ static status_t list_plans(context_t *ctx, void *user, const char *path, module_
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
-        if (kind == MEMBER_METHOD && plan_method_graph(module, name) != NULL)
+        if (kind == MEMBER_METHOD && plan_is_method(module, name))
             TRY(freeze_add_method(ctx, user, module, name, true));
     }
     return STATUS_OK;
@@ -307,7 +307,7 @@ static status_t list_plans(context_t *ctx, void *user, const char *path, module_
 static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
                                 const pass_options_t *options)
 {
-    graph_t *before = freeze_graph_of(method->owner, method->name), *graph = NULL;
+    graph_t *before = graph_of(method->owner, method->name), *graph = NULL;
     pass_options_t own = *options;
     own.self = method->owner;
     TRY(pass_run(ctx, before, pass_pipeline_optimize(), &own, &graph));

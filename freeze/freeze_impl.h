@@ -27,9 +27,6 @@ typedef struct freeze_methods {
     int n, capacity;
 } freeze_methods_t;
 
-/* The graph of a graph or plan method, borrowed; NULL for others. */
-graph_t *freeze_graph_of(const module_t *owner, const char *name);
-
 /* Adds a method of `owner` (of a child, if the name is dotted), once. */
 status_t freeze_add_method(context_t *ctx, freeze_methods_t *methods, module_t *owner,
                            const char *name, bool is_frozen);

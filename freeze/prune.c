@@ -8,12 +8,6 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
-graph_t *freeze_graph_of(const module_t *owner, const char *name)
-{
-    graph_t *graph = graph_of(owner, name);
-    return graph != NULL ? graph : plan_method_graph(owner, name);
-}
-
 /* ---- methods ---- */
 
 /* The module's own copy of the name, which lives as long as the member. */
@@ -94,7 +88,7 @@ static status_t add_callee(void *user, const graph_node_t *node)
     module_t *object = node->inputs[0] >= 0 ? calls->objects[node->inputs[0]] : NULL;
     calls->name = node->name;
     if (object == NULL) return module_walk(calls->ctx, calls->root, add_of_module, calls);
-    bool is_own = object == calls->owner && freeze_graph_of(object, node->name) != NULL &&
+    bool is_own = object == calls->owner && graph_of(object, node->name) != NULL &&
                   strchr(node->name, '.') == NULL;
     return freeze_add_method(calls->ctx, calls->methods, object, node->name,
                              is_own && calls->is_frozen);
@@ -103,7 +97,7 @@ static status_t add_callee(void *user, const graph_node_t *node)
 status_t freeze_add_callees(context_t *ctx, freeze_methods_t *methods, module_t *root, int index)
 {
     const freeze_method_t method = methods->items[index];
-    const graph_t *graph = freeze_graph_of(method.owner, method.name);
+    const graph_t *graph = graph_of(method.owner, method.name);
     if (graph == NULL) return freeze_add_methods(ctx, methods, method.owner);
     calls_t calls = {.ctx = ctx,
                      .methods = methods,
@@ -163,7 +157,7 @@ static status_t note_uses(pruning_t *pruning)
 {
     for (int i = 0; i < pruning->methods->n; i++) {
         const freeze_method_t *method = &pruning->methods->items[i];
-        const graph_t *graph = freeze_graph_of(method->owner, method->name);
+        const graph_t *graph = graph_of(method->owner, method->name);
         if (!method->is_frozen || graph == NULL) continue;
         TRY(attribute_objects(pruning->ctx, graph, method->owner, &pruning->objects));
         status_t status = rewrite_visit(graph_body(graph), note_use, pruning);

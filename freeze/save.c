@@ -88,7 +88,7 @@ static status_t print_methods(context_t *ctx, void *user, const char *path, modu
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
-        if (kind == MEMBER_METHOD) TRY(print_method(saving, freeze_graph_of(module, name)));
+        if (kind == MEMBER_METHOD) TRY(print_method(saving, graph_of(module, name)));
     }
     return STATUS_OK;
 }
@@ -133,11 +133,11 @@ static status_t add_method(const tree_t *tree, const char *path, const module_t 
 {
     context_t *ctx = tree->saving->ctx;
     datum_t *value = NULL;
-    if (freeze_graph_of(module, name) == NULL)
+    if (graph_of(module, name) == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "freeze_save: method \"%s%s%s\" is C code, only graph methods can be stored", path,
              path[0] != '\0' ? "." : "", name);
-    TRY(datum_bool(ctx, plan_method_graph(module, name) != NULL, &value));
+    TRY(datum_bool(ctx, plan_is_method(module, name), &value));
     return add_take(tree, 'm', path, name, value);
 }
 

@@ -6,7 +6,7 @@
 
 /* Classes are numbered in the order of their first values, contents behind their containers. */
 typedef struct table {
-    alias_t alias;
+    const alias_t *alias;
     text_t *text;
     int n_rows;
     int *rows;      /* class of a row */
@@ -21,11 +21,11 @@ typedef struct table {
 static void number_class(table_t *table, int class)
 {
     while (class >= 0) {
-        class = alias_root(&table->alias, class);
+        class = alias_root(table->alias, class);
         if (table->numbers[class] >= 0) return;
         table->numbers[class] = table->n_rows;
         table->rows[table->n_rows++] = class;
-        class = table->alias.classes[class].contents;
+        class = table->alias->classes[class].contents;
     }
 }
 
@@ -39,7 +39,7 @@ static bool is_literal(const graph_t *graph, value_t value)
  * are set. */
 static void find_rows(table_t *table)
 {
-    const alias_t *alias = &table->alias;
+    const alias_t *alias = table->alias;
     int n_values = graph_n_values(alias->graph);
     for (int i = 0; i < alias->n_classes; i++) table->numbers[i] = table->first[i] = -1;
     for (value_t v = n_values - 1; v >= 0; v--) {
@@ -68,15 +68,15 @@ static text_t *begin_fact(table_t *table)
 static void print_by(table_t *table, const char *words, const graph_node_t *node)
 {
     text_append(begin_fact(table), "%s ", words);
-    graph_print_node(table->alias.graph, node, table->text);
+    graph_print_node(table->alias->graph, node, table->text);
 }
 
 static void print_path(const table_t *table, int place)
 {
-    const alias_place_t *places = table->alias.places;
+    const alias_place_t *places = table->alias->places;
     int depth = 0, root = place;
     for (; places[root].parent >= 0; root = places[root].parent) depth++;
-    const graph_t *graph = table->alias.graph;
+    const graph_t *graph = table->alias->graph;
     if (places[root].root != graph_body(graph)->params[0])
         text_append(table->text, "%%%s.", graph_value_name(graph, places[root].root));
     for (int above = depth - 1; above >= 0; above--) {
@@ -89,7 +89,7 @@ static void print_path(const table_t *table, int place)
 
 static void print_places(table_t *table, int class)
 {
-    const alias_t *alias = &table->alias;
+    const alias_t *alias = table->alias;
     for (int i = 0; i < alias->n_places; i++) {
         const alias_place_t *place = &alias->places[i];
         if (!place->is_used || alias_root(alias, place->class) != class) continue;
@@ -101,16 +101,16 @@ static void print_places(table_t *table, int class)
 
 static bool has_result(const table_t *table, int class)
 {
-    const graph_block_t *body = graph_body(table->alias.graph);
+    const graph_block_t *body = graph_body(table->alias->graph);
     for (int i = 0; i < body->n_results; i++)
-        if (alias_class(&table->alias, body->results[i]) == class) return true;
+        if (alias_class(table->alias, body->results[i]) == class) return true;
     return false;
 }
 
 /* What is written for certain, and what only may be that. */
 static void print_writer(table_t *table, int class)
 {
-    const alias_class_t *at = &table->alias.classes[class];
+    const alias_class_t *at = &table->alias->classes[class];
     const graph_node_t *writer = at->writer;
     if (writer == NULL) {
         if (at->deep != NULL) text_append(begin_fact(table), "what is in it is written");
@@ -118,7 +118,7 @@ static void print_writer(table_t *table, int class)
         print_by(table, "other methods may write what is kept by", writer);
     } else if (writer->kind == NODE_CALL) {
         print_by(table, "may be written and kept by", writer);
-    } else if (alias_class(&table->alias, writer->inputs[0]) == class) {
+    } else if (alias_class(table->alias, writer->inputs[0]) == class) {
         print_by(table, "written by", writer);
     } else {
         print_by(table, "may be the input written by", writer);
@@ -128,15 +128,15 @@ static void print_writer(table_t *table, int class)
 static void print_row(table_t *table, int row)
 {
     int class = table->rows[row];
-    const alias_class_t *at = &table->alias.classes[class];
-    const graph_t *graph = table->alias.graph;
+    const alias_class_t *at = &table->alias->classes[class];
+    const graph_t *graph = table->alias->graph;
     text_append(table->text, "[%d]", row);
     for (value_t v = table->first[class]; v >= 0; v = table->next[v])
         text_append(table->text, " %%%s", graph_value_name(graph, v));
     table->has_facts = false;
     if (at->contents >= 0)
         text_append(begin_fact(table), "holds [%d]",
-                    table->numbers[alias_root(&table->alias, at->contents)]);
+                    table->numbers[alias_root(table->alias, at->contents)]);
     if (at->origins & ALIAS_INPUT) text_append(begin_fact(table), "input");
     if (at->origins & ALIAS_CONSTANT) text_append(begin_fact(table), "constant");
     print_places(table, class);
@@ -149,8 +149,8 @@ static void print_row(table_t *table, int row)
 
 static status_t print_table(context_t *ctx, table_t *table)
 {
-    size_t n = (size_t)table->alias.n_classes;
-    size_t n_values = (size_t)graph_n_values(table->alias.graph);
+    size_t n = (size_t)table->alias->n_classes;
+    size_t n_values = (size_t)graph_n_values(table->alias->graph);
     TRY(context_get(ctx, n * sizeof *table->rows, "a table of classes", &table->rows));
     TRY(context_get(ctx, n * sizeof *table->numbers, "a table of classes", &table->numbers));
     TRY(context_get(ctx, n * sizeof *table->first, "a table of classes", &table->first));
@@ -165,12 +165,11 @@ status_t graph_alias(context_t *ctx, const graph_t *graph, text_t *text)
     if (graph == NULL) return context_null(ctx, "graph_alias", "graph");
     if (text == NULL) return context_null(ctx, "graph_alias", "text");
     table_t table = {.text = text};
-    TRY(alias_analyze(ctx, graph, &table.alias));
+    TRY(alias_of(ctx, graph, &table.alias));
     status_t status = print_table(ctx, &table);
     context_put(ctx, table.next);
     context_put(ctx, table.first);
     context_put(ctx, table.numbers);
     context_put(ctx, table.rows);
-    alias_clear(&table.alias);
     return status;
 }

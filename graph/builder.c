@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "graph/graph_impl.h"
-#include "graph/passes/alias_impl.h"
 #include "tensor/context_impl.h"
 
 /* A block that is being filled. `waiting` is its last node while blocks of it are missing. */
@@ -721,7 +720,7 @@ static status_t finish(graph_builder_t *builder, int n_results, const value_t *r
     TRY(graph_get(ctx, graph, (size_t)builder->n_values * sizeof *graph->values, &graph->values));
     for (int i = 0; i < builder->n_values; i++) graph->values[i] = builder->values[i];
     graph->n_values = builder->n_values;
-    return alias_mark_constants(ctx, graph);
+    return STATUS_OK;
 }
 
 status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *results,

@@ -88,12 +88,55 @@ void graph_release(graph_t *graph)
     for (held_datum_t *held = graph->held; held != NULL; held = held->next)
         datum_release(held->datum);
     allocator_t allocator = graph->allocator;
+    for (graph_analysis_t *analysis = atomic_load(&graph->analyses); analysis != NULL;) {
+        graph_analysis_t *next = analysis->next;
+        allocator_put(&allocator, analysis);
+        analysis = next;
+    }
     for (arena_chunk_t *chunk = graph->chunks; chunk != NULL;) {
         arena_chunk_t *next = chunk->next;
         allocator_put(&allocator, chunk);
         chunk = next;
     }
     allocator_put(&allocator, graph);
+}
+
+/* ---- analyses ---- */
+
+static const graph_analysis_t *find_from(const graph_analysis_t *analysis, const void *kind)
+{
+    while (analysis != NULL && analysis->kind != kind) analysis = analysis->next;
+    return analysis;
+}
+
+const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *kind)
+{
+    return find_from(atomic_load(&graph->analyses), kind);
+}
+
+/* The list of analyses is a cache: the graph that others see does not change. */
+static graph_t *cache_of(const graph_t *graph)
+{
+    union {
+        const graph_t *shared;
+        graph_t *cache;
+    } of = {graph};
+    return of.cache;
+}
+
+const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_analysis_t *analysis)
+{
+    graph_t *cache = cache_of(graph);
+    graph_analysis_t *first = atomic_load(&cache->analyses);
+    do {
+        const graph_analysis_t *other = find_from(first, analysis->kind);
+        if (other != NULL) {
+            allocator_put(&cache->allocator, analysis);
+            return other;
+        }
+        analysis->next = first;
+    } while (!atomic_compare_exchange_weak(&cache->analyses, &first, analysis));
+    return analysis;
 }
 
 /* ---- asking ---- */
@@ -151,6 +194,13 @@ datum_t *graph_constant(const graph_t *graph, value_t value)
 {
     const graph_node_t *producer = graph_producer(graph, value);
     return producer != NULL && producer->kind == NODE_CONSTANT ? producer->datum : NULL;
+}
+
+graph_t *graph_of(const module_t *module, const char *method)
+{
+    void *state = NULL;
+    const method_class_t *class_ = module_method(module, method, &state);
+    return class_ != NULL && class_->graph != NULL ? class_->graph(state) : NULL;
 }
 
 const char *graph_node_word(const graph_node_t *node)

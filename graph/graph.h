@@ -205,7 +205,7 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
 /* Makes a graph a method; the graph is retained. */
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
     TESSERA_API(graph_set_method);
-/* The graph of a graph method, borrowed; NULL for others. */
+/* The graph of a method that runs one, borrowed; NULL for methods in C. */
 graph_t *graph_of(const module_t *module, const char *method) TESSERA_API(graph_of);
 
 /* Interprets a graph: self is bound to the first parameter when that is of type module. */

@@ -22,7 +22,6 @@ typedef struct value_record {
     const graph_type_t *type; /* never NULL */
     const graph_node_t *producer;
     int n_uses;
-    bool is_written; /* a constant that a node may write: each run has its own */
 } value_record_t;
 
 /* Chunks of memory that are released together. */
@@ -37,7 +36,15 @@ typedef struct held_datum {
     datum_t *datum;
 } held_datum_t;
 
+/* What an analysis found about a graph, kept with it so that all who ask borrow the same. `kind` is
+ * an address that says which analysis; the block is of the graph's allocator. */
+typedef struct graph_analysis {
+    struct graph_analysis *next;
+    const void *kind;
+} graph_analysis_t;
+
 struct graph {
+    _Atomic(graph_analysis_t *) analyses; /* put in front, never taken out */
     atomic_int n_references;
     allocator_t allocator;
     arena_chunk_t *chunks;
@@ -57,6 +64,12 @@ status_t graph_string(context_t *ctx, graph_t *graph, const char *text, const ch
 
 /* The graph retains the datum until its end. */
 status_t graph_hold(context_t *ctx, graph_t *graph, datum_t *datum);
+
+/* The analysis of this kind that the graph keeps, or NULL. */
+const graph_analysis_t *graph_find_analysis(const graph_t *graph, const void *kind);
+/* Takes over a block of the graph's allocator. When another thread kept one of this kind before,
+ * the block is freed. Gives the one that is kept. */
+const graph_analysis_t *graph_keep_analysis_take(const graph_t *graph, graph_analysis_t *analysis);
 
 /* What stands before the parenthesis in text, but for a trailing _. */
 const char *graph_node_word(const graph_node_t *node);

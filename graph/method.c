@@ -25,20 +25,19 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
     return STATUS_OK;
 }
 
-static const method_class_t graph_method = {"graph", run_method, release_method, clone_method};
+static void *own_graph(void *state)
+{
+    return state;
+}
+
+static const method_class_t graph_method = {"graph", run_method, release_method, clone_method,
+                                            own_graph};
 
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
 {
     if (module == NULL) return context_null(ctx, "graph_set_method", "the module");
     if (graph == NULL) return context_null(ctx, "graph_set_method", "the graph");
     return module_set_method_take(ctx, module, method, &graph_method, graph_retain(graph));
-}
-
-graph_t *graph_of(const module_t *module, const char *method)
-{
-    void *state = NULL;
-    const method_class_t *class_ = module_method(module, method, &state);
-    return class_ == &graph_method ? state : NULL;
 }
 
 status_t graph_define(context_t *ctx, module_t *module, const char *text)

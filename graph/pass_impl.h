@@ -17,13 +17,15 @@ typedef struct rewrite {
     status_t (*at_end)(struct rewrite *rewrite, const graph_block_t *block, value_t *results);
     const tensor_info_t *infos; /* of tensor parameters; NULL: as they were */
     const char *at;             /* put before the paths of all nodes; NULL: nothing */
+    bool has_changes;           /* a node was dealt with, or a result of a block replaced */
 } rewrite_t;
 
 /* Called for each old node, inner blocks included: sets *out_done when it has dealt with the node
  * (added what stands for it, and mapped its outputs); else the node is copied as it is. */
 typedef status_t (*rewrite_node_t)(rewrite_t *rewrite, const graph_node_t *node, bool *out_done);
 
-/* Walks the whole graph with the function, copies what it leaves, and gives the new graph. */
+/* Walks the whole graph with the function, copies what it leaves, and gives the new graph; or the
+ * old one, retained, when the function has left every node. */
 status_t rewrite_graph(context_t *ctx, const graph_t *from, rewrite_node_t node, void *user,
                        graph_t **out_graph);
 

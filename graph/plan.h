@@ -54,11 +54,10 @@ status_t plan_set_method(context_t *ctx, module_t *module, const char *method, g
 /* Builds the plan for the shapes that the graph's parameters say, if they say all: what would else
  * happen at the first run. Nothing to do for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
-/* The graph that a plan method specialises, and its plan that was used last; borrowed; NULL for
- * other methods, or when none has run. The plan holds only until the next run of the method in any
- * thread, which may drop it. */
-graph_t *plan_method_graph(const module_t *module, const char *method)
-    TESSERA_API(plan_method_graph);
+/* True for a method made by plan_set_method; graph_of gives the graph that it specialises. */
+bool plan_is_method(const module_t *module, const char *method) TESSERA_API(plan_is_method);
+/* The plan of such a method that was used last; borrowed; NULL for other methods, or when none has
+ * run. It holds only until the next run of the method in any thread, which may drop it. */
 plan_t *plan_of(const module_t *module, const char *method) TESSERA_API(plan_of);
 
 /* The optimised graph of a graph or plan method for these inputs: what a plan for their dtypes and

@@ -305,7 +305,14 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     return status;
 }
 
-static const method_class_t plan_class = {"plan", run_method, release_method, clone_method};
+static void *own_graph(void *state)
+{
+    plan_method_t *method = state;
+    return method->graph;
+}
+
+static const method_class_t plan_class = {"plan", run_method, release_method, clone_method,
+                                          own_graph};
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity)
@@ -323,10 +330,9 @@ static plan_method_t *find_method(const module_t *module, const char *method)
     return module_method(module, method, &state) == &plan_class ? state : NULL;
 }
 
-graph_t *plan_method_graph(const module_t *module, const char *method)
+bool plan_is_method(const module_t *module, const char *method)
 {
-    plan_method_t *found = find_method(module, method);
-    return found == NULL ? NULL : found->graph;
+    return find_method(module, method) != NULL;
 }
 
 /* The entries' lines, the oldest first, behind those that are known already. */
@@ -438,9 +444,9 @@ status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_i
 {
     if (module == NULL) return context_null(ctx, "graph_for", "module");
     if (method == NULL) return context_null(ctx, "graph_for", "method");
-    graph_t *planned = plan_method_graph(module, method);
-    if (planned != NULL) return specialise_for(ctx, module, planned, n_in, inputs, out_graph);
     graph_t *graph = graph_of(module, method), *optimized = NULL;
+    if (plan_is_method(module, method))
+        return specialise_for(ctx, module, graph, n_in, inputs, out_graph);
     REQUIRE(ctx, graph != NULL,
             "graph_for: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
             module_type(module), method);

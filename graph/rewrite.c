@@ -118,7 +118,11 @@ static status_t map_results(rewrite_t *rewrite, const graph_block_t *block, valu
 {
     for (int i = 0; i < block->n_results; i++)
         out_results[i] = rewrite_value(rewrite, block->results[i]);
-    return rewrite->at_end != NULL ? rewrite->at_end(rewrite, block, out_results) : STATUS_OK;
+    if (rewrite->at_end == NULL) return STATUS_OK;
+    TRY(rewrite->at_end(rewrite, block, out_results));
+    for (int i = 0; i < block->n_results; i++)
+        rewrite->has_changes |= out_results[i] != rewrite_value(rewrite, block->results[i]);
+    return STATUS_OK;
 }
 
 static status_t copy_block(rewrite_t *rewrite, const graph_block_t *block)
@@ -164,6 +168,7 @@ status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block)
     for (int i = 0; i < block->n_nodes; i++) {
         bool done = false;
         TRY(walk->visit(rewrite, block->nodes[i], &done));
+        rewrite->has_changes |= done;
         if (!done) TRY(rewrite_copy(rewrite, block->nodes[i]));
     }
     return STATUS_OK;
@@ -221,7 +226,10 @@ static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
     TRY(context_get(rewrite->ctx, (size_t)body->n_results * sizeof *results, "results of a graph",
                     &results));
     status_t status = map_results(rewrite, body, results);
-    if (status == STATUS_OK)
+    bool is_same = !rewrite->has_changes && graph_builder_status(rewrite->to) == STATUS_OK;
+    if (status == STATUS_OK && is_same)
+        status = rewrite_nothing(from, out_graph);
+    else if (status == STATUS_OK)
         status = graph_finish(rewrite->to, body->n_results, results, out_graph);
     context_put(rewrite->ctx, results);
     return status;
@@ -257,7 +265,9 @@ status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
                              const tensor_info_t *infos, void *user, graph_t **out_graph)
 {
-    walk_t walk = {{.ctx = ctx, .from = from, .user = user, .infos = infos}, node};
+    walk_t walk = {
+        {.ctx = ctx, .from = from, .user = user, .infos = infos, .has_changes = infos != NULL},
+        node};
     return run_walk(&walk, out_graph);
 }
 

@@ -3,6 +3,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/attribute_impl.h"
 #include "graph/graph_impl.h"
+#include "graph/passes/alias_impl.h"
 #include "graph/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
@@ -28,6 +29,7 @@ typedef struct run {
     datum_t **in;
     datum_t **out;
     datum_t *none;
+    const alias_t *alias; /* tells which constants are written: each run has its own of those */
     bool is_limited;
     run_limits_t limits; /* what is left of them */
 } run_t;
@@ -456,7 +458,7 @@ static status_t run_loop(run_t *run, const graph_node_t *node)
 static status_t run_constant(run_t *run, const graph_node_t *node)
 {
     value_t value = node->outputs[0];
-    return run->graph->values[value].is_written
+    return alias_is_mutated(run->alias, value)
                ? datum_clone(run->ctx, node->datum, &run->slots[value].datum)
                : attribute_copy(run->ctx, node->datum, &run->slots[value].datum);
 }
@@ -602,6 +604,7 @@ static status_t prepare(run_t *run)
     TRY(context_get_zeroed(ctx, n * sizeof *run->last_use, "lifetimes of a run", &run->last_use));
     run->n_operands = 2;
     find_lifetimes(run, graph_body(run->graph), NULL);
+    TRY(alias_of(ctx, run->graph, &run->alias));
     size_t bytes = (size_t)run->n_operands * sizeof(datum_t *);
     TRY(context_get_zeroed(ctx, bytes, "operands of a run", &run->in));
     TRY(context_get_zeroed(ctx, bytes, "results of a run", &run->out));

@@ -95,7 +95,7 @@ static status_t run_c_method(context_t *ctx, module_t *self, void *state, int n_
     return STATUS_OK;
 }
 
-const method_class_t module_c_methods = {"c", run_c_method, release_c_method, clone_c_method};
+const method_class_t module_c_methods = {"c", run_c_method, release_c_method, clone_c_method, NULL};
 
 status_t module_set_forward(context_t *ctx, module_t *module, const char *method, forward_t forward)
 {

@@ -25,6 +25,8 @@ typedef struct method_class {
                     int *n_out, datum_t **out);
     void (*release)(void *state);
     status_t (*clone)(context_t *ctx, const void *state, void **out_state);
+    void *(*graph)(
+        void *state); /* the graph_t that the method runs, borrowed: what graph_of gives */
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 

@@ -35,7 +35,7 @@ static status_t run(context_t *ctx, module_t *frozen, const tensor_t *input)
 
 static status_t measure(context_t *ctx, module_t *frozen, double begin, startup_t *out)
 {
-    const graph_t *graph = plan_method_graph(frozen, "forward");
+    const graph_t *graph = graph_of(frozen, "forward");
     const graph_block_t *body = graph_body(graph);
     const graph_type_t *type = graph_value_type(graph, body->params[body->n_params - 1]);
     tensor_t *input = NULL;

@@ -57,7 +57,7 @@ static status_t optimise(session_t *session, options_t *options, graph_t **out_g
         TRY(mode_freeze(ctx, &session->model, &freezing, &frozen));
         how.self = frozen;
     }
-    const graph_t *graph = model_graph(how.self);
+    const graph_t *graph = graph_of(how.self, "forward");
     status_t status = STATUS_OK;
     if (frozen == NULL && session->model.kind != MODEL_FROZEN) {
         status = pass_run(ctx, graph, pass_pipeline_graph(), &how, &general);
@@ -100,7 +100,7 @@ static status_t show(session_t *session, options_t *options)
     graph_t *optimised = NULL;
     bool has_passes = options->is_frozen || options->after != NULL || options->skip.n > 0;
     if (session->model.kind != MODEL_FROZEN) TRY(mode_trace(ctx, &session->model));
-    if (!has_passes) return print_graph(ctx, model_graph(session->model.module), options);
+    if (!has_passes) return print_graph(ctx, graph_of(session->model.module, "forward"), options);
     TRY(optimise(session, options, &optimised));
     status_t status = STATUS_OK;
     if (options->after == NULL) status = print_graph(ctx, optimised, options);

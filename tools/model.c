@@ -28,12 +28,6 @@ static void add_input(model_t *model, const char *name, const tensor_info_t *inf
     input->bound = 2;
 }
 
-const graph_t *model_graph(const module_t *module)
-{
-    const graph_t *graph = graph_of(module, "forward");
-    return graph != NULL ? graph : plan_method_graph(module, "forward");
-}
-
 static status_t check_room(context_t *ctx, const model_t *model, int n)
 {
     REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
@@ -70,7 +64,7 @@ static status_t take_onnx_inputs(context_t *ctx, model_t *model)
 /* A frozen file's inputs are the parameters of its graph, by the names the model had for them. */
 static status_t take_graph_inputs(context_t *ctx, model_t *model)
 {
-    const graph_t *graph = model_graph(model->module);
+    const graph_t *graph = graph_of(model->module, "forward");
     REQUIRE(ctx, graph != NULL, "%s: the inputs of its forward are not known", model->spec);
     const graph_block_t *body = graph_body(graph);
     const datum_t *names = find_names(model->module, "input_names");
@@ -192,7 +186,7 @@ static int64_t index_bound(const graph_t *graph, value_t value, int depth)
  * is, but bytes take every value, as images do. */
 static void find_bounds(model_t *model)
 {
-    const graph_t *graph = model_graph(model->module);
+    const graph_t *graph = graph_of(model->module, "forward");
     const graph_block_t *body = graph != NULL ? graph_body(graph) : NULL;
     int input = 0;
     for (int i = 0; body != NULL && i < body->n_params && input < model->n_inputs; i++) {

@@ -46,9 +46,6 @@ void model_clear(model_t *model);
  * range, each by numbers of its own, so that giving one leaves the others as they are. */
 status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options);
 
-/* The forward graph of a module, be it interpreted or planned; NULL if it is in C. */
-const graph_t *model_graph(const module_t *module);
-
 /* Name of output `index`, in a buffer of MODEL_NAME_MAX bytes. */
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name);
 

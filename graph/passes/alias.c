@@ -10,13 +10,23 @@
 
 /* ---- classes ---- */
 
-int alias_root(const alias_t *alias, int index)
+/* Its address says whose analysis it is that a graph keeps. */
+static const char analysis_kind;
+
+/* While joining: halves the way for the next who asks. */
+static int find_root(alias_t *alias, int index)
 {
     alias_class_t *classes = alias->classes;
     while (classes[index].parent != index) {
         classes[index].parent = classes[classes[index].parent].parent;
         index = classes[index].parent;
     }
+    return index;
+}
+
+int alias_root(const alias_t *alias, int index)
+{
+    while (alias->classes[index].parent != index) index = alias->classes[index].parent;
     return index;
 }
 
@@ -524,24 +534,54 @@ static status_t analyze(alias_t *alias)
     return settle_all(alias);
 }
 
-status_t alias_analyze(context_t *ctx, const graph_t *graph, alias_t *out_alias)
+/* The parents of all classes become the last ones: readers of a kept analysis write nothing. */
+static void flatten(alias_t *alias)
 {
-    alias_t alias = {.ctx = ctx, .graph = graph};
-    status_t status = analyze(&alias);
-    if (status == STATUS_OK)
-        *out_alias = alias;
-    else
-        alias_clear(&alias);
-    return status;
+    for (int i = 0; i < alias->n_classes; i++) alias->classes[i].parent = find_root(alias, i);
 }
 
-void alias_clear(alias_t *alias)
+/* Everything in one block of the graph's allocator: what the graph keeps outlives the context. */
+static status_t pack(const alias_t *alias, alias_t **out_packed)
 {
-    if (alias->ctx == NULL) return;
-    context_put(alias->ctx, alias->place_of);
-    context_put(alias->ctx, alias->places);
-    context_put(alias->ctx, alias->classes);
-    *alias = (alias_t){0};
+    size_t classes = (size_t)alias->n_classes * sizeof *alias->classes;
+    size_t places = (size_t)alias->n_places * sizeof *alias->places;
+    size_t values = (size_t)graph_n_values(alias->graph) * sizeof *alias->place_of;
+    alias_t *packed = allocator_get(&alias->graph->allocator,
+                                    sizeof *packed + classes + places + values);
+    if (packed == NULL)
+        FAIL(alias->ctx, STATUS_OUT_OF_MEMORY, "out of memory: classes of %s",
+             graph_name(alias->graph));
+    *packed = *alias;
+    packed->kept.kind = &analysis_kind;
+    packed->ctx = NULL;
+    packed->classes = (alias_class_t *)(packed + 1);
+    packed->places = (alias_place_t *)(packed->classes + alias->n_classes);
+    packed->place_of = (int *)(packed->places + alias->n_places);
+    memcpy(packed->classes, alias->classes, classes);
+    if (places > 0) memcpy(packed->places, alias->places, places);
+    if (values > 0) memcpy(packed->place_of, alias->place_of, values);
+    *out_packed = packed;
+    return STATUS_OK;
+}
+
+status_t alias_of(context_t *ctx, const graph_t *graph, const alias_t **out_alias)
+{
+    const graph_analysis_t *kept = graph_find_analysis(graph, &analysis_kind);
+    status_t status = STATUS_OK;
+    if (kept == NULL) {
+        alias_t alias = {.ctx = ctx, .graph = graph}, *packed = NULL;
+        status = analyze(&alias);
+        if (status == STATUS_OK) {
+            flatten(&alias);
+            status = pack(&alias, &packed);
+        }
+        if (status == STATUS_OK) kept = graph_keep_analysis_take(graph, &packed->kept);
+        context_put(ctx, alias.place_of);
+        context_put(ctx, alias.places);
+        context_put(ctx, alias.classes);
+    }
+    *out_alias = (const alias_t *)(const void *)kept;
+    return status;
 }
 
 const graph_node_t *alias_writer(const alias_t *alias, value_t value)
@@ -553,19 +593,4 @@ const graph_node_t *alias_writer(const alias_t *alias, value_t value)
 bool alias_is_mutated(const alias_t *alias, value_t value)
 {
     return alias_writer(alias, value) != NULL;
-}
-
-status_t alias_mark_constants(context_t *ctx, graph_t *graph)
-{
-    bool has_effects = false;
-    for (int i = 0; i < graph->body->n_nodes; i++)
-        has_effects |= alias_has_effect(graph->body->nodes[i]);
-    if (!has_effects) return STATUS_OK;
-    alias_t alias;
-    TRY(alias_analyze(ctx, graph, &alias));
-    for (value_t value = 0; value < graph->n_values; value++)
-        graph->values[value].is_written = graph_constant(graph, value) != NULL &&
-                                          alias_is_mutated(&alias, value);
-    alias_clear(&alias);
-    return STATUS_OK;
 }

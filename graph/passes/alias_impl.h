@@ -21,7 +21,7 @@
 #ifndef TESSERA_GRAPH_PASSES_ALIAS_IMPL_H
 #define TESSERA_GRAPH_PASSES_ALIAS_IMPL_H
 
-#include "graph/graph.h"
+#include "graph/graph_impl.h"
 
 /* Where memory of a class may come from; 0: all of it is made by operators of the graph. */
 typedef enum alias_origin {
@@ -53,23 +53,24 @@ typedef struct alias_place {
 } alias_place_t;
 
 typedef struct alias {
-    context_t *ctx;
+    graph_analysis_t kept;
     const graph_t *graph;
     alias_class_t *classes; /* of each value, of what calls may reach, and of contents */
-    int n_classes, class_capacity;
+    int n_classes;
     alias_place_t *places;
-    int n_places, place_capacity;
+    int n_places;
     int *place_of;    /* [n_values]: of modules and what getattr gives; -1: none yet */
     bool has_effects; /* something is written: in place, by append, setattr or a call */
     bool has_calls;
+
+    /* While the analysis is made. */
+    context_t *ctx;
+    int class_capacity, place_capacity;
 } alias_t;
 
-/* Marks the constants that nodes of this graph may write, when it is finished. */
-status_t alias_mark_constants(context_t *ctx, graph_t *graph);
-
-/* On failure there is nothing to clear. */
-status_t alias_analyze(context_t *ctx, const graph_t *graph, alias_t *out_alias);
-void alias_clear(alias_t *alias);
+/* The analysis of a graph: made when it is first asked for, and borrowed from the graph, which
+ * keeps it to its end. */
+status_t alias_of(context_t *ctx, const graph_t *graph, const alias_t **out_alias);
 
 /* True if the value's bytes or items, or anything inside it, may be written somewhere in the graph.
  */

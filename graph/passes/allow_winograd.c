@@ -42,24 +42,9 @@ static status_t allow(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
     return rewrite_emit(rewrite, &copy, inputs, node->outputs);
 }
 
-typedef struct count {
-    const graph_t *graph;
-    int n;
-} count_t;
-
-static status_t count_node(void *user, const graph_node_t *node)
-{
-    count_t *count = user;
-    count->n += gains(count->graph, node);
-    return STATUS_OK;
-}
-
 status_t pass_allow_winograd(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                              graph_t **out_graph)
 {
     (void)options;
-    count_t count = {graph, 0};
-    (void)rewrite_visit(graph_body(graph), count_node, &count);
-    if (count.n == 0) return rewrite_nothing(graph, out_graph);
     return rewrite_graph(ctx, graph, allow, NULL, out_graph);
 }

@@ -181,11 +181,9 @@ status_t pass_common_subexpressions(context_t *ctx, const graph_t *graph,
                                     const pass_options_t *options, graph_t **out_graph)
 {
     (void)options;
-    alias_t alias;
-    TRY(alias_analyze(ctx, graph, &alias));
-    bool has_effects = alias.has_effects;
-    alias_clear(&alias);
-    if (has_effects) return rewrite_nothing(graph, out_graph);
+    const alias_t *alias;
+    TRY(alias_of(ctx, graph, &alias));
+    if (alias->has_effects) return rewrite_nothing(graph, out_graph);
     search_t search = {.ctx = ctx, .graph = graph};
     status_t status = search_and_share(&search, out_graph);
     context_put(ctx, search.seen);

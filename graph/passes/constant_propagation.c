@@ -17,9 +17,8 @@
 #define MAX_TRIPS 1024
 
 typedef struct propagation {
-    alias_t alias;
+    const alias_t *alias;
     datum_t *none;
-    int n_done;
 } propagation_t;
 
 /* ---- what may be run ---- */
@@ -28,9 +27,9 @@ static bool is_written(const propagation_t *propagation, const graph_node_t *nod
 {
     bool written = false;
     for (int i = 0; i < node->n_inputs; i++)
-        written |= alias_is_mutated(&propagation->alias, node->inputs[i]);
+        written |= alias_is_mutated(propagation->alias, node->inputs[i]);
     for (int i = 0; i < node->n_outputs; i++)
-        written |= alias_is_mutated(&propagation->alias, node->outputs[i]);
+        written |= alias_is_mutated(propagation->alias, node->outputs[i]);
     return written;
 }
 
@@ -161,11 +160,6 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
     return STATUS_OK;
 }
 
-static void note_done(rewrite_t *rewrite)
-{
-    ((propagation_t *)rewrite->user)->n_done++;
-}
-
 /* What a failed run means: nothing, but that the node stays. It may stand in a branch that is never
  * taken. */
 static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
@@ -189,7 +183,6 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
     context_put(ctx, out);
     context_put(ctx, in);
     if (status != STATUS_OK) return leave(rewrite, node, status);
-    note_done(rewrite);
     *out_done = true;
     return STATUS_OK;
 }
@@ -200,7 +193,7 @@ static status_t run_constant(rewrite_t *rewrite, const graph_node_t *node, bool 
 static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
 {
     const propagation_t *propagation = rewrite->user;
-    if (alias_is_mutated(&propagation->alias, old)) return NULL;
+    if (alias_is_mutated(propagation->alias, old)) return NULL;
     value_t value = rewrite_value(rewrite, old);
     return value == GRAPH_NONE ? propagation->none : graph_builder_constant(rewrite->to, value);
 }
@@ -251,7 +244,6 @@ static void skip_loop(rewrite_t *rewrite, const graph_node_t *loop)
 {
     for (int i = 0; i < loop->n_outputs; i++)
         rewrite_map(rewrite, loop->outputs[i], rewrite_value(rewrite, loop->inputs[i + 2]));
-    note_done(rewrite);
 }
 
 static status_t take_body(rewrite_t *rewrite, const graph_node_t *loop)
@@ -266,7 +258,6 @@ static status_t take_body(rewrite_t *rewrite, const graph_node_t *loop)
     TRY(rewrite_nodes(rewrite, body));
     for (int i = 0; i < loop->n_outputs; i++)
         rewrite_map(rewrite, loop->outputs[i], rewrite_value(rewrite, body->results[i + 1]));
-    note_done(rewrite);
     return STATUS_OK;
 }
 
@@ -309,7 +300,6 @@ static status_t run_loop(rewrite_t *rewrite, const graph_node_t *loop, datum_t *
     for (int i = 0; i < loop->n_outputs; i++) datum_release(out[i]);
     context_put(ctx, out);
     if (status != STATUS_OK) return leave(rewrite, loop, status);
-    note_done(rewrite);
     *out_done = true;
     return STATUS_OK;
 }
@@ -372,7 +362,6 @@ static bool take_apart(rewrite_t *rewrite, const graph_node_t *node)
     for (int i = 0; i < node->n_outputs; i++)
         rewrite_map(rewrite, node->outputs[i],
                     rewrite_value(rewrite, maker->inputs[is_index ? place : i]));
-    note_done(rewrite);
     return true;
 }
 
@@ -392,7 +381,6 @@ static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, 
         TRY(datum_bool(rewrite->ctx, !is_equal, &result));
         rewrite_map(rewrite, node->outputs[0], graph_add_literal(rewrite->to, result));
         datum_release(result);
-        note_done(rewrite);
         *out_done = true;
         return STATUS_OK;
     }
@@ -406,7 +394,6 @@ static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     bool truth;
     if (node->kind == NODE_IF && find_truth(rewrite, node->inputs[0], &truth)) {
         *out_done = true;
-        ((propagation_t *)rewrite->user)->n_done++;
         return rewrite_branch(rewrite, node, truth);
     }
     if (node->kind == NODE_LOOP) return propagate_loop(rewrite, node, out_done);
@@ -422,17 +409,11 @@ status_t pass_constant_propagation(context_t *ctx, const graph_t *graph,
     propagation_t propagation = {.none = NULL};
     graph_t *result = NULL;
     scope_attempt(ctx); /* what cannot be run is left, and no failure of the scope */
-    status_t status = alias_analyze(ctx, graph, &propagation.alias);
+    status_t status = alias_of(ctx, graph, &propagation.alias);
     if (status == STATUS_OK) status = datum_none(ctx, &propagation.none);
     if (status == STATUS_OK) status = rewrite_graph(ctx, graph, propagate, &propagation, &result);
     status = scope_attempt_end(ctx, status, false);
     datum_release(propagation.none);
-    alias_clear(&propagation.alias);
-    TRY(status);
-    if (propagation.n_done > 0) {
-        *out_graph = result;
-        return STATUS_OK;
-    }
-    graph_release(result);
-    return rewrite_nothing(graph, out_graph);
+    if (status == STATUS_OK) *out_graph = result;
+    return status;
 }

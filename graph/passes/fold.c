@@ -27,7 +27,7 @@ typedef struct folding {
     context_t *ctx;
     const graph_t *graph;
     const fold_rule_t *rule;
-    alias_t alias;
+    const alias_t *alias;
     bool *is_constant; /* for each value: it is computed from constants, which nobody writes */
     int *block_of;     /* for each value that a node makes */
     int *fold_of;      /* for each value that an anchor or a folded node makes; -1: none */
@@ -142,7 +142,7 @@ static const char *check_writes(const folding_t *folding, const graph_node_t *no
     if (node->is_in_place && folding->block_of[value] != folding->block_of[node->outputs[0]])
         return "it writes what another block computes";
     for (int i = 0; i < node->n_inputs; i++)
-        if (i != operand && alias_is_mutated(&folding->alias, node->inputs[i]))
+        if (i != operand && alias_is_mutated(folding->alias, node->inputs[i]))
             return "its constant is written";
     return NULL;
 }
@@ -197,7 +197,7 @@ static status_t look_at(folding_t *folding, const graph_node_t *node)
 
 static bool is_computed(const folding_t *folding, const graph_node_t *node)
 {
-    if (node->kind == NODE_CONSTANT) return !alias_is_mutated(&folding->alias, node->outputs[0]);
+    if (node->kind == NODE_CONSTANT) return !alias_is_mutated(folding->alias, node->outputs[0]);
     if (node->kind != NODE_OP || node->is_in_place || node->n_inputs == 0) return false;
     for (int i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0 && !folding->is_constant[node->inputs[i]]) return false;
@@ -344,7 +344,7 @@ static status_t find_and_fold(folding_t *folding, graph_t **out_graph)
 {
     context_t *ctx = folding->ctx;
     size_t n = (size_t)graph_n_values(folding->graph);
-    TRY(alias_analyze(ctx, folding->graph, &folding->alias));
+    TRY(alias_of(ctx, folding->graph, &folding->alias));
     TRY(context_get_zeroed(ctx, n * sizeof *folding->is_constant, "constants",
                            &folding->is_constant));
     TRY(context_get_zeroed(ctx, n * sizeof *folding->block_of, "blocks of values",
@@ -366,6 +366,5 @@ status_t fold_graph(context_t *ctx, const graph_t *graph, const fold_rule_t *rul
     context_put(ctx, folding.fold_of);
     context_put(ctx, folding.block_of);
     context_put(ctx, folding.is_constant);
-    alias_clear(&folding.alias);
     return status;
 }

@@ -34,19 +34,9 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return status;
 }
 
-static status_t count_foldable(void *user, const graph_node_t *node)
-{
-    int *n = user;
-    *n += is_conversion(node);
-    return STATUS_OK;
-}
-
 status_t pass_fold_reorders(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                             graph_t **out_graph)
 {
     (void)options;
-    int n = 0;
-    (void)rewrite_visit(graph_body(graph), count_foldable, &n);
-    if (n == 0) return rewrite_nothing(graph, out_graph);
     return rewrite_graph(ctx, graph, fold_node, NULL, out_graph);
 }

@@ -27,7 +27,7 @@ typedef struct times {
 typedef struct functionalizing {
     context_t *ctx;
     const graph_t *graph;
-    alias_t alias;
+    const alias_t *alias;
     times_t *times; /* [n_values] */
     value_t *first; /* [n_classes] */
     int now;
@@ -41,7 +41,7 @@ static void note_made(functionalizing_t *f, const graph_block_t *block, int n,
                       const value_t *values)
 {
     for (int i = 0; i < n; i++) {
-        int class = alias_class(&f->alias, values[i]);
+        int class = alias_class(f->alias, values[i]);
         f->times[values[i]] = (times_t){f->now, -1, INT_MAX, block, values[i], GRAPH_NONE};
         if (class < 0) continue;
         f->times[values[i]].next = f->first[class];
@@ -109,13 +109,13 @@ static const char *why_not_new(const graph_node_t *producer)
 static const char *why_not(const functionalizing_t *f, const graph_node_t *node)
 {
     value_t target = node->inputs[0], base = find_base(f, target);
-    if (alias_class(&f->alias, target) < 0) return "operand 0 is no tensor";
+    if (alias_class(f->alias, target) < 0) return "operand 0 is no tensor";
     const char *reason = why_not_new(graph_producer(f->graph, base));
     if (reason != NULL) return reason;
     int now = f->times[node->outputs[0]].made, since = f->times[base].made;
     if (f->times[base].home != f->times[node->outputs[0]].home)
         return "what it writes was made outside the block";
-    for (value_t v = f->first[alias_class(&f->alias, target)]; v >= 0; v = f->times[v].next) {
+    for (value_t v = f->first[alias_class(f->alias, target)]; v >= 0; v = f->times[v].next) {
         const times_t *times = &f->times[v];
         if (times->made < since || times->made >= now) continue;
         if (times->first_leak < now)
@@ -153,7 +153,7 @@ static status_t put_out_of_place(rewrite_t *rewrite, const graph_node_t *node, b
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
     TRY(rewrite_emit(rewrite, &plain, inputs, node->outputs));
     value_t same = f->times[result].same;
-    for (value_t v = f->first[alias_class(&f->alias, result)]; v >= 0; v = f->times[v].next)
+    for (value_t v = f->first[alias_class(f->alias, result)]; v >= 0; v = f->times[v].next)
         if (f->times[v].same == same && f->times[v].made < f->times[result].made)
             rewrite_map(rewrite, v, rewrite_value(rewrite, result));
     *out_done = true;
@@ -165,9 +165,9 @@ static status_t functionalize(functionalizing_t *f, graph_t **out_graph)
     size_t n = (size_t)graph_n_values(f->graph);
     TRY(context_get(f->ctx, n * sizeof *f->times, "times of values", &f->times));
     TRY(context_get_zeroed(f->ctx, n * sizeof *f->is_chosen, "times of values", &f->is_chosen));
-    TRY(context_get(f->ctx, (size_t)f->alias.n_classes * sizeof *f->first, "times of values",
+    TRY(context_get(f->ctx, (size_t)f->alias->n_classes * sizeof *f->first, "times of values",
                     &f->first));
-    for (int i = 0; i < f->alias.n_classes; i++) f->first[i] = GRAPH_NONE;
+    for (int i = 0; i < f->alias->n_classes; i++) f->first[i] = GRAPH_NONE;
     note_block(f, graph_body(f->graph));
     TRY(rewrite_visit(graph_body(f->graph), choose, f));
     if (f->n_chosen == 0) return rewrite_nothing(f->graph, out_graph);
@@ -179,12 +179,11 @@ status_t pass_functionalize(context_t *ctx, const graph_t *graph, const pass_opt
 {
     (void)options;
     functionalizing_t f = {.ctx = ctx, .graph = graph};
-    TRY(alias_analyze(ctx, graph, &f.alias));
-    status_t status = f.alias.has_effects ? functionalize(&f, out_graph)
-                                          : rewrite_nothing(graph, out_graph);
+    TRY(alias_of(ctx, graph, &f.alias));
+    status_t status = f.alias->has_effects ? functionalize(&f, out_graph)
+                                           : rewrite_nothing(graph, out_graph);
     context_put(ctx, f.first);
     context_put(ctx, f.is_chosen);
     context_put(ctx, f.times);
-    alias_clear(&f.alias);
     return status;
 }

@@ -33,7 +33,7 @@ typedef struct usage {
 typedef struct fusing {
     context_t *ctx;
     const graph_t *graph;
-    alias_t alias;
+    const alias_t *alias;
     usage_t *usages;
     chain_t *chains;
     int n_chains;
@@ -85,7 +85,7 @@ static bool is_anchor(const graph_node_t *node)
 static bool is_written(const fusing_t *fusing, int n, const value_t *values)
 {
     bool written = false;
-    for (int i = 0; i < n; i++) written |= alias_is_mutated(&fusing->alias, values[i]);
+    for (int i = 0; i < n; i++) written |= alias_is_mutated(fusing->alias, values[i]);
     return written;
 }
 
@@ -502,7 +502,7 @@ static status_t find_and_fuse(fusing_t *fusing, graph_t **out_graph)
 {
     const graph_t *graph = fusing->graph;
     int n = graph_n_values(graph);
-    TRY(alias_analyze(fusing->ctx, graph, &fusing->alias));
+    TRY(alias_of(fusing->ctx, graph, &fusing->alias));
     TRY(context_get_zeroed(fusing->ctx, (size_t)n * sizeof *fusing->usages, "uses of values",
                            &fusing->usages));
     for (int i = 0; i < n; i++) fusing->usages[i].chain = -1;
@@ -524,6 +524,5 @@ status_t pass_fuse_post_ops(context_t *ctx, const graph_t *graph, const pass_opt
     status_t status = find_and_fuse(&fusing, out_graph);
     context_put(ctx, fusing.chains);
     context_put(ctx, fusing.usages);
-    alias_clear(&fusing.alias);
     return status;
 }

@@ -3,7 +3,6 @@
 #include "graph/attribute_impl.h"
 #include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
-#include "graph/plan.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
@@ -50,7 +49,6 @@ static status_t note_methods(inlining_t *inlining, module_t *module)
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
         const graph_t *graph = kind == MEMBER_METHOD ? graph_of(module, name) : NULL;
-        if (graph == NULL && kind == MEMBER_METHOD) graph = plan_method_graph(module, name);
         if (graph == NULL) continue;
         TRY(context_grow(inlining->ctx, &inlining->methods, &inlining->methods_capacity,
                          inlining->n_methods + 1, sizeof *inlining->methods));

@@ -5,7 +5,6 @@
 #include "graph/graph_impl.h"
 #include "graph/pass_impl.h"
 #include "graph/passes/alias_impl.h"
-#include "graph/plan.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -19,7 +18,7 @@ typedef struct look {
     keeping_t *keeping;
     const graph_t *graph;
     module_t **objects; /* for each value the module it is, or NULL */
-    alias_t alias;
+    const alias_t *alias;
 } look_t;
 
 static status_t add(keeping_t *keeping, const kept_t *kept)
@@ -165,7 +164,7 @@ static status_t add_anywhere(keeping_t *keeping, const kept_t *why, const char *
 /* A list that grows is written, and not what lies in it; nor a list whose tensors are. */
 static status_t add_written(look_t *look, int class, const datum_t *datum)
 {
-    const alias_class_t *at = &look->alias.classes[alias_root(&look->alias, class)];
+    const alias_class_t *at = &look->alias->classes[alias_root(look->alias, class)];
     const void *thing = at->writer != NULL ? thing_of(datum) : NULL;
     if (thing != NULL) TRY(add_thing(look->keeping, thing));
     for (int i = 0; i < datum_length(datum) && at->contents >= 0; i++)
@@ -178,7 +177,7 @@ static status_t look_at_getattr(look_t *look, const graph_node_t *node)
     attribute_t attribute;
     value_t value = node->outputs[0];
     kept_t why = {
-        .reason = KEEP_WRITTEN, .graph = look->graph, .node = alias_writer(&look->alias, value)};
+        .reason = KEEP_WRITTEN, .graph = look->graph, .node = alias_writer(look->alias, value)};
     module_t *object = node->inputs[0] >= 0 ? look->objects[node->inputs[0]] : NULL;
     if (why.node == NULL || look->objects[value] != NULL) return STATUS_OK;
     if (object == NULL) return add_anywhere(look->keeping, &why, node->name);
@@ -188,7 +187,7 @@ static status_t look_at_getattr(look_t *look, const graph_node_t *node)
                                : NULL;
     if (datum != NULL && !has_things(datum)) return STATUS_OK;
     TRY(add_attribute(look->keeping, &why, &attribute));
-    int class = alias_class(&look->alias, value);
+    int class = alias_class(look->alias, value);
     return datum != NULL && class >= 0 ? add_written(look, class, datum)
                                        : add_things(look->keeping, &attribute);
 }
@@ -205,8 +204,7 @@ static status_t look_at_setattr(look_t *look, const graph_node_t *node)
 
 static bool has_graph(const attribute_t *method)
 {
-    return graph_of(method->owner, method->name) != NULL ||
-           plan_method_graph(method->owner, method->name) != NULL;
+    return graph_of(method->owner, method->name) != NULL;
 }
 
 typedef struct callee {
@@ -277,12 +275,11 @@ static status_t look_at_graph(keeping_t *keeping, const graph_t *graph, module_t
     const graph_block_t *body = graph_body(graph);
     look_t look = {.keeping = keeping, .graph = graph};
     TRY(attribute_objects(ctx, graph, self, &look.objects));
-    status_t status = alias_analyze(ctx, graph, &look.alias);
+    status_t status = alias_of(ctx, graph, &look.alias);
     if (status == STATUS_OK) {
         status = rewrite_visit(body, look_at_node, &look);
         for (int i = 0; i < body->n_results && status == STATUS_OK; i++)
             status = take_whole(&look, NULL, body->results[i]);
-        alias_clear(&look.alias);
     }
     context_put(ctx, look.objects);
     return status;
@@ -297,7 +294,6 @@ static status_t look_at_methods(context_t *ctx, void *user, const char *path, mo
         const char *name = module_member(module, i, &kind);
         if (kind != MEMBER_METHOD) continue;
         const graph_t *graph = graph_of(module, name);
-        if (graph == NULL) graph = plan_method_graph(module, name);
         if (graph != NULL) TRY(look_at_graph(user, graph, module));
     }
     return STATUS_OK;

@@ -39,7 +39,7 @@ typedef struct layout_search {
     int *site_of_value; /* [graph_n_values]: producing site, or -1 */
     value_t (
         *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
-    alias_t alias;
+    const alias_t *alias;
     layout_reader_t *readers;
     int *inputs; /* behind every site's producers */
     value_t *sources;

@@ -175,9 +175,9 @@ static bool is_site(const layout_search_t *search, const graph_node_t *node)
 {
     if (node->kind != NODE_OP || node->is_in_place) return false;
     for (int i = 0; i < node->n_inputs; i++)
-        if (alias_is_mutated(&search->alias, node->inputs[i])) return false;
+        if (alias_is_mutated(search->alias, node->inputs[i])) return false;
     for (int i = 0; i < node->n_outputs; i++)
-        if (alias_is_mutated(&search->alias, node->outputs[i])) return false;
+        if (alias_is_mutated(search->alias, node->outputs[i])) return false;
     return true;
 }
 
@@ -303,7 +303,7 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, const char **ch
                            layout_search_t *search)
 {
     listing_t listing = {search, chosen};
-    TRY(alias_analyze(ctx, graph, &search->alias));
+    TRY(alias_of(ctx, graph, &search->alias));
     TRY(allocate(ctx, graph, search));
     for (int i = 0; i < graph_n_values(graph); i++) {
         search->site_of_value[i] = -1;
@@ -473,6 +473,5 @@ void layout_search_clear(layout_search_t *search)
     context_put(search->ctx, search->inputs);
     context_put(search->ctx, search->sources);
     context_put(search->ctx, search->readers);
-    alias_clear(&search->alias);
     *search = (layout_search_t){0};
 }

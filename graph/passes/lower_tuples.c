@@ -47,25 +47,9 @@ static status_t lower(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
     return STATUS_OK;
 }
 
-typedef struct count {
-    const graph_t *graph;
-    int n;
-} count_t;
-
-static status_t count_lowered(void *user, const graph_node_t *node)
-{
-    count_t *count = user;
-    int place;
-    count->n += can_lower(count->graph, node, &place);
-    return STATUS_OK;
-}
-
 status_t pass_lower_tuples(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                            graph_t **out_graph)
 {
     (void)options;
-    count_t count = {graph, 0};
-    (void)rewrite_visit(graph_body(graph), count_lowered, &count);
-    if (count.n == 0) return rewrite_nothing(graph, out_graph);
     return rewrite_graph(ctx, graph, lower, NULL, out_graph);
 }

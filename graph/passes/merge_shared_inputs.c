@@ -36,7 +36,7 @@ typedef struct group {
 typedef struct merging {
     context_t *ctx;
     const graph_t *graph;
-    alias_t alias;
+    const alias_t *alias;
     group_t *groups;
     int n_groups, capacity;
     int *group_of; /* [n_values]: of what a member makes; -1: none */
@@ -88,9 +88,9 @@ static bool is_candidate(const merging_t *merging, const graph_node_t *node)
     if ((!is_linear(node) && rewrite_conv(node) == 0) || node->is_in_place) return false;
     const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
     const tensor_info_t *weight = info_of(merging->graph, node->inputs[1]);
-    bool is_written = alias_is_mutated(&merging->alias, node->outputs[0]);
+    bool is_written = alias_is_mutated(merging->alias, node->outputs[0]);
     for (int i = 0; i < node->n_inputs; i++)
-        is_written |= node->inputs[i] >= 0 && alias_is_mutated(&merging->alias, node->inputs[i]);
+        is_written |= node->inputs[i] >= 0 && alias_is_mutated(merging->alias, node->inputs[i]);
     return weight != NULL && weight->rank >= 2 && is_constant(merging->graph, node->inputs[1], 0) &&
            is_constant(merging->graph, bias_of(node), 0) && !is_written &&
            (groups == NULL || *groups <= 1);
@@ -324,7 +324,7 @@ static status_t find_and_merge(merging_t *merging, graph_t **out_graph)
 {
     const graph_t *graph = merging->graph;
     size_t n = (size_t)graph_n_values(graph);
-    TRY(alias_analyze(merging->ctx, graph, &merging->alias));
+    TRY(alias_of(merging->ctx, graph, &merging->alias));
     TRY(context_get(merging->ctx, n * sizeof *merging->group_of, "merged values",
                     &merging->group_of));
     TRY(context_get_zeroed(merging->ctx, 2 * n * sizeof *merging->is_made, "merged values",
@@ -345,6 +345,5 @@ status_t pass_merge_shared_inputs(context_t *ctx, const graph_t *graph,
     context_put(ctx, merging.groups);
     context_put(ctx, merging.group_of);
     context_put(ctx, merging.is_made);
-    alias_clear(&merging.alias);
     return status;
 }

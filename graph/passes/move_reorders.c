@@ -26,7 +26,7 @@ typedef struct place {
 typedef struct survey {
     context_t *ctx;
     const graph_t *graph;
-    alias_t alias;
+    const alias_t *alias;
     int n_places, capacity;
     place_t *places; /* blocks, outer ones first */
     int *home;       /* [value]: place of the block that makes it */
@@ -55,8 +55,8 @@ bool move_is_same(const graph_t *graph, const graph_node_t *a, const graph_node_
 
 static bool is_written(const survey_t *survey, const graph_node_t *node)
 {
-    return alias_is_mutated(&survey->alias, node->inputs[0]) ||
-           alias_is_mutated(&survey->alias, node->outputs[0]);
+    return alias_is_mutated(survey->alias, node->inputs[0]) ||
+           alias_is_mutated(survey->alias, node->outputs[0]);
 }
 
 static bool is_movable(const survey_t *survey, const graph_node_t *node)
@@ -152,9 +152,9 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
         if (at->owner->kind != NODE_IF || at->block != at->owner->blocks[0]) continue;
         value_t condition = at->owner->inputs[0];
         has_trip |= tells_count(graph, condition, loop->inputs[0]) &&
-                    !alias_is_mutated(&survey->alias, loop->inputs[0]);
+                    !alias_is_mutated(survey->alias, loop->inputs[0]);
         may_begin |= tells_truth(graph, condition, loop->inputs[1]) &&
-                     !alias_is_mutated(&survey->alias, loop->inputs[1]);
+                     !alias_is_mutated(survey->alias, loop->inputs[1]);
     }
     return has_trip && may_begin;
 }
@@ -163,7 +163,7 @@ static bool runs(const survey_t *survey, int place, const graph_node_t *loop)
 static bool is_lasting(const survey_t *survey, value_t value)
 {
     return value >= 0 && graph_constant(survey->graph, value) == NULL &&
-           !alias_is_mutated(&survey->alias, value);
+           !alias_is_mutated(survey->alias, value);
 }
 
 /* Whether the loop would be known to run in a branch that asks for it. */
@@ -454,7 +454,7 @@ static void note_left(const survey_t *survey)
 static status_t survey_begin(context_t *ctx, const graph_t *graph, survey_t *survey)
 {
     *survey = (survey_t){.ctx = ctx, .graph = graph};
-    TRY(alias_analyze(ctx, graph, &survey->alias));
+    TRY(alias_of(ctx, graph, &survey->alias));
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *survey->home,
                            "blocks of values", &survey->home));
     return add_places(survey, graph_body(graph), -1, NULL, 0);
@@ -462,7 +462,6 @@ static status_t survey_begin(context_t *ctx, const graph_t *graph, survey_t *sur
 
 static void survey_end(survey_t *survey)
 {
-    alias_clear(&survey->alias);
     context_put(survey->ctx, survey->home);
     context_put(survey->ctx, survey->places);
 }

@@ -14,21 +14,10 @@ static bool is_removable(const alias_t *alias, const graph_node_t *node)
            graph_producer(alias->graph, node->inputs[0]) != NULL;
 }
 
-typedef struct count {
-    const alias_t *alias;
-    int n;
-} count_t;
-
-static status_t count_removable(void *user, const graph_node_t *node)
-{
-    count_t *count = user;
-    count->n += is_removable(count->alias, node);
-    return STATUS_OK;
-}
-
 static status_t remove_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
-    *out_done = is_removable(rewrite->user, node);
+    const alias_t *const *alias = rewrite->user;
+    *out_done = is_removable(*alias, node);
     if (*out_done) rewrite_map(rewrite, node->outputs[0], rewrite_value(rewrite, node->inputs[0]));
     return STATUS_OK;
 }
@@ -37,12 +26,7 @@ status_t pass_remove_identity(context_t *ctx, const graph_t *graph, const pass_o
                               graph_t **out_graph)
 {
     (void)options;
-    alias_t alias;
-    TRY(alias_analyze(ctx, graph, &alias));
-    count_t count = {&alias, 0};
-    (void)rewrite_visit(graph_body(graph), count_removable, &count);
-    status_t status = count.n > 0 ? rewrite_graph(ctx, graph, remove_node, &alias, out_graph)
-                                  : rewrite_nothing(graph, out_graph);
-    alias_clear(&alias);
-    return status;
+    const alias_t *alias;
+    TRY(alias_of(ctx, graph, &alias));
+    return rewrite_graph(ctx, graph, remove_node, &alias, out_graph);
 }

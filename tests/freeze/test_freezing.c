@@ -59,8 +59,8 @@ static void freezing_twice_gives_an_equal_module(void **state)
     module_t *net = make_values(ctx), *once = mini_freeze(ctx, net, NULL);
     module_t *twice = mini_freeze(ctx, once, NULL), *unknown = NULL;
     text_t a = text_begin(ctx), b = text_begin(ctx);
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(once, "forward"), NULL, &a));
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(twice, "forward"), NULL, &b));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(once, "forward"), NULL, &a));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(twice, "forward"), NULL, &b));
     assert_string_equal(text_string(&a), text_string(&b));
     CHECK_FAILS(ctx, freeze(ctx, once, &(freeze_options_t){.preserved = MINI_PATHS("a")}, &unknown),
                 STATUS_INVALID_ARGUMENT, "freeze: \"a\" is unknown");
@@ -536,7 +536,7 @@ static void a_module_that_is_taken_is_not_copied(void **state)
     assert_ptr_equal(net, kept);
     CHECK_OK(ctx, freeze_take(ctx, &net, NULL, &frozen));
     assert_null(net);
-    const graph_t *graph = plan_method_graph(frozen, "forward");
+    const graph_t *graph = graph_of(frozen, "forward");
     const datum_t *constant = graph_constant(graph, graph_body(graph)->results[1]);
     CHECK_OK(ctx, tensor_data(ctx, datum_as_tensor(constant), &same));
     assert_ptr_equal(same, bytes);
@@ -574,9 +574,9 @@ static void optimising_is_a_step_of_its_own(void **state)
     CHECK_OK(ctx, freeze_optimize(ctx, frozen, NULL));
     assert_false(mini_says(ctx, frozen, "forward", "batch_norm"));
     text_t once = text_begin(ctx), twice = text_begin(ctx);
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(frozen, "forward"), NULL, &once));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &once));
     CHECK_OK(ctx, freeze_optimize(ctx, frozen, NULL));
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(frozen, "forward"), NULL, &twice));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &twice));
     assert_string_equal(text_string(&once), text_string(&twice));
     text_clear(&once);
     text_clear(&twice);

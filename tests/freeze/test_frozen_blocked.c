@@ -108,7 +108,7 @@ static void freeze_conv_relu_fusion_not_forward(void **state)
                    "  %1 = conv2d(%x, %w, none)\n  %2 = relu(%1)\n  return %2\n");
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.preserved = preserved}, &frozen));
     text_t text = text_begin(ctx);
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(frozen, "predict"), NULL, &text));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "predict"), NULL, &text));
     assert_non_null(strstr(text_string(&text), "post=[\"relu\"]"));
     text_clear(&text);
     module_release(frozen);

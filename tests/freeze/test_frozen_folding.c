@@ -100,8 +100,7 @@ static void check_same(context_t *ctx, module_t *a, module_t *b, const char *met
 /* Whether the word stands in the method's graph. */
 static bool says(context_t *ctx, const module_t *module, const char *method, const char *word)
 {
-    const graph_t *graph = plan_method_graph(module, method);
-    if (graph == NULL) graph = graph_of(module, method);
+    const graph_t *graph = graph_of(module, method);
     assert_non_null(graph);
     text_t text = text_begin(ctx);
     CHECK_OK(ctx, graph_print(ctx, graph, NULL, &text));
@@ -258,7 +257,7 @@ static void check_dtype(context_t *ctx, module_t *net, const char *op, dtype_t d
 {
     module_t *frozen = freeze_and_check(ctx, net, NULL, "forward", tolerance);
     assert_false(says(ctx, frozen, "forward", "batch_norm"));
-    const graph_t *graph = plan_method_graph(frozen, "forward");
+    const graph_t *graph = graph_of(frozen, "forward");
     const graph_block_t *body = graph_body(graph);
     int n = 0;
     for (int i = 0; i < body->n_nodes; i++) {
@@ -554,7 +553,7 @@ static void chains_by_chance_become_one_operator(void **state)
         write_chain(&seed, text, sizeof text);
         module_t *net = make_net(ctx, text), *frozen = NULL;
         frozen = freeze_and_check(ctx, net, &(freeze_options_t){.skip = skip}, "forward", 1e-5);
-        const graph_block_t *body = graph_body(plan_method_graph(frozen, "forward"));
+        const graph_block_t *body = graph_body(graph_of(frozen, "forward"));
         int n_ops = 0;
         for (int i = 0; i < body->n_nodes; i++) n_ops += body->nodes[i]->kind == NODE_OP;
         if (n_ops != 1) {

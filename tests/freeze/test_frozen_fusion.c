@@ -267,7 +267,7 @@ static void linear_multiple_blocks(void **state)
     module_t *frozen = NULL;
     text_t text = text_begin(ctx);
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
-    CHECK_OK(ctx, graph_print(ctx, plan_method_graph(frozen, "forward"), NULL, &text));
+    CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &text));
     int n_linears = 0;
     for (const char *at = text_string(&text); (at = strstr(at, " linear(")) != NULL; at++)
         n_linears++;

@@ -28,7 +28,7 @@ static void run_methods(context_t *ctx, module_t *module)
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
-        graph_t *graph = kind == MEMBER_METHOD ? plan_method_graph(module, name) : NULL;
+        graph_t *graph = kind == MEMBER_METHOD ? graph_of(module, name) : NULL;
         if (graph != NULL) fuzz_run_method(ctx, graph, module);
     }
 }

@@ -107,7 +107,7 @@ static void release_pair(void *state)
     n_released++;
 }
 
-static const method_class_t pair_methods = {"pair", run_pair, release_pair, NULL};
+static const method_class_t pair_methods = {"pair", run_pair, release_pair, NULL, NULL};
 
 /* ---- building blocks ---- */
 

@@ -175,7 +175,6 @@ bool mini_says(context_t *ctx, module_t *module, const char *method, const char 
 {
     const graph_t *graph = graph_of(module, method);
     text_t text = text_begin(ctx);
-    if (graph == NULL) graph = plan_method_graph(module, method);
     CHECK_OK(ctx, graph_print(ctx, graph, NULL, &text));
     bool says = strstr(text_string(&text), part) != NULL;
     text_clear(&text);
