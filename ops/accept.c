@@ -90,6 +90,9 @@ status_t accept_post(context_t *ctx, const op_call_t *call, const tensor_info_t 
                               shape_equal(out->rank, out->sizes, rank, sizes);
         REQUIRE(ctx, fits, "%s: operand of %s is %s, the result is %s", call->op->name,
                 post_name(kind), info_brief(operand), info_brief(out));
+        REQUIRE(ctx, kind != POST_SUM || operand->dtype == out->dtype,
+                "%s: operand of sum is %s, the result is %s, equal dtypes are needed",
+                call->op->name, info_brief(operand), info_brief(out));
     }
     return STATUS_OK;
 }
