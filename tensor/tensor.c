@@ -185,6 +185,7 @@ typedef void (*draw_t)(context_t *ctx, dtype_t dtype, int n, double *out);
 static status_t make_random(context_t *ctx, const char *op, dtype_t dtype, int rank,
                             const int64_t *sizes, draw_t draw, tensor_t **out_tensor)
 {
+    TRY(tensor_check(ctx, op, dtype, rank, sizes));
     REQUIRE(ctx, dtype_is_floating(dtype), "%s: dtype %s, random numbers need a floating type", op,
             dtype_name(dtype));
     tensor_t *tensor = NULL;
@@ -217,6 +218,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
+    TRY(tensor_check(ctx, "tensor_arange", dtype, 1, &n));
     bool is_integral = dtype_is_integral(dtype);
     int64_t start = 0, last;
     if (is_integral) {

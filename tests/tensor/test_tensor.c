@@ -151,6 +151,28 @@ static void rand_stays_below_1_in_every_floating_type(void **state)
                 "tensor_rand: dtype s32");
 }
 
+static void what_is_no_dtype_is_refused_by_all_that_make_tensors(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int wrong[] = {DTYPE_NONE, DTYPE_COUNT, 4096, -1};
+    for (int i = 0; i < 4; i++) {
+        dtype_t dtype = (dtype_t)wrong[i];
+        tensor_t *t = NULL;
+        const float one = 1;
+        CHECK_FAILS(ctx, tensor_empty(ctx, dtype, SHAPE(1), &t), STATUS_INVALID_ARGUMENT,
+                    "tensor_empty: dtype");
+        CHECK_FAILS(ctx, tensor_rand(ctx, dtype, SHAPE(1), &t), STATUS_INVALID_ARGUMENT,
+                    "tensor_rand: dtype");
+        CHECK_FAILS(ctx, tensor_randn(ctx, dtype, SHAPE(1), &t), STATUS_INVALID_ARGUMENT,
+                    "tensor_randn: dtype");
+        CHECK_FAILS(ctx, tensor_arange(ctx, dtype, 1, 0, &t), STATUS_INVALID_ARGUMENT,
+                    "tensor_arange: dtype");
+        CHECK_FAILS(ctx, tensor_from(ctx, dtype, SHAPE(1), &one, &t), STATUS_INVALID_ARGUMENT,
+                    "tensor_from: dtype");
+        assert_null(t);
+    }
+}
+
 static void arange_counts_exactly(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -404,6 +426,7 @@ int main(void)
         TEST(random_tensors_repeat_with_the_seed),
         TEST(randn_has_the_moments_of_a_standard_normal),
         TEST(rand_stays_below_1_in_every_floating_type),
+        TEST(what_is_no_dtype_is_refused_by_all_that_make_tensors),
         TEST(arange_counts_exactly),
         TEST(from_copies_the_elements),
         TEST(numbers_are_marked_for_promotion),
