@@ -1,11 +1,13 @@
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 
 #include "tensor/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -133,6 +135,9 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
 
 /* ---- writing: a temporary beside the file, synced, then renamed over it ---- */
 
+#define MODE_BITS 07777
+#define NEW_FILE_MODE 0666
+
 static void drop_writer(file_writer_t *writer)
 {
     context_t *ctx = writer->ctx;
@@ -145,18 +150,57 @@ static void drop_writer(file_writer_t *writer)
     context_put(ctx, writer);
 }
 
+static const char *kind_of_file(mode_t mode)
+{
+    return S_ISDIR(mode)    ? "a directory"
+           : S_ISCHR(mode)  ? "a character device"
+           : S_ISBLK(mode)  ? "a block device"
+           : S_ISFIFO(mode) ? "a FIFO"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a symbolic link to nothing";
+}
+
+/* The file that a path means, behind symbolic links, and the mode of an existing one, or 0. A
+ * rename puts a regular file in place of whatever has the name, so nothing else may have it. */
+static status_t find_target(context_t *ctx, const char *path, char *out_target, mode_t *out_mode)
+{
+    struct stat about;
+    *out_mode = 0;
+    if (realpath(path, out_target) == NULL) {
+        if (errno != ENOENT) return fail_system(ctx, "file_write_begin", path, errno);
+        size_t bytes = strlen(path) + 1;
+        REQUIRE(ctx, bytes <= PATH_MAX, "file_write_begin: a path of %zu bytes, at most %d", bytes,
+                PATH_MAX);
+        memcpy(out_target, path, bytes);
+        if (lstat(path, &about) != 0) return STATUS_OK;
+    } else if (stat(out_target, &about) != 0) {
+        return fail_system(ctx, "file_write_begin", path, errno);
+    }
+    if (!S_ISREG(about.st_mode))
+        FAIL(ctx, STATUS_IO, "file_write_begin: %s is %s, only regular files are replaced", path,
+             kind_of_file(about.st_mode));
+    *out_mode = about.st_mode & MODE_BITS;
+    return STATUS_OK;
+}
+
 static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *writer)
 {
     static atomic_uint serial;
-    size_t capacity = strlen(path) + 48;
-    TRY(context_string(ctx, path, &writer->path));
+    char target[PATH_MAX];
+    mode_t mode;
+    TRY(find_target(ctx, path, target, &mode));
+    size_t capacity = strlen(target) + 48;
+    TRY(context_string(ctx, target, &writer->path));
     TRY(context_get(ctx, capacity, "the name of a temporary file", &writer->temporary));
     do {
-        snprintf(writer->temporary, capacity, "%s.%ld-%u.tmp", path, (long)getpid(),
+        snprintf(writer->temporary, capacity, "%s.%ld-%u.tmp", target, (long)getpid(),
                  atomic_fetch_add(&serial, 1));
-        writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                            mode != 0 ? mode & NEW_FILE_MODE : NEW_FILE_MODE);
     } while (writer->file < 0 && errno == EEXIST);
     if (writer->file < 0) return fail_system(ctx, "file_write_begin", writer->temporary, errno);
+    if (mode != 0 && fchmod(writer->file, mode) != 0)
+        return fail_system(ctx, "file_write_begin", writer->temporary, errno);
     return STATUS_OK;
 }
 

@@ -21,7 +21,9 @@ void file_release(file_mapping_t *mapping) TESSERA_API(file_release);
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor) TESSERA_API(file_tensor);
 
-/* Writes a file whole or not at all: into a temporary beside it, synced, then renamed over it. */
+/* Writes a file whole or not at all: into a temporary beside it, synced, then renamed over it. A
+ * path through symbolic links means the file behind them; a file that is replaced keeps its mode.
+ * IO for what is no regular file, such as /dev/null, a FIFO or a directory. */
 typedef struct file_writer file_writer_t;
 status_t file_write_begin(context_t *ctx, const char *path, file_writer_t **out_writer)
     TESSERA_API(file_write_begin);

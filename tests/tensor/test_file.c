@@ -155,12 +155,58 @@ static void a_target_that_cannot_be_replaced_is_told(void **state)
     context_t *ctx = fixture_context(state);
     file_writer_t *writer = NULL;
     unlink(path);
-    assert_int_equal(mkdir(path, 0777), 0);
     CHECK_OK(ctx, file_write_begin(ctx, path, &writer));
     CHECK_OK(ctx, file_write(writer, "new", 3));
+    assert_int_equal(mkdir(path, 0777), 0);
     CHECK_FAILS(ctx, file_write_end(writer, true), STATUS_IO, "file_write_end: ");
     assert_int_equal(n_files(), 1);
     assert_int_equal(rmdir(path), 0);
+}
+
+static void only_regular_files_are_replaced(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    file_writer_t *writer = NULL;
+    struct stat about;
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    CHECK_FAILS(ctx, file_write_begin(ctx, path, &writer), STATUS_IO,
+                "is a FIFO, only regular files are replaced");
+    assert_int_equal(stat(path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+    unlink(path);
+    CHECK_FAILS(ctx, file_write_begin(ctx, directory, &writer), STATUS_IO, "is a directory");
+    CHECK_FAILS(ctx, file_write_begin(ctx, "/dev/null", &writer), STATUS_IO,
+                "file_write_begin: /dev/null is a character device");
+    assert_int_equal(stat("/dev/null", &about), 0);
+    assert_true(S_ISCHR(about.st_mode));
+    assert_int_equal(symlink("nowhere", path), 0);
+    CHECK_FAILS(ctx, file_write_begin(ctx, path, &writer), STATUS_IO,
+                "is a symbolic link to nothing");
+    assert_null(writer);
+    assert_int_equal(n_files(), 1);
+    unlink(path);
+}
+
+static void a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mode(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    file_writer_t *writer = NULL;
+    struct stat about;
+    char link[160];
+    snprintf(link, sizeof link, "%s/link", directory);
+    put_text("old");
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink("data", link), 0);
+    CHECK_OK(ctx, file_write_begin(ctx, link, &writer));
+    CHECK_OK(ctx, file_write(writer, "new", 3));
+    CHECK_OK(ctx, file_write_end(writer, true));
+    check_content("new");
+    assert_int_equal(lstat(link, &about), 0);
+    assert_true(S_ISLNK(about.st_mode));
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0640);
+    unlink(link);
 }
 
 static void what_cannot_be_mapped_says_why(void **state)
@@ -252,6 +298,8 @@ int main(void)
         TEST(a_writer_that_failed_does_not_commit),
         TEST(a_writer_without_a_place_is_refused),
         TEST(a_target_that_cannot_be_replaced_is_told),
+        TEST(only_regular_files_are_replaced),
+        TEST(a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mode),
         TEST(what_cannot_be_mapped_says_why),
         TEST(a_mapped_tensor_holds_the_file_and_a_write_copies),
         TEST(a_tensor_behind_the_end_of_a_file_is_refused),
