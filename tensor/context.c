@@ -239,21 +239,40 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     return onednn_stream_create(ctx, &ctx->stream);
 }
 
+/* How the last context_create of a thread failed: there is no context to hold it. */
+static _Thread_local struct {
+    status_t status;
+    char error[CONTEXT_ERROR_MAX];
+} creation;
+
+static status_t fail_creation(status_t status, const char *message)
+{
+    creation.status = status;
+    snprintf(creation.error, sizeof creation.error, "%s", message);
+    return status;
+}
+
 status_t context_create(const context_options_t *options, context_t **out_ctx)
 {
-    if (out_ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    fail_creation(STATUS_OK, "");
+    if (out_ctx == NULL)
+        return fail_creation(STATUS_INVALID_ARGUMENT, "context_create: out_ctx is NULL");
+    *out_ctx = NULL;
     static const context_options_t defaults = {0};
     if (options == NULL) options = &defaults;
     const allocator_t *allocator = options->allocator;
     if (allocator == NULL) allocator = &default_allocator;
 
     context_t *ctx = allocator_get(allocator, sizeof *ctx);
-    if (ctx == NULL) return STATUS_OUT_OF_MEMORY;
+    if (ctx == NULL)
+        return fail_creation(STATUS_OUT_OF_MEMORY,
+                             "out of memory: the allocator refused bytes for a context");
     memset(ctx, 0, sizeof *ctx);
     ctx->allocator = *allocator;
     ctx->trace_file = -1;
     status_t status = set_up(ctx, options);
     if (status != STATUS_OK) {
+        fail_creation(status, ctx->error);
         context_destroy(ctx);
         return status;
     }
@@ -290,12 +309,12 @@ void context_destroy(context_t *ctx)
 
 const char *context_error(const context_t *ctx)
 {
-    return ctx != NULL ? ctx->error : "";
+    return ctx != NULL ? ctx->error : creation.error;
 }
 
 status_t context_status(const context_t *ctx)
 {
-    return ctx != NULL ? ctx->status : STATUS_OK;
+    return ctx != NULL ? ctx->status : creation.status;
 }
 
 void context_clear_error(context_t *ctx)

@@ -34,7 +34,8 @@ typedef struct context_options {
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;
- * UNSUPPORTED if the oneDNN that was loaded is not the one this library was built for. */
+ * UNSUPPORTED if the oneDNN that was loaded is not the one this library was built for. On failure
+ * *out_ctx is NULL and context_error(NULL) tells why. */
 status_t context_create(const context_options_t *options, context_t **out_ctx)
     TESSERA_API(context_create);
 
@@ -42,10 +43,11 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
 void context_destroy(context_t *ctx) TESSERA_API(context_destroy);
 
 /* Message of the most recent failure: operator, what was given, the rule. Never NULL; "" if nothing
- * failed. Valid until the next failing call. */
+ * failed. Valid until the next failing call. Of NULL: why this thread's last context_create failed,
+ * "" if it did not. */
 const char *context_error(const context_t *ctx) TESSERA_API(context_error);
 
-/* Status of the most recent failure. */
+/* Status of the most recent failure; of NULL as context_error. */
 status_t context_status(const context_t *ctx) TESSERA_API(context_status);
 
 /* Forgets the failure. */

@@ -71,13 +71,31 @@ static void options_out_of_range_are_refused(void **state)
 {
     (void)state;
     context_t *ctx = NULL;
-    assert_int_equal(context_create(&(context_options_t){.n_threads = -1}, &ctx),
-                     STATUS_INVALID_ARGUMENT);
-    assert_int_equal(context_create(&(context_options_t){.cache_entries = -1}, &ctx),
-                     STATUS_INVALID_ARGUMENT);
-    assert_int_equal(context_create(&(context_options_t){.trace = "dispatch,nonsense"}, &ctx),
-                     STATUS_INVALID_ARGUMENT);
+    CHECK_FAILS(NULL, context_create(&(context_options_t){.n_threads = -1}, &ctx),
+                STATUS_INVALID_ARGUMENT, "context_create: -1 threads, 0 to 1024 can be asked for");
+    CHECK_FAILS(NULL, context_create(&(context_options_t){.cache_entries = -1}, &ctx),
+                STATUS_INVALID_ARGUMENT, "context_create: a cache of -1 entries");
+    CHECK_FAILS(NULL, context_create(&(context_options_t){.trace = "dispatch,nonsense"}, &ctx),
+                STATUS_INVALID_ARGUMENT, "context_create: trace \"dispatch,nonsense\"");
     assert_null(ctx);
+    CHECK_FAILS(NULL, context_create(NULL, NULL), STATUS_INVALID_ARGUMENT, "out_ctx is NULL");
+}
+
+static void a_context_that_cannot_be_made_says_why_without_one(void **state)
+{
+    fixture_t *fixture = *state;
+    const context_options_t options = {.allocator = &fixture->memory.allocator};
+    context_t *ctx = fixture->ctx;
+    counting_fail(&fixture->memory, 1, false);
+    CHECK_FAILS(NULL, context_create(&options, &ctx), STATUS_OUT_OF_MEMORY, "for a context");
+    assert_null(ctx);
+    counting_fail(&fixture->memory, 2, false);
+    CHECK_FAILS(NULL, context_create(&options, &ctx), STATUS_OUT_OF_MEMORY, "for a stream");
+    assert_null(ctx);
+    counting_fail(&fixture->memory, 0, false);
+    CHECK_OK(NULL, context_create(&options, &ctx));
+    assert_string_equal(context_error(NULL), "");
+    context_destroy(ctx);
 }
 
 /* ---- memory ---- */
@@ -466,6 +484,7 @@ int main(void)
         TEST(a_null_input_is_named_or_passes_on_what_left_it_so),
         TEST(a_refused_allocation_is_told_without_memory),
         TEST(options_out_of_range_are_refused),
+        TEST(a_context_that_cannot_be_made_says_why_without_one),
         TEST(blocks_are_aligned_to_64_bytes_and_may_be_empty),
         TEST(a_growing_array_keeps_its_items),
         TEST(a_string_is_copied_and_null_stays_null),
