@@ -140,21 +140,22 @@ static bool has(const char *text, const char *part)
  * older instruction set than the machine's have fewer registers to block in. */
 static double efficiency(const char *implementation)
 {
-    const char *isa = onednn_isa_text();
+    const unsigned isa = onednn_isa();
     double share = 0.9;
     if (onednn_is_reference(implementation)) return 0.001;
     if (has(implementation, "wino")) share = 1.7; /* of what direct convolution would do */
     if (!has(implementation, "brgemm") && has(implementation, "gemm")) share = 0.5;
-    if (has(implementation, "avx2") && has(isa, "avx512")) share *= 0.7;
-    if (has(implementation, "sse41") && has(isa, "avx")) share *= 0.4;
+    if (has(implementation, "avx2") && onednn_isa_has(isa, ONEDNN_ISA_AVX512)) share *= 0.7;
+    if (has(implementation, "sse41") && onednn_isa_has(isa, ONEDNN_ISA_AVX)) share *= 0.4;
     return share;
 }
 
 static double peak_flops_per_ns(const context_t *ctx)
 {
-    double per_core = has(onednn_isa_text(), "avx512") ? 110.0
-                      : has(onednn_isa_text(), "avx2") ? 80.0
-                                                       : 20.0;
+    const unsigned isa = onednn_isa();
+    double per_core = onednn_isa_has(isa, ONEDNN_ISA_AVX512) ? 110.0
+                      : onednn_isa_has(isa, ONEDNN_ISA_AVX2) ? 80.0
+                                                             : 20.0;
     return per_core * context_threads(ctx);
 }
 
@@ -176,7 +177,7 @@ double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from, cons
 int choose_candidates(int rank, format_t *out_formats)
 {
     int n = 0;
-    bool is_wide = has(onednn_isa_text(), "avx512");
+    bool is_wide = onednn_isa_has(onednn_isa(), ONEDNN_ISA_AVX512);
     if (rank < 3 || rank > 5) {
         out_formats[n++] = format_plain(rank);
         return n;

@@ -78,27 +78,70 @@ status_t onednn_fail(context_t *ctx, int onednn_status, const char *call)
                         dnnl_status2str((dnnl_status_t)onednn_status));
 }
 
+static pthread_once_t version_once = PTHREAD_ONCE_INIT;
+static char version_text[32];
+
+static void write_version(void)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(version_text, sizeof version_text, "%d.%d.%d", version->major, version->minor,
+             version->patch);
+}
+
 const char *onednn_version_text(void)
 {
-    static char text[32];
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(text, sizeof text, "%d.%d.%d", version->major, version->minor, version->patch);
-    return text;
+    pthread_once(&version_once, write_version);
+    return version_text;
+}
+
+/* An instruction set is a set of bits that has those of every smaller one in it, so a set that is
+ * not named here goes by the largest name whose bits it has. Smaller ones stand first. */
+static const struct {
+    unsigned bits;
+    const char *name;
+} instruction_sets[] = {
+    {dnnl_cpu_isa_sse41, "sse41"},
+    {dnnl_cpu_isa_avx, "avx"},
+    {dnnl_cpu_isa_avx2, "avx2"},
+    {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+    {dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2"},
+    {dnnl_cpu_isa_avx512_core, "avx512_core"},
+    {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+    {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+    {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16"},
+    {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+    {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16"},
+};
+
+static bool has_bits(unsigned isa, unsigned bits)
+{
+    return (isa & bits) == bits;
+}
+
+const char *onednn_isa_name(unsigned isa)
+{
+    const char *name = "other";
+    for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++)
+        if (has_bits(isa, instruction_sets[i].bits)) name = instruction_sets[i].name;
+    return name;
+}
+
+bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
+{
+    static const unsigned bits[] = {[ONEDNN_ISA_AVX] = dnnl_cpu_isa_avx,
+                                    [ONEDNN_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                    [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core};
+    return has_bits(isa, bits[wanted]);
+}
+
+unsigned onednn_isa(void)
+{
+    return (unsigned)dnnl_get_effective_cpu_isa();
 }
 
 const char *onednn_isa_text(void)
 {
-    switch ((int)dnnl_get_effective_cpu_isa()) {
-    case dnnl_cpu_isa_sse41: return "sse41";
-    case dnnl_cpu_isa_avx: return "avx";
-    case dnnl_cpu_isa_avx2: return "avx2";
-    case dnnl_cpu_isa_avx2_vnni: return "avx2_vnni";
-    case dnnl_cpu_isa_avx512_core: return "avx512_core";
-    case dnnl_cpu_isa_avx512_core_vnni: return "avx512_core_vnni";
-    case dnnl_cpu_isa_avx512_core_bf16: return "avx512_core_bf16";
-    case dnnl_cpu_isa_avx512_core_amx: return "avx512_core_amx";
-    default: return "other";
-    }
+    return onednn_isa_name(onednn_isa());
 }
 
 /* ---- formats ---- */

@@ -151,7 +151,7 @@ int onednn_n_arguments(const onednn_primitive_t *primitive);
 status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
                     void *scratch);
 
-/* The same in two steps: a plan makes its frames once, each used by one thread at a time. */
+/* The same in two steps. A frame holds the memory objects of a run, for one thread at a time. */
 status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
                              onednn_frame_t **out_frame);
 void onednn_frame_destroy(onednn_frame_t *frame);
@@ -160,6 +160,13 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
 
 status_t onednn_stream_create(context_t *ctx, onednn_stream_t **out_stream);
 void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream);
+
+/* The instructions that oneDNN makes code for, as its bits; the name of such bits; and whether they
+ * have those of a class that decides about block sizes and speed. */
+typedef enum onednn_isa { ONEDNN_ISA_AVX, ONEDNN_ISA_AVX2, ONEDNN_ISA_AVX512 } onednn_isa_t;
+unsigned onednn_isa(void);
+const char *onednn_isa_name(unsigned isa);
+bool onednn_isa_has(unsigned isa, onednn_isa_t wanted);
 
 /* dtypes that oneDNN knows. */
 bool onednn_has_dtype(dtype_t dtype);

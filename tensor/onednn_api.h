@@ -18,6 +18,11 @@ typedef const onednn_v2_md_t *const_dnnl_memory_desc_t;
 
 #define dnnl_eltwise_hardsigmoid ((dnnl_alg_kind_t)0x7ffe)
 
+/* Instruction sets of version 3, which 2.6 never says it uses. */
+#define dnnl_cpu_isa_avx2_vnni_2 0x1f
+#define dnnl_cpu_isa_avx512_core_fp16 0x1ef
+#define dnnl_cpu_isa_avx512_core_amx_fp16 0x1fef
+
 /* Queries of a memory descriptor that 2.6 answers by its fields. */
 #define dnnl_query_ndims_s32 ((dnnl_query_t)0x7001)
 #define dnnl_query_dims ((dnnl_query_t)0x7002)
