@@ -84,13 +84,13 @@ typedef struct op_event {
     int n_out;
     tensor_t *const *out;
     const prepared_t *prepared;
-    uint64_t ns; /* 0 unless the observer asked for times */
+    uint64_t ns; /* wall clock of the call, conversions of its inputs included */
 } op_event_t;
 
-/* Sees outermost calls only; a failing callback fails the call. */
+/* Sees every operator that dispatch runs, but none inside a plan. A failing callback fails the
+ * call. */
 typedef struct observer {
     void *user;
-    bool wants_times;
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
     void (*module_enter)(context_t *ctx, void *user, const char *path);
     void (*module_leave)(context_t *ctx, void *user, const char *path);

@@ -220,6 +220,7 @@ static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info,
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
+    INVARIANT(src_info->dtype == dst_info->dtype);
     INVARIANT(shape_equal(src_info->rank, src_info->sizes, dst_info->rank, dst_info->sizes));
     if (info_numel(src_info) == 0) return STATUS_OK;
     if (src_info->format.kind == FORMAT_REGROUPED)
@@ -294,6 +295,8 @@ static status_t reordered(context_t *ctx, const tensor_t *tensor, const tensor_i
 status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                     reorder_cause_t cause, tensor_t **out_tensor)
 {
+    INVARIANT(tensor->info.dtype == want->dtype);
+    INVARIANT(shape_equal(tensor->info.rank, tensor->info.sizes, want->rank, want->sizes));
     tensor_t *from = (tensor_t *)(uintptr_t)tensor;
     bool is_same = format_same(&tensor->info.format, &want->format, want->sizes);
     if (is_same && tensor->info.layout == want->layout) {
