@@ -25,7 +25,7 @@ function check_include(name,    folder) {
     } else if (folder ~ /^(tools|perf|tests|tessera\.h)$/)
         complain(from " includes \"" name "\", which stands right of every library folder")
     if (from in place && from != "tensor" && name ~ /^(oneapi\/|dnnl)/)
-        complain(from " includes <" name ">; oneDNN is reached through tensor/onednn.h")
+        complain(from " includes <" name ">; oneDNN is reached through tensor/onednn/onednn.h")
 }
 
 {
