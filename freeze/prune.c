@@ -3,8 +3,8 @@
 
 #include "freeze/freeze_impl.h"
 #include "graph/analysis/attribute_impl.h"
-#include "graph/passes/pass_impl.h"
 #include "graph/analysis/keep_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 

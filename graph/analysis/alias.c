@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/pass_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 

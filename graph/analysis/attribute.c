@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "graph/passes/pass_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 
 /* The member of this module whose name is the first `length` bytes of `name`. */

@@ -3,7 +3,7 @@
  * What a loop carries is taken to keep the type it begins with; where an iteration then gives
  * another, all is done again without that guess, until no guess fails. */
 #include "graph/ir/graph_impl.h"
-#include "graph/passes/pass_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct retyping {

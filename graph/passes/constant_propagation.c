@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "graph/passes/pass_impl.h"
 #include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"

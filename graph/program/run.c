@@ -1,9 +1,9 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
+#include "graph/analysis/alias_impl.h"
 #include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph_impl.h"
-#include "graph/analysis/alias_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "tensor/onednn/onednn.h"
 #include "tensor/onednn/api.h"
+#include "tensor/onednn/onednn.h"
 
 /* `kernel` is built at the first run, under the number of threads it was described for, which its
  * description depends on; `idle` is one frame kept for the next call. */
