@@ -1,8 +1,12 @@
 /* Tessera: a tensor runtime in C11 on top of oneDNN. This header includes every public one.
  *
  * Errors: every fallible call returns status_t, and context_error(ctx) is the sentence that goes
- * with it. Ownership: what a call gives out the caller releases, or the scope that is open does.
- * Threads: one context each; tensors, frozen modules and plans may be shared. */
+ * with it; what it would have given is then NULL. Errors are local: a scope and a forward start
+ * clean, their first failure is that of their end, NULL where a tensor is required passes it on,
+ * and context_clear_error says that it was handled. Ownership: what a call gives the caller
+ * releases; in a scope he may, else the scope does. A forward may return what it made and its
+ * inputs. scope.h has both rules in full. Threads: one context each; tensors, frozen modules and
+ * plans may be shared. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
@@ -30,9 +34,9 @@
 
 /* Graphs, plans, freezing. */
 #include "freeze/freeze.h"
-#include "graph/ir/graph.h"
-#include "graph/passes/pass.h"
-#include "graph/program/plan.h"
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "graph/plan.h"
 
 /* Files of others. */
 #include "io/npy.h"

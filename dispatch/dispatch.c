@@ -150,7 +150,7 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
         tensor_info_t want = info_dense(out[i]->info.dtype, out[i]->info.rank, out[i]->info.sizes);
         tensor_t *plain = NULL;
         TRY(convert_to(ctx, out[i], &want, CAUSE_OUTPUT, &plain));
-        tensor_release(out[i]);
+        tensor_drop(out[i]);
         out[i] = plain;
     }
     return STATUS_OK;
@@ -169,12 +169,12 @@ status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t po
     if (status == STATUS_OK && policy == POLICY_PER_OP)
         status = make_plain(ctx, prepared->n_out, outputs);
     context_counters(ctx)->operators++;
-    for (int i = 0; i < n_in; i++) tensor_release(inputs[i]);
+    for (int i = 0; i < n_in; i++) tensor_drop(inputs[i]);
     for (int i = 0; i < prepared->n_out; i++) {
         if (status == STATUS_OK)
             out[i] = outputs[i];
         else
-            tensor_release(outputs[i]);
+            tensor_drop(outputs[i]);
     }
     return status;
 }
@@ -215,7 +215,7 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
                         .prepared = prepared,
                         .ns = ns};
     status_t status = tell_observers(ctx, observers, &event);
-    for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_release(out[i]);
+    for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_drop(out[i]);
     return status;
 }
 

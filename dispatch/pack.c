@@ -19,7 +19,7 @@ static void packed_release(storage_attachment_t *self)
 {
     packed_t *packed = (packed_t *)self;
     allocator_t allocator = packed->allocator;
-    tensor_release(packed->tensor);
+    tensor_drop(packed->tensor);
     allocator_put(&allocator, packed);
 }
 
@@ -30,7 +30,7 @@ static tensor_t *find(const tensor_t *weight, const tensor_info_t *want)
         packed_t *packed = (packed_t *)at;
         if (at->owner == &owner && packed->offset == weight->offset &&
             info_equal(&packed->tensor->info, want) && info_equal(&packed->from, &weight->info))
-            return tensor_retain(packed->tensor);
+            return tensor_hold(packed->tensor);
     }
     return NULL;
 }
@@ -45,7 +45,7 @@ static status_t with_sizes_of(context_t *ctx, const tensor_t *weight, const tens
     TRY(convert_to(ctx, weight, &dense, CAUSE_WEIGHT, &plain));
     tensor_info_t info = info_dense(want->dtype, want->rank, want->sizes);
     status_t status = tensor_over(ctx, &info, plain->storage, plain->offset, out_tensor);
-    tensor_release(plain);
+    tensor_drop(plain);
     return status;
 }
 
@@ -65,7 +65,7 @@ status_t pack_convert(context_t *ctx, const tensor_t *weight, const tensor_info_
     else
         TRY(with_sizes_of(ctx, weight, want, &reshaped));
     status_t status = convert_to(ctx, reshaped, want, cause, out_packed);
-    tensor_release(reshaped);
+    tensor_drop(reshaped);
     return status;
 }
 
@@ -79,7 +79,7 @@ static status_t attach(context_t *ctx, const tensor_t *weight, tensor_t *form)
                          .allocator = *context_allocator(ctx),
                          .offset = weight->offset,
                          .from = weight->info,
-                         .tensor = tensor_retain(form)};
+                         .tensor = tensor_hold(form)};
     storage_lock(weight->storage);
     storage_attachment_t **list = storage_attachments(weight->storage);
     packed->head.next = *list;
@@ -107,7 +107,7 @@ status_t pack_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t
     TRY(pack_convert(ctx, weight, want, CAUSE_WEIGHT, &tensor));
     status_t status = attach(ctx, weight, tensor);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     context_counters(ctx)->weights_packed++;
@@ -130,7 +130,7 @@ int pack_forms(const tensor_t *tensor, int capacity, tensor_t **out_forms)
     storage_lock(tensor->storage);
     for (storage_attachment_t *at = *storage_attachments(tensor->storage);
          at != NULL && n < capacity; at = at->next)
-        if (is_form_of(at, tensor)) out_forms[n++] = tensor_retain(((packed_t *)at)->tensor);
+        if (is_form_of(at, tensor)) out_forms[n++] = tensor_hold(((packed_t *)at)->tensor);
     storage_unlock(tensor->storage);
     return n;
 }

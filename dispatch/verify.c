@@ -94,7 +94,7 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
         double relative = error == 0.0 ? 0.0 : magnitude > 0.0 ? error / magnitude : error;
         if (relative > worst) worst = relative;
     }
-    for (int i = 0; i < n_in; i++) tensor_release(operands.dense[i]);
+    for (int i = 0; i < n_in; i++) tensor_drop(operands.dense[i]);
     if (status == STATUS_OK) *out_error = worst;
     return status;
 }

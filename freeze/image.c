@@ -6,17 +6,17 @@
 
 #include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
-#include "graph/program/plan_impl.h"
+#include "graph/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
-#include "tensor/onednn/onednn.h"
+#include "tensor/onednn.h"
 
 /* Forms of one constant; more than this are packed again by whoever wants them. */
 #define MAX_FORMS 32
 
 void image_clear(image_t *image)
 {
-    for (int i = 0; i < image->n_blobs; i++) tensor_release(image->blobs[i].holder);
+    for (int i = 0; i < image->n_blobs; i++) tensor_drop(image->blobs[i].holder);
     for (int i = 0; i < image->n_machines; i++) context_put(image->ctx, image->machines[i].hints);
     context_put(image->ctx, image->blobs);
     context_put(image->ctx, image->text);
@@ -178,7 +178,7 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
                                machine);
     for (int i = 0; i < n; i++) {
         if (status == STATUS_OK) status = add_form(image, forms[i], info, constant, machine);
-        tensor_release(forms[i]);
+        tensor_drop(forms[i]);
     }
     return status;
 }

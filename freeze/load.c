@@ -4,7 +4,7 @@
 
 #include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
-#include "graph/program/plan_impl.h"
+#include "graph/plan_impl.h"
 #include "tensor/context_impl.h"
 
 /* ---- constants ---- */
@@ -43,7 +43,7 @@ static status_t add_blob(loading_t *l, int index)
                              tensor);
     }
     datum_release(datum);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     return status;
 }
 
@@ -70,7 +70,7 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
     }
     status_t status = kind == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
                                   : module_set_buffer(l->ctx, owner, name, tensor);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     return status;
 }
 

@@ -222,9 +222,9 @@ static status_t read_elements(const header_t *header, size_t n_left, tensor_t **
         status = tensor_make(ctx, &info, &tensor);
         if (status == STATUS_OK) status = reorder(header, columns, tensor);
     }
-    tensor_release(columns);
+    tensor_drop(columns);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     *out_tensor = tensor;
@@ -300,6 +300,6 @@ status_t npy_save(context_t *ctx, const char *path, const tensor_t *tensor)
     TRY(tensor_make(ctx, &plain_info, &plain));
     status_t status = tensor_copy(ctx, plain, tensor);
     if (status == STATUS_OK) status = write_all(ctx, path, plain);
-    tensor_release(plain);
+    tensor_drop(plain);
     return status;
 }

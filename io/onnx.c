@@ -13,7 +13,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "graph/ir/graph_impl.h"
+#include "graph/graph_impl.h"
 
 /* ---- the message ---- */
 
@@ -388,7 +388,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
 
 static void end_import(onnx_t *onnx)
 {
-    for (int i = 0; i < onnx->n_items; i++) tensor_release(onnx->items[i].known);
+    for (int i = 0; i < onnx->n_items; i++) tensor_drop(onnx->items[i].known);
     context_put(onnx->ctx, onnx->items);
     context_put(onnx->ctx, onnx->names);
     graph_builder_destroy(onnx->builder);
@@ -472,8 +472,10 @@ status_t onnx_input(context_t *ctx, const module_t *module, int index, const cha
     REQUIRE(ctx, names != NULL && datum_kind(names) == DATUM_LIST && graph != NULL,
             "onnx_input: %s is not a model read from ONNX", module_type(module));
     const graph_block_t *body = graph_body(graph);
-    REQUIRE(ctx, index >= 0 && index < datum_length(names) && index + 1 < body->n_params,
-            "onnx_input: index %d, the model has %d inputs", index, datum_length(names));
+    if (index < 0 || index >= datum_length(names) || index + 1 >= body->n_params)
+        return context_decline(ctx, STATUS_INVALID_ARGUMENT,
+                               "onnx_input: index %d, the model has %d inputs", index,
+                               datum_length(names));
     const datum_t *name = datum_item(names, index);
     const graph_type_t *type = graph_value_type(graph, body->params[index + 1]);
     REQUIRE(ctx, datum_kind(name) == DATUM_STRING && type->has_info,

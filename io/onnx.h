@@ -7,7 +7,7 @@
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
 
-#include "graph/ir/graph.h"
+#include "graph/graph.h"
 
 TESSERA_BEGIN
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "graph/ir/graph_impl.h"
+#include "graph/graph_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -129,7 +129,7 @@ static status_t run(onnx_t *onnx, const onnx_call_t *call, int n_in, const item_
     for (int i = 0; i < n; i++) {
         scope_take(ctx, results[i]);
         if (status == STATUS_OK) status = tensor_readable(ctx, results[i], &out[i]);
-        tensor_release(results[i]);
+        tensor_drop(results[i]);
     }
     return status;
 }
@@ -152,7 +152,7 @@ static status_t fold(onnx_call_t *call, int n_in, const item_t *in, int n_out, i
         if (status == STATUS_OK) {
             status = onnx_known_take(onnx, name, results[i], &item);
         } else {
-            tensor_release(results[i]);
+            tensor_drop(results[i]);
         }
         if (status != STATUS_OK) continue;
         onnx->items[item].is_view = (call->op->traits & TRAIT_VIEW) != 0;

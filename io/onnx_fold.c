@@ -170,8 +170,8 @@ static status_t fold(onnx_node_t *node, const function_t *function)
         if (!compute(function, &a, &b, i, is_floating, dtype, bytes))
             status = context_fail(ctx, STATUS_INVALID_ARGUMENT, "element %lld has no result",
                                   (long long)i);
-    tensor_release(a.tensor);
-    tensor_release(b.tensor);
+    tensor_drop(a.tensor);
+    tensor_drop(b.tensor);
     node->out[0] = out;
     return status;
 }
@@ -214,7 +214,7 @@ status_t onnx_import_where(onnx_node_t *node)
         else
             dtype_store_integer(dtype, place, part->integers[i]);
     }
-    for (int i = 0; i < 3; i++) tensor_release(parts[i].tensor);
+    for (int i = 0; i < 3; i++) tensor_drop(parts[i].tensor);
     node->out[0] = out;
     return status;
 }
@@ -284,7 +284,7 @@ status_t onnx_import_reduce_prod(onnx_node_t *node)
     }
     status_t status = widen(node, node->in[0], is_floating, &in, &x);
     if (status == STATUS_OK) multiply_up(&in, is_reduced, &x, is_floating, bytes, bytes);
-    tensor_release(x.tensor);
+    tensor_drop(x.tensor);
     TRY(status);
     return onnx_cast(node, wide_out, in.dtype, &node->out[0]);
 }

@@ -25,7 +25,7 @@ status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_
 {
     onnx_item_t item = {name, tensor, GRAPH_NONE, ITEM_NONE, false, false, false};
     status_t status = add_item(onnx, &item, out_item);
-    if (status != STATUS_OK) tensor_release(tensor);
+    if (status != STATUS_OK) tensor_drop(tensor);
     return status;
 }
 
@@ -231,7 +231,7 @@ static status_t settle(context_t *ctx, onnx_item_t *item)
     if (!item->is_view && info_is_contiguous(tensor_info(item->known))) return STATUS_OK;
     tensor_t *copy = NULL;
     TRY(tensor_duplicate(ctx, item->known, &copy));
-    tensor_release(item->known);
+    tensor_drop(item->known);
     item->known = copy;
     item->is_view = false;
     return STATUS_OK;

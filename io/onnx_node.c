@@ -162,7 +162,7 @@ static status_t read_known(onnx_node_t *node, int input, const char *what, dtype
     status_t status = tensor_copy(ctx, copy, known);
     if (status == STATUS_OK) status = tensor_read(ctx, copy, out_values, (size_t)capacity * 8);
     if (status == STATUS_OK) *out_n = (int)tensor_numel(known);
-    tensor_release(copy);
+    tensor_drop(copy);
     return status;
 }
 

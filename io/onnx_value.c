@@ -147,7 +147,7 @@ status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tens
     status_t status = tensor_writable(ctx, tensor, &bytes);
     if (status == STATUS_OK) status = fill(onnx, proto, &info, bytes);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     free_elements(onnx, proto);

@@ -53,7 +53,7 @@ static status_t tensors_of(context_t *ctx, const module_t *module, int n, datum_
 
 static void release_tensors(int n, tensor_t *const *tensors)
 {
-    for (int i = 0; i < n; i++) tensor_release(tensors[i]);
+    for (int i = 0; i < n; i++) tensor_drop(tensors[i]);
 }
 
 static void release_datums(int n, datum_t *const *datums)
@@ -111,30 +111,55 @@ forward_t module_c_forward(const member_t *method)
     return ((const c_method_t *)method->is.method.state)->forward;
 }
 
-/* A result is either in the scope, given by a call, or was kept or retained by the function. */
+/* One reference to each result goes to the caller. A result that the scope does not list was kept
+ * by the function, or is one that stands among the results before. */
+static bool take_results(context_t *ctx, int n, tensor_t *const *made)
+{
+    bool is_whole = true;
+    for (int i = 0; i < n; i++) {
+        if (made[i] == NULL) {
+            is_whole = false;
+        } else if (!scope_give(ctx, made[i])) {
+            for (int j = 0; j < i; j++) {
+                if (made[j] != made[i]) continue;
+                tensor_hold(made[i]);
+                break;
+            }
+        }
+    }
+    return is_whole;
+}
+
+/* The function in a scope of its own; its results are the caller's, also on failure. */
+static status_t run_in_scope(context_t *ctx, module_t *module, const char *method,
+                             forward_t forward, int n_in, const tensor_t *const *in, int *n_out,
+                             tensor_t **made)
+{
+    TRY(scope_begin_call(ctx, n_in, in));
+    status_t status = forward(ctx, module, n_in, in, n_out, made);
+    if (status == STATUS_OK && (*n_out < 0 || *n_out > METHOD_MAX_OUTPUTS))
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "module: %s of %s gave %d results, 0 to %d can be given", method,
+                              module_type(module), *n_out, METHOD_MAX_OUTPUTS);
+    if (status != STATUS_OK && context_status(ctx) == STATUS_OK)
+        context_fail(ctx, status, "module: %s of %s gave %s without a message", method,
+                     module_type(module), status_name(status));
+    if (status != STATUS_OK) *n_out = 0;
+    bool is_whole = take_results(ctx, *n_out, made);
+    status_t ended = scope_end(ctx);
+    if (ended != STATUS_OK) return ended;
+    if (status == STATUS_OK && !is_whole)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "module: %s of %s gave NULL for one of %d results",
+             method, module_type(module), *n_out);
+    return status;
+}
+
 status_t module_run_forward(context_t *ctx, module_t *module, const char *method, forward_t forward,
                             int n_in, const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
     int n_made = 1;
-    bool is_whole = true;
-    TRY(scope_begin(ctx));
-    status_t status = forward(ctx, module, n_in, in, &n_made, made);
-    if (status == STATUS_OK && (n_made < 0 || n_made > METHOD_MAX_OUTPUTS))
-        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "module: %s of %s gave %d results, 0 to %d can be given", method,
-                              module_type(module), n_made, METHOD_MAX_OUTPUTS);
-    if (status != STATUS_OK) n_made = 0;
-    for (int i = 0; i < n_made; i++) {
-        if (made[i] == NULL) is_whole = false;
-        scope_take(ctx, made[i]);
-    }
-    status_t ended = scope_end(ctx);
-    if (ended != STATUS_OK) status = ended;
-    if (status == STATUS_OK && !is_whole)
-        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "module: %s of %s gave NULL for one of %d results", method,
-                              module_type(module), n_made);
+    status_t status = run_in_scope(ctx, module, method, forward, n_in, in, &n_made, made);
     if (status != STATUS_OK) {
         release_tensors(n_made, made);
         return status;
@@ -190,7 +215,7 @@ static status_t run_method(context_t *ctx, module_t *module, const member_t *met
                                   i, method->name, module_type(module), datum_kind_name(kind));
     }
     if (status == STATUS_OK) {
-        for (int i = 0; i < n_results; i++) out[i] = tensor_retain(datum_as_tensor(results[i]));
+        for (int i = 0; i < n_results; i++) out[i] = tensor_hold(datum_as_tensor(results[i]));
         *n_out = n_results;
     }
     release_datums(n_results, results);
@@ -227,6 +252,8 @@ status_t module_call_tensors(context_t *ctx, module_t *module, const char *metho
 
 status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
 {
+    if (out == NULL) return context_null(ctx, "module_forward", "out");
+    *out = NULL;
     if (module == NULL) return context_null(ctx, "module_forward", "module");
     if (x == NULL) return context_null(ctx, "module_forward", "x");
     tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
@@ -244,6 +271,8 @@ status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, ten
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out)
 {
+    if (out == NULL) return context_null(ctx, "module_run_child", "out");
+    *out = NULL;
     if (module == NULL) return context_null(ctx, "module_run_child", "module");
     module_t *child = module_child(module, name);
     if (child == NULL) return module_no_member(ctx, module, name, MEMBER_CHILD);

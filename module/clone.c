@@ -55,12 +55,12 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
 {
     tensor_t *copy = map_get(&cloner->tensors, tensor);
     if (copy != NULL) {
-        *out_tensor = tensor_retain(copy);
+        *out_tensor = tensor_hold(copy);
         return STATUS_OK;
     }
     if (tensor_layout(tensor) == LAYOUT_MKLDNN) {
         TRY(to_dense(cloner->ctx, tensor, &copy));
-        tensor_retain(copy);
+        tensor_hold(copy);
     } else {
         storage_t *storage = NULL;
         TRY(clone_storage(cloner, tensor->storage, &storage));
@@ -70,7 +70,7 @@ static status_t clone_tensor(cloner_t *cloner, tensor_t *tensor, tensor_t **out_
     }
     status_t status = map_put(&cloner->tensors, tensor, copy);
     if (status != STATUS_OK) {
-        tensor_release(copy);
+        tensor_drop(copy);
         return status;
     }
     *out_tensor = copy;
@@ -122,7 +122,7 @@ static status_t clone_datum(cloner_t *cloner, datum_t *datum, datum_t **out_datu
         tensor_t *tensor = NULL;
         TRY(clone_tensor(cloner, datum_as_tensor(datum), &tensor));
         status_t status = datum_tensor(cloner->ctx, tensor, &copy);
-        tensor_release(tensor);
+        tensor_drop(tensor);
         TRY(status);
     } else {
         TRY(has_parts(datum) ? clone_items(cloner, datum, &copy)

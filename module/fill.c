@@ -58,7 +58,7 @@ static status_t make(context_t *ctx, const char *name, int rank, const int64_t *
     TRY(tensor_make(ctx, &info, &tensor));
     status_t status = layer_fill(ctx, tensor, fill, a, b);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     *out_tensor = tensor;
@@ -71,7 +71,7 @@ status_t layer_parameter(context_t *ctx, module_t *module, const char *name, int
     tensor_t *tensor = NULL;
     TRY(make(ctx, name, rank, sizes, fill, a, b, &tensor));
     status_t status = module_set_parameter(ctx, module, name, tensor);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     return status;
 }
 
@@ -81,7 +81,7 @@ status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int ra
     tensor_t *tensor = NULL;
     TRY(make(ctx, name, rank, sizes, fill, a, b, &tensor));
     status_t status = module_set_buffer(ctx, module, name, tensor);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 flow_t flow_begin(context_t *ctx, module_t *module, int n_in, const tensor_t *const *in)
 {
@@ -26,7 +27,7 @@ flow_t flow_branch(const flow_t *flow)
 
 static void drop(flow_t *flow)
 {
-    tensor_release(flow->held);
+    tensor_drop(flow->held);
     flow->held = NULL;
 }
 

@@ -271,7 +271,7 @@ static status_t init_batch_norm(context_t *ctx, module_t *module, const void *us
         memset(bytes, 0, sizeof(int64_t));
         status = module_set_buffer(ctx, module, "num_batches_tracked", tracked);
     }
-    tensor_release(tracked);
+    tensor_drop(tracked);
     TRY(status);
     return layer_set_float(ctx, module, "eps", norm->epsilon);
 }

@@ -145,8 +145,8 @@ static void put_plain(module_t *module, const map_t *plain)
         if (member->is.tensor == NULL) continue;
         tensor_t *dense = map_get(plain, member->is.tensor);
         if (dense != NULL) {
-            tensor_release(member->is.tensor);
-            member->is.tensor = tensor_retain(dense);
+            tensor_drop(member->is.tensor);
+            member->is.tensor = tensor_hold(dense);
         }
         if (member->kind != MEMBER_PARAMETER) continue;
         storage_set_packable(member->is.tensor->storage, false);

@@ -1,4 +1,5 @@
 #include "module/module_impl.h"
+#include "tensor/tensor_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void drop_value(const member_t *member)
 {
     switch (member->kind) {
     case MEMBER_PARAMETER:
-    case MEMBER_BUFFER: tensor_release(member->is.tensor); break;
+    case MEMBER_BUFFER: tensor_drop(member->is.tensor); break;
     case MEMBER_ATTRIBUTE: datum_release(member->is.datum); break;
     case MEMBER_CHILD: module_release(member->is.child); break;
     case MEMBER_METHOD:
@@ -240,7 +241,7 @@ static status_t set_tensor(context_t *ctx, module_t *module, member_kind_t kind,
                            tensor_t *tensor)
 {
     member_t member = member_of(kind, name);
-    member.is.tensor = tensor_retain(tensor);
+    member.is.tensor = tensor_hold(tensor);
     return module_put_take(ctx, module, &member);
 }
 

@@ -30,8 +30,10 @@ typedef struct method_class {
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 
-/* A method in C on tensors: what layers and users write. Inside, a scope is open: results are kept
- * by the caller of this function, everything else made inside is released. */
+/* A method in C on tensors: what layers and users write. It runs in a scope of its own (see
+ * scope.h): a failure inside that was not cleared fails the call. Results are tensors made inside
+ * or inputs; any other, such as a parameter, is retained first. The rest of what was made is
+ * released. */
 typedef status_t (*forward_t)(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out);
 

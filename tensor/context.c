@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/onednn/onednn.h"
+#include "tensor/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace_impl.h"
@@ -30,8 +30,8 @@ typedef struct slot_value {
 
 struct context {
     allocator_t allocator;
-    status_t status;
-    char error[CONTEXT_ERROR_MAX];
+    failure_t last;
+    failures_t root;
     counters_t counters;
     int n_threads;
     int depth;
@@ -240,15 +240,12 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
 }
 
 /* How the last context_create of a thread failed: there is no context to hold it. */
-static _Thread_local struct {
-    status_t status;
-    char error[CONTEXT_ERROR_MAX];
-} creation;
+static _Thread_local failure_t creation;
 
 static status_t fail_creation(status_t status, const char *message)
 {
     creation.status = status;
-    snprintf(creation.error, sizeof creation.error, "%s", message);
+    snprintf(creation.message, sizeof creation.message, "%s", message);
     return status;
 }
 
@@ -272,7 +269,7 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     ctx->trace_file = -1;
     status_t status = set_up(ctx, options);
     if (status != STATUS_OK) {
-        fail_creation(status, ctx->error);
+        fail_creation(status, ctx->last.message);
         context_destroy(ctx);
         return status;
     }
@@ -307,45 +304,96 @@ void context_destroy(context_t *ctx)
 
 /* ---- the last failure ---- */
 
+void failure_clear(failure_t *failure)
+{
+    failure->status = STATUS_OK;
+    failure->message[0] = '\0';
+}
+
+void failure_copy(failure_t *dst, const failure_t *src)
+{
+    dst->status = src->status;
+    memcpy(dst->message, src->message, strlen(src->message) + 1);
+}
+
+failures_t *context_root_failures(context_t *ctx)
+{
+    return &ctx->root;
+}
+
+failure_t *context_last_failure(context_t *ctx)
+{
+    return &ctx->last;
+}
+
 const char *context_error(const context_t *ctx)
 {
-    return ctx != NULL ? ctx->error : creation.error;
+    return ctx != NULL ? ctx->last.message : creation.message;
 }
 
 status_t context_status(const context_t *ctx)
 {
-    return ctx != NULL ? ctx->status : creation.status;
+    return ctx != NULL ? ctx->last.status : creation.status;
 }
 
 void context_clear_error(context_t *ctx)
 {
-    ctx->status = STATUS_OK;
-    ctx->error[0] = '\0';
+    if (ctx == NULL) return;
+    failure_clear(&ctx->last);
+    failure_clear(&scope_failures(ctx)->first);
+}
+
+/* A scope remembers its first failure, code outside of scopes its last. */
+static void note_failure(context_t *ctx)
+{
+    failures_t *failures = scope_failures(ctx);
+    if (failures->n_attempts > 0) return;
+    if (failures == &ctx->root || failures->first.status == STATUS_OK)
+        failure_copy(&failures->first, &ctx->last);
 }
 
 /* By way of a second buffer, so that a message may quote the one before it. */
+static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
+{
+    char message[CONTEXT_ERROR_MAX];
+    int length = vsnprintf(message, sizeof message, format, arguments);
+    if (length < 0) message[0] = '\0';
+    ctx->last.status = status;
+    memcpy(ctx->last.message, message, strlen(message) + 1);
+}
+
 status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
 {
     if (ctx == NULL || status == STATUS_OK) return status;
-    char message[CONTEXT_ERROR_MAX];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(message, sizeof message, format, arguments);
+    tell(ctx, status, format, arguments);
     va_end(arguments);
-    if (length < 0) message[0] = '\0';
-    ctx->status = status;
-    memcpy(ctx->error, message, strlen(message) + 1);
-    scope_note_failure(ctx, status, ctx->error);
+    note_failure(ctx);
     return status;
 }
 
-/* A failure from before the open scope, passed on inside it, is one of the scope's too. */
+status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
+{
+    if (ctx == NULL) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    tell(ctx, status, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* In an attempt nothing is noted; there the last failure is that of the attempt. */
 status_t context_null(context_t *ctx, const char *op, const char *argument)
 {
-    if (context_status(ctx) == STATUS_OK)
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    const failure_t *first = scope_first_failure(ctx);
+    bool is_attempt = scope_failures(ctx)->n_attempts > 0 && ctx->last.status != STATUS_OK;
+    if (first->status == STATUS_OK && !is_attempt)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: %s is NULL", op, argument);
-    scope_note_failure(ctx, ctx->status, ctx->error);
-    return ctx->status;
+    if (first->status != STATUS_OK) failure_copy(&ctx->last, first);
+    note_failure(ctx);
+    return ctx->last.status;
 }
 
 /* ---- settings and what folders to the right reach ---- */

@@ -42,15 +42,17 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
 /* Ends every open scope, drops caches; NULL does nothing. */
 void context_destroy(context_t *ctx) TESSERA_API(context_destroy);
 
-/* Message of the most recent failure: operator, what was given, the rule. Never NULL; "" if nothing
- * failed. Valid until the next failing call. Of NULL: why this thread's last context_create failed,
- * "" if it did not. */
+/* Message of the most recent failure since the innermost scope (or the forward that runs) began:
+ * operator, what was given, the rule. Never NULL; "" if nothing failed. Valid until the next
+ * failing call, and until a scope begins or ends. Of NULL: why this thread's last context_create
+ * failed, "" if it did not. */
 const char *context_error(const context_t *ctx) TESSERA_API(context_error);
 
-/* Status of the most recent failure; of NULL as context_error. */
+/* Status of that failure: a forward may end with `return context_status(ctx)`. */
 status_t context_status(const context_t *ctx) TESSERA_API(context_status);
 
-/* Forgets the failure. */
+/* Says that what has failed was handled: the innermost scope has not failed then, and NULL passes
+ * nothing on. */
 void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
 
 /* Records a failure and gives its code back; how library code and C methods of modules report. */

@@ -11,6 +11,23 @@ struct scope;
 /* Longest message of a failure, its zero byte included; longer ones are cut. */
 #define CONTEXT_ERROR_MAX 2048
 
+/* A failure; none when the status is OK, and the message is then not looked at. */
+typedef struct failure {
+    status_t status;
+    char message[CONTEXT_ERROR_MAX];
+} failure_t;
+void failure_clear(failure_t *failure);
+void failure_copy(failure_t *dst, const failure_t *src);
+
+/* What failed in a scope, or outside of any, and was not cleared: a NULL input passes it on.
+ * Failures of attempts under way (see scope_impl.h) are not noted. */
+typedef struct failures {
+    failure_t first; /* outside of scopes: the last */
+    int n_attempts;  /* under way, in each other */
+} failures_t;
+failures_t *context_root_failures(context_t *ctx); /* outside of any scope */
+failure_t *context_last_failure(context_t *ctx);   /* what context_status tells */
+
 /* A value that a folder to the right keeps in every context: made zeroed at first use, then init;
  * fini at the end. Its address is its key. */
 typedef struct context_slot {
@@ -39,6 +56,11 @@ void allocator_put(const allocator_t *allocator, void *block);
 /* For a required input that is NULL: passes on the failure that left it so, else reports
  * "<op>: <argument> is NULL". */
 status_t context_null(context_t *ctx, const char *op, const char *argument);
+
+/* A failure of a question: context_error tells it, but NULL does not pass it on, and the scope it
+ * happens in has not failed. So a list may be read until the index is too large. */
+status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
+    TESSERA_PRINTF(3, 4);
 
 counters_t *context_counters(context_t *ctx);
 const counters_t *context_counters_now(const context_t *ctx);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tensor/convert_impl.h"
-#include "tensor/onednn/onednn.h"
+#include "tensor/onednn.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
@@ -285,7 +285,7 @@ static status_t reordered(context_t *ctx, const tensor_t *tensor, const tensor_i
     if (status == STATUS_OK)
         status = convert_bytes(ctx, &tensor->info, tensor_bytes(tensor), want, bytes, cause);
     if (status != STATUS_OK) {
-        tensor_release(result);
+        tensor_drop(result);
         return status;
     }
     *out_tensor = result;
@@ -300,7 +300,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     tensor_t *from = (tensor_t *)(uintptr_t)tensor;
     bool is_same = format_same(&tensor->info.format, &want->format, want->sizes);
     if (is_same && tensor->info.layout == want->layout) {
-        *out_tensor = tensor_retain(from);
+        *out_tensor = tensor_hold(from);
         return STATUS_OK;
     }
     if (tensor->info.layout != want->layout) {
@@ -314,7 +314,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
 
     tensor_t *kept = atomic_load(&from->converted);
     if (kept != NULL && info_equal(&kept->info, want)) {
-        *out_tensor = tensor_retain(kept);
+        *out_tensor = tensor_hold(kept);
         return STATUS_OK;
     }
     tensor_t *result = NULL;
@@ -322,7 +322,7 @@ status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t 
     if (tensor->info.layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN) {
         tensor_t *expected = NULL;
         if (atomic_compare_exchange_strong(&from->converted, &expected, result))
-            tensor_retain(result);
+            tensor_hold(result);
     }
     *out_tensor = result;
     return STATUS_OK;
@@ -342,7 +342,7 @@ status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor
     if (tensor == NULL) return context_null(ctx, "to_mkldnn", "tensor");
     tensor_t *result = NULL;
     if (tensor->info.layout == LAYOUT_MKLDNN) {
-        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+        result = tensor_hold((tensor_t *)(uintptr_t)tensor);
     } else {
         const char *refusal = convert_refusal(&tensor->info);
         if (refusal != NULL)
@@ -358,7 +358,7 @@ status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
     if (tensor == NULL) return context_null(ctx, "to_dense", "tensor");
     tensor_t *result = NULL;
     if (tensor->info.layout == LAYOUT_DENSE) {
-        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+        result = tensor_hold((tensor_t *)(uintptr_t)tensor);
     } else {
         tensor_info_t want = info_dense(tensor->info.dtype, tensor->info.rank, tensor->info.sizes);
         TRY(convert_to(ctx, tensor, &want, CAUSE_OUTPUT, &result));

@@ -51,7 +51,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
     TRY(tensor_make(ctx, info, &copy));
     status_t status = tensor_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {
-        tensor_release(copy);
+        tensor_drop(copy);
         return status;
     }
     move(ctx, &src->info, tensor_bytes(src), info, bytes);
@@ -62,7 +62,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
 status_t tensor_readable(context_t *ctx, const tensor_t *tensor, tensor_t **out_dense)
 {
     if (tensor->info.layout == LAYOUT_DENSE) {
-        *out_dense = tensor_retain((tensor_t *)(uintptr_t)tensor);
+        *out_dense = tensor_hold((tensor_t *)(uintptr_t)tensor);
         return STATUS_OK;
     }
     tensor_info_t dense = info_dense(tensor->info.dtype, tensor->info.rank, tensor->info.sizes);
@@ -78,7 +78,7 @@ static status_t duplicate_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_
     TRY(tensor_make(ctx, &tensor->info, &copy));
     status_t status = tensor_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {
-        tensor_release(copy);
+        tensor_drop(copy);
         return status;
     }
     memcpy(bytes, tensor_bytes(tensor), info_bytes(&tensor->info));
@@ -116,7 +116,7 @@ status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **ou
     TRY(need_dense(ctx, "tensor_contiguous", tensor));
     tensor_t *result = NULL;
     if (info_is_contiguous(&tensor->info))
-        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+        result = tensor_hold((tensor_t *)(uintptr_t)tensor);
     else
         TRY(tensor_duplicate(ctx, tensor, &result));
     return tensor_give(ctx, result, out_tensor);
@@ -171,7 +171,7 @@ static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtyp
     TRY(tensor_make(ctx, &info, &copy));
     status_t status = tensor_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {
-        tensor_release(copy);
+        tensor_drop(copy);
         return status;
     }
     if (tensor->info.format.kind == FORMAT_TAG) {
@@ -196,7 +196,7 @@ status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tens
     TRY(tensor_check(ctx, "tensor_cast", dtype, info->rank, info->sizes));
     tensor_t *result = NULL;
     if (info->dtype == dtype)
-        result = tensor_retain((tensor_t *)(uintptr_t)tensor);
+        result = tensor_hold((tensor_t *)(uintptr_t)tensor);
     else if (info->layout == LAYOUT_DENSE)
         TRY(cast_dense(ctx, tensor, dtype, &result));
     else
@@ -227,15 +227,15 @@ static status_t prepare_source(context_t *ctx, const tensor_t *dst, const tensor
     if (src->storage == dst->storage)
         TRY(tensor_duplicate(ctx, src, &source));
     else
-        source = tensor_retain((tensor_t *)(uintptr_t)src);
+        source = tensor_hold((tensor_t *)(uintptr_t)src);
     if (src->info.dtype != dst->info.dtype) {
         status_t status = tensor_readable(ctx, source, &dense);
-        tensor_release(source);
+        tensor_drop(source);
         if (status != STATUS_OK) return status;
         source = dense;
         if (dst->info.layout == LAYOUT_MKLDNN) {
             status = cast_dense(ctx, dense, dst->info.dtype, &source);
-            tensor_release(dense);
+            tensor_drop(dense);
             if (status != STATUS_OK) return status;
         }
     }
@@ -264,7 +264,7 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
             status = convert_bytes(ctx, &source->info, tensor_bytes(source), &dst->info, bytes,
                                    CAUSE_USER);
     }
-    tensor_release(source);
+    tensor_drop(source);
     return status;
 }
 
@@ -370,14 +370,14 @@ status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *
         TRY(tensor_readable(ctx, a, &dense_a));
         status_t status = tensor_readable(ctx, b, &dense_b);
         if (status != STATUS_OK) {
-            tensor_release(dense_a);
+            tensor_drop(dense_a);
             return status;
         }
         int64_t index[TENSOR_MAX_RANK] = {0};
         do compare_row(&difference, dense_a, dense_b, index);
         while (shape_next(a->info.rank - 1, a->info.sizes, index));
-        tensor_release(dense_a);
-        tensor_release(dense_b);
+        tensor_drop(dense_a);
+        tensor_drop(dense_b);
     }
     *out_difference = difference.largest > 0 ? difference.largest / difference.scale : 0.0;
     return STATUS_OK;

@@ -68,7 +68,7 @@ status_t datum_tensor(context_t *ctx, tensor_t *tensor, datum_t **out_datum)
     if (tensor == NULL) return context_null(ctx, "datum_tensor", "tensor");
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_TENSOR, &datum));
-    datum->tensor = tensor_retain(tensor);
+    datum->tensor = tensor_hold(tensor);
     *out_datum = datum;
     return STATUS_OK;
 }
@@ -210,7 +210,7 @@ void datum_release(datum_t *datum)
 {
     if (datum == NULL || atomic_fetch_sub(&datum->n_references, 1) != 1) return;
     allocator_t allocator = datum->allocator;
-    if (datum->kind == DATUM_TENSOR) tensor_release(datum->tensor);
+    if (datum->kind == DATUM_TENSOR) tensor_drop(datum->tensor);
     if (datum->kind == DATUM_STRING) allocator_put(&allocator, datum->string);
     if (has_items(datum)) {
         for (int i = 0; i < datum->list.n; i++) {
@@ -338,7 +338,7 @@ static status_t clone_tensor(context_t *ctx, const datum_t *datum, datum_t **out
     tensor_t *tensor = NULL;
     TRY(tensor_duplicate(ctx, datum->tensor, &tensor));
     status_t status = datum_tensor(ctx, tensor, out_copy);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     return status;
 }
 

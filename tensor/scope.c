@@ -1,108 +1,257 @@
+#define _POSIX_C_SOURCE 200809L
+
 #include "tensor/scope.h"
 
-#include <stdio.h>
+#include <pthread.h>
 #include <string.h>
 
-#include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* A reference that a scope owns, or an input that a forward was lent. n_retained counts the
+ * retains of the user since the tensor was listed that no release has undone. */
+typedef struct entry {
+    tensor_t *tensor;
+    int n_retained;
+    bool is_lent;
+} entry_t;
 
 struct scope {
     struct scope *outer;
-    tensor_t **tensors;
-    int n_tensors;
+    struct scope *next_open;
+    pthread_t thread;
+    entry_t *entries;
+    int n_entries;
     int capacity;
-    int n_attempts; /* under way, in each other */
-    status_t status;
-    char message[CONTEXT_ERROR_MAX];
+    bool is_of_call;     /* of a forward, which starts clean */
+    bool has_null_input; /* its NULL may come from a failure before the call */
+    failures_t failures;
+    failure_t before; /* what the context told when the scope began */
 };
 
-status_t scope_begin(context_t *ctx)
+/* All open scopes of the process, the innermost of each thread first: tensor_retain and
+ * tensor_release are given no context, and find the scopes of their thread here. */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct scope *open_scopes;
+
+static void list_open(struct scope *scope)
 {
-    struct scope *scope = NULL;
-    TRY(context_get(ctx, sizeof *scope, "a scope", &scope));
-    struct scope **innermost = context_scope(ctx);
-    scope->outer = *innermost;
-    scope->tensors = NULL;
-    scope->n_tensors = 0;
-    scope->capacity = 0;
-    scope->n_attempts = 0;
-    scope->status = STATUS_OK;
-    scope->message[0] = '\0';
-    *innermost = scope;
+    scope->thread = pthread_self();
+    pthread_mutex_lock(&open_lock);
+    scope->next_open = open_scopes;
+    open_scopes = scope;
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void unlist_open(const struct scope *scope)
+{
+    pthread_mutex_lock(&open_lock);
+    struct scope **at = &open_scopes;
+    while (*at != scope) at = &(*at)->next_open;
+    *at = scope->next_open;
+    pthread_mutex_unlock(&open_lock);
+}
+
+/* ---- entries ---- */
+
+/* The youngest entry of a tensor; a lent one only where `with_lent`. */
+static entry_t *find_entry(const struct scope *scope, const tensor_t *tensor, bool with_lent)
+{
+    for (int i = scope->n_entries - 1; i >= 0; i--) {
+        entry_t *entry = &scope->entries[i];
+        if (entry->tensor == tensor && (with_lent || !entry->is_lent)) return entry;
+    }
+    return NULL;
+}
+
+static void remove_entry(struct scope *scope, entry_t *entry)
+{
+    int n_after = --scope->n_entries - (int)(entry - scope->entries);
+    atomic_fetch_sub(&entry->tensor->n_scopes, 1);
+    memmove(entry, entry + 1, (size_t)n_after * sizeof *entry);
+}
+
+static status_t add_entry(context_t *ctx, struct scope *scope, tensor_t *tensor, bool is_lent)
+{
+    TRY(context_grow(ctx, &scope->entries, &scope->capacity, scope->n_entries + 1,
+                     sizeof *scope->entries));
+    atomic_fetch_add(&tensor->n_scopes, 1);
+    scope->entries[scope->n_entries++] = (entry_t){tensor, 0, is_lent};
     return STATUS_OK;
 }
 
 status_t scope_enter(context_t *ctx, tensor_t *tensor)
 {
     struct scope *scope = *context_scope(ctx);
-    if (scope == NULL) return STATUS_OK;
-    TRY(context_grow(ctx, &scope->tensors, &scope->capacity, scope->n_tensors + 1,
-                     sizeof(tensor_t *)));
-    scope->tensors[scope->n_tensors++] = tensor;
-    return STATUS_OK;
-}
-
-/* One reference at a time: a tensor that was given out twice is entered twice. */
-static bool take_from(struct scope *scope, const tensor_t *tensor)
-{
-    for (int i = scope->n_tensors - 1; i >= 0; i--) {
-        if (scope->tensors[i] != tensor) continue;
-        int n_after = --scope->n_tensors - i;
-        memmove(&scope->tensors[i], &scope->tensors[i + 1], (size_t)n_after * sizeof(tensor_t *));
-        return true;
-    }
-    return false;
+    failure_clear(&context_root_failures(ctx)->first);
+    return scope != NULL ? add_entry(ctx, scope, tensor, false) : STATUS_OK;
 }
 
 void scope_keep(context_t *ctx, tensor_t *tensor)
 {
-    if (tensor == NULL) return;
-    for (struct scope *scope = *context_scope(ctx); scope != NULL; scope = scope->outer)
-        if (take_from(scope, tensor)) return;
+    if (ctx == NULL || tensor == NULL) return;
+    for (struct scope *scope = *context_scope(ctx); scope != NULL; scope = scope->outer) {
+        entry_t *entry = find_entry(scope, tensor, false);
+        if (entry == NULL) continue;
+        remove_entry(scope, entry);
+        return;
+    }
 }
 
 void scope_take(context_t *ctx, tensor_t *tensor)
 {
     struct scope *scope = *context_scope(ctx);
-    if (scope != NULL && tensor != NULL) (void)take_from(scope, tensor);
+    entry_t *entry = scope != NULL ? find_entry(scope, tensor, false) : NULL;
+    if (entry != NULL) remove_entry(scope, entry);
 }
 
-void scope_note_failure(context_t *ctx, status_t status, const char *message)
+bool scope_give(context_t *ctx, tensor_t *tensor)
+{
+    struct scope *scope = *context_scope(ctx);
+    entry_t *entry = scope != NULL ? find_entry(scope, tensor, true) : NULL;
+    if (entry == NULL) return false;
+    if (entry->n_retained > 0)
+        entry->n_retained--;
+    else if (entry->is_lent)
+        tensor_hold(tensor);
+    else
+        remove_entry(scope, entry);
+    return true;
+}
+
+/* The youngest entry of a tensor in the scopes of this thread, innermost first: one that the user
+ * has retained, or one whose reference the scope owns, or any. Scopes of other threads are passed
+ * over and not looked into. */
+typedef enum wanted { WANT_ANY, WANT_REFERENCE } wanted_t;
+static entry_t *find_here(const tensor_t *tensor, wanted_t wanted, struct scope **out_scope)
+{
+    entry_t *found = NULL;
+    pthread_mutex_lock(&open_lock);
+    for (struct scope *scope = open_scopes; scope != NULL && found == NULL;
+         scope = scope->next_open) {
+        if (!pthread_equal(scope->thread, pthread_self())) continue;
+        found = find_entry(scope, tensor, true);
+        if (found != NULL && wanted == WANT_REFERENCE && found->n_retained == 0 && found->is_lent)
+            found = find_entry(scope, tensor, false);
+        *out_scope = scope;
+    }
+    pthread_mutex_unlock(&open_lock);
+    return found;
+}
+
+void scope_note_retained(const tensor_t *tensor)
+{
+    struct scope *scope = NULL;
+    entry_t *entry = find_here(tensor, WANT_ANY, &scope);
+    if (entry != NULL) entry->n_retained++;
+}
+
+void scope_note_released(const tensor_t *tensor)
+{
+    struct scope *scope = NULL;
+    entry_t *entry = find_here(tensor, WANT_REFERENCE, &scope);
+    if (entry == NULL) return;
+    if (entry->n_retained > 0)
+        entry->n_retained--;
+    else
+        remove_entry(scope, entry);
+}
+
+/* ---- failures ---- */
+
+failures_t *scope_failures(context_t *ctx)
+{
+    struct scope *scope = *context_scope(ctx);
+    return scope != NULL ? &scope->failures : context_root_failures(ctx);
+}
+
+const failure_t *scope_first_failure(context_t *ctx)
 {
     for (struct scope *scope = *context_scope(ctx); scope != NULL; scope = scope->outer) {
-        if (scope->n_attempts > 0) return;
-        if (scope->status != STATUS_OK) continue;
-        scope->status = status;
-        snprintf(scope->message, sizeof scope->message, "%s", message);
+        if (scope->failures.first.status != STATUS_OK) return &scope->failures.first;
+        if (scope->is_of_call && !scope->has_null_input) return &scope->failures.first;
     }
+    return &context_root_failures(ctx)->first;
 }
 
 void scope_attempt(context_t *ctx)
 {
-    if (*context_scope(ctx) != NULL) (*context_scope(ctx))->n_attempts++;
+    scope_failures(ctx)->n_attempts++;
 }
 
 status_t scope_attempt_end(context_t *ctx, status_t status, bool is_forgiven)
 {
-    if (*context_scope(ctx) != NULL) (*context_scope(ctx))->n_attempts--;
+    failures_t *failures = scope_failures(ctx);
+    failures->n_attempts--;
     if (status == STATUS_OK) return status;
     if (is_forgiven)
-        context_clear_error(ctx);
-    else
-        scope_note_failure(ctx, status, context_error(ctx));
+        scope_forgive(ctx);
+    else if (failures->n_attempts == 0 && failures->first.status == STATUS_OK)
+        failure_copy(&failures->first, context_last_failure(ctx));
     return status;
+}
+
+void scope_forgive(context_t *ctx)
+{
+    failure_copy(context_last_failure(ctx), &scope_failures(ctx)->first);
+}
+
+/* ---- begin and end ---- */
+
+status_t scope_begin(context_t *ctx)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    struct scope *scope = NULL;
+    TRY(context_get(ctx, sizeof *scope, "a scope", &scope));
+    struct scope **innermost = context_scope(ctx);
+    failure_t *last = context_last_failure(ctx);
+    scope->outer = *innermost;
+    scope->entries = NULL;
+    scope->n_entries = 0;
+    scope->capacity = 0;
+    scope->is_of_call = false;
+    scope->has_null_input = false;
+    scope->failures.n_attempts = 0;
+    failure_clear(&scope->failures.first);
+    failure_copy(&scope->before, last);
+    failure_clear(last);
+    *innermost = scope;
+    list_open(scope);
+    return STATUS_OK;
+}
+
+status_t scope_begin_call(context_t *ctx, int n_in, const tensor_t *const *in)
+{
+    TRY(scope_begin(ctx));
+    struct scope *scope = *context_scope(ctx);
+    status_t status = STATUS_OK;
+    scope->is_of_call = true;
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        if (in[i] == NULL)
+            scope->has_null_input = true;
+        else if (find_entry(scope, in[i], true) == NULL)
+            status = add_entry(ctx, scope, (tensor_t *)(uintptr_t)in[i], true);
+    }
+    return status == STATUS_OK ? status : scope_end(ctx);
 }
 
 status_t scope_end(context_t *ctx)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     struct scope **innermost = context_scope(ctx);
     struct scope *scope = *innermost;
     REQUIRE(ctx, scope != NULL, "scope_end: no scope is open, scope_begin opens one");
+    unlist_open(scope);
     *innermost = scope->outer;
-    while (scope->n_tensors > 0) tensor_release(scope->tensors[--scope->n_tensors]);
-    status_t status = scope->status;
-    if (status != STATUS_OK) context_fail(ctx, status, "%s", scope->message);
-    context_put(ctx, scope->tensors);
+    while (scope->n_entries > 0) {
+        entry_t entry = scope->entries[--scope->n_entries];
+        atomic_fetch_sub(&entry.tensor->n_scopes, 1);
+        if (!entry.is_lent) tensor_drop(entry.tensor);
+    }
+    status_t status = scope->failures.first.status;
+    failure_copy(context_last_failure(ctx), &scope->before);
+    if (status != STATUS_OK) context_fail(ctx, status, "%s", scope->failures.first.message);
+    context_put(ctx, scope->entries);
     context_put(ctx, scope);
     return status;
 }

@@ -16,6 +16,7 @@ status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *stora
     tensor_t *tensor = NULL;
     TRY(context_get_zeroed(ctx, sizeof *tensor, "a tensor's handle", &tensor));
     atomic_init(&tensor->n_references, 1);
+    atomic_init(&tensor->n_scopes, 0);
     atomic_init(&tensor->converted, NULL);
     tensor->allocator = *context_allocator(ctx);
     tensor->info = *info;
@@ -52,33 +53,45 @@ status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor)
 {
     status_t status = scope_enter(ctx, tensor);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     *out_tensor = tensor;
     return STATUS_OK;
 }
 
-tensor_t *tensor_retain(tensor_t *tensor)
+tensor_t *tensor_hold(tensor_t *tensor)
 {
     if (tensor != NULL) atomic_fetch_add_explicit(&tensor->n_references, 1, memory_order_relaxed);
     return tensor;
 }
 
-void tensor_release(tensor_t *tensor)
+void tensor_drop(tensor_t *tensor)
 {
     if (tensor == NULL || atomic_fetch_sub(&tensor->n_references, 1) != 1) return;
-    tensor_release(atomic_load(&tensor->converted));
+    tensor_drop(atomic_load(&tensor->converted));
     storage_release(tensor->storage);
     allocator_t allocator = tensor->allocator;
     allocator_put(&allocator, tensor);
+}
+
+tensor_t *tensor_retain(tensor_t *tensor)
+{
+    if (tensor != NULL && atomic_load(&tensor->n_scopes) > 0) scope_note_retained(tensor);
+    return tensor_hold(tensor);
+}
+
+void tensor_release(tensor_t *tensor)
+{
+    if (tensor != NULL && atomic_load(&tensor->n_scopes) > 0) scope_note_released(tensor);
+    tensor_drop(tensor);
 }
 
 status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes)
 {
     void *data = NULL;
     TRY(storage_writable(ctx, tensor->storage, &data));
-    tensor_release(atomic_exchange(&tensor->converted, NULL));
+    tensor_drop(atomic_exchange(&tensor->converted, NULL));
     *out_bytes = data != NULL ? (char *)data + tensor->offset : NULL;
     return STATUS_OK;
 }
@@ -112,7 +125,7 @@ static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int ra
     if (status == STATUS_OK)
         *out_tensor = tensor;
     else
-        tensor_release(tensor);
+        tensor_drop(tensor);
     return status;
 }
 
@@ -143,7 +156,7 @@ status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     TRY(make_dense(ctx, "tensor_full", dtype, rank, sizes, &tensor, &bytes));
     status_t status = tensor_fill(ctx, tensor, value);
     if (status != STATUS_OK) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return status;
     }
     return tensor_give(ctx, tensor, out_tensor);
@@ -249,7 +262,7 @@ status_t tensor_from(context_t *ctx, dtype_t dtype, int rank, const int64_t *siz
     TRY(make_dense(ctx, "tensor_from", dtype, rank, sizes, &tensor, &bytes));
     size_t n_bytes = storage_bytes(tensor->storage);
     if (n_bytes > 0 && elements == NULL) {
-        tensor_release(tensor);
+        tensor_drop(tensor);
         return context_null(ctx, "tensor_from", "elements");
     }
     if (n_bytes > 0) memcpy(bytes, elements, n_bytes);
@@ -313,7 +326,7 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
         storage_set_deleter(storage, deleter, user);
         *out_tensor = tensor;
     } else {
-        tensor_release(tensor);
+        tensor_drop(tensor);
     }
     storage_release(storage);
     return status;

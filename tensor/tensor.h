@@ -2,9 +2,10 @@
  *
  * A tensor has a dtype, sizes and a layout. A `dense` tensor has strides, and a pointer to its
  * elements; an `mkldnn` tensor is opaque: it has neither, and to_dense gives them. Tensors are
- * counted: whoever calls a function that gives one out releases it, except inside a scope, which
- * releases what was made in it. A tensor that is NULL where one is required passes on the context's
- * failure, so a chain of calls needs one check at its end. Views share the bytes of their base. */
+ * counted: whoever calls a function that gives one out releases it; inside a scope he may, or leave
+ * it to the scope (see scope.h). A tensor that is NULL where one is required passes on the failure
+ * that left it so, and a chain of calls in a scope needs one check at its end. Views share the
+ * bytes of their base. */
 #ifndef TESSERA_TENSOR_TENSOR_H
 #define TESSERA_TENSOR_TENSOR_H
 

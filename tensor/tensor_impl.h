@@ -11,12 +11,20 @@
  * next; set once, by whoever comes first. */
 struct tensor {
     atomic_int n_references;
+    atomic_int n_scopes; /* open scopes that list it */
     allocator_t allocator;
     tensor_info_t info;
     storage_t *storage;
     int64_t offset; /* bytes from the storage's first */
     _Atomic(tensor_t *) converted;
 };
+
+/* References of library code, which no scope knows of: a module holds its parameters, a datum its
+ * tensor, a call what it converts. tensor_retain and tensor_release are the user's, and tell the
+ * scopes that list the tensor; library code that called tensor_release would give a scope's
+ * reference up. NULL is let pass. */
+tensor_t *tensor_hold(tensor_t *tensor);
+void tensor_drop(tensor_t *tensor);
 
 /* A tensor over a storage, which it retains. Not entered in a scope: internal results are released
  * by who made them; public functions hand theirs out by tensor_give. */

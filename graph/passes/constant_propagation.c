@@ -1,11 +1,12 @@
 #include <string.h>
 
-#include "graph/analysis/alias_impl.h"
-#include "graph/passes/pass_impl.h"
-#include "graph/program/run_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
+#include "graph/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"
 #include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* Walks in order and asks the new graph what is constant there, so what was just computed feeds the
  * next. What is written somewhere, and what could not be run, stays as it is.
@@ -110,7 +111,7 @@ static status_t settle(context_t *ctx, const graph_type_t *type, datum_t **datum
     datum_t *replaced = NULL;
     status_t status = datum_tensor(ctx, settled, &replaced);
     scope_take(ctx, settled);
-    tensor_release(settled);
+    tensor_drop(settled);
     TRY(status);
     datum_release(*datum);
     *datum = replaced;
@@ -166,7 +167,7 @@ static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t sta
 {
     if (status == STATUS_OUT_OF_MEMORY) return status;
     pass_note(rewrite->ctx, "constant_propagation", node, context_error(rewrite->ctx));
-    context_clear_error(rewrite->ctx);
+    scope_forgive(rewrite->ctx);
     return STATUS_OK;
 }
 

@@ -1,10 +1,11 @@
 #include <string.h>
 
-#include "graph/analysis/alias_impl.h"
-#include "graph/ir/graph_impl.h"
-#include "graph/passes/pass_impl.h"
+#include "graph/graph_impl.h"
+#include "graph/pass_impl.h"
+#include "graph/passes/alias_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* Operators with a constant weight that read one value, in one block, alike but for the number of
  * their outputs, are one operator over their weights joined, and a split of what it gives. It
@@ -227,7 +228,7 @@ static status_t add_zeros(rewrite_t *rewrite, dtype_t dtype, int64_t n, value_t 
     TRY(tensor_zeros(rewrite->ctx, dtype, 1, &n, &tensor));
     status_t status = datum_tensor(rewrite->ctx, tensor, &datum);
     scope_take(rewrite->ctx, tensor);
-    tensor_release(tensor);
+    tensor_drop(tensor);
     TRY(status);
     *out_value = graph_add_constant(rewrite->to, datum, NULL);
     datum_release(datum);

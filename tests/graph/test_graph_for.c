@@ -1,4 +1,4 @@
-#include "graph/program/plan.h"
+#include "graph/plan.h"
 
 #include "tests/support/support.h"
 

@@ -1,7 +1,9 @@
 #include "tests/support/support.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "tensor/datum.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -103,8 +105,141 @@ static void a_failure_inside_is_one_of_the_outer_scope_too(void **state)
     CHECK_OK(ctx, scope_begin(ctx));
     context_fail(ctx, STATUS_CORRUPT, "inner: broken");
     CHECK_FAILS(ctx, scope_end(ctx), STATUS_CORRUPT, "inner: broken");
-    context_clear_error(ctx);
     CHECK_FAILS(ctx, scope_end(ctx), STATUS_CORRUPT, "inner: broken");
+}
+
+static void a_failure_that_was_cleared_does_not_come_back(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *y = NULL;
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, scope_begin(ctx));
+    context_fail(ctx, STATUS_CORRUPT, "inner: broken");
+    CHECK_FAILS(ctx, scope_end(ctx), STATUS_CORRUPT, "inner: broken");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, tensor_clone(ctx, NULL, &y), STATUS_INVALID_ARGUMENT,
+                "tensor_clone: tensor is NULL");
+    context_clear_error(ctx);
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(context_status(ctx), STATUS_OK);
+}
+
+static void a_scope_starts_clean_and_gives_back_the_failure_from_before(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    context_fail(ctx, STATUS_IO, "before: not ours");
+    CHECK_OK(ctx, scope_begin(ctx));
+    assert_int_equal(context_status(ctx), STATUS_OK);
+    assert_string_equal(context_error(ctx), "");
+    context_fail(ctx, STATUS_CORRUPT, "inside: handled");
+    context_clear_error(ctx);
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(context_status(ctx), STATUS_IO);
+    assert_string_equal(context_error(ctx), "before: not ours");
+}
+
+static void outside_of_scopes_null_passes_on_no_failure_from_before_a_tensor(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *y = NULL;
+    context_fail(ctx, STATUS_IO, "load: no such file");
+    CHECK_FAILS(ctx, tensor_clone(ctx, NULL, &y), STATUS_IO, "load: no such file");
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1), &x));
+    CHECK_FAILS(ctx, tensor_clone(ctx, NULL, &y), STATUS_INVALID_ARGUMENT,
+                "tensor_clone: tensor is NULL");
+    tensor_release(x);
+}
+
+static void a_question_that_fails_is_no_failure_of_the_scope(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *y = NULL;
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_FAILS(ctx, context_decline(ctx, STATUS_INVALID_ARGUMENT, "input: index %d", 2),
+                STATUS_INVALID_ARGUMENT, "input: index 2");
+    CHECK_OK(ctx, scope_end(ctx));
+    context_decline(ctx, STATUS_INVALID_ARGUMENT, "input: index %d", 2);
+    CHECK_FAILS(ctx, tensor_clone(ctx, NULL, &y), STATUS_INVALID_ARGUMENT,
+                "tensor_clone: tensor is NULL");
+}
+
+static void a_tensor_released_inside_is_given_up_early(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *y = NULL, *same = NULL;
+    CHECK_OK(ctx, scope_begin(ctx));
+    long before = n_live(state);
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &x));
+    long with_x = n_live(state);
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &y));
+    tensor_release(y);
+    assert_int_equal(n_live(state), with_x);
+    CHECK_OK(ctx, tensor_contiguous(ctx, x, &same));
+    tensor_release(same);
+    assert_int_equal(atomic_load(&x->n_references), 1);
+    tensor_release(x);
+    assert_true(n_live(state) - before <= 1); /* the scope's list */
+    CHECK_OK(ctx, scope_end(ctx));
+}
+
+static void retain_and_release_in_pairs_change_nothing(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *outside = NULL, *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &outside));
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &x));
+    CHECK_OK(ctx, scope_begin(ctx));
+    tensor_release(tensor_retain(x));
+    tensor_release(tensor_retain(outside));
+    CHECK_OK(ctx, tensor_contiguous(ctx, outside, &y)); /* now in the scope as well */
+    tensor_release(tensor_retain(outside));
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(atomic_load(&x->n_references), 1);
+    assert_int_equal(atomic_load(&outside->n_references), 1);
+    tensor_retain(x);
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(atomic_load(&x->n_references), 1);
+    tensor_release(x);
+    tensor_release(outside);
+}
+
+/* What a datum holds is not the user's: his release takes the scope's reference. */
+static void a_holder_of_the_library_keeps_a_tensor_that_is_released_early(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL;
+    datum_t *holder = NULL;
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &x));
+    CHECK_OK(ctx, datum_tensor(ctx, x, &holder));
+    tensor_release(x);
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(atomic_load(&x->n_references), 1);
+    datum_release(holder);
+}
+
+static void *retain_and_release(void *tensor)
+{
+    for (int i = 0; i < 1000; i++) tensor_release(tensor_retain(tensor));
+    tensor_retain(tensor);
+    return NULL;
+}
+
+static void a_retain_of_another_thread_is_not_undone_by_this_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL;
+    pthread_t thread;
+    CHECK_OK(ctx, scope_begin(ctx));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &x));
+    assert_int_equal(pthread_create(&thread, NULL, retain_and_release, x), 0);
+    for (int i = 0; i < 1000; i++) tensor_release(tensor_retain(x));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    tensor_release(x);
+    CHECK_OK(ctx, scope_end(ctx));
+    assert_int_equal(atomic_load(&x->n_references), 1);
+    tensor_release(x);
 }
 
 static void a_forgiven_failure_of_an_attempt_is_no_failure_of_the_scopes(void **state)
@@ -180,6 +315,14 @@ int main(void)
         TEST(the_end_tells_the_first_failure_since_the_beginning),
         TEST(a_failure_from_before_is_told_once_something_passes_it_on),
         TEST(a_failure_inside_is_one_of_the_outer_scope_too),
+        TEST(a_failure_that_was_cleared_does_not_come_back),
+        TEST(a_scope_starts_clean_and_gives_back_the_failure_from_before),
+        TEST(outside_of_scopes_null_passes_on_no_failure_from_before_a_tensor),
+        TEST(a_question_that_fails_is_no_failure_of_the_scope),
+        TEST(a_tensor_released_inside_is_given_up_early),
+        TEST(retain_and_release_in_pairs_change_nothing),
+        TEST(a_holder_of_the_library_keeps_a_tensor_that_is_released_early),
+        TEST(a_retain_of_another_thread_is_not_undone_by_this_one),
         TEST(a_forgiven_failure_of_an_attempt_is_no_failure_of_the_scopes),
         TEST(another_failure_of_an_attempt_is_one_of_the_scopes),
         TEST(an_end_without_a_beginning_is_refused),
