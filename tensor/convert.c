@@ -194,13 +194,14 @@ tensor_info_t convert_inner_info(const tensor_info_t *info)
     return inner;
 }
 
-/* In two steps, for what oneDNN does not do in one. */
+/* In two steps, for what oneDNN does not do in one: our own loops gather a source with gaps or with
+ * elements in the same bytes, such as f32[2,3,4]{4,0,1}, and oneDNN goes on from there. */
 static status_t convert_by_plain(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                  const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
     tensor_info_t plain = info_dense(src_info->dtype, src_info->rank, src_info->sizes);
     void *bytes = NULL;
-    TRY(context_get(ctx, info_bytes(&plain), "a weight", &bytes));
+    TRY(context_get(ctx, info_bytes(&plain), "a plain copy", &bytes));
     status_t status = convert_bytes(ctx, src_info, src, &plain, bytes, cause);
     if (status == STATUS_OK) status = convert_bytes(ctx, &plain, bytes, dst_info, dst, cause);
     context_put(ctx, bytes);
@@ -217,6 +218,29 @@ static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info,
     return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
 }
 
+static status_t convert_by_onednn(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                                  const tensor_info_t *dst_info, void *dst)
+{
+    if (!onednn_has_dtype(src_info->dtype) || src_info->rank == 0 || has_overlap(src_info))
+        return STATUS_UNSUPPORTED;
+    onednn_primitive_t *primitive = NULL;
+    void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
+    TRY(find_reorder(ctx, src_info, dst_info, &primitive));
+    TRY(context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch));
+    return onednn_run(ctx, primitive, arguments, scratch);
+}
+
+static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                             const tensor_info_t *dst_info, void *dst)
+{
+    int64_t src_strides[TENSOR_MAX_RANK], dst_strides[TENSOR_MAX_RANK];
+    format_strides(&src_info->format, src_info->sizes, src_strides);
+    format_strides(&dst_info->format, dst_info->sizes, dst_strides);
+    convert_strided(src_info->rank, src_info->sizes, src_info->dtype, src_strides, src,
+                    dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
+}
+
+/* oneDNN first; our own loops between strides; else by plain, if neither side is that already. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -227,41 +251,30 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         return convert_regrouped(ctx, src_info, src, dst_info, dst, cause);
     if (dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
+    bool is_blocked = format_is_blocked(&src_info->format) || format_is_blocked(&dst_info->format);
     counters_t *counters = context_counters(ctx);
     threads_guard_t guard = threads_enter(ctx);
     uint64_t begin = context_now();
-    status_t status = STATUS_UNSUPPORTED;
-    if (onednn_has_dtype(src_info->dtype) && src_info->rank > 0 && !has_overlap(src_info)) {
-        onednn_primitive_t *primitive = NULL;
-        status = find_reorder(ctx, src_info, dst_info, &primitive);
-        void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
-        if (status == STATUS_OK)
-            status = context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch);
-        if (status == STATUS_OK) status = onednn_run(ctx, primitive, arguments, scratch);
-        if (status == STATUS_OK) counters->reorders[cause]++;
-    }
-    const char *by = "onednn";
-    if (status == STATUS_UNSUPPORTED && !format_is_blocked(&src_info->format) &&
-        !format_is_blocked(&dst_info->format)) {
-        int64_t src_strides[TENSOR_MAX_RANK], dst_strides[TENSOR_MAX_RANK];
-        format_strides(&src_info->format, src_info->sizes, src_strides);
-        format_strides(&dst_info->format, dst_info->sizes, dst_strides);
-        convert_strided(src_info->rank, src_info->sizes, src_info->dtype, src_strides, src,
-                        dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
-        counters->copies[cause]++;
+    status_t status = convert_by_onednn(ctx, src_info, src, dst_info, dst);
+    bool is_ours = status == STATUS_UNSUPPORTED && !is_blocked;
+    if (is_ours) {
+        convert_by_loops(ctx, src_info, src, dst_info, dst);
         status = STATUS_OK;
-        by = "tessera";
     }
     threads_leave(ctx, guard);
-    if (status == STATUS_UNSUPPORTED)
+    if (status == STATUS_UNSUPPORTED) {
+        if (!info_is_contiguous(src_info) && !info_is_contiguous(dst_info))
+            return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
         FAIL(ctx, status, "reorder: oneDNN cannot go from %s to %s", info_brief(src_info),
              info_brief(dst_info));
+    }
     if (status != STATUS_OK) return status;
     uint64_t ns = context_now() - begin;
     size_t bytes = info_bytes(src_info) + info_bytes(dst_info);
+    *(is_ours ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
     counters->reorder_bytes += bytes;
     counters->reorder_ns += ns;
-    trace_conversion(ctx, by, cause, src_info, dst_info, bytes, ns);
+    trace_conversion(ctx, is_ours ? "tessera" : "onednn", cause, src_info, dst_info, bytes, ns);
     return STATUS_OK;
 }
 
