@@ -3,7 +3,7 @@
  * to_mkldnn of a dense tensor that oneDNN can read as it lies moves no bytes: it is a snapshot, and
  * the one real reorder happens at the first consumer, straight into the format that one asks for,
  * and is kept for the next. A later write to the source copies the source first, so a snapshot
- * never changes. */
+ * never changes. Of memory borrowed from the caller, who may write it at any time, it is a copy. */
 #ifndef TESSERA_TENSOR_CONVERT_H
 #define TESSERA_TENSOR_CONVERT_H
 

@@ -11,6 +11,7 @@
 struct buffer {
     atomic_int n_references;
     bool is_read_only;
+    bool is_borrowed;
     allocator_t allocator;
     void *data;
     size_t bytes;
@@ -90,6 +91,7 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
     TRY(context_get(ctx, sizeof *buffer, "a borrowed buffer", &buffer));
     *buffer = (buffer_t){.allocator = *context_allocator(ctx),
                          .is_read_only = is_read_only,
+                         .is_borrowed = true,
                          .data = data,
                          .bytes = bytes};
     atomic_init(&buffer->n_references, 1);
@@ -109,8 +111,20 @@ void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *use
     storage->buffer->user = user;
 }
 
+static status_t copy_storage(context_t *ctx, const storage_t *storage, storage_t **out_storage)
+{
+    storage_t *copy = NULL;
+    TRY(storage_create(ctx, storage_bytes(storage), &copy));
+    if (storage_bytes(storage) > 0)
+        memcpy(copy->buffer->data, storage_data(storage), storage_bytes(storage));
+    *out_storage = copy;
+    return STATUS_OK;
+}
+
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
+    if (storage->buffer->is_borrowed && !storage->buffer->is_read_only)
+        return copy_storage(ctx, storage, out_storage);
     atomic_fetch_add(&storage->buffer->n_references, 1);
     status_t status = wrap_take(ctx, storage->buffer, out_storage);
     if (status != STATUS_OK) release_buffer(storage->buffer);

@@ -3,7 +3,9 @@
  * Two levels, both counted: a buffer is a block of bytes (owned, borrowed with a deleter, or a
  * read-only mapping); a storage is what tensors and their views share and write through. A snapshot
  * shares the buffer but has a storage of its own, so the first write through either of them copies
- * the buffer and neither sees the other's change. */
+ * the buffer and neither sees the other's change. Borrowed bytes that may be written are never
+ * shared so: their owner may write them without a word to us, and our writes have to reach him, so
+ * a snapshot of them is a copy. */
 #ifndef TESSERA_TENSOR_STORAGE_IMPL_H
 #define TESSERA_TENSOR_STORAGE_IMPL_H
 
@@ -32,7 +34,8 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
 /* What runs when the last user of a borrowed buffer lets go; for whoever must not fail after. */
 void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *user);
 
-/* A storage of its own over the same buffer: copied at the first write through either. */
+/* A storage of its own over the same buffer, copied at the first write through either; of borrowed
+ * bytes that may be written a copy. */
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage);
 
 storage_t *storage_retain(storage_t *storage);

@@ -109,11 +109,29 @@ static void the_deleter_runs_when_the_last_user_lets_go(void **state)
     storage_t *storage = NULL, *snapshot = NULL;
     n_deleted = 0;
     CHECK_OK(ctx,
-             storage_borrow(ctx, bytes, sizeof bytes, false, count_deletion, &n_deleted, &storage));
-    assert_ptr_equal(write_to(ctx, storage), bytes);
+             storage_borrow(ctx, bytes, sizeof bytes, true, count_deletion, &n_deleted, &storage));
     CHECK_OK(ctx, storage_snapshot(ctx, storage, &snapshot));
+    assert_ptr_equal(storage_data(snapshot), bytes);
     storage_release(storage);
     assert_int_equal(n_deleted, 0);
+    storage_release(snapshot);
+    assert_int_equal(n_deleted, 1);
+}
+
+static void a_snapshot_of_borrowed_bytes_that_may_be_written_is_a_copy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    char bytes[8] = "lent";
+    storage_t *storage = NULL, *snapshot = NULL;
+    n_deleted = 0;
+    CHECK_OK(ctx,
+             storage_borrow(ctx, bytes, sizeof bytes, false, count_deletion, &n_deleted, &storage));
+    CHECK_OK(ctx, storage_snapshot(ctx, storage, &snapshot));
+    assert_ptr_equal(write_to(ctx, storage), bytes);
+    strcpy(bytes, "new");
+    assert_string_equal(storage_data(snapshot), "lent");
+    storage_release(storage);
+    assert_int_equal(n_deleted, 1);
     storage_release(snapshot);
     assert_int_equal(n_deleted, 1);
 }
@@ -254,6 +272,7 @@ int main(void)
         TEST(a_snapshot_does_not_see_later_writes_nor_show_its_own),
         TEST(a_read_only_buffer_is_copied_before_a_write),
         TEST(the_deleter_runs_when_the_last_user_lets_go),
+        TEST(a_snapshot_of_borrowed_bytes_that_may_be_written_is_a_copy),
         TEST(a_refused_borrow_leaves_the_memory_to_the_caller),
         TEST(attachments_go_with_a_write_and_with_the_storage),
         TEST(a_refused_copy_leaves_bytes_version_and_attachments),

@@ -374,6 +374,31 @@ static void the_texts_of_eight_tensors_live_side_by_side(void **state)
     assert_string_equal(tensor_text(NULL), "none");
 }
 
+static void writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float memory[4] = {1, 2, 3, 4}, seen[4];
+    tensor_t *x = NULL, *view = NULL, *m = NULL;
+    const void *data = NULL;
+    CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, SHAPE(4), NULL, memory, NULL, NULL, &x));
+    CHECK_OK(ctx, tensor_narrow(ctx, x, 0, 1, 2, &view));
+    CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+    CHECK_OK(ctx, tensor_fill(ctx, x, 7));
+    assert_true(memory[0] == 7 && memory[3] == 7);
+    CHECK_OK(ctx, tensor_fill(ctx, view, 8));
+    assert_true(memory[0] == 7 && memory[1] == 8 && memory[2] == 8 && memory[3] == 7);
+    CHECK_OK(ctx, tensor_data(ctx, x, &data));
+    assert_ptr_equal(data, memory);
+    memory[0] = 9;
+    CHECK_OK(ctx, tensor_read(ctx, m, seen, sizeof seen));
+    for (int i = 0; i < 4; i++) assert_true(seen[i] == (float)(i + 1));
+    CHECK_OK(ctx, tensor_fill(ctx, m, 5));
+    assert_true(memory[0] == 9 && memory[1] == 8);
+    tensor_release(x);
+    tensor_release(view);
+    tensor_release(m);
+}
+
 static void a_write_drops_the_kept_form_of_a_snapshot(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -438,6 +463,7 @@ int main(void)
         TEST(a_chain_on_null_passes_the_first_failure_on),
         TEST(a_tensor_may_outlive_its_context),
         TEST(the_texts_of_eight_tensors_live_side_by_side),
+        TEST(writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot),
         TEST(a_write_drops_the_kept_form_of_a_snapshot),
         TEST(making_survives_every_refused_allocation),
     };
