@@ -34,9 +34,9 @@
 
 /* Graphs, plans, freezing. */
 #include "freeze/freeze.h"
-#include "graph/graph.h"
-#include "graph/pass.h"
-#include "graph/plan.h"
+#include "graph/ir/graph.h"
+#include "graph/passes/pass.h"
+#include "graph/program/plan.h"
 
 /* Files of others. */
 #include "io/npy.h"

@@ -7,7 +7,7 @@
 
 #include "dispatch/dispatch.h"
 #include "dispatch/opdef.h"
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
 
 struct prepared {

@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/keep_impl.h"
+#include "graph/analysis/keep_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 

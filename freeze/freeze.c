@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "freeze/freeze_impl.h"
-#include "graph/attribute_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/analysis/attribute_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 

@@ -7,8 +7,8 @@
 #ifndef TESSERA_FREEZE_FREEZE_H
 #define TESSERA_FREEZE_FREEZE_H
 
-#include "graph/pass.h"
-#include "graph/plan.h"
+#include "graph/passes/pass.h"
+#include "graph/program/plan.h"
 
 TESSERA_BEGIN
 

@@ -6,10 +6,10 @@
 
 #include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
-#include "graph/plan_impl.h"
+#include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 
 /* Forms of one constant; more than this are packed again by whoever wants them. */
 #define MAX_FORMS 32

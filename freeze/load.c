@@ -4,7 +4,7 @@
 
 #include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
-#include "graph/plan_impl.h"
+#include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 
 /* ---- constants ---- */

@@ -5,7 +5,7 @@
 
 #include "dispatch/select_impl.h"
 #include "freeze/file_impl.h"
-#include "graph/pass_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "module/map_impl.h"
 #include "tensor/context_impl.h"
 

@@ -13,7 +13,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 
 /* ---- the message ---- */
 

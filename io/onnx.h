@@ -7,7 +7,7 @@
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 TESSERA_BEGIN
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 #include "tensor/scope_impl.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace_impl.h"

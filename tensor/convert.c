@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tensor/convert_impl.h"
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 

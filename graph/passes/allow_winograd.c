@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "graph/pass_impl.h"
+#include "graph/passes/pass_impl.h"
 
 /* Which convolutions gain was measured over the 3x3 layers of the zoo: all that oneDNN takes, 1.2
  * to 2.5 times. Whether it takes one is for its shape to say, when a plan is made. */

@@ -1,8 +1,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/pass_impl.h"
-#include "graph/passes/keep_impl.h"
+#include "graph/analysis/keep_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* What has to stay is found first, in this graph and in all graph methods below the root. Every

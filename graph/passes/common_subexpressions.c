@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* Nodes are compared with those that ran before them in the same block or one around it, inputs by

@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
-#include "graph/run_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"
 #include "tensor/scope_impl.h"

@@ -1,5 +1,5 @@
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* Backwards over each block: a node is needed if one of its outputs is, or if it has an effect;

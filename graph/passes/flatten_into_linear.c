@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "graph/pass_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* linear(flatten(x, 1)) becomes linear(x) flatten=true, so that x may stay in the layout it has. A

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "graph/graph_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "tensor/context_impl.h"
 
 #define NAME_MAX_BYTES 256

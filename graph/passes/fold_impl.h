@@ -9,7 +9,7 @@
 #ifndef TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 #define TESSERA_GRAPH_PASSES_FOLD_IMPL_H
 
-#include "graph/pass_impl.h"
+#include "graph/passes/pass_impl.h"
 
 typedef struct fold_anchor {
     const graph_node_t *node;

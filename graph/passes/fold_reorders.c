@@ -1,8 +1,8 @@
 /* Reorders of constants are done now: what is left is a constant in the format that is wanted. The
  * packed form is kept with the constant's storage, so that plans for other shapes share it. */
 #include "dispatch/pack_impl.h"
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 
 static bool is_conversion(const graph_node_t *node)
 {

@@ -1,9 +1,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* An in-place operator becomes the operator itself where nobody can see the write but by values

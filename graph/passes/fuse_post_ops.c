@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "ops/activation_impl.h"
 #include "tensor/context_impl.h"
 

@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "graph/attribute_impl.h"
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
+#include "graph/analysis/attribute_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 

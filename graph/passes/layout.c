@@ -7,7 +7,7 @@
  * get dense tensors. */
 #include <string.h>
 
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 

@@ -3,8 +3,8 @@
 #define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
 #define LAYOUT_MAX_WAYS 12

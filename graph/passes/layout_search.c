@@ -10,7 +10,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/select_impl.h"
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"

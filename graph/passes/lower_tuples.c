@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "graph/pass_impl.h"
+#include "graph/passes/pass_impl.h"
 
 /* Tuples cannot change, so what is taken out of one that this graph packs is what went in. Those
  * that come out of branches, loops and calls stay. */

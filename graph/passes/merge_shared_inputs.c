@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "graph/graph_impl.h"
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"

@@ -1,5 +1,5 @@
 /* One move of a reorder, done. */
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/passes/move_impl.h"
 #include "tensor/context_impl.h"
 

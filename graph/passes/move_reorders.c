@@ -12,7 +12,7 @@
  * written in place is moved. */
 #include <string.h>
 
-#include "graph/graph_impl.h"
+#include "graph/ir/graph_impl.h"
 #include "graph/passes/move_impl.h"
 #include "tensor/context_impl.h"
 

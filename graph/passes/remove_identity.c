@@ -1,5 +1,5 @@
-#include "graph/pass_impl.h"
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
 
 /* An operator with TRAIT_IDENTITY is replaced by its first operand. Where the bytes are written in
  * place it stays, unless nobody else holds the operand. In place itself it is the operand. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "ops/ops.h"
 #include "tests/support/frozen_file.h"
 #include "tests/support/nets.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "tests/support/subject.h"
 
 static const int channels[] = {1, 3, 7, 16, 17, 31};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "tests/support/subject.h"
 
 /* ---- every post-op behind every operator that takes some ---- */

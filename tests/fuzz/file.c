@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "tests/support/frozen_seal.h"
 
 #define ALIGNED(n) (((n) + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT)

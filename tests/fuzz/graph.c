@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/pass.h"
+#include "graph/passes/pass.h"
 
 /* $0 to $5, and the attributes of the module. */
 static const struct constant {

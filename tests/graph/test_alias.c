@@ -1,5 +1,5 @@
 /* What may share memory, by the table that the analysis prints. */
-#include "graph/passes/alias_impl.h"
+#include "graph/analysis/alias_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

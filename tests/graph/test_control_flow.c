@@ -1,6 +1,6 @@
 /* Methods with control flow, containers and state: each gives the same from its text, and frozen.
  */
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 #include "tests/support/support.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/pass.h"
+#include "graph/passes/pass.h"
 #include "tests/support/support.h"
 
 #define N_PROGRAMS 60

@@ -1,4 +1,4 @@
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 
 #include "tests/support/support.h"
 

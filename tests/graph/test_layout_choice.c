@@ -1,5 +1,5 @@
 /* What the layout pass chose can be said again, and is then taken without a search. */
-#include "graph/pass.h"
+#include "graph/passes/pass.h"
 
 #include "tests/support/support.h"
 

@@ -1,8 +1,8 @@
 /* What moving reorders saves, counted at run time. */
 #include <stdio.h>
 
-#include "graph/pass.h"
-#include "graph/plan.h"
+#include "graph/passes/pass.h"
+#include "graph/program/plan.h"
 #include "tests/support/support.h"
 
 /* ---- running and counting ---- */

@@ -14,7 +14,7 @@
  *   // expect: unchanged                               the very same graph; or
  *   // expect:                                         the text that follows
  */
-#include "graph/pass.h"
+#include "graph/passes/pass.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 
 #include "tests/support/support.h"
 
@@ -8,7 +8,7 @@
 #include <threads.h>
 
 #include "freeze/freeze.h"
-#include "graph/pass.h"
+#include "graph/passes/pass.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"

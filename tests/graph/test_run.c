@@ -1,4 +1,4 @@
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "tests/support/support.h"
 
 /* The context of the running test, and a pool of three tensors. */

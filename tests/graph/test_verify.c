@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 #include "tests/support/support.h"
 
 /* The context of the running test. */

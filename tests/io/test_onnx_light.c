@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "tests/support/onnx_data.h"
 
 #if defined TESSERA_HAVE_ONNX && defined NDEBUG

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"

@@ -2,6 +2,8 @@ BEGIN {
     # train and io stand side by side; the rest of the order is a line.
     split("tensor dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
+    split("ir analysis program passes method", rooms)
+    for (i in rooms) room["graph/" rooms[i]] = i + 0
     place["io"] = place["train"]
     calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("
 }
@@ -11,21 +13,30 @@ function complain(what) {
     failed = 1
 }
 
-function check_include(name,    folder) {
+# "graph/ir/graph.h" gives "graph/ir"; a file that lies in the folder itself gives "graph".
+function subfolder(name) {
+    sub(/\/[^\/]*$/, "", name)
+    return name
+}
+
+function check_include(name,    folder, inner) {
     folder = name
     sub(/\/.*/, "", folder)
+    inner = subfolder(name)
+    if (inner in room && subfolder(FILENAME) in room && room[inner] > room[subfolder(FILENAME)])
+        complain(subfolder(FILENAME) " includes \"" name "\", which does not stand left of it")
     if (name ~ /(^|\/)\.\.\//)
         complain("\"" name "\" is not written from the top")
     else if (!(from in place)) {
-        if (name ~ /_impl\.h$|^tensor\/onednn/)
+        if (name ~ /_impl\.h$|^tensor\/onednn\//)
             complain(from " is a client and includes \"" name "\"; only public headers")
     } else if (folder in place) {
         if (place[folder] > place[from] || (place[folder] == place[from] && folder != from))
             complain(from " includes \"" name "\", which does not stand left of it")
     } else if (folder ~ /^(tools|perf|tests|tessera\.h)$/)
         complain(from " includes \"" name "\", which stands right of every library folder")
-    if (from in place && from != "tensor" && name ~ /^(oneapi\/|dnnl)/)
-        complain(from " includes <" name ">; oneDNN is reached through tensor/onednn.h")
+    if (from in place && subfolder(FILENAME) != "tensor/onednn" && name ~ /^(oneapi\/|dnnl)/)
+        complain(from " includes <" name ">; oneDNN is reached through tensor/onednn/onednn.h")
 }
 
 {

@@ -2,7 +2,7 @@
 
 #include "tests/support/support.h"
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 static void add_parameter(context_t *ctx, module_t *net, const char *name, int rank,
                           const int64_t *sizes)

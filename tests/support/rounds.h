@@ -2,7 +2,7 @@
 #ifndef TESSERA_TESTS_ROUNDS_H
 #define TESSERA_TESTS_ROUNDS_H
 
-#include "graph/graph.h"
+#include "graph/ir/graph.h"
 
 /* The text of a graph reads back as a graph of the same text, which is the caller's. NULL when not:
  * the context says why, and both texts are printed. */

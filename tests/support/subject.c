@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 
 /* ---- nets ---- */
 

@@ -6,7 +6,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"
 #include "tensor/format.h"
-#include "tensor/onednn_api.h"
+#include "tensor/onednn/api.h"
 #include "tensor/shape.h"
 #include "tensor/tensor_impl.h"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 
 /* The bits of instruction sets as oneDNN's headers have them, from AVX-512 with fp16 on those of
  * versions after 3.2. */

@@ -7,7 +7,7 @@
 
 #include <oneapi/dnnl/dnnl_version.h>
 
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 
 static tensor_info_t info(context_t *ctx, dtype_t dtype, const char *tag, int rank,
                           const int64_t *sizes)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
-#include "graph/plan.h"
+#include "graph/program/plan.h"
 #include "module/zoo.h"
-#include "tensor/onednn.h"
+#include "tensor/onednn/onednn.h"
 
 #ifdef NDEBUG
 enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };

@@ -1,0 +1,300 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/analysis/attribute_impl.h"
+#include "graph/ir/graph.h"
+#include "module/map_impl.h"
+#include "module/module_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+#define VALUE_UNMADE (-2) /* of an attribute that no operator has asked for yet */
+
+/* A tensor the trace has met. It is held until the end, so that its address means it alone. */
+typedef struct known {
+    tensor_t *tensor;
+    value_t value;
+    char *path;       /* of an attribute below the module, else NULL */
+    uint64_t version; /* of an attribute's storage at the beginning */
+} known_t;
+
+typedef struct tracer {
+    context_t *ctx;
+    const char *method;
+    graph_builder_t *builder;
+    value_t self;
+    known_t *known;
+    int n_known;
+    int capacity;
+    map_t by_tensor; /* index + 1 into known */
+    map_t by_bytes;  /* the same, by the address of the storage's bytes */
+    char *path;      /* of the module that runs, below the traced one */
+    int path_length;
+    int path_capacity;
+    status_t status; /* of callbacks that cannot give one */
+} tracer_t;
+
+/* ---- tensors ---- */
+
+static const void *bytes_of(const tensor_t *tensor)
+{
+    return tensor_numel(tensor) > 0 ? storage_data(tensor->storage) : NULL;
+}
+
+static known_t *find(const tracer_t *tracer, const map_t *map, const void *key)
+{
+    uintptr_t place = key != NULL ? (uintptr_t)map_get(map, key) : 0;
+    return place > 0 ? &tracer->known[place - 1] : NULL;
+}
+
+/* The tensor stands for the value from now on; takes over the path. */
+static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, char *path)
+{
+    known_t *old = find(tracer, &tracer->by_tensor, tensor);
+    if (old != NULL) {
+        if (path == NULL) old->value = value;
+        context_put(tracer->ctx, path);
+        return STATUS_OK;
+    }
+    status_t status = context_grow(tracer->ctx, &tracer->known, &tracer->capacity,
+                                   tracer->n_known + 1, sizeof *tracer->known);
+    void *place = (void *)(uintptr_t)(tracer->n_known + 1);
+    if (status == STATUS_OK) status = map_put(&tracer->by_tensor, tensor, place);
+    if (status != STATUS_OK) {
+        context_put(tracer->ctx, path);
+        return status;
+    }
+    tracer->known[tracer->n_known++] = (known_t){tensor_hold(tensor), value, path,
+                                                 storage_version(tensor->storage)};
+    const void *bytes = bytes_of(tensor);
+    return bytes != NULL ? map_put(&tracer->by_bytes, bytes, place) : STATUS_OK;
+}
+
+static graph_type_t type_of(const tensor_t *tensor)
+{
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *tensor_info(tensor)};
+    if (type.info.layout == LAYOUT_DENSE)
+        type.info = info_dense(type.info.dtype, type.info.rank, type.info.sizes);
+    return type;
+}
+
+static status_t add_number(tracer_t *tracer, const tensor_t *tensor, value_t *out_value)
+{
+    context_t *ctx = tracer->ctx;
+    datum_t *datum = NULL;
+    if (dtype_is_floating(tensor_dtype(tensor))) {
+        double number;
+        TRY(tensor_item(ctx, tensor, &number));
+        TRY(datum_float(ctx, number, &datum));
+    } else {
+        int64_t number;
+        TRY(tensor_item_integer(ctx, tensor, &number));
+        TRY(tensor_dtype(tensor) == DTYPE_BOOL ? datum_bool(ctx, number != 0, &datum)
+                                               : datum_int(ctx, number, &datum));
+    }
+    *out_value = graph_add_literal(tracer->builder, datum);
+    datum_release(datum);
+    return STATUS_OK;
+}
+
+/* What no operator made is the same at every run, unless it lies in bytes that an operator made. */
+static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_value)
+{
+    context_t *ctx = tracer->ctx;
+    const known_t *base = find(tracer, &tracer->by_bytes, bytes_of(tensor));
+    if (base != NULL && bytes_of(base->tensor) == bytes_of(tensor))
+        FAIL(
+            ctx, STATUS_UNSUPPORTED,
+            "graph_trace: %s meets %s, which shares the bytes of %s %s but was made by no operator "
+            "(op_reshape and its like are recorded, tensor_view and its like are not)",
+            tracer->method, tensor_text(tensor), base->path != NULL ? base->path : "another tensor",
+            tensor_text(base->tensor));
+    datum_t *datum;
+    TRY(datum_tensor(ctx, tensor, &datum));
+    *out_value = graph_add_constant(tracer->builder, datum, NULL);
+    datum_release(datum);
+    return learn_take(tracer, tensor, *out_value, NULL);
+}
+
+static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_value)
+{
+    known_t *known = find(tracer, &tracer->by_tensor, tensor);
+    if (known != NULL) {
+        if (known->value == VALUE_UNMADE) {
+            graph_type_t type = type_of(tensor);
+            known->value = graph_add_getattr(tracer->builder, tracer->self, known->path, &type);
+        }
+        *out_value = known->value;
+        return STATUS_OK;
+    }
+    if (tensor_info(tensor)->is_number) return add_number(tracer, tensor, out_value);
+    tensor_t *held;
+    memcpy(&held, &tensor, sizeof held);
+    return add_constant(tracer, held, out_value);
+}
+
+/* ---- the observer ---- */
+
+static status_t record(context_t *ctx, void *user, const op_event_t *event)
+{
+    tracer_t *tracer = user;
+    TRY(tracer->status);
+    REQUIRE(ctx, event->n_in <= OP_MAX_INPUTS, "graph_trace: %s has %d operands, %d are the most",
+            event->op->name, event->n_in, OP_MAX_INPUTS);
+    value_t inputs[OP_MAX_INPUTS];
+    value_t outputs[OP_MAX_OUTPUTS];
+    for (int i = 0; i < event->n_in; i++) {
+        inputs[i] = GRAPH_NONE;
+        if (event->in[i] != NULL) TRY(value_of(tracer, event->in[i], &inputs[i]));
+    }
+    for (int i = 0; i < event->n_out; i++) outputs[i] = GRAPH_NONE;
+    graph_add_op_n(tracer->builder, event->op, event->attrs, event->n_in, inputs,
+                   tracer->path_length > 0 ? tracer->path : NULL, event->n_out, outputs);
+    for (int i = 0; i < event->n_out; i++) TRY(learn_take(tracer, event->out[i], outputs[i], NULL));
+    return STATUS_OK;
+}
+
+static void enter(context_t *ctx, void *user, const char *path)
+{
+    tracer_t *tracer = user;
+    int length = (int)strlen(path);
+    if (tracer->status == STATUS_OK)
+        tracer->status = context_grow(ctx, &tracer->path, &tracer->path_capacity,
+                                      tracer->path_length + length + 2, 1);
+    if (tracer->status != STATUS_OK) return;
+    if (tracer->path_length > 0) tracer->path[tracer->path_length++] = '.';
+    memcpy(tracer->path + tracer->path_length, path, (size_t)length + 1);
+    tracer->path_length += length;
+}
+
+static void leave(context_t *ctx, void *user, const char *path)
+{
+    (void)ctx;
+    tracer_t *tracer = user;
+    if (tracer->status != STATUS_OK) return;
+    int length = tracer->path_length - (int)strlen(path);
+    tracer->path_length = length > 0 ? length - 1 : 0;
+    tracer->path[tracer->path_length] = '\0';
+}
+
+/* ---- the whole ---- */
+
+static status_t learn_attributes(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    tracer_t *tracer = user;
+    for (int i = 0; i < module_n_members(module); i++) {
+        attribute_t attribute = {.owner = module};
+        attribute.name = module_member(module, i, &attribute.kind);
+        tensor_t *tensor = attribute_tensor(&attribute);
+        if (tensor == NULL) continue;
+        char *full;
+        TRY(tree_join(ctx, path, attribute.name, &full));
+        TRY(learn_take(tracer, tensor, VALUE_UNMADE, full));
+    }
+    return STATUS_OK;
+}
+
+static status_t begin(tracer_t *tracer, module_t *module, int n_in, const tensor_t *const *in)
+{
+    TRY(graph_builder_create(tracer->ctx, tracer->method, &tracer->builder));
+    tracer->self = graph_add_param(tracer->builder, "self", &(graph_type_t){.kind = TYPE_MODULE});
+    for (int i = 0; i < n_in; i++) {
+        if (in[i] == NULL) return context_null(tracer->ctx, "graph_trace", "an input");
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        if (n_in == 1) name[1] = '\0';
+        graph_type_t type = type_of(in[i]);
+        value_t value = graph_add_param(tracer->builder, name, &type);
+        tensor_t *held;
+        memcpy(&held, &in[i], sizeof held);
+        TRY(learn_take(tracer, held, value, NULL));
+    }
+    return module_walk(tracer->ctx, module, learn_attributes, tracer);
+}
+
+/* A write that is no operator would be missing from the graph. */
+static status_t check_unchanged(const tracer_t *tracer)
+{
+    for (int i = 0; i < tracer->n_known; i++) {
+        const known_t *known = &tracer->known[i];
+        if (known->path == NULL || storage_version(known->tensor->storage) == known->version)
+            continue;
+        FAIL(
+            tracer->ctx, STATUS_UNSUPPORTED,
+            "graph_trace: %s wrote %s, and a trace records operators only; graph_define can say it",
+            tracer->method, known->path);
+    }
+    return STATUS_OK;
+}
+
+static status_t run(tracer_t *tracer, module_t *module, int n_in, const tensor_t *const *in,
+                    int *n_out, tensor_t **out)
+{
+    observer_t observer = {
+        .user = tracer, .op_end = record, .module_enter = enter, .module_leave = leave};
+    TRY(dispatch_add_observer(tracer->ctx, &observer));
+    status_t status = module_call_tensors(tracer->ctx, module, tracer->method, n_in, in, n_out,
+                                          out);
+    dispatch_remove_observer(tracer->ctx, &observer);
+    return status != STATUS_OK ? status : tracer->status;
+}
+
+static status_t finish(tracer_t *tracer, int n_out, tensor_t *const *out, graph_t **out_graph)
+{
+    value_t results[METHOD_MAX_OUTPUTS];
+    for (int i = 0; i < n_out; i++) TRY(value_of(tracer, out[i], &results[i]));
+    TRY(check_unchanged(tracer));
+    graph_t *graph;
+    TRY(graph_finish(tracer->builder, n_out, results, &graph));
+    status_t status = graph_verify(tracer->ctx, graph);
+    if (status == STATUS_OK)
+        *out_graph = graph;
+    else
+        graph_release(graph);
+    return status;
+}
+
+static void end(tracer_t *tracer)
+{
+    for (int i = 0; i < tracer->n_known; i++) {
+        tensor_drop(tracer->known[i].tensor);
+        context_put(tracer->ctx, tracer->known[i].path);
+    }
+    context_put(tracer->ctx, tracer->known);
+    context_put(tracer->ctx, tracer->path);
+    map_clear(&tracer->by_tensor);
+    map_clear(&tracer->by_bytes);
+    graph_builder_destroy(tracer->builder);
+}
+
+status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
+                     const tensor_t *const *in)
+{
+    if (module == NULL) return context_null(ctx, "graph_trace", "the module");
+    if (method == NULL) return context_null(ctx, "graph_trace", "the method");
+    void *state;
+    const method_class_t *class_ = module_method(module, method, &state);
+    REQUIRE(ctx, class_ != NULL, "graph_trace: %s has no method \"%s\"", module_type(module),
+            method);
+    REQUIRE(ctx, strcmp(class_->name, "plan") != 0,
+            "graph_trace: \"%s\" of %s is a plan, whose operators cannot be seen", method,
+            module_type(module));
+
+    tracer_t tracer = {.ctx = ctx, .method = method};
+    tracer.by_tensor.ctx = ctx;
+    tracer.by_bytes.ctx = ctx;
+    tensor_t *out[METHOD_MAX_OUTPUTS];
+    int n_out = 0;
+    graph_t *graph = NULL;
+    status_t status = begin(&tracer, module, n_in, in);
+    if (status == STATUS_OK) status = run(&tracer, module, n_in, in, &n_out, out);
+    if (status == STATUS_OK) status = finish(&tracer, n_out, out, &graph);
+    if (status == STATUS_OK) status = graph_set_method(ctx, module, method, graph);
+    for (int i = 0; i < n_out; i++) {
+        scope_take(ctx, out[i]);
+        tensor_drop(out[i]);
+    }
+    graph_release(graph);
+    end(&tracer);
+    return status;
+}

@@ -1,0 +1,261 @@
+#include "graph/passes/pass_impl.h"
+
+#include <string.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/trace.h"
+
+static const pass_t passes[] = {
+#define PASS(name, changes_numerics, contract) {#name, contract, changes_numerics, pass_##name},
+#include "graph/passes/passes.def"
+#undef PASS
+};
+enum { N_PASSES = sizeof passes / sizeof passes[0] };
+
+/* Of a group that is repeated: each round decides something for good, so this is never reached. */
+#define MAX_ROUNDS 32
+
+/* clang-format off */
+
+/* Names between "[" and "]" are run again until none of them changes the graph. */
+
+/* Mode graph: attributes stay.
+ *
+ *   traced ──► calls inlined ──► numbers computed ──► clean up ──► plan
+ */
+static const char *const pipeline_graph[] = {
+    "inline",
+    "constant_propagation",
+    "lower_tuples",
+    "remove_identity",
+    "functionalize",
+    "flatten_into_linear",
+
+    "common_subexpressions",
+    "dead_code",
+    NULL,
+};
+
+/* Specialising to one set of input shapes: what a plan is built from. */
+static const char *const pipeline_plan[] = {
+    "layout", "move_reorders", "fold_reorders", "common_subexpressions", "dead_code", NULL,
+};
+
+/* Freezing: what a known value decides can show more that is known, such as whom a call calls.
+ *
+ *   calls inlined ──► getattr into constants ──► what is computed from constants ──┐
+ *   ▲                                                                              │
+ *   └──────────────────────────────────────────────────────────────────────────────┘
+ */
+static const char *const pipeline_freeze[] = {
+    "[", "inline", "lower_tuples", "attributes", "constant_propagation", "]",
+    "dead_code",
+    NULL,
+};
+
+/* Optimising what is frozen.
+ *
+ *   clean up ──► folded ──► fused ──► computed ──► clean up ──► file, plan
+ *                │          │         │
+ *                │          │         fold_weight and fold_bias of constants, joined weights
+ *                │          post-ops, what shares an input
+ *                batch norm, scales, and the batch norms behind those
+ */
+static const char *const pipeline_optimize[] = {
+    "remove_identity",
+    "functionalize",
+
+    "[", "fold_batch_norm", "fold_scale", "]",
+
+    "fuse_post_ops", "merge_shared_inputs",
+    "constant_propagation",
+    "flatten_into_linear",
+    "allow_winograd",
+
+    "common_subexpressions",
+    "dead_code",
+    NULL,
+};
+
+/* clang-format on */
+
+int pass_count(void)
+{
+    return N_PASSES;
+}
+
+const pass_t *pass_at(int index)
+{
+    return index >= 0 && index < N_PASSES ? &passes[index] : NULL;
+}
+
+const pass_t *pass_find(const char *name)
+{
+    for (int i = 0; i < N_PASSES; i++) {
+        if (strcmp(passes[i].name, name) == 0) return &passes[i];
+    }
+    return NULL;
+}
+
+const char *const *pass_pipeline_graph(void)
+{
+    return pipeline_graph;
+}
+
+const char *const *pass_pipeline_plan(void)
+{
+    return pipeline_plan;
+}
+
+const char *const *pass_pipeline_freeze(void)
+{
+    return pipeline_freeze;
+}
+
+const char *const *pass_pipeline_optimize(void)
+{
+    return pipeline_optimize;
+}
+
+void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason)
+{
+    if (!trace_wanted(ctx, TRACE_PASS)) return;
+    const char *op = node->kind == NODE_OP ? node->op->name : node->name;
+    trace_event(ctx, TRACE_PASS, "%s,,,,%s: %s", pass,
+                node->path != NULL ? node->path : (op != NULL ? op : "a node"), reason);
+}
+
+static bool lists(const char *const *names, const char *name)
+{
+    for (; names != NULL && *names != NULL; names++) {
+        if (strcmp(*names, name) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_left_out(const pass_t *pass, const pass_options_t *options)
+{
+    return lists(options->skip, pass->name) || (options->keep_numerics && pass->changes_numerics);
+}
+
+static status_t dump(context_t *ctx, const pass_t *pass, const graph_t *graph,
+                     const pass_options_t *options)
+{
+    if (options->after == NULL || options->dump == NULL) return STATUS_OK;
+    if (strcmp(options->after, pass->name) != 0 && strcmp(options->after, "each") != 0)
+        return STATUS_OK;
+    text_t text = text_begin(ctx);
+    status_t status = graph_print(ctx, graph, NULL, &text);
+    if (status == STATUS_OK) status = text_status(&text);
+    if (status == STATUS_OK) options->dump(options->dump_user, pass->name, text_string(&text));
+    text_clear(&text);
+    return status;
+}
+
+/* One pass: a graph that does not verify is the pass's fault, and named so. */
+static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph,
+                        const pass_options_t *options, graph_t **out_graph)
+{
+    graph_t *result = NULL;
+    uint64_t before = context_now();
+    TRY(pass->run(ctx, graph, options, &result));
+    uint64_t after = context_now();
+    trace_event(ctx, TRACE_PASS, "%s,%d,%d,%.1f", pass->name, graph_n_nodes(graph),
+                graph_n_nodes(result), (double)(after - before) * 1e-3);
+    status_t status = result != graph ? graph_verify(ctx, result) : STATUS_OK;
+    if (status != STATUS_OK)
+        status = context_fail(ctx, status, "pass %s: %s", pass->name, context_error(ctx));
+    if (status == STATUS_OK) status = dump(ctx, pass, result, options);
+    if (status == STATUS_OK)
+        *out_graph = result;
+    else
+        graph_release(result);
+    return status;
+}
+
+static status_t check_names(context_t *ctx, const char *const *names, const char *what)
+{
+    for (; names != NULL && *names != NULL; names++)
+        REQUIRE(ctx, pass_find(*names) != NULL, "pass_run: \"%s\" %s is no pass", *names, what);
+    return STATUS_OK;
+}
+
+static bool opens(const char *name)
+{
+    return strcmp(name, "[") == 0;
+}
+
+static bool closes(const char *name)
+{
+    return strcmp(name, "]") == 0;
+}
+
+static status_t check_pipeline(context_t *ctx, const char *const *names)
+{
+    bool is_inside = false;
+    for (; names != NULL && *names != NULL; names++) {
+        bool is_bracket = opens(*names) || closes(*names);
+        REQUIRE(ctx, is_bracket || pass_find(*names) != NULL, "pass_run: \"%s\" to run is no pass",
+                *names);
+        REQUIRE(ctx, !is_bracket || opens(*names) != is_inside,
+                "pass_run: \"%s\" has no other bracket", *names);
+        if (is_bracket) is_inside = !is_inside;
+    }
+    REQUIRE(ctx, !is_inside, "pass_run: \"[\" has no other bracket");
+    return STATUS_OK;
+}
+
+/* *current is replaced by what the pass makes of it. */
+static status_t advance(context_t *ctx, const char *name, const pass_options_t *options,
+                        graph_t **current, bool *out_changes)
+{
+    const pass_t *pass = pass_find(name);
+    if (is_left_out(pass, options)) return STATUS_OK;
+    graph_t *next = NULL;
+    TRY(run_one(ctx, pass, *current, options, &next));
+    *out_changes |= next != *current;
+    graph_release(*current);
+    *current = next;
+    return STATUS_OK;
+}
+
+/* Up to the name behind "]". */
+static status_t repeat(context_t *ctx, const char *const **names, const pass_options_t *options,
+                       graph_t **current)
+{
+    const char *const *first = *names + 1, *const *last = first;
+    bool changes = true;
+    for (int round = 0; changes && round < MAX_ROUNDS; round++) {
+        changes = false;
+        for (last = first; !closes(*last); last++)
+            TRY(advance(ctx, *last, options, current, &changes));
+    }
+    *names = last;
+    return STATUS_OK;
+}
+
+status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
+                  const pass_options_t *options, graph_t **out_graph)
+{
+    static const pass_options_t none = {0};
+    if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
+    if (options == NULL) options = &none;
+    TRY(check_pipeline(ctx, names));
+    TRY(check_names(ctx, options->skip, "to skip"));
+    const char *const after[] = {options->after, NULL};
+    if (options->after != NULL && strcmp(options->after, "each") != 0)
+        TRY(check_names(ctx, after, "to dump after"));
+
+    graph_t *current = NULL;
+    TRY(rewrite_nothing(graph, &current));
+    status_t status = STATUS_OK;
+    bool changes = false;
+    for (; names != NULL && *names != NULL && status == STATUS_OK; names++)
+        status = opens(*names) ? repeat(ctx, &names, options, &current)
+                               : advance(ctx, *names, options, &current, &changes);
+    if (status == STATUS_OK)
+        *out_graph = current;
+    else
+        graph_release(current);
+    return status;
+}

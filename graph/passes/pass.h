@@ -1,0 +1,58 @@
+/* Passes: each reads one graph and builds another; one driver verifies, times and dumps.
+ *
+ * A pass is one file in passes/ and one line in passes.def. It never prints or verifies itself. */
+#ifndef TESSERA_GRAPH_PASSES_PASS_H
+#define TESSERA_GRAPH_PASSES_PASS_H
+
+#include "graph/ir/graph.h"
+
+TESSERA_BEGIN
+
+typedef struct pass_options {
+    const char *const *skip; /* NULL-terminated names of passes to leave out; NULL: none */
+    const char *after;       /* name of a pass whose result is dumped, or "each"; NULL: none */
+    void (*dump)(void *user, const char *pass, const char *text);
+    void *dump_user;
+    bool keep_numerics;      /* leave out passes that may change the last bits */
+    module_t *self;          /* whose attributes `attributes` freezes; may be NULL */
+    module_t *root;          /* of which self is a part: whose methods all may change attributes;
+                                NULL: self */
+    const char *const *keep; /* NULL-terminated paths of attributes and modules below root that
+                                stay getattr; NULL: none */
+    const char *const *only; /* NULL-terminated paths of the attributes below root that may become
+                                constants; NULL: all */
+    const char *layout; /* what an earlier `layout` chose for this graph, which is taken without
+                           a search where it still can be; NULL: none */
+    text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
+} pass_options_t;
+
+/* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes
+ * say why they left a candidate alone by pass_note. */
+typedef struct pass {
+    const char *name;
+    const char *contract; /* one sentence */
+    bool changes_numerics;
+    status_t (*run)(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                    graph_t **out_graph);
+} pass_t;
+
+int pass_count(void) TESSERA_API(pass_count);
+const pass_t *pass_at(int index) TESSERA_API(pass_at);
+const pass_t *pass_find(const char *name) TESSERA_API(pass_find);
+
+/* Runs the named passes in order, with verification after each. names NULL-terminated; those
+ * between "[" and "]" are repeated until none of them changes the graph. INVALID_ARGUMENT names an
+ * unknown pass. */
+status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
+                  const pass_options_t *options, graph_t **out_graph) TESSERA_API(pass_run);
+
+/* The pipelines: of mode graph (attributes stay), of freezing, of optimising what is frozen, and of
+ * specialising the result of any to one set of input shapes. NULL-terminated. */
+const char *const *pass_pipeline_graph(void) TESSERA_API(pass_pipeline_graph);
+const char *const *pass_pipeline_freeze(void) TESSERA_API(pass_pipeline_freeze);
+const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimize);
+const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
+
+TESSERA_END
+
+#endif

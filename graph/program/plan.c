@@ -1,0 +1,265 @@
+/* Plans: lifetime and running. */
+#include "graph/program/plan.h"
+
+#include "graph/analysis/attribute_impl.h"
+#include "graph/program/plan_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/threads_impl.h"
+
+plan_t *plan_retain(plan_t *plan)
+{
+    if (plan != NULL) atomic_fetch_add(&plan->n_references, 1);
+    return plan;
+}
+
+static void frame_release(const allocator_t *allocator, plan_frame_t *frame)
+{
+    allocator_put(allocator, frame->arena);
+    allocator_put(allocator, frame->scratch);
+    allocator_put(allocator, frame);
+}
+
+void plan_release(plan_t *plan)
+{
+    if (plan == NULL || atomic_fetch_sub(&plan->n_references, 1) != 1) return;
+    allocator_t allocator = plan->allocator;
+    while (plan->idle != NULL) {
+        plan_frame_t *next = plan->idle->next;
+        frame_release(&allocator, plan->idle);
+        plan->idle = next;
+    }
+    for (int s = 0; s < plan->n_steps; s++) {
+        step_t *step = &plan->steps[s];
+        for (int i = 0; i < step->n_sources; i++)
+            if (step->sources[i].kind == SOURCE_TENSOR) tensor_drop(step->sources[i].tensor);
+        prepared_release(step->prepared);
+        allocator_put(&allocator, step->sources);
+    }
+    for (int r = 0; r < plan->n_roots; r++) {
+        tensor_drop(plan->roots[r].tensor);
+        tensor_drop(plan->roots[r].snapshot);
+    }
+    allocator_put(&allocator, plan->steps);
+    allocator_put(&allocator, plan->roots);
+    allocator_put(&allocator, plan->inputs);
+    allocator_put(&allocator, plan->results);
+    graph_release(plan->graph);
+    pthread_mutex_destroy(&plan->lock);
+    allocator_put(&allocator, plan);
+}
+
+int plan_n_steps(const plan_t *plan)
+{
+    return plan->n_steps;
+}
+
+const plan_step_t *plan_step(const plan_t *plan, int index)
+{
+    return &plan->steps[index].view;
+}
+
+size_t plan_arena_bytes(const plan_t *plan)
+{
+    return plan->arena_bytes;
+}
+
+size_t plan_weight_bytes(const plan_t *plan)
+{
+    return plan->weight_bytes;
+}
+
+const graph_t *plan_graph(const plan_t *plan)
+{
+    return plan->graph;
+}
+
+/* ---- frames ---- */
+
+static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **out_frame)
+{
+    plan_frame_t *frame = allocator_get(&plan->allocator,
+                                        sizeof *frame + 2 * (size_t)plan->n_roots * sizeof(void *));
+    if (frame == NULL) FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for a frame");
+    frame->next = NULL;
+    frame->bound = (tensor_t **)(void *)&frame->pointers[plan->n_roots];
+    frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
+    frame->scratch = allocator_get(&plan->allocator, plan->scratch_bytes);
+    if (frame->arena == NULL || frame->scratch == NULL) {
+        frame_release(&plan->allocator, frame);
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for an arena of %zu bytes",
+             plan->arena_bytes + plan->scratch_bytes);
+    }
+    for (int r = 0; r < plan->n_roots; r++) {
+        const plan_root_t *root = &plan->roots[r];
+        frame->pointers[r] = NULL;
+        frame->bound[r] = NULL;
+        if (root->kind == ROOT_ARENA) frame->pointers[r] = frame->arena + root->offset;
+        if (root->kind == ROOT_CONSTANT)
+            frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(root->snapshot);
+    }
+    *out_frame = frame;
+    return STATUS_OK;
+}
+
+static status_t frame_lease(context_t *ctx, plan_t *plan, plan_frame_t **out_frame)
+{
+    pthread_mutex_lock(&plan->lock);
+    plan_frame_t *frame = plan->idle;
+    if (frame != NULL) plan->idle = frame->next;
+    pthread_mutex_unlock(&plan->lock);
+    if (frame == NULL) return frame_create(ctx, plan, out_frame);
+    *out_frame = frame;
+    return STATUS_OK;
+}
+
+static void frame_return(plan_t *plan, plan_frame_t *frame)
+{
+    pthread_mutex_lock(&plan->lock);
+    frame->next = plan->idle;
+    plan->idle = frame;
+    pthread_mutex_unlock(&plan->lock);
+}
+
+/* ---- running ---- */
+
+typedef struct run {
+    context_t *ctx;
+    plan_t *plan;
+    plan_frame_t *frame;
+} run_t;
+
+static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+{
+    attribute_t attribute;
+    const tensor_t *tensor = NULL;
+    if (attribute_find(run->plan->self, source->path, &attribute))
+        tensor = attribute_tensor(&attribute);
+    if (tensor == NULL || tensor->info.dtype != source->info.dtype ||
+        !shape_equal(tensor->info.rank, tensor->info.sizes, source->info.rank, source->info.sizes))
+        FAIL(run->ctx, STATUS_INVALID_ARGUMENT, "plan: %s is not the %s it was planned for",
+             source->path, info_brief(&source->info));
+    if (source->is_weight) return pack_weight(run->ctx, tensor, &source->want, out_tensor);
+    return convert_to(run->ctx, tensor, &source->want, CAUSE_WEIGHT, out_tensor);
+}
+
+static status_t run_step(run_t *run, const step_t *step)
+{
+    void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
+    tensor_t *held[OP_MAX_INPUTS];
+    int n_held = 0;
+    status_t status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && i < step->n_sources; i++) {
+        const plan_source_t *source = &step->sources[i];
+        in[i] = NULL;
+        if (source->kind == SOURCE_ROOT) {
+            in[i] = (char *)run->frame->pointers[source->root] + source->offset;
+        } else if (source->kind == SOURCE_TENSOR) {
+            in[i] = (void *)(uintptr_t)tensor_bytes(source->tensor);
+        } else if (source->kind == SOURCE_PARAMETER) {
+            status = fetch_parameter(run, source, &held[n_held]);
+            if (status == STATUS_OK) in[i] = (void *)(uintptr_t)tensor_bytes(held[n_held++]);
+        }
+    }
+    for (int i = 0; i < step->n_outputs; i++)
+        out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i];
+    if (status == STATUS_OK && step->prepared == NULL)
+        status = convert_bytes(run->ctx, &step->from, in[0], &step->to, out[0], step->cause);
+    else if (status == STATUS_OK)
+        status = step->prepared->kernel->run(run->ctx, step->prepared, in, out,
+                                             run->frame->scratch);
+    while (n_held > 0) tensor_drop(held[--n_held]);
+    context_counters(run->ctx)->operators += step->prepared != NULL;
+    return status;
+}
+
+static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
+{
+    plan_t *plan = run->plan;
+    REQUIRE(run->ctx, n_in == plan->n_inputs, "plan: %d inputs, %d are needed", n_in,
+            plan->n_inputs);
+    for (int r = 0; r < plan->n_roots; r++) {
+        const plan_root_t *root = &plan->roots[r];
+        if (root->kind == ROOT_OUTPUT) {
+            TRY(tensor_make(run->ctx, &root->info, &run->frame->bound[r]));
+            TRY(tensor_writable(run->ctx, run->frame->bound[r], &run->frame->pointers[r]));
+        } else if (root->kind == ROOT_INPUT) {
+            const tensor_t *tensor = in[root->index];
+            if (tensor == NULL) return context_null(run->ctx, "plan", "input");
+            REQUIRE(run->ctx,
+                    tensor->info.dtype == root->info.dtype &&
+                        shape_equal(tensor->info.rank, tensor->info.sizes, root->info.rank,
+                                    root->info.sizes),
+                    "plan: input %d is %s, the plan is for %s", root->index, tensor_text(tensor),
+                    info_brief(&root->info));
+            TRY(convert_to(run->ctx, tensor, &root->info, CAUSE_INPUT, &run->frame->bound[r]));
+            run->frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(run->frame->bound[r]);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* A constant is given so that whoever writes the result does not write the plan. */
+static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t **out)
+{
+    tensor_t *base = run->frame->bound[result->root];
+    bool is_constant = base == NULL;
+    if (is_constant) base = run->plan->roots[result->root].snapshot;
+    int64_t offset = base->offset + (int64_t)result->offset;
+    if (is_constant) return tensor_snapshot(run->ctx, base, &result->info, offset, out);
+    return tensor_over(run->ctx, &result->info, base->storage, offset, out);
+}
+
+static status_t collect_results(run_t *run, tensor_t **out)
+{
+    const plan_t *plan = run->plan;
+    for (int i = 0; i < plan->n_results; i++) {
+        status_t status = collect_result(run, &plan->results[i], &out[i]);
+        if (status == STATUS_OK) continue;
+        while (i > 0) tensor_drop(out[--i]);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
+{
+    status_t status = bind_inputs(run, n_in, in);
+    for (int s = 0; status == STATUS_OK && s < run->plan->n_steps; s++)
+        status = run_step(run, &run->plan->steps[s]);
+    if (status == STATUS_OK) status = collect_results(run, out);
+    return status;
+}
+
+status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                      tensor_t **out)
+{
+    run_t run = {.ctx = ctx, .plan = plan};
+    REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
+            plan->n_results, METHOD_MAX_OUTPUTS);
+    TRY(frame_lease(ctx, plan, &run.frame));
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = run_frame(&run, n_in, in, out);
+    threads_leave(ctx, guard);
+    for (int r = 0; r < plan->n_roots; r++) {
+        tensor_drop(run.frame->bound[r]);
+        run.frame->bound[r] = NULL;
+    }
+    frame_return(plan, run.frame);
+    return status;
+}
+
+status_t plan_run(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in, int *n_out,
+                  tensor_t **out)
+{
+    tensor_t *results[METHOD_MAX_OUTPUTS];
+    TRY(plan_execute(ctx, plan, n_in, in, results));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < plan->n_results; i++) {
+        status_t given = tensor_give(ctx, results[i], &results[i]);
+        if (given != STATUS_OK) results[i] = NULL;
+        if (status == STATUS_OK) status = given;
+    }
+    for (int i = 0; status == STATUS_OK && i < plan->n_results; i++) out[i] = results[i];
+    if (status == STATUS_OK) *n_out = plan->n_results;
+    return status;
+}

@@ -1,0 +1,548 @@
+/* Building a plan: one step for each node, conversions where formats differ, then the arena. */
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "graph/analysis/attribute_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/program/plan_impl.h"
+#include "tensor/context_impl.h"
+
+/* What a value of the graph is for the plan. */
+typedef struct slot {
+    plan_source_t source; /* SOURCE_NONE: absent, or not a tensor */
+    bool is_module;
+} slot_t;
+
+typedef struct build {
+    context_t *ctx;
+    const graph_t *graph;
+    plan_t *plan;
+    slot_t *slots;  /* [n_values] */
+    int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
+    int roots_capacity, steps_capacity;
+    int node; /* being built */
+} build_t;
+
+/* ---- roots ---- */
+
+static status_t add_root(build_t *b, root_kind_t kind, const tensor_info_t *info, int *out_root)
+{
+    plan_t *plan = b->plan;
+    TRY(context_grow(b->ctx, &plan->roots, &b->roots_capacity, plan->n_roots + 1,
+                     sizeof *plan->roots));
+    int step = plan->n_steps;
+    plan->roots[plan->n_roots] = (plan_root_t){.kind = kind,
+                                               .info = *info,
+                                               .bytes = info_bytes(info),
+                                               .first_step = step,
+                                               .last_step = step};
+    *out_root = plan->n_roots++;
+    return STATUS_OK;
+}
+
+static status_t constant_source(build_t *b, const tensor_t *tensor, plan_source_t *out)
+{
+    int root = 0;
+    TRY(add_root(b, ROOT_CONSTANT, &tensor->info, &root));
+    plan_root_t *constant = &b->plan->roots[root];
+    constant->tensor = tensor_hold((tensor_t *)(uintptr_t)tensor);
+    TRY(tensor_snapshot(b->ctx, tensor, &tensor->info, tensor->offset, &constant->snapshot));
+    *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = tensor->info};
+    return STATUS_OK;
+}
+
+/* ---- steps ---- */
+
+/* Zeroed; its arrays are cut from one block. */
+static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_step)
+{
+    plan_t *plan = b->plan;
+    TRY(context_grow(b->ctx, &plan->steps, &b->steps_capacity, plan->n_steps + 1,
+                     sizeof *plan->steps));
+    size_t sources = (size_t)n_sources * sizeof(plan_source_t);
+    size_t offsets = (size_t)n_outputs * sizeof(size_t);
+    char *block = NULL;
+    TRY(context_get_zeroed(b->ctx, sources + offsets + (size_t)n_outputs * sizeof(int), "a step",
+                           &block));
+    step_t *step = &plan->steps[plan->n_steps++];
+    *step = (step_t){.n_sources = n_sources, .n_outputs = n_outputs};
+    step->sources = (plan_source_t *)(void *)block;
+    step->output_offsets = (size_t *)(void *)(block + sources);
+    step->output_roots = (int *)(void *)(block + sources + offsets);
+    *out_step = step;
+    return STATUS_OK;
+}
+
+/* The roots that a step reads and writes live until it. */
+static void touch(build_t *b, const step_t *step)
+{
+    int now = (int)(step - b->plan->steps);
+    for (int i = 0; i < step->n_sources; i++)
+        if (step->sources[i].kind == SOURCE_ROOT)
+            b->plan->roots[step->sources[i].root].last_step = now;
+    for (int i = 0; i < step->n_outputs; i++) {
+        plan_root_t *root = &b->plan->roots[step->output_roots[i]];
+        if (root->last_step < now) root->last_step = now;
+    }
+}
+
+/* The source in another form: an alias where the bytes are the same, else a conversion step. */
+static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
+                               const char *path, plan_source_t *out)
+{
+    *out = *from;
+    if (format_same(&from->info.format, &want->format, want->sizes)) {
+        out->info = *want;
+        return STATUS_OK;
+    }
+    step_t *step = NULL;
+    int root = 0;
+    TRY(add_root(b, ROOT_ARENA, want, &root));
+    TRY(add_step(b, 1, 1, &step));
+    step->view = (plan_step_t){.name = "reorder", .path = path, .overwrites = -1};
+    step->sources[0] = *from;
+    step->output_roots[0] = root;
+    step->from = from->info;
+    step->to = *want;
+    bool is_constant = from->kind == SOURCE_ROOT &&
+                       b->plan->roots[from->root].kind == ROOT_CONSTANT;
+    step->cause = is_constant ? CAUSE_WEIGHT : convert_cause(&from->info, want);
+    touch(b, step);
+    *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
+    return STATUS_OK;
+}
+
+/* ---- operators ---- */
+
+static const tensor_info_t *said_info(const build_t *b, value_t value)
+{
+    const graph_type_t *type = graph_value_type(b->graph, value);
+    return type_is_static(type) ? &type->info : NULL;
+}
+
+/* As the layout pass decided, when the types say so; else as an eager call would. */
+static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const tensor_info_t *infos[OP_MAX_INPUTS];
+    layout_t layout = LAYOUT_DENSE;
+    for (int i = 0; i < node->n_inputs; i++) {
+        infos[i] = node->inputs[i] < 0 ? &absent : &b->slots[node->inputs[i]].source.info;
+        if (infos[i]->dtype != DTYPE_NONE && infos[i]->layout == LAYOUT_MKLDNN &&
+            select_operand(node->op, i)->role == ROLE_ACTIVATION)
+            layout = LAYOUT_MKLDNN;
+    }
+    const tensor_info_t *said = said_info(b, node->outputs[0]);
+    const format_t *out_format = NULL;
+    if (said != NULL && said->layout == LAYOUT_MKLDNN) {
+        layout = LAYOUT_MKLDNN;
+        out_format = &said->format;
+    }
+    if (layout == LAYOUT_MKLDNN) {
+        status_t status = dispatch_select_fixed(b->ctx, node->op, node->attrs, node->n_inputs,
+                                                infos, layout, out_format, out_prepared);
+        if (status != STATUS_UNSUPPORTED) return status;
+    }
+    return dispatch_select(b->ctx, node->op, node->attrs, node->n_inputs, infos, POLICY_AUTO,
+                           out_prepared);
+}
+
+/* The constant as this value sees it: whole, or what a view takes of it. Packed forms are kept with
+ * the graph's own tensor, and found there by the next plan. */
+static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t **out_tensor)
+{
+    tensor_t *whole = b->plan->roots[source->root].tensor;
+    if (source->offset == 0 && info_equal(&source->info, &whole->info)) {
+        *out_tensor = tensor_hold(whole);
+        return STATUS_OK;
+    }
+    return tensor_over(b->ctx, &source->info, whole->storage,
+                       whole->offset + (int64_t)source->offset, out_tensor);
+}
+
+static status_t convert_constant(build_t *b, const tensor_t *tensor, const tensor_info_t *want,
+                                 bool is_weight, tensor_t **out_settled)
+{
+    if (!is_weight) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
+    storage_set_packable(tensor->storage, true);
+    TRY(pack_weight(b->ctx, tensor, want, out_settled));
+    b->plan->weight_bytes += info_bytes(want);
+    return STATUS_OK;
+}
+
+/* A constant is brought into the wanted form now and for good: where that is the graph's own bytes,
+ * the plan's snapshot of them stands in, for the graph's own may be written. */
+static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
+                                bool is_weight)
+{
+    tensor_t *tensor = NULL, *settled = NULL;
+    TRY(constant_view(b, source, &tensor));
+    status_t status = convert_constant(b, tensor, want, is_weight, &settled);
+    tensor_t *snapshot = b->plan->roots[source->root].snapshot;
+    if (status == STATUS_OK && settled->storage == tensor->storage) {
+        tensor_t *own = settled;
+        status = tensor_over(b->ctx, &own->info, snapshot->storage, own->offset, &settled);
+        tensor_drop(own);
+    }
+    tensor_drop(tensor);
+    if (status == STATUS_OK)
+        *source = (plan_source_t){.kind = SOURCE_TENSOR, .tensor = settled, .info = *want};
+    return status;
+}
+
+static status_t input_source(build_t *b, const graph_node_t *node, const prepared_t *prepared,
+                             int input, plan_source_t *out)
+{
+    const tensor_info_t *want = &prepared->in[input];
+    *out = (plan_source_t){.kind = SOURCE_NONE};
+    if (node->inputs[input] < 0) return STATUS_OK;
+    plan_source_t source = b->slots[node->inputs[input]].source;
+    bool is_weight = select_operand(node->op, input)->role == ROLE_WEIGHT;
+    if (source.kind == SOURCE_PARAMETER) {
+        *out = source;
+        out->want = *want;
+        out->is_weight = is_weight;
+        return STATUS_OK;
+    }
+    if (source.kind == SOURCE_ROOT && b->plan->roots[source.root].kind == ROOT_CONSTANT &&
+        (is_weight || !format_same(&source.info.format, &want->format, want->sizes))) {
+        TRY(settle_constant(b, &source, want, is_weight));
+        *out = source;
+        return STATUS_OK;
+    }
+    return convert_source(b, &source, want, node->path, out);
+}
+
+/* What nothing reads later may be overwritten. */
+static bool dies_here(const build_t *b, const graph_node_t *node, const plan_source_t *source)
+{
+    if (source->kind != SOURCE_ROOT || source->offset != 0 ||
+        b->plan->roots[source->root].kind != ROOT_ARENA)
+        return false;
+    for (int v = 0; v < graph_n_values(b->graph); v++)
+        if (b->slots[v].source.kind == SOURCE_ROOT && b->slots[v].source.root == source->root &&
+            b->last_uses[v] > b->node)
+            return false;
+    int uses = 0;
+    for (int i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_ROOT)
+            uses += b->slots[node->inputs[i]].source.root == source->root;
+    return uses <= 1;
+}
+
+static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout &&
+           shape_equal(a->rank, a->sizes, b->rank, b->sizes) &&
+           format_same(&a->format, &b->format, a->sizes);
+}
+
+/* The input whose root output 0 takes over, or -1. Where a kernel may overwrite its first input
+ * only, commutative operators get their operands in the other order. */
+static int find_overwritten(const build_t *b, const graph_node_t *node, step_t *step, int *out_root)
+{
+    const prepared_t *prepared = step->prepared;
+    for (int i = 0; i < prepared->n_in; i++) {
+        bool may_be = i == prepared->sum_operand || (prepared->overwrites >> i & 1) != 0;
+        bool swaps = !may_be && i == 1 && (prepared->overwrites & 1) != 0 &&
+                     (prepared->op->traits & TRAIT_COMMUTATIVE) != 0 &&
+                     lie_alike(&prepared->in[0], &prepared->in[1]);
+        if ((!may_be && !swaps) || !lie_alike(&prepared->in[i], &prepared->out[0]) ||
+            !dies_here(b, node, &step->sources[i]))
+            continue;
+        *out_root = step->sources[i].root;
+        if (swaps) {
+            plan_source_t first = step->sources[0];
+            step->sources[0] = step->sources[1];
+            step->sources[1] = first;
+        }
+        return i;
+    }
+    return -1;
+}
+
+static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step)
+{
+    const prepared_t *prepared = step->prepared;
+    for (int i = 0; i < prepared->n_out; i++) {
+        const tensor_info_t *info = &prepared->out[i];
+        int root = 0;
+        if (i == 0) step->view.overwrites = find_overwritten(b, node, step, &root);
+        if (i > 0 || step->view.overwrites < 0) {
+            TRY(add_root(b, ROOT_ARENA, info, &root));
+            int now = (int)(step - b->plan->steps);
+            b->plan->roots[root].first_step = b->plan->roots[root].last_step = now;
+        }
+        step->output_roots[i] = root;
+        step->output_offsets[i] = 0;
+        b->slots[node->outputs[i]].source = (plan_source_t){
+            .kind = SOURCE_ROOT, .root = root, .info = *info};
+    }
+    return STATUS_OK;
+}
+
+static status_t alias_outputs(build_t *b, const graph_node_t *node, const prepared_t *prepared,
+                              const plan_source_t *source)
+{
+    for (int i = 0; i < prepared->n_out; i++) {
+        slot_t *slot = &b->slots[node->outputs[i]];
+        slot->source = *source;
+        slot->source.offset += (size_t)prepared->offset[i] * dtype_size(prepared->out[i].dtype);
+        slot->source.info = prepared->out[i];
+    }
+    return STATUS_OK;
+}
+
+static status_t build_sources(build_t *b, const graph_node_t *node, const prepared_t *prepared,
+                              plan_source_t *sources)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        status_t status = input_source(b, node, prepared, i, &sources[i]);
+        if (status == STATUS_OK) continue;
+        for (int k = 0; k < i; k++)
+            if (sources[k].kind == SOURCE_TENSOR) tensor_drop(sources[k].tensor);
+        return status;
+    }
+    return STATUS_OK;
+}
+
+static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t *prepared)
+{
+    plan_source_t sources[OP_MAX_INPUTS];
+    if (prepared->is_view) {
+        TRY(input_source(b, node, prepared, 0, &sources[0]));
+        if (sources[0].kind != SOURCE_ROOT)
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s of a parameter", node->op->name);
+        return alias_outputs(b, node, prepared, &sources[0]);
+    }
+    TRY(build_sources(b, node, prepared, sources));
+    step_t *step = NULL;
+    status_t status = add_step(b, node->n_inputs, prepared->n_out, &step);
+    if (status != STATUS_OK) {
+        for (int i = 0; i < node->n_inputs; i++)
+            if (sources[i].kind == SOURCE_TENSOR) tensor_drop(sources[i].tensor);
+        return status;
+    }
+    memcpy(step->sources, sources, (size_t)node->n_inputs * sizeof *sources);
+    step->prepared = prepared_retain(prepared);
+    step->view = (plan_step_t){.node = node,
+                               .prepared = prepared,
+                               .name = node->op->name,
+                               .path = node->path,
+                               .n_in = node->n_inputs,
+                               .inputs = node->inputs};
+    if (prepared->scratch_bytes > b->plan->scratch_bytes)
+        b->plan->scratch_bytes = prepared->scratch_bytes;
+    touch(b, step);
+    TRY(place_outputs(b, node, step));
+    touch(b, step);
+    return STATUS_OK;
+}
+
+/* A parameter stays where it is: the step that reads it converts it. */
+static status_t build_conversion(build_t *b, const graph_node_t *node, bool *out_done)
+{
+    const tensor_info_t *said = said_info(b, node->outputs[0]);
+    plan_source_t source = b->slots[node->inputs[0]].source;
+    *out_done = said != NULL && (source.kind == SOURCE_ROOT || source.kind == SOURCE_PARAMETER);
+    if (!*out_done) return STATUS_OK;
+    if (source.kind == SOURCE_PARAMETER) {
+        source.info = *said;
+        b->slots[node->outputs[0]].source = source;
+        return STATUS_OK;
+    }
+    return convert_source(b, &source, said, node->path, &b->slots[node->outputs[0]].source);
+}
+
+static status_t build_op(build_t *b, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_NONE)
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: input %d of %s is no tensor", i,
+                 node->op->name);
+    if (graph_is_conversion(node->op)) {
+        bool is_done = false;
+        TRY(build_conversion(b, node, &is_done));
+        if (is_done) return STATUS_OK;
+    }
+    prepared_t *prepared = NULL;
+    TRY(select_node(b, node, &prepared));
+    status_t status = build_prepared(b, node, prepared);
+    prepared_release(prepared);
+    return status;
+}
+
+/* ---- other nodes ---- */
+
+static status_t number_tensor(context_t *ctx, const datum_t *datum, tensor_t **out_tensor)
+{
+    bool is_float = datum_kind(datum) == DATUM_FLOAT;
+    tensor_info_t info = info_dense(is_float                         ? DTYPE_F64
+                                    : datum_kind(datum) == DATUM_INT ? DTYPE_S64
+                                                                     : DTYPE_BOOL,
+                                    0, NULL);
+    info.is_number = true;
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    if (is_float)
+        dtype_store(info.dtype, bytes, datum_as_float(datum));
+    else
+        dtype_store_integer(info.dtype, bytes, datum_as_int(datum));
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+static status_t build_constant(build_t *b, const graph_node_t *node)
+{
+    slot_t *slot = &b->slots[node->outputs[0]];
+    datum_kind_t kind = datum_kind(node->datum);
+    if (kind == DATUM_TENSOR)
+        return constant_source(b, datum_as_tensor(node->datum), &slot->source);
+    if (kind != DATUM_INT && kind != DATUM_FLOAT && kind != DATUM_BOOL) return STATUS_OK;
+    tensor_t *number = NULL;
+    TRY(number_tensor(b->ctx, node->datum, &number));
+    status_t status = constant_source(b, number, &slot->source);
+    tensor_drop(number);
+    return status;
+}
+
+static status_t build_getattr(build_t *b, const graph_node_t *node)
+{
+    attribute_t attribute;
+    slot_t *slot = &b->slots[node->outputs[0]];
+    if (!b->slots[node->inputs[0]].is_module || b->plan->self == NULL ||
+        !attribute_find(b->plan->self, node->name, &attribute))
+        FAIL(b->ctx, STATUS_UNSUPPORTED,
+             "plan: getattr of %s, only parameters of the module itself", node->name);
+    const tensor_t *tensor = attribute_tensor(&attribute);
+    if (tensor == NULL) return STATUS_OK;
+    slot->source = (plan_source_t){
+        .kind = SOURCE_PARAMETER, .path = node->name, .info = tensor->info};
+    return STATUS_OK;
+}
+
+static status_t build_node(build_t *b, const graph_node_t *node)
+{
+    if (node->is_in_place)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ writes in place", node->op->name);
+    switch (node->kind) {
+    case NODE_OP: return build_op(b, node);
+    case NODE_CONSTANT: return build_constant(b, node);
+    case NODE_GETATTR: return build_getattr(b, node);
+    case NODE_IF: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: if is no straight line");
+    case NODE_LOOP: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: loop is no straight line");
+    default: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
+    }
+}
+
+/* ---- borders ---- */
+
+static status_t build_params(build_t *b)
+{
+    const graph_block_t *body = graph_body(b->graph);
+    plan_t *plan = b->plan;
+    TRY(context_get_zeroed(b->ctx, (size_t)body->n_params * sizeof *plan->inputs, "a plan",
+                           &plan->inputs));
+    for (int i = 0; i < body->n_params; i++) {
+        slot_t *slot = &b->slots[body->params[i]];
+        const graph_type_t *type = graph_value_type(b->graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) {
+            slot->is_module = true;
+            continue;
+        }
+        const tensor_info_t *info = said_info(b, body->params[i]);
+        if (info == NULL || !type_is_static(type))
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: the shape of parameter %s is not known",
+                 graph_value_name(b->graph, body->params[i]));
+        tensor_info_t taken = info_dense(info->dtype, info->rank, info->sizes);
+        if (info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED) taken = *info;
+        int root = 0;
+        TRY(add_root(b, ROOT_INPUT, &taken, &root));
+        plan->roots[root].index = plan->n_inputs;
+        plan->inputs[plan->n_inputs++] = taken;
+        slot->source = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = taken};
+    }
+    return STATUS_OK;
+}
+
+/* Results leave dense; those that lie in the arena get tensors of their own. */
+static status_t build_results(build_t *b)
+{
+    const graph_block_t *body = graph_body(b->graph);
+    plan_t *plan = b->plan;
+    TRY(context_get_zeroed(b->ctx, (size_t)body->n_results * sizeof *plan->results, "a plan",
+                           &plan->results));
+    for (int i = 0; i < body->n_results; i++) {
+        value_t value = body->results[i];
+        if (value < 0 || b->slots[value].source.kind != SOURCE_ROOT)
+            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: result %d is no tensor that was computed", i);
+        plan_source_t source = b->slots[value].source;
+        if (source.info.layout == LAYOUT_MKLDNN) {
+            tensor_info_t dense = info_dense(source.info.dtype, source.info.rank,
+                                             source.info.sizes);
+            TRY(convert_source(b, &b->slots[value].source, &dense, NULL, &source));
+        }
+        plan_root_t *root = &plan->roots[source.root];
+        if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
+        plan->results[plan->n_results++] = (plan_result_t){
+            .root = source.root, .offset = source.offset, .info = source.info};
+    }
+    return STATUS_OK;
+}
+
+static void find_last_uses(build_t *b)
+{
+    const graph_block_t *body = graph_body(b->graph);
+    for (int v = 0; v < graph_n_values(b->graph); v++) b->last_uses[v] = -1;
+    for (int n = 0; n < body->n_nodes; n++)
+        for (int i = 0; i < body->nodes[n]->n_inputs; i++)
+            if (body->nodes[n]->inputs[i] >= 0) b->last_uses[body->nodes[n]->inputs[i]] = n;
+    for (int i = 0; i < body->n_results; i++)
+        if (body->results[i] >= 0) b->last_uses[body->results[i]] = INT32_MAX;
+}
+
+static status_t build_all(build_t *b)
+{
+    const graph_block_t *body = graph_body(b->graph);
+    size_t n_values = (size_t)graph_n_values(b->graph);
+    TRY(context_get_zeroed(b->ctx, n_values * sizeof *b->slots, "a plan", &b->slots));
+    TRY(context_get(b->ctx, n_values * sizeof *b->last_uses, "a plan", &b->last_uses));
+    find_last_uses(b);
+    TRY(build_params(b));
+    for (b->node = 0; b->node < body->n_nodes; b->node++) TRY(build_node(b, body->nodes[b->node]));
+    TRY(build_results(b));
+    TRY(plan_place(b->ctx, b->plan));
+    for (int s = 0; s < b->plan->n_steps; s++)
+        if (b->plan->steps[s].n_outputs > 0)
+            b->plan->steps[s].view.arena_offset =
+                b->plan->roots[b->plan->steps[s].output_roots[0]].offset;
+    return STATUS_OK;
+}
+
+status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
+{
+    if (graph == NULL) return context_null(ctx, "plan_create", "graph");
+    plan_t *plan = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *plan, "a plan", &plan));
+    atomic_init(&plan->n_references, 1);
+    plan->allocator = *context_allocator(ctx);
+    plan->graph = graph_retain((graph_t *)(uintptr_t)graph);
+    plan->self = self;
+    pthread_mutex_init(&plan->lock, NULL);
+    build_t build = {.ctx = ctx, .graph = graph, .plan = plan};
+    status_t status = build_all(&build);
+    context_put(ctx, build.slots);
+    context_put(ctx, build.last_uses);
+    if (status != STATUS_OK) {
+        plan_release(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return STATUS_OK;
+}

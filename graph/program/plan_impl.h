@@ -1,0 +1,103 @@
+/* The inside of plans, shared by building and running. */
+#ifndef TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
+#define TESSERA_GRAPH_PROGRAM_PLAN_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "dispatch/pack_impl.h"
+#include "graph/program/plan.h"
+#include "tensor/convert_impl.h"
+
+/* A run of bytes that values lie in. Values that are views share their root. */
+typedef enum root_kind {
+    ROOT_INPUT,    /* given at each run; index is the input's */
+    ROOT_CONSTANT, /* snapshot */
+    ROOT_ARENA,    /* offset in the frame's arena */
+    ROOT_OUTPUT    /* a tensor made at each run */
+} root_kind_t;
+
+typedef struct plan_root {
+    root_kind_t kind;
+    int index;          /* ROOT_INPUT */
+    tensor_t *tensor;   /* ROOT_CONSTANT: the graph's own, retained; packed forms hang on it */
+    tensor_t *snapshot; /* ROOT_CONSTANT: what runs read, though the graph's own may be written */
+    tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
+    size_t bytes, offset;
+    int first_step, last_step; /* ROOT_ARENA: written first, read last */
+} plan_root_t;
+
+/* Where a step finds an input. */
+typedef enum source_kind {
+    SOURCE_NONE,
+    SOURCE_ROOT,
+    SOURCE_TENSOR,
+    SOURCE_PARAMETER
+} source_kind_t;
+typedef struct plan_source {
+    source_kind_t kind;
+    int root;
+    size_t offset;
+    tensor_t *tensor;   /* SOURCE_TENSOR: packed at build, retained */
+    const char *path;   /* SOURCE_PARAMETER: of the module; in the graph's arena */
+    tensor_info_t info; /* as it lies there */
+    tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
+    bool is_weight;
+} plan_source_t;
+
+typedef struct step {
+    plan_step_t view;     /* what explain sees */
+    prepared_t *prepared; /* NULL: conversion of source 0 into the output */
+    int n_sources, n_outputs;
+    plan_source_t *sources;
+    int *output_roots;
+    size_t *output_offsets;
+    tensor_info_t from, to; /* conversions */
+    reorder_cause_t cause;
+} step_t;
+
+typedef struct plan_frame {
+    struct plan_frame *next;
+    char *arena;
+    char *scratch;
+    tensor_t *
+        *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
+    void *pointers[]; /* [n_roots] */
+} plan_frame_t;
+
+typedef struct plan_result {
+    int root;
+    size_t offset;
+    tensor_info_t info;
+} plan_result_t;
+
+struct plan {
+    atomic_int n_references;
+    allocator_t allocator;
+    graph_t *graph;
+    module_t *self; /* borrowed: the module that holds the method holds the plan */
+    int n_inputs, n_roots, n_steps, n_results;
+    tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
+    plan_root_t *roots;
+    step_t *steps;
+    plan_result_t *results;
+    size_t arena_bytes, scratch_bytes, weight_bytes;
+    pthread_mutex_t lock;
+    plan_frame_t *idle;
+};
+
+/* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
+status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                      tensor_t **out);
+
+/* What the layout pass chose for the plans that a method had under the context's number of threads,
+ * a line for each set of inputs ("f32[1,3,224,224];0 0 03 - d "); and what it shall choose for
+ * plans to come, where it still can: a line that does not fit means a search. Nothing to do for
+ * methods of other classes. */
+status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
+status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
+
+/* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
+status_t plan_place(context_t *ctx, plan_t *plan);
+
+#endif

@@ -1,0 +1,302 @@
+#include <math.h>
+#include <string.h>
+
+#include "graph/program/run_impl.h"
+#include "tensor/context_impl.h"
+
+/* Builtins on datums: containers, then arithmetic and comparison of scalars. */
+
+typedef struct call {
+    context_t *ctx;
+    const char *name;
+    int n_in;
+    datum_t *const *in;
+    int n_out;
+    datum_t **out;
+} call_t;
+
+/* ---- containers ---- */
+
+static status_t run_list(const call_t *call)
+{
+    return datum_list(call->ctx, call->n_in, call->in, call->out);
+}
+
+static status_t run_tuple(const call_t *call)
+{
+    return datum_tuple(call->ctx, call->n_in, call->in, call->out);
+}
+
+/* Keys and values in turn. */
+static status_t run_dict(const call_t *call)
+{
+    context_t *ctx = call->ctx;
+    REQUIRE(ctx, call->n_in % 2 == 0, "dict: %d operands, keys and values must alternate",
+            call->n_in);
+    datum_t *dict;
+    TRY(datum_dict(ctx, 0, NULL, NULL, &dict));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < call->n_in && status == STATUS_OK; i += 2) {
+        if (datum_kind(call->in[i]) != DATUM_STRING)
+            status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                                  "dict: a key of kind %s, must be a string",
+                                  datum_kind_name(datum_kind(call->in[i])));
+        else
+            status = datum_put(ctx, dict, datum_as_string(call->in[i]), call->in[i + 1]);
+    }
+    if (status == STATUS_OK)
+        call->out[0] = dict;
+    else
+        datum_release(dict);
+    return status;
+}
+
+static bool is_sequence(const datum_t *datum)
+{
+    return datum_kind(datum) == DATUM_LIST || datum_kind(datum) == DATUM_TUPLE;
+}
+
+static status_t run_unpack(const call_t *call)
+{
+    const datum_t *sequence = call->in[0];
+    REQUIRE(call->ctx, is_sequence(sequence), "unpack: a %s, must be a list or tuple",
+            datum_kind_name(datum_kind(sequence)));
+    REQUIRE(call->ctx, datum_length(sequence) == call->n_out,
+            "unpack: %d items, the graph takes %d", datum_length(sequence), call->n_out);
+    for (int i = 0; i < call->n_out; i++) call->out[i] = datum_retain(datum_item(sequence, i));
+    return STATUS_OK;
+}
+
+static status_t run_index(const call_t *call)
+{
+    const datum_t *container = call->in[0], *key = call->in[1];
+    datum_t *item = NULL;
+    if (datum_kind(container) == DATUM_DICT) {
+        REQUIRE(call->ctx, datum_kind(key) == DATUM_STRING,
+                "index: a dict takes a string, given %s", datum_kind_name(datum_kind(key)));
+        item = datum_find(container, datum_as_string(key));
+        REQUIRE(call->ctx, item != NULL, "index: the dict has no \"%s\"", datum_as_string(key));
+    } else {
+        REQUIRE(call->ctx, is_sequence(container) && datum_kind(key) == DATUM_INT,
+                "index: a %s by a %s, must be a list or tuple by an int",
+                datum_kind_name(datum_kind(container)), datum_kind_name(datum_kind(key)));
+        int64_t n = datum_length(container), at = datum_as_int(key);
+        REQUIRE(call->ctx, at >= -n && at < n, "index: %lld of %lld items", (long long)at,
+                (long long)n);
+        item = datum_item(container, (int)(at < 0 ? at + n : at));
+    }
+    call->out[0] = datum_retain(item);
+    return STATUS_OK;
+}
+
+static status_t run_append(const call_t *call)
+{
+    REQUIRE(call->ctx, datum_kind(call->in[0]) == DATUM_LIST, "append: to a %s, must be a list",
+            datum_kind_name(datum_kind(call->in[0])));
+    return datum_append(call->ctx, call->in[0], call->in[1]);
+}
+
+static status_t run_len(const call_t *call)
+{
+    const datum_t *container = call->in[0];
+    REQUIRE(call->ctx, is_sequence(container) || datum_kind(container) == DATUM_DICT,
+            "len: of a %s, must be a list, tuple or dict", datum_kind_name(datum_kind(container)));
+    return datum_int(call->ctx, datum_length(container), call->out);
+}
+
+static const struct {
+    const char *name;
+    int n_in; /* -1: any */
+    status_t (*run)(const call_t *call);
+} containers[] = {
+    {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
+    {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
+    {"len", 1, run_len},
+};
+
+/* ---- scalars: ints stay ints, and a float among them makes floats ---- */
+
+typedef enum scalar_op {
+    SCALAR_ADD,
+    SCALAR_SUB,
+    SCALAR_MUL,
+    SCALAR_DIV,
+    SCALAR_FLOORDIV,
+    SCALAR_MOD,
+    SCALAR_NEG,
+    SCALAR_EQ,
+    SCALAR_NE,
+    SCALAR_LT,
+    SCALAR_LE,
+    SCALAR_GT,
+    SCALAR_GE,
+    SCALAR_AND,
+    SCALAR_OR,
+    SCALAR_NOT,
+    SCALAR_COUNT
+} scalar_op_t;
+
+static const char *const scalar_names[SCALAR_COUNT] = {
+    "scalar_add", "scalar_sub", "scalar_mul", "scalar_div", "scalar_floordiv", "scalar_mod",
+    "scalar_neg", "scalar_eq",  "scalar_ne",  "scalar_lt",  "scalar_le",       "scalar_gt",
+    "scalar_ge",  "scalar_and", "scalar_or",  "scalar_not"};
+
+/* A number in both forms; integer is not looked at when it is a float. */
+typedef struct number {
+    bool is_float;
+    int64_t integer;
+    double value;
+} number_t;
+
+/* A scalar, or the one element of a tensor. */
+static status_t read_number(const call_t *call, int i, number_t *out_number)
+{
+    const datum_t *datum = call->in[i];
+    datum_kind_t kind = datum_kind(datum);
+    number_t number = {.is_float = kind == DATUM_FLOAT};
+    if (kind == DATUM_TENSOR) {
+        const tensor_t *tensor = datum_as_tensor(datum);
+        number.is_float = dtype_is_floating(tensor_dtype(tensor));
+        TRY(tensor_item(call->ctx, tensor, &number.value));
+        if (!number.is_float) TRY(tensor_item_integer(call->ctx, tensor, &number.integer));
+    } else {
+        REQUIRE(call->ctx, kind == DATUM_INT || kind == DATUM_BOOL || kind == DATUM_FLOAT,
+                "%s: operand %d is of kind %s, must be a number", call->name, i,
+                datum_kind_name(kind));
+        number.value = datum_as_float(datum);
+        if (!number.is_float) number.integer = datum_as_int(datum);
+    }
+    *out_number = number;
+    return STATUS_OK;
+}
+
+/* Both round to minus infinity, as Python's. */
+static status_t divide(const call_t *call, int64_t a, int64_t b, int64_t *out_quotient,
+                       int64_t *out_remainder)
+{
+    REQUIRE(call->ctx, b != 0 && !(a == INT64_MIN && b == -1), "%s: %lld by %lld", call->name,
+            (long long)a, (long long)b);
+    int64_t quotient = a / b, remainder = a % b;
+    if (remainder != 0 && (remainder < 0) != (b < 0)) {
+        quotient--;
+        remainder += b;
+    }
+    *out_quotient = quotient;
+    *out_remainder = remainder;
+    return STATUS_OK;
+}
+
+static status_t calculate_int(const call_t *call, scalar_op_t op, int64_t a, int64_t b)
+{
+    int64_t result = 0, rest = 0;
+    bool fits = true;
+    switch (op) {
+    case SCALAR_ADD: fits = !__builtin_add_overflow(a, b, &result); break;
+    case SCALAR_SUB: fits = !__builtin_sub_overflow(a, b, &result); break;
+    case SCALAR_MUL: fits = !__builtin_mul_overflow(a, b, &result); break;
+    case SCALAR_FLOORDIV: TRY(divide(call, a, b, &result, &rest)); break;
+    case SCALAR_MOD: TRY(divide(call, a, b, &rest, &result)); break;
+    default: fits = !__builtin_sub_overflow((int64_t)0, a, &result); break;
+    }
+    REQUIRE(call->ctx, fits, "%s: %lld and %lld, the result does not fit", call->name, (long long)a,
+            (long long)b);
+    return datum_int(call->ctx, result, call->out);
+}
+
+static status_t calculate_float(const call_t *call, scalar_op_t op, double a, double b)
+{
+    bool divides = op == SCALAR_DIV || op == SCALAR_FLOORDIV || op == SCALAR_MOD;
+    REQUIRE(call->ctx, !divides || b != 0.0, "%s: %g by zero", call->name, a);
+    double result = 0.0;
+    switch (op) {
+    case SCALAR_ADD: result = a + b; break;
+    case SCALAR_SUB: result = a - b; break;
+    case SCALAR_MUL: result = a * b; break;
+    case SCALAR_DIV: result = a / b; break;
+    case SCALAR_FLOORDIV: result = floor(a / b); break;
+    case SCALAR_MOD:
+        result = fmod(a, b);
+        if (result != 0.0 && (result < 0.0) != (b < 0.0)) result += b;
+        break;
+    default: result = -a; break;
+    }
+    return datum_float(call->ctx, result, call->out);
+}
+
+/* Integers are compared as such; a NaN is unequal to everything. */
+static bool compare(scalar_op_t op, const number_t *a, const number_t *b)
+{
+    bool as_float = a->is_float || b->is_float;
+    bool less = as_float ? a->value < b->value : a->integer < b->integer;
+    bool equal = as_float ? a->value == b->value : a->integer == b->integer;
+    bool greater = as_float ? a->value > b->value : a->integer > b->integer;
+    switch (op) {
+    case SCALAR_EQ: return equal;
+    case SCALAR_NE: return !equal;
+    case SCALAR_LT: return less;
+    case SCALAR_LE: return less || equal;
+    case SCALAR_GT: return greater;
+    default: return greater || equal;
+    }
+}
+
+/* Strings and none can be compared for equality, too. */
+static bool is_equality_of_others(const call_t *call, scalar_op_t op)
+{
+    if (op != SCALAR_EQ && op != SCALAR_NE) return false;
+    for (int i = 0; i < 2; i++) {
+        datum_kind_t kind = datum_kind(call->in[i]);
+        if (kind == DATUM_STRING || kind == DATUM_NONE) return true;
+    }
+    return false;
+}
+
+static status_t run_logic(const call_t *call, scalar_op_t op)
+{
+    bool a, b = false;
+    TRY(run_truth(call->ctx, call->name, call->in[0], &a));
+    if (op != SCALAR_NOT) TRY(run_truth(call->ctx, call->name, call->in[1], &b));
+    bool result = op == SCALAR_NOT ? !a : op == SCALAR_AND ? a && b : a || b;
+    return datum_bool(call->ctx, result, call->out);
+}
+
+static status_t run_scalar(const call_t *call, scalar_op_t op)
+{
+    context_t *ctx = call->ctx;
+    if (op >= SCALAR_AND) return run_logic(call, op);
+    if (is_equality_of_others(call, op)) {
+        bool equal = datum_equal(ctx, call->in[0], call->in[1]);
+        return datum_bool(ctx, equal == (op == SCALAR_EQ), call->out);
+    }
+    number_t a, b = {0};
+    TRY(read_number(call, 0, &a));
+    if (op != SCALAR_NEG) TRY(read_number(call, 1, &b));
+    if (op >= SCALAR_EQ) return datum_bool(ctx, compare(op, &a, &b), call->out);
+    if (a.is_float || b.is_float || op == SCALAR_DIV)
+        return calculate_float(call, op, a.value, b.value);
+    return calculate_int(call, op, a.integer, b.integer);
+}
+
+static status_t check_arity(const call_t *call, int n_in)
+{
+    REQUIRE(call->ctx, n_in < 0 || call->n_in == n_in, "%s: %d operands, takes %d", call->name,
+            call->n_in, n_in);
+    return STATUS_OK;
+}
+
+status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,
+                     datum_t **out)
+{
+    const call_t call = {ctx, name, n_in, in, n_out, out};
+    for (size_t i = 0; i < sizeof containers / sizeof containers[0]; i++) {
+        if (strcmp(containers[i].name, name) != 0) continue;
+        TRY(check_arity(&call, containers[i].n_in));
+        return containers[i].run(&call);
+    }
+    for (int op = 0; op < SCALAR_COUNT; op++) {
+        if (strcmp(scalar_names[op], name) != 0) continue;
+        TRY(check_arity(&call, op == SCALAR_NEG || op == SCALAR_NOT ? 1 : 2));
+        return run_scalar(&call, (scalar_op_t)op);
+    }
+    FAIL(ctx, STATUS_UNSUPPORTED, "%s: there is no such builtin", name);
+}

@@ -1,0 +1,225 @@
+/* From a problem to oneDNN's primitive descriptor: one case per kind of primitive. */
+#include <stdint.h>
+
+#include "tensor/onednn/onednn_impl.h"
+
+static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
+    [ONEDNN_DIRECT] = dnnl_convolution_direct,
+    [ONEDNN_WINOGRAD] = dnnl_convolution_winograd,
+    [ONEDNN_POOL_MAX] = dnnl_pooling_max,
+    [ONEDNN_POOL_AVERAGE] = dnnl_pooling_avg_exclude_padding,
+    [ONEDNN_POOL_AVERAGE_PADDED] = dnnl_pooling_avg_include_padding,
+    [ONEDNN_ELTWISE_RELU] = dnnl_eltwise_relu,
+    [ONEDNN_ELTWISE_ELU] = dnnl_eltwise_elu,
+    [ONEDNN_ELTWISE_TANH] = dnnl_eltwise_tanh,
+    [ONEDNN_ELTWISE_SQUARE] = dnnl_eltwise_square,
+    [ONEDNN_ELTWISE_ABS] = dnnl_eltwise_abs,
+    [ONEDNN_ELTWISE_SQRT] = dnnl_eltwise_sqrt,
+    [ONEDNN_ELTWISE_LINEAR] = dnnl_eltwise_linear,
+    [ONEDNN_ELTWISE_CLIP] = dnnl_eltwise_clip,
+    [ONEDNN_ELTWISE_SIGMOID] = dnnl_eltwise_logistic,
+    [ONEDNN_ELTWISE_EXP] = dnnl_eltwise_exp,
+    [ONEDNN_ELTWISE_LOG] = dnnl_eltwise_log,
+    [ONEDNN_ELTWISE_GELU_TANH] = dnnl_eltwise_gelu_tanh,
+    [ONEDNN_ELTWISE_GELU_ERF] = dnnl_eltwise_gelu_erf,
+    [ONEDNN_ELTWISE_SWISH] = dnnl_eltwise_swish,
+    [ONEDNN_ELTWISE_SOFTPLUS] = dnnl_eltwise_soft_relu,
+    [ONEDNN_ELTWISE_HARDSWISH] = dnnl_eltwise_hardswish,
+    [ONEDNN_ELTWISE_HARDSIGMOID] = dnnl_eltwise_hardsigmoid,
+    [ONEDNN_BINARY_ADD] = dnnl_binary_add,
+    [ONEDNN_BINARY_SUB] = dnnl_binary_sub,
+    [ONEDNN_BINARY_MUL] = dnnl_binary_mul,
+    [ONEDNN_BINARY_DIV] = dnnl_binary_div,
+    [ONEDNN_BINARY_MAX] = dnnl_binary_max,
+    [ONEDNN_BINARY_MIN] = dnnl_binary_min,
+    [ONEDNN_SOFTMAX_ACCURATE] = dnnl_softmax_accurate,
+    [ONEDNN_SOFTMAX_LOG] = dnnl_softmax_log,
+    [ONEDNN_LRN_ACROSS_CHANNELS] = dnnl_lrn_across_channels,
+    [ONEDNN_RESAMPLING_NEAREST] = dnnl_resampling_nearest,
+    [ONEDNN_RESAMPLING_LINEAR] = dnnl_resampling_linear,
+};
+
+/* The descriptors of one problem while it is being described. */
+typedef struct descriptors {
+    dnnl_memory_desc_t src[ONEDNN_MAX_ARGUMENTS];
+    dnnl_memory_desc_t operand[ONEDNN_MAX_POST_OPS];
+    dnnl_memory_desc_t weight, bias, dst;
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t post;
+} descriptors_t;
+
+static dnnl_status_t append_post_ops(const onednn_problem_t *problem, descriptors_t *d)
+{
+    dnnl_status_t status = dnnl_post_ops_create(&d->post);
+    for (int i = 0; status == dnnl_success && i < problem->n_post; i++) {
+        const onednn_post_op_t *op = &problem->post[i];
+        switch (op->kind) {
+        case ONEDNN_POST_SUM:
+            status = dnnl_post_ops_append_sum(d->post, 1.0f, 0, dnnl_data_type_undef);
+            break;
+        case ONEDNN_POST_ELTWISE:
+            status = dnnl_post_ops_append_eltwise(d->post, algorithms[op->algorithm], op->alpha,
+                                                  op->beta);
+            break;
+        case ONEDNN_POST_BINARY:
+            status = onednn_md_create(op->operand, &d->operand[i]);
+            if (status == dnnl_success)
+                status = dnnl_post_ops_append_binary(d->post, algorithms[op->algorithm],
+                                                     d->operand[i]);
+            break;
+        }
+    }
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(d->attr, d->post);
+    return status;
+}
+
+static dnnl_status_t descriptors_init(const onednn_problem_t *problem, descriptors_t *d)
+{
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; status == dnnl_success && i < problem->n_src; i++)
+        status = onednn_md_create(&problem->src[i], &d->src[i]);
+    if (status == dnnl_success) status = onednn_md_create(problem->weight, &d->weight);
+    if (status == dnnl_success) status = onednn_md_create(problem->bias, &d->bias);
+    if (status == dnnl_success) status = onednn_md_create(problem->dst, &d->dst);
+    if (status == dnnl_success) status = dnnl_primitive_attr_create(&d->attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(d->attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && problem->n_post > 0) status = append_post_ops(problem, d);
+    return status;
+}
+
+static void descriptors_fini(const onednn_problem_t *problem, descriptors_t *d)
+{
+    for (int i = 0; i < problem->n_src; i++)
+        if (d->src[i] != NULL) dnnl_memory_desc_destroy(d->src[i]);
+    for (int i = 0; i < problem->n_post; i++)
+        if (d->operand[i] != NULL) dnnl_memory_desc_destroy(d->operand[i]);
+    if (d->weight != NULL) dnnl_memory_desc_destroy(d->weight);
+    if (d->bias != NULL) dnnl_memory_desc_destroy(d->bias);
+    if (d->dst != NULL) dnnl_memory_desc_destroy(d->dst);
+    if (d->post != NULL) dnnl_post_ops_destroy(d->post);
+    if (d->attr != NULL) dnnl_primitive_attr_destroy(d->attr);
+}
+
+/* Twice, the second time with the formats that the first gave: oneDNN 2.6 keeps built primitives by
+ * what was asked for, where abcd and acdb are the same for a single channel, though the weight that
+ * each reads is another. */
+static dnnl_status_t describe_deconvolution(const onednn_problem_t *p, descriptors_t *d,
+                                            const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
+{
+    dnnl_primitive_desc_t first = NULL;
+    dnnl_engine_t engine = onednn_engine();
+    dnnl_status_t status = dnnl_deconvolution_forward_primitive_desc_create(
+        &first, engine, dnnl_forward_inference, dnnl_deconvolution_direct, d->src[0], d->weight,
+        d->bias, d->dst, p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+    if (status != dnnl_success) return status;
+    status = dnnl_deconvolution_forward_primitive_desc_create(
+        out, engine, dnnl_forward_inference, dnnl_deconvolution_direct,
+        dnnl_primitive_desc_query_md(first, dnnl_query_src_md, 0),
+        dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0), d->bias,
+        dnnl_primitive_desc_query_md(first, dnnl_query_dst_md, 0), p->stride, dilation,
+        p->pad_begin, p->pad_end, d->attr);
+    dnnl_primitive_desc_destroy(first);
+    return status;
+}
+
+static dnnl_status_t describe_windowed(const onednn_problem_t *p, descriptors_t *d,
+                                       dnnl_primitive_desc_t *out)
+{
+    dnnl_engine_t engine = onednn_engine();
+    dnnl_alg_kind_t algorithm = algorithms[p->algorithm];
+    dnnl_dims_t dilation = {0};
+    for (int i = 0; i < p->src[0].rank - 2; i++) dilation[i] = p->dilation[i] - 1;
+    switch (p->kind) {
+    case ONEDNN_CONVOLUTION:
+        return dnnl_convolution_forward_primitive_desc_create(
+            out, engine, dnnl_forward_inference, algorithm, d->src[0], d->weight, d->bias, d->dst,
+            p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+    case ONEDNN_DECONVOLUTION: return describe_deconvolution(p, d, dilation, out);
+    default:
+        return dnnl_pooling_forward_primitive_desc_create(
+            out, engine, dnnl_forward_inference, algorithm, d->src[0], d->dst, p->stride, p->kernel,
+            dilation, p->pad_begin, p->pad_end, d->attr);
+    }
+}
+
+static dnnl_status_t describe_norm(const onednn_problem_t *p, descriptors_t *d,
+                                   dnnl_primitive_desc_t *out)
+{
+    dnnl_engine_t engine = onednn_engine();
+    unsigned scale = p->has_scale ? (unsigned)(dnnl_use_scale | dnnl_use_shift) : 0u;
+    if (p->kind == ONEDNN_BATCH_NORM)
+        return dnnl_batch_normalization_forward_primitive_desc_create(
+            out, engine, dnnl_forward_inference, d->src[0], d->dst, p->epsilon,
+            (unsigned)dnnl_use_global_stats | scale, d->attr);
+    if (p->kind == ONEDNN_LAYER_NORM)
+        return dnnl_layer_normalization_forward_primitive_desc_create(
+            out, engine, dnnl_forward_inference, d->src[0], d->dst, NULL, p->epsilon, scale,
+            d->attr);
+    return dnnl_lrn_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
+                                                  algorithms[p->algorithm], d->src[0], d->dst,
+                                                  p->size, p->alpha, p->beta, p->k, d->attr);
+}
+
+static dnnl_status_t describe(const onednn_problem_t *p, descriptors_t *d,
+                              dnnl_primitive_desc_t *out)
+{
+    dnnl_engine_t engine = onednn_engine();
+    dnnl_alg_kind_t algorithm = algorithms[p->algorithm];
+    const dnnl_prop_kind_t inference = dnnl_forward_inference;
+    switch (p->kind) {
+    case ONEDNN_CONVOLUTION:
+    case ONEDNN_DECONVOLUTION:
+    case ONEDNN_POOLING: return describe_windowed(p, d, out);
+    case ONEDNN_BATCH_NORM:
+    case ONEDNN_LAYER_NORM:
+    case ONEDNN_LRN: return describe_norm(p, d, out);
+    case ONEDNN_INNER_PRODUCT:
+        return dnnl_inner_product_forward_primitive_desc_create(
+            out, engine, inference, d->src[0], d->weight, d->bias, d->dst, d->attr);
+    case ONEDNN_MATMUL:
+        return dnnl_matmul_primitive_desc_create(out, engine, d->src[0], d->weight, d->bias, d->dst,
+                                                 d->attr);
+    case ONEDNN_ELTWISE:
+        return dnnl_eltwise_forward_primitive_desc_create(
+            out, engine, inference, algorithm, d->src[0], d->dst, p->alpha, p->beta, d->attr);
+    case ONEDNN_BINARY:
+        return dnnl_binary_primitive_desc_create(out, engine, algorithm, d->src[0], d->src[1],
+                                                 d->dst, d->attr);
+    case ONEDNN_SOFTMAX:
+        return dnnl_softmax_forward_primitive_desc_create(out, engine, inference, algorithm,
+                                                          d->src[0], d->dst, p->axis, d->attr);
+    case ONEDNN_RESAMPLING:
+        return dnnl_resampling_forward_primitive_desc_create(out, engine, inference, algorithm,
+                                                             NULL, d->src[0], d->dst, d->attr);
+    case ONEDNN_REORDER:
+        return dnnl_reorder_primitive_desc_create(out, d->src[0], engine, d->dst, engine, d->attr);
+    }
+    return dnnl_invalid_arguments;
+}
+
+/* oneDNN 2.6 computes offsets of some kernels in 32 bits: sizes beyond are not given to it. */
+static bool counts_in_32_bits(const tensor_info_t *info)
+{
+    int64_t elements = 0;
+    if (info == NULL || info->format.kind == FORMAT_ANY)
+        return info == NULL || info_numel(info) <= INT32_MAX;
+    return format_elements(&info->format, info->sizes, &elements) && elements <= INT32_MAX;
+}
+
+static bool sizes_are_safe(const onednn_problem_t *p)
+{
+    bool safe = counts_in_32_bits(p->weight) && counts_in_32_bits(p->dst);
+    for (int i = 0; i < p->n_src; i++) safe = safe && counts_in_32_bits(&p->src[i]);
+    return safe;
+}
+
+dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out)
+{
+    if (DNNL_VERSION_MAJOR == 2 && !sizes_are_safe(problem)) return dnnl_unimplemented;
+    descriptors_t descriptors = {0};
+    dnnl_status_t status = descriptors_init(problem, &descriptors);
+    if (status == dnnl_success) status = describe(problem, &descriptors, out);
+    descriptors_fini(problem, &descriptors);
+    return status;
+}

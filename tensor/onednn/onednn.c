@@ -1,0 +1,535 @@
+/* The engine, formats to and from memory descriptors, primitives and their execution. */
+#define _POSIX_C_SOURCE 200809L
+#include "tensor/onednn/onednn.h"
+
+#include <ctype.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/onednn/onednn_impl.h"
+
+/* ---- one engine, counted by the streams and primitives that use it ---- */
+
+static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
+static dnnl_engine_t engine;
+static int engine_users;
+
+static dnnl_status_t engine_retain(void)
+{
+    pthread_mutex_lock(&engine_lock);
+    dnnl_status_t status = dnnl_success;
+    if (engine_users == 0) status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (status == dnnl_success) engine_users++;
+    pthread_mutex_unlock(&engine_lock);
+    return status;
+}
+
+static void engine_release(void)
+{
+    pthread_mutex_lock(&engine_lock);
+    if (--engine_users == 0) {
+        dnnl_engine_destroy(engine);
+        engine = NULL;
+    }
+    pthread_mutex_unlock(&engine_lock);
+}
+
+dnnl_engine_t onednn_engine(void)
+{
+    return engine;
+}
+
+status_t onednn_stream_create(context_t *ctx, onednn_stream_t **out_stream)
+{
+    const dnnl_version_t *version = dnnl_version();
+    if (version->major != DNNL_VERSION_MAJOR)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "context_create: built for oneDNN %d, oneDNN %d.%d was loaded", DNNL_VERSION_MAJOR,
+             version->major, version->minor);
+    onednn_stream_t *stream = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *stream, "a stream", &stream));
+    dnnl_status_t status = engine_retain();
+    if (status == dnnl_success) {
+        status = dnnl_stream_create(&stream->stream, engine, dnnl_stream_default_flags);
+        if (status != dnnl_success) engine_release();
+    }
+    if (status != dnnl_success) {
+        context_put(ctx, stream);
+        return onednn_fail(ctx, (int)status, "dnnl_stream_create");
+    }
+    *out_stream = stream;
+    return STATUS_OK;
+}
+
+void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream)
+{
+    if (stream == NULL) return;
+    dnnl_stream_destroy(stream->stream);
+    engine_release();
+    context_put(ctx, stream);
+}
+
+status_t onednn_fail(context_t *ctx, int onednn_status, const char *call)
+{
+    status_t status = onednn_status == dnnl_out_of_memory ? STATUS_OUT_OF_MEMORY : STATUS_ONEDNN;
+    return context_fail(ctx, status, "onednn: %s gave %s", call,
+                        dnnl_status2str((dnnl_status_t)onednn_status));
+}
+
+static pthread_once_t version_once = PTHREAD_ONCE_INIT;
+static char version_text[32];
+
+static void write_version(void)
+{
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(version_text, sizeof version_text, "%d.%d.%d", version->major, version->minor,
+             version->patch);
+}
+
+const char *onednn_version_text(void)
+{
+    pthread_once(&version_once, write_version);
+    return version_text;
+}
+
+/* An instruction set is a set of bits that has those of every smaller one in it, so a set that is
+ * not named here goes by the largest name whose bits it has. Smaller ones stand first. */
+static const struct {
+    unsigned bits;
+    const char *name;
+} instruction_sets[] = {
+    {dnnl_cpu_isa_sse41, "sse41"},
+    {dnnl_cpu_isa_avx, "avx"},
+    {dnnl_cpu_isa_avx2, "avx2"},
+    {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+    {dnnl_cpu_isa_avx2_vnni_2, "avx2_vnni_2"},
+    {dnnl_cpu_isa_avx512_core, "avx512_core"},
+    {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+    {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+    {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16"},
+    {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+    {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16"},
+};
+
+static bool has_bits(unsigned isa, unsigned bits)
+{
+    return (isa & bits) == bits;
+}
+
+const char *onednn_isa_name(unsigned isa)
+{
+    const char *name = "other";
+    for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++)
+        if (has_bits(isa, instruction_sets[i].bits)) name = instruction_sets[i].name;
+    return name;
+}
+
+bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
+{
+    static const unsigned bits[] = {[ONEDNN_ISA_AVX] = dnnl_cpu_isa_avx,
+                                    [ONEDNN_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                    [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core};
+    return has_bits(isa, bits[wanted]);
+}
+
+unsigned onednn_isa(void)
+{
+    return (unsigned)dnnl_get_effective_cpu_isa();
+}
+
+const char *onednn_isa_text(void)
+{
+    return onednn_isa_name(onednn_isa());
+}
+
+/* ---- formats ---- */
+
+static const dnnl_data_type_t data_types[DTYPE_COUNT] = {
+    [DTYPE_F32] = dnnl_f32, [DTYPE_BF16] = dnnl_bf16, [DTYPE_F16] = dnnl_f16,
+    [DTYPE_S8] = dnnl_s8,   [DTYPE_U8] = dnnl_u8,     [DTYPE_S32] = dnnl_s32,
+};
+
+bool onednn_has_dtype(dtype_t dtype)
+{
+    return data_types[dtype] != dnnl_data_type_undef;
+}
+
+static dnnl_format_tag_t find_tag(const format_t *format)
+{
+    char text[FORMAT_TEXT_MAX];
+    format_text(format, text);
+    for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; tag++)
+        if (strcmp(dnnl_fmt_tag2str((dnnl_format_tag_t)tag), text) == 0)
+            return (dnnl_format_tag_t)tag;
+    return dnnl_format_tag_undef;
+}
+
+/* A blocked format is made by its tag, or by the tag of the same format with its dimensions renamed
+ * in their order, whose axes are then permuted. */
+static dnnl_status_t create_blocked(const tensor_info_t *info, dnnl_data_type_t data_type,
+                                    dnnl_memory_desc_t *out_md)
+{
+    const format_t *format = &info->format;
+    dnnl_format_tag_t tag = find_tag(format);
+    if (tag != dnnl_format_tag_undef)
+        return dnnl_memory_desc_create_with_tag(out_md, info->rank, info->sizes, data_type, tag);
+
+    format_t renamed = *format;
+    int rename[TENSOR_MAX_RANK], permutation[TENSOR_MAX_RANK];
+    dnnl_dims_t sizes;
+    for (int i = 0; i < info->rank; i++) {
+        rename[format->order[i]] = i;
+        permutation[i] = format->order[i];
+        sizes[i] = info->sizes[format->order[i]];
+        renamed.order[i] = (uint8_t)i;
+    }
+    for (int b = 0; b < format->n_blocks; b++)
+        renamed.block_dims[b] = (uint8_t)rename[format->block_dims[b]];
+    tag = find_tag(&renamed);
+    if (tag == dnnl_format_tag_undef) return dnnl_unimplemented;
+    dnnl_memory_desc_t md = NULL;
+    dnnl_status_t status = dnnl_memory_desc_create_with_tag(&md, info->rank, sizes, data_type, tag);
+    if (status == dnnl_success) status = dnnl_memory_desc_permute_axes(out_md, md, permutation);
+    if (md != NULL) dnnl_memory_desc_destroy(md);
+    return status;
+}
+
+dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *out_md)
+{
+    if (info == NULL) return dnnl_success;
+    dnnl_data_type_t data_type = data_types[info->dtype];
+    if (data_type == dnnl_data_type_undef) return dnnl_unimplemented;
+    if (info->format.kind == FORMAT_ANY)
+        return dnnl_memory_desc_create_with_tag(out_md, info->rank, info->sizes, data_type,
+                                                dnnl_format_tag_any);
+    if (info->format.kind == FORMAT_REGROUPED) return dnnl_unimplemented;
+    if (info->format.kind == FORMAT_OPAQUE) return onednn_md_of_words(info, data_type, out_md);
+    if (info->format.n_blocks > 0) return create_blocked(info, data_type, out_md);
+    dnnl_dims_t strides;
+    format_strides(&info->format, info->sizes, strides);
+    return dnnl_memory_desc_create_with_strides(out_md, info->rank, info->sizes, data_type,
+                                                strides);
+}
+
+static dtype_t dtype_of(dnnl_data_type_t data_type)
+{
+    for (int dtype = 1; dtype < DTYPE_COUNT; dtype++)
+        if (data_types[dtype] == data_type) return (dtype_t)dtype;
+    return DTYPE_NONE;
+}
+
+/* Dimensions by falling stride; where strides tie, those that have outer size 1 come last. */
+static void order_of_strides(int rank, const int64_t *outer, const int64_t *strides,
+                             uint8_t *out_order)
+{
+    for (int i = 0; i < rank; i++) {
+        int at = i;
+        while (at > 0) {
+            int before = out_order[at - 1];
+            bool is_slower = strides[i] > strides[before] ||
+                             (strides[i] == strides[before] && outer[i] > 1 && outer[before] == 1);
+            if (!is_slower) break;
+            out_order[at] = (uint8_t)before;
+            at--;
+        }
+        out_order[at] = (uint8_t)i;
+    }
+}
+
+bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
+{
+    dnnl_format_kind_t kind = dnnl_format_kind_undef;
+    dnnl_data_type_t data_type = dnnl_data_type_undef;
+    const dnnl_dim_t *dims = NULL, *padded = NULL, *strides = NULL, *blocks = NULL,
+                     *block_dims = NULL;
+    int rank = 0, n_blocks = 0;
+    dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind);
+    dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank);
+    dnnl_memory_desc_query(md, dnnl_query_data_type, &data_type);
+    dnnl_memory_desc_query(md, dnnl_query_dims, (void *)&dims);
+    if (kind != dnnl_blocked) {
+        *out_info = (tensor_info_t){.dtype = dtype_of(data_type),
+                                    .layout = LAYOUT_MKLDNN,
+                                    .rank = rank,
+                                    .format = {.kind = FORMAT_OPAQUE, .rank = (uint8_t)rank}};
+        memcpy(out_info->sizes, dims, (size_t)rank * sizeof *dims);
+        return onednn_md_words(md, out_info->format.words);
+    }
+    dnnl_memory_desc_query(md, dnnl_query_padded_dims, (void *)&padded);
+    dnnl_memory_desc_query(md, dnnl_query_strides, (void *)&strides);
+    dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &n_blocks);
+    dnnl_memory_desc_query(md, dnnl_query_inner_blks, (void *)&blocks);
+    dnnl_memory_desc_query(md, dnnl_query_inner_idxs, (void *)&block_dims);
+    if (n_blocks > FORMAT_MAX_BLOCKS) return false;
+
+    tensor_info_t info = {.dtype = dtype_of(data_type), .layout = LAYOUT_MKLDNN, .rank = rank};
+    memcpy(info.sizes, dims, (size_t)rank * sizeof *dims);
+    if (n_blocks == 0) {
+        info.format = format_of_strides(rank, dims, strides);
+    } else {
+        int64_t outer[TENSOR_MAX_RANK];
+        memcpy(outer, padded, (size_t)rank * sizeof *padded);
+        info.format = (format_t){
+            .kind = FORMAT_TAG, .rank = (uint8_t)rank, .n_blocks = (uint8_t)n_blocks};
+        for (int b = 0; b < n_blocks; b++) {
+            info.format.block_dims[b] = (uint8_t)block_dims[b];
+            info.format.block_sizes[b] = (uint16_t)blocks[b];
+            outer[block_dims[b]] /= blocks[b];
+        }
+        order_of_strides(rank, outer, strides, info.format.order);
+    }
+    *out_info = info;
+
+    /* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us.
+     */
+    dnnl_memory_desc_t again = NULL;
+    bool is_equal = onednn_md_create(&info, &again) == dnnl_success &&
+                    dnnl_memory_desc_get_size(again) == dnnl_memory_desc_get_size(md);
+    if (is_equal && n_blocks > 0) is_equal = dnnl_memory_desc_equal(again, md) != 0;
+    if (again != NULL) dnnl_memory_desc_destroy(again);
+    return is_equal;
+}
+
+/* ---- primitives ---- */
+
+bool onednn_is_reference(const char *implementation)
+{
+    for (const char *at = implementation; (at = strstr(at, "ref")) != NULL; at += 3) {
+        bool begins = at == implementation || !isalpha((unsigned char)at[-1]);
+        if (begins && !isalpha((unsigned char)at[3])) return true;
+    }
+    return false;
+}
+
+/* oneDNN's argument for each of ours, in the order that onednn_run documents. */
+static void list_arguments(const onednn_problem_t *p, onednn_primitive_t *primitive)
+{
+    int n = 0, *out = primitive->arguments;
+    for (int i = 0; i < p->n_src; i++) out[n++] = DNNL_ARG_SRC_0 + i;
+    if (p->weight != NULL) out[n++] = DNNL_ARG_WEIGHTS;
+    if (p->bias != NULL) out[n++] = DNNL_ARG_BIAS;
+    if (p->kind == ONEDNN_BATCH_NORM) {
+        out[n++] = DNNL_ARG_MEAN;
+        out[n++] = DNNL_ARG_VARIANCE;
+    }
+    if (p->has_scale) {
+        out[n++] = DNNL_ARG_SCALE;
+        out[n++] = DNNL_ARG_SHIFT;
+    }
+    for (int i = 0; i < p->n_post; i++)
+        if (p->post[i].kind == ONEDNN_POST_BINARY)
+            out[n++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1;
+    out[n++] = DNNL_ARG_DST;
+    primitive->n_arguments = n;
+}
+
+/* A primitive remembers its problem: a block of both, the infos that the problem points to last. */
+typedef struct remembered {
+    onednn_primitive_t primitive;
+    onednn_problem_t problem;
+    tensor_info_t infos[];
+} remembered_t;
+
+static size_t remembered_bytes(const onednn_problem_t *p)
+{
+    int n = p->n_src + p->n_post + (p->weight != NULL) + (p->bias != NULL) + 1;
+    return sizeof(remembered_t) + (size_t)n * sizeof(tensor_info_t);
+}
+
+static const tensor_info_t *remember_info(remembered_t *block, int *n, const tensor_info_t *info)
+{
+    if (info == NULL) return NULL;
+    block->infos[*n] = *info;
+    return &block->infos[(*n)++];
+}
+
+static void remember(remembered_t *block, const onednn_problem_t *problem)
+{
+    int n = 0;
+    onednn_problem_t *p = &block->problem;
+    *p = *problem;
+    p->src = block->infos;
+    for (int i = 0; i < p->n_src; i++) remember_info(block, &n, &problem->src[i]);
+    p->weight = remember_info(block, &n, problem->weight);
+    p->bias = remember_info(block, &n, problem->bias);
+    p->dst = remember_info(block, &n, problem->dst);
+    for (int i = 0; i < p->n_post; i++)
+        p->post[i].operand = remember_info(block, &n, problem->post[i].operand);
+    block->primitive.problem = p;
+}
+
+status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
+                         onednn_primitive_t **out_primitive)
+{
+    dnnl_primitive_desc_t description = NULL;
+    if (problem->n_src > ONEDNN_MAX_ARGUMENTS - 8) return STATUS_UNSUPPORTED;
+    dnnl_status_t status = onednn_describe_problem(problem, &description);
+    if (status == dnnl_out_of_memory)
+        return onednn_fail(ctx, (int)status, "describing a primitive");
+    if (status != dnnl_success) return STATUS_UNSUPPORTED;
+
+    remembered_t *block = NULL;
+    status_t failure = context_get_zeroed(ctx, remembered_bytes(problem), "a primitive", &block);
+    if (failure == STATUS_OK && engine_retain() != dnnl_success) {
+        context_put(ctx, block);
+        failure = onednn_fail(ctx, (int)dnnl_runtime_error, "dnnl_engine_create");
+    }
+    if (failure != STATUS_OK) {
+        dnnl_primitive_desc_destroy(description);
+        return failure;
+    }
+    onednn_primitive_t *primitive = &block->primitive;
+    remember(block, problem);
+    atomic_init(&primitive->n_references, 1);
+    primitive->allocator = *context_allocator(ctx);
+    primitive->description = description;
+    primitive->n_threads = omp_get_max_threads();
+    primitive->implementation = "unknown";
+    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
+                              (void *)&primitive->implementation);
+    const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(description,
+                                                                    dnnl_query_scratchpad_md, 0);
+    primitive->scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
+    list_arguments(problem, primitive);
+    *out_primitive = primitive;
+    return STATUS_OK;
+}
+
+onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive)
+{
+    if (primitive != NULL) atomic_fetch_add(&primitive->n_references, 1);
+    return primitive;
+}
+
+void onednn_release(onednn_primitive_t *primitive)
+{
+    if (primitive == NULL || atomic_fetch_sub(&primitive->n_references, 1) != 1) return;
+    onednn_frame_destroy(atomic_load(&primitive->idle));
+    dnnl_primitive_t kernel = atomic_load(&primitive->kernel);
+    if (kernel != NULL) dnnl_primitive_destroy(kernel);
+    dnnl_primitive_desc_destroy(primitive->description);
+    engine_release();
+    allocator_t allocator = primitive->allocator;
+    allocator_put(&allocator, primitive);
+}
+
+const char *onednn_implementation(const onednn_primitive_t *primitive)
+{
+    return primitive->implementation;
+}
+
+size_t onednn_scratch_bytes(const onednn_primitive_t *primitive)
+{
+    return primitive->scratch_bytes;
+}
+
+int onednn_n_arguments(const onednn_primitive_t *primitive)
+{
+    return primitive->n_arguments;
+}
+
+status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
+                      tensor_info_t *out_info)
+{
+    (void)ctx;
+    dnnl_query_t what = dnnl_query_src_md;
+    int index = argument;
+    if (argument == ONEDNN_ARGUMENT_WEIGHT || argument == ONEDNN_ARGUMENT_BIAS) {
+        what = dnnl_query_weights_md;
+        index = argument - ONEDNN_ARGUMENT_WEIGHT;
+    } else if (argument == ONEDNN_ARGUMENT_DST) {
+        what = dnnl_query_dst_md;
+        index = 0;
+    }
+    const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(primitive->description, what, index);
+    if (md == NULL || !onednn_md_info(md, out_info)) return STATUS_UNSUPPORTED;
+    return STATUS_OK;
+}
+
+/* ---- running ---- */
+
+struct onednn_frame {
+    onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
+    dnnl_exec_arg_t arguments[ONEDNN_MAX_ARGUMENTS + 1];
+    int n_arguments; /* with scratch */
+};
+
+static status_t build(context_t *ctx, onednn_primitive_t *primitive)
+{
+    if (atomic_load(&primitive->kernel) != NULL) return STATUS_OK;
+    dnnl_primitive_t kernel = NULL, expected = NULL;
+    int n_threads = omp_get_max_threads();
+    if (n_threads != primitive->n_threads) omp_set_num_threads(primitive->n_threads);
+    dnnl_status_t status = dnnl_primitive_create(&kernel, primitive->description);
+    if (n_threads != primitive->n_threads) omp_set_num_threads(n_threads);
+    TRY_ONEDNN(ctx, status);
+    if (atomic_compare_exchange_strong(&primitive->kernel, &expected, kernel))
+        context_counters(ctx)->primitives_built++;
+    else
+        dnnl_primitive_destroy(kernel);
+    return STATUS_OK;
+}
+
+status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
+                             onednn_frame_t **out_frame)
+{
+    onednn_frame_t *frame = NULL;
+    TRY(build(ctx, primitive));
+    frame = allocator_get(&primitive->allocator, sizeof *frame);
+    if (frame == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a frame", sizeof *frame);
+    frame->primitive = primitive;
+    frame->n_arguments = 0;
+    int n = primitive->n_arguments + (primitive->scratch_bytes > 0 ? 1 : 0);
+    for (int i = 0; i < n; i++) {
+        int argument = i < primitive->n_arguments ? primitive->arguments[i] : DNNL_ARG_SCRATCHPAD;
+        const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(
+            primitive->description, dnnl_query_exec_arg_md, argument);
+        dnnl_memory_t memory = NULL;
+        dnnl_status_t status = md == NULL ? dnnl_invalid_arguments
+                                          : dnnl_memory_create(&memory, md, engine, NULL);
+        if (status != dnnl_success) {
+            onednn_frame_destroy(frame);
+            return onednn_fail(ctx, (int)status, "dnnl_memory_create");
+        }
+        frame->arguments[i] = (dnnl_exec_arg_t){argument, memory};
+        frame->n_arguments++;
+    }
+    *out_frame = frame;
+    return STATUS_OK;
+}
+
+void onednn_frame_destroy(onednn_frame_t *frame)
+{
+    if (frame == NULL) return;
+    for (int i = 0; i < frame->n_arguments; i++) dnnl_memory_destroy(frame->arguments[i].memory);
+    allocator_t allocator = frame->primitive->allocator;
+    allocator_put(&allocator, frame);
+}
+
+status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *arguments,
+                          void *scratch)
+{
+    const onednn_primitive_t *primitive = frame->primitive;
+    for (int i = 0; i < primitive->n_arguments; i++)
+        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[i].memory, arguments[i]));
+    if (frame->n_arguments > primitive->n_arguments)
+        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[primitive->n_arguments].memory,
+                                                    scratch));
+    TRY_ONEDNN(ctx,
+               dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
+                                      frame->n_arguments, frame->arguments));
+    return STATUS_OK;
+}
+
+status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
+                    void *scratch)
+{
+    onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);
+    if (frame == NULL) TRY(onednn_frame_create(ctx, primitive, &frame));
+    status_t status = onednn_frame_run(ctx, frame, arguments, scratch);
+    onednn_frame_destroy(atomic_exchange(&primitive->idle, frame));
+    return status;
+}

@@ -1,0 +1,181 @@
+/* The only wrapper round oneDNN: a primitive is data, its descriptors are tensor_infos.
+ *
+ * Written against the C API of oneDNN 3.x; onednn_v2.c gives 2.6 the same calls. Formats go in and
+ * come out as our own values, so nothing to the right sees a oneDNN type. A primitive is immutable
+ * and shared between threads; building its kernel is put off until it first runs, so that choosing
+ * between candidates costs descriptions only. There is one engine for the process. */
+#ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_H
+#define TESSERA_TENSOR_ONEDNN_ONEDNN_H
+
+#include "tensor/context_impl.h"
+#include "tensor/info.h"
+#include "tensor/text.h"
+
+typedef enum onednn_kind {
+    ONEDNN_CONVOLUTION,
+    ONEDNN_DECONVOLUTION,
+    ONEDNN_INNER_PRODUCT,
+    ONEDNN_MATMUL,
+    ONEDNN_POOLING,
+    ONEDNN_ELTWISE,
+    ONEDNN_BINARY,
+    ONEDNN_BATCH_NORM,
+    ONEDNN_LAYER_NORM,
+    ONEDNN_SOFTMAX,
+    ONEDNN_LRN,
+    ONEDNN_RESAMPLING,
+    ONEDNN_REORDER
+} onednn_kind_t;
+
+typedef enum onednn_algorithm {
+    ONEDNN_DIRECT, /* convolution, deconvolution */
+    ONEDNN_WINOGRAD,
+    ONEDNN_POOL_MAX,
+    ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
+    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
+    ONEDNN_ELTWISE_RELU,        /* x > 0 ? x : alpha x */
+    ONEDNN_ELTWISE_ELU,         /* x > 0 ? x : alpha (exp(x) - 1) */
+    ONEDNN_ELTWISE_TANH,
+    ONEDNN_ELTWISE_SQUARE,
+    ONEDNN_ELTWISE_ABS,
+    ONEDNN_ELTWISE_SQRT,
+    ONEDNN_ELTWISE_LINEAR, /* alpha x + beta */
+    ONEDNN_ELTWISE_CLIP,   /* min(max(x, alpha), beta) */
+    ONEDNN_ELTWISE_SIGMOID,
+    ONEDNN_ELTWISE_EXP,
+    ONEDNN_ELTWISE_LOG,
+    ONEDNN_ELTWISE_GELU_TANH,
+    ONEDNN_ELTWISE_GELU_ERF,
+    ONEDNN_ELTWISE_SWISH, /* x / (1 + exp(-alpha x)) */
+    ONEDNN_ELTWISE_SOFTPLUS,
+    ONEDNN_ELTWISE_HARDSWISH,
+    ONEDNN_ELTWISE_HARDSIGMOID, /* clip(alpha x + beta, 0, 1); oneDNN 3 only */
+    ONEDNN_BINARY_ADD,
+    ONEDNN_BINARY_SUB,
+    ONEDNN_BINARY_MUL,
+    ONEDNN_BINARY_DIV,
+    ONEDNN_BINARY_MAX,
+    ONEDNN_BINARY_MIN,
+    ONEDNN_SOFTMAX_ACCURATE,
+    ONEDNN_SOFTMAX_LOG,
+    ONEDNN_LRN_ACROSS_CHANNELS,
+    ONEDNN_RESAMPLING_NEAREST,
+    ONEDNN_RESAMPLING_LINEAR,
+    ONEDNN_ALGORITHM_COUNT
+} onednn_algorithm_t;
+
+#define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
+#define ONEDNN_MAX_POST_OPS 4
+#define ONEDNN_MAX_ARGUMENTS 16
+
+typedef enum onednn_post_kind {
+    ONEDNN_POST_SUM,
+    ONEDNN_POST_ELTWISE,
+    ONEDNN_POST_BINARY
+} onednn_post_kind_t;
+
+typedef struct onednn_post_op {
+    onednn_post_kind_t kind;
+    onednn_algorithm_t algorithm;
+    float alpha, beta;
+    const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
+} onednn_post_op_t;
+
+/* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
+ * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero. */
+typedef struct onednn_problem {
+    onednn_kind_t kind;
+    onednn_algorithm_t algorithm;
+    int n_src;
+    const tensor_info_t *src;    /* [n_src] */
+    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; prelu; NULL */
+    const tensor_info_t *bias;   /* NULL: none */
+    const tensor_info_t *dst;
+    int64_t kernel[ONEDNN_MAX_SPATIAL];
+    int64_t stride[ONEDNN_MAX_SPATIAL];
+    int64_t dilation[ONEDNN_MAX_SPATIAL];
+    int64_t pad_begin[ONEDNN_MAX_SPATIAL];
+    int64_t pad_end[ONEDNN_MAX_SPATIAL];
+    int axis;          /* softmax, concat */
+    int64_t size;      /* lrn */
+    float alpha, beta; /* eltwise; lrn */
+    float k;           /* lrn */
+    float epsilon;     /* norms */
+    bool has_scale;    /* norms: weight and bias given */
+    int n_post;
+    onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
+} onednn_problem_t;
+
+typedef struct onednn_primitive onednn_primitive_t;
+typedef struct onednn_frame onednn_frame_t;
+typedef struct onednn_stream onednn_stream_t;
+
+/* Describes a primitive. UNSUPPORTED, without a message in the context since this is a question and
+ * not an error, when oneDNN has no implementation or would count elements in too few bits. */
+status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
+                         onednn_primitive_t **out_primitive);
+onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive);
+void onednn_release(onednn_primitive_t *primitive);
+
+/* "jit:avx512_core", "brgconv:avx512_core", ...; owned by the primitive. */
+const char *onednn_implementation(const onednn_primitive_t *primitive);
+
+/* True if the name has the token "ref" between non-letters. */
+bool onednn_is_reference(const char *implementation);
+
+/* What the primitive wants: the chosen formats, as mkldnn infos. UNSUPPORTED if a format is
+ * none of ours. */
+typedef enum onednn_argument {
+    ONEDNN_ARGUMENT_SRC, /* + index */
+    ONEDNN_ARGUMENT_WEIGHT = 1000,
+    ONEDNN_ARGUMENT_BIAS,
+    ONEDNN_ARGUMENT_DST
+} onednn_argument_t;
+status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
+                      tensor_info_t *out_info);
+
+/* The command line of benchdnn, oneDNN's own test, that repeats a problem: "./benchdnn --conv ...".
+ * All formats of a problem have to be known; a primitive's are those it wants. */
+void onednn_repro_problem(const onednn_problem_t *problem, text_t *text);
+void onednn_repro(const onednn_primitive_t *primitive, text_t *text);
+
+size_t onednn_scratch_bytes(const onednn_primitive_t *primitive);
+
+/* Bytes are given in this order: every src; weight; bias; for batch norm mean and variance, for
+ * both norms scale and shift if has_scale; the operand of each binary post-op; last dst. Extra
+ * outputs of layer norm are not asked for. */
+int onednn_n_arguments(const onednn_primitive_t *primitive);
+
+/* Runs on the context's stream with memory objects that the primitive lends for the call. scratch
+ * may be NULL when onednn_scratch_bytes is 0. */
+status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
+                    void *scratch);
+
+/* The same in two steps. A frame holds the memory objects of a run, for one thread at a time. */
+status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
+                             onednn_frame_t **out_frame);
+void onednn_frame_destroy(onednn_frame_t *frame);
+status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *arguments,
+                          void *scratch);
+
+status_t onednn_stream_create(context_t *ctx, onednn_stream_t **out_stream);
+void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream);
+
+/* The instructions that oneDNN makes code for, as its bits; the name of such bits; and whether they
+ * have those of a class that decides about block sizes and speed. */
+typedef enum onednn_isa { ONEDNN_ISA_AVX, ONEDNN_ISA_AVX2, ONEDNN_ISA_AVX512 } onednn_isa_t;
+unsigned onednn_isa(void);
+const char *onednn_isa_name(unsigned isa);
+bool onednn_isa_has(unsigned isa, onednn_isa_t wanted);
+
+/* dtypes that oneDNN knows. */
+bool onednn_has_dtype(dtype_t dtype);
+
+#define TRY_ONEDNN(ctx, expr)                                                                      \
+    do {                                                                                           \
+        int onednn_status_ = (int)(expr);                                                          \
+        if (onednn_status_) return onednn_fail((ctx), onednn_status_, #expr);                      \
+    } while (0)
+status_t onednn_fail(context_t *ctx, int onednn_status, const char *call);
+
+#endif

@@ -1,0 +1,340 @@
+/* Problems as command lines of benchdnn, oneDNN's own test and benchmark. Its options differ by
+ * version where DNNL_VERSION_MAJOR is asked; options that both know are preferred. */
+#include <string.h>
+
+#include "tensor/onednn/onednn_impl.h"
+
+/* What benchdnn calls an algorithm, and how many of alpha and beta it reads: others have to be 0.
+ */
+static const struct algorithm {
+    const char *name;
+    int n_parameters;
+} algorithms[ONEDNN_ALGORITHM_COUNT] = {
+    [ONEDNN_DIRECT] = {"DIRECT", 0},
+    [ONEDNN_WINOGRAD] = {"WINO", 0},
+    [ONEDNN_POOL_MAX] = {"max", 0},
+    [ONEDNN_POOL_AVERAGE] = {"avg_np", 0},
+    [ONEDNN_POOL_AVERAGE_PADDED] = {"avg_p", 0},
+    [ONEDNN_ELTWISE_RELU] = {"relu", 1},
+    [ONEDNN_ELTWISE_ELU] = {"elu", 1},
+    [ONEDNN_ELTWISE_TANH] = {"tanh", 0},
+    [ONEDNN_ELTWISE_SQUARE] = {"square", 0},
+    [ONEDNN_ELTWISE_ABS] = {"abs", 0},
+    [ONEDNN_ELTWISE_SQRT] = {"sqrt", 0},
+    [ONEDNN_ELTWISE_LINEAR] = {"linear", 2},
+    [ONEDNN_ELTWISE_CLIP] = {"clip", 2},
+    [ONEDNN_ELTWISE_SIGMOID] = {"logistic", 0},
+    [ONEDNN_ELTWISE_EXP] = {"exp", 0},
+    [ONEDNN_ELTWISE_LOG] = {"log", 0},
+    [ONEDNN_ELTWISE_GELU_TANH] = {"gelu_tanh", 0},
+    [ONEDNN_ELTWISE_GELU_ERF] = {"gelu_erf", 0},
+    [ONEDNN_ELTWISE_SWISH] = {"swish", 1},
+    [ONEDNN_ELTWISE_SOFTPLUS] = {"soft_relu", DNNL_VERSION_MAJOR == 2 ? 0 : 1},
+    [ONEDNN_ELTWISE_HARDSWISH] = {"hardswish", DNNL_VERSION_MAJOR == 2 ? 0 : 2},
+    [ONEDNN_ELTWISE_HARDSIGMOID] = {"hardsigmoid", 2},
+    [ONEDNN_BINARY_ADD] = {"add", 0},
+    [ONEDNN_BINARY_SUB] = {"sub", 0},
+    [ONEDNN_BINARY_MUL] = {"mul", 0},
+    [ONEDNN_BINARY_DIV] = {"div", 0},
+    [ONEDNN_BINARY_MAX] = {"max", 0},
+    [ONEDNN_BINARY_MIN] = {"min", 0},
+    [ONEDNN_SOFTMAX_ACCURATE] = {"SOFTMAX", 0},
+    [ONEDNN_SOFTMAX_LOG] = {"LOGSOFTMAX", 0},
+    [ONEDNN_LRN_ACROSS_CHANNELS] = {"ACROSS", 0},
+    [ONEDNN_RESAMPLING_NEAREST] = {"nearest", 0},
+    [ONEDNN_RESAMPLING_LINEAR] = {"linear", 0},
+};
+
+static const char *const drivers[] = {
+    [ONEDNN_CONVOLUTION] = "conv", [ONEDNN_DECONVOLUTION] = "deconv",
+    [ONEDNN_INNER_PRODUCT] = "ip", [ONEDNN_MATMUL] = "matmul",
+    [ONEDNN_POOLING] = "pool",     [ONEDNN_ELTWISE] = "eltwise",
+    [ONEDNN_BINARY] = "binary",    [ONEDNN_BATCH_NORM] = "bnorm",
+    [ONEDNN_LAYER_NORM] = "lnorm", [ONEDNN_SOFTMAX] = "softmax",
+    [ONEDNN_LRN] = "lrn",          [ONEDNN_RESAMPLING] = "resampling",
+    [ONEDNN_REORDER] = "reorder",
+};
+
+/* ---- options ---- */
+
+/* Formats that no tag describes are left to the library's choice, as they were. */
+static const char *tag_of(const tensor_info_t *info, char *out_text)
+{
+    format_t format = info->format;
+    if (format.kind == FORMAT_STRIDED)
+        format = format_of_strides(info->rank, info->sizes, format.strides);
+    return format.kind == FORMAT_TAG ? format_text(&format, out_text) : "any";
+}
+
+static void append_tag(text_t *text, const char *option, const tensor_info_t *info)
+{
+    char tag[FORMAT_TEXT_MAX];
+    text_append(text, " --%s=%s", option, tag_of(info, tag));
+}
+
+/* dtypes one behind the other, or one for all that are equal. */
+static void append_dtypes(text_t *text, const char *option, const char *separator, int n,
+                          const tensor_info_t *const *infos)
+{
+    bool are_equal = true;
+    for (int i = 1; i < n; i++) are_equal = are_equal && infos[i]->dtype == infos[0]->dtype;
+    bool is_one = are_equal && (separator[0] != '\0' || infos[0]->dtype != DTYPE_BF16);
+    text_append(text, " --%s=%s", option, dtype_name(infos[0]->dtype));
+    for (int i = 1; i < n && !is_one; i++)
+        text_append(text, "%s%s", separator, dtype_name(infos[i]->dtype));
+}
+
+static void append_sizes(text_t *text, const char *before, const tensor_info_t *info)
+{
+    for (int d = 0; d < info->rank; d++)
+        text_append(text, "%s%lld", d == 0 ? before : "x", (long long)info->sizes[d]);
+}
+
+/* Which dimensions of a post-op's operand are not broadcast. */
+static const char *policy_of(const tensor_info_t *operand, const tensor_info_t *dst)
+{
+    unsigned mask = 0;
+    for (int d = 0; d < operand->rank; d++)
+        if (operand->sizes[d] == dst->sizes[d] && dst->sizes[d] > 1) mask |= 1U << d;
+    switch (mask) {
+    case 0: return "common";
+    case 1: return "per_dim_0";
+    case 2: return "per_oc";
+    default: return "per_tensor";
+    }
+}
+
+static void append_post_ops(text_t *text, const onednn_problem_t *p)
+{
+    char tag[FORMAT_TEXT_MAX];
+    for (int i = 0; i < p->n_post; i++) {
+        const onednn_post_op_t *op = &p->post[i];
+        const struct algorithm *algorithm = &algorithms[op->algorithm];
+        text_append(text, "%s", i == 0 ? " --attr-post-ops=" : "+");
+        switch (op->kind) {
+        case ONEDNN_POST_SUM: text_append(text, "sum"); break;
+        case ONEDNN_POST_ELTWISE:
+            text_append(text, "%s", algorithm->name);
+            if (algorithm->n_parameters == 2)
+                text_append(text, ":%g:%g", (double)op->alpha, (double)op->beta);
+            else if (algorithm->n_parameters == 1 && op->alpha != 0.0f)
+                text_append(text, ":%g", (double)op->alpha);
+            break;
+        case ONEDNN_POST_BINARY:
+            text_append(text, "%s:%s:%s", algorithm->name, dtype_name(op->operand->dtype),
+                        policy_of(op->operand, p->dst));
+            if (strcmp(policy_of(op->operand, p->dst), "per_tensor") == 0)
+                text_append(text, ":%s", tag_of(op->operand, tag));
+            break;
+        }
+    }
+}
+
+/* ---- problem descriptors ---- */
+
+/* Letters of the spatial dimensions: "dhw", "hw" or "w". */
+static const char *letters_of(const tensor_info_t *info)
+{
+    return info->rank >= 5 ? "dhw" : info->rank == 4 ? "hw" : "w";
+}
+
+/* "_ih224oh112kh7sh2dh0ph3" for each spatial dimension; without a window sizes alone; "ih224"
+ * without an output. */
+static void append_spatial(text_t *text, const onednn_problem_t *p, const int64_t *kernel,
+                           bool has_output)
+{
+    int n = p->src[0].rank - 2;
+    const char *letters = letters_of(&p->src[0]);
+    for (int i = 0; i < n; i++) {
+        char at = letters[i];
+        text_append(text, "%si%c%lld", has_output ? "_" : "", at,
+                    (long long)p->src[0].sizes[2 + i]);
+        if (has_output) text_append(text, "o%c%lld", at, (long long)p->dst->sizes[2 + i]);
+        if (kernel == NULL) continue;
+        text_append(text, "k%c%llds%c%lldd%c%lldp%c%lld", at, (long long)kernel[i], at,
+                    (long long)p->stride[i], at, (long long)p->dilation[i] - 1, at,
+                    (long long)p->pad_begin[i]);
+    }
+}
+
+static void append_channels(text_t *text, const onednn_problem_t *p)
+{
+    text_append(text, " mb%lldic%lld", (long long)p->src[0].sizes[0],
+                (long long)p->src[0].sizes[1]);
+}
+
+/* Convolution, its transpose, and inner product; --cfg is older than --dt, and still known. */
+static void append_weighted(text_t *text, const onednn_problem_t *p)
+{
+    const tensor_info_t *infos[] = {&p->src[0], p->weight, p->dst};
+    text_append(text, " --dir=%s", p->bias != NULL ? "FWD_B" : "FWD_I");
+    append_dtypes(text, "cfg", "", 3, infos);
+    append_tag(text, "stag", &p->src[0]);
+    append_tag(text, "wtag", p->weight);
+    append_tag(text, "dtag", p->dst);
+    if (p->algorithm == ONEDNN_WINOGRAD)
+        text_append(text, " --alg=%s", algorithms[p->algorithm].name);
+    append_post_ops(text, p);
+    if (p->kind == ONEDNN_INNER_PRODUCT) {
+        append_channels(text, p);
+        append_spatial(text, p, NULL, false);
+        text_append(text, "oc%lld", (long long)p->dst->sizes[1]);
+        return;
+    }
+    bool is_grouped = p->weight->rank > p->src[0].rank;
+    text_append(text, " ");
+    if (is_grouped) text_append(text, "g%lld", (long long)p->weight->sizes[0]);
+    text_append(text, "mb%lld_ic%lldoc%lld", (long long)p->src[0].sizes[0],
+                (long long)p->src[0].sizes[1], (long long)p->dst->sizes[1]);
+    append_spatial(text, p, p->weight->sizes + (is_grouped ? 3 : 2), true);
+}
+
+static void append_matmul(text_t *text, const onednn_problem_t *p)
+{
+    const tensor_info_t *infos[] = {&p->src[0], p->weight, p->dst};
+    bool is_old = DNNL_VERSION_MAJOR == 2;
+    append_dtypes(text, is_old ? "cfg" : "dt", is_old ? "" : ":", 3, infos);
+    append_tag(text, "stag", &p->src[0]);
+    append_tag(text, "wtag", p->weight);
+    append_tag(text, "dtag", p->dst);
+    if (p->bias != NULL) {
+        unsigned mask = 0;
+        for (int d = 0; d < p->bias->rank; d++)
+            if (p->bias->sizes[d] == p->dst->sizes[d]) mask |= 1U << d;
+        text_append(text, " --bia_dt=%s --bia_mask=%u", dtype_name(p->bias->dtype), mask);
+    }
+    append_post_ops(text, p);
+    append_sizes(text, " ", &p->src[0]);
+    append_sizes(text, ":", p->weight);
+}
+
+static void append_pooling(text_t *text, const onednn_problem_t *p)
+{
+    text_append(text, " --dir=FWD_I --cfg=%s", dtype_name(p->src[0].dtype));
+    append_tag(text, "tag", &p->src[0]);
+    text_append(text, " --alg=%s", algorithms[p->algorithm].name);
+    append_post_ops(text, p);
+    append_channels(text, p);
+    append_spatial(text, p, p->kernel, true);
+}
+
+static void append_norm(text_t *text, const onednn_problem_t *p)
+{
+    text_append(text, " --dir=FWD_I --dt=%s", dtype_name(p->src[0].dtype));
+    append_tag(text, "tag", &p->src[0]);
+    if (p->kind == ONEDNN_LRN) {
+        text_append(text, " --alg=%s", algorithms[p->algorithm].name);
+        append_channels(text, p);
+        append_spatial(text, p, NULL, false);
+        text_append(text, "_ls%lld_alpha%g_beta%g_k%g", (long long)p->size, (double)p->alpha,
+                    (double)p->beta, (double)p->k);
+        return;
+    }
+    const char *global = p->kind == ONEDNN_BATCH_NORM ? "G" : "";
+    if (p->kind == ONEDNN_BATCH_NORM || p->has_scale)
+        text_append(text, " --flags=%s%s", global, p->has_scale ? "CH" : "");
+    append_post_ops(text, p);
+    if (p->kind == ONEDNN_LAYER_NORM) {
+        append_sizes(text, " ", &p->src[0]);
+        return;
+    }
+    append_channels(text, p);
+    append_spatial(text, p, NULL, false);
+    text_append(text, "_eps%g", (double)p->epsilon);
+}
+
+static void append_eltwise(text_t *text, const onednn_problem_t *p)
+{
+    const struct algorithm *algorithm = &algorithms[p->algorithm];
+    text_append(text, " --dir=FWD_I --dt=%s", dtype_name(p->src[0].dtype));
+    append_tag(text, "tag", &p->src[0]);
+    text_append(text, " --alg=%s --alpha=%g --beta=%g", algorithm->name,
+                algorithm->n_parameters >= 1 ? (double)p->alpha : 0.0,
+                algorithm->n_parameters == 2 ? (double)p->beta : 0.0);
+    append_post_ops(text, p);
+    append_sizes(text, " ", &p->src[0]);
+}
+
+static void append_binary(text_t *text, const onednn_problem_t *p)
+{
+    char a[FORMAT_TEXT_MAX], b[FORMAT_TEXT_MAX];
+    text_append(text, " --alg=%s --sdt=%s:%s --ddt=%s --stag=%s:%s", algorithms[p->algorithm].name,
+                dtype_name(p->src[0].dtype), dtype_name(p->src[1].dtype), dtype_name(p->dst->dtype),
+                tag_of(&p->src[0], a), tag_of(&p->src[1], b));
+    append_post_ops(text, p);
+    append_sizes(text, " ", &p->src[0]);
+    append_sizes(text, ":", &p->src[1]);
+}
+
+/* Softmax and reorder, which have options of their own for source and destination. */
+static void append_converting(text_t *text, const onednn_problem_t *p)
+{
+    if (p->kind == ONEDNN_SOFTMAX) text_append(text, " --dir=FWD_I");
+    text_append(text, " --sdt=%s --ddt=%s", dtype_name(p->src[0].dtype), dtype_name(p->dst->dtype));
+    append_tag(text, "stag", &p->src[0]);
+    append_tag(text, "dtag", p->dst);
+    if (p->kind == ONEDNN_SOFTMAX)
+        text_append(text, " --alg=%s --axis=%d", algorithms[p->algorithm].name, p->axis);
+    append_post_ops(text, p);
+    append_sizes(text, " ", &p->src[0]);
+}
+
+static void append_resampling(text_t *text, const onednn_problem_t *p)
+{
+    text_append(text, " --dir=FWD_I --sdt=%s --ddt=%s", dtype_name(p->src[0].dtype),
+                dtype_name(p->dst->dtype));
+    append_tag(text, "tag", &p->src[0]);
+    text_append(text, " --alg=%s", algorithms[p->algorithm].name);
+    append_post_ops(text, p);
+    append_channels(text, p);
+    append_spatial(text, p, NULL, true);
+}
+
+void onednn_repro_problem(const onednn_problem_t *p, text_t *text)
+{
+    text_append(text, "./benchdnn --%s --allow-enum-tags-only=0", drivers[p->kind]);
+    switch (p->kind) {
+    case ONEDNN_CONVOLUTION:
+    case ONEDNN_DECONVOLUTION:
+    case ONEDNN_INNER_PRODUCT: append_weighted(text, p); break;
+    case ONEDNN_MATMUL: append_matmul(text, p); break;
+    case ONEDNN_POOLING: append_pooling(text, p); break;
+    case ONEDNN_BATCH_NORM:
+    case ONEDNN_LAYER_NORM:
+    case ONEDNN_LRN: append_norm(text, p); break;
+    case ONEDNN_ELTWISE: append_eltwise(text, p); break;
+    case ONEDNN_BINARY: append_binary(text, p); break;
+    case ONEDNN_SOFTMAX:
+    case ONEDNN_REORDER: append_converting(text, p); break;
+    case ONEDNN_RESAMPLING: append_resampling(text, p); break;
+    }
+}
+
+/* ---- primitives ---- */
+
+/* What the primitive wants; sizes alone where no tag describes it. */
+static tensor_info_t settle(context_t *ctx, const onednn_primitive_t *primitive, int argument,
+                            const tensor_info_t *given)
+{
+    tensor_info_t info;
+    if (onednn_query(ctx, primitive, argument, &info) == STATUS_OK) return info;
+    info = *given;
+    info.format = (format_t){.kind = FORMAT_ANY};
+    return info;
+}
+
+void onednn_repro(const onednn_primitive_t *primitive, text_t *text)
+{
+    onednn_problem_t problem = *primitive->problem;
+    tensor_info_t src[ONEDNN_MAX_ARGUMENTS], weight, dst;
+    for (int i = 0; i < problem.n_src; i++)
+        src[i] = settle(text->ctx, primitive, ONEDNN_ARGUMENT_SRC + i, &problem.src[i]);
+    problem.src = src;
+    if (problem.weight != NULL) {
+        weight = settle(text->ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, problem.weight);
+        problem.weight = &weight;
+    }
+    dst = settle(text->ctx, primitive, ONEDNN_ARGUMENT_DST, problem.dst);
+    problem.dst = &dst;
+    onednn_repro_problem(&problem, text);
+}
