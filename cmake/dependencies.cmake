@@ -1,10 +1,11 @@
-# What Tessera needs: oneDNN, OpenMP, hwloc, threads; and, for parts of io, protobuf-c with ONNX's
+# What Tessera needs: oneDNN, OpenMP, hwloc, xxhash.h, threads; and, for parts of io, protobuf-c with ONNX's
 # schema, and jansson.
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 
 # oneDNN, by header and library rather than by its CMake package: Debian's asks for OpenCL, which
 # nothing here uses.

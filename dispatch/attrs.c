@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dispatch/literal_impl.h"
+#include "tensor/hash_impl.h"
 
 /* Longest array that is read, and how much of what was given a message shows. */
 #define ARRAY_MAX 32
@@ -164,14 +165,6 @@ static bool is_default(const attr_field_t *field, const void *attrs)
     return true;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) + 0x9e3779b97f4a7c15u;
-    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
-    return hash ^ hash >> 31;
-}
-
 int post_operands(const post_ops_t *post)
 {
     int n = 0;
@@ -241,7 +234,7 @@ uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
     uint64_t hash = seed;
     for (int f = 0; f < table->n_fields; f++)
         for (int i = 0; i < n_words(&table->fields[f], attrs); i++)
-            hash = mix(hash, word(&table->fields[f], attrs, i));
+            hash = hash_mix(hash, word(&table->fields[f], attrs, i));
     return hash;
 }
 

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
+#include "tensor/hash_impl.h"
 
 typedef struct entry {
-    struct entry *next_in_bucket;
     struct entry *newer, *older;
     uint64_t hash;
     const opdef_t *op;
@@ -17,9 +17,8 @@ typedef struct entry {
 } entry_t;
 
 typedef struct cache {
-    entry_t **buckets;
-    uint64_t n_buckets; /* a power of two */
-    int64_t n_entries, capacity;
+    hash_table_t entries;
+    int64_t capacity;
     entry_t *newest, *oldest;
 } cache_t;
 
@@ -27,11 +26,7 @@ static status_t cache_init(context_t *ctx, void *value)
 {
     cache_t *cache = value;
     cache->capacity = context_cache_entries(ctx);
-    cache->n_buckets = 64;
-    while ((int64_t)cache->n_buckets < cache->capacity && cache->n_buckets < (1u << 20))
-        cache->n_buckets *= 2;
-    return context_get_zeroed(ctx, cache->n_buckets * sizeof *cache->buckets, "the cache",
-                              &cache->buckets);
+    return STATUS_OK;
 }
 
 static size_t entry_bytes(const entry_t *entry)
@@ -62,13 +57,10 @@ static void push_newest(cache_t *cache, entry_t *entry)
 
 static void evict(context_t *ctx, cache_t *cache, entry_t *entry)
 {
-    entry_t **at = &cache->buckets[entry->hash & (cache->n_buckets - 1)];
-    while (*at != entry) at = &(*at)->next_in_bucket;
-    *at = entry->next_in_bucket;
+    hash_remove(&cache->entries, entry->hash, entry);
     unlink_entry(cache, entry);
-    cache->n_entries--;
     counters_t *counters = context_counters(ctx);
-    counters->cache_entries = (uint64_t)cache->n_entries;
+    counters->cache_entries = cache->entries.n;
     counters->cache_bytes -= entry_bytes(entry);
     prepared_release(entry->prepared);
     context_put(ctx, entry);
@@ -82,9 +74,8 @@ static void cache_empty(context_t *ctx, cache_t *cache)
 static void cache_fini(context_t *ctx, void *value)
 {
     cache_t *cache = value;
-    if (cache->buckets == NULL) return;
     cache_empty(ctx, cache);
-    context_put(ctx, cache->buckets);
+    hash_clear(ctx, &cache->entries);
 }
 
 static const context_slot_t cache_slot = {sizeof(cache_t), cache_init, cache_fini};
@@ -111,75 +102,91 @@ static bool same_info(const tensor_info_t *a, const tensor_info_t *b)
     return same_format(&a->format, &b->format, a->rank, a->sizes);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return hash ^ (hash >> 29);
-}
-
 static uint64_t hash_format(const format_t *format, int rank, const int64_t *sizes, uint64_t hash)
 {
     if (format->kind == FORMAT_STRIDED) {
-        for (int d = 0; d < rank; d++) hash = mix(hash, (uint64_t)format->strides[d]);
+        for (int d = 0; d < rank; d++) hash = hash_mix(hash, (uint64_t)format->strides[d]);
     } else if (format->kind != FORMAT_TAG) {
         hash = format_hash(format, sizes, hash);
     } else {
-        for (int d = 0; d < rank; d++) hash = mix(hash, format->order[d]);
+        for (int d = 0; d < rank; d++) hash = hash_mix(hash, format->order[d]);
         for (int b = 0; b < format->n_blocks; b++)
-            hash = mix(hash, format->block_sizes[b] * 16u + format->block_dims[b]);
+            hash = hash_mix(hash, format->block_sizes[b] * 16u + format->block_dims[b]);
     }
     return hash;
 }
 
 static uint64_t hash_info(const tensor_info_t *info, uint64_t hash)
 {
-    hash = mix(hash, ((uint64_t)info->dtype << 16) ^ ((uint64_t)info->layout << 8) ^
-                         (uint64_t)info->rank);
-    for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->sizes[d]);
+    hash = hash_mix(hash, ((uint64_t)info->dtype << 16) ^ ((uint64_t)info->layout << 8) ^
+                              (uint64_t)info->rank);
+    for (int d = 0; d < info->rank; d++) hash = hash_mix(hash, (uint64_t)info->sizes[d]);
     return hash_format(&info->format, info->rank, info->sizes, hash);
 }
 
-static bool matches(const entry_t *entry, const opdef_t *op, const void *attrs, int n_in,
-                    const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
-                    int n_threads)
+/* A call as it is looked up. */
+typedef struct call_key {
+    const opdef_t *op;
+    const void *attrs;
+    int n_in;
+    const tensor_info_t *const *in;
+    policy_t policy;
+    const format_t *out_format;
+    int n_threads;
+} call_key_t;
+
+static bool is_entry_of(const void *item, const void *of)
 {
-    if (entry->has_format != (out_format != NULL) ||
-        (out_format != NULL &&
-         !same_format(&entry->out_format, out_format, out_format->rank, NULL)))
+    const entry_t *entry = item;
+    const call_key_t *key = of;
+    const format_t *format = key->out_format;
+    if (entry->has_format != (format != NULL) ||
+        (format != NULL && !same_format(&entry->out_format, format, format->rank, NULL)))
         return false;
-    if (entry->op != op || entry->n_in != n_in || entry->policy != policy ||
-        entry->n_threads != n_threads)
+    if (entry->op != key->op || entry->n_in != key->n_in || entry->policy != key->policy ||
+        entry->n_threads != key->n_threads)
         return false;
-    if (!attrs_equal(&op->attrs, entry->prepared->attrs, attrs)) return false;
-    for (int i = 0; i < n_in; i++)
-        if (!same_info(&entry->in[i], in[i])) return false;
+    if (!attrs_equal(&key->op->attrs, entry->prepared->attrs, key->attrs)) return false;
+    for (int i = 0; i < key->n_in; i++)
+        if (!same_info(&entry->in[i], key->in[i])) return false;
     return true;
 }
 
-static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const opdef_t *op, int n_in,
-                       const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+static uint64_t hash_key(const call_key_t *key)
+{
+    const format_t *format = key->out_format;
+    uint64_t hash = hash_mix((uint64_t)(uintptr_t)key->op,
+                             ((uint64_t)key->policy << 32) ^ (uint64_t)key->n_threads);
+    hash = attrs_hash(&key->op->attrs, key->attrs, hash);
+    for (int i = 0; i < key->n_in; i++) hash = hash_info(key->in[i], hash);
+    return format != NULL ? hash_format(format, format->rank, NULL, hash) : hash;
+}
+
+/* Takes over the prepared operator on success. */
+static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const call_key_t *key,
                        prepared_t *prepared)
 {
     entry_t *entry = NULL;
-    TRY(context_get(ctx, sizeof *entry + (size_t)n_in * sizeof(tensor_info_t), "the cache",
+    TRY(context_get(ctx, sizeof *entry + (size_t)key->n_in * sizeof(tensor_info_t), "the cache",
                     &entry));
-    while (cache->n_entries >= cache->capacity && cache->oldest != NULL)
-        evict(ctx, cache, cache->oldest);
-    entry_t **bucket = &cache->buckets[hash & (cache->n_buckets - 1)];
-    *entry = (entry_t){.next_in_bucket = *bucket,
-                       .hash = hash,
-                       .op = op,
-                       .policy = policy,
-                       .n_threads = context_threads(ctx),
-                       .n_in = n_in,
-                       .has_format = out_format != NULL,
+    *entry = (entry_t){.hash = hash,
+                       .op = key->op,
+                       .policy = key->policy,
+                       .n_threads = key->n_threads,
+                       .n_in = key->n_in,
+                       .has_format = key->out_format != NULL,
                        .prepared = prepared};
-    if (out_format != NULL) entry->out_format = *out_format;
-    for (int i = 0; i < n_in; i++) entry->in[i] = *in[i];
-    *bucket = entry;
+    if (key->out_format != NULL) entry->out_format = *key->out_format;
+    for (int i = 0; i < key->n_in; i++) entry->in[i] = *key->in[i];
+    while ((int64_t)cache->entries.n >= cache->capacity && cache->oldest != NULL)
+        evict(ctx, cache, cache->oldest);
+    status_t status = hash_put(ctx, &cache->entries, hash, entry);
+    if (status != STATUS_OK) {
+        context_put(ctx, entry);
+        return status;
+    }
     push_newest(cache, entry);
-    cache->n_entries++;
-    context_counters(ctx)->cache_entries = (uint64_t)cache->n_entries;
+    context_counters(ctx)->cache_entries = cache->entries.n;
     context_counters(ctx)->cache_bytes += entry_bytes(entry);
     return STATUS_OK;
 }
@@ -204,16 +211,9 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
     void *value = NULL;
     TRY(context_slot(ctx, &cache_slot, &value));
     cache_t *cache = value;
-    const int n_threads = context_threads(ctx);
-    uint64_t hash = mix((uint64_t)(uintptr_t)op, ((uint64_t)policy << 32) ^ (uint64_t)n_threads);
-    hash = attrs_hash(&op->attrs, attrs, hash);
-    for (int i = 0; i < n_in; i++) hash = hash_info(in[i], hash);
-    if (out_format != NULL) hash = hash_format(out_format, out_format->rank, NULL, hash);
-
-    entry_t *entry = cache->buckets[hash & (cache->n_buckets - 1)];
-    while (entry != NULL && (entry->hash != hash ||
-                             !matches(entry, op, attrs, n_in, in, policy, out_format, n_threads)))
-        entry = entry->next_in_bucket;
+    call_key_t key = {op, attrs, n_in, in, policy, out_format, context_threads(ctx)};
+    uint64_t hash = hash_key(&key);
+    entry_t *entry = hash_find(&cache->entries, hash, is_entry_of, &key);
     if (entry != NULL) {
         context_counters(ctx)->cache_hits++;
         if (cache->newest != entry) {
@@ -226,7 +226,7 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
     context_counters(ctx)->cache_misses++;
     prepared_t *prepared = NULL;
     TRY(select_for(ctx, op, attrs, n_in, in, policy, out_format, &prepared));
-    status_t status = insert(ctx, cache, hash, op, n_in, in, policy, out_format, prepared);
+    status_t status = insert(ctx, cache, hash, &key, prepared);
     if (status != STATUS_OK) {
         prepared_release(prepared);
         return status;

@@ -2,19 +2,12 @@
 #ifndef TESSERA_MODULE_MAP_IMPL_H
 #define TESSERA_MODULE_MAP_IMPL_H
 
-#include "tensor/context_impl.h"
+#include "tensor/hash_impl.h"
 
-typedef struct map_entry {
-    const void *key;
-    void *value;
-} map_entry_t;
-
-/* Begin with ctx set and the rest zero. Keys and values are borrowed. */
+/* Begin with ctx set and the rest zero. Keys and values are borrowed, and not NULL. */
 typedef struct map {
     context_t *ctx;
-    map_entry_t *entries; /* open addressing; a free place has key NULL */
-    size_t capacity;      /* a power of two */
-    size_t n;
+    hash_table_t table; /* of values, by the hash of the key's address, which no other key has */
 } map_t;
 
 /* The value of a key, or NULL. */

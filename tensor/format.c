@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
 /* ---- text ---- */
@@ -549,32 +550,29 @@ bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
     return true;
 }
 
-static uint64_t mix(uint64_t hash, int64_t value)
-{
-    hash = (hash ^ (uint64_t)value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 32);
-}
-
 uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
 {
     int64_t elements = 0;
-    if (format->kind == FORMAT_ANY) return mix(seed, -1);
-    if (!format_elements(format, sizes, &elements) || elements == 0) return mix(seed, 0);
+    if (format->kind == FORMAT_ANY) return hash_mix(seed, UINT64_MAX);
+    if (!format_elements(format, sizes, &elements) || elements == 0) return hash_mix(seed, 0);
     int64_t outer[TENSOR_MAX_RANK];
-    uint64_t hash = mix(seed, elements);
+    uint64_t hash = hash_mix(seed, (uint64_t)elements);
     if (format->kind == FORMAT_REGROUPED) {
         format_t tag = format_inner(format);
-        return format_hash(&tag, format->inner, mix(seed, format->inner_rank));
+        return format_hash(&tag, format->inner, hash_mix(seed, (uint64_t)format->inner_rank));
     }
     if (format->kind == FORMAT_OPAQUE) {
-        for (int i = 0; i < FORMAT_WORDS; i++) hash = mix(hash, format->words[i]);
+        for (int i = 0; i < FORMAT_WORDS; i++) hash = hash_mix(hash, (uint64_t)format->words[i]);
         return hash;
     }
     format_strides(format, sizes, outer);
     for (int d = 0; d < format->rank; d++) {
         digit_t digits[FORMAT_MAX_BLOCKS + 1];
         int n = make_digits(format, sizes, outer, d, digits);
-        for (int i = 0; i < n; i++) hash = mix(mix(hash, digits[i].start), digits[i].stride);
+        for (int i = 0; i < n; i++) {
+            hash = hash_mix(hash, (uint64_t)digits[i].start);
+            hash = hash_mix(hash, (uint64_t)digits[i].stride);
+        }
     }
     return hash;
 }

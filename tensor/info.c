@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/hash_impl.h"
+
 const char *layout_name(layout_t layout)
 {
     switch (layout) {
@@ -69,19 +71,13 @@ bool info_equal(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 32);
-}
-
 uint64_t info_hash(const tensor_info_t *info, uint64_t seed)
 {
-    uint64_t hash = mix(seed + 1, (uint64_t)info->dtype);
+    uint64_t hash = hash_mix(seed + 1, (uint64_t)info->dtype);
     if (info->dtype == DTYPE_NONE) return hash;
     unsigned traits = (unsigned)info->rank << 8 | (unsigned)info->layout << 1 | info->is_number;
-    hash = mix(hash, traits);
-    for (int d = 0; d < info->rank; d++) hash = mix(hash, (uint64_t)info->sizes[d]);
+    hash = hash_mix(hash, traits);
+    for (int d = 0; d < info->rank; d++) hash = hash_mix(hash, (uint64_t)info->sizes[d]);
     return format_hash(&info->format, info->sizes, hash);
 }
 

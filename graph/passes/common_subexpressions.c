@@ -3,24 +3,26 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "tensor/context_impl.h"
+#include "tensor/hash_impl.h"
 
 /* Nodes are compared with those that ran before them in the same block or one around it, inputs by
  * what already stands for them. A graph in which something is written is left alone, and so is a
  * value that a post-op accumulates on: it must not get more uses. */
 
+/* A node that ran before, in this block or one around it. */
 typedef struct seen {
     uint64_t hash;
+    const struct search *search;
     const graph_node_t *node;
+    struct seen *before; /* the one that was seen last before it */
 } seen_t;
 
 typedef struct search {
     context_t *ctx;
     const graph_t *graph;
     value_t *stands_for; /* an old value, or the earlier one that equals it */
-    seen_t *seen;
-    int n_seen;
-    int capacity;
+    hash_table_t seen;   /* of seen_t */
+    seen_t *last;
     bool *is_summed; /* values that a post-op accumulates on */
     int n_found;
 } search_t;
@@ -72,28 +74,23 @@ static bool is_candidate(const search_t *search, const graph_node_t *node)
            datum_kind(node->datum) == DATUM_TENSOR;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
-
 static uint64_t hash_of(const search_t *search, const graph_node_t *node)
 {
-    uint64_t hash = mix(0, (uint64_t)node->kind);
-    for (int i = 0; i < node->n_inputs; i++) hash = mix(hash, (uint64_t)input_at(search, node, i));
+    uint64_t hash = hash_mix(0, (uint64_t)node->kind);
+    for (int i = 0; i < node->n_inputs; i++)
+        hash = hash_mix(hash, (uint64_t)input_at(search, node, i));
     if (node->kind == NODE_OP) {
-        hash = mix(hash, (uint64_t)(uintptr_t)node->op);
+        hash = hash_mix(hash, (uint64_t)(uintptr_t)node->op);
         return attrs_hash(&node->op->attrs, node->attrs, hash);
     }
     if (node->kind != NODE_CONSTANT) {
         for (const char *c = node->name; c != NULL && *c != '\0'; c++)
-            hash = mix(hash, (uint64_t)(unsigned char)*c);
+            hash = hash_mix(hash, (uint64_t)(unsigned char)*c);
         return hash;
     }
-    hash = mix(hash, (uint64_t)datum_kind(node->datum));
+    hash = hash_mix(hash, (uint64_t)datum_kind(node->datum));
     if (datum_kind(node->datum) == DATUM_TENSOR)
-        hash = mix(hash, (uint64_t)(uintptr_t)datum_as_tensor(node->datum));
+        hash = hash_mix(hash, (uint64_t)(uintptr_t)datum_as_tensor(node->datum));
     return hash;
 }
 
@@ -122,33 +119,52 @@ static bool equal_nodes(const search_t *search, const graph_node_t *a, const gra
     return a->name != NULL && b->name != NULL && strcmp(a->name, b->name) == 0;
 }
 
+static bool is_equal(const void *item, const void *node)
+{
+    const seen_t *seen = item;
+    return equal_nodes(seen->search, seen->node, node);
+}
+
 static status_t look_at(search_t *search, const graph_node_t *node)
 {
     uint64_t hash = hash_of(search, node);
-    for (int i = 0; i < search->n_seen; i++) {
-        const graph_node_t *earlier = search->seen[i].node;
-        if (search->seen[i].hash != hash || !equal_nodes(search, earlier, node)) continue;
+    const seen_t *earlier = hash_find(&search->seen, hash, is_equal, node);
+    if (earlier != NULL) {
         for (int o = 0; o < node->n_outputs; o++)
-            search->stands_for[node->outputs[o]] = earlier->outputs[o];
+            search->stands_for[node->outputs[o]] = earlier->node->outputs[o];
         search->n_found++;
         return STATUS_OK;
     }
-    TRY(context_grow(search->ctx, &search->seen, &search->capacity, search->n_seen + 1,
-                     sizeof *search->seen));
-    search->seen[search->n_seen++] = (seen_t){hash, node};
-    return STATUS_OK;
+    seen_t *seen = NULL;
+    TRY(context_get(search->ctx, sizeof *seen, "equal nodes", &seen));
+    *seen = (seen_t){hash, search, node, search->last};
+    search->last = seen;
+    return hash_put(search->ctx, &search->seen, hash, seen);
+}
+
+/* Forgets what was seen since `before`: a block is over. */
+static void forget(search_t *search, const seen_t *before)
+{
+    while (search->last != before) {
+        seen_t *seen = search->last;
+        search->last = seen->before;
+        hash_remove(&search->seen, seen->hash, seen);
+        context_put(search->ctx, seen);
+    }
 }
 
 static status_t search_block(search_t *search, const graph_block_t *block)
 {
-    int n_outer = search->n_seen;
-    for (int i = 0; i < block->n_nodes; i++) {
+    const seen_t *outer = search->last;
+    status_t status = STATUS_OK;
+    for (int i = 0; i < block->n_nodes && status == STATUS_OK; i++) {
         const graph_node_t *node = block->nodes[i];
-        if (is_candidate(search, node)) TRY(look_at(search, node));
-        for (int b = 0; b < node->n_blocks; b++) TRY(search_block(search, node->blocks[b]));
+        if (is_candidate(search, node)) status = look_at(search, node);
+        for (int b = 0; b < node->n_blocks && status == STATUS_OK; b++)
+            status = search_block(search, node->blocks[b]);
     }
-    search->n_seen = n_outer;
-    return STATUS_OK;
+    forget(search, outer);
+    return status;
 }
 
 static status_t share(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
@@ -186,7 +202,7 @@ status_t pass_common_subexpressions(context_t *ctx, const graph_t *graph,
     if (alias->has_effects) return rewrite_nothing(graph, out_graph);
     search_t search = {.ctx = ctx, .graph = graph};
     status_t status = search_and_share(&search, out_graph);
-    context_put(ctx, search.seen);
+    hash_clear(ctx, &search.seen);
     context_put(ctx, search.is_summed);
     context_put(ctx, search.stands_for);
     return status;
