@@ -150,12 +150,16 @@ static double efficiency(const char *implementation)
     return share;
 }
 
+/* Vectors of 16 floats. */
+static bool is_wide(unsigned isa)
+{
+    return onednn_isa_has(isa, ONEDNN_ISA_AVX512) || onednn_isa_has(isa, ONEDNN_ISA_SVE_512);
+}
+
 static double peak_flops_per_ns(const context_t *ctx)
 {
     const unsigned isa = onednn_isa();
-    double per_core = onednn_isa_has(isa, ONEDNN_ISA_AVX512) ? 110.0
-                      : onednn_isa_has(isa, ONEDNN_ISA_AVX2) ? 80.0
-                                                             : 20.0;
+    double per_core = is_wide(isa) ? 110.0 : onednn_isa_has(isa, ONEDNN_ISA_AVX2) ? 80.0 : 20.0;
     return per_core * context_threads(ctx);
 }
 
@@ -177,15 +181,15 @@ double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from, cons
 int choose_candidates(int rank, format_t *out_formats)
 {
     int n = 0;
-    bool is_wide = onednn_isa_has(onednn_isa(), ONEDNN_ISA_AVX512);
+    const bool has_16 = is_wide(onednn_isa());
     if (rank < 3 || rank > 5) {
         out_formats[n++] = format_plain(rank);
         return n;
     }
-    out_formats[n++] = format_channel_blocks(rank, is_wide ? 16 : 8);
+    out_formats[n++] = format_channel_blocks(rank, has_16 ? 16 : 8);
     out_formats[n++] = format_channels_last(rank);
-    out_formats[n++] = format_channel_blocks(rank, is_wide ? 8 : 4);
-    if (is_wide) out_formats[n++] = format_channel_blocks(rank, 4);
+    out_formats[n++] = format_channel_blocks(rank, has_16 ? 8 : 4);
+    if (has_16) out_formats[n++] = format_channel_blocks(rank, 4);
     out_formats[n++] = format_plain(rank);
     return n;
 }
@@ -276,6 +280,14 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     if (status == STATUS_OK && base->weight != NULL)
         status = onednn_query(ctx, choice.primitive, ONEDNN_ARGUMENT_WEIGHT, &choice.weight);
     if (status == STATUS_OK && divides_padding(&problem, &choice.dst)) {
+        onednn_release(choice.primitive);
+        return STATUS_UNSUPPORTED;
+    }
+    const char *fault = status == STATUS_OK ? onednn_fault(&problem, implementation, &choice.dst)
+                                            : NULL;
+    if (fault != NULL) {
+        prepared_note(prepared, "onednn: %s to %s: %s %s", format_text(&pair->src, src_text),
+                      format_text(&pair->dst, dst_text), implementation, fault);
         onednn_release(choice.primitive);
         return STATUS_UNSUPPORTED;
     }

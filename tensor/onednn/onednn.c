@@ -95,11 +95,20 @@ const char *onednn_version_text(void)
 }
 
 /* An instruction set is a set of bits that has those of every smaller one in it, so a set that is
- * not named here goes by the largest name whose bits it has. Smaller ones stand first. */
+ * not named here goes by the largest name whose bits it has. Smaller ones stand first. For Arm
+ * oneDNN has no names: bit 0 is ASIMD, and above it stands a bit for each 128 bits of SVE's
+ * vectors.
+ */
 static const struct {
     unsigned bits;
     const char *name;
 } instruction_sets[] = {
+#ifdef __aarch64__
+    {0x1, "asimd"},
+    {0x3, "sve_128"},
+    {0x7, "sve_256"},
+    {0x1f, "sve_512"},
+#else
     {dnnl_cpu_isa_sse41, "sse41"},
     {dnnl_cpu_isa_avx, "avx"},
     {dnnl_cpu_isa_avx2, "avx2"},
@@ -111,6 +120,7 @@ static const struct {
     {dnnl_cpu_isa_avx512_core_fp16, "avx512_core_fp16"},
     {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
     {dnnl_cpu_isa_avx512_core_amx_fp16, "avx512_core_amx_fp16"},
+#endif
 };
 
 static bool has_bits(unsigned isa, unsigned bits)
@@ -128,10 +138,14 @@ const char *onednn_isa_name(unsigned isa)
 
 bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
 {
+#ifdef __aarch64__
+    return wanted == ONEDNN_ISA_SVE_512 && has_bits(isa, 0x1f);
+#else
     static const unsigned bits[] = {[ONEDNN_ISA_AVX] = dnnl_cpu_isa_avx,
                                     [ONEDNN_ISA_AVX2] = dnnl_cpu_isa_avx2,
                                     [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core};
-    return has_bits(isa, bits[wanted]);
+    return wanted != ONEDNN_ISA_SVE_512 && has_bits(isa, bits[wanted]);
+#endif
 }
 
 unsigned onednn_isa(void)

@@ -123,6 +123,11 @@ const char *onednn_implementation(const onednn_primitive_t *primitive);
 /* True if the name has the token "ref" between non-letters. */
 bool onednn_is_reference(const char *implementation);
 
+/* What an implementation that took the problem, with this destination, gets wrong: "says success
+ * and writes no bf16". NULL: nothing that is known. */
+const char *onednn_fault(const onednn_problem_t *problem, const char *implementation,
+                         const tensor_info_t *dst);
+
 /* What the primitive wants: the chosen formats, as mkldnn infos. UNSUPPORTED if a format is
  * none of ours. */
 typedef enum onednn_argument {
@@ -163,7 +168,12 @@ void onednn_stream_destroy(context_t *ctx, onednn_stream_t *stream);
 
 /* The instructions that oneDNN makes code for, as its bits; the name of such bits; and whether they
  * have those of a class that decides about block sizes and speed. */
-typedef enum onednn_isa { ONEDNN_ISA_AVX, ONEDNN_ISA_AVX2, ONEDNN_ISA_AVX512 } onednn_isa_t;
+typedef enum onednn_isa {
+    ONEDNN_ISA_AVX,
+    ONEDNN_ISA_AVX2,
+    ONEDNN_ISA_AVX512,
+    ONEDNN_ISA_SVE_512
+} onednn_isa_t;
 unsigned onednn_isa(void);
 const char *onednn_isa_name(unsigned isa);
 bool onednn_isa_has(unsigned isa, onednn_isa_t wanted);

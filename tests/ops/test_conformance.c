@@ -1,7 +1,10 @@
 /* Every operator of the table, every case of it, every layout its activations may come in, on one
  * and two threads and under every policy, against its specification.
  *
- * TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of them. */
+ * usage: test_conformance [THREADS [ONE_IN]]. THREADS 0 means one and two; "test_conformance 5 4"
+ * runs on 5 threads, and only a quarter of the patterns of layouts of each case, another quarter
+ * for each case. TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of
+ * them. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -363,9 +366,14 @@ static void run_in_place(subject_t *s)
     prepared_release(prepared);
 }
 
+/* What the command line chose. */
+static int only_threads; /* 0: one and two */
+static int one_in = 1;
+
 static void run_policies(subject_t *s)
 {
-    for (s->n_threads = 1; s->n_threads <= 2; s->n_threads++)
+    int first = only_threads > 0 ? only_threads : 1, last = only_threads > 0 ? only_threads : 2;
+    for (s->n_threads = first; s->n_threads <= last; s->n_threads++)
         for (int policy = POLICY_AUTO; policy <= POLICY_PER_OP; policy++) {
             s->policy = (policy_t)policy;
             if (policy == POLICY_STRICT && !s->is_uniform) continue;
@@ -455,7 +463,8 @@ static int run_case(context_t *ctx, const opdef_t *op, int index)
     } else {
         check_text(&s);
         int n_patterns = (int)(sizeof patterns / sizeof *patterns);
-        for (s.pattern = 0; s.pattern < n_patterns; s.pattern++) run_pattern(&s);
+        for (s.pattern = index % one_in; s.pattern < n_patterns; s.pattern += one_in)
+            run_pattern(&s);
     }
     for (int o = 0; o < s.n_out; o++) free(s.expected[o]);
     for (int i = 0; i < s.call.n_in; i++) tensor_release(s.dense[i]);
@@ -499,11 +508,14 @@ static void conforms(void **state)
     assert_int_equal(n_failures, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[256];
     int n = ops_count();
     if (n > 256) return 1;
+    if (argc > 1) only_threads = atoi(argv[1]);
+    if (argc > 2) one_in = atoi(argv[2]);
+    if (argc > 3 || only_threads < 0 || one_in < 1) return 2;
     for (int i = 0; i < n; i++) {
         union {
             const opdef_t *op;

@@ -14,6 +14,12 @@ static void an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it(v
         const char *name;
         bool has_avx512, has_avx2;
     } sets[] = {
+#ifdef __aarch64__
+        {0x0, "other", false, false},
+        {0x1, "asimd", false, false},
+        {0x7, "sve_256", false, false},
+        {0x1f, "sve_512", false, false},
+#else
         {0x0, "other", false, false},
         {0x1, "sse41", false, false},
         {0x3, "avx", false, false},
@@ -25,6 +31,7 @@ static void an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it(v
         {0x201ff, "avx512_core_fp16", true, true},
         {0x1fef, "avx512_core_amx_fp16", true, true},
         {0x22fff, "avx512_core_", true, true},
+#endif
     };
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         const char *name = onednn_isa_name(sets[i].isa);
@@ -32,6 +39,35 @@ static void an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it(v
         assert_int_equal(onednn_isa_has(sets[i].isa, ONEDNN_ISA_AVX512), sets[i].has_avx512);
         assert_int_equal(onednn_isa_has(sets[i].isa, ONEDNN_ISA_AVX2), sets[i].has_avx2);
     }
+}
+
+static void known_faults_are_told(void **state)
+{
+    (void)state;
+    tensor_info_t bf16 = info_dense(DTYPE_BF16, SHAPE(3, 17)), last;
+    tensor_info_t f32 = info_dense(DTYPE_F32, SHAPE(1, 7, 4, 4));
+    format_t format = format_channels_last(4);
+    last = info_mkldnn(&f32, &format);
+    onednn_problem_t softmax = {.kind = ONEDNN_SOFTMAX};
+    onednn_problem_t conv = {.kind = ONEDNN_CONVOLUTION};
+    onednn_problem_t subtracts = {
+        .kind = ONEDNN_CONVOLUTION, .n_post = 1, .post = {{.kind = ONEDNN_POST_BINARY}}};
+    onednn_problem_t hardswish = {
+        .kind = ONEDNN_CONVOLUTION,
+        .n_post = 1,
+        .post = {{.kind = ONEDNN_POST_ELTWISE, .algorithm = ONEDNN_ELTWISE_HARDSWISH}}};
+    assert_string_equal(onednn_fault(&softmax, "jit:sve_512", &bf16),
+                        "says success and writes no bf16");
+    assert_null(onednn_fault(&softmax, "jit:sve_512", &f32));
+    assert_null(onednn_fault(&softmax, "jit:avx512_core", &bf16));
+    assert_string_equal(onednn_fault(&hardswish, "jit_1x1:sve_512", &f32),
+                        "computes something else for hardswish");
+    assert_null(onednn_fault(&hardswish, "brgconv:avx512_core", &f32));
+    assert_string_equal(onednn_fault(&subtracts, "x64:gemm:jit", &last),
+                        "reads wrong elements of post-op operands in channels last");
+    assert_null(onednn_fault(&subtracts, "x64:gemm:jit", &f32));
+    assert_null(onednn_fault(&subtracts, "brgconv:avx512_core", &last));
+    assert_null(onednn_fault(&conv, "x64:gemm:jit", &last));
 }
 
 static void the_version_is_three_numbers(void **state)
@@ -49,6 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it),
+        TEST(known_faults_are_told),
         TEST(the_version_is_three_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static void tessera(const char *arguments)
     char line[4096], path[256];
     snprintf(path, sizeof path, "%s/stderr", scratch);
     snprintf(line, sizeof line,
-             "cd %s && tessera() { " TESSERA_BINARY_DIR "/tessera \"$@\"; }; "
+             "cd %s && tessera() { " TESSERA_COMMAND " \"$@\"; }; "
              "tessera %s 2>%s",
              scratch, arguments, path);
     FILE *pipe = popen(line, "r");
@@ -153,6 +153,40 @@ static void info_lists_variables_and_operators(void **state)
     assert_null(strstr(outcome.out, "conv2d"));
     check("info --ops", 0, NULL, "conv2d");
     check("--version", 0, NULL, "tessera ");
+}
+
+/* Each of our names with what oneDNN's log says of itself there; longer names of a kind first. */
+static const char *const isas[][2] = {
+    {"avx512_core_amx", "Intel AMX"},
+    {"avx512_core_bf16", "bfloat16"},
+    {"avx512_core_vnni", "DL Boost"},
+    {"avx512_core", "AVX-512"},
+    {"avx2_vnni", "AVX2 with"},
+    {"avx2", "AVX2"},
+    {"avx", "AVX"},
+    {"sse41", "SSE4.1"},
+    {"sve_512", "AArch64 SVE (512 bits)"},
+    {"sve_256", "AArch64 SVE (256 bits)"},
+    {"asimd", "AArch64 (with Advanced SIMD"},
+};
+
+static void the_isa_is_the_one_that_onednn_logs(void **state)
+{
+    (void)state;
+    static const char *const limits[] = {"ALL", "AVX512_CORE", "AVX2", "SSE41"};
+    for (size_t i = 0; i < 4; i++) {
+        char line[512], isa[64] = "";
+        size_t at = 0;
+        snprintf(line, sizeof line,
+                 "--version; export ONEDNN_MAX_CPU_ISA=%s; tessera info; "
+                 "ONEDNN_VERBOSE=1 tessera run " MODEL " | grep ',isa:'",
+                 limits[i]);
+        check(line, 0, NULL, ",isa:");
+        assert_int_equal(sscanf(strstr(outcome.out, "oneDNN "), "oneDNN %*s %63s", isa), 1);
+        while (at < sizeof isas / sizeof *isas && strcmp(isas[at][0], isa) != 0) at++;
+        if (at == sizeof isas / sizeof *isas) fail_msg("oneDNN has no ISA \"%s\"", isa);
+        if (strstr(strstr(outcome.out, ",isa:"), isas[at][1]) == NULL) fail_msg("%s", outcome.out);
+    }
 }
 
 /* ---- running ---- */
@@ -417,6 +451,7 @@ int main(void)
         cmocka_unit_test(failures_exit_with_1_and_name_the_command),
         cmocka_unit_test(audit_reads_a_file_and_stdin),
         cmocka_unit_test(info_lists_variables_and_operators),
+        cmocka_unit_test(the_isa_is_the_one_that_onednn_logs),
         cmocka_unit_test(outputs_are_saved_and_compared),
         cmocka_unit_test(every_mode_agrees_with_dense_and_with_the_specification),
         cmocka_unit_test(counters_equal_onednn_s_own_log),

@@ -15,8 +15,7 @@ static void explain(const char *model, const char *mode)
 {
     char line[512];
     snprintf(line, sizeof line,
-             "ONEDNN_VERBOSE=1 " TESSERA_BINARY_DIR "/tessera explain zoo:%s --mode %s --repro",
-             model, mode);
+             "ONEDNN_VERBOSE=1 " TESSERA_COMMAND " explain zoo:%s --mode %s --repro", model, mode);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);
     size_t n = fread(out, 1, sizeof out - 1, pipe);
