@@ -63,7 +63,8 @@ endfunction()
 
 pkg_check_modules(PROTOBUF_C QUIET IMPORTED_TARGET libprotobuf-c)
 find_program(PROTOC_C protoc-c)
-find_path(ONNX_PROTO_DIR onnx/onnx.proto)
+# The schema is the same for every machine that is built for.
+find_path(ONNX_PROTO_DIR onnx/onnx.proto CMAKE_FIND_ROOT_PATH_BOTH)
 set(onnx_found OFF)
 if(PROTOBUF_C_FOUND AND PROTOC_C AND ONNX_PROTO_DIR)
     set(onnx_found ON)
