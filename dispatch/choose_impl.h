@@ -16,7 +16,8 @@
 status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
                          tensor_info_t *out_operands);
 
-/* oneDNN's name for an elementwise function, with its parameters; false when it has none. */
+/* oneDNN's name for an elementwise function, with its parameters; false when it has none, or is
+ * wrong. Its relu and clamp are right but for NaN, which gives 0 and a bound. */
 bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op);
 
 /* False for two of one function with different parameters: code that oneDNN 2.6 generates gives

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "dispatch/attrs.h"
+#include "dispatch/vector_math_impl.h"
 
 static double relu(double x)
 {
@@ -136,14 +137,6 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     }
 }
 
-/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
- * loader's choice, so debug builds have one. */
-#if defined(__x86_64__) && defined(NDEBUG)
-#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_ISA
-#endif
-
 /* The loops that vectorise; what is rare goes element by element. */
 FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta, int64_t n,
                                    const float *src, float *dst)
@@ -169,8 +162,9 @@ FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta,
     case ELTWISE_NEG: LOOP(-x);
     case ELTWISE_RECIPROCAL: LOOP(1.0f / x);
     case ELTWISE_SQRT: LOOP(sqrtf(x));
-    case ELTWISE_EXP: LOOP(expf(x));
-    case ELTWISE_LOG: LOOP(logf(x));
+    case ELTWISE_EXP: LOOP(vector_exp(x));
+    case ELTWISE_LOG: LOOP(vector_log(x));
+    case ELTWISE_SOFTPLUS: LOOP(vector_softplus(x));
     case ELTWISE_ERF: LOOP(erff(x));
     default: break;
     }

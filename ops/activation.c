@@ -101,6 +101,20 @@ bool activation_eltwise(const opdef_t *op, const void *attrs, eltwise_t *out_elt
 
 /* ---- inference ---- */
 
+static bool is_whole(double bound)
+{
+    return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
+}
+
+/* Integers stay integers, but for a clamp to a bound that is none: as PyTorch's they give f32. */
+static bool keeps_dtype(const op_call_t *call)
+{
+    const function_t f = function_of(call->op, call->attrs);
+    if (dtype_is_floating(call->in[X]->dtype)) return true;
+    if (!table[find(call->op)].keeps_integers) return false;
+    return f.eltwise != ELTWISE_CLAMP || (is_whole(f.alpha) && is_whole(f.beta));
+}
+
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
@@ -108,12 +122,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     bool keeps_integers = table[find(call->op)].keeps_integers;
     REQUIRE(ctx, x->dtype != DTYPE_BOOL || !keeps_integers, "%s: x is %s, numbers are needed",
             call->op->name, info_brief(x));
-    bool keeps = keeps_integers || dtype_is_floating(x->dtype);
-    out[0] = info_dense(keeps ? x->dtype : DTYPE_F32, x->rank, x->sizes);
+    out[0] = info_dense(keeps_dtype(call) ? x->dtype : DTYPE_F32, x->rank, x->sizes);
     return STATUS_OK;
 }
 
-/* ---- the functions on integers: bounds are cut to integers, results to the low bits ---- */
+/* ---- the functions on integers: bounds are cut to the range of s64, results to the low bits ----
+ */
 
 static int64_t integer_bound(double bound)
 {
@@ -148,11 +162,13 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN: over the bytes as they lie ---- */
 
-/* relu(NaN) is 0 there, clamp(NaN) a bound and exp(NaN) infinite: mkldnn tensors promise to be
- * finite, dense ones behave as PyTorch's. And near 1 few digits of the logarithm are right. */
-static bool loses_nan(eltwise_t eltwise)
+/* oneDNN's relu(NaN) is 0 and its clamp(NaN) a bound; the loops of our own keep NaN and are as
+ * fast.
+ */
+static bool loses_nan(const function_t *f)
 {
-    return eltwise == ELTWISE_RELU || eltwise == ELTWISE_CLAMP || eltwise == ELTWISE_EXP;
+    return f->eltwise == ELTWISE_RELU || f->eltwise == ELTWISE_CLAMP ||
+           (f->eltwise == ELTWISE_LEAKY_RELU && f->alpha == 0.0);
 }
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -163,10 +179,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     onednn_primitive_t *primitive = NULL;
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
-    if (call->layout == LAYOUT_DENSE && loses_nan(f.eltwise))
-        return prepared_decline(prepared, "onednn: %s loses NaN", call->op->name);
-    if (f.eltwise == ELTWISE_LOG || !choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
-        return prepared_decline(prepared, "onednn: no good %s", call->op->name);
+    if (loses_nan(&f)) return prepared_decline(prepared, "onednn: %s loses NaN", call->op->name);
+    if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
+        return prepared_decline(prepared, "onednn: no %s, or a wrong one", call->op->name);
     TRY(walk_follow(call, prepared, false));
 
     int64_t n = walk_elements(&prepared->in[X]);

@@ -130,14 +130,15 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    static const onednn_algorithm_t algorithms[FUNCTION_COUNT] = {
-        [ADD] = ONEDNN_BINARY_ADD, [SUB] = ONEDNN_BINARY_SUB,     [MUL] = ONEDNN_BINARY_MUL,
-        [DIV] = ONEDNN_BINARY_DIV, [MAXIMUM] = ONEDNN_BINARY_MAX, [MINIMUM] = ONEDNN_BINARY_MIN};
+    static const onednn_algorithm_t algorithms[FUNCTION_COUNT] = {[ADD] = ONEDNN_BINARY_ADD,
+                                                                  [SUB] = ONEDNN_BINARY_SUB,
+                                                                  [MUL] = ONEDNN_BINARY_MUL,
+                                                                  [DIV] = ONEDNN_BINARY_DIV};
     const tensor_info_t *a = call->in[A], *b = call->in[B];
     function_t function = function_of(call->op);
     onednn_primitive_t *primitive = NULL;
     if (function == POW) return prepared_decline(prepared, "onednn: no pow of two tensors");
-    if (call->layout == LAYOUT_DENSE && (function == MAXIMUM || function == MINIMUM))
+    if (function == MAXIMUM || function == MINIMUM)
         return prepared_decline(prepared, "onednn: %s loses NaN", call->op->name);
     if ((a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16) || a->dtype != b->dtype)
         return prepared_decline(prepared, "onednn: dtypes %s and %s", dtype_name(a->dtype),

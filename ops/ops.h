@@ -156,10 +156,12 @@ status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const in
 status_t op_adaptive_max_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
                               tensor_t **out) TESSERA_API(op_adaptive_max_pool);
 
-/* ---- elementwise ---- */
+/* ---- elementwise: NaN stays NaN; only relu, clamp, maximum, minimum fused may give a bound ----
+ */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu6(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu6);
+/* Integers stay integers if both bounds are whole or infinite; else they give f32. */
 status_t op_clamp(context_t *ctx, const tensor_t *x, double min, double max, tensor_t **out)
     TESSERA_API(op_clamp);
 status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope, tensor_t **out)
@@ -206,6 +208,7 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
+/* A row with NaN or +inf, or of -inf only, is all NaN. */
 status_t op_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_softmax);
 status_t op_log_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
@@ -219,8 +222,7 @@ status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
 status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_feature_dropout);
 
-/* ---- reductions: n 0 means all dimensions; integers are summed as s64, their mean is refused ----
- */
+/* ---- reductions: n 0 means all dimensions; integers are summed as s64, and have no mean ---- */
 
 status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_mean);
@@ -275,8 +277,7 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
     TESSERA_API(op_resize);
 
-/* ---- the transitions as operators, for graphs; imperative code calls to_mkldnn and to_dense ----
- */
+/* ---- the transitions as operators of graphs; imperative code calls to_mkldnn and to_dense ---- */
 
 /* Attributes of the operator `reorder`: ATTR_FORMAT. */
 typedef struct reorder_attrs {

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/vector_math_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/walk_impl.h"
@@ -69,56 +70,151 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return is_log(call->op) ? difference - log(sum) : exp(difference) / sum;
 }
 
-/* ---- kernel on oneDNN: no reference where the dimension is the innermost in memory. A NaN stays
- * one, but does not spread over its row as PyTorch's does ---- */
+/* ---- kernel on oneDNN: rows of softmax, of neighbours in memory. Its log_softmax takes the wrong
+ * logarithm of sums near 1, so that results are positive ---- */
+
+/* Memory is [outer][n][inner] if the dimension itself has no blocks. */
+typedef struct geometry {
+    int64_t outer, n, inner;
+} geometry_t;
+
+static bool has_blocks(const format_t *format, int dim)
+{
+    for (int i = 0; i < format->n_blocks; i++)
+        if (format->block_dims[i] == dim) return true;
+    return false;
+}
+
+static geometry_t geometry_of(const tensor_info_t *x, int dim)
+{
+    int64_t strides[TENSOR_MAX_RANK] = {1};
+    format_t format = accept_own(x);
+    format_strides(&format, x->sizes, strides);
+    geometry_t geometry = {.n = x->rank > 0 ? x->sizes[dim] : 1, .inner = strides[dim]};
+    geometry.outer = walk_elements(x) / (geometry.n * geometry.inner);
+    return geometry;
+}
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
+    const int dim = dim_of(call->attrs, x->rank);
     if (x->rank == 0 || (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16))
         return prepared_decline(prepared, "onednn: %s", info_brief(x));
+    if (is_log(call->op))
+        return prepared_decline(prepared, "onednn: its log_softmax gives positive numbers");
+    format_t format = accept_own(x);
+    if (has_blocks(&format, dim) || geometry_of(x, dim).inner != 1)
+        return prepared_decline(prepared, "onednn: dimension %d is not the innermost", dim);
     tensor_info_t src = *x, dst = call->out[0];
     onednn_problem_t problem = {.kind = ONEDNN_SOFTMAX,
+                                .algorithm = ONEDNN_SOFTMAX_ACCURATE,
                                 .n_src = 1,
                                 .src = &src,
                                 .dst = &dst,
-                                .axis = dim_of(call->attrs, x->rank)};
-    problem.algorithm = is_log(call->op) ? ONEDNN_SOFTMAX_LOG : ONEDNN_SOFTMAX_ACCURATE;
+                                .axis = dim};
     op_call_t own = *call;
     own.keep_formats = true;
-    return choose_formats(ctx, &own, prepared, &problem, 0.0);
+    TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
+    if (geometry_of(&prepared->out[0], dim).inner != 1)
+        return prepared_decline(prepared, "onednn: its result has another innermost dimension");
+    return STATUS_OK;
 }
 
-/* Over channels in blocks of 4 oneDNN leaves numbers in padded lanes. */
+/* A row with a NaN is all NaN: oneDNN leaves it at its element. */
+FOR_EACH_ISA static void spread_nan_f32(int64_t n, float *row)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) found |= row[i] != row[i];
+    for (int64_t i = 0; found != 0 && i < n; i++) row[i] = NAN;
+}
+
+FOR_EACH_ISA static void spread_nan_bf16(int64_t n, uint16_t *row)
+{
+    uint16_t largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t magnitude = row[i] & 0x7fff;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    for (int64_t i = 0; largest > 0x7f80 && i < n; i++) row[i] = 0x7fc0;
+}
+
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
-    walk_zero_padding(&prepared->out[0], out[0]);
+    const tensor_info_t *info = &prepared->out[0];
+    const geometry_t rows = geometry_of(info, dim_of(prepared->attrs, info->rank));
+    const bool is_f32 = info->dtype == DTYPE_F32;
+#pragma omp parallel for num_threads(threads_for(ctx, rows.outer *rows.n)) schedule(static)
+    for (int64_t i = 0; i < rows.outer; i++)
+        if (is_f32)
+            spread_nan_f32(rows.n, (float *)out[0] + i * rows.n);
+        else
+            spread_nan_bf16(rows.n, (uint16_t *)out[0] + i * rows.n);
+    walk_zero_padding(info, out[0]);
     return STATUS_OK;
 }
 
 static const kernel_t onednn = {"onednn", prepare_onednn, run_onednn};
 
-/* ---- kernel of our own: memory is [outer][n][inner] if the dimension itself has no blocks ---- */
+/* ---- kernel of our own ---- */
 
-#define TILE 64 /* inner positions done at a time */
+#define TILE 64 /* columns done at a time */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
     format_t format = accept_own(x);
     int dim = dim_of(call->attrs, x->rank);
-    for (int i = 0; i < format.n_blocks; i++)
-        if (format.block_dims[i] == dim) format = format_plain(x->rank);
+    if (has_blocks(&format, dim)) format = format_plain(x->rank);
     TRY(accept_format(call, prepared, X, &format));
     TRY(accept_out(call, prepared, 0, &format));
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 8.0 * (double)info_bytes(x));
+    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
     return STATUS_OK;
 }
 
-static void tile_f32(bool is_logarithm, int64_t n, int64_t inner, int64_t width, const float *src,
-                     float *dst)
+static inline float larger(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+
+/* A row of n neighbours. Lanes are partial results that become one at the end; the elements behind
+ * the last whole LANES are taken with -inf behind them, whose exponential is 0. */
+#define LANES 32
+
+FOR_EACH_ISA static void run_row(bool is_logarithm, int64_t n, const float *restrict src,
+                                 float *restrict dst)
+{
+    float lanes[LANES], tail[LANES];
+    const int64_t whole = n / LANES * LANES;
+    for (int l = 0; l < LANES; l++) tail[l] = -INFINITY;
+    memcpy(tail, src + whole, (size_t)(n - whole) * sizeof *tail);
+    memcpy(lanes, tail, sizeof lanes);
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] = larger(lanes[l], src[i + l]);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] = larger(lanes[l], lanes[l + half]);
+    const float largest = lanes[0];
+
+    for (int64_t i = 0; i < whole; i++) dst[i] = vector_exp(src[i] - largest);
+    for (int l = 0; l < LANES; l++) lanes[l] = tail[l] = vector_exp(tail[l] - largest);
+    memcpy(dst + whole, tail, (size_t)(n - whole) * sizeof *tail);
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += dst[i + l];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
+
+    const float logarithm = vector_log(lanes[0]), factor = 1.0f / lanes[0];
+    if (is_logarithm)
+        for (int64_t i = 0; i < n; i++) dst[i] = src[i] - largest - logarithm;
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] *= factor;
+}
+
+/* `width` columns of n elements, `inner` apart. */
+FOR_EACH_ISA static void run_tile(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
+                                  const float *restrict src, float *restrict dst)
 {
     float largest[TILE], sum[TILE];
     for (int64_t i = 0; i < width; i++) {
@@ -126,17 +222,14 @@ static void tile_f32(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
         sum[i] = 0.0f;
     }
     for (int64_t a = 0; a < n; a++)
-        for (int64_t i = 0; i < width; i++) {
-            float x = src[a * inner + i];
-            largest[i] = x > largest[i] || x != x ? x : largest[i];
-        }
+        for (int64_t i = 0; i < width; i++) largest[i] = larger(largest[i], src[a * inner + i]);
     for (int64_t a = 0; a < n; a++)
         for (int64_t i = 0; i < width; i++) {
-            float difference = src[a * inner + i] - largest[i], power = expf(difference);
+            float difference = src[a * inner + i] - largest[i], power = vector_exp(difference);
             sum[i] += power;
             dst[a * inner + i] = is_logarithm ? difference : power;
         }
-    for (int64_t i = 0; i < width; i++) sum[i] = is_logarithm ? logf(sum[i]) : 1.0f / sum[i];
+    for (int64_t i = 0; i < width; i++) sum[i] = is_logarithm ? vector_log(sum[i]) : 1.0f / sum[i];
     for (int64_t a = 0; a < n; a++)
         for (int64_t i = 0; i < width; i++) {
             float value = dst[a * inner + i];
@@ -144,8 +237,8 @@ static void tile_f32(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
         }
 }
 
-/* One position, any dtype, in double. */
-static void column_any(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *src,
+/* One column of any dtype, in double. */
+static void run_column(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *src,
                        char *dst)
 {
     const int64_t step = inner * (int64_t)dtype_size(dtype);
@@ -162,30 +255,47 @@ static void column_any(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtyp
     }
 }
 
+/* Rows and columns of up to NARROW elements of bf16 and f16 are widened on the stack. */
+#define NARROW 2048
+
+static void run_widened(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *src,
+                        char *dst)
+{
+    float wide[NARROW], result[NARROW];
+    dtype_cast(n, dtype, src, inner, DTYPE_F32, wide, 1);
+    run_row(is_logarithm, n, wide, result);
+    dtype_cast(n, DTYPE_F32, result, 1, dtype, dst, inner);
+}
+
+static void run_part(bool is_logarithm, int64_t n, int64_t inner, int64_t width, dtype_t dtype,
+                     const void *src, void *dst)
+{
+    if (dtype == DTYPE_F32 && inner == 1)
+        run_row(is_logarithm, n, src, dst);
+    else if (dtype == DTYPE_F32)
+        run_tile(is_logarithm, n, inner, width, src, dst);
+    else if (dtype != DTYPE_F64 && n <= NARROW)
+        run_widened(is_logarithm, n, inner, dtype, src, dst);
+    else
+        run_column(is_logarithm, n, inner, dtype, src, dst);
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[X];
     const dtype_t dtype = x->dtype;
-    const bool is_f32 = dtype == DTYPE_F32, is_logarithm = is_log(prepared->op);
-    const int dim = dim_of(prepared->attrs, x->rank);
-    int64_t strides[TENSOR_MAX_RANK] = {1};
-    format_t format = accept_own(x);
-    format_strides(&format, x->sizes, strides);
-    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, inner = strides[dim];
+    const bool is_logarithm = is_log(prepared->op);
+    const geometry_t g = geometry_of(x, dim_of(prepared->attrs, x->rank));
     const int64_t size = (int64_t)dtype_size(dtype), total = walk_elements(x);
-    const int64_t step = is_f32 ? TILE : 1, n_tiles = (inner + step - 1) / step;
+    const int64_t step = dtype == DTYPE_F32 ? TILE : 1, n_tiles = (g.inner + step - 1) / step;
 #pragma omp parallel for num_threads(threads_for(ctx, total)) schedule(static)
-    for (int64_t i = 0; i < total / (n * inner) * n_tiles; i++) {
-        int64_t first = i % n_tiles * step, at = i / n_tiles * n * inner + first;
-        int64_t width = inner - first < step ? inner - first : step;
-        const void *src = (const char *)in[X] + at * size;
-        void *dst = (char *)out[0] + at * size;
-        if (is_f32)
-            tile_f32(is_logarithm, n, inner, width, src, dst);
-        else
-            column_any(is_logarithm, n, inner, dtype, src, dst);
+    for (int64_t i = 0; i < g.outer * n_tiles; i++) {
+        int64_t first = i % n_tiles * step, at = i / n_tiles * g.n * g.inner + first;
+        int64_t width = g.inner - first < step ? g.inner - first : step;
+        run_part(is_logarithm, g.n, g.inner, width, dtype, (const char *)in[X] + at * size,
+                 (char *)out[0] + at * size);
     }
     walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;

@@ -1,0 +1,94 @@
+/* Exponential and logarithms of floats as straight-line code: loops over them become vectors, as
+ * loops over the C library's functions do not. Within 2 units in the last place of the exact value;
+ * NaN stays NaN. Results below FLT_MIN are 0 where the processor flushes. */
+#ifndef TESSERA_DISPATCH_VECTOR_MATH_IMPL_H
+#define TESSERA_DISPATCH_VECTOR_MATH_IMPL_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
+ * loader's choice, so debug builds have one. */
+#if defined(__x86_64__) && defined(NDEBUG)
+#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_ISA
+#endif
+
+static inline uint32_t vector_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float vector_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2. Adding 1.5 * 2^23 leaves n in the low
+ * bits. 2^n is multiplied in two halves: 2^128 is no float, though exp(88.7) is. */
+static inline float vector_exp(float x)
+{
+    const float shift = 12582912.0f;
+    float bounded = x < -104.0f ? -104.0f : x;
+    bounded = bounded > 89.0f ? 89.0f : bounded;
+    float shifted = bounded * 1.44269504088896341f + shift, n = shifted - shift;
+    float r = bounded - n * 0.693359375f - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    uint32_t whole = vector_bits(shifted) - vector_bits(shift) + 256;
+    uint32_t half = whole / 2, rest = whole - half;
+    return p * vector_float((half - 1) << 23) * vector_float((rest - 1) << 23);
+}
+
+/* log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)). A number below FLT_MIN is its bits times
+ * 2^-149: they are converted as an integer, which does not flush. */
+static inline float vector_log(float x)
+{
+    uint32_t given = vector_bits(x);
+    float scaled = (float)(int32_t)(given & 0x7fffffff);
+    uint32_t bits = given < 0x00800000 ? vector_bits(scaled) : given;
+    int32_t bias = given < 0x00800000 ? 127 + 149 : 127;
+    uint32_t above = bits - 0x3f3504f3; /* sqrt(1/2) */
+    int32_t exponent = ((int32_t)above >> 23) + 126 - bias + 1;
+    float f = vector_float((above & 0x007fffff) + 0x3f3504f3) - 1.0f, square = f * f;
+    float p = 7.0376836292e-2f;
+    p = p * f - 1.1514610310e-1f;
+    p = p * f + 1.1676998740e-1f;
+    p = p * f - 1.2420140846e-1f;
+    p = p * f + 1.4249322787e-1f;
+    p = p * f - 1.6668057665e-1f;
+    p = p * f + 2.0000714765e-1f;
+    p = p * f - 2.4999993993e-1f;
+    p = p * f + 3.3333331174e-1f;
+    float e = (float)exponent;
+    float y = f + (e * -2.12194440e-4f + (p * f * square - 0.5f * square)) + e * 0.693359375f;
+    y = given > 0x80000000 ? NAN : y; /* negative, or NaN with a sign */
+    y = given >= 0x7f800000 && given < 0x80000000 ? x : y;
+    return (given & 0x7fffffff) == 0 ? -INFINITY : y;
+}
+
+/* log(1 + x) for x in [0, 1]: what 1 + x rounds away is given back. */
+static inline float vector_log1p(float x)
+{
+    float sum = 1.0f + x;
+    return vector_log(sum) + (x - (sum - 1.0f)) / sum;
+}
+
+/* max(x, 0) + log(1 + exp(-|x|)) */
+static inline float vector_softplus(float x)
+{
+    return (x < 0.0f ? 0.0f : x) + vector_log1p(vector_exp(x < 0.0f ? x : -x));
+}
+
+#endif

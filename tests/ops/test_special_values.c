@@ -1,0 +1,361 @@
+/* NaN, infinities and results near 0 of activations, maxima, softmax and pooling: what PyTorch
+ * gives, in both layouts and fused behind a convolution. */
+#include "tests/support/support.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "ops/activation_impl.h"
+#include "ops/ops.h"
+
+#define N 16
+
+/* Printed by special_values.py. */
+static const float x[N] = {NAN, INFINITY, -INFINITY, 0,  1e-40f,  -20,     -50, -8,
+                           -10, 20,       88.5f,     89, 1.0001f, 0.9999f, -3,  0.5f};
+static const struct {
+    const char *op, *attrs;
+    float value[N];
+} known[] = {
+    {"relu",
+     "",
+     {NAN, INFINITY, 0, 0, 9.9999461e-41f, 0, 0, 0, 0, 20, 88.5f, 89, 1.00010002f, 0.999899983f, 0,
+      0.5f}},
+    {"relu6",
+     "",
+     {NAN, 6, 0, 0, 9.9999461e-41f, 0, 0, 0, 0, 6, 6, 6, 1.00010002f, 0.999899983f, 0, 0.5f}},
+    {"clamp",
+     "min=-0.5 max=0.75",
+     {NAN, 0.75f, -0.5f, 0, 9.9999461e-41f, -0.5f, -0.5f, -0.5f, -0.5f, 0.75f, 0.75f, 0.75f, 0.75f,
+      0.75f, -0.5f, 0.5f}},
+    {"leaky_relu",
+     "",
+     {NAN, INFINITY, -INFINITY, 0, 9.9999461e-41f, -0.2f, -0.5f, -0.08f, -0.1f, 20, 88.5f, 89,
+      1.00010002f, 0.999899983f, -0.03f, 0.5f}},
+    {"leaky_relu",
+     "negative_slope=0.0",
+     {NAN, INFINITY, NAN, 0, 9.9999461e-41f, -0, -0, -0, -0, 20, 88.5f, 89, 1.00010002f,
+      0.999899983f, -0, 0.5f}},
+    {"elu",
+     "",
+     {NAN, INFINITY, -1, 0, 9.9999461e-41f, -0.999999998f, -1, -0.999664537f, -0.9999546f, 20,
+      88.5f, 89, 1.00010002f, 0.999899983f, -0.950212932f, 0.5f}},
+    {"selu",
+     "",
+     {NAN, INFINITY, -1.75809934f, 0, 1.05069532e-40f, -1.75809934f, -1.75809934f, -1.75750956f,
+      -1.75801952f, 21.0140197f, 92.9870374f, 93.5123879f, 1.05080607f, 1.0505959f, -1.67056873f,
+      0.525350494f}},
+    {"gelu",
+     "",
+     {NAN, INFINITY, NAN, 0, 4.99997305e-41f, -0, -0, -4.88498131e-15f, -0, 20, 88.5f, 89,
+      0.841453097f, 0.841236398f, -0.00404969409f, 0.345731231f}},
+    {"erf",
+     "",
+     {NAN, 1, -1, 0, 1.12837309e-40f, -1, -1, -1, -1, 1, 1, 1, 0.842742306f, 0.842659271f,
+      -0.99997791f, 0.520499878f}},
+    {"sigmoid",
+     "",
+     {NAN, 1, 0, 0.5f, 0.5f, 2.06115362e-09f, 1.92874985e-22f, 0.00033535013f, 4.53978687e-05f,
+      0.999999998f, 1, 1, 0.731078243f, 0.731038914f, 0.0474258732f, 0.622459331f}},
+    {"tanh",
+     "",
+     {NAN, 1, -1, 0, 9.9999461e-41f, -1, -1, -0.999999775f, -0.999999996f, 1, 1, 1, 0.761636157f,
+      0.761552148f, -0.995054754f, 0.462117157f}},
+    {"hardsigmoid",
+     "",
+     {NAN, 1, 0, 0.5f, 0.5f, 0, 0, 0, 0, 1, 1, 1, 0.666683336f, 0.666649997f, 0, 0.583333333f}},
+    {"hardswish",
+     "",
+     {NAN, INFINITY, NAN, 0, 4.99997305e-41f, -0, -0, -0, -0, 20, 88.5f, 89, 0.666750015f,
+      0.666583321f, -0, 0.291666667f}},
+    {"silu",
+     "",
+     {NAN, INFINITY, NAN, 0, 4.99997305e-41f, -4.12230724e-08f, -9.64374924e-21f, -0.00268280104f,
+      -0.000453978687f, 20, 88.5f, 89, 0.731151363f, 0.730965798f, -0.14227762f, 0.311229666f}},
+    {"softplus",
+     "",
+     {NAN, INFINITY, 0, 0.693147181f, 0.693147181f, 2.06115362e-09f, 1.92874985e-22f,
+      0.000335406373f, 4.53988992e-05f, 20, 88.5f, 89, 1.31333481f, 1.31318857f, 0.0485873516f,
+      0.974076984f}},
+    {"exp",
+     "",
+     {NAN, INFINITY, 0, 1, 1, 2.06115362e-09f, 1.92874985e-22f, 0.000335462628f, 4.53999298e-05f,
+      485165195.0f, 2.72308783e+38f, INFINITY, 2.71855372f, 2.71800997f, 0.0497870684f,
+      1.64872127f}},
+    {"log",
+     "",
+     {NAN, INFINITY, NAN, -INFINITY, -92.1034091f, NAN, NAN, NAN, NAN, 2.99573227f, 4.48300255f,
+      4.48863637f, 0.000100011593f, -0.000100021596f, NAN, -0.693147181f}},
+    {"abs",
+     "",
+     {NAN, INFINITY, INFINITY, 0, 9.9999461e-41f, 20, 50, 8, 10, 20, 88.5f, 89, 1.00010002f,
+      0.999899983f, 3, 0.5f}},
+    {"neg",
+     "",
+     {NAN, -INFINITY, INFINITY, -0, -9.9999461e-41f, 20, 50, 8, 10, -20, -88.5f, -89, -1.00010002f,
+      -0.999899983f, 3, -0.5f}},
+};
+#define N_KNOWN (sizeof known / sizeof *known)
+
+/* ---- activations ---- */
+
+/* N channels of one element: dense, or a block of 16 lanes. */
+static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
+{
+    tensor_t *dense = NULL, *blocked = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, N, 1, 1), values, &dense));
+    if (layout == LAYOUT_DENSE) return dense;
+    CHECK_OK(ctx, op_reorder(ctx, dense, "aBcd16b", &blocked));
+    tensor_release(dense);
+    return blocked;
+}
+
+/* gelu and elu subtract numbers of the size of x and alpha; what is too small to be kept is 0. */
+static bool is_close(const char *op, float x_value, float wanted, float given)
+{
+    if (isnan(wanted) || isnan(given)) return isnan(wanted) && isnan(given);
+    if (wanted == given) return true;
+    bool subtracts = strcmp(op, "gelu") == 0 || strcmp(op, "elu") == 0 || strcmp(op, "selu") == 0;
+    double terms = fabs((double)wanted) + (subtracts ? fmax(fabs((double)x_value), 1.0) : 0.0);
+    return fabs((double)wanted - (double)given) <= 4.0 * FLT_EPSILON * terms + (double)FLT_MIN;
+}
+
+static void parse_attrs(context_t *ctx, size_t row, const opdef_t **out_op, char *attrs)
+{
+    const char *at = known[row].attrs;
+    *out_op = ops_find(known[row].op);
+    assert_non_null(*out_op);
+    attrs_init(&(*out_op)->attrs, attrs);
+    while (*at != '\0')
+        CHECK_OK(ctx, attrs_parse(ctx, known[row].op, &(*out_op)->attrs, &at, attrs));
+}
+
+static void activations_of_special_values_are_pytorchs_in_both_layouts(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    _Alignas(16) char attrs[ATTRS_MAX];
+    for (size_t row = 0; row < N_KNOWN; row++)
+        for (int layout = LAYOUT_DENSE; layout <= LAYOUT_MKLDNN; layout++) {
+            const opdef_t *op = NULL;
+            float given[N];
+            parse_attrs(ctx, row, &op, attrs);
+            tensor_t *in = make(ctx, (layout_t)layout, x), *out = NULL;
+            CHECK_OK(ctx,
+                     dispatch_run(ctx, op, attrs, 1, (const tensor_t *const *)&in, NULL, &out));
+            assert_int_equal(tensor_layout(out), layout);
+            CHECK_OK(ctx, tensor_read(ctx, out, given, sizeof given));
+            for (int i = 0; i < N; i++)
+                if (!is_close(op->name, x[i], known[row].value[i], given[i]))
+                    fail_msg("%s %s, layout %d: of %g is %.9g, wanted %.9g", op->name,
+                             known[row].attrs, layout, (double)x[i], (double)given[i],
+                             (double)known[row].value[i]);
+            tensor_release(in);
+            tensor_release(out);
+        }
+}
+
+/* A convolution of zeros with x as bias. */
+static void run_behind_conv(context_t *ctx, size_t row, float *out_values)
+{
+    _Alignas(16) char attrs[ATTRS_MAX];
+    const opdef_t *op = NULL;
+    post_op_t post = {.kind = POST_ELTWISE};
+    conv_attrs_t conv = {.post = {.n = 1}};
+    tensor_t *in[3] = {NULL}, *zeros = NULL, *out = NULL;
+    parse_attrs(ctx, row, &op, attrs);
+    assert_true(activation_eltwise(op, attrs, &post.eltwise, &post.alpha, &post.beta));
+    conv.post.op[0] = post;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, N, 4, 4), &zeros));
+    CHECK_OK(ctx, op_reorder(ctx, zeros, "aBcd16b", &in[0]));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(N, N, 1, 1), &in[1]));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(N), x, &in[2]));
+    CHECK_OK(ctx, dispatch_run(ctx, ops_find("conv2d"), &conv, 3, (const tensor_t *const *)in, NULL,
+                               &out));
+    float planes[N * 16];
+    CHECK_OK(ctx, tensor_read(ctx, out, planes, sizeof planes));
+    for (int i = 0; i < N; i++) out_values[i] = planes[i * 16];
+    for (int i = 0; i < 3; i++) tensor_release(in[i]);
+    tensor_release(zeros);
+    tensor_release(out);
+}
+
+/* What ops.h says of functions that end at bounds: fused they may take NaN to the lower one. */
+static bool may_lose_nan(size_t row, float *out_bound)
+{
+    const char *op = known[row].op;
+    *out_bound = strcmp(op, "clamp") == 0 ? -0.5f : 0.0f;
+    return strcmp(op, "relu") == 0 || strcmp(op, "relu6") == 0 || strcmp(op, "clamp") == 0 ||
+           strcmp(known[row].attrs, "negative_slope=0.0") == 0;
+}
+
+static void fused_activations_differ_in_the_nan_that_bounds_lose(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (size_t row = 0; row < N_KNOWN; row++) {
+        float given[N], bound = 0;
+        run_behind_conv(ctx, row, given);
+        for (int i = 0; i < N; i++) {
+            float wanted = known[row].value[i];
+            if (fabsf(x[i]) > 0 && fabsf(x[i]) < FLT_MIN) continue; /* the convolution flushes it */
+            if (isnan(wanted) && may_lose_nan(row, &bound) && given[i] == bound) continue;
+            if (!is_close(known[row].op, x[i], wanted, given[i]))
+                fail_msg("conv2d, then %s %s: of %g is %.9g, wanted %.9g", known[row].op,
+                         known[row].attrs, (double)x[i], (double)given[i], (double)wanted);
+        }
+    }
+}
+
+static void maximum_and_minimum_keep_the_nan_of_either_side(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float a[N], b[N], given[N];
+    for (int i = 0; i < N; i++) {
+        a[i] = i % 3 == 0 ? NAN : (float)i;
+        b[i] = i % 4 == 0 ? NAN : 8.0f;
+    }
+    for (int layout = LAYOUT_DENSE; layout <= LAYOUT_MKLDNN; layout++)
+        for (int is_minimum = 0; is_minimum < 2; is_minimum++) {
+            tensor_t *left = make(ctx, (layout_t)layout, a),
+                     *right = make(ctx, (layout_t)layout, b);
+            tensor_t *out = NULL;
+            CHECK_OK(ctx, is_minimum ? op_minimum(ctx, left, right, &out)
+                                     : op_maximum(ctx, left, right, &out));
+            CHECK_OK(ctx, tensor_read(ctx, out, given, sizeof given));
+            for (int i = 0; i < N; i++) {
+                bool is_nan = i % 3 == 0 || i % 4 == 0;
+                if (is_nan != (isnan(given[i]) != 0))
+                    fail_msg("element %d is %g", i, (double)given[i]);
+                float wanted = is_minimum == (i < 8) ? (float)i : 8.0f;
+                if (!is_nan) assert_true(given[i] == wanted);
+            }
+            tensor_release(left);
+            tensor_release(right);
+            tensor_release(out);
+        }
+}
+
+/* As torch.clamp(torch.tensor([-4, 0, 4]), -2.5, 3): f32, which a whole bound does not ask for. */
+static void integers_clamped_to_a_fraction_give_floats(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t integers[] = {-4, 0, 4};
+    tensor_t *in = NULL, *floats = NULL, *kept = NULL;
+    float given[3];
+    int64_t whole[3];
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(3), integers, &in));
+    CHECK_OK(ctx, op_clamp(ctx, in, -2.5, 3.0, &floats));
+    assert_int_equal(tensor_dtype(floats), DTYPE_F32);
+    CHECK_OK(ctx, tensor_read(ctx, floats, given, sizeof given));
+    assert_true(given[0] == -2.5f && given[1] == 0.0f && given[2] == 3.0f);
+    CHECK_OK(ctx, op_clamp(ctx, in, -INFINITY, 3.0, &kept));
+    assert_int_equal(tensor_dtype(kept), DTYPE_S64);
+    CHECK_OK(ctx, tensor_read(ctx, kept, whole, sizeof whole));
+    assert_true(whole[0] == -4 && whole[1] == 0 && whole[2] == 3);
+    tensor_release(in);
+    tensor_release(floats);
+    tensor_release(kept);
+}
+
+/* ---- softmax ---- */
+
+#define COLUMNS 37
+
+/* Row r of the result, for a matrix in which it is (first, rest, rest, ...). */
+static void run_softmax(context_t *ctx, bool is_logarithm, dtype_t dtype, layout_t layout, int dim,
+                        float first, float rest, float *out_row)
+{
+    float wide[3 * COLUMNS], result[3 * COLUMNS];
+    const int64_t row_step = dim == 1 ? COLUMNS : 1, step = dim == 1 ? 1 : 3;
+    for (int64_t i = 0; i < 3 * COLUMNS; i++) wide[i] = 0.25f;
+    for (int64_t i = 0; i < COLUMNS; i++) wide[row_step + i * step] = i == 0 ? first : rest;
+    tensor_t *floats = NULL, *in = NULL, *out = NULL, *back = NULL, *given = NULL;
+    const int64_t sizes[2] = {dim == 1 ? 3 : COLUMNS, dim == 1 ? COLUMNS : 3};
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 2, sizes, wide, &floats));
+    CHECK_OK(ctx, op_cast(ctx, floats, dtype, &in));
+    if (layout == LAYOUT_MKLDNN)
+        CHECK_OK(ctx, op_to_mkldnn(ctx, in, &given));
+    else
+        given = tensor_retain(in);
+    CHECK_OK(ctx, is_logarithm ? op_log_softmax(ctx, given, dim, &out)
+                               : op_softmax(ctx, given, dim, &out));
+    CHECK_OK(ctx, op_cast(ctx, out, DTYPE_F32, &back));
+    CHECK_OK(ctx, tensor_read(ctx, back, result, sizeof result));
+    for (int64_t i = 0; i < COLUMNS; i++) out_row[i] = result[row_step + i * step];
+    for (int64_t i = 0; i < 3; i++) assert_false(isnan(result[i * step]) && dim == 1);
+    tensor_release(floats);
+    tensor_release(in);
+    tensor_release(given);
+    tensor_release(out);
+    tensor_release(back);
+}
+
+static void a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float rows[][2] = {{NAN, 1}, {INFINITY, 0}, {-INFINITY, -INFINITY}, {1, NAN}};
+    const dtype_t dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F64};
+    for (int k = 0; k < 4 * 3 * 2 * 2 * 2; k++) {
+        float row[COLUMNS];
+        const float *values = rows[k % 4];
+        dtype_t dtype = dtypes[k / 4 % 3];
+        bool is_logarithm = k / 12 % 2 != 0;
+        layout_t layout = k / 24 % 2 != 0 && dtype != DTYPE_F64 ? LAYOUT_MKLDNN : LAYOUT_DENSE;
+        run_softmax(ctx, is_logarithm, dtype, layout, k / 48, values[0], values[1], row);
+        for (int i = 0; i < COLUMNS; i++) {
+            if (!isnan(row[i]))
+                fail_msg("%s of %s, layout %d, dim %d, row (%g, %g ..): element %d is %g",
+                         is_logarithm ? "log_softmax" : "softmax", dtype_name(dtype), layout,
+                         k / 48, (double)values[0], (double)values[1], i, (double)row[i]);
+        }
+    }
+}
+
+/* By mpmath: -log(1 + 36 exp(-d)) for the element that is d above the 36 others. */
+static void log_softmax_is_right_where_the_sum_is_nearly_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        float d;
+        double value;
+    } cases[] = {{10, -1.6330632974e-3}, {16, -4.0512580835e-6}, {24, -1.3590484350e-9}};
+    for (int k = 0; k < 3 * 2 * 2; k++) {
+        float row[COLUMNS];
+        layout_t layout = k / 3 % 2 != 0 ? LAYOUT_MKLDNN : LAYOUT_DENSE;
+        run_softmax(ctx, true, DTYPE_F32, layout, k / 6, cases[k % 3].d, 0, row);
+        if (row[0] > 0 || fabs((double)row[0] - cases[k % 3].value) > 1e-6)
+            fail_msg("of %g above the others is %.9g", (double)cases[k % 3].d, (double)row[0]);
+    }
+}
+
+static void log_softmax_over_one_element_is_zero(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float values[] = {-3, 0.1f, 88, 1e30f};
+    for (int dim = 0; dim < 2; dim++) {
+        tensor_t *in = NULL, *out = NULL;
+        float given[4];
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 2,
+                                  (int64_t[]){dim == 0 ? 1 : 4, dim == 0 ? 4 : 1}, values, &in));
+        CHECK_OK(ctx, op_log_softmax(ctx, in, dim, &out));
+        CHECK_OK(ctx, tensor_read(ctx, out, given, sizeof given));
+        for (int i = 0; i < 4; i++) assert_true(given[i] == 0.0f);
+        tensor_release(in);
+        tensor_release(out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(activations_of_special_values_are_pytorchs_in_both_layouts),
+        TEST(fused_activations_differ_in_the_nan_that_bounds_lose),
+        TEST(maximum_and_minimum_keep_the_nan_of_either_side),
+        TEST(integers_clamped_to_a_fraction_give_floats),
+        TEST(a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan),
+        TEST(log_softmax_is_right_where_the_sum_is_nearly_one),
+        TEST(log_softmax_over_one_element_is_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
