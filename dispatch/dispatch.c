@@ -219,6 +219,14 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
     return status;
 }
 
+static status_t check_room(context_t *ctx, const opdef_t *op, int n_made, const int *n_out)
+{
+    int room = n_out != NULL ? *n_out : op->n_outputs;
+    REQUIRE(ctx, n_made <= room, "%s: makes %d tensors, there is room for %d", op->name, n_made,
+            room);
+    return STATUS_OK;
+}
+
 status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_t *const *in, int *n_out, tensor_t **out)
 {
@@ -253,6 +261,9 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     status_t status = cache_select(ctx, op, normalised, n_in, infos, policy, out_format, &prepared);
     if (status == STATUS_OK) {
         prepared_retain(prepared); /* an observer may clear the cache */
+        status = check_room(ctx, op, prepared->n_out, n_out);
+    }
+    if (status == STATUS_OK) {
         status = run_watched(ctx, prepared, policy, n_in, in, outputs);
     }
     threads_leave(ctx, guard);

@@ -388,14 +388,26 @@ status_t onnx_import_size(onnx_node_t *node)
 
 /* ---- range ---- */
 
+/* Lengths are unsigned: that from INT64_MIN to INT64_MAX is no int64_t. */
+static bool count_integers(int64_t start, int64_t limit, int64_t delta, int64_t *out_n)
+{
+    bool is_empty = delta > 0 ? limit <= start : limit >= start;
+    uint64_t length = delta > 0 ? (uint64_t)limit - (uint64_t)start
+                                : (uint64_t)start - (uint64_t)limit;
+    uint64_t step = delta > 0 ? (uint64_t)delta : 0 - (uint64_t)delta;
+    if (delta == 0) return false;
+    uint64_t n = is_empty ? 0 : (length - 1) / step + 1;
+    *out_n = (int64_t)n;
+    return n <= ONNX_MAX_VALUES;
+}
+
 /* start, start + delta, ... before the limit. */
 static bool count_range(bool is_floating, const double *floats, const int64_t *integers,
                         int64_t *out_n)
 {
-    double length = is_floating ? floats[1] - floats[0] : (double)integers[1] - (double)integers[0];
-    double delta = is_floating ? floats[2] : (double)integers[2];
-    double n = ceil(length / delta);
-    if (delta == 0.0 || !(n <= ONNX_MAX_VALUES)) return false;
+    if (!is_floating) return count_integers(integers[0], integers[1], integers[2], out_n);
+    double n = ceil((floats[1] - floats[0]) / floats[2]);
+    if (floats[2] == 0.0 || !(n <= ONNX_MAX_VALUES)) return false;
     *out_n = n > 0 ? (int64_t)n : 0;
     return true;
 }
@@ -422,7 +434,9 @@ status_t onnx_import_range(onnx_node_t *node)
         if (is_floating)
             dtype_store(dtype, place, floats[0] + (double)i * floats[2]);
         else
-            dtype_store_integer(dtype, place, integers[0] + i * integers[2]);
+            dtype_store_integer(
+                dtype, place,
+                (int64_t)((uint64_t)integers[0] + (uint64_t)i * (uint64_t)integers[2]));
     }
     return STATUS_OK;
 }

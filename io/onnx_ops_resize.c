@@ -18,7 +18,8 @@ static const char *const coordinate_names[] = {"half_pixel",           "pytorch_
                                                "align_corners",        "asymmetric",
                                                "half_pixel_symmetric", NULL};
 
-typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding_t;
+/* SIMPLE has no name: before opset 11 sizes that shrink round up, others down. */
+typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE } rounding_t;
 static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil", NULL};
 
@@ -58,6 +59,7 @@ static int64_t nearest_of(const resize_t *resize, int dim, int64_t i)
     case PREFER_CEIL: place = floor(place + 0.5); break;
     case FLOOR: place = floor(place); break;
     case CEIL: place = ceil(place); break;
+    case SIMPLE: place = resize->scale[dim] < 1 ? ceil(place) : floor(place); break;
     }
     double last = (double)(resize->from[dim] - 1);
     return (int64_t)(place < 0 ? 0 : place > last ? last : place);
@@ -201,7 +203,7 @@ static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
              out_resize->rank);
     out_resize->is_linear = mode > 0;
     out_resize->coordinates = ASYMMETRIC;
-    out_resize->rounding = FLOOR;
+    out_resize->rounding = SIMPLE;
     return set_scales(node, out_resize, n, scales, axes);
 }
 

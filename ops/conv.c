@@ -49,10 +49,12 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
             "%s: weight %s, its %lld outputs do not divide by %lld groups", op, info_brief(weight),
             (long long)weight->sizes[0], (long long)attrs->groups);
     int64_t channels = 0;
-    REQUIRE(ctx,
-            shape_multiply(weight->sizes[1], attrs->groups, &channels) && x->sizes[1] == channels,
+    REQUIRE(ctx, shape_multiply(weight->sizes[1], attrs->groups, &channels),
+            "%s: weight %s with %lld groups overflows", op, info_brief(weight),
+            (long long)attrs->groups);
+    REQUIRE(ctx, x->sizes[1] == channels,
             "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
-            (long long)(weight->sizes[1] * attrs->groups), info_brief(x), (long long)x->sizes[1]);
+            (long long)channels, info_brief(x), (long long)x->sizes[1]);
     REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
             op, dtype_name(x->dtype), dtype_name(weight->dtype));
     if (call_has(call, BIAS))
@@ -74,15 +76,17 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     for (int i = 0; i < n_spatial; i++) {
         int64_t stride = attrs->stride[i], dilation = attrs->dilation[i], pad = attrs->padding[i];
         int64_t kernel = weight->sizes[2 + i], window = 0, padded = 0;
-        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad + attrs->extra_padding[i] >= 0,
+        int64_t extra = attrs->extra_padding[i];
+        REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad <= INT32_MAX,
                 "%s: stride %lld, dilation %lld, padding %lld, positive ones are needed", op,
                 (long long)stride, (long long)dilation, (long long)pad);
+        REQUIRE(ctx, extra >= -pad && extra <= INT32_MAX,
+                "%s: extra_padding %lld behind padding %lld, at least 0 together is needed", op,
+                (long long)extra, (long long)pad);
         REQUIRE(ctx, kernel >= 1, "%s: weight %s, kernels of at least 1 are needed", op,
                 info_brief(weight));
         bool fits = shape_multiply(kernel - 1, dilation, &window) &&
-                    !__builtin_add_overflow(x->sizes[2 + i], 2 * pad + attrs->extra_padding[i],
-                                            &padded) &&
-                    pad < INT32_MAX;
+                    !__builtin_add_overflow(x->sizes[2 + i], 2 * pad + extra, &padded);
         REQUIRE(ctx, fits && padded > window,
                 "%s: kernel %lld with dilation %lld is larger than the padded input %lld of %s", op,
                 (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));

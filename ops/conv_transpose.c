@@ -88,8 +88,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
                 info_brief(x));
         bool fits = shape_multiply(size - 1, stride, &reach) &&
                     shape_multiply(kernel - 1, dilation, &window) &&
-                    !__builtin_add_overflow(reach, window, &reach) && reach < INT64_MAX / 2;
-        sizes[2 + i] = fits ? reach + 1 + extra - 2 * pad : 0;
+                    !__builtin_add_overflow(reach, window, &reach) &&
+                    !__builtin_add_overflow(reach, extra, &reach) && reach < INT64_MAX / 2;
+        sizes[2 + i] = fits ? reach + 1 - 2 * pad : 0;
         REQUIRE(ctx, sizes[2 + i] >= 1,
                 "%s: dimension %d of %s would be %lld, at least 1 is needed", op, 2 + i,
                 info_brief(x), (long long)sizes[2 + i]);

@@ -111,7 +111,9 @@ static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
                    .padding = given->padding[d]};
     if (axis.stride == 0) axis.stride = axis.kernel;
     if (!is_average(op)) axis.dilation = given->dilation[d];
-    axis.padded = axis.padding + given->extra_padding[d];
+    const int64_t extra = given->extra_padding[d];
+    if (__builtin_add_overflow(axis.padding, extra, &axis.padded))
+        axis.padded = extra > 0 ? INT64_MAX : INT64_MIN;
     return axis;
 }
 

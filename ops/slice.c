@@ -355,5 +355,5 @@ status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const i
             TENSOR_MAX_RANK);
     attrs.sizes.n = n;
     memcpy(attrs.sizes.values, sizes, (size_t)n * sizeof *sizes);
-    return dispatch_run(ctx, &op_def_split, &attrs, 1, &x, NULL, out);
+    return dispatch_run(ctx, &op_def_split, &attrs, 1, &x, &n, out);
 }

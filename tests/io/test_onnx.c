@@ -310,6 +310,44 @@ static void shapes_that_are_computed_are_folded(void **state)
     module_release(model);
 }
 
+/* From start to limit there are more integers than int64_t counts. */
+static void a_range_over_all_integers_has_its_elements(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t values[] = {INT64_MIN, INT64_MAX, INT64_MAX / 2};
+    const int64_t wanted[] = {INT64_MIN, -(INT64_C(1) << 62) - 1, -2, (INT64_C(1) << 62) - 3,
+                              INT64_MAX - 3};
+    begin(13, DIMS(5));
+    maker_initializer(&maker, "start", INT64, 0, NULL, &values[0], 8);
+    maker_initializer(&maker, "limit", INT64, 0, NULL, &values[1], 8);
+    maker_initializer(&maker, "delta", INT64, 0, NULL, &values[2], 8);
+    maker_node(&maker, "Range", "", "start limit delta", "y");
+    tensor_t *x = NULL, *y = NULL;
+    int64_t given[5];
+    module_t *model = load(ctx);
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(5), &x));
+    CHECK_OK(ctx, module_forward(ctx, model, x, &y));
+    assert_int_equal(tensor_numel(y), 5);
+    CHECK_OK(ctx, tensor_read(ctx, y, given, sizeof given));
+    assert_memory_equal(given, wanted, sizeof given);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(model);
+}
+
+/* As test_resize_downsample_nearest of ONNX 1.5, and ONNX Runtime. */
+static void before_opset_11_nearest_rounds_up_where_sizes_shrink(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin(10, DIMS(1, 1, 2, 4));
+    const float scales[] = {1, 1, 0.6F, 0.6F};
+    maker_initializer(&maker, "scales", FLOAT, DIMS(4), scales, sizeof scales);
+    maker_string(maker_node(&maker, "Resize", "", "x scales", "y"), "mode", "nearest");
+    module_t *model = load(ctx);
+    check_result(ctx, model, 2, (float[]){1, 3});
+    module_release(model);
+}
+
 /* x.expand(-1, 3) as PyTorch exports it */
 static void comparisons_of_shapes_are_folded(void **state)
 {
@@ -719,6 +757,8 @@ int main(void)
         TEST(operands_of_opset_6_line_up_at_their_axis),
         TEST(softmax_before_opset_13_flattens_at_its_axis),
         TEST(shapes_that_are_computed_are_folded),
+        TEST(a_range_over_all_integers_has_its_elements),
+        TEST(before_opset_11_nearest_rounds_up_where_sizes_shrink),
         TEST(comparisons_of_shapes_are_folded),
         TEST(a_known_number_becomes_a_literal),
         TEST(slices_backward_are_taken),

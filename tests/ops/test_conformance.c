@@ -288,7 +288,7 @@ static void run_once(subject_t *s)
 {
     tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
     const tensor_t *in[CASE_MAX_INPUTS];
-    int n_out = 0;
+    int n_out = OP_MAX_OUTPUTS;
     double error = 0.0;
     for (int i = 0; i < s->call.n_in; i++) in[i] = s->in[i];
     status_t status = dispatch_run(s->ctx, s->op, s->call.attrs, s->call.n_in, in, &n_out, out);

@@ -1,0 +1,73 @@
+/* Attributes that are out of bounds, those that overflow included, are refused in words. */
+#include "tests/support/support.h"
+
+#include "ops/ops.h"
+
+static void sizes_that_overflow_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *weight = NULL, *out = NULL;
+    const int64_t most = INT64_MAX;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 4, 5, 5), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4, 4, 3, 3), &weight));
+    const conv_attrs_t groups = {.groups = most}, padding = {.padding = {most, 0}},
+                       both = {.padding = {1, 1}, .extra_padding = {most, 0}};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &groups, &out), STATUS_INVALID_ARGUMENT,
+                "do not divide by 9223372036854775807 groups");
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &padding, &out), STATUS_INVALID_ARGUMENT,
+                "padding 9223372036854775807");
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &both, &out), STATUS_INVALID_ARGUMENT,
+                "conv2d: extra_padding 9223372036854775807 behind padding 1");
+    const conv_transpose_attrs_t stride = {.stride = {most, 1}, .output_padding = {most - 1, 0}},
+                                 outputs = {.groups = most};
+    tensor_t *column = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 4, 1, 5), &column));
+    CHECK_FAILS(ctx, op_conv_transpose2d(ctx, column, weight, NULL, &stride, &out),
+                STATUS_INVALID_ARGUMENT, "conv_transpose2d: dimension 2");
+    CHECK_FAILS(ctx, op_conv_transpose2d(ctx, x, weight, NULL, &outputs, &out),
+                STATUS_INVALID_ARGUMENT, "groups");
+    const pool_attrs_t pool = {.kernel = {3, 3}, .padding = {1, 1}, .extra_padding = {most, 0}};
+    CHECK_FAILS(ctx, op_max_pool2d(ctx, x, &pool, &out), STATUS_INVALID_ARGUMENT,
+                "max_pool2d: padding 1 before and 9223372036854775807 behind");
+    assert_null(out);
+    tensor_release(x);
+    tensor_release(column);
+    tensor_release(weight);
+}
+
+/* No weights with groups of no output at all: 0 divides by any number. */
+static void groups_that_overflow_the_channels_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *weight = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 4, 5, 5), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(0, 4, 3, 3), &weight));
+    const conv_attrs_t groups = {.groups = INT64_MAX};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &groups, &out), STATUS_INVALID_ARGUMENT,
+                "with 9223372036854775807 groups overflows");
+    tensor_release(x);
+    tensor_release(weight);
+}
+
+static void negative_padding_in_total_is_named_by_both_its_parts(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *weight = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 4, 5, 5), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4, 4, 3, 3), &weight));
+    const conv_attrs_t attrs = {.padding = {1, 1}, .extra_padding = {0, -2}};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &out), STATUS_INVALID_ARGUMENT,
+                "conv2d: extra_padding -2 behind padding 1, at least 0 together is needed");
+    tensor_release(x);
+    tensor_release(weight);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(sizes_that_overflow_are_refused),
+        TEST(groups_that_overflow_the_channels_are_refused),
+        TEST(negative_padding_in_total_is_named_by_both_its_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
