@@ -23,9 +23,9 @@ status_t dispatch_set_policy(context_t *ctx, policy_t policy) TESSERA_API(dispat
 policy_t dispatch_policy(context_t *ctx) TESSERA_API(dispatch_policy);
 
 /* Runs an operator. attrs NULL means defaults; absent optional operands are NULL. in: inputs, then
- * operands of post-ops. out has room for *n_out tensors, which becomes the number made; n_out
- * may be NULL for operators whose definition says how many (all but split). A required operand that is NULL passes on the
- * context's failure. On failure nothing is written. */
+ * operands of post-ops. out has room for *n_out tensors, which becomes the number made;
+ * n_out may be NULL for operators whose definition says how many (all but split). A required
+ * operand that is NULL passes on the context's failure. On failure nothing is written. */
 status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(dispatch_run);

@@ -125,7 +125,7 @@ status_t op_fold_bias(context_t *ctx, const tensor_t *weight, const tensor_t *bi
                       const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_fold_bias);
 
-/* ---- pooling ---- */
+/* ---- pooling: of f32 and bf16 a maximum may miss NaN, and of -inf only be -FLT_MAX ---- */
 
 typedef struct pool_attrs {
     int64_t kernel[3];
@@ -208,7 +208,6 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
-/* A row with NaN or +inf, or of -inf only, is all NaN. */
 status_t op_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_softmax);
 status_t op_log_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)

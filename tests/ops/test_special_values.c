@@ -346,6 +346,49 @@ static void log_softmax_over_one_element_is_zero(void **state)
     }
 }
 
+/* ---- pooling ---- */
+
+/* The maximum over one window of 2 x 2, its elements next to each other or two apart. */
+static float pool(context_t *ctx, bool is_spread, layout_t layout, float a, float b)
+{
+    float image[9] = {0}, result = 0;
+    const int64_t side = is_spread ? 3 : 2, dilation = is_spread ? 2 : 1;
+    for (int64_t i = 0; i < 4; i++) image[i / 2 * dilation * side + i % 2 * dilation] = b;
+    image[0] = a;
+    tensor_t *dense = NULL, *in = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, 1, side, side), image, &dense));
+    if (layout == LAYOUT_MKLDNN)
+        CHECK_OK(ctx, op_to_mkldnn(ctx, dense, &in));
+    else
+        in = tensor_retain(dense);
+    const pool_attrs_t attrs = {.kernel = {2, 2}, .dilation = {dilation, dilation}};
+    CHECK_OK(ctx, op_max_pool2d(ctx, in, &attrs, &out));
+    assert_int_equal(tensor_numel(out), 1);
+    CHECK_OK(ctx, tensor_read(ctx, out, &result, sizeof result));
+    tensor_release(dense);
+    tensor_release(in);
+    tensor_release(out);
+    return result;
+}
+
+static void max_pool_is_pytorchs_but_for_what_its_header_names(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int layout = LAYOUT_DENSE; layout <= LAYOUT_MKLDNN; layout++) {
+        assert_true(isnan(pool(ctx, true, (layout_t)layout, NAN, 3)));
+        assert_true(isnan(pool(ctx, true, (layout_t)layout, 3, NAN)));
+        assert_true(pool(ctx, true, (layout_t)layout, -INFINITY, -INFINITY) == -INFINITY);
+        for (int is_spread = 0; is_spread < 2; is_spread++) {
+            assert_true(pool(ctx, is_spread, (layout_t)layout, INFINITY, 3) == INFINITY);
+            assert_true(pool(ctx, is_spread, (layout_t)layout, -INFINITY, -3) == -3);
+        }
+        float with_nan = pool(ctx, false, (layout_t)layout, NAN, 3);
+        assert_true(isnan(with_nan) || with_nan == 3);
+        float lowest = pool(ctx, false, (layout_t)layout, -INFINITY, -INFINITY);
+        assert_true(lowest == -INFINITY || lowest == -FLT_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -356,6 +399,7 @@ int main(void)
         TEST(a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan),
         TEST(log_softmax_is_right_where_the_sum_is_nearly_one),
         TEST(log_softmax_over_one_element_is_zero),
+        TEST(max_pool_is_pytorchs_but_for_what_its_header_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
