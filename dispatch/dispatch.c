@@ -101,19 +101,16 @@ static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t polic
 {
     const tensor_info_t *want = &prepared->in[index];
     if (tensor == NULL || want->dtype == DTYPE_NONE) return STATUS_OK;
-    switch (select_operand(prepared->op, index)->role) {
-    case ROLE_WEIGHT:
-        if (policy == POLICY_PER_OP)
-            return pack_convert(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
-        return pack_weight(ctx, tensor, want, out_tensor);
-    case ROLE_BIAS:
-    case ROLE_STATE: return convert_to(ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
-    default:
-        /* a marked parameter that a transition stands before */
-        if (policy != POLICY_PER_OP && storage_is_packable(tensor->storage))
-            return pack_weight(ctx, tensor, want, out_tensor);
-        return convert_to(ctx, tensor, want, convert_cause(&tensor->info, want), out_tensor);
-    }
+    operand_role_t role = select_operand(prepared->op, index)->role;
+    bool is_activation = role == ROLE_ACTIVATION;
+    reorder_cause_t cause = is_activation ? convert_cause(&tensor->info, want) : CAUSE_WEIGHT;
+    /* an activation that is a marked parameter stands before a transition */
+    bool is_weight = role == ROLE_WEIGHT || (is_activation && storage_is_packable(tensor->storage));
+    if (is_weight && policy != POLICY_PER_OP)
+        TRY(pack_weight(ctx, tensor, want, out_tensor));
+    else
+        TRY(convert_for_call(ctx, tensor, want, cause, out_tensor));
+    return prepared->is_view ? convert_own(ctx, tensor, out_tensor) : STATUS_OK;
 }
 
 static status_t make_outputs(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/form_impl.h"
 #include "tensor/onednn/onednn.h"
 
 /* Forms of one constant; more than this are packed again by whoever wants them. */
@@ -171,7 +171,7 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
 {
     tensor_t *forms[MAX_FORMS];
     const tensor_info_t *info = &tensor->info;
-    int n = pack_forms(tensor, MAX_FORMS, forms), main_form = -1;
+    int n = form_list(tensor, MAX_FORMS, forms), main_form = -1;
     qsort(forms, (size_t)n, sizeof *forms, compare_forms);
     if (info->layout == LAYOUT_DENSE && !is_plain) main_form = find_main(n, forms, info);
     status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,

@@ -2,10 +2,10 @@
  * as the file says they were. */
 #include <string.h>
 
-#include "dispatch/pack_impl.h"
 #include "freeze/file_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/form_impl.h"
 
 /* ---- constants ---- */
 
@@ -39,8 +39,9 @@ static status_t add_blob(loading_t *l, int index)
         status = datum_tensor(l->ctx, tensor, &datum);
         if (status == STATUS_OK) status = datum_append(l->ctx, l->pool, datum);
     } else {
-        status = pack_attach(l->ctx, datum_as_tensor(datum_item(l->pool, (int)blob->constant)),
-                             tensor);
+        tensor_t *constant = datum_as_tensor(datum_item(l->pool, (int)blob->constant));
+        storage_set_packable(constant->storage, true);
+        status = form_add(l->ctx, constant, tensor);
     }
     datum_release(datum);
     tensor_drop(tensor);

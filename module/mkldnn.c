@@ -3,6 +3,7 @@
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/convert.h"
+#include "tensor/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
@@ -21,25 +22,11 @@ static void clear(context_t *ctx, storages_t *storages)
     context_put(ctx, storages->items);
 }
 
-static void drop_packed(storage_t *storage)
-{
-    storage_lock(storage);
-    storage_attachment_t **head = storage_attachments(storage);
-    storage_attachment_t *attachment = *head;
-    *head = NULL;
-    storage_unlock(storage);
-    while (attachment != NULL) {
-        storage_attachment_t *next = attachment->next;
-        attachment->release(attachment);
-        attachment = next;
-    }
-}
-
 static void unmark(storages_t *storages)
 {
     for (int i = 0; i < storages->n; i++) {
         storage_set_packable(storages->items[i], false);
-        drop_packed(storages->items[i]);
+        form_drop(storages->items[i]);
     }
 }
 
@@ -150,7 +137,7 @@ static void put_plain(module_t *module, const map_t *plain)
         }
         if (member->kind != MEMBER_PARAMETER) continue;
         storage_set_packable(member->is.tensor->storage, false);
-        drop_packed(member->is.tensor->storage);
+        form_drop(member->is.tensor->storage);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/convert_impl.h"
+#include "tensor/form_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
@@ -288,55 +289,107 @@ const char *convert_refusal(const tensor_info_t *info)
     return NULL;
 }
 
-static status_t reordered(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                          reorder_cause_t cause, tensor_t **out_tensor)
+static bool has_sizes_of(const tensor_info_t *info, const tensor_info_t *want)
+{
+    return shape_equal(info->rank, info->sizes, want->rank, want->sizes);
+}
+
+/* The bytes of a tensor under the sizes of `want`: a weight is wanted with its groups apart, or
+ * spread over the dimensions that were flattened before it. False when its bytes are not in
+ * row-major order and have to be made so first. */
+static bool with_sizes_of(const tensor_info_t *info, const tensor_info_t *want, tensor_info_t *out)
+{
+    *out = *info;
+    if (has_sizes_of(info, want)) return true;
+    *out = convert_inner_info(info);
+    if (has_sizes_of(out, want)) return true;
+    *out = info_dense(want->dtype, want->rank, want->sizes);
+    return info_is_contiguous(info);
+}
+
+bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want)
+{
+    tensor_info_t info;
+    return !with_sizes_of(from, want, &info) ||
+           !format_same(&info.format, &want->format, want->sizes);
+}
+
+static void count_transition(context_t *ctx, const tensor_info_t *from, const tensor_info_t *to)
+{
+    if (from->layout == to->layout) return;
+    counters_t *counters = context_counters(ctx);
+    *(to->layout == LAYOUT_MKLDNN ? &counters->to_mkldnn : &counters->to_dense) += 1;
+}
+
+static status_t fill(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want, void *bytes,
+                     reorder_cause_t cause)
+{
+    tensor_info_t info;
+    if (with_sizes_of(&tensor->info, want, &info))
+        return convert_bytes(ctx, &info, tensor_bytes(tensor), want, bytes, cause);
+    tensor_info_t plain = info_dense(want->dtype, tensor->info.rank, tensor->info.sizes);
+    void *rows = NULL;
+    TRY(context_get(ctx, info_bytes(&plain), "a plain copy", &rows));
+    status_t status = convert_bytes(ctx, &tensor->info, tensor_bytes(tensor), &plain, rows, cause);
+    if (status == STATUS_OK) status = convert_bytes(ctx, &info, rows, want, bytes, cause);
+    context_put(ctx, rows);
+    return status;
+}
+
+status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause, tensor_t **out_tensor)
 {
     tensor_t *result = NULL;
-    TRY(tensor_make(ctx, want, &result));
     void *bytes = NULL;
+    TRY(tensor_make(ctx, want, &result));
     status_t status = tensor_writable(ctx, result, &bytes);
-    if (status == STATUS_OK)
-        status = convert_bytes(ctx, &tensor->info, tensor_bytes(tensor), want, bytes, cause);
+    if (status == STATUS_OK) status = fill(ctx, tensor, want, bytes, cause);
     if (status != STATUS_OK) {
         tensor_drop(result);
         return status;
     }
+    count_transition(ctx, &tensor->info, want);
     *out_tensor = result;
     return STATUS_OK;
+}
+
+status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                          reorder_cause_t cause, tensor_t **out_tensor)
+{
+    INVARIANT(tensor->info.dtype == want->dtype);
+    if (convert_moves_bytes(&tensor->info, want)) {
+        if (tensor->info.layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN)
+            return form_get(ctx, tensor, want, cause, NULL, out_tensor);
+        return convert_make(ctx, tensor, want, cause, out_tensor);
+    }
+    if (tensor->info.layout == want->layout && has_sizes_of(&tensor->info, want)) {
+        *out_tensor = tensor_hold((tensor_t *)(uintptr_t)tensor);
+        return STATUS_OK;
+    }
+    count_transition(ctx, &tensor->info, want);
+    return tensor_over(ctx, want, tensor->storage, tensor->offset, out_tensor);
+}
+
+status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converted)
+{
+    tensor_t *shared = *converted, *own = NULL;
+    if (shared == tensor) return STATUS_OK;
+    /* a form is retained by its storage, too */
+    bool is_new = shared->storage != tensor->storage && atomic_load(&shared->n_references) == 1;
+    if (is_new) return STATUS_OK;
+    status_t status = tensor_snapshot(ctx, shared, &shared->info, shared->offset, &own);
+    tensor_drop(shared);
+    *converted = own;
+    return status;
 }
 
 status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                     reorder_cause_t cause, tensor_t **out_tensor)
 {
-    INVARIANT(tensor->info.dtype == want->dtype);
-    INVARIANT(shape_equal(tensor->info.rank, tensor->info.sizes, want->rank, want->sizes));
-    tensor_t *from = (tensor_t *)(uintptr_t)tensor;
-    bool is_same = format_same(&tensor->info.format, &want->format, want->sizes);
-    if (is_same && tensor->info.layout == want->layout) {
-        *out_tensor = tensor_hold(from);
-        return STATUS_OK;
-    }
-    if (tensor->info.layout != want->layout) {
-        counters_t *counters = context_counters(ctx);
-        if (want->layout == LAYOUT_MKLDNN)
-            counters->to_mkldnn++;
-        else
-            counters->to_dense++;
-    }
-    if (is_same) return tensor_snapshot(ctx, tensor, want, tensor->offset, out_tensor);
-
-    tensor_t *kept = atomic_load(&from->converted);
-    if (kept != NULL && info_equal(&kept->info, want)) {
-        *out_tensor = tensor_hold(kept);
-        return STATUS_OK;
-    }
+    INVARIANT(has_sizes_of(&tensor->info, want));
     tensor_t *result = NULL;
-    TRY(reordered(ctx, tensor, want, cause, &result));
-    if (tensor->info.layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN) {
-        tensor_t *expected = NULL;
-        if (atomic_compare_exchange_strong(&from->converted, &expected, result))
-            tensor_hold(result);
-    }
+    TRY(convert_for_call(ctx, tensor, want, cause, &result));
+    TRY(convert_own(ctx, tensor, &result));
     *out_tensor = result;
     return STATUS_OK;
 }

@@ -6,11 +6,29 @@
 #include "tensor/counters.h"
 #include "tensor/tensor_impl.h"
 
-/* The one way a tensor gets another layout or format: gives `tensor` retained where its bytes are
- * right already (as a re-labelled view when only the layout id differs), the kept form of a
- * snapshot, or a reordered copy, counted under `cause`. Same dtype and sizes. */
+/* The tensor in another layout or format, of the same dtype and sizes: `tensor` retained where
+ * nothing changes, a snapshot of it where its bytes are right and only the layout id differs, one
+ * of its kept form, or a reordered copy, counted under `cause`. Whoever writes the result writes
+ * neither `tensor` nor a form. */
 status_t convert_to(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                     reorder_cause_t cause, tensor_t **out_tensor);
+
+/* The same for a call that reads the result and lets it go: right bytes and forms are shared, not
+ * snapshotted. `want` may have other sizes over the same row-major order. */
+status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                          reorder_cause_t cause, tensor_t **out_tensor);
+
+/* Makes what convert_for_call gave for a tensor one that may be written: a snapshot of what is
+ * shared. On failure it is released. */
+status_t convert_own(context_t *ctx, const tensor_t *tensor, tensor_t **converted);
+
+/* Whether one has to be made from the other, which has equal dtype and as many elements. */
+bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want);
+
+/* A tensor of its own, of the dtype of `tensor`, maybe of other sizes over the same row-major
+ * order. Neither looks for forms nor keeps one. */
+status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause, tensor_t **out_tensor);
 
 /* The cause of a conversion that dispatch or a plan puts between two forms of an activation. */
 static inline reorder_cause_t convert_cause(const tensor_info_t *from, const tensor_info_t *to)

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "tensor/storage_impl.h"
+#include "tensor/form_impl.h"
 
 #define DATA_OFFSET 128 /* of owned bytes behind their buffer; keeps them aligned to 64 */
 
@@ -27,7 +27,7 @@ struct storage {
     allocator_t allocator;
     buffer_t *buffer;
     pthread_mutex_t lock;
-    storage_attachment_t *attachments;
+    form_t *forms;
 };
 
 /* ---- buffers ---- */
@@ -137,24 +137,10 @@ storage_t *storage_retain(storage_t *storage)
     return storage;
 }
 
-/* Detached under the lock, released outside it: a release may look at other storages. */
-static void drop_attachments(storage_t *storage)
-{
-    storage_lock(storage);
-    storage_attachment_t *attachment = storage->attachments;
-    storage->attachments = NULL;
-    storage_unlock(storage);
-    while (attachment != NULL) {
-        storage_attachment_t *next = attachment->next;
-        attachment->release(attachment);
-        attachment = next;
-    }
-}
-
 void storage_release(storage_t *storage)
 {
     if (storage == NULL || atomic_fetch_sub(&storage->n_references, 1) != 1) return;
-    drop_attachments(storage);
+    form_drop(storage);
     release_buffer(storage->buffer);
     pthread_mutex_destroy(&storage->lock);
     allocator_t allocator = storage->allocator;
@@ -171,7 +157,6 @@ size_t storage_bytes(const storage_t *storage)
     return storage->buffer->bytes;
 }
 
-/* A write makes every attachment stale: all describe the bytes as they were. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
 {
     buffer_t *old = storage->buffer;
@@ -183,7 +168,7 @@ status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
         release_buffer(old);
     }
     atomic_fetch_add(&storage->version, 1);
-    drop_attachments(storage);
+    form_drop(storage);
     *out_data = storage->buffer->data;
     return STATUS_OK;
 }
@@ -218,7 +203,7 @@ void storage_unlock(storage_t *storage)
     pthread_mutex_unlock(&storage->lock);
 }
 
-storage_attachment_t **storage_attachments(storage_t *storage)
+form_t **storage_forms(storage_t *storage)
 {
-    return &storage->attachments;
+    return &storage->forms;
 }

@@ -16,13 +16,8 @@ typedef struct buffer buffer_t;
 typedef struct storage storage_t;
 typedef void (*buffer_deleter_t)(void *user, void *data);
 
-/* An attachment of a storage: what a folder to the right keeps beside the bytes (packed weights).
- * Released with the storage, or when `drop` says it is stale. */
-typedef struct storage_attachment {
-    struct storage_attachment *next;
-    const void *owner; /* address that identifies whose attachment it is */
-    void (*release)(struct storage_attachment *self);
-} storage_attachment_t;
+/* What a storage keeps of its elements in other formats; see form_impl.h. */
+typedef struct form form_t;
 
 /* Owned, uninitialised bytes. */
 status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage);
@@ -45,7 +40,7 @@ const void *storage_data(const storage_t *storage);
 size_t storage_bytes(const storage_t *storage);
 
 /* Bytes to write: copies a buffer that is shared with a snapshot or read-only, and counts a new
- * version. Views that share the storage see the copy too. */
+ * version, before which all forms are dropped. Views that share the storage see the copy too. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
 
 /* Grows by one at every write. */
@@ -53,13 +48,13 @@ uint64_t storage_version(const storage_t *storage);
 
 bool storage_is_read_only(const storage_t *storage);
 
-/* Marks what module_mkldnn converted: dispatch packs it once and keeps the packed form. */
+/* Marks what module_mkldnn converted: dispatch keeps the forms that it packs. */
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* The attachments, under the storage's lock. */
+/* The first of its forms, to be read and changed under the storage's lock. */
 void storage_lock(storage_t *storage);
 void storage_unlock(storage_t *storage);
-storage_attachment_t **storage_attachments(storage_t *storage);
+form_t **storage_forms(storage_t *storage);
 
 #endif

@@ -17,7 +17,6 @@ status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *stora
     TRY(context_get_zeroed(ctx, sizeof *tensor, "a tensor's handle", &tensor));
     atomic_init(&tensor->n_references, 1);
     atomic_init(&tensor->n_scopes, 0);
-    atomic_init(&tensor->converted, NULL);
     tensor->allocator = *context_allocator(ctx);
     tensor->info = *info;
     tensor->storage = storage_retain(storage);
@@ -69,7 +68,6 @@ tensor_t *tensor_hold(tensor_t *tensor)
 void tensor_drop(tensor_t *tensor)
 {
     if (tensor == NULL || atomic_fetch_sub(&tensor->n_references, 1) != 1) return;
-    tensor_drop(atomic_load(&tensor->converted));
     storage_release(tensor->storage);
     allocator_t allocator = tensor->allocator;
     allocator_put(&allocator, tensor);
@@ -91,7 +89,6 @@ status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes)
 {
     void *data = NULL;
     TRY(storage_writable(ctx, tensor->storage, &data));
-    tensor_drop(atomic_exchange(&tensor->converted, NULL));
     *out_bytes = data != NULL ? (char *)data + tensor->offset : NULL;
     return STATUS_OK;
 }

@@ -7,8 +7,6 @@
 #include "tensor/storage_impl.h"
 #include "tensor/tensor.h"
 
-/* `converted` is the form an mkldnn snapshot was reordered to by its first consumer, kept for the
- * next; set once, by whoever comes first. */
 struct tensor {
     atomic_int n_references;
     atomic_int n_scopes; /* open scopes that list it */
@@ -16,7 +14,6 @@ struct tensor {
     tensor_info_t info;
     storage_t *storage;
     int64_t offset; /* bytes from the storage's first */
-    _Atomic(tensor_t *) converted;
 };
 
 /* References of library code, which no scope knows of: a module holds its parameters, a datum its
@@ -61,7 +58,7 @@ status_t tensor_check(context_t *ctx, const char *op, dtype_t dtype, int rank,
 /* A dense tensor's info with any strides. */
 tensor_info_t info_strided(dtype_t dtype, int rank, const int64_t *sizes, const int64_t *strides);
 
-/* Bytes to write, any layout; see storage_writable. The kept form of a snapshot is dropped. */
+/* Bytes to write, any layout; see storage_writable. */
 status_t tensor_writable(context_t *ctx, tensor_t *tensor, void **out_bytes);
 
 /* "%s" text of a tensor for messages, in a small ring of buffers of the calling thread. */

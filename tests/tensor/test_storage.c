@@ -153,60 +153,19 @@ static void a_refused_borrow_leaves_the_memory_to_the_caller(void **state)
     assert_int_equal(n_deleted, 0);
 }
 
-typedef struct note {
-    storage_attachment_t attachment;
-    int n_released;
-} note_t;
-
-static void release_note(storage_attachment_t *self)
-{
-    ((note_t *)(void *)self)->n_released++;
-}
-
-static void attach(storage_t *storage, note_t *note)
-{
-    note->attachment.release = release_note;
-    storage_lock(storage);
-    storage_attachment_t **first = storage_attachments(storage);
-    note->attachment.next = *first;
-    *first = &note->attachment;
-    storage_unlock(storage);
-}
-
-static void attachments_go_with_a_write_and_with_the_storage(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    storage_t *storage = NULL;
-    note_t stale[2] = {0}, fresh = {0};
-    CHECK_OK(ctx, storage_create(ctx, 16, &storage));
-    attach(storage, &stale[0]);
-    attach(storage, &stale[1]);
-    write_to(ctx, storage);
-    assert_int_equal(stale[0].n_released, 1);
-    assert_int_equal(stale[1].n_released, 1);
-    assert_null(*storage_attachments(storage));
-    attach(storage, &fresh);
-    storage_release(storage);
-    assert_int_equal(fresh.n_released, 1);
-    assert_int_equal(stale[0].n_released, 1);
-}
-
-static void a_refused_copy_leaves_bytes_version_and_attachments(void **state)
+static void a_refused_copy_leaves_bytes_and_version(void **state)
 {
     fixture_t *fixture = *state;
     context_t *ctx = fixture->ctx;
     storage_t *storage = NULL, *snapshot = NULL;
-    note_t note = {0};
     void *data = NULL;
     CHECK_OK(ctx, storage_create(ctx, 16, &storage));
     CHECK_OK(ctx, storage_snapshot(ctx, storage, &snapshot));
-    attach(storage, &note);
     counting_fail(&fixture->memory, 1, false);
     CHECK_FAILS(ctx, storage_writable(ctx, storage, &data), STATUS_OUT_OF_MEMORY, "a tensor");
     assert_null(data);
     assert_ptr_equal(storage_data(storage), storage_data(snapshot));
     assert_int_equal(storage_version(storage), 0);
-    assert_int_equal(note.n_released, 0);
     storage_release(storage);
     storage_release(snapshot);
 }
@@ -274,8 +233,7 @@ int main(void)
         TEST(the_deleter_runs_when_the_last_user_lets_go),
         TEST(a_snapshot_of_borrowed_bytes_that_may_be_written_is_a_copy),
         TEST(a_refused_borrow_leaves_the_memory_to_the_caller),
-        TEST(attachments_go_with_a_write_and_with_the_storage),
-        TEST(a_refused_copy_leaves_bytes_version_and_attachments),
+        TEST(a_refused_copy_leaves_bytes_and_version),
         TEST(threads_may_share_a_storage),
         TEST(packable_is_of_the_storage_and_not_of_its_snapshot),
     };

@@ -399,27 +399,6 @@ static void writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot(void **
     tensor_release(m);
 }
 
-static void a_write_drops_the_kept_form_of_a_snapshot(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    tensor_t *x = NULL, *m = NULL, *blocked = NULL, *again = NULL;
-    double difference = 1;
-    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 16, 2, 2), 1, &x));
-    CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
-    CHECK_OK(ctx, convert_reorder(ctx, m, "aBcd8b", &blocked));
-    assert_non_null(atomic_load(&m->converted));
-    CHECK_OK(ctx, tensor_fill(ctx, m, 2));
-    assert_null(atomic_load(&m->converted));
-    CHECK_OK(ctx, convert_reorder(ctx, m, "aBcd8b", &again));
-    CHECK_OK(ctx, tensor_max_rel_diff(ctx, again, m, &difference));
-    assert_true(difference == 0);
-    assert_true(((const float *)tensor_bytes(x))[0] == 1);
-    tensor_release(x);
-    tensor_release(m);
-    tensor_release(blocked);
-    tensor_release(again);
-}
-
 static status_t make_all(context_t *ctx)
 {
     tensor_t *t[6] = {NULL};
@@ -464,7 +443,6 @@ int main(void)
         TEST(a_tensor_may_outlive_its_context),
         TEST(the_texts_of_eight_tensors_live_side_by_side),
         TEST(writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot),
-        TEST(a_write_drops_the_kept_form_of_a_snapshot),
         TEST(making_survives_every_refused_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

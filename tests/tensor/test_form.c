@@ -1,0 +1,197 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "tests/support/support.h"
+
+#include <pthread.h>
+
+#include "tensor/convert_impl.h"
+#include "tensor/form_impl.h"
+
+/* f32[1,16,2,2] of 0, 1, ... as mkldnn, plain; and what it is in blocks of 8. */
+static tensor_t *counted(context_t *ctx)
+{
+    tensor_t *numbers = NULL, *view = NULL, *m = NULL;
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 64, 0, &numbers));
+    CHECK_OK(ctx, tensor_view(ctx, numbers, SHAPE(1, 16, 2, 2), &view));
+    CHECK_OK(ctx, to_mkldnn(ctx, view, &m));
+    tensor_release(numbers);
+    tensor_release(view);
+    return m;
+}
+
+static tensor_info_t blocked(const tensor_t *tensor)
+{
+    format_t format = format_channel_blocks(4, 8);
+    return info_mkldnn(tensor_info(tensor), &format);
+}
+
+static int n_forms(const tensor_t *tensor)
+{
+    tensor_t *forms[4];
+    int n = form_list(tensor, 4, forms);
+    for (int i = 0; i < n; i++) tensor_release(forms[i]);
+    return n;
+}
+
+/* Element 1 of blocks of 8 is the first of channel 1. */
+static double second_of(const tensor_t *tensor)
+{
+    return ((const float *)tensor_bytes(tensor))[1];
+}
+
+static void a_form_is_made_once_and_given_to_all(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *m = counted(ctx), *first = NULL, *second = NULL;
+    tensor_info_t want = blocked(m);
+    bool is_made = false;
+    counters_reset(ctx);
+    CHECK_OK(ctx, form_get(ctx, m, &want, CAUSE_MISMATCH, &is_made, &first));
+    assert_true(is_made);
+    CHECK_OK(ctx, form_get(ctx, m, &want, CAUSE_MISMATCH, &is_made, &second));
+    assert_false(is_made);
+    assert_ptr_equal(first, second);
+    assert_true(second_of(first) == 4);
+    counters_t counters;
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.reorders[CAUSE_MISMATCH], 1);
+    tensor_release(first);
+    tensor_release(second);
+    tensor_release(m);
+}
+
+static void a_write_through_a_view_drops_the_forms_of_all_that_share(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *m = counted(ctx), *view = NULL, *form = NULL;
+    tensor_info_t want = blocked(m);
+    CHECK_OK(ctx, convert_for_call(ctx, m, &want, CAUSE_MISMATCH, &form));
+    tensor_release(form);
+    assert_int_equal(n_forms(m), 1);
+    CHECK_OK(ctx, tensor_over(ctx, &m->info, m->storage, m->offset, &view));
+    CHECK_OK(ctx, tensor_fill(ctx, view, 7));
+    assert_int_equal(n_forms(m), 0);
+    CHECK_OK(ctx, convert_for_call(ctx, m, &want, CAUSE_MISMATCH, &form));
+    assert_true(second_of(form) == 7);
+    tensor_release(form);
+    tensor_release(view);
+    tensor_release(m);
+}
+
+static void a_form_that_is_given_out_is_not_written_through(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *m = counted(ctx), *mine = NULL, *again = NULL;
+    CHECK_OK(ctx, convert_reorder(ctx, m, "aBcd8b", &mine));
+    CHECK_OK(ctx, tensor_fill(ctx, mine, 9));
+    CHECK_OK(ctx, convert_reorder(ctx, m, "aBcd8b", &again));
+    assert_true(second_of(again) == 4);
+    tensor_release(mine);
+    tensor_release(again);
+    tensor_release(m);
+}
+
+static void a_form_belongs_to_the_place_and_the_sizes_it_was_made_from(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *both = NULL, *parts[2] = {NULL}, *forms[2] = {NULL};
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 128, 0, &both));
+    const int64_t sizes[4] = {1, 16, 2, 2};
+    format_t plain = format_plain(4);
+    tensor_info_t dense = info_dense(DTYPE_F32, 4, sizes), info = info_mkldnn(&dense, &plain);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, tensor_over(ctx, &info, both->storage, i * 256, &parts[i]));
+        tensor_info_t want = blocked(parts[i]);
+        CHECK_OK(ctx, form_get(ctx, parts[i], &want, CAUSE_USER, NULL, &forms[i]));
+        assert_true(second_of(forms[i]) == 4 + i * 64);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(n_forms(parts[i]), 1);
+        tensor_release(parts[i]);
+        tensor_release(forms[i]);
+    }
+    tensor_release(both);
+}
+
+/* Four threads ask at once for the form of one tensor. */
+#define N_THREADS 4
+
+typedef struct asking {
+    tensor_t *source, *form;
+    bool is_made;
+    pthread_barrier_t *start;
+} asking_t;
+
+static void *ask(void *user)
+{
+    asking_t *asking = user;
+    context_t *ctx = NULL;
+    tensor_info_t want = blocked(asking->source);
+    bool is_right = context_create(NULL, &ctx) == STATUS_OK;
+    pthread_barrier_wait(asking->start);
+    is_right = is_right && form_get(ctx, asking->source, &want, CAUSE_WEIGHT, &asking->is_made,
+                                    &asking->form) == STATUS_OK;
+    context_destroy(ctx);
+    return is_right ? user : NULL;
+}
+
+static void threads_that_ask_at_once_get_one_form(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int round = 0; round < 20; round++) {
+        tensor_t *m = counted(ctx);
+        pthread_barrier_t start;
+        pthread_t threads[N_THREADS];
+        asking_t asking[N_THREADS];
+        int n_made = 0;
+        assert_int_equal(pthread_barrier_init(&start, NULL, N_THREADS), 0);
+        for (int i = 0; i < N_THREADS; i++) {
+            asking[i] = (asking_t){.source = m, .start = &start};
+            assert_int_equal(pthread_create(&threads[i], NULL, ask, &asking[i]), 0);
+        }
+        for (int i = 0; i < N_THREADS; i++) {
+            void *result = NULL;
+            assert_int_equal(pthread_join(threads[i], &result), 0);
+            assert_ptr_equal(result, &asking[i]);
+        }
+        for (int i = 0; i < N_THREADS; i++) {
+            assert_ptr_equal(asking[i].form, asking[0].form);
+            n_made += asking[i].is_made;
+        }
+        assert_int_equal(n_made, 1);
+        for (int i = 0; i < N_THREADS; i++) tensor_release(asking[i].form);
+        pthread_barrier_destroy(&start);
+        tensor_release(m);
+    }
+}
+
+static status_t make_form(context_t *ctx)
+{
+    tensor_t *x = NULL, *m = NULL, *form = NULL;
+    status_t status = tensor_full(ctx, DTYPE_F32, SHAPE(1, 16, 2, 2), 1, &x);
+    if (status == STATUS_OK) status = to_mkldnn(ctx, x, &m);
+    if (status == STATUS_OK) status = convert_reorder(ctx, m, "aBcd8b", &form);
+    tensor_release(x);
+    tensor_release(m);
+    tensor_release(form);
+    return status;
+}
+
+static void forms_survive_every_refused_allocation(void **state)
+{
+    (void)state;
+    check_every_allocation(make_form);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_form_is_made_once_and_given_to_all),
+        TEST(a_write_through_a_view_drops_the_forms_of_all_that_share),
+        TEST(a_form_that_is_given_out_is_not_written_through),
+        TEST(a_form_belongs_to_the_place_and_the_sizes_it_was_made_from),
+        TEST(threads_that_ask_at_once_get_one_form),
+        TEST(forms_survive_every_refused_allocation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
