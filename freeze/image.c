@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "freeze/file_impl.h"
-#include "graph/program/plan_impl.h"
+#include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
+#include "graph/method/method_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
@@ -10,7 +11,7 @@
 typedef struct entry {
     struct entry *next;
     int n_threads, n_inputs;
-    plan_t *plan; /* NULL: no straight line, interpret `graph` */
+    program_t *program;
     graph_t *graph;
     char *layout;           /* what the layout pass chose */
     tensor_info_t inputs[]; /* dtype and sizes matter */
@@ -29,7 +30,7 @@ typedef struct plan_method {
 
 static void entry_release(const allocator_t *allocator, entry_t *entry)
 {
-    plan_release(entry->plan);
+    program_release(entry->program);
     graph_release(entry->graph);
     allocator_put(allocator, entry->layout);
     allocator_put(allocator, entry);
@@ -200,11 +201,7 @@ static status_t fill_entry(context_t *ctx, module_t *self, const plan_method_t *
                            const shapes_t *shapes, entry_t *entry)
 {
     TRY(choose_graph(ctx, self, method, shapes, entry));
-    scope_attempt(ctx);
-    status_t status = plan_create(ctx, entry->graph, self, &entry->plan);
-    bool is_crooked = status == STATUS_UNSUPPORTED; /* no straight line: the interpreter runs it */
-    status = scope_attempt_end(ctx, status, is_crooked);
-    return is_crooked ? STATUS_OK : status;
+    return program_create(ctx, entry->graph, self, &entry->program);
 }
 
 static bool matches(const entry_t *entry, int n_threads, int n_in, const tensor_info_t *const *in)
@@ -258,27 +255,6 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
 
 /* ---- running ---- */
 
-static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const *in, int *n_out,
-                         datum_t **out)
-{
-    const tensor_t *tensors[METHOD_MAX_OUTPUTS];
-    tensor_t *results[METHOD_MAX_OUTPUTS];
-    for (int i = 0; i < n_in; i++) tensors[i] = datum_as_tensor(in[i]);
-    TRY(plan_execute(ctx, plan, n_in, tensors, results));
-    status_t status = STATUS_OK;
-    int made = 0;
-    while (status == STATUS_OK && made < plan->n_results) {
-        status = datum_tensor(ctx, results[made], &out[made]);
-        made += status == STATUS_OK;
-    }
-    for (int i = 0; i < plan->n_results; i++) tensor_drop(results[i]);
-    if (status == STATUS_OK)
-        *n_out = made;
-    else
-        while (made > 0) datum_release(out[--made]);
-    return status;
-}
-
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -293,15 +269,10 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     entry_t *entry = NULL;
     pthread_mutex_lock(&method->lock);
     status_t status = find_entry(ctx, self, method, n_in, infos, &entry);
-    plan_t *plan = status == STATUS_OK ? plan_retain(entry->plan) : NULL;
-    graph_t *graph = status == STATUS_OK ? graph_retain(entry->graph) : NULL;
+    program_t *program = status == STATUS_OK ? program_retain(entry->program) : NULL;
     pthread_mutex_unlock(&method->lock);
-    if (status == STATUS_OK && plan != NULL)
-        status = run_plan(ctx, plan, n_in, in, n_out, out);
-    else if (status == STATUS_OK)
-        status = graph_run(ctx, graph, self, n_in, in, n_out, out);
-    plan_release(plan);
-    graph_release(graph);
+    if (status == STATUS_OK) status = program_run(ctx, program, self, n_in, in, n_out, out);
+    program_release(program);
     return status;
 }
 
@@ -377,13 +348,22 @@ status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, 
     return STATUS_OK;
 }
 
-plan_t *plan_of(const module_t *module, const char *method)
+program_t *program_of(const module_t *module, const char *method)
 {
     plan_method_t *found = find_method(module, method);
     if (found == NULL) return NULL;
     pthread_mutex_lock(&found->lock);
-    plan_t *plan = found->entries == NULL ? NULL : found->entries->plan;
+    program_t *program = found->entries == NULL ? NULL : program_retain(found->entries->program);
     pthread_mutex_unlock(&found->lock);
+    return program;
+}
+
+/* The method keeps the program that the plan belongs to. */
+plan_t *plan_of(const module_t *module, const char *method)
+{
+    program_t *program = program_of(module, method);
+    plan_t *plan = program == NULL ? NULL : program->plan;
+    program_release(program);
     return plan;
 }
 

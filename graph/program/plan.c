@@ -73,6 +73,13 @@ const graph_t *plan_graph(const plan_t *plan)
     return plan->graph;
 }
 
+bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info)
+{
+    const tensor_info_t *want = &plan->inputs[index];
+    return info->dtype == want->dtype &&
+           shape_equal(info->rank, info->sizes, want->rank, want->sizes);
+}
+
 /* ---- frames ---- */
 
 static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **out_frame)

@@ -20,7 +20,8 @@ typedef struct build {
     slot_t *slots;  /* [n_values] */
     int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
     int roots_capacity, steps_capacity;
-    int node; /* being built */
+    int node;           /* being built */
+    bool keeps_formats; /* results leave as their types say */
 } build_t;
 
 /* ---- roots ---- */
@@ -471,7 +472,16 @@ static status_t build_params(build_t *b)
     return STATUS_OK;
 }
 
-/* Results leave dense; those that lie in the arena get tensors of their own. */
+/* What a result is given as: dense, or, of a region, what its type says. */
+static tensor_info_t result_info(const build_t *b, value_t value, const tensor_info_t *made)
+{
+    const tensor_info_t *said = b->keeps_formats ? said_info(b, value) : NULL;
+    if (said != NULL && said->layout == LAYOUT_MKLDNN) return *made;
+    if (made->layout == LAYOUT_DENSE) return *made;
+    return info_dense(made->dtype, made->rank, made->sizes);
+}
+
+/* Those that lie in the arena get tensors of their own. */
 static status_t build_results(build_t *b)
 {
     const graph_block_t *body = graph_body(b->graph);
@@ -483,11 +493,9 @@ static status_t build_results(build_t *b)
         if (value < 0 || b->slots[value].source.kind != SOURCE_ROOT)
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: result %d is no tensor that was computed", i);
         plan_source_t source = b->slots[value].source;
-        if (source.info.layout == LAYOUT_MKLDNN) {
-            tensor_info_t dense = info_dense(source.info.dtype, source.info.rank,
-                                             source.info.sizes);
-            TRY(convert_source(b, &b->slots[value].source, &dense, NULL, &source));
-        }
+        tensor_info_t given = result_info(b, value, &source.info);
+        if (given.layout != source.info.layout)
+            TRY(convert_source(b, &b->slots[value].source, &given, NULL, &source));
         plan_root_t *root = &plan->roots[source.root];
         if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
         plan->results[plan->n_results++] = (plan_result_t){
@@ -525,9 +533,9 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
+static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bool keeps_formats,
+                       plan_t **out_plan)
 {
-    if (graph == NULL) return context_null(ctx, "plan_create", "graph");
     plan_t *plan = NULL;
     TRY(context_get_zeroed(ctx, sizeof *plan, "a plan", &plan));
     atomic_init(&plan->n_references, 1);
@@ -535,7 +543,7 @@ status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_
     plan->graph = graph_retain((graph_t *)(uintptr_t)graph);
     plan->self = self;
     pthread_mutex_init(&plan->lock, NULL);
-    build_t build = {.ctx = ctx, .graph = graph, .plan = plan};
+    build_t build = {.ctx = ctx, .graph = graph, .plan = plan, .keeps_formats = keeps_formats};
     status_t status = build_all(&build);
     context_put(ctx, build.slots);
     context_put(ctx, build.last_uses);
@@ -545,4 +553,15 @@ status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_
     }
     *out_plan = plan;
     return STATUS_OK;
+}
+
+status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
+{
+    if (graph == NULL) return context_null(ctx, "plan_create", "graph");
+    return create(ctx, graph, self, false, out_plan);
+}
+
+status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
+{
+    return create(ctx, graph, self, true, out_plan);
 }

@@ -86,16 +86,17 @@ struct plan {
     plan_frame_t *idle;
 };
 
+/* plan_create for a region of a program: results leave in the layout and format that their types
+ * say, where plan_create makes them dense. */
+status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
+                            plan_t **out_plan);
+
+/* True if input `index` is planned for this dtype and these sizes. */
+bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
+
 /* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-
-/* What the layout pass chose for the plans that a method had under the context's number of threads,
- * a line for each set of inputs ("f32[1,3,224,224];0 0 03 - d "); and what it shall choose for
- * plans to come, where it still can: a line that does not fit means a search. Nothing to do for
- * methods of other classes. */
-status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
-status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
 
 /* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);

@@ -3,7 +3,9 @@
 #include "dispatch/select_impl.h"
 #include "graph/analysis/alias_impl.h"
 #include "graph/analysis/attribute_impl.h"
+#include "graph/analysis/lifetimes_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "graph/program/plan_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
@@ -22,10 +24,10 @@ typedef struct run {
     context_t *ctx;
     const graph_t *graph;
     const char *name;
+    const program_t *program; /* NULL: every node is run by itself */
     slot_t *slots;
-    const graph_block_t **home; /* the block that makes a value */
-    int *last_use;              /* index in home's nodes; n_nodes: its result; -1: none */
-    int n_operands;
+    const lifetimes_t *lifetimes;
+    const tensor_t **live_in; /* room for the inputs of any region */
     datum_t **in;
     datum_t **out;
     datum_t *none;
@@ -34,41 +36,7 @@ typedef struct run {
     run_limits_t limits; /* what is left of them */
 } run_t;
 
-typedef struct level {
-    const graph_block_t *block;
-    int index;
-    const struct level *outer;
-} level_t;
-
-/* ---- lifetimes ---- */
-
-static void note_use(run_t *run, const level_t *level, value_t value)
-{
-    if (value < 0) return;
-    while (level != NULL && level->block != run->home[value]) level = level->outer;
-    if (level != NULL) run->last_use[value] = level->index;
-}
-
-static void find_lifetimes(run_t *run, const graph_block_t *block, const level_t *outer)
-{
-    level_t level = {block, 0, outer};
-    for (int i = 0; i < block->n_params; i++) {
-        run->home[block->params[i]] = block;
-        run->last_use[block->params[i]] = -1;
-    }
-    for (; level.index < block->n_nodes; level.index++) {
-        const graph_node_t *node = block->nodes[level.index];
-        int n = node->n_inputs > node->n_outputs ? node->n_inputs : node->n_outputs;
-        if (n > run->n_operands) run->n_operands = n;
-        for (int i = 0; i < node->n_inputs; i++) note_use(run, &level, node->inputs[i]);
-        for (int i = 0; i < node->n_blocks; i++) find_lifetimes(run, node->blocks[i], &level);
-        for (int i = 0; i < node->n_outputs; i++) {
-            run->home[node->outputs[i]] = block;
-            run->last_use[node->outputs[i]] = level.index;
-        }
-    }
-    for (int i = 0; i < block->n_results; i++) note_use(run, &level, block->results[i]);
-}
+/* ---- values ---- */
 
 static void clear_slot(slot_t *slot)
 {
@@ -83,7 +51,8 @@ static slot_t copy_slot(const slot_t *slot)
 
 static void release_one(run_t *run, const graph_block_t *block, int index, value_t value)
 {
-    if (value >= 0 && run->home[value] == block && run->last_use[value] <= index)
+    if (value >= 0 && run->lifetimes->home[value] == block &&
+        run->lifetimes->last_use[value] <= index)
         clear_slot(&run->slots[value]);
 }
 
@@ -482,16 +451,73 @@ static status_t run_node(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* ---- blocks and regions ---- */
+
+/* False when a live-in is not the tensor that the plan was built for: a number, or other sizes. */
+static bool gather_live_in(run_t *run, const region_t *region)
+{
+    for (int i = 0; i < region->n_in; i++) {
+        const datum_t *datum = run->slots[region->in[i]].datum;
+        if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return false;
+        run->live_in[i] = datum_as_tensor(datum);
+        if (!plan_takes(region->plan, i, &run->live_in[i]->info)) return false;
+    }
+    return true;
+}
+
+static status_t run_plan_of(run_t *run, const region_t *region)
+{
+    tensor_t *results[METHOD_MAX_OUTPUTS];
+    for (int i = 0; i < region->n_constants; i++) TRY(run_node(run, region->constants[i]));
+    TRY(plan_execute(run->ctx, region->plan, region->n_in, run->live_in, results));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < region->n_out; i++) {
+        slot_t *slot = &run->slots[region->out[i]];
+        if (status == STATUS_OK) status = datum_tensor(run->ctx, results[i], &slot->datum);
+        tensor_drop(results[i]);
+    }
+    return status;
+}
+
+static status_t run_nodes(run_t *run, const graph_block_t *block, int first, int end)
+{
+    for (int i = first; i < end; i++) {
+        TRY(run_node(run, block->nodes[i]));
+        release_dead(run, block, i, block->nodes[i]);
+    }
+    return STATUS_OK;
+}
+
+static status_t run_region(run_t *run, const region_t *region)
+{
+    int end = region->first + region->n_nodes;
+    if (!gather_live_in(run, region)) return run_nodes(run, region->block, region->first, end);
+    TRY(run_plan_of(run, region));
+    for (int i = 0; i < region->n_in; i++) release_one(run, region->block, end - 1, region->in[i]);
+    return STATUS_OK;
+}
+
+static status_t run_all(run_t *run, const graph_block_t *block)
+{
+    int n_regions = 0, at = 0;
+    const region_t *region = run->program == NULL
+                                 ? NULL
+                                 : program_regions(run->program, block, &n_regions);
+    for (int i = 0; i < n_regions; i++, region++) {
+        TRY(run_nodes(run, block, at, region->first));
+        TRY(run_region(run, region));
+        at = region->first + region->n_nodes;
+    }
+    return run_nodes(run, block, at, block->n_nodes);
+}
+
 /* Runs a block whose parameters are set; results are written on success, one reference each. */
 static status_t run_block(run_t *run, const graph_block_t *block, slot_t *results)
 {
-    for (int i = 0; i < block->n_nodes; i++) {
-        status_t status = run_node(run, block->nodes[i]);
-        if (status != STATUS_OK) {
-            clear_block(run, block);
-            return status;
-        }
-        release_dead(run, block, i, block->nodes[i]);
+    status_t status = run_all(run, block);
+    if (status != STATUS_OK) {
+        clear_block(run, block);
+        return status;
     }
     for (int i = 0; i < block->n_results; i++) {
         value_t value = block->results[i];
@@ -600,14 +626,15 @@ static status_t prepare(run_t *run)
     context_t *ctx = run->ctx;
     size_t n = (size_t)graph_n_values(run->graph);
     TRY(context_get_zeroed(ctx, n * sizeof *run->slots, "values of a run", &run->slots));
-    TRY(context_get_zeroed(ctx, n * sizeof *run->home, "lifetimes of a run", &run->home));
-    TRY(context_get_zeroed(ctx, n * sizeof *run->last_use, "lifetimes of a run", &run->last_use));
-    run->n_operands = 2;
-    find_lifetimes(run, graph_body(run->graph), NULL);
+    TRY(lifetimes_of(ctx, run->graph, &run->lifetimes));
     TRY(alias_of(ctx, run->graph, &run->alias));
-    size_t bytes = (size_t)run->n_operands * sizeof(datum_t *);
+    int most = run->lifetimes->most_operands;
+    size_t bytes = (size_t)(most > 2 ? most : 2) * sizeof(datum_t *);
     TRY(context_get_zeroed(ctx, bytes, "operands of a run", &run->in));
     TRY(context_get_zeroed(ctx, bytes, "results of a run", &run->out));
+    int n_live = run->program == NULL ? 0 : program_most_inputs(run->program);
+    TRY(context_get(ctx, (size_t)n_live * sizeof *run->live_in, "inputs of regions",
+                    &run->live_in));
     return datum_none(ctx, &run->none);
 }
 
@@ -617,9 +644,18 @@ static void clear_run(run_t *run)
     datum_release(run->none);
     context_put(ctx, run->out);
     context_put(ctx, run->in);
-    context_put(ctx, run->last_use);
-    context_put(ctx, run->home);
+    context_put(ctx, run->live_in);
     context_put(ctx, run->slots);
+}
+
+static status_t run_whole(run_t *run, module_t *self, int n_in, datum_t *const *in, int *n_out,
+                          datum_t **out)
+{
+    status_t status = prepare(run);
+    if (status == STATUS_OK) status = bind_inputs(run, self, n_in, in);
+    if (status == STATUS_OK) status = run_body(run, n_out, out);
+    clear_run(run);
+    return status;
 }
 
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
@@ -627,11 +663,17 @@ status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_i
 {
     if (graph == NULL) return context_null(ctx, "graph_run", "the graph");
     run_t run = {.ctx = ctx, .graph = graph, .name = graph_name(graph)};
-    status_t status = prepare(&run);
-    if (status == STATUS_OK) status = bind_inputs(&run, self, n_in, in);
-    if (status == STATUS_OK) status = run_body(&run, n_out, out);
-    clear_run(&run);
-    return status;
+    return run_whole(&run, self, n_in, in, n_out, out);
+}
+
+status_t run_program(context_t *ctx, const program_t *program, module_t *self, int n_in,
+                     datum_t *const *in, int *n_out, datum_t **out)
+{
+    run_t run = {.ctx = ctx,
+                 .graph = program->graph,
+                 .name = graph_name(program->graph),
+                 .program = program};
+    return run_whole(&run, self, n_in, in, n_out, out);
 }
 
 status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,

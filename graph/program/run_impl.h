@@ -2,7 +2,7 @@
 #ifndef TESSERA_GRAPH_PROGRAM_RUN_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_RUN_IMPL_H
 
-#include "graph/ir/graph.h"
+#include "graph/program/program_impl.h"
 
 /* An operator on datums: numbers become 0-dim number tensors, none and NULL an operand left out,
  * lists and tuples the operands they hold. out_format: of the result, if a kernel gives it;
@@ -13,6 +13,10 @@ status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, 
 /* A builtin on datums. */
 status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,
                      datum_t **out);
+
+/* Runs a program that has control: graph_run, but that regions run as their plans. */
+status_t run_program(context_t *ctx, const program_t *program, module_t *self, int n_in,
+                     datum_t *const *in, int *n_out, datum_t **out);
 
 /* Rounds of loops, all together, and bytes of any one tensor. */
 typedef struct run_limits {

@@ -77,8 +77,14 @@ static void fill_inputs(subject_t *s)
     for (int i = 1; i < body->n_params; i++) {
         const graph_type_t *type = graph_value_type(graph, body->params[i]);
         assert_true(type->kind == TYPE_TENSOR && type->has_info && s->n_in < SUBJECT_MAX_INPUTS);
-        CHECK_OK(s->ctx, tensor_randn(s->ctx, type->info.dtype, type->info.rank, type->info.sizes,
-                                      &s->in[s->n_in++]));
+        bool is_float = dtype_is_floating(type->info.dtype);
+        tensor_t **in = &s->in[s->n_in++];
+        if (is_float)
+            CHECK_OK(s->ctx,
+                     tensor_randn(s->ctx, type->info.dtype, type->info.rank, type->info.sizes, in));
+        else
+            CHECK_OK(s->ctx, tensor_full(s->ctx, type->info.dtype, type->info.rank,
+                                         type->info.sizes, 1, in));
     }
 }
 

@@ -13,7 +13,8 @@ typedef struct subject {
     context_t *ctx;
     module_t *net, *frozen;
     int n_in;
-    tensor_t *in[SUBJECT_MAX_INPUTS]; /* random, as the parameters of `forward` say */
+    tensor_t *in[SUBJECT_MAX_INPUTS]; /* random, as the parameters of `forward` say; ones for
+                                         integers and bools */
     text_t text;                      /* of the frozen graph that runs on them, formats in it */
 } subject_t;
 

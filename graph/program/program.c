@@ -1,0 +1,104 @@
+#include "graph/program/program_impl.h"
+
+#include "graph/program/plan_impl.h"
+#include "graph/program/regions_impl.h"
+#include "graph/program/run_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
+
+program_t *program_retain(program_t *program)
+{
+    if (program != NULL) atomic_fetch_add(&program->n_references, 1);
+    return program;
+}
+
+void program_release(program_t *program)
+{
+    if (program == NULL || atomic_fetch_sub(&program->n_references, 1) != 1) return;
+    allocator_t allocator = program->allocator;
+    for (int i = 0; i < program->n_regions; i++) {
+        region_t *region = &program->regions[i];
+        plan_release(region->plan);
+        allocator_put(&allocator, region->in);
+        allocator_put(&allocator, region->out);
+        allocator_put(&allocator, region->constants);
+    }
+    allocator_put(&allocator, program->regions);
+    plan_release(program->plan);
+    graph_release(program->graph);
+    allocator_put(&allocator, program);
+}
+
+/* A graph that is no straight line has regions instead of a plan. */
+static status_t compile(context_t *ctx, program_t *program, module_t *self)
+{
+    scope_attempt(ctx);
+    status_t status = plan_create(ctx, program->graph, self, &program->plan);
+    bool has_control = status == STATUS_UNSUPPORTED;
+    status = scope_attempt_end(ctx, status, has_control);
+    return has_control ? regions_find(ctx, program, self) : status;
+}
+
+status_t program_create(context_t *ctx, const graph_t *graph, module_t *self,
+                        program_t **out_program)
+{
+    program_t *program = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *program, "a program", &program));
+    atomic_init(&program->n_references, 1);
+    program->allocator = *context_allocator(ctx);
+    program->graph = graph_retain((graph_t *)(uintptr_t)graph);
+    status_t status = compile(ctx, program, self);
+    if (status == STATUS_OK)
+        *out_program = program;
+    else
+        program_release(program);
+    return status;
+}
+
+const region_t *program_regions(const program_t *program, const graph_block_t *block, int *out_n)
+{
+    const region_t *first = NULL;
+    *out_n = 0;
+    for (int i = 0; i < program->n_regions; i++) {
+        if (program->regions[i].block != block) continue;
+        if (first == NULL) first = &program->regions[i];
+        ++*out_n;
+    }
+    return first;
+}
+
+int program_most_inputs(const program_t *program)
+{
+    int most = 0;
+    for (int i = 0; i < program->n_regions; i++)
+        if (program->regions[i].n_in > most) most = program->regions[i].n_in;
+    return most;
+}
+
+static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const *in, int *n_out,
+                         datum_t **out)
+{
+    const tensor_t *tensors[METHOD_MAX_OUTPUTS];
+    tensor_t *results[METHOD_MAX_OUTPUTS];
+    for (int i = 0; i < n_in; i++) tensors[i] = datum_as_tensor(in[i]);
+    TRY(plan_execute(ctx, plan, n_in, tensors, results));
+    status_t status = STATUS_OK;
+    int made = 0;
+    while (status == STATUS_OK && made < plan->n_results) {
+        status = datum_tensor(ctx, results[made], &out[made]);
+        made += status == STATUS_OK;
+    }
+    for (int i = 0; i < plan->n_results; i++) tensor_drop(results[i]);
+    if (status == STATUS_OK)
+        *n_out = made;
+    else
+        while (made > 0) datum_release(out[--made]);
+    return status;
+}
+
+status_t program_run(context_t *ctx, const program_t *program, module_t *self, int n_in,
+                     datum_t *const *in, int *n_out, datum_t **out)
+{
+    if (program->plan != NULL) return run_plan(ctx, program->plan, n_in, in, n_out, out);
+    return run_program(ctx, program, self, n_in, in, n_out, out);
+}

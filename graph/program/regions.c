@@ -1,0 +1,319 @@
+/* Finding the regions of a graph, and making each a graph of its own for its plan. */
+#include <string.h>
+
+#include "graph/analysis/alias_impl.h"
+#include "graph/analysis/attribute_impl.h"
+#include "graph/analysis/lifetimes_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "graph/program/plan_impl.h"
+#include "graph/program/regions_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
+
+#define VALUE_UNMAPPED (-2)
+
+typedef struct finding {
+    context_t *ctx;
+    program_t *program;
+    const graph_t *graph;
+    module_t *self;
+    const alias_t *alias;
+    const lifetimes_t *lifetimes;
+    bool sets_attributes; /* a setattr or call: parameters may be replaced while the graph runs */
+    int capacity;
+    int *uses;    /* [n_values]: by operators of regions */
+    int *made_in; /* [n_values]: the number of the stretch whose operator makes the value, or 0 */
+    int n_stretches;
+    value_t
+        *map; /* [n_values]: the value in the region's graph, or VALUE_UNMAPPED; while one is made */
+} finding_t;
+
+/* ---- what may be part of a region ---- */
+
+static status_t note_setters(void *user, const graph_node_t *node)
+{
+    finding_t *f = user;
+    f->sets_attributes |= node->kind == NODE_SETATTR || node->kind == NODE_CALL;
+    return STATUS_OK;
+}
+
+static bool is_number(const datum_t *datum)
+{
+    datum_kind_t kind = datum_kind(datum);
+    return kind == DATUM_INT || kind == DATUM_FLOAT || kind == DATUM_BOOL;
+}
+
+/* A parameter of self that keeps its tensor and that tensor its elements. */
+static bool is_parameter(const finding_t *f, const graph_node_t *node)
+{
+    attribute_t member;
+    if (node->kind != NODE_GETATTR || f->sets_attributes || f->self == NULL ||
+        alias_is_mutated(f->alias, node->outputs[0]))
+        return false;
+    const graph_block_t *body = graph_body(f->graph);
+    bool is_of_self = body->n_params > 0 && node->inputs[0] == body->params[0] &&
+                      graph_value_type(f->graph, body->params[0])->kind == TYPE_MODULE;
+    return is_of_self && attribute_find(f->self, node->name, &member) &&
+           member.kind == MEMBER_PARAMETER && attribute_tensor(&member) != NULL;
+}
+
+/* What a plan reads as it was when it was built, or finds by itself: no input of the region. */
+static bool is_constant(const finding_t *f, const graph_node_t *node)
+{
+    if (node == NULL) return false;
+    if (node->kind != NODE_CONSTANT) return is_parameter(f, node);
+    return is_number(node->datum) || (datum_kind(node->datum) == DATUM_TENSOR &&
+                                      !alias_is_mutated(f->alias, node->outputs[0]));
+}
+
+static bool can_read(const finding_t *f, value_t value)
+{
+    return value < 0 || type_is_static(graph_value_type(f->graph, value)) ||
+           is_constant(f, graph_producer(f->graph, value));
+}
+
+/* Operators whose types say all. A view of what is written stays outside: a plan may copy it. */
+static bool can_join(const finding_t *f, const graph_node_t *node)
+{
+    if (node->kind != NODE_OP || node->is_in_place || node->n_outputs == 0) return false;
+    bool is_view = alias_shares(node), is_written = false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (!can_read(f, node->inputs[i])) return false;
+        is_written |= node->inputs[i] >= 0 && alias_is_mutated(f->alias, node->inputs[i]);
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        const graph_type_t *type = graph_value_type(f->graph, node->outputs[i]);
+        if (!type_is_static(type) || type->is_optional) return false;
+        is_written |= alias_is_mutated(f->alias, node->outputs[i]);
+    }
+    return !is_view || !is_written;
+}
+
+/* ---- borders ---- */
+
+typedef struct values {
+    value_t *items;
+    int n, capacity;
+} values_t;
+
+static status_t add_value(context_t *ctx, values_t *values, value_t value)
+{
+    for (int i = 0; i < values->n; i++)
+        if (values->items[i] == value) return STATUS_OK;
+    TRY(context_grow(ctx, &values->items, &values->capacity, values->n + 1, sizeof(value_t)));
+    values->items[values->n++] = value;
+    return STATUS_OK;
+}
+
+static status_t find_borders(finding_t *f, region_t *region, values_t *in, values_t *out)
+{
+    int last = region->first + region->n_nodes - 1, stretch = ++f->n_stretches;
+    for (int n = region->first; n <= last; n++) {
+        const graph_node_t *node = region->block->nodes[n];
+        if (node->kind != NODE_OP) continue;
+        for (int i = 0; i < node->n_outputs; i++) f->made_in[node->outputs[i]] = stretch;
+        for (int i = 0; i < node->n_inputs; i++) {
+            value_t value = node->inputs[i];
+            if (value >= 0 && f->made_in[value] != stretch &&
+                !is_constant(f, graph_producer(f->graph, value)))
+                TRY(add_value(f->ctx, in, value));
+        }
+        for (int i = 0; i < node->n_outputs; i++)
+            if (f->lifetimes->last_use[node->outputs[i]] > last)
+                TRY(add_value(f->ctx, out, node->outputs[i]));
+    }
+    return STATUS_OK;
+}
+
+/* ---- a region's own graph ---- */
+
+static void map_value(finding_t *f, values_t *mapped, value_t old, value_t new_value)
+{
+    f->map[old] = new_value;
+    mapped->items[mapped->n++] = old;
+}
+
+static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value_t self,
+                      const graph_node_t *node)
+{
+    value_t inputs[OP_MAX_INPUTS], outputs[OP_MAX_OUTPUTS];
+    const graph_type_t *types[OP_MAX_OUTPUTS];
+    const char *names[OP_MAX_OUTPUTS];
+    for (int i = 0; i < node->n_inputs; i++) {
+        bool is_self = node->kind == NODE_GETATTR;
+        inputs[i] = node->inputs[i] < 0 ? GRAPH_NONE : is_self ? self : f->map[node->inputs[i]];
+    }
+    for (int i = 0; i < node->n_outputs; i++) {
+        types[i] = graph_value_type(f->graph, node->outputs[i]);
+        names[i] = rewrite_name(f->graph, node->outputs[i]);
+        outputs[i] = GRAPH_NONE;
+    }
+    graph_add_node(to, node, inputs, types, names, outputs);
+    for (int i = 0; i < node->n_outputs; i++) map_value(f, mapped, node->outputs[i], outputs[i]);
+}
+
+static void fill_graph(finding_t *f, graph_builder_t *to, values_t *mapped, const region_t *region)
+{
+    static const graph_type_t module = {.kind = TYPE_MODULE};
+    value_t self = graph_add_param(to, "self", &module);
+    for (int i = 0; i < region->n_in; i++)
+        map_value(f, mapped, region->in[i],
+                  graph_add_param(to, rewrite_name(f->graph, region->in[i]),
+                                  graph_value_type(f->graph, region->in[i])));
+    for (int n = 0; n < region->n_nodes; n++) {
+        const graph_node_t *node = region->block->nodes[region->first + n];
+        if (node->kind != NODE_OP) continue;
+        for (int i = 0; i < node->n_inputs; i++) {
+            value_t value = node->inputs[i];
+            if (value >= 0 && f->map[value] == VALUE_UNMAPPED)
+                copy_node(f, to, mapped, self, graph_producer(f->graph, value));
+        }
+        copy_node(f, to, mapped, self, node);
+    }
+}
+
+static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_graph)
+{
+    context_t *ctx = f->ctx;
+    graph_builder_t *to = NULL;
+    values_t mapped = {0};
+    value_t *results = NULL;
+    status_t status = context_get(ctx, (size_t)region->n_out * sizeof *results, "results",
+                                  &results);
+    if (status == STATUS_OK)
+        status = context_get(ctx, (size_t)graph_n_values(f->graph) * sizeof(value_t), "values",
+                             &mapped.items);
+    if (status == STATUS_OK) status = graph_builder_create(ctx, graph_name(f->graph), &to);
+    if (status == STATUS_OK) {
+        fill_graph(f, to, &mapped, region);
+        for (int i = 0; i < region->n_out; i++) results[i] = f->map[region->out[i]];
+        status = graph_finish(to, region->n_out, results, out_graph);
+    }
+    for (int i = 0; i < mapped.n; i++) f->map[mapped.items[i]] = VALUE_UNMAPPED;
+    graph_builder_destroy(to);
+    context_put(ctx, mapped.items);
+    context_put(ctx, results);
+    return status;
+}
+
+/* ---- stretches ---- */
+
+/* Gives OK without adding the region when no plan can run it: its nodes stay control. */
+static status_t plan_region(finding_t *f, region_t *region)
+{
+    graph_t *graph = NULL;
+    TRY(make_graph(f, region, &graph));
+    scope_attempt(f->ctx);
+    status_t status = plan_create_region(f->ctx, graph, f->self, &region->plan);
+    bool is_refused = status == STATUS_UNSUPPORTED;
+    status = scope_attempt_end(f->ctx, status, is_refused);
+    graph_release(graph);
+    return is_refused ? STATUS_OK : status;
+}
+
+static void note_uses(finding_t *f, const region_t *region)
+{
+    for (int n = 0; n < region->n_nodes; n++) {
+        const graph_node_t *node = region->block->nodes[region->first + n];
+        for (int i = 0; node->kind == NODE_OP && i < node->n_inputs; i++)
+            if (node->inputs[i] >= 0) f->uses[node->inputs[i]]++;
+    }
+}
+
+static status_t add_region(finding_t *f, const region_t *region)
+{
+    program_t *program = f->program;
+    TRY(context_grow(f->ctx, &program->regions, &f->capacity, program->n_regions + 1,
+                     sizeof *program->regions));
+    program->regions[program->n_regions++] = *region;
+    note_uses(f, region);
+    return STATUS_OK;
+}
+
+/* A stretch with more results than a plan gives is cut in two. */
+static status_t add_stretch(finding_t *f, const graph_block_t *block, int first, int n_nodes)
+{
+    region_t region = {.block = block, .first = first, .n_nodes = n_nodes};
+    values_t in = {0}, out = {0};
+    status_t status = find_borders(f, &region, &in, &out);
+    bool is_cut = status == STATUS_OK && out.n > METHOD_MAX_OUTPUTS && n_nodes > 1;
+    region.in = in.items;
+    region.n_in = in.n;
+    region.out = out.items;
+    region.n_out = out.n;
+    if (status == STATUS_OK && !is_cut && out.n > 0) status = plan_region(f, &region);
+    if (status == STATUS_OK && region.plan != NULL) {
+        status = add_region(f, &region);
+        if (status == STATUS_OK) return STATUS_OK;
+        plan_release(region.plan);
+    }
+    context_put(f->ctx, in.items);
+    context_put(f->ctx, out.items);
+    if (!is_cut) return status;
+    TRY(add_stretch(f, block, first, n_nodes / 2));
+    return add_stretch(f, block, first + n_nodes / 2, n_nodes - n_nodes / 2);
+}
+
+/* The regions of a block stand in a row, those of inner blocks after them. Constants between
+ * operators do not end a stretch. */
+static status_t look_at_block(finding_t *f, const graph_block_t *block)
+{
+    int first = -1, last = -1;
+    for (int n = 0; n < block->n_nodes; n++) {
+        const graph_node_t *node = block->nodes[n];
+        if (can_join(f, node)) {
+            if (first < 0) first = n;
+            last = n;
+            continue;
+        }
+        if (is_constant(f, node)) continue;
+        if (first >= 0) TRY(add_stretch(f, block, first, last - first + 1));
+        first = -1;
+    }
+    if (first >= 0) TRY(add_stretch(f, block, first, last - first + 1));
+    for (int n = 0; n < block->n_nodes; n++)
+        for (int b = 0; b < block->nodes[n]->n_blocks; b++)
+            TRY(look_at_block(f, block->nodes[n]->blocks[b]));
+    return STATUS_OK;
+}
+
+/* Constants that stand inside a stretch and that others read, too. */
+static status_t find_constants(finding_t *f, region_t *region)
+{
+    int capacity = 0;
+    for (int n = 0; n < region->n_nodes; n++) {
+        const graph_node_t *node = region->block->nodes[region->first + n];
+        if (node->kind == NODE_OP ||
+            f->uses[node->outputs[0]] == graph_n_uses(f->graph, node->outputs[0]))
+            continue;
+        TRY(context_grow(f->ctx, &region->constants, &capacity, region->n_constants + 1,
+                         sizeof *region->constants));
+        region->constants[region->n_constants++] = node;
+    }
+    return STATUS_OK;
+}
+
+static status_t find_all(finding_t *f)
+{
+    size_t n = (size_t)graph_n_values(f->graph);
+    TRY(alias_of(f->ctx, f->graph, &f->alias));
+    TRY(lifetimes_of(f->ctx, f->graph, &f->lifetimes));
+    TRY(context_get_zeroed(f->ctx, n * sizeof *f->uses, "uses of values", &f->uses));
+    TRY(context_get_zeroed(f->ctx, n * sizeof *f->made_in, "stretches", &f->made_in));
+    TRY(context_get(f->ctx, n * sizeof *f->map, "values of a region", &f->map));
+    for (size_t i = 0; i < n; i++) f->map[i] = VALUE_UNMAPPED;
+    (void)rewrite_visit(graph_body(f->graph), note_setters, f);
+    TRY(look_at_block(f, graph_body(f->graph)));
+    for (int i = 0; i < f->program->n_regions; i++) TRY(find_constants(f, &f->program->regions[i]));
+    return STATUS_OK;
+}
+
+status_t regions_find(context_t *ctx, program_t *program, module_t *self)
+{
+    finding_t finding = {.ctx = ctx, .program = program, .graph = program->graph, .self = self};
+    status_t status = find_all(&finding);
+    context_put(ctx, finding.uses);
+    context_put(ctx, finding.made_in);
+    context_put(ctx, finding.map);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* Graphs with control run as regions: which operators become plans, in which formats tensors pass
+ * from one to the next, and what is left to be run node by node. */
+#include "graph/method/method_impl.h"
+
+#include <string.h>
+
+#include "graph/program/plan_impl.h"
+#include "graph/program/run_impl.h"
+#include "tensor/tensor_impl.h"
+#include "tests/support/mini.h"
+#include "tests/support/subject.h"
+#include "tests/support/support.h"
+
+static tensor_t *run_frozen(const subject_t *s)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n = METHOD_MAX_OUTPUTS;
+    CHECK_OK(s->ctx, module_call_tensors(s->ctx, s->frozen, "forward", s->n_in,
+                                         (const tensor_t *const *)s->in, &n, out));
+    for (int i = 1; i < n; i++) tensor_release(out[i]);
+    return out[0];
+}
+
+static double last_float(context_t *ctx, const tensor_t *tensor)
+{
+    float values[4096];
+    CHECK_OK(ctx, tensor_read(ctx, tensor, values, sizeof values));
+    return (double)values[tensor_numel(tensor) - 1];
+}
+
+/* Regions of the program that ran, each of which was run as its plan. */
+static int count_regions(const subject_t *s)
+{
+    program_t *program = program_of(s->frozen, "forward");
+    assert_non_null(program);
+    assert_null(program->plan);
+    int n = program->n_regions;
+    for (int i = 0; i < n; i++) {
+        int n_of_block = 0;
+        assert_non_null(program_regions(program, program->regions[i].block, &n_of_block));
+        assert_in_range(n_of_block, 1, n);
+    }
+    program_release(program);
+    return n;
+}
+
+static int count_planned_runs(const subject_t *s)
+{
+    program_t *program = program_of(s->frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < program->n_regions; i++) n += program->regions[i].plan->idle != NULL;
+    program_release(program);
+    return n;
+}
+
+/* The frozen method, by regions, gives to the last bit what its nodes give one by one. */
+static void check_as_interpreted(const subject_t *s)
+{
+    program_t *program = program_of(s->frozen, "forward");
+    datum_t *in[SUBJECT_MAX_INPUTS], *whole[METHOD_MAX_OUTPUTS], *single[METHOD_MAX_OUTPUTS];
+    int n_whole = METHOD_MAX_OUTPUTS, n_single = METHOD_MAX_OUTPUTS;
+    for (int i = 0; i < s->n_in; i++) CHECK_OK(s->ctx, datum_tensor(s->ctx, s->in[i], &in[i]));
+    CHECK_OK(s->ctx, program_run(s->ctx, program, s->frozen, s->n_in, in, &n_whole, whole));
+    CHECK_OK(s->ctx, graph_run(s->ctx, program->graph, s->frozen, s->n_in, in, &n_single, single));
+    assert_int_equal(n_whole, n_single);
+    for (int i = 0; i < n_whole; i++) {
+        double difference = 1;
+        CHECK_OK(s->ctx, tensor_max_rel_diff(s->ctx, datum_as_tensor(whole[i]),
+                                             datum_as_tensor(single[i]), &difference));
+        assert_true(difference == 0);
+        datum_release(whole[i]);
+        datum_release(single[i]);
+    }
+    for (int i = 0; i < s->n_in; i++) datum_release(in[i]);
+    program_release(program);
+}
+
+static void the_operators_of_a_loops_body_are_one_region(void **state)
+{
+    subject_t s = subject_begin(fixture_context(state), "w=16,16 b=16",
+                                "%x : f32[2,16], %n : s64[]",
+                                "%y = loop(%n, true, %x) do (%i, %h) {\n"
+                                "  %a = linear(%h, %w, %b)\n"
+                                "  %t = tanh(%a)\n"
+                                "  yield true, %t\n"
+                                "}\n"
+                                "return %y\n");
+    CHECK_OK(s.ctx, tensor_fill(s.ctx, s.in[1], 7));
+    tensor_release(run_frozen(&s));
+    /* Into blocks before the loop, its body, out of them behind it. */
+    assert_int_equal(count_regions(&s), 3);
+    assert_int_equal(count_planned_runs(&s), 3);
+    check_as_interpreted(&s);
+    subject_end(&s);
+}
+
+/* 2 -> 2x3+1 -> ... five times, in numbers that anybody can check. */
+static void a_loop_computes_what_its_text_says(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    subject_t s = subject_begin(ctx, "", "%x : f32[1,3]",
+                                "%y = loop(5, true, %x) do (%i, %h) {\n"
+                                "  %a = mul(%h, 3)\n"
+                                "  %t = add(%a, 1)\n"
+                                "  yield true, %t\n"
+                                "}\n"
+                                "return %y\n");
+    CHECK_OK(ctx, tensor_fill(ctx, s.in[0], 2.0));
+    tensor_t *y = run_frozen(&s);
+    assert_true(last_float(ctx, y) == 607.0);
+    tensor_release(y);
+    subject_end(&s);
+}
+
+static void tensors_pass_between_branches_and_stages_in_blocks(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    subject_t s = subject_begin(ctx, "w=16,16,3,3 v=16,16,3,3", "%x : f32[1,16,9,9], %c : bool[]",
+                                "%a = conv2d(%x, %w, none) padding=[1,1]\n"
+                                "%d = if(%c) {\n"
+                                "  %p = relu(%a)\n"
+                                "  yield %p\n"
+                                "} else {\n"
+                                "  %q = sigmoid(%a)\n"
+                                "  yield %q\n"
+                                "}\n"
+                                "%e = conv2d(%d, %v, none) padding=[1,1]\n"
+                                "return %e\n");
+    tensor_release(run_frozen(&s));
+    assert_int_equal(count_regions(&s), 4);
+    assert_in_range(count_planned_runs(&s), 3, 4);
+    counters_reset(ctx);
+    tensor_release(run_frozen(&s));
+    counters_t counters;
+    counters_read(ctx, &counters);
+    assert_int_equal(counters_weight_reorders(&counters), 0);
+    assert_in_range(counters_activation_reorders(&counters), 0, 2);
+    check_as_interpreted(&s);
+    subject_end(&s);
+}
+
+/* The write goes into what the branch may have given: it is not part of a region. */
+static void a_write_in_place_is_control(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    subject_t s = subject_begin(ctx, "", "%x : f32[1,4], %c : bool[]",
+                                "%a = mul(%x, 2)\n"
+                                "%v = reshape(%a) sizes=[4]\n"
+                                "%d = if(%c) {\n"
+                                "  %w = add_(%v, 1)\n"
+                                "  yield %w\n"
+                                "} else {\n"
+                                "  yield %v\n"
+                                "}\n"
+                                "%e = mul(%a, 10)\n"
+                                "return %e\n");
+    CHECK_OK(ctx, tensor_fill(ctx, s.in[0], 3.0));
+    CHECK_OK(ctx, tensor_fill(ctx, s.in[1], 1.0));
+    tensor_t *y = run_frozen(&s);
+    assert_true(last_float(ctx, y) == 70.0);
+    tensor_release(y);
+    check_as_interpreted(&s);
+    subject_end(&s);
+}
+
+/* 40 tensors live on behind one stretch, a plan gives 32. */
+static void a_stretch_with_many_results_is_cut(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    text_t body = text_begin(ctx);
+    for (int i = 0; i < 40; i++) text_append(&body, "%%a%d = add(%%x, %d)\n", i, i);
+    text_append(&body, "%%d = if(%%c) {\n");
+    for (int i = 0; i < 40; i++)
+        text_append(&body, "  %%s%d = add(%s%d, %%a%d)\n", i, i == 0 ? "%a" : "%s",
+                    i == 0 ? 0 : i - 1, i);
+    text_append(&body, "  yield %%s39\n} else {\n  yield %%x\n}\nreturn %%d\n");
+    subject_t s = subject_begin(ctx, "", "%x : f32[1,4], %c : bool[]", text_string(&body));
+    text_clear(&body);
+    CHECK_OK(ctx, tensor_fill(ctx, s.in[0], 1.0));
+    CHECK_OK(ctx, tensor_fill(ctx, s.in[1], 1.0));
+    tensor_t *y = run_frozen(&s);
+    /* a0 = 1 once more, and the sum of 1 + i for 0 <= i < 40. */
+    assert_true(last_float(ctx, y) == 1.0 + 820.0);
+    tensor_release(y);
+    assert_in_range(count_regions(&s), 3, 4);
+    subject_end(&s);
+}
+
+static status_t freeze_and_run(context_t *ctx)
+{
+    static const char text[] = "graph forward(%self : module, %x : f32[1,4]) {\n"
+                               "  %y = loop(3, true, %x) do (%i, %h) {\n"
+                               "    %a = mul(%h, %h)\n"
+                               "    %odd = scalar_mod(%i, 2)\n"
+                               "    %b = if(%odd) {\n"
+                               "      %c = relu(%a)\n"
+                               "      yield %c\n"
+                               "    } else {\n"
+                               "      yield %a\n"
+                               "    }\n"
+                               "    yield true, %b\n"
+                               "  }\n"
+                               "  return %y\n"
+                               "}\n";
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    status_t status = module_create(ctx, "Net", &net);
+    if (status == STATUS_OK) status = graph_define(ctx, net, text);
+    if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, SHAPE(1, 4), 1.0, &x);
+    if (status == STATUS_OK) status = freeze(ctx, net, NULL, &frozen);
+    if (status == STATUS_OK) status = module_forward(ctx, frozen, x, &y);
+    tensor_release(y);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(net);
+    return status;
+}
+
+static void every_failing_allocation_is_a_status(void **state)
+{
+    (void)state;
+    check_every_allocation(freeze_and_run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_operators_of_a_loops_body_are_one_region),
+        TEST(a_loop_computes_what_its_text_says),
+        TEST(tensors_pass_between_branches_and_stages_in_blocks),
+        TEST(a_write_in_place_is_control),
+        TEST(a_stretch_with_many_results_is_cut),
+        cmocka_unit_test(every_failing_allocation_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
