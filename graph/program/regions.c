@@ -24,8 +24,8 @@ typedef struct finding {
     int *uses;    /* [n_values]: by operators of regions */
     int *made_in; /* [n_values]: the number of the stretch whose operator makes the value, or 0 */
     int n_stretches;
-    value_t
-        *map; /* [n_values]: the value in the region's graph, or VALUE_UNMAPPED; while one is made */
+    value_t *
+        map; /* [n_values]: the value in the region's graph, or VALUE_UNMAPPED; while one is made */
 } finding_t;
 
 /* ---- what may be part of a region ---- */
