@@ -65,6 +65,7 @@ void prepared_release(prepared_t *prepared)
     allocator_put(&allocator, prepared);
 }
 
+TESSERA_PRINTF(2, 0)
 static void note(prepared_t *prepared, const char *format, va_list arguments)
 {
     char line[512];

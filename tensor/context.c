@@ -353,6 +353,7 @@ static void note_failure(context_t *ctx)
 }
 
 /* By way of a second buffer, so that a message may quote the one before it. */
+TESSERA_PRINTF(3, 0)
 static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
 {
     char message[CONTEXT_ERROR_MAX];

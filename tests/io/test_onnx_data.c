@@ -310,7 +310,7 @@ static totals_t run_folder(context_t *ctx, const char *folder, bool variants, bo
 
 static void models_that_pytorch_exported_give_its_results_in_every_mode(void **state)
 {
-    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip_without("libonnx-testdata");
     totals_t totals = run_folder(fixture_context(state), "pytorch-converted", false, true);
     assert_int_equal(totals.n, 82);
     assert_int_equal(totals.n_failed, 0);
@@ -324,7 +324,7 @@ static void models_that_pytorch_exported_give_its_results_in_every_mode(void **s
 
 static void operators_that_pytorch_exported_give_its_results(void **state)
 {
-    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip_without("libonnx-testdata");
     totals_t totals = run_folder(fixture_context(state), "pytorch-operator", false, false);
     assert_int_equal(totals.n_failed, 0);
     assert_in_range(totals.n_passed, 35, totals.n);
@@ -332,7 +332,7 @@ static void operators_that_pytorch_exported_give_its_results(void **state)
 
 static void single_operators_give_the_stored_results_or_are_refused(void **state)
 {
-    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip();
+    if (TESSERA_ONNX_TESTDATA[0] == '\0') skip_without("libonnx-testdata");
     totals_t totals = run_folder(fixture_context(state), "node", true, false);
     assert_int_equal(totals.n_failed, 0);
     assert_in_range(totals.n_passed, 440, totals.n);

@@ -53,6 +53,11 @@ static inline context_t *fixture_context(void **state)
  * and a failure has to be OUT_OF_MEMORY with a message. */
 void check_every_allocation(status_t (*scenario)(context_t *ctx));
 
+/* Ends the running test as skipped, since this machine lacks something: "dot". Where the
+ * environment has CI it fails instead, but for the few things that support.c says may be lacking
+ * there. */
+void skip_without(const char *what);
+
 /* The call succeeds; else prints the message and fails the test. */
 #define CHECK_OK(ctx, expr) check_ok((ctx), (expr), #expr, __FILE__, __LINE__)
 

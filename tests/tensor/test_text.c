@@ -156,7 +156,7 @@ static void the_locale_does_not_matter(void **state)
     setlocale(LC_NUMERIC, "C");
     assert_string_equal(text_string(&text), "0.25-1.5e+3007.0");
     text_clear(&text);
-    if (found == NULL) skip();
+    if (found == NULL) skip_without("locale de_DE.UTF-8");
 }
 
 static void a_failed_allocation_is_remembered_and_cleared(void **state)

@@ -391,7 +391,7 @@ static void a_picture_is_drawn_where_graphviz_is(void **state)
     check("graph " MODEL " --svg model.png", 2, "--svg model.png, must be FILE.svg", NULL);
     check("info >/dev/null; PATH=/nowhere tessera graph " MODEL " --svg model.svg", 1,
           "there is no dot in PATH", NULL);
-    if (system("command -v dot >/dev/null") != 0) skip();
+    if (system("command -v dot >/dev/null") != 0) skip_without("dot");
     check("graph " MODEL " --frozen --svg model.svg", 0, NULL, NULL);
     assert_string_equal(outcome.out, "");
     snprintf(line, sizeof line, "grep -q '<svg' %s/model.svg", scratch);
@@ -418,7 +418,7 @@ static void a_frozen_onnx_model_keeps_its_names(void **state)
     static const char model[] = TESSERA_ONNX_TESTDATA
         "/pytorch-converted/test_Conv2d_groups/model.onnx";
     char line[1024];
-    if (access(model, R_OK) != 0) skip();
+    if (access(model, R_OK) != 0) skip_without("libonnx-testdata");
     snprintf(line, sizeof line, "run %s --mode dense --output-dir onnx", model);
     check(line, 0, NULL, "3 f32[2,6,4,4]");
     snprintf(line, sizeof line, "freeze %s -o onnx.tessera", model);

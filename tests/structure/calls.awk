@@ -1,0 +1,34 @@
+# Reads headers first, then tests.
+{ code = blank() }
+
+FILENAME !~ /^tests\// {
+    while (match(code, /TESSERA_API\([A-Za-z0-9_]+\)/)) {
+        name = substr(code, RSTART + 12, RLENGTH - 13)
+        declared[name] = FILENAME
+        code = substr(code, RSTART + RLENGTH)
+    }
+    next
+}
+
+{
+    while (match(code, /[A-Za-z_][A-Za-z0-9_]*/)) {
+        used[substr(code, RSTART, RLENGTH)] = 1
+        code = substr(code, RSTART + RLENGTH)
+    }
+}
+
+END {
+    while ((getline line < exceptions) > 0)
+        if (line !~ /^#/) {
+            split(line, word, " ")
+            if (!(word[1] in declared) || word[1] in used)
+                print "calls.txt: the line of " word[1] " can go"
+            excepted[word[1]] = 1
+        }
+    for (name in declared)
+        if (!(name in used) && !(name in excepted)) {
+            print declared[name] ": no test calls " name
+            failed = 1
+        }
+    exit failed
+}
