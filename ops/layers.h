@@ -1,0 +1,163 @@
+/* Operators with weights or windows: convolution, linear, normalisation, softmax, pooling, and what
+ * the passes fold norms into. The rules for all operators are in ops.h. */
+#ifndef TESSERA_OPS_LAYERS_H
+#define TESSERA_OPS_LAYERS_H
+
+#include "dispatch/dispatch.h"
+
+TESSERA_BEGIN
+
+/* ---- convolution and linear ---- */
+
+/* CONV_WINOGRAD: by winograd's transforms where oneDNN has them (2.6 on AVX-512, kernel 3, stride
+ * 1): up to 2.5 times faster, rounds otherwise, and the packed weight is up to four times larger.
+ */
+typedef enum conv_algorithm { CONV_DIRECT, CONV_WINOGRAD } conv_algorithm_t;
+
+typedef struct conv_attrs {
+    int64_t stride[3];        /* 0: 1 */
+    int64_t padding[3];       /* before and behind each dimension */
+    int64_t extra_padding[3]; /* behind only, on top; may be negative */
+    int64_t dilation[3];      /* 0: 1 */
+    int64_t groups;           /* 0: 1 */
+    post_ops_t post;          /* done to the result; made by the fusion pass */
+    int algorithm;            /* conv_algorithm_t */
+} conv_attrs_t;
+
+/* 2-D cross-correlation, as torch.nn.functional.conv2d.
+ *
+ *   out[n][k][p][q] = bias[k] + sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
+ *
+ * x       [N][C][H][W]     any layout; f32, bf16 (1-D and 3-D: one more or less after C)
+ * weight  [K][C/G][R][S]   dense, or packed by module_mkldnn
+ * bias    [K] or NULL      dense
+ * out     [N][K][P][Q]     P = (H + 2 padding + extra - dilation (R - 1) - 1) / stride + 1 */
+status_t op_conv1d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out) TESSERA_API(op_conv1d);
+status_t op_conv2d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out) TESSERA_API(op_conv2d);
+status_t op_conv3d(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   const conv_attrs_t *attrs, tensor_t **out) TESSERA_API(op_conv3d);
+
+typedef struct conv_transpose_attrs {
+    int64_t stride[3];
+    int64_t padding[3];
+    int64_t output_padding[3];
+    int64_t dilation[3];
+    int64_t groups;
+    post_ops_t post; /* made by the fusion pass */
+} conv_transpose_attrs_t;
+
+/* Transposed convolution, as torch.nn.functional.conv_transpose2d. weight [C][K/G][R][S];
+ * P = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1. */
+status_t op_conv_transpose1d(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const conv_transpose_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv_transpose1d);
+status_t op_conv_transpose2d(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const conv_transpose_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv_transpose2d);
+status_t op_conv_transpose3d(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const conv_transpose_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv_transpose3d);
+
+typedef struct linear_attrs {
+    bool flatten;    /* x of rank > 2 is taken as [N][C H W]; made by the fusion pass */
+    post_ops_t post; /* made by the fusion pass */
+} linear_attrs_t;
+
+/* out[..][k] = bias[k] + sum(c) x[..][c] * weight[k][c]; x of rank >= 1. */
+status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, const tensor_t *bias,
+                   tensor_t **out) TESSERA_API(op_linear);
+
+/* As torch.matmul: ranks 1 and up, batch dimensions broadcast. */
+status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_matmul);
+
+/* ---- normalisation, inference ---- */
+
+/* (x - mean[c]) / sqrt(var[c] + epsilon) * weight[c] + bias[c] over channels (dimension 1).
+ * weight and bias may be NULL: 1 and 0. Rank 2 to 5. */
+status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                       const tensor_t *bias, const tensor_t *running_mean,
+                       const tensor_t *running_var, double epsilon, tensor_t **out)
+    TESSERA_API(op_batch_norm);
+
+/* Over the last n_dims dimensions; weight and bias [those sizes] or NULL. */
+status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                       const tensor_t *bias, double epsilon, tensor_t **out)
+    TESSERA_API(op_layer_norm);
+
+/* x / (k + alpha / size * sum of squares over `size` neighbouring channels)^beta. */
+status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
+                double k, tensor_t **out) TESSERA_API(op_lrn);
+
+status_t op_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_softmax);
+status_t op_log_softmax(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_log_softmax);
+
+/* Inference: gives x. */
+status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+    TESSERA_API(op_dropout);
+status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
+    TESSERA_API(op_feature_dropout);
+
+/* ---- folding: what the passes make of a norm or a scale behind a conv or linear ---- */
+
+typedef struct fold_attrs {
+    double epsilon;  /* 0 is 0; with attrs NULL 1e-5 */
+    int64_t groups;  /* 0: 1; of a transposed conv */
+    bool transposed; /* weight [C][K/G][..], as that of conv_transpose; else [K][..] */
+} fold_attrs_t;
+
+/* Weight and bias of a conv or linear with a norm behind it, factor = scale / sqrt(variance + eps):
+ *
+ *   fold_weight[k][c]... = weight[k][c]... * factor[k]
+ *   fold_bias[k]         = (bias[k] - mean[k]) * factor[k] + shift[k]
+ *
+ * weight    floating, of rank 2 to 5, any layout; fold_bias looks at its dtype and sizes only
+ * others    one element, or K of them along one dimension, of any dtype, or NULL: scale 1, no
+ *           division, bias, shift and mean 0
+ * out       dense: of the weight's dtype and sizes; [K] of the bias's dtype, else the weight's */
+status_t op_fold_weight(context_t *ctx, const tensor_t *weight, const tensor_t *scale,
+                        const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_fold_weight);
+status_t op_fold_bias(context_t *ctx, const tensor_t *weight, const tensor_t *bias,
+                      const tensor_t *scale, const tensor_t *shift, const tensor_t *mean,
+                      const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_fold_bias);
+
+/* ---- pooling: of f32 and bf16 a maximum may miss NaN, and of -inf only be -FLT_MAX ---- */
+
+typedef struct pool_attrs {
+    int64_t kernel[3];
+    int64_t stride[3]; /* 0: kernel */
+    int64_t padding[3];
+    int64_t extra_padding[3]; /* behind only, on top */
+    int64_t dilation[3];      /* 0: 1; max pooling only */
+    bool ceil_mode;
+    bool count_include_pad; /* average pooling; PyTorch's own default is true */
+} pool_attrs_t;
+
+status_t op_max_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool1d);
+status_t op_max_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool2d);
+status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_max_pool3d);
+status_t op_avg_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool1d);
+status_t op_avg_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool2d);
+status_t op_avg_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_avg_pool3d);
+
+/* output_size: one number for each dimension after the channels. Global pooling: all 1. */
+status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out) TESSERA_API(op_adaptive_avg_pool);
+status_t op_adaptive_max_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
+                              tensor_t **out) TESSERA_API(op_adaptive_max_pool);
+
+TESSERA_END
+
+#endif

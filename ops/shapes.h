@@ -1,0 +1,79 @@
+/* Operators that reduce, move or resample elements, and those that change a tensor's layout. The
+ * rules for all operators are in ops.h. */
+#ifndef TESSERA_OPS_SHAPES_H
+#define TESSERA_OPS_SHAPES_H
+
+#include "dispatch/dispatch.h"
+
+TESSERA_BEGIN
+
+/* ---- reductions: n 0 means all dimensions; integers are summed as s64, and have no mean ---- */
+
+status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_mean);
+status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_sum);
+status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_cumsum);
+
+/* ---- shape: views of dense tensors where strides allow it ---- */
+
+status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
+                    tensor_t **out) TESSERA_API(op_reshape);
+status_t op_flatten(context_t *ctx, const tensor_t *x, int64_t start_dim, int64_t end_dim,
+                    tensor_t **out) TESSERA_API(op_flatten);
+status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1, tensor_t **out)
+    TESSERA_API(op_transpose);
+status_t op_permute(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
+    TESSERA_API(op_permute);
+status_t op_squeeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
+    TESSERA_API(op_squeeze);
+status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
+    TESSERA_API(op_unsqueeze);
+status_t op_expand(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
+                   tensor_t **out) TESSERA_API(op_expand);
+/* One dimension, elements start, start + step, ... below end; negative ones count from the end. */
+status_t op_slice(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start, int64_t end,
+                  int64_t step, tensor_t **out) TESSERA_API(op_slice);
+/* Pieces of the given sizes along dim; out has room for n. */
+status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const int64_t *sizes,
+                  tensor_t **out) TESSERA_API(op_split);
+status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
+                   tensor_t **out) TESSERA_API(op_concat);
+
+/* Elements of x at `index` along dim, as numpy.take: the index's shape replaces the dimension. */
+status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                   tensor_t **out) TESSERA_API(op_gather);
+
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } pad_mode_t;
+/* before and after: one number for each of x's rank dimensions; negative ones crop. */
+status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
+                pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
+
+typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR } resize_mode_t;
+/* Where output pixel i samples the input. */
+typedef enum resize_coordinates {
+    RESIZE_ASYMMETRIC,   /* i * in / out */
+    RESIZE_HALF_PIXEL,   /* (i + 0.5) * in / out - 0.5 */
+    RESIZE_ALIGN_CORNERS /* i * (in - 1) / (out - 1) */
+} resize_coordinates_t;
+/* Dimensions after the channels to `sizes`; nearest rounds the sampled place down. */
+status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
+                   resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
+    TESSERA_API(op_resize);
+
+/* ---- the transitions as operators of graphs; imperative code calls to_mkldnn and to_dense ---- */
+
+/* Attributes of the operator `reorder`: ATTR_FORMAT. */
+typedef struct reorder_attrs {
+    format_t format;
+} reorder_attrs_t;
+
+status_t op_to_mkldnn(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_to_mkldnn);
+status_t op_to_dense(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_to_dense);
+status_t op_reorder(context_t *ctx, const tensor_t *x, const char *format, tensor_t **out)
+    TESSERA_API(op_reorder);
+
+TESSERA_END
+
+#endif
