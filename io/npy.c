@@ -19,7 +19,8 @@ static const struct {
     const char *name;
     dtype_t dtype;
 } types[] = {{"f4", DTYPE_F32}, {"f8", DTYPE_F64}, {"f2", DTYPE_F16}, {"i1", DTYPE_S8},
-             {"u1", DTYPE_U8},  {"i4", DTYPE_S32}, {"i8", DTYPE_S64}, {"b1", DTYPE_BOOL}};
+             {"u1", DTYPE_U8},  {"i2", DTYPE_S16}, {"u2", DTYPE_U16}, {"i4", DTYPE_S32},
+             {"u4", DTYPE_U32}, {"i8", DTYPE_S64}, {"u8", DTYPE_U64}, {"b1", DTYPE_BOOL}};
 
 /* ---- the header ---- */
 

@@ -14,10 +14,10 @@ static const struct {
     dtype_t dtype; /* DTYPE_NONE: not to be had */
 } types[] = {
     {"UNDEFINED", DTYPE_NONE},  {"FLOAT", DTYPE_F32},     {"UINT8", DTYPE_U8},
-    {"INT8", DTYPE_S8},         {"UINT16", DTYPE_NONE},   {"INT16", DTYPE_NONE},
+    {"INT8", DTYPE_S8},         {"UINT16", DTYPE_U16},    {"INT16", DTYPE_S16},
     {"INT32", DTYPE_S32},       {"INT64", DTYPE_S64},     {"STRING", DTYPE_NONE},
     {"BOOL", DTYPE_BOOL},       {"FLOAT16", DTYPE_F16},   {"DOUBLE", DTYPE_F64},
-    {"UINT32", DTYPE_NONE},     {"UINT64", DTYPE_NONE},   {"COMPLEX64", DTYPE_NONE},
+    {"UINT32", DTYPE_U32},      {"UINT64", DTYPE_U64},    {"COMPLEX64", DTYPE_NONE},
     {"COMPLEX128", DTYPE_NONE}, {"BFLOAT16", DTYPE_BF16},
 };
 
@@ -47,6 +47,8 @@ static field_t field_of(const Onnx__TensorProto *proto, dtype_t dtype)
     case DTYPE_F32: return (field_t){"float_data", proto->n_float_data, proto->float_data, 4};
     case DTYPE_F64: return (field_t){"double_data", proto->n_double_data, proto->double_data, 8};
     case DTYPE_S64: return (field_t){"int64_data", proto->n_int64_data, proto->int64_data, 8};
+    case DTYPE_U32:
+    case DTYPE_U64: return (field_t){"uint64_data", proto->n_uint64_data, proto->uint64_data, 8};
     default: return (field_t){"int32_data", proto->n_int32_data, proto->int32_data, 4};
     }
 }
@@ -82,6 +84,7 @@ static void free_elements(onnx_t *onnx, Onnx__TensorProto *proto)
     free_bytes(onnx, &proto->double_data, &proto->n_double_data);
     free_bytes(onnx, &proto->int32_data, &proto->n_int32_data);
     free_bytes(onnx, &proto->int64_data, &proto->n_int64_data);
+    free_bytes(onnx, &proto->uint64_data, &proto->n_uint64_data);
 }
 
 static bool is_external(const Onnx__TensorProto *proto)

@@ -6,25 +6,31 @@
 
 /* ---- names and classes ---- */
 
+typedef enum category { CATEGORY_NONE, CATEGORY_BOOL, SIGNED, UNSIGNED, FLOATING } category_t;
+
 /* `standing`: of two types the higher wins; two different ones of equal standing hold no more than
- * the other, and meet in the next larger: bf16 and f16 in f32, s8 and u8 in s32 (PyTorch's s16 does
- * not exist here). */
+ * the other, and meet in the next larger: bf16 and f16 in f32, s8 and u8 in s16. Types of standing
+ * 0 meet floating types only. */
 static const struct {
     const char *name;
     uint8_t size, standing;
-    bool is_floating, is_integral;
+    category_t category;
     double epsilon;
 } dtypes[DTYPE_COUNT] = {
-    [DTYPE_NONE] = {"none", 0, 0, false, false, 0.0},
-    [DTYPE_BOOL] = {"bool", 1, 1, false, false, 0.0},
-    [DTYPE_S8] = {"s8", 1, 2, false, true, 0.0},
-    [DTYPE_U8] = {"u8", 1, 2, false, true, 0.0},
-    [DTYPE_S32] = {"s32", 4, 3, false, true, 0.0},
-    [DTYPE_S64] = {"s64", 8, 4, false, true, 0.0},
-    [DTYPE_BF16] = {"bf16", 2, 5, true, false, 0x1p-8},
-    [DTYPE_F16] = {"f16", 2, 5, true, false, 0x1p-11},
-    [DTYPE_F32] = {"f32", 4, 6, true, false, 0x1p-24},
-    [DTYPE_F64] = {"f64", 8, 7, true, false, 0x1p-53},
+    [DTYPE_NONE] = {"none", 0, 0, CATEGORY_NONE, 0.0},
+    [DTYPE_BOOL] = {"bool", 1, 1, CATEGORY_BOOL, 0.0},
+    [DTYPE_S8] = {"s8", 1, 2, SIGNED, 0.0},
+    [DTYPE_U8] = {"u8", 1, 2, UNSIGNED, 0.0},
+    [DTYPE_S16] = {"s16", 2, 3, SIGNED, 0.0},
+    [DTYPE_U16] = {"u16", 2, 0, UNSIGNED, 0.0},
+    [DTYPE_S32] = {"s32", 4, 4, SIGNED, 0.0},
+    [DTYPE_U32] = {"u32", 4, 0, UNSIGNED, 0.0},
+    [DTYPE_S64] = {"s64", 8, 5, SIGNED, 0.0},
+    [DTYPE_U64] = {"u64", 8, 0, UNSIGNED, 0.0},
+    [DTYPE_BF16] = {"bf16", 2, 6, FLOATING, 0x1p-8},
+    [DTYPE_F16] = {"f16", 2, 6, FLOATING, 0x1p-11},
+    [DTYPE_F32] = {"f32", 4, 7, FLOATING, 0x1p-24},
+    [DTYPE_F64] = {"f64", 8, 8, FLOATING, 0x1p-53},
 };
 
 size_t dtype_size(dtype_t dtype)
@@ -47,20 +53,27 @@ dtype_t dtype_parse(const char *name)
 
 bool dtype_is_floating(dtype_t dtype)
 {
-    return dtypes[dtype].is_floating;
+    return dtypes[dtype].category == FLOATING;
 }
 
 bool dtype_is_integral(dtype_t dtype)
 {
-    return dtypes[dtype].is_integral;
+    return dtypes[dtype].category == SIGNED || dtypes[dtype].category == UNSIGNED;
+}
+
+bool dtype_is_unsigned(dtype_t dtype)
+{
+    return dtypes[dtype].category == UNSIGNED;
 }
 
 dtype_t dtype_promote(dtype_t a, dtype_t b)
 {
+    const uint8_t standing_a = dtypes[a].standing, standing_b = dtypes[b].standing;
     if (a == b) return a;
-    if (dtypes[a].standing == dtypes[b].standing)
-        return dtypes[a].is_floating ? DTYPE_F32 : DTYPE_S32;
-    return dtypes[a].standing > dtypes[b].standing ? a : b;
+    bool is_floating = dtype_is_floating(a) || dtype_is_floating(b);
+    if (!is_floating && (standing_a == 0 || standing_b == 0)) return DTYPE_NONE;
+    if (standing_a == standing_b) return is_floating ? DTYPE_F32 : DTYPE_S16;
+    return standing_a > standing_b ? a : b;
 }
 
 double dtype_epsilon(dtype_t dtype)
@@ -75,8 +88,12 @@ typedef double f64_t;
 typedef uint16_t bf16_t, f16_t;
 typedef int8_t s8_t;
 typedef uint8_t u8_t, b8_t; /* b8 is bool, which is a macro */
+typedef int16_t s16_t;
+typedef uint16_t u16_t;
 typedef int32_t s32_t;
+typedef uint32_t u32_t;
 typedef int64_t s64_t;
+typedef uint64_t u64_t;
 
 static inline uint32_t bits_of(float x)
 {
@@ -136,6 +153,13 @@ static inline s64_t s64_of_f64(double x)
     return x >= -0x1p63 && x < 0x1p63 ? (s64_t)x : INT64_MIN;
 }
 
+/* Below 2^63 the bits of an s64. */
+static inline u64_t u64_of_f64(double x)
+{
+    if (x >= 0x1p63 && x < 0x1p64) return (u64_t)x;
+    return (u64_t)s64_of_f64(x);
+}
+
 static inline s32_t s32_of_f64(double x)
 {
     return (s32_t)(x > -0x1p31 - 1.0 && x < 0x1p31 ? x : -0x1p31);
@@ -152,13 +176,21 @@ static inline float f32_of_f64(f64_t x) { return (float)x; }
 static inline float f32_of_bf16(bf16_t x) { return of_bits((uint32_t)x << 16); }
 static inline float f32_of_s8(s8_t x) { return (float)x; }
 static inline float f32_of_u8(u8_t x) { return (float)x; }
+static inline float f32_of_s16(s16_t x) { return (float)x; }
+static inline float f32_of_u16(u16_t x) { return (float)x; }
 static inline float f32_of_s32(s32_t x) { return (float)x; }
+static inline float f32_of_u32(u32_t x) { return (float)x; }
 static inline float f32_of_s64(s64_t x) { return (float)x; }
+static inline float f32_of_u64(u64_t x) { return (float)x; }
 static inline float f32_of_b8(b8_t x) { return x != 0 ? 1.0f : 0.0f; }
 
 static inline f64_t f64_of_f32(float x) { return x; }
 static inline s8_t s8_of_f32(float x) { return (s8_t)s32_of_f32(x); }
 static inline u8_t u8_of_f32(float x) { return (u8_t)s32_of_f32(x); }
+static inline s16_t s16_of_f32(float x) { return (s16_t)s32_of_f32(x); }
+static inline u16_t u16_of_f32(float x) { return (u16_t)s32_of_f32(x); }
+static inline u32_t u32_of_f32(float x) { return (u32_t)s64_of_f64(x); }
+static inline u64_t u64_of_f32(float x) { return u64_of_f64(x); }
 static inline s64_t s64_of_f32(float x) { return s64_of_f64(x); }
 static inline b8_t b8_of_f32(float x) { return (bits_of(x) & 0x7fffffff) != 0; }
 /* clang-format on */
@@ -170,8 +202,12 @@ typedef union scalar {
     f16_t f16;
     s8_t s8;
     u8_t u8;
+    s16_t s16;
+    u16_t u16;
     s32_t s32;
+    u32_t u32;
     s64_t s64;
+    u64_t u64;
     b8_t b8;
 } scalar_t;
 
@@ -188,6 +224,7 @@ double dtype_load(dtype_t dtype, const void *element)
     case DTYPE_F32: return LOAD(f32);
     case DTYPE_BF16: return f32_of_bf16(LOAD(bf16));
     case DTYPE_F16: return f32_of_f16(LOAD(f16));
+    case DTYPE_U64: return (double)LOAD(u64);
     default: return (double)dtype_load_integer(dtype, element);
     }
 }
@@ -199,8 +236,12 @@ int64_t dtype_load_integer(dtype_t dtype, const void *element)
     switch (dtype) {
     case DTYPE_S8: return LOAD(s8);
     case DTYPE_U8: return LOAD(u8);
+    case DTYPE_S16: return LOAD(s16);
+    case DTYPE_U16: return LOAD(u16);
     case DTYPE_S32: return LOAD(s32);
+    case DTYPE_U32: return LOAD(u32);
     case DTYPE_S64: return LOAD(s64);
+    case DTYPE_U64: return (int64_t)LOAD(u64);
     case DTYPE_BOOL: return LOAD(b8) != 0;
     default: return s64_of_f64(dtype_load(dtype, element));
     }
@@ -216,7 +257,11 @@ void dtype_store(dtype_t dtype, void *element, double value)
     case DTYPE_F16: STORE(f16, f16_of_f32(f32_of_f64(value))); return;
     case DTYPE_S8: STORE(s8, (s8_t)s32_of_f64(value)); return;
     case DTYPE_U8: STORE(u8, (u8_t)s32_of_f64(value)); return;
+    case DTYPE_S16: STORE(s16, (s16_t)s32_of_f64(value)); return;
+    case DTYPE_U16: STORE(u16, (u16_t)s32_of_f64(value)); return;
     case DTYPE_S32: STORE(s32, s32_of_f64(value)); return;
+    case DTYPE_U32: STORE(u32, (u32_t)s64_of_f64(value)); return;
+    case DTYPE_U64: STORE(u64, u64_of_f64(value)); return;
     case DTYPE_BOOL: STORE(b8, value != 0.0); return;
     default: dtype_store_integer(dtype, element, s64_of_f64(value)); return;
     }
@@ -229,8 +274,12 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
     switch (dtype) {
     case DTYPE_S8: STORE(s8, (s8_t)value); return;
     case DTYPE_U8: STORE(u8, (u8_t)value); return;
+    case DTYPE_S16: STORE(s16, (s16_t)value); return;
+    case DTYPE_U16: STORE(u16, (u16_t)value); return;
     case DTYPE_S32: STORE(s32, (s32_t)value); return;
+    case DTYPE_U32: STORE(u32, (u32_t)value); return;
     case DTYPE_S64: STORE(s64, value); return;
+    case DTYPE_U64: STORE(u64, (u64_t)value); return;
     case DTYPE_BOOL: STORE(b8, value != 0); return;
     case DTYPE_F64: STORE(f64, (f64_t)value); return;
     case DTYPE_F32: STORE(f32, f32_of_s64(value)); return;
@@ -263,8 +312,12 @@ CAST(f32, bf16)
 CAST(f32, f16)
 CAST(f32, s8)
 CAST(f32, u8)
+CAST(f32, s16)
+CAST(f32, u16)
 CAST(f32, s32)
+CAST(f32, u32)
 CAST(f32, s64)
+CAST(f32, u64)
 CAST(f32, b8)
 CAST(f64, f32)
 CAST(f64, bf16)
@@ -277,8 +330,14 @@ CAST(f16, f64)
 CAST(f16, bf16)
 CAST(s8, f32)
 CAST(u8, f32)
+CAST(s16, f32)
+CAST(u16, f32)
 CAST(s32, f32)
+CAST(u32, f32)
 CAST(s64, f32)
+CAST(u64, f32)
+CAST(u64, bf16)
+CAST(u64, f16)
 CAST(b8, f32)
 /* clang-format on */
 
@@ -288,8 +347,12 @@ static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
                    [DTYPE_F16] = cast_f32_f16,
                    [DTYPE_S8] = cast_f32_s8,
                    [DTYPE_U8] = cast_f32_u8,
+                   [DTYPE_S16] = cast_f32_s16,
+                   [DTYPE_U16] = cast_f32_u16,
                    [DTYPE_S32] = cast_f32_s32,
+                   [DTYPE_U32] = cast_f32_u32,
                    [DTYPE_S64] = cast_f32_s64,
+                   [DTYPE_U64] = cast_f32_u64,
                    [DTYPE_BOOL] = cast_f32_b8},
     [DTYPE_F64] =
         {[DTYPE_F32] = cast_f64_f32, [DTYPE_BF16] = cast_f64_bf16, [DTYPE_F16] = cast_f64_f16},
@@ -299,8 +362,13 @@ static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
         {[DTYPE_F32] = cast_f16_f32, [DTYPE_F64] = cast_f16_f64, [DTYPE_BF16] = cast_f16_bf16},
     [DTYPE_S8] = {[DTYPE_F32] = cast_s8_f32},
     [DTYPE_U8] = {[DTYPE_F32] = cast_u8_f32},
+    [DTYPE_S16] = {[DTYPE_F32] = cast_s16_f32},
+    [DTYPE_U16] = {[DTYPE_F32] = cast_u16_f32},
     [DTYPE_S32] = {[DTYPE_F32] = cast_s32_f32},
+    [DTYPE_U32] = {[DTYPE_F32] = cast_u32_f32},
     [DTYPE_S64] = {[DTYPE_F32] = cast_s64_f32},
+    [DTYPE_U64] =
+        {[DTYPE_F32] = cast_u64_f32, [DTYPE_BF16] = cast_u64_bf16, [DTYPE_F16] = cast_u64_f16},
     [DTYPE_BOOL] = {[DTYPE_F32] = cast_b8_f32},
 };
 
@@ -339,7 +407,8 @@ void dtype_cast(int64_t n, dtype_t src_dtype, const void *src, int64_t src_strid
     char *to = dst;
     int64_t src_step = src_stride * (int64_t)dtype_size(src_dtype);
     int64_t dst_step = dst_stride * (int64_t)dtype_size(dst_dtype);
-    if (dtype_is_floating(src_dtype)) {
+    bool is_u64 = src_dtype == DTYPE_U64; /* its integer form may be negative */
+    if (dtype_is_floating(src_dtype) || (is_u64 && dtype_is_floating(dst_dtype))) {
         for (int64_t i = 0; i < n; i++, from += src_step, to += dst_step)
             dtype_store(dst_dtype, to, dtype_load(src_dtype, from));
     } else {

@@ -14,8 +14,12 @@ typedef enum dtype {
     DTYPE_F16,
     DTYPE_S8,
     DTYPE_U8,
+    DTYPE_S16,
+    DTYPE_U16,
     DTYPE_S32,
+    DTYPE_U32,
     DTYPE_S64,
+    DTYPE_U64,
     DTYPE_BOOL,
     DTYPE_COUNT
 } dtype_t;
@@ -28,15 +32,17 @@ dtype_t dtype_parse(const char *name) TESSERA_API(dtype_parse);
 
 bool dtype_is_floating(dtype_t dtype) TESSERA_API(dtype_is_floating);
 bool dtype_is_integral(dtype_t dtype) TESSERA_API(dtype_is_integral); /* bool is not */
+bool dtype_is_unsigned(dtype_t dtype) TESSERA_API(dtype_is_unsigned); /* u8, u16, u32, u64 */
 
-/* The type two tensors of equal standing meet in, as torch.promote_types; s8 and u8 meet in s32,
- * for want of PyTorch's s16. */
+/* The type two tensors of equal standing meet in, as torch.promote_types. DTYPE_NONE where there is
+ * none: u16, u32 and u64 meet themselves and floating types only. */
 dtype_t dtype_promote(dtype_t a, dtype_t b) TESSERA_API(dtype_promote);
 
-/* One element as a number. Integers above 2^53 lose bits in the double form only. Stores convert
- * as PyTorch's casts: floating to integral truncates (NaN and what s32 or s64 cannot hold give
- * their smallest number, s8 and u8 are the low bits of s32), integral to smaller integral keeps the
- * low bits, to bool tests against zero, to bf16 and f16 rounds to nearest even by way of f32. */
+/* One element as a number. Integers above 2^53 lose bits in the double form only; the integer form
+ * of a u64 is its bits, so 2^64 - 1 is -1 there. Stores convert as PyTorch's casts: floating to
+ * integral truncates (NaN and what s32 or s64 cannot hold give their smallest number; s8, u8, s16
+ * and u16 are the low bits of s32, u32 those of s64), integral to smaller integral keeps the low
+ * bits, to bool tests against zero, to bf16 and f16 rounds to nearest even by way of f32. */
 double dtype_load(dtype_t dtype, const void *element) TESSERA_API(dtype_load);
 void dtype_store(dtype_t dtype, void *element, double value) TESSERA_API(dtype_store);
 int64_t dtype_load_integer(dtype_t dtype, const void *element) TESSERA_API(dtype_load_integer);

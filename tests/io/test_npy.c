@@ -88,15 +88,14 @@ static void what_numpy_writes_is_read(void **state)
 
 static void every_dtype_and_rank_comes_back(void **state)
 {
-    static const dtype_t dtypes[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_S8,
-                                     DTYPE_U8,  DTYPE_S32, DTYPE_S64, DTYPE_BOOL};
     static const int64_t sizes[] = {2, 1, 3, 1, 2, 1, 1, 1, 1, 2, 1, 2};
     context_t *ctx = fixture_context(state);
-    for (int i = 0; i < 8; i++) {
+    for (dtype_t dtype = DTYPE_NONE + 1; dtype < DTYPE_COUNT; dtype++) {
+        if (dtype == DTYPE_BF16) continue; /* is written as f32 */
         for (int rank = 0; rank <= TENSOR_MAX_RANK; rank++) {
             tensor_t *tensor = NULL, *back = NULL;
             double difference = 1;
-            CHECK_OK(ctx, tensor_full(ctx, dtypes[i], rank, sizes, 1, &tensor));
+            CHECK_OK(ctx, tensor_full(ctx, dtype, rank, sizes, 1, &tensor));
             CHECK_OK(ctx, npy_save(ctx, path, tensor));
             CHECK_OK(ctx, npy_load(ctx, path, &back));
             assert_true(info_equal(tensor_info(tensor), tensor_info(back)));

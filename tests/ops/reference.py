@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 
 DTYPES = {"f32": torch.float64, "f64": torch.float64, "bf16": torch.float64, "f16": torch.float64,
-          "s8": torch.int8, "u8": torch.uint8, "s32": torch.int32, "s64": torch.int64,
+          "s8": torch.int8, "u8": torch.uint8, "s16": torch.int16, "u16": torch.uint16,
+          "s32": torch.int32, "u32": torch.uint32, "s64": torch.int64, "u64": torch.uint64,
           "bool": torch.bool}
 
 
@@ -34,7 +35,7 @@ def fill(operand, number):
     if dtype == "bool":
         values = [draw % 2 == 0 for draw in draws]
     elif dtype[0] in "su":
-        values = [draw % int(limit) if limit else draw % 11 - (0 if dtype == "u8" else 5)
+        values = [draw % int(limit) if limit else draw % 11 - (0 if dtype[0] == "u" else 5)
                   for draw in draws]
     else:
         values = [(draw - 125) / 128 for draw in draws]

@@ -93,7 +93,7 @@ static void fill_integers(const case_operand_t *operand, int64_t n, const double
     for (int64_t i = 0; i < n; i++) {
         int64_t value = (int64_t)(uniform[i] *
                                   (operand->limit > 0 ? (double)operand->limit : 11.0));
-        if (operand->limit == 0 && operand->dtype != DTYPE_U8) value -= 5;
+        if (operand->limit == 0 && !dtype_is_unsigned(operand->dtype)) value -= 5;
         if (operand->dtype == DTYPE_BOOL) value = uniform[i] < 0.5;
         dtype_store_integer(operand->dtype, (char *)data + i * size, value);
     }

@@ -41,9 +41,9 @@ static const struct {
 static void every_type_has_a_name_and_a_size(void **state)
 {
     (void)state;
-    static const char *const names[] = {"none", "f32", "f64", "bf16", "f16",
-                                        "s8",   "u8",  "s32", "s64",  "bool"};
-    static const size_t sizes[] = {0, 4, 8, 2, 2, 1, 1, 4, 8, 1};
+    static const char *const names[] = {"none", "f32", "f64", "bf16", "f16", "s8",  "u8",
+                                        "s16",  "u16", "s32", "u32",  "s64", "u64", "bool"};
+    static const size_t sizes[] = {0, 4, 8, 2, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1};
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         assert_string_equal(dtype_name((dtype_t)dtype), names[dtype]);
         assert_int_equal(dtype_parse(names[dtype]), dtype);
@@ -59,32 +59,50 @@ static void every_type_has_a_name_and_a_size(void **state)
 static void a_type_is_floating_or_integral_or_neither(void **state)
 {
     (void)state;
-    static const char kinds[DTYPE_COUNT] = "-ffffiiii-";
+    static const char kinds[DTYPE_COUNT] = "-ffffiuiuiuiu-";
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         assert_int_equal(dtype_is_floating((dtype_t)dtype), kinds[dtype] == 'f');
-        assert_int_equal(dtype_is_integral((dtype_t)dtype), kinds[dtype] == 'i');
+        assert_int_equal(dtype_is_integral((dtype_t)dtype),
+                         kinds[dtype] == 'i' || kinds[dtype] == 'u');
+        assert_int_equal(dtype_is_unsigned((dtype_t)dtype), kinds[dtype] == 'u');
     }
 }
 
-/* Rows and columns: bool u8 s8 s32 s64 f16 bf16 f32 f64; torch.promote_types, but for s8 + u8. */
+/* torch.promote_types; "none" where it refuses. */
 static void types_promote_as_in_pytorch(void **state)
 {
     (void)state;
-    static const dtype_t order[] = {DTYPE_BOOL, DTYPE_U8,   DTYPE_S8,  DTYPE_S32, DTYPE_S64,
-                                    DTYPE_F16,  DTYPE_BF16, DTYPE_F32, DTYPE_F64};
-    static const char *const table[9][9] = {
-        {"bool", "u8", "s8", "s32", "s64", "f16", "bf16", "f32", "f64"},
-        {"u8", "u8", "s32", "s32", "s64", "f16", "bf16", "f32", "f64"},
-        {"s8", "s32", "s8", "s32", "s64", "f16", "bf16", "f32", "f64"},
-        {"s32", "s32", "s32", "s32", "s64", "f16", "bf16", "f32", "f64"},
-        {"s64", "s64", "s64", "s64", "s64", "f16", "bf16", "f32", "f64"},
-        {"f16", "f16", "f16", "f16", "f16", "f16", "f32", "f32", "f64"},
-        {"bf16", "bf16", "bf16", "bf16", "bf16", "f32", "bf16", "f32", "f64"},
-        {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f64"},
-        {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
+    enum { N = 13 };
+    static const dtype_t order[N] = {DTYPE_BOOL, DTYPE_U8,  DTYPE_S8,  DTYPE_S16, DTYPE_S32,
+                                     DTYPE_S64,  DTYPE_U16, DTYPE_U32, DTYPE_U64, DTYPE_F16,
+                                     DTYPE_BF16, DTYPE_F32, DTYPE_F64};
+    static const char *const table[N][N] = {
+        {"bool", "u8", "s8", "s16", "s32", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"u8", "u8", "s16", "s16", "s32", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"s8", "s16", "s8", "s16", "s32", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"s16", "s16", "s16", "s16", "s32", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"s32", "s32", "s32", "s32", "s32", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"s64", "s64", "s64", "s64", "s64", "s64", "none", "none", "none", "f16", "bf16", "f32",
+         "f64"},
+        {"none", "none", "none", "none", "none", "none", "u16", "none", "none", "f16", "bf16",
+         "f32", "f64"},
+        {"none", "none", "none", "none", "none", "none", "none", "u32", "none", "f16", "bf16",
+         "f32", "f64"},
+        {"none", "none", "none", "none", "none", "none", "none", "none", "u64", "f16", "bf16",
+         "f32", "f64"},
+        {"f16", "f16", "f16", "f16", "f16", "f16", "f16", "f16", "f16", "f16", "f32", "f32", "f64"},
+        {"bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "bf16", "f32", "bf16",
+         "f32", "f64"},
+        {"f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f32", "f64"},
+        {"f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64", "f64"},
     };
-    for (int a = 0; a < 9; a++)
-        for (int b = 0; b < 9; b++)
+    for (int a = 0; a < N; a++)
+        for (int b = 0; b < N; b++)
             assert_string_equal(dtype_name(dtype_promote(order[a], order[b])), table[a][b]);
 }
 
@@ -209,6 +227,13 @@ static void floating_to_integral_truncates(void **state)
     assert_int_equal(cast_integer(DTYPE_U8, 255.9), 255);
     assert_int_equal(cast_integer(DTYPE_U8, -1.0), 255);
     assert_int_equal(cast_integer(DTYPE_S8, 300.0), 44);
+    assert_int_equal(cast_integer(DTYPE_S16, 40000.0), -25536);
+    assert_int_equal(cast_integer(DTYPE_U16, -1.0), 65535);
+    assert_int_equal(cast_integer(DTYPE_U16, 70000.0), 4464);
+    assert_int_equal(cast_integer(DTYPE_U32, 4294967295.0), UINT32_MAX);
+    assert_int_equal(cast_integer(DTYPE_U32, -1.0), UINT32_MAX);
+    assert_true((uint64_t)cast_integer(DTYPE_U64, 0x1.8p63) == UINT64_C(3) << 62);
+    assert_int_equal(cast_integer(DTYPE_U64, -1.0), -1);
     assert_int_equal(cast_integer(DTYPE_S32, 2147483647.9), INT32_MAX);
     assert_int_equal(cast_integer(DTYPE_S32, -2147483648.9), INT32_MIN);
     assert_int_equal(cast_integer(DTYPE_S32, 2147483648.0), INT32_MIN);
@@ -250,6 +275,20 @@ static void integers_keep_their_bits_in_the_integer_form(void **state)
     assert_true(rounded == 0x1.000002p62f);
 }
 
+static void large_u64_are_positive_as_floating_numbers(void **state)
+{
+    (void)state;
+    uint64_t large = UINT64_MAX;
+    float f32 = 0;
+    double f64 = 0;
+    uint16_t bf16 = 0;
+    assert_true(dtype_load(DTYPE_U64, &large) == 0x1p64);
+    dtype_cast(1, DTYPE_U64, &large, 1, DTYPE_F32, &f32, 1);
+    dtype_cast(1, DTYPE_U64, &large, 1, DTYPE_F64, &f64, 1);
+    dtype_cast(1, DTYPE_U64, &large, 1, DTYPE_BF16, &bf16, 1);
+    assert_true(f32 == 0x1p64f && f64 == 0x1p64 && widen(DTYPE_BF16, bf16) == 0x1p64);
+}
+
 static const double samples[] = {
     0.0,        -0.0,      1.0,   -1.0,     2.5,        -2.5,     127.0,
     128.0,      255.0,     1e-6,  6e-8,     2147483647, 3e9,      -3e9,
@@ -263,7 +302,7 @@ static void cast_one(dtype_t from, const void *src, dtype_t to, void *dst)
 {
     if (from == to)
         memcpy(dst, src, dtype_size(from));
-    else if (dtype_is_floating(from))
+    else if (dtype_is_floating(from) || (from == DTYPE_U64 && dtype_is_floating(to)))
         dtype_store(to, dst, dtype_load(from, src));
     else
         dtype_store_integer(to, dst, dtype_load_integer(from, src));
@@ -342,6 +381,7 @@ int main(void)
         cmocka_unit_test(floating_to_integral_truncates),
         cmocka_unit_test(bool_tests_against_zero),
         cmocka_unit_test(integers_keep_their_bits_in_the_integer_form),
+        cmocka_unit_test(large_u64_are_positive_as_floating_numbers),
         cmocka_unit_test(casts_of_many_elements_are_those_of_one_and_touch_no_gaps),
         cmocka_unit_test(a_cast_of_nothing_does_nothing),
         cmocka_unit_test(epsilon_is_the_largest_rounding_error),
