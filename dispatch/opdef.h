@@ -102,8 +102,8 @@ struct opdef {
     double (*spec)(const spec_call_t *call, int output, const int64_t *index);
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
-     * padding=[1,1]". Operands are filled at random; s64 and s32 ones in range [0, n) by
-     * "s64[3]<n", floating ones with positive numbers by "f32[7]+". */
+     * padding=[1,1]". Operands are filled at random; integers in range [0, n) by
+     * "s64[3]<n", with positive numbers by "f32[7]+". */
     const char *const *cases;
 };
 

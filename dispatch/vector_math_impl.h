@@ -8,13 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One body, compiled for each width of vectors; the loader picks. Sanitizers run before the
- * loader's choice, so debug builds have one. */
-#if defined(__x86_64__) && defined(NDEBUG)
-#define FOR_EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_ISA
-#endif
+#include "tensor/simd_impl.h"
 
 static inline uint32_t vector_bits(float x)
 {

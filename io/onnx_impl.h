@@ -19,7 +19,7 @@
 #include "tensor/context_impl.h"
 
 #define ONNX_OPSET_FIRST 6
-#define ONNX_OPSET_LAST 20
+#define ONNX_OPSET_LAST 22
 
 /* Bytes of a tensor that folding may make. */
 #define ONNX_MAX_FOLDED ((size_t)1 << 31)
@@ -151,6 +151,11 @@ static inline bool onnx_has(const onnx_node_t *node, int input)
 static inline bool onnx_knows(const onnx_node_t *node, int input)
 {
     return onnx_has(node, input) && node->onnx->items[node->in[input]].known != NULL;
+}
+/* The output has a name. */
+static inline bool onnx_wants(const onnx_node_t *node, int output)
+{
+    return output < node->n_out && *node->proto->output[output] != '\0';
 }
 /* An input's info; the input has to be given. A copy, so that items may be made. */
 static inline tensor_info_t onnx_input_info(const onnx_node_t *node, int input)

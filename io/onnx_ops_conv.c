@@ -187,7 +187,7 @@ status_t onnx_import_conv_transpose(onnx_node_t *node)
 
 /* ---- pooling ---- */
 
-static status_t import_pool(onnx_node_t *node, bool has_dilation)
+static status_t import_pool(onnx_node_t *node, bool is_average)
 {
     tensor_info_t x = onnx_input_info(node, 0);
     pool_attrs_t attrs = {.ceil_mode = false};
@@ -197,16 +197,13 @@ static status_t import_pool(onnx_node_t *node, bool has_dilation)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
     TRY(onnx_window(node, &x, NULL, &window));
     TRY(onnx_attr_bool(node, "ceil_mode", false, &attrs.ceil_mode));
-    if (!has_dilation)
-        TRY(onnx_attr_bool(node, "count_include_pad", false, &attrs.count_include_pad));
+    if (is_average) TRY(onnx_attr_bool(node, "count_include_pad", false, &attrs.count_include_pad));
     for (int i = 0; i < window.n; i++) {
         attrs.kernel[i] = window.kernel[i];
         attrs.stride[i] = window.stride[i];
         attrs.padding[i] = window.begin[i];
         attrs.extra_padding[i] = window.end[i] - window.begin[i];
         attrs.dilation[i] = window.dilation[i];
-        if (!has_dilation && window.dilation[i] != 1)
-            FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "average pooling with dilations");
     }
     call_spatial(node, node->op->own, window.n, &call);
     onnx_set_all(&call, &attrs, sizeof attrs);
@@ -216,12 +213,12 @@ static status_t import_pool(onnx_node_t *node, bool has_dilation)
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
     onnx_attr_ignore(node, "storage_order"); /* of the second output, which is not made */
-    return import_pool(node, true);
+    return import_pool(node, false);
 }
 
 status_t onnx_import_average_pool(onnx_node_t *node)
 {
-    return import_pool(node, false);
+    return import_pool(node, true);
 }
 
 status_t onnx_import_global_pool(onnx_node_t *node)

@@ -13,6 +13,20 @@ status_t onnx_import_unary(onnx_node_t *node)
     return onnx_unary(node, node->op->own, node->in[0], &node->out[0]);
 }
 
+/* Either sign of infinity may not count. */
+status_t onnx_import_is_inf(onnx_node_t *node)
+{
+    bool has_positive = true, has_negative = true;
+    item_t bound;
+    TRY(onnx_attr_bool(node, "detect_positive", true, &has_positive));
+    TRY(onnx_attr_bool(node, "detect_negative", true, &has_negative));
+    if (has_positive && has_negative) return onnx_unary(node, "isinf", node->in[0], &node->out[0]);
+    TRY(onnx_number(node->onnx, has_negative ? -(double)INFINITY : (double)INFINITY, &bound));
+    /* Nothing is larger than infinity. */
+    return onnx_binary(node, has_positive || has_negative ? "eq" : "gt", node->in[0], bound,
+                       &node->out[0]);
+}
+
 /* One float attribute that has the same meaning under another name. */
 static status_t import_alpha(onnx_node_t *node, const char *op_name, const char *name,
                              double initial)
@@ -188,11 +202,41 @@ status_t onnx_import_binary(onnx_node_t *node)
     return onnx_binary(node, node->op->own, node->in[0], b, &node->out[0]);
 }
 
-/* Integers divide to integers, which ours do not: known at import, or refused. */
+/* Integers divide to integers, towards zero. */
 status_t onnx_import_div(onnx_node_t *node)
 {
-    return dtype_is_floating(onnx_input_info(node, 0).dtype) ? onnx_import_binary(node)
-                                                             : onnx_import_folded(node);
+    item_t b;
+    bool is_floating = dtype_is_floating(onnx_input_info(node, 0).dtype);
+    TRY(line_up(node, &b));
+    return onnx_binary(node, is_floating ? "div" : "div_trunc", node->in[0], b, &node->out[0]);
+}
+
+/* The remainder has the divisor's sign, that of fmod the dividend's. */
+status_t onnx_import_mod(onnx_node_t *node)
+{
+    bool is_fmod = false;
+    TRY(onnx_attr_bool(node, "fmod", false, &is_fmod));
+    if (!is_fmod && dtype_is_floating(onnx_input_info(node, 0).dtype))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "floats need fmod");
+    return onnx_binary(node, is_fmod ? "fmod" : "remainder", node->in[0], node->in[1],
+                       &node->out[0]);
+}
+
+status_t onnx_import_bit_shift(onnx_node_t *node)
+{
+    static const char *const directions[] = {"LEFT", "RIGHT", NULL};
+    int direction = -1;
+    TRY(onnx_attr_name(node, "direction", directions, -1, &direction));
+    if (direction < 0) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "direction is missing");
+    return onnx_binary(node, direction == 0 ? "bitwise_left_shift" : "bitwise_right_shift",
+                       node->in[0], node->in[1], &node->out[0]);
+}
+
+status_t onnx_import_where(onnx_node_t *node)
+{
+    onnx_call_t call;
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, node->in, &node->out[0]);
 }
 
 /* The result has the first operand's type. */
@@ -245,17 +289,30 @@ status_t onnx_import_identity(onnx_node_t *node)
     return STATUS_OK;
 }
 
+/* The mask is true wherever x has an element, and of x's type before opset 10. Training with a
+ * ratio of 0 drops nothing either. */
 status_t onnx_import_dropout(onnx_node_t *node)
 {
     int n = 0;
     int64_t is_training = 0;
-    onnx_attr_ignore(node, "ratio");
+    double ratio = 0.5;
     onnx_attr_ignore(node, "seed");
     if (node->opset < 7) onnx_attr_ignore(node, "is_test");
-    if (node->opset >= 12) TRY(onnx_input_ints(node, 2, "training_mode", 1, &n, &is_training));
-    if (is_training != 0) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
+    if (node->opset < 12) {
+        onnx_attr_ignore(node, "ratio");
+    } else {
+        TRY(onnx_input_ints(node, 2, "training_mode", 1, &n, &is_training));
+        if (is_training != 0) TRY(onnx_input_floats(node, 1, "ratio", 1, &n, &ratio));
+    }
+    if (is_training != 0 && ratio != 0.0)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
     node->out[0] = node->in[0];
-    return STATUS_OK;
+    if (!onnx_wants(node, 1)) return STATUS_OK;
+    onnx_call_t call;
+    onnx_call(node, "full_like", &call);
+    onnx_set_float(&call, "value", 1.0);
+    if (node->opset >= 10) onnx_set_int(&call, "dtype", DTYPE_BOOL);
+    return onnx_emit(&call, 1, node->in, &node->out[1]);
 }
 
 #endif

@@ -122,6 +122,31 @@ static status_t layer_norm(onnx_node_t *node, item_t x, int n_dims, item_t weigh
 }
 
 /* Weight and bias of the normalised shape are the operator's own, others are applied behind. */
+/* The means and what deviations are multiplied by, as outputs 1 and 2, in f32. */
+static status_t layer_statistics(onnx_node_t *node, int axis, double epsilon)
+{
+    onnx_t *onnx = node->onnx;
+    item_t x, mean, deviation, bound;
+    int64_t dims[TENSOR_MAX_RANK];
+    int n = 0;
+    onnx_call_t call;
+    for (int d = axis; d < onnx_input_info(node, 0).rank; d++) dims[n++] = d;
+    TRY(onnx_cast(node, node->in[0], DTYPE_F32, &x));
+    onnx_call(node, "mean", &call);
+    onnx_set_ints(&call, "dims", n, dims);
+    onnx_set_int(&call, "keepdim", true);
+    TRY(onnx_emit(&call, 1, &x, &mean));
+    node->out[1] = mean;
+    if (!onnx_wants(node, 2)) return STATUS_OK;
+    TRY(onnx_binary(node, "sub", x, mean, &deviation));
+    TRY(onnx_binary(node, "mul", deviation, deviation, &deviation));
+    TRY(onnx_emit(&call, 1, &deviation, &deviation));
+    TRY(onnx_number(onnx, epsilon, &bound));
+    TRY(onnx_binary(node, "add", deviation, bound, &deviation));
+    TRY(onnx_unary(node, "sqrt", deviation, &deviation));
+    return onnx_unary(node, "reciprocal", deviation, &node->out[2]);
+}
+
 status_t onnx_import_layer_normalization(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -131,6 +156,7 @@ status_t onnx_import_layer_normalization(onnx_node_t *node)
     TRY(onnx_dim(node, "axis", x.rank, -1, &axis));
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     onnx_attr_ignore(node, "stash_type");
+    if (onnx_wants(node, 1) || onnx_wants(node, 2)) TRY(layer_statistics(node, axis, epsilon));
     int n_dims = x.rank - axis;
     bool is_own = true;
     for (int i = 1; i <= 2; i++) {
@@ -286,13 +312,13 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     TRY(onnx_input_ints(node, 1, "axis", 1, &n, &axis));
     TRY(onnx_attr_bool(node, "exclusive", false, &is_exclusive));
     TRY(onnx_attr_bool(node, "reverse", false, &is_reverse));
-    if (is_exclusive || is_reverse)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s", is_reverse ? "reverse" : "exclusive");
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
     onnx_call(node, "cumsum", &call);
     onnx_set_int(&call, "dim", dim);
+    onnx_set_int(&call, "exclusive", is_exclusive);
+    onnx_set_int(&call, "reverse", is_reverse);
     TRY(onnx_emit(&call, 1, node->in, &out));
     return onnx_cast(node, out, x.dtype, &node->out[0]);
 }

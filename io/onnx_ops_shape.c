@@ -381,7 +381,8 @@ static status_t read_pads(onnx_node_t *node, int rank, int64_t *before, int64_t 
 
 status_t onnx_import_pad(onnx_node_t *node)
 {
-    static const char *const modes[] = {"constant", "reflect", "edge", NULL}; /* as pad_mode_t */
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap",
+                                        NULL}; /* as pad_mode_t */
     int rank = onnx_input_info(node, 0).rank, mode = 0, n = 0;
     int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
     double value = 0;

@@ -1,5 +1,7 @@
 #include "ops/accept_impl.h"
 
+#include "tensor/convert_impl.h"
+
 tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const format_t *format)
 {
     if (layout == LAYOUT_MKLDNN) return info_mkldnn(info, format);
@@ -38,8 +40,11 @@ static status_t check_out(const op_call_t *call, prepared_t *prepared, int index
                           const format_t *format)
 {
     const tensor_info_t *out = &call->out[index];
-    if (call->layout == LAYOUT_MKLDNN && out->rank == 0)
-        return prepared_decline(prepared, "mkldnn: oneDNN has no tensors of rank 0");
+    bool has_elements = call->layout == LAYOUT_MKLDNN && info_numel(out) > 0;
+    const char *refusal = has_elements ? convert_refusal(out) : NULL;
+    if (refusal != NULL)
+        return prepared_decline(prepared, "the result %s cannot be mkldnn: %s", info_brief(out),
+                                refusal);
     if (call->out_format != NULL && !format_same(call->out_format, format, out->sizes)) {
         char text[FORMAT_TEXT_MAX], wanted[FORMAT_TEXT_MAX];
         return prepared_decline(prepared, "the result is %s, %s is wanted",

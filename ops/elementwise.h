@@ -42,18 +42,45 @@ status_t op_reciprocal(context_t *ctx, const tensor_t *x, tensor_t **out)
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_prelu);
 
-/* ---- functions of two tensors ---- */
+/* Rounding; integers stay what they are. round: of two integers equally near the even one. sign:
+ * -1, 0 or 1, of NaN 0. */
+status_t op_floor(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_floor);
+status_t op_ceil(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_ceil);
+status_t op_round(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_round);
+status_t op_trunc(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_trunc);
+status_t op_sign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sign);
 
-/* With broadcasting and PyTorch's type promotion; integer division of div gives f32. For a scalar
- * give tensor_number or tensor_integer. */
+/* Truth, which gives bool: x == 0, x is NaN, x is infinite. bitwise_not is of integers and bool. */
+status_t op_logical_not(context_t *ctx, const tensor_t *x, tensor_t **out)
+    TESSERA_API(op_logical_not);
+status_t op_isnan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isnan);
+status_t op_isinf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_isinf);
+status_t op_bitwise_not(context_t *ctx, const tensor_t *x, tensor_t **out)
+    TESSERA_API(op_bitwise_not);
+
+/* In radians; integers give f32. */
+status_t op_sin(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sin);
+status_t op_cos(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_cos);
+status_t op_tan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tan);
+status_t op_asin(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_asin);
+status_t op_acos(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_acos);
+status_t op_atan(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_atan);
+status_t op_sinh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sinh);
+status_t op_cosh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_cosh);
+status_t op_asinh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_asinh);
+status_t op_acosh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_acosh);
+status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_atanh);
+
+/* ---- functions of several tensors ---- */
+
+/* With broadcasting and PyTorch's type promotion; u16, u32 and u64 meet themselves and floating
+ * types only. For a scalar give tensor_number or tensor_integer. Integers wrap. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_sub);
 status_t op_mul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_mul);
-status_t op_div(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
-    TESSERA_API(op_div);
 status_t op_pow(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_pow);
 status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -61,10 +88,71 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
 
+/* Quotients and what they leave:
+ *
+ *   div        a / b, of integers f32
+ *   div_trunc  trunc(a / b), as torch.div with rounding_mode "trunc", C and ONNX
+ *   div_floor  floor(a / b), as torch.div with rounding_mode "floor" and Python
+ *   fmod       a - b trunc(a / b)
+ *   remainder  a - b floor(a / b)
+ *
+ * INVALID_ARGUMENT  b has a 0, and a and b are integers; not of div */
+status_t op_div(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_div);
+status_t op_div_trunc(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_div_trunc);
+status_t op_div_floor(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_div_floor);
+status_t op_fmod(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_fmod);
+status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_remainder);
+
+/* Comparisons, which give bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
+status_t op_eq(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_eq);
+status_t op_ne(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_ne);
+status_t op_lt(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_lt);
+status_t op_le(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_le);
+status_t op_gt(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_gt);
+status_t op_ge(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_ge);
+
+/* Logic, which gives bool; whatever is not zero is true. */
+status_t op_logical_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_logical_and);
+status_t op_logical_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_logical_or);
+status_t op_logical_xor(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_logical_xor);
+
+/* Bits of integers and bool. Shifts by less than 0 or by 64 and more leave nothing but the sign. */
+status_t op_bitwise_and(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_bitwise_and);
+status_t op_bitwise_or(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_bitwise_or);
+status_t op_bitwise_xor(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_bitwise_xor);
+status_t op_bitwise_left_shift(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_bitwise_left_shift);
+status_t op_bitwise_right_shift(context_t *ctx, const tensor_t *a, const tensor_t *b,
+                                tensor_t **out) TESSERA_API(op_bitwise_right_shift);
+
+/* out = condition ? a : b; condition is bool. All three broadcast, a and b promote. */
+status_t op_where(context_t *ctx, const tensor_t *condition, const tensor_t *a, const tensor_t *b,
+                  tensor_t **out) TESSERA_API(op_where);
+
 /* ---- the same elements ---- */
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)
     TESSERA_API(op_cast);
+/* A tensor of x's sizes filled with value; dtype DTYPE_NONE: that of x. */
+status_t op_full_like(context_t *ctx, const tensor_t *x, double value, dtype_t dtype,
+                      tensor_t **out) TESSERA_API(op_full_like);
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_identity);
 
 TESSERA_END

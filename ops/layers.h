@@ -134,7 +134,7 @@ typedef struct pool_attrs {
     int64_t stride[3]; /* 0: kernel */
     int64_t padding[3];
     int64_t extra_padding[3]; /* behind only, on top */
-    int64_t dilation[3];      /* 0: 1; max pooling only */
+    int64_t dilation[3];      /* 0: 1; PyTorch's average pooling has none */
     bool ceil_mode;
     bool count_include_pad; /* average pooling; PyTorch's own default is true */
 } pool_attrs_t;

@@ -1,4 +1,4 @@
-/* Padding by a constant, by reflection or by the edge; negative padding crops. */
+/* Padding by a constant, by reflection, by the edge or around; negative padding crops. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -13,7 +13,7 @@ typedef struct pad_attrs {
     double value;
 } pad_attrs_t;
 
-static const char *const mode_names[] = {"constant", "reflect", "edge", NULL};
+static const char *const mode_names[] = {"constant", "reflect", "edge", "wrap", NULL};
 
 static const attr_field_t fields[] = {
     {"before", ATTR_INTS, false, offsetof(pad_attrs_t, before), 0, 0, NULL},
@@ -63,6 +63,7 @@ static int64_t find_source(int mode, int64_t index, int64_t before, int64_t size
     switch (mode) {
     case PAD_REFLECT: return at < 0 ? -at : 2 * (size - 1) - at;
     case PAD_EDGE: return at < 0 ? 0 : size - 1;
+    case PAD_WRAP: return at < 0 ? size - 1 - (-1 - at) % size : at % size;
     default: return -1;
     }
 }
@@ -160,6 +161,8 @@ static const char *const cases[] = {
     "(f32[2,3,4,5]) before=[0,0,1,2] after=[0,1,3,0] value=-1.5",
     "(f32[2,17,4,5]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
     "(f32[1,3,4,5]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",
+    "(f32[1,17,4,5]) before=[0,0,2,9] after=[0,1,1,11] mode=\"wrap\"",
+    "(s64[5,6]) before=[-1,2] after=[7,-3] mode=\"wrap\"",
     "(f32[5,6]) before=[-1,2] after=[-2,-3]",
     "(f32[5,6]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
     "(f32[3,4]) before=[0,-4] after=[0,6] value=2.0",
@@ -190,7 +193,7 @@ status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const 
     int rank = tensor_rank(x);
     if (rank > 0 && before == NULL) return context_null(ctx, "pad", "before");
     if (rank > 0 && after == NULL) return context_null(ctx, "pad", "after");
-    REQUIRE(ctx, mode >= PAD_CONSTANT && mode <= PAD_EDGE, "pad: mode %d is none", (int)mode);
+    REQUIRE(ctx, mode >= PAD_CONSTANT && mode <= PAD_WRAP, "pad: mode %d is none", (int)mode);
     pad_attrs_t attrs = {
         .before = {.n = rank}, .after = {.n = rank}, .mode = (int)mode, .value = value};
     if (rank > 0) {

@@ -35,9 +35,9 @@ typedef struct adaptive_attrs {
 static const attr_field_t fields_max_1d[] = {FIELDS(1), DILATION(1)};
 static const attr_field_t fields_max_2d[] = {FIELDS(2), DILATION(2)};
 static const attr_field_t fields_max_3d[] = {FIELDS(3), DILATION(3)};
-static const attr_field_t fields_avg_1d[] = {FIELDS(1), COUNT_INCLUDE_PAD};
-static const attr_field_t fields_avg_2d[] = {FIELDS(2), COUNT_INCLUDE_PAD};
-static const attr_field_t fields_avg_3d[] = {FIELDS(3), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_1d[] = {FIELDS(1), DILATION(1), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_2d[] = {FIELDS(2), DILATION(2), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_3d[] = {FIELDS(3), DILATION(3), COUNT_INCLUDE_PAD};
 static const attr_field_t fields_adaptive[] = {
     {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
 
@@ -63,7 +63,7 @@ typedef struct axis {
     int64_t padding, padded; /* before; and where the padding behind ends */
 } axis_t;
 
-/* The elements under a window, and its length, padding included, for the divisor. */
+/* The elements under a window, and their number with those of padding, for the divisor. */
 typedef struct window {
     int64_t first, count, step, length;
 } window_t;
@@ -79,10 +79,9 @@ static window_t window_at(const axis_t *axis, int64_t q)
     int64_t skipped = start < 0 ? (step - 1 - start) / step : 0;
     int64_t end = start < axis->in ? (axis->in - 1 - start) / step + 1 : 0;
     if (end > axis->kernel) end = axis->kernel;
-    int64_t reach = start + (axis->kernel - 1) * step + 1;
-    if (reach > axis->padded) reach = axis->padded;
-    return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step,
-                      reach - start};
+    int64_t length = (axis->padded - start + step - 1) / step;
+    if (length > axis->kernel) length = axis->kernel;
+    return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
 }
 
 static int64_t floor_divide(int64_t a, int64_t b)
@@ -107,10 +106,9 @@ static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
     const pool_attrs_t *given = attrs;
     axis_t axis = {.kernel = given->kernel[d],
                    .stride = given->stride[d],
-                   .dilation = 1,
+                   .dilation = given->dilation[d],
                    .padding = given->padding[d]};
     if (axis.stride == 0) axis.stride = axis.kernel;
-    if (!is_average(op)) axis.dilation = given->dilation[d];
     const int64_t extra = given->extra_padding[d];
     if (__builtin_add_overflow(axis.padding, extra, &axis.padded))
         axis.padded = extra > 0 ? INT64_MAX : INT64_MIN;
@@ -531,6 +529,9 @@ static const char *const cases_avg_2d[] = {
     "(f32[1,17,8,8]) kernel=[3,3] stride=[2,2] ceil_mode=true count_include_pad=true",
     "(f32[1,31,8,8]) kernel=[3,3] stride=[2,2] padding=[1,1] ceil_mode=true count_include_pad=true",
     "(f32[1,3,6,6]) kernel=[2,2] stride=[1,1] extra_padding=[1,1] count_include_pad=true",
+    "(f32[2,17,9,8]) kernel=[3,2] stride=[1,2] dilation=[2,3]",
+    "(f32[1,31,9,9]) kernel=[3,3] stride=[2,1] padding=[2,1] dilation=[2,2] ceil_mode=true",
+    "(f32[1,7,8,9]) kernel=[2,3] padding=[1,2] dilation=[3,2] count_include_pad=true",
     NULL};
 static const char *const cases_avg_3d[] = {
     CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};

@@ -13,8 +13,17 @@ status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, 
                  tensor_t **out) TESSERA_API(op_mean);
 status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                 tensor_t **out) TESSERA_API(op_sum);
+
+/* Running sums: out[i] = sum(j <= i) x[j] along dim. exclusive leaves x[i] out; reverse adds from
+ * the end, those with j >= i. Integers are summed as s64. */
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     TESSERA_API(op_cumsum);
+typedef struct cumsum_attrs {
+    int64_t dim;
+    bool exclusive, reverse;
+} cumsum_attrs_t;
+status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
+                         tensor_t **out) TESSERA_API(op_cumsum_attrs);
 
 /* ---- shape: views of dense tensors where strides allow it ---- */
 
@@ -45,7 +54,9 @@ status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } pad_mode_t;
+/* Outside of x: a value, mirrored without the edge, the edge, or from the other side (PyTorch's
+ * "replicate" is edge, its "circular" is wrap). */
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
 /* before and after: one number for each of x's rank dimensions; negative ones crop. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);

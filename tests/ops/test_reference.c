@@ -16,7 +16,8 @@ static double draw(const case_operand_t *operand, int number, int64_t i)
     if (operand->dtype == DTYPE_BOOL) return value % 2 == 0;
     if (!dtype_is_floating(operand->dtype)) {
         if (operand->limit > 0) return (double)(value % operand->limit);
-        return (double)(value % 11 - (dtype_is_unsigned(operand->dtype) ? 0 : 5));
+        value = value % 11 - (dtype_is_unsigned(operand->dtype) ? 0 : 5);
+        return (double)(operand->is_positive ? llabs(value) + 1 : value);
     }
     double floating = (double)(value - 125) / 128.0;
     return operand->is_positive ? fabs(floating) + 0.125 : floating;

@@ -94,6 +94,7 @@ static void fill_integers(const case_operand_t *operand, int64_t n, const double
         int64_t value = (int64_t)(uniform[i] *
                                   (operand->limit > 0 ? (double)operand->limit : 11.0));
         if (operand->limit == 0 && !dtype_is_unsigned(operand->dtype)) value -= 5;
+        if (operand->is_positive) value = (value < 0 ? -value : value) + 1;
         if (operand->dtype == DTYPE_BOOL) value = uniform[i] < 0.5;
         dtype_store_integer(operand->dtype, (char *)data + i * size, value);
     }

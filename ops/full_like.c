@@ -1,0 +1,98 @@
+/* A tensor of another's sizes, filled with one value. */
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+
+/* ---- attributes ---- */
+
+typedef struct full_like_attrs {
+    double value;
+    dtype_t dtype; /* DTYPE_NONE: that of x */
+} full_like_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"value", ATTR_FLOAT, false, offsetof(full_like_attrs_t, value), 0, 0, NULL},
+    {"dtype", ATTR_DTYPE, false, offsetof(full_like_attrs_t, dtype), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- inference ---- */
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    dtype_t dtype = ((const full_like_attrs_t *)call->attrs)->dtype;
+    const tensor_info_t *x = call->in[0];
+    if (dtype == DTYPE_NONE) dtype = x->dtype;
+    REQUIRE(ctx, dtype > DTYPE_NONE && dtype < DTYPE_COUNT, "full_like: dtype %d is none",
+            (int)dtype);
+    TRY(shape_check(ctx, "full_like", dtype, x->rank, x->sizes));
+    out[0] = info_dense(dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)index;
+    const dtype_t dtype = call->out[output].dtype;
+    uint64_t element = 0;
+    dtype_store(dtype, &element, ((const full_like_attrs_t *)call->attrs)->value);
+    return dtype_load(dtype, &element);
+}
+
+/* ---- dense kernel: x is not read, so any strides will do ---- */
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
+    return accept_out_plain(call, prepared, 0);
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    (void)ctx;
+    (void)in;
+    (void)scratch;
+    const tensor_info_t *result = &prepared->out[0];
+    const double value = ((const full_like_attrs_t *)prepared->attrs)->value;
+    dtype_cast(info_numel(result), DTYPE_F64, &value, 0, result->dtype, out[0], 1);
+    return STATUS_OK;
+}
+
+static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {"(f32[2,3,4,5]) value=1.5",
+                                    "(f32[17]) value=-2.0 dtype=s16",
+                                    "(s64[3,1]) value=7.0",
+                                    "(f32[2,31]) value=1.0 dtype=bool",
+                                    "(f32[0,3]) value=1.0",
+                                    "(bf16[])",
+                                    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_full_like = {.name = "full_like",
+                                  .preference = OP_DENSE,
+                                  .attrs = {sizeof(full_like_attrs_t), 2, fields},
+                                  .n_operands = 1,
+                                  .operands = operands,
+                                  .n_outputs = 1,
+                                  .infer = infer,
+                                  .kernels = kernels,
+                                  .spec = spec,
+                                  .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_full_like(context_t *ctx, const tensor_t *x, double value, dtype_t dtype,
+                      tensor_t **out)
+{
+    full_like_attrs_t attrs = {value, dtype};
+    return dispatch_run(ctx, &op_def_full_like, &attrs, 1, &x, NULL, out);
+}

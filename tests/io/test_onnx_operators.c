@@ -1,0 +1,163 @@
+/* ONNX operators on values that are not known at import. */
+#include "tests/support/support.h"
+
+#include "io/onnx.h"
+#include "tests/support/onnx_model.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+static void short_and_unsigned_elements_are_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    int32_t words[2] = {40000, 2};
+    uint64_t longs[2] = {UINT64_C(3000000000), 5};
+    static const struct {
+        int type;
+        float wanted[2];
+    } kinds[] = {{4, {40001, 4}}, {5, {-25535, 4}}, {12, {3e9F, 7}}, {13, {3e9F, 7}}};
+    for (int i = 0; i < 4; i++) {
+        begin_model(13, DIMS(2));
+        Onnx__TensorProto *tensor = maker_initializer(&maker, "w", kinds[i].type, DIMS(2), NULL, 0);
+        tensor->has_raw_data = false;
+        if (i < 2)
+            tensor->n_int32_data = 2, tensor->int32_data = words;
+        else
+            tensor->n_uint64_data = 2, tensor->uint64_data = longs;
+        maker_int(maker_node(&maker, "Cast", "", "w", "c"), "to", FLOAT);
+        maker_node(&maker, "Add", "", "x c", "y");
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 2, kinds[i].wanted);
+        module_release(model);
+    }
+}
+
+static void comparisons_choose_between_live_values(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(13, DIMS(5));
+    maker_initializer(&maker, "three", FLOAT, 0, NULL, &(float){3}, 4);
+    maker_initializer(&maker, "half", FLOAT, 0, NULL, &(float){0.5F}, 4);
+    maker_node(&maker, "Greater", "", "x three", "large");
+    maker_node(&maker, "Equal", "", "x three", "same");
+    maker_node(&maker, "Or", "", "large same", "either");
+    maker_node(&maker, "Not", "", "either", "below");
+    maker_node(&maker, "Mul", "", "x half", "halves");
+    maker_node(&maker, "Round", "", "halves", "rounded");
+    maker_node(&maker, "Where", "", "below x rounded", "y");
+    module_t *model = load_model(ctx);
+    check_model_line(ctx, model, "gt(%x, %1) : bool[5]");
+    check_model_line(ctx, model, "where(%5, %x, %8) : f32[5]");
+    check_model_result(ctx, model, 5, (const float[]){1, 2, 2, 2, 2});
+    module_release(model);
+}
+
+/* -9 / 2 = -4, -9 mod 2 = 1, and -1 with fmod */
+static void live_integers_divide_towards_zero(void **state)
+{
+    static const char *const operators[] = {"Div", "Mod", "Mod"};
+    static const float wanted[3][4] = {{-4, -4, -3, -3}, {1, 0, 1, 0}, {-1, 0, -1, 0}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 3; i++) {
+        begin_model(13, DIMS(4));
+        maker_initializer(&maker, "ten", INT64, 0, NULL, &(int64_t){10}, 8);
+        maker_initializer(&maker, "two", INT64, 0, NULL, &(int64_t){2}, 8);
+        maker_int(maker_node(&maker, "Cast", "", "x", "whole"), "to", INT64);
+        maker_node(&maker, "Sub", "", "whole ten", "below");
+        maker_node_t *node = maker_node(&maker, operators[i], "", "below two", "result");
+        if (i == 2) maker_int(node, "fmod", 1);
+        maker_int(maker_node(&maker, "Cast", "", "result", "y"), "to", FLOAT);
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 4, wanted[i]);
+        module_release(model);
+    }
+}
+
+static void a_dropout_gives_a_mask_of_ones(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(13, DIMS(3));
+    maker_node(&maker, "Dropout", "d", "x", "h mask");
+    maker_int(maker_node(&maker, "Cast", "", "mask", "m"), "to", FLOAT);
+    maker_node(&maker, "Add", "a", "h m", "y");
+    module_t *model = load_model(ctx);
+    check_model_result(ctx, model, 3, (const float[]){2, 3, 4});
+    module_release(model);
+}
+
+/* Of 1, 2, 3 the mean is 2 and the variance 2/3. */
+static void a_layer_normalization_gives_its_statistics(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        begin_model(17, DIMS(1, 3));
+        maker_initializer(&maker, "w", FLOAT, DIMS(3), model_ramp, 12);
+        maker_node(&maker, "LayerNormalization", "n", "x w", i == 0 ? "h y" : "h - y");
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 1,
+                           i == 0 ? (const float[]){2} : (const float[]){1.2247357F});
+        module_release(model);
+    }
+}
+
+static void sums_run_from_either_end_with_and_without_the_element(void **state)
+{
+    static const float wanted[4][4] = {{1, 3, 6, 10}, {0, 1, 3, 6}, {10, 9, 7, 4}, {9, 7, 4, 0}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 4; i++) {
+        begin_model(14, DIMS(4));
+        maker_initializer(&maker, "axis", INT64, 0, NULL, &(int64_t){0}, 8);
+        maker_node_t *node = maker_node(&maker, "CumSum", "", "x axis", "y");
+        maker_int(node, "exclusive", i & 1);
+        maker_int(node, "reverse", i >> 1);
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 4, wanted[i]);
+        module_release(model);
+    }
+}
+
+static void padding_wraps_around(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(19, DIMS(3));
+    maker_initializer(&maker, "pads", INT64, DIMS(2), (int64_t[]){2, 4}, 16);
+    maker_string(maker_node(&maker, "Pad", "", "x pads", "y"), "mode", "wrap");
+    module_t *model = load_model(ctx);
+    check_model_result(ctx, model, 9, (const float[]){2, 3, 1, 2, 3, 1, 2, 3, 1});
+    module_release(model);
+}
+
+static void average_pooling_has_dilations(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(19, DIMS(1, 1, 5));
+    maker_node_t *node = maker_node(&maker, "AveragePool", "", "x", "y");
+    maker_ints(node, "kernel_shape", DIMS(2));
+    maker_ints(node, "dilations", DIMS(3));
+    module_t *model = load_model(ctx);
+    check_model_result(ctx, model, 2, (const float[]){2.5F, 3.5F});
+    module_release(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(short_and_unsigned_elements_are_read),
+        TEST(comparisons_choose_between_live_values),
+        TEST(live_integers_divide_towards_zero),
+        TEST(a_dropout_gives_a_mask_of_ones),
+        TEST(a_layer_normalization_gives_its_statistics),
+        TEST(sums_run_from_either_end_with_and_without_the_element),
+        TEST(padding_wraps_around),
+        TEST(average_pooling_has_dilations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
