@@ -397,6 +397,7 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     onednn_primitive_t *primitive = &block->primitive;
     remember(block, problem);
     atomic_init(&primitive->n_references, 1);
+    pthread_mutex_init(&primitive->lock, NULL);
     primitive->allocator = *context_allocator(ctx);
     primitive->description = description;
     primitive->n_threads = omp_get_max_threads();
@@ -411,6 +412,15 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     return STATUS_OK;
 }
 
+struct onednn_frame {
+    onednn_frame_t *next;          /* among the idle ones */
+    onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
+    dnnl_exec_arg_t arguments[ONEDNN_MAX_ARGUMENTS + 1];
+    void *handles[ONEDNN_MAX_ARGUMENTS + 1]; /* what the memory objects point to; NULL: to be set */
+    bool is_padded[ONEDNN_MAX_ARGUMENTS + 1];
+    int n_arguments; /* with scratch */
+};
+
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive)
 {
     if (primitive != NULL) atomic_fetch_add(&primitive->n_references, 1);
@@ -421,6 +431,12 @@ void onednn_release(onednn_primitive_t *primitive)
 {
     if (primitive == NULL || atomic_fetch_sub(&primitive->n_references, 1) != 1) return;
     onednn_frame_destroy(atomic_load(&primitive->idle));
+    while (primitive->more != NULL) {
+        onednn_frame_t *next = primitive->more->next;
+        onednn_frame_destroy(primitive->more);
+        primitive->more = next;
+    }
+    pthread_mutex_destroy(&primitive->lock);
     dnnl_primitive_t kernel = atomic_load(&primitive->kernel);
     if (kernel != NULL) dnnl_primitive_destroy(kernel);
     dnnl_primitive_desc_destroy(primitive->description);
@@ -464,12 +480,6 @@ status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int a
 
 /* ---- running ---- */
 
-struct onednn_frame {
-    onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
-    dnnl_exec_arg_t arguments[ONEDNN_MAX_ARGUMENTS + 1];
-    int n_arguments; /* with scratch */
-};
-
 static status_t build(context_t *ctx, onednn_primitive_t *primitive)
 {
     if (atomic_load(&primitive->kernel) != NULL) return STATUS_OK;
@@ -484,6 +494,13 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
     else
         dnnl_primitive_destroy(kernel);
     return STATUS_OK;
+}
+
+/* True also where it cannot be told. */
+static bool has_padding(const_dnnl_memory_desc_t md)
+{
+    tensor_info_t info;
+    return !onednn_md_info(md, &info) || format_is_padded(&info.format, info.sizes);
 }
 
 status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
@@ -509,6 +526,8 @@ status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
             return onednn_fail(ctx, (int)status, "dnnl_memory_create");
         }
         frame->arguments[i] = (dnnl_exec_arg_t){argument, memory};
+        frame->handles[i] = NULL;
+        frame->is_padded[i] = has_padding(md);
         frame->n_arguments++;
     }
     *out_frame = frame;
@@ -523,27 +542,57 @@ void onednn_frame_destroy(onednn_frame_t *frame)
     allocator_put(&allocator, frame);
 }
 
+/* A run of a plan gives most arguments where the last one had them: those are left as they are. Not
+ * so the padded ones: oneDNN 2.6 sets their padded lanes to zero when the pointer is given. */
+static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *handle)
+{
+    if (handle != NULL && frame->handles[index] == handle) return STATUS_OK;
+    TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[index].memory, handle));
+    frame->handles[index] = frame->is_padded[index] ? NULL : handle;
+    return STATUS_OK;
+}
+
 status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *arguments,
                           void *scratch)
 {
     const onednn_primitive_t *primitive = frame->primitive;
-    for (int i = 0; i < primitive->n_arguments; i++)
-        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[i].memory, arguments[i]));
+    for (int i = 0; i < primitive->n_arguments; i++) TRY(bind(ctx, frame, i, arguments[i]));
     if (frame->n_arguments > primitive->n_arguments)
-        TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[primitive->n_arguments].memory,
-                                                    scratch));
+        TRY(bind(ctx, frame, primitive->n_arguments, scratch));
     TRY_ONEDNN(ctx,
                dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
                                       frame->n_arguments, frame->arguments));
     return STATUS_OK;
 }
 
+/* One frame is handed on without a lock, which is all that a single thread needs. */
+static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
+{
+    onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);
+    if (frame != NULL) return frame;
+    pthread_mutex_lock(&primitive->lock);
+    frame = primitive->more;
+    if (frame != NULL) primitive->more = frame->next;
+    pthread_mutex_unlock(&primitive->lock);
+    return frame;
+}
+
+static void give_back(onednn_primitive_t *primitive, onednn_frame_t *frame)
+{
+    onednn_frame_t *none = NULL;
+    if (atomic_compare_exchange_strong(&primitive->idle, &none, frame)) return;
+    pthread_mutex_lock(&primitive->lock);
+    frame->next = primitive->more;
+    primitive->more = frame;
+    pthread_mutex_unlock(&primitive->lock);
+}
+
 status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
                     void *scratch)
 {
-    onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);
+    onednn_frame_t *frame = take_idle(primitive);
     if (frame == NULL) TRY(onednn_frame_create(ctx, primitive, &frame));
     status_t status = onednn_frame_run(ctx, frame, arguments, scratch);
-    onednn_frame_destroy(atomic_exchange(&primitive->idle, frame));
+    give_back(primitive, frame);
     return status;
 }

@@ -2,19 +2,23 @@
 #ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "tensor/onednn/api.h"
 #include "tensor/onednn/onednn.h"
 
 /* `kernel` is built at the first run, under the number of threads it was described for, which its
- * description depends on; `idle` is one frame kept for the next call. */
+ * description depends on; idle frames are kept, as
+ * many as there were threads at once. */
 struct onednn_primitive {
     atomic_int n_references;
     allocator_t allocator;
     dnnl_primitive_desc_t description;
     _Atomic(dnnl_primitive_t) kernel;
-    _Atomic(onednn_frame_t *) idle;
+    _Atomic(onednn_frame_t *) idle; /* the frame for the next call, NULL while a thread has it */
+    pthread_mutex_t lock;
+    onednn_frame_t *more;            /* idle frames beyond that one, under the lock */
     const onednn_problem_t *problem; /* as described, behind the primitive with its infos */
     const char *implementation;
     size_t scratch_bytes;
