@@ -3,6 +3,7 @@
 
 #include <stdalign.h>
 
+#include "dispatch/hollow_impl.h"
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
@@ -13,6 +14,7 @@
 typedef struct dispatch_state {
     policy_t policy;
     observer_t *observers;
+    hollow_run_t *hollow; /* NULL: operators are run */
 } dispatch_state_t;
 
 static const context_slot_t state_slot = {sizeof(dispatch_state_t), NULL, NULL};
@@ -90,6 +92,52 @@ static status_t tell_observers(context_t *ctx, observer_t *first, const op_event
 {
     for (observer_t *at = first; at != NULL; at = at->next)
         if (at->op_end != NULL) TRY(at->op_end(ctx, at->user, event));
+    return STATUS_OK;
+}
+
+/* ---- operators that are inferred ---- */
+
+status_t hollow_begin(context_t *ctx, hollow_run_t *run)
+{
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    atomic_init(&run->looks, 0);
+    run->observers = state->observers;
+    state->observers = NULL;
+    state->hollow = run;
+    return STATUS_OK;
+}
+
+void hollow_end(context_t *ctx, hollow_run_t *run)
+{
+    dispatch_state_t *state = NULL;
+    if (find_state(ctx, &state) != STATUS_OK) return;
+    state->observers = run->observers;
+    state->hollow = NULL;
+}
+
+/* infos: of `in`. */
+static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_event_t *call,
+                           const tensor_info_t *const *infos, int *n_out, tensor_t **out)
+{
+    tensor_info_t made[OP_MAX_OUTPUTS];
+    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    op_event_t event = *call;
+    int n_given = 0;
+    TRY(dispatch_infer(ctx, call->op, call->attrs, call->n_in, infos, &event.n_out, made));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < event.n_out && status == STATUS_OK; i++)
+        status = tensor_hollow(ctx, &made[i], &state->hollow->looks, &outputs[i]);
+    event.out = outputs;
+    if (status == STATUS_OK) status = tell_observers(ctx, state->observers, &event);
+    for (; n_given < event.n_out && status == STATUS_OK; n_given++)
+        status = tensor_give(ctx, outputs[n_given], &outputs[n_given]);
+    if (status != STATUS_OK) {
+        for (int i = n_given; i < event.n_out; i++) tensor_drop(outputs[i]);
+        return status;
+    }
+    for (int i = 0; i < event.n_out; i++) out[i] = outputs[i];
+    if (n_out != NULL) *n_out = event.n_out;
     return STATUS_OK;
 }
 
@@ -249,6 +297,10 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     attrs_normalize(&op->attrs, attrs, normalised);
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
+    if (state->hollow != NULL) {
+        op_event_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
+        return run_hollow(ctx, state, &call, infos, n_out, out);
+    }
     policy_t policy = state->policy;
     bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
     if (policy != POLICY_AUTO || !is_asked) out_format = NULL;

@@ -28,6 +28,7 @@ struct storage {
     buffer_t *buffer;
     pthread_mutex_t lock;
     form_t *forms;
+    atomic_int *looks; /* NULL unless hollow */
 };
 
 /* ---- buffers ---- */
@@ -111,6 +112,16 @@ void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *use
     storage->buffer->user = user;
 }
 
+void storage_set_hollow(storage_t *storage, atomic_int *looks)
+{
+    storage->looks = looks;
+}
+
+atomic_int *storage_looks(const storage_t *storage)
+{
+    return storage->looks;
+}
+
 static status_t copy_storage(context_t *ctx, const storage_t *storage, storage_t **out_storage)
 {
     storage_t *copy = NULL;
@@ -128,6 +139,7 @@ status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_st
     atomic_fetch_add(&storage->buffer->n_references, 1);
     status_t status = wrap_take(ctx, storage->buffer, out_storage);
     if (status != STATUS_OK) release_buffer(storage->buffer);
+    if (status == STATUS_OK) (*out_storage)->looks = storage->looks;
     return status;
 }
 

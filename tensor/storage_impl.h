@@ -9,6 +9,8 @@
 #ifndef TESSERA_TENSOR_STORAGE_IMPL_H
 #define TESSERA_TENSOR_STORAGE_IMPL_H
 
+#include <stdatomic.h>
+
 #include "tensor/context_impl.h"
 #include "tensor/info.h"
 
@@ -42,6 +44,11 @@ size_t storage_bytes(const storage_t *storage);
 /* Bytes to write: copies a buffer that is shared with a snapshot or read-only, and counts a new
  * version, before which all forms are dropped. Views that share the storage see the copy too. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
+
+/* Of a hollow tensor: one element stands for all, so nobody may read them; looks at its sizes are
+ * counted in *looks, which has to live as long. storage_looks: NULL for other storages. */
+void storage_set_hollow(storage_t *storage, atomic_int *looks);
+atomic_int *storage_looks(const storage_t *storage);
 
 /* Grows by one at every write. */
 uint64_t storage_version(const storage_t *storage);

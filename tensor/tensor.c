@@ -48,6 +48,26 @@ status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_t
     return status;
 }
 
+status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,
+                       tensor_t **out_tensor)
+{
+    static const int64_t none[TENSOR_MAX_RANK];
+    tensor_info_t hollow = info_strided(info->dtype, info->rank, info->sizes, none);
+    size_t bytes = dtype_size(info->dtype);
+    storage_t *storage = NULL;
+    void *data = NULL;
+    hollow.is_number = info->is_number;
+    TRY(storage_create(ctx, bytes, &storage));
+    status_t status = storage_writable(ctx, storage, &data);
+    if (status == STATUS_OK) {
+        memset(data, 0, bytes);
+        storage_set_hollow(storage, looks);
+        status = tensor_over(ctx, &hollow, storage, 0, out_tensor);
+    }
+    storage_release(storage);
+    return status;
+}
+
 status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor)
 {
     status_t status = scope_enter(ctx, tensor);
@@ -346,18 +366,28 @@ int tensor_rank(const tensor_t *tensor)
     return tensor->info.rank;
 }
 
+/* Who looks at the sizes of a hollow tensor may do other things at other sizes. */
+static void note_look(const tensor_t *tensor)
+{
+    atomic_int *looks = storage_looks(tensor->storage);
+    if (looks != NULL) atomic_fetch_add(looks, 1);
+}
+
 const int64_t *tensor_sizes(const tensor_t *tensor)
 {
+    note_look(tensor);
     return tensor->info.sizes;
 }
 
 int64_t tensor_numel(const tensor_t *tensor)
 {
+    note_look(tensor);
     return info_numel(&tensor->info);
 }
 
 const tensor_info_t *tensor_info(const tensor_t *tensor)
 {
+    note_look(tensor);
     return &tensor->info;
 }
 
@@ -376,9 +406,18 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
     return STATUS_OK;
 }
 
+static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
+{
+    REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
+            "%s: %s stands for its sizes alone while a method is traced at other sizes", op,
+            tensor_text(tensor));
+    return STATUS_OK;
+}
+
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
 {
     TRY(need_dense(ctx, "tensor_data", tensor));
+    TRY(need_elements(ctx, "tensor_data", tensor));
     *out_data = tensor_bytes(tensor);
     return STATUS_OK;
 }
@@ -386,6 +425,7 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
 {
     TRY(need_dense(ctx, "tensor_data_mutable", tensor));
+    TRY(need_elements(ctx, "tensor_data_mutable", tensor));
     return tensor_writable(ctx, tensor, out_data);
 }
 
@@ -395,7 +435,7 @@ static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
     if (tensor == NULL) return context_null(ctx, op, "tensor");
     REQUIRE(ctx, tensor_numel(tensor) == 1, "%s: %s has %lld elements, must have one", op,
             tensor_text(tensor), (long long)tensor_numel(tensor));
-    return STATUS_OK;
+    return need_elements(ctx, op, tensor);
 }
 
 status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)

@@ -31,6 +31,10 @@ status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *stora
 /* Uninitialised, with storage of its own, in any layout and format. */
 status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor);
 
+/* A dense tensor of these sizes of which one element stands for all: see storage_set_hollow. */
+status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,
+                       tensor_t **out_tensor);
+
 /* What every public function that hands a tensor out ends with: writes *out_tensor and enters the
  * tensor in the scope that is open. On failure the tensor is released. */
 status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor);

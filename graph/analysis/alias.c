@@ -213,7 +213,8 @@ bool alias_has_effect(const graph_node_t *node)
 bool alias_shares(const graph_node_t *node)
 {
     if (node->kind == NODE_BUILTIN)
-        return strncmp(node->name, "scalar_", 7) != 0 && strcmp(node->name, "len") != 0;
+        return strncmp(node->name, "scalar_", 7) != 0 && strcmp(node->name, "len") != 0 &&
+               strcmp(node->name, "size") != 0 && strcmp(node->name, "shape") != 0;
     if (node->kind != NODE_OP) return node->kind != NODE_CONSTANT;
     return node->is_in_place || (node->op->traits & (TRAIT_VIEW | TRAIT_IDENTITY)) != 0 ||
            rewrite_is_op(node, "cast") || rewrite_is_op(node, "to_dense") ||

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
 /* A block that is being filled. `waiting` is its last node while blocks of it are missing. */
@@ -185,6 +186,11 @@ datum_t *graph_builder_constant(const graph_builder_t *builder, value_t value)
     if (builder == NULL || value < 0 || value >= builder->n_values) return NULL;
     const graph_node_t *producer = builder->values[value].producer;
     return producer != NULL && producer->kind == NODE_CONSTANT ? producer->datum : NULL;
+}
+
+status_t graph_builder_set_fixed(graph_builder_t *builder, const char *reason)
+{
+    return graph_string(builder->ctx, builder->graph, reason, &builder->graph->fixed);
 }
 
 graph_t *graph_builder_graph(graph_builder_t *builder)
@@ -366,6 +372,8 @@ static status_t copy_parts(graph_builder_t *builder, const graph_node_t *from, g
     graph_t *graph = builder->graph;
     node->n_post_inputs = 0;
     node->attrs = NULL;
+    node->n_sized = from->kind == NODE_OP ? from->n_sized : 0;
+    node->sized = NULL;
     node->is_in_place = from->kind == NODE_OP && from->is_in_place;
     node->is_inline = from->kind == NODE_CONSTANT && from->is_inline;
     if (from->kind == NODE_OP) {
@@ -374,6 +382,7 @@ static status_t copy_parts(graph_builder_t *builder, const graph_node_t *from, g
         attrs_normalize(&from->op->attrs, from->attrs, attrs);
         node->attrs = attrs;
         node->n_post_inputs = graph_n_post(from->op, attrs);
+        TRY(size_copy(ctx, graph, from->op, attrs, from->n_sized, from->sized, &node->sized));
         REQUIRE(ctx, node->n_post_inputs <= from->n_inputs,
                 "%s: %d operands, its post-ops alone take %d", from->op->name, from->n_inputs,
                 node->n_post_inputs);

@@ -2,10 +2,16 @@
  *
  * A graph is SSA: values are numbered, each is made once, by a parameter or a node, and nodes stand
  * in the order they run. Blocks nest in `if` and `loop`. A graph that is finished is immutable and
- * counted; a pass reads one and builds another. All memory of a graph lies in its arena. The text
- * is that of the grammar in README's reference:
+ * counted; a pass reads one and builds another. All memory of a graph lies in its arena.
  *
- *   graph forward(%self : module, %x : f32[1,3,224,224]) {
+ * The types of the parameters are a contract: a number is that size only, a name ("N", or "N=1"
+ * with the size that the graph was made at) any, but one size wherever it stands. A method is run
+ * on no other sizes: INVALID_ARGUMENT names the input. Types of values inside are those at the
+ * sizes that the graph was made at.
+ *
+ * The text is that of the grammar in README's reference:
+ *
+ *   graph forward(%self : module, %x : f32[N=1,3,H=224,W=224]) {
  *     %w = getattr(%self) name="conv1.weight" : f32[64,3,7,7]
  *     %1 = conv2d(%x, %w, none) stride=[2,2] padding=[3,3] : f32[1,64,112,112] at "conv1"
  *     return %1
@@ -20,6 +26,7 @@ TESSERA_BEGIN
 
 typedef struct graph graph_t;
 typedef struct graph_builder graph_builder_t;
+typedef struct sized_attr sized_attr_t;
 
 /* A value of a graph, by its number; GRAPH_NONE is the literal none (an operand left out). */
 typedef int32_t value_t;
@@ -50,8 +57,9 @@ typedef struct graph_type {
     tensor_info_t info;
     int n_items; /* TYPE_LIST 1, TYPE_TUPLE n, TYPE_DICT 2 */
     const struct graph_type *items;
-    const char *const *dims; /* names of sizes not known yet, where info.sizes[d] is -1; NULL and
-                                NULL entries: no name, "?" */
+    const char *const *dims; /* names of sizes that may be any, one size wherever a name stands:
+                                info.sizes[d] beside a name is the size that the graph was made at,
+                                printed "N=8", or -1. NULL and NULL entries: no name; -1 is "?" */
 } graph_type_t;
 
 /* ---- nodes ---- */
@@ -83,6 +91,8 @@ typedef struct graph_node {
     int n_inputs;
     const value_t *inputs;
     int n_post_inputs; /* the last ones of inputs: operands of post-ops, printed after `;` */
+    int n_sized;       /* integers of attrs that follow the sizes of inputs, printed `where` */
+    const sized_attr_t *sized;
     int n_outputs;
     const value_t *outputs;
     int n_blocks;
@@ -197,8 +207,16 @@ status_t graph_verify(context_t *ctx, const graph_t *graph) TESSERA_API(graph_ve
  * name. Its first parameter is the module. */
 status_t graph_define(context_t *ctx, module_t *module, const char *text) TESSERA_API(graph_define);
 
-/* Runs a C method once on these inputs, records the operators, and puts a graph method in its
- * place. Attributes stay getattr; shapes and branches are baked in. */
+/* Runs a C method on these inputs, records the operators, and puts a graph method in its place.
+ * Attributes stay getattr; what depends on elements, a branch above all, is baked in.
+ *
+ * Then the method is run again, without computing, at other sizes of its inputs, on a copy of the
+ * module: nothing of this is counted, observed or left behind. Sizes at which the graph foretells
+ * each of these runs get a name in the types of its parameters; literals that came from such sizes
+ * follow them (`where sizes[0]=N`, or `size`). Other sizes stay numbers, and `fixed "..."` behind
+ * the parameters, the messages of inputs that are refused and TESSERA_TRACE=pass say why. A method
+ * that asks for sizes (tensor_sizes and its like) is run at some fifty of each: a branch on a size
+ * that none of them meets is not seen. */
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in) TESSERA_API(graph_trace);
 

@@ -50,6 +50,7 @@ struct graph {
     arena_chunk_t *chunks;
     held_datum_t *held;
     const char *name;
+    const char *fixed; /* why sizes are fixed that could have varied; NULL: nothing to say */
     const graph_block_t *body;
     int n_values, n_nodes;
     value_record_t *values;
@@ -82,6 +83,8 @@ status_t graph_builder_set_path(graph_builder_t *builder, graph_node_t *node, co
 status_t graph_builder_status(const graph_builder_t *builder);
 int graph_builder_n_values(const graph_builder_t *builder);
 graph_t *graph_builder_graph(graph_builder_t *builder);
+/* What the graph's `fixed` says. */
+status_t graph_builder_set_fixed(graph_builder_t *builder, const char *reason);
 /* Blocks that are open below the body. */
 int graph_builder_depth(const graph_builder_t *builder);
 /* The value of exactly this name, which need not end in a zero byte; GRAPH_NONE if there is none.
@@ -106,6 +109,7 @@ typedef enum builtin_rule {
     BUILTIN_INT,
     BUILTIN_FLOAT,
     BUILTIN_BOOL,
+    BUILTIN_SHAPE,  /* of a tensor: s64[rank] */
     BUILTIN_NUMBER, /* float if an operand is, int if none is */
     BUILTIN_LIST,   /* of the operands' common type */
     BUILTIN_TUPLE,  /* of the operands' types */
@@ -124,7 +128,8 @@ typedef struct builtin {
 
 /* Scalars are int, float and bool; scalar_div gives float, scalar_floordiv and scalar_mod round as
  * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or
- * list, `index` one by its number or key, negative numbers from the end. */
+ * list, `index` one by its number or key, negative numbers from the end. `shape` gives the sizes of
+ * a tensor, `size` that of one dimension, negative dimensions from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
     BUILTIN(list, 0, -1, 1, LIST)                                                                  \
     BUILTIN(tuple, 0, -1, 1, TUPLE)                                                                \
@@ -133,6 +138,8 @@ typedef struct builtin {
     BUILTIN(index, 2, 2, 1, ITEM)                                                                  \
     BUILTIN(append, 2, 2, 0, UNKNOWN)                                                              \
     BUILTIN(len, 1, 1, 1, INT)                                                                     \
+    BUILTIN(shape, 1, 1, 1, SHAPE)                                                                 \
+    BUILTIN(size, 2, 2, 1, INT)                                                                    \
     BUILTIN(scalar_add, 2, 2, 1, NUMBER)                                                           \
     BUILTIN(scalar_sub, 2, 2, 1, NUMBER)                                                           \
     BUILTIN(scalar_mul, 2, 2, 1, NUMBER)                                                           \
@@ -201,6 +208,28 @@ bool type_is_static(const graph_type_t *type);
 
 /* As in the grammar; unknown parts print "?". */
 void type_print(const graph_type_t *type, text_t *text);
+
+/* The same graph with this reason, "": none, why it holds for fixed sizes. */
+status_t graph_with_reason(context_t *ctx, const graph_t *graph, const char *reason,
+                           graph_t **out_graph);
+
+/* True where any size may stand: one not said, or a name. */
+bool type_is_open(const graph_type_t *type, int dim);
+
+/* The name of a dimension, or NULL. */
+const char *type_dim_name(const graph_type_t *type, int dim);
+
+/* False when the parameter's type excludes a value of type `given`, of which less may be known. */
+bool type_takes(const graph_type_t *param, const graph_type_t *given);
+
+/* Parameters before the first input: 1 when the first of them is the module. */
+int graph_first_input(const graph_t *graph);
+
+/* Whether the graph is true for inputs of these infos: dtype, rank and numbers as its parameters'
+ * types say, and one size wherever a name stands. in[i] NULL: no tensor, not looked at.
+ * INVALID_ARGUMENT names the input. */
+status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
+                            const tensor_info_t *const *in);
 
 /* The graph with all types inferred anew, from tensor parameters that in order have these infos; or
  * NULL: as they were, and the very same graph if it has no blocks. */

@@ -125,6 +125,16 @@ static void types_of_items(const graph_type_t *container, int n_out, const graph
     }
 }
 
+static status_t type_of_shape(context_t *ctx, graph_t *graph, const graph_type_t *tensor,
+                              const graph_type_t **out_type)
+{
+    int64_t rank = tensor->info.rank;
+    tensor_info_t info = info_dense(DTYPE_S64, 1, &rank);
+    *out_type = type_plain(TYPE_TENSOR);
+    if (tensor->kind != TYPE_TENSOR || !tensor->has_info || tensor->is_optional) return STATUS_OK;
+    return type_of_info(ctx, graph, &info, out_type);
+}
+
 status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builtin, int n_in,
                          const graph_type_t *const *in, int n_out, const graph_type_t **out_types)
 {
@@ -134,6 +144,7 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
     case BUILTIN_INT: out_types[0] = type_plain(TYPE_INT); return STATUS_OK;
     case BUILTIN_FLOAT: out_types[0] = type_plain(TYPE_FLOAT); return STATUS_OK;
     case BUILTIN_BOOL: out_types[0] = type_plain(TYPE_BOOL); return STATUS_OK;
+    case BUILTIN_SHAPE: return type_of_shape(ctx, graph, in[0], &out_types[0]);
     case BUILTIN_NUMBER: out_types[0] = type_plain(number_kind(n_in, in)); return STATUS_OK;
     case BUILTIN_LIST:
         TRY(common_type(ctx, graph, n_in, 0, 1, in, &common));

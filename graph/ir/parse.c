@@ -159,7 +159,8 @@ static status_t note_field(parser_t *parser, statement_t *statement)
 static status_t parse_op_attributes(parser_t *parser, statement_t *statement, void *attrs)
 {
     parse_blanks(parser);
-    while (literal_is_letter(*parser->at) && !is_at_clause(parser->at)) {
+    while (literal_is_letter(*parser->at) && !is_at_clause(parser->at) &&
+           !parse_word_is(parser->at, "where")) {
         const char *begin = parser->at;
         TRY(note_field(parser, statement));
         TRY(parse_place(parser, begin,
@@ -281,6 +282,7 @@ static status_t parse_op(parser_t *parser, statement_t *statement)
     attrs_init(statement->attrs, attrs);
     TRY(parse_arguments(parser, &n_post));
     TRY(parse_op_attributes(parser, statement, attrs));
+    TRY(parse_sized(parser, node->op));
     int needed = graph_n_post(node->op, attrs);
     if ((n_post >= 0 || needed > 0) && n_post != needed)
         return parse_fail(parser, statement->begin,
@@ -289,6 +291,8 @@ static status_t parse_op(parser_t *parser, statement_t *statement)
     if (statement->n_names == 0) node->n_outputs = node->op->n_outputs;
     TRY(parse_tail(parser, statement));
     node->attrs = attrs;
+    node->n_sized = parser->n_sized;
+    node->sized = parser->sized;
     status_t status = add_node(parser, statement);
     node->attrs = NULL;
     return status;
@@ -536,6 +540,19 @@ static status_t parse_block(parser_t *parser, bool has_params)
 
 /* ---- the whole ---- */
 
+/* ["fixed" string] */
+static status_t parse_fixed(parser_t *parser)
+{
+    int reason = 0;
+    if (!parse_word_is(parser->at, "fixed")) return STATUS_OK;
+    parser->at += strlen("fixed");
+    parse_blanks(parser);
+    TRY(parse_string(parser, &reason));
+    TRY(graph_builder_set_fixed(parser->builder, parser->bytes + reason));
+    parse_space(parser);
+    return STATUS_OK;
+}
+
 static status_t parse_graph(parser_t *parser, graph_t **out_graph)
 {
     TRY(parse_keyword(parser, "graph", "\"graph\""));
@@ -550,6 +567,7 @@ static status_t parse_graph(parser_t *parser, graph_t **out_graph)
     parse_space(parser);
     TRY(parse_params(parser));
     parse_space(parser);
+    TRY(parse_fixed(parser));
     TRY(parse_block(parser, false));
     return parse_place(parser, begin,
                        graph_finish(parser->builder, parser->n_values, parser->values, out_graph));
@@ -568,6 +586,7 @@ static status_t parse_one(context_t *ctx, const char *text, const char **at, con
     context_put(ctx, parser.values);
     context_put(ctx, parser.items);
     context_put(ctx, parser.types);
+    context_put(ctx, parser.sized);
     if (status == STATUS_OK) *at = parser.at;
     return status;
 }

@@ -6,6 +6,7 @@
 #define TESSERA_GRAPH_IR_PARSE_IMPL_H
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 
 typedef struct parser {
     context_t *ctx;
@@ -24,6 +25,8 @@ typedef struct parser {
     int n_items, items_capacity;
     graph_type_t *types; /* stack of types */
     int n_types, types_capacity;
+    sized_attr_t *sized; /* of the statement */
+    int n_sized, sized_capacity;
 } parser_t;
 
 /* ---- characters ---- */
@@ -65,5 +68,8 @@ void parse_drop_items(parser_t *parser, int n_left);
 
 /* Pushes the type on `types`. */
 status_t parse_type(parser_t *parser);
+
+/* Reads what stands behind `where`, if it is next, into `sized`. */
+status_t parse_sized(parser_t *parser, const opdef_t *op);
 
 #endif

@@ -18,6 +18,17 @@ static status_t push(parser_t *parser, const graph_type_t *type)
 
 /* ---- tensors ---- */
 
+static status_t read_size(parser_t *parser, int64_t *out_size)
+{
+    const char *begin = parser->at;
+    literal_t found = literal_integer(&parser->at, out_size);
+    if (found == LITERAL_RANGE) return parse_fail(parser, begin, "this size is too large");
+    if (found != LITERAL_OK || *out_size < 0)
+        return parse_expected(parser, begin, "a size, a name or \"?\"");
+    return STATUS_OK;
+}
+
+/* "3", "N", "N=3" or "?". */
 static status_t read_dim(parser_t *parser, graph_type_t *type, const char **names)
 {
     graph_t *graph = graph_builder_graph(parser->builder);
@@ -35,11 +46,10 @@ static status_t read_dim(parser_t *parser, graph_type_t *type, const char **name
         name[n] = '\0';
         names[d] = name;
         parser->at += n;
+        if (parse_is_next(parser, '='))
+            return read_size(parser, &type->info.sizes[type->info.rank++]);
     } else if (!parse_is_next(parser, '?')) {
-        literal_t found = literal_integer(&parser->at, &type->info.sizes[d]);
-        if (found == LITERAL_RANGE) return parse_fail(parser, begin, "this size is too large");
-        if (found != LITERAL_OK || type->info.sizes[d] < 0)
-            return parse_expected(parser, begin, "a size, a name or \"?\"");
+        TRY(read_size(parser, &type->info.sizes[d]));
     }
     type->info.rank++;
     return STATUS_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "module/map_impl.h"
 
 /* Tensors that are in the pool already keep their number. */
@@ -120,7 +121,10 @@ static void print_attributes(printer_t *printer, const graph_node_t *node)
 {
     text_t *text = printer->text;
     switch (node->kind) {
-    case NODE_OP: attrs_print(&node->op->attrs, node->attrs, text); return;
+    case NODE_OP:
+        attrs_print(&node->op->attrs, node->attrs, text);
+        size_print(node, text);
+        return;
     case NODE_CONSTANT:
         text_append(text, " value=");
         print_literal(printer, node->datum);
@@ -231,6 +235,11 @@ status_t graph_print(context_t *ctx, const graph_t *graph, datum_t *pool, text_t
     }
     text_append(text, "graph %s", graph_name(graph));
     print_params(&printer, graph_body(graph));
+    if (graph->fixed != NULL) {
+        text_append(text, "fixed ");
+        text_append_quoted(text, graph->fixed);
+        text_append(text, " ");
+    }
     print_block(&printer, graph_body(graph), 0);
     text_append(text, "\n");
     map_clear(&printer.numbers);

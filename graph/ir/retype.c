@@ -2,13 +2,18 @@
  *
  * What a loop carries is taken to keep the type it begins with; where an iteration then gives
  * another, all is done again without that guess, until no guess fails. */
+#include <string.h>
+
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
+#include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct retyping {
-    bool *varies;  /* [n_values]: a loop's parameter whose type is not that it begins with */
-    bool keeps;    /* what cannot be inferred stays as it was said */
+    bool *varies; /* [n_values]: a loop's parameter whose type is not that it begins with */
+    bool keeps;   /* what cannot be inferred stays as it was said */
+    bool closes;  /* sized integers become what they are */
+    size_names_t names;
     bool is_wrong; /* a guess was, so that this graph is */
 } retyping_t;
 
@@ -95,18 +100,40 @@ static status_t retype_block(rewrite_t *rewrite, const graph_node_t *node,
     return STATUS_OK;
 }
 
+/* The node with its sized integers as they are at the new sizes. */
+static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, const value_t *inputs)
+{
+    const retyping_t *retyping = rewrite->user;
+    const graph_type_t *first = graph_builder_type(rewrite->to, inputs[0]);
+    graph_node_t sized = *node;
+    void *attrs = NULL;
+    TRY(context_get(rewrite->ctx, node->op->attrs.bytes, "attributes", &attrs));
+    memcpy(attrs, node->attrs, node->op->attrs.bytes);
+    status_t status = STATUS_OK;
+    if (!retyping->keeps)
+        status = size_fill(rewrite->ctx, &retyping->names, node,
+                           type_is_static(first) ? &first->info : NULL, attrs);
+    sized.attrs = attrs;
+    if (retyping->closes) sized.n_sized = 0;
+    if (status == STATUS_OK) status = rewrite_emit(rewrite, &sized, inputs, node->outputs);
+    context_put(rewrite->ctx, attrs);
+    return status;
+}
+
 static status_t retype_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
-    bool is_inferred = node->kind == NODE_OP || node->kind == NODE_BUILTIN;
+    const retyping_t *retyping = rewrite->user;
+    bool is_call = node->kind == NODE_CALL && !retyping->keeps;
+    bool is_inferred = node->kind == NODE_OP || node->kind == NODE_BUILTIN || is_call;
     if (!is_inferred && node->n_blocks == 0) return STATUS_OK;
     value_t *inputs = NULL;
     *out_done = true;
     TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
-    status_t status = rewrite_emit(rewrite, node, inputs, node->outputs);
-    const retyping_t *retyping = rewrite->user;
-    bool is_stale = !retyping->keeps && reads_unknown(rewrite, node->n_inputs, inputs);
+    status_t status = node->n_sized > 0 ? emit_sized(rewrite, node, inputs)
+                                        : rewrite_emit(rewrite, node, inputs, node->outputs);
+    bool is_stale = is_call || (!retyping->keeps && reads_unknown(rewrite, node->n_inputs, inputs));
     if (status == STATUS_OK && (node->n_blocks > 0 || is_stale)) forget(rewrite, node);
     for (int b = 0; b < node->n_blocks && status == STATUS_OK; b++)
         status = retype_block(rewrite, node, node->blocks[b], inputs);
@@ -127,7 +154,8 @@ static status_t retype(context_t *ctx, const graph_t *graph, const tensor_info_t
         graph_release(result);
         result = NULL;
         retyping->is_wrong = false;
-        TRY(rewrite_graph_typed(ctx, graph, retype_node, infos, retyping, &result));
+        TRY(rewrite_graph_typed(ctx, graph, retype_node, infos, retyping->closes, retyping,
+                                &result));
     } while (retyping->is_wrong);
     *out_graph = result;
     return STATUS_OK;
@@ -149,4 +177,42 @@ status_t graph_retype(context_t *ctx, const graph_t *graph, const tensor_info_t 
     status_t status = retype(ctx, graph, infos, &retyping, out_graph);
     context_put(ctx, retyping.varies);
     return status;
+}
+
+status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
+                      bool keeps_names, graph_t **out_graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    int first = graph_first_input(graph), n = body->n_params - first;
+    const tensor_info_t **in = NULL;
+    TRY(context_get(ctx, (size_t)n * sizeof *in, "infos of inputs", &in));
+    for (int i = 0; i < n; i++) in[i] = &infos[i];
+    retyping_t retyping = {.closes = !keeps_names, .names = {graph, in}};
+    status_t status = retype(ctx, graph, infos, &retyping, out_graph);
+    context_put(ctx, retyping.varies);
+    context_put(ctx, in);
+    return status;
+}
+
+/* ---- closing ---- */
+
+static status_t close_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    if (node->n_sized == 0) return STATUS_OK;
+    graph_node_t closed = *node;
+    value_t *inputs = NULL;
+    TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
+                    &inputs));
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    closed.n_sized = 0;
+    *out_done = true;
+    status_t status = rewrite_copy_with(rewrite, &closed, inputs);
+    context_put(rewrite->ctx, inputs);
+    return status;
+}
+
+status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph)
+{
+    if (!graph_has_names(graph)) return rewrite_nothing(graph, out_graph);
+    return rewrite_graph_typed(ctx, graph, close_node, NULL, true, NULL, out_graph);
 }

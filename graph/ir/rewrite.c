@@ -203,6 +203,12 @@ status_t rewrite_branch(rewrite_t *rewrite, const graph_node_t *node, bool truth
     return STATUS_OK;
 }
 
+static status_t copy_all(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    (void)rewrite, (void)node, (void)out_done;
+    return STATUS_OK;
+}
+
 /* ---- the whole ---- */
 
 static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
@@ -214,11 +220,16 @@ static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
     for (int i = 0; i < body->n_params; i++) {
         value_t old = body->params[i];
         const graph_type_t *type = graph_value_type(from, old);
-        graph_type_t given = {.kind = TYPE_TENSOR, .has_info = true};
+        graph_type_t given = *type;
         if (rewrite->infos != NULL && type->kind != TYPE_MODULE) {
+            bool keeps_names = type->kind == TYPE_TENSOR && type->has_info;
+            given = (graph_type_t){.kind = TYPE_TENSOR, .has_info = true};
             given.info = rewrite->infos[n_tensors++];
-            type = &given;
+            given.dims = keeps_names ? type->dims : NULL;
         }
+        if (rewrite->drops_names) given.dims = NULL;
+        if (rewrite->types != NULL) given = rewrite->types[i];
+        type = &given;
         rewrite_map(rewrite, old, graph_add_param(rewrite->to, graph_value_name(from, old), type));
     }
     TRY(rewrite_nodes(rewrite, body));
@@ -249,6 +260,8 @@ static status_t run_walk(walk_t *walk, graph_t **out_graph)
                                   "values of a rewrite", &rewrite->map);
     if (status == STATUS_OK)
         status = graph_builder_create(ctx, graph_name(rewrite->from), &rewrite->to);
+    if (status == STATUS_OK && rewrite->from->fixed != NULL)
+        status = graph_builder_set_fixed(rewrite->to, rewrite->from->fixed);
     if (status == STATUS_OK) status = fill(rewrite, out_graph);
     graph_builder_destroy(rewrite->to);
     context_put(ctx, rewrite->map);
@@ -263,11 +276,43 @@ status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_
 }
 
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                             const tensor_info_t *infos, void *user, graph_t **out_graph)
+                             const tensor_info_t *infos, bool drops_names, void *user,
+                             graph_t **out_graph)
 {
+    walk_t walk = {{.ctx = ctx,
+                    .from = from,
+                    .user = user,
+                    .infos = infos,
+                    .drops_names = drops_names,
+                    .has_changes = infos != NULL || drops_names},
+                   node};
+    return run_walk(&walk, out_graph);
+}
+
+status_t rewrite_graph_params(context_t *ctx, const graph_t *from, rewrite_node_t node,
+                              const graph_type_t *types, void *user, graph_t **out_graph)
+{
+    walk_t walk = {{.ctx = ctx, .from = from, .user = user, .types = types, .has_changes = true},
+                   node};
+    return run_walk(&walk, out_graph);
+}
+
+static status_t say_reason(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
+{
+    (void)results;
+    if (block != graph_body(rewrite->from)) return STATUS_OK;
+    return graph_builder_set_fixed(rewrite->to, rewrite->user);
+}
+
+status_t graph_with_reason(context_t *ctx, const graph_t *graph, const char *reason,
+                           graph_t **out_graph)
+{
+    if (reason[0] == '\0') return rewrite_nothing(graph, out_graph);
+    void *user;
+    memcpy(&user, &reason, sizeof user);
     walk_t walk = {
-        {.ctx = ctx, .from = from, .user = user, .infos = infos, .has_changes = infos != NULL},
-        node};
+        {.ctx = ctx, .from = graph, .user = user, .at_end = say_reason, .has_changes = true},
+        copy_all};
     return run_walk(&walk, out_graph);
 }
 

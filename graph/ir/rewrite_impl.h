@@ -16,6 +16,8 @@ typedef struct rewrite {
      * for its results; NULL: nothing to do there. */
     status_t (*at_end)(struct rewrite *rewrite, const graph_block_t *block, value_t *results);
     const tensor_info_t *infos; /* of tensor parameters; NULL: as they were */
+    bool drops_names;           /* of the parameters' sizes */
+    const graph_type_t *types;  /* of all parameters; NULL: as they were */
     const char *at;             /* put before the paths of all nodes; NULL: nothing */
     bool has_changes;           /* a node was dealt with, or a result of a block replaced */
 } rewrite_t;
@@ -34,10 +36,15 @@ typedef status_t (*rewrite_end_t)(rewrite_t *rewrite, const graph_block_t *block
 status_t rewrite_graph_to_end(context_t *ctx, const graph_t *from, rewrite_node_t node,
                               rewrite_end_t at_end, void *user, graph_t **out_graph);
 
-/* The same, with tensor parameters that, in order, have these infos; the types of nodes that the
- * function emits anew follow. */
+/* The same, with tensor parameters that, in order, have these infos (NULL: as they were), and keep
+ * the names of their sizes or lose them; the types of nodes that the function emits anew follow. */
 status_t rewrite_graph_typed(context_t *ctx, const graph_t *from, rewrite_node_t node,
-                             const tensor_info_t *infos, void *user, graph_t **out_graph);
+                             const tensor_info_t *infos, bool drops_names, void *user,
+                             graph_t **out_graph);
+
+/* The same, with these types for all parameters. */
+status_t rewrite_graph_params(context_t *ctx, const graph_t *from, rewrite_node_t node,
+                              const graph_type_t *types, void *user, graph_t **out_graph);
 
 /* For use inside: the new value of an old one; whether it has one yet; maps an old value; copies a
  * node (blocks included) with its inputs mapped. */

@@ -88,13 +88,13 @@ static status_t copy_dims(context_t *ctx, graph_t *graph, const graph_type_t *ty
 {
     bool has_names = false;
     for (int d = 0; d < type->info.rank && type->dims != NULL; d++)
-        has_names = has_names || (type->dims[d] != NULL && type->info.sizes[d] < 0);
+        has_names = has_names || type->dims[d] != NULL;
     *out_dims = NULL;
     if (!has_names) return STATUS_OK;
     const char **dims = NULL;
     TRY(graph_get(ctx, graph, (size_t)type->info.rank * sizeof *dims, &dims));
     for (int d = 0; d < type->info.rank; d++)
-        TRY(graph_string(ctx, graph, type->info.sizes[d] < 0 ? type->dims[d] : NULL, &dims[d]));
+        TRY(graph_string(ctx, graph, type->dims[d], &dims[d]));
     *out_dims = dims;
     return STATUS_OK;
 }
@@ -241,11 +241,6 @@ static bool same_format(const tensor_info_t *a, const tensor_info_t *b, bool is_
            memcmp(x->block_sizes, y->block_sizes, x->n_blocks * sizeof *x->block_sizes) == 0;
 }
 
-static const char *dim_name(const graph_type_t *type, int d)
-{
-    return type->info.sizes[d] < 0 && type->dims != NULL ? type->dims[d] : NULL;
-}
-
 static bool equal_infos(const graph_type_t *a, const graph_type_t *b)
 {
     if (a->has_info != b->has_info) return false;
@@ -254,7 +249,7 @@ static bool equal_infos(const graph_type_t *a, const graph_type_t *b)
         !shape_equal(a->info.rank, a->info.sizes, b->info.rank, b->info.sizes))
         return false;
     for (int d = 0; d < a->info.rank; d++) {
-        const char *x = dim_name(a, d), *y = dim_name(b, d);
+        const char *x = type_dim_name(a, d), *y = type_dim_name(b, d);
         if ((x == NULL) != (y == NULL) || (x != NULL && strcmp(x, y) != 0)) return false;
     }
     return same_format(&a->info, &b->info, type_is_static(a));
@@ -356,12 +351,12 @@ static void print_tensor(const graph_type_t *type, text_t *text)
     }
     text_append(text, "%s[", dtype_name(info->dtype));
     for (int d = 0; d < info->rank; d++) {
-        const char *name = dim_name(type, d);
-        if (d > 0) text_append(text, ",");
+        const char *name = type_dim_name(type, d);
+        text_append(text, "%s%s", d > 0 ? "," : "", name != NULL ? name : "");
         if (info->sizes[d] >= 0)
-            text_append(text, "%" PRId64, info->sizes[d]);
-        else
-            text_append(text, "%s", name != NULL ? name : "?");
+            text_append(text, "%s%" PRId64, name != NULL ? "=" : "", info->sizes[d]);
+        else if (name == NULL)
+            text_append(text, "?");
     }
     text_append(text, "]");
     if (!prints_format(type)) return;

@@ -352,6 +352,12 @@ static status_t check_builtin_operands(verifier_t *verifier, const graph_node_t 
         return check_kind(verifier, node, node->inputs[0], "operand 0",
                           KINDS_CONTAINER | KIND(TYPE_STRING) | KIND(TYPE_TENSOR),
                           "a list, tuple or dict");
+    if (strcmp(node->name, "shape") == 0 || strcmp(node->name, "size") == 0)
+        TRY(check_kind(verifier, node, node->inputs[0], "operand 0", KIND(TYPE_TENSOR),
+                       "a tensor"));
+    if (strcmp(node->name, "size") == 0)
+        return check_kind(verifier, node, node->inputs[1], "the dimension", KIND(TYPE_INT),
+                          "an int");
     if (builtin->rule == BUILTIN_ITEM) {
         TRY(check_kind(verifier, node, node->inputs[0], "operand 0", KINDS_CONTAINER,
                        "a list, tuple or dict"));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "graph/method/method_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "graph/program/plan_impl.h"
@@ -119,14 +120,27 @@ static bool fits(const graph_t *graph, const shapes_t *shapes)
 static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *shapes,
                        graph_t **out_graph)
 {
-    if (fits(graph, shapes)) return rewrite_nothing(graph, out_graph);
-    const graph_block_t *body = graph_body(graph);
-    int n_tensors = 0;
-    for (int i = 0; i < body->n_params; i++)
-        n_tensors += graph_value_type(graph, body->params[i])->kind != TYPE_MODULE;
-    REQUIRE(ctx, n_tensors == shapes->n, "%s: %d inputs, %d are needed", graph_name(graph),
-            shapes->n, n_tensors);
-    return graph_retype(ctx, graph, shapes->infos, out_graph);
+    if (fits(graph, shapes)) return graph_close(ctx, graph, out_graph);
+    return graph_resize(ctx, graph, shapes->infos, false, out_graph);
+}
+
+/* What `size` and `shape` give becomes constants, and so does what is calculated from them. */
+static status_t compute_sizes(context_t *ctx, graph_t **graph)
+{
+    static const char *const find[] = {"sizes", NULL};
+    static const char *const compute[] = {"constant_propagation", "dead_code", NULL};
+    graph_t *found = NULL, *computed = NULL;
+    TRY(pass_run(ctx, *graph, find, NULL, &found));
+    status_t status = STATUS_OK;
+    if (found != *graph) {
+        status = pass_run(ctx, found, compute, NULL, &computed);
+        if (status == STATUS_OK) {
+            graph_release(*graph);
+            *graph = computed;
+        }
+    }
+    graph_release(found);
+    return status;
 }
 
 /* What a plan for these shapes is built from. `known` and `chosen` are of the layout pass, and may
@@ -138,7 +152,9 @@ static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
     graph_t *typed = NULL;
     pass_options_t options = {.self = self, .layout = known, .out_layout = chosen};
     TRY(retype(ctx, graph, shapes, &typed));
-    status_t status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
+    status_t status = compute_sizes(ctx, &typed);
+    if (status == STATUS_OK)
+        status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
     graph_release(typed);
     return status;
 }
@@ -230,6 +246,7 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
         *out_entry = entry;
         return STATUS_OK;
     }
+    TRY(graph_check_inputs(ctx, method->graph, n_in, in));
     entry_t *entry = NULL;
     size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
     TRY(method_get(ctx, method, bytes, "a plan", &entry));
@@ -409,12 +426,16 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
         if (inputs[i] == NULL) return context_null(ctx, "graph_for", "an input");
     TRY(check_tensors(ctx, graph));
     TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
-    for (int i = 0; i < n_in; i++) {
-        const tensor_info_t *info = &inputs[i]->info;
-        infos[i] = info_dense(info->dtype, info->rank, info->sizes);
+    const tensor_info_t **given = NULL;
+    status_t status = context_get(ctx, (size_t)n_in * sizeof *given, "infos of inputs", &given);
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        given[i] = &inputs[i]->info;
+        infos[i] = info_dense(given[i]->dtype, given[i]->rank, given[i]->sizes);
     }
-    status_t status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, NULL, NULL,
-                                 out_graph);
+    if (status == STATUS_OK) status = graph_check_inputs(ctx, graph, n_in, given);
+    if (status == STATUS_OK)
+        status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, NULL, NULL, out_graph);
+    context_put(ctx, given);
     context_put(ctx, infos);
     return status;
 }

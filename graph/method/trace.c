@@ -3,6 +3,8 @@
 
 #include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/method/trace_impl.h"
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/scope_impl.h"
@@ -38,7 +40,7 @@ typedef struct tracer {
 
 static const void *bytes_of(const tensor_t *tensor)
 {
-    return tensor_numel(tensor) > 0 ? storage_data(tensor->storage) : NULL;
+    return info_numel(&tensor->info) > 0 ? storage_data(tensor->storage) : NULL;
 }
 
 static known_t *find(const tracer_t *tracer, const map_t *map, const void *key)
@@ -72,7 +74,7 @@ static status_t learn_take(tracer_t *tracer, tensor_t *tensor, value_t value, ch
 
 static graph_type_t type_of(const tensor_t *tensor)
 {
-    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *tensor_info(tensor)};
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = tensor->info};
     if (type.info.layout == LAYOUT_DENSE)
         type.info = info_dense(type.info.dtype, type.info.rank, type.info.sizes);
     return type;
@@ -123,11 +125,12 @@ static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_
         if (known->value == VALUE_UNMADE) {
             graph_type_t type = type_of(tensor);
             known->value = graph_add_getattr(tracer->builder, tracer->self, known->path, &type);
+            TRY(graph_builder_status(tracer->builder));
         }
         *out_value = known->value;
         return STATUS_OK;
     }
-    if (tensor_info(tensor)->is_number) return add_number(tracer, tensor, out_value);
+    if (tensor->info.is_number) return add_number(tracer, tensor, out_value);
     tensor_t *held;
     memcpy(&held, &tensor, sizeof held);
     return add_constant(tracer, held, out_value);
@@ -150,6 +153,7 @@ static status_t record(context_t *ctx, void *user, const op_event_t *event)
     for (int i = 0; i < event->n_out; i++) outputs[i] = GRAPH_NONE;
     graph_add_op_n(tracer->builder, event->op, event->attrs, event->n_in, inputs,
                    tracer->path_length > 0 ? tracer->path : NULL, event->n_out, outputs);
+    TRY(graph_builder_status(tracer->builder));
     for (int i = 0; i < event->n_out; i++) TRY(learn_take(tracer, event->out[i], outputs[i], NULL));
     return STATUS_OK;
 }
@@ -205,6 +209,7 @@ static status_t begin(tracer_t *tracer, module_t *module, int n_in, const tensor
         if (n_in == 1) name[1] = '\0';
         graph_type_t type = type_of(in[i]);
         value_t value = graph_add_param(tracer->builder, name, &type);
+        TRY(graph_builder_status(tracer->builder));
         tensor_t *held;
         memcpy(&held, &in[i], sizeof held);
         TRY(learn_take(tracer, held, value, NULL));
@@ -267,6 +272,25 @@ static void end(tracer_t *tracer)
     graph_builder_destroy(tracer->builder);
 }
 
+status_t trace_once(context_t *ctx, module_t *module, const char *method, int n_in,
+                    const tensor_t *const *in, graph_t **out_graph)
+{
+    tracer_t tracer = {.ctx = ctx, .method = method};
+    tracer.by_tensor.ctx = ctx;
+    tracer.by_bytes.ctx = ctx;
+    tensor_t *out[METHOD_MAX_OUTPUTS];
+    int n_out = 0;
+    status_t status = begin(&tracer, module, n_in, in);
+    if (status == STATUS_OK) status = run(&tracer, module, n_in, in, &n_out, out);
+    if (status == STATUS_OK) status = finish(&tracer, n_out, out, out_graph);
+    for (int i = 0; i < n_out; i++) {
+        scope_take(ctx, out[i]);
+        tensor_drop(out[i]);
+    }
+    end(&tracer);
+    return status;
+}
+
 status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n_in,
                      const tensor_t *const *in)
 {
@@ -279,22 +303,15 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
     REQUIRE(ctx, strcmp(class_->name, "plan") != 0,
             "graph_trace: \"%s\" of %s is a plan, whose operators cannot be seen", method,
             module_type(module));
-
-    tracer_t tracer = {.ctx = ctx, .method = method};
-    tracer.by_tensor.ctx = ctx;
-    tracer.by_bytes.ctx = ctx;
-    tensor_t *out[METHOD_MAX_OUTPUTS];
-    int n_out = 0;
-    graph_t *graph = NULL;
-    status_t status = begin(&tracer, module, n_in, in);
-    if (status == STATUS_OK) status = run(&tracer, module, n_in, in, &n_out, out);
-    if (status == STATUS_OK) status = finish(&tracer, n_out, out, &graph);
-    if (status == STATUS_OK) status = graph_set_method(ctx, module, method, graph);
-    for (int i = 0; i < n_out; i++) {
-        scope_take(ctx, out[i]);
-        tensor_drop(out[i]);
-    }
+    graph_t *graph = NULL, *opened = NULL;
+    module_t *initial = NULL;
+    TRY(module_snapshot(ctx, module, &initial));
+    status_t status = trace_once(ctx, module, method, n_in, in, &graph);
+    if (status == STATUS_OK)
+        status = trace_other_sizes(ctx, initial, method, n_in, in, graph, &opened);
+    if (status == STATUS_OK) status = graph_set_method(ctx, module, method, opened);
+    graph_release(opened);
     graph_release(graph);
-    end(&tracer);
+    module_release(initial);
     return status;
 }

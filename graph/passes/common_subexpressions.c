@@ -2,6 +2,7 @@
 
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/hash_impl.h"
 
@@ -114,7 +115,8 @@ static bool equal_nodes(const search_t *search, const graph_node_t *a, const gra
                         graph_value_type(search->graph, b->outputs[i])))
             return false;
     }
-    if (a->kind == NODE_OP) return a->op == b->op && attrs_equal(&a->op->attrs, a->attrs, b->attrs);
+    if (a->kind == NODE_OP)
+        return a->op == b->op && attrs_equal(&a->op->attrs, a->attrs, b->attrs) && size_equal(a, b);
     if (a->kind == NODE_CONSTANT) return same_constant(search->ctx, a->datum, b->datum);
     return a->name != NULL && b->name != NULL && strcmp(a->name, b->name) == 0;
 }

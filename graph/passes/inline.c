@@ -180,6 +180,12 @@ static int depth_of(const graph_block_t *block)
     return deepest;
 }
 
+static status_t find_sized(void *user, const graph_node_t *node)
+{
+    *(bool *)user |= node->n_sized > 0;
+    return STATUS_OK;
+}
+
 /* Why the call stays, or NULL. */
 static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *node,
                                  const method_t *method)
@@ -195,10 +201,13 @@ static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *n
         return "the graph would be too large";
     if (body->n_params != node->n_inputs || body->n_results != node->n_outputs)
         return "the method takes or gives another number of values";
+    bool is_sized = false;
+    (void)rewrite_visit(body, find_sized, &is_sized);
+    if (is_sized) return "integers of its attributes follow the sizes of its inputs";
     for (int i = 1; i < node->n_inputs; i++) {
         value_t given = rewrite_value(rewrite, node->inputs[i]);
-        if (!type_fits(graph_builder_type(rewrite->to, given),
-                       graph_value_type(callee, body->params[i]), NULL))
+        if (!type_takes(graph_value_type(callee, body->params[i]),
+                        graph_builder_type(rewrite->to, given)))
             return "the method was made for another type of argument";
     }
     return NULL;

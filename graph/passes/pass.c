@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
 #include "tensor/trace.h"
 
 static const pass_t passes[] = {
@@ -234,18 +236,9 @@ static status_t repeat(context_t *ctx, const char *const **names, const pass_opt
     return STATUS_OK;
 }
 
-status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
-                  const pass_options_t *options, graph_t **out_graph)
+static status_t run_all(context_t *ctx, const graph_t *graph, const char *const *names,
+                        const pass_options_t *options, graph_t **out_graph)
 {
-    static const pass_options_t none = {0};
-    if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
-    if (options == NULL) options = &none;
-    TRY(check_pipeline(ctx, names));
-    TRY(check_names(ctx, options->skip, "to skip"));
-    const char *const after[] = {options->after, NULL};
-    if (options->after != NULL && strcmp(options->after, "each") != 0)
-        TRY(check_names(ctx, after, "to dump after"));
-
     graph_t *current = NULL;
     TRY(rewrite_nothing(graph, &current));
     status_t status = STATUS_OK;
@@ -258,4 +251,100 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
     else
         graph_release(current);
     return status;
+}
+
+/* ---- graphs that hold for many sizes ---- */
+
+/* The open graph at sizes of which none is 1, or equal to another, by chance; NULL when it can be
+ * had at no such sizes. */
+static status_t make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
+                             graph_t **out_graph)
+{
+    int64_t sizes[GRAPH_MAX_NAMES];
+    status_t status = STATUS_INVALID_ARGUMENT;
+    *out_graph = NULL;
+    for (int attempt = 0; status == STATUS_INVALID_ARGUMENT; attempt++) {
+        graph_sizes(graph, sizes);
+        if (!graph_generic_sizes(attempt, graph_substitute(graph, NULL, NULL), sizes))
+            return STATUS_OK;
+        (void)graph_substitute(graph, sizes, infos);
+        scope_attempt(ctx);
+        status = graph_resize(ctx, graph, infos, true, out_graph);
+        status = scope_attempt_end(ctx, status, status == STATUS_INVALID_ARGUMENT);
+    }
+    return status;
+}
+
+/* What the passes make of the graph at generic sizes, at its own sizes again; NULL when that cannot
+ * be. */
+static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
+                            const char *const *names, const pass_options_t *options,
+                            graph_t **out_graph)
+{
+    graph_t *generic = NULL, *result = NULL;
+    *out_graph = NULL;
+    TRY(make_generic(ctx, graph, infos, &generic));
+    if (generic == NULL) return STATUS_OK;
+    status_t status = run_all(ctx, generic, names, options, &result);
+    if (status == STATUS_OK && result == generic) {
+        status = rewrite_nothing(graph, out_graph);
+    } else if (status == STATUS_OK) {
+        (void)graph_substitute(graph, NULL, infos);
+        scope_attempt(ctx);
+        status = graph_resize(ctx, result, infos, true, out_graph);
+        bool is_forgiven = status == STATUS_INVALID_ARGUMENT;
+        status = scope_attempt_end(ctx, status, is_forgiven);
+        if (is_forgiven) status = STATUS_OK;
+    }
+    graph_release(result);
+    graph_release(generic);
+    return status;
+}
+
+static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
+                           const pass_options_t *options, graph_t **out_graph)
+{
+    graph_t *closed = NULL;
+    TRY(graph_close(ctx, graph, &closed));
+    status_t status = run_all(ctx, closed, names, options, out_graph);
+    graph_release(closed);
+    return status;
+}
+
+/* What a pass decides by sizes has to be right at all of them: [1,8] and [N,8] are equal at one N
+ * alone. So passes see sizes that nothing else is equal to; a graph for which there are none holds
+ * for its own sizes after. */
+static status_t run_open(context_t *ctx, const graph_t *graph, const char *const *names,
+                         const pass_options_t *options, graph_t **out_graph)
+{
+    graph_t *result = NULL;
+    tensor_info_t *infos = NULL;
+    size_t n = (size_t)graph_body(graph)->n_params;
+    TRY(context_get(ctx, n * sizeof *infos, "infos of inputs", &infos));
+    status_t status = run_generic(ctx, graph, infos, names, options, &result);
+    context_put(ctx, infos);
+    if (status == STATUS_OK && result == NULL) {
+        trace_event(ctx, TRACE_PASS, "sizes,,,,%s: holds for the sizes in its types alone",
+                    graph_name(graph));
+        status = run_closed(ctx, graph, names, options, &result);
+    }
+    if (status == STATUS_OK) *out_graph = result;
+    return status;
+}
+
+status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
+                  const pass_options_t *options, graph_t **out_graph)
+{
+    static const pass_options_t none = {0};
+    if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
+    if (options == NULL) options = &none;
+    TRY(check_pipeline(ctx, names));
+    TRY(check_names(ctx, options->skip, "to skip"));
+    const char *const after[] = {options->after, NULL};
+    if (options->after != NULL && strcmp(options->after, "each") != 0)
+        TRY(check_names(ctx, after, "to dump after"));
+    if (!graph_has_names(graph)) return run_all(ctx, graph, names, options, out_graph);
+    if (graph_is_open(graph) && !lists(names, "layout"))
+        return run_open(ctx, graph, names, options, out_graph);
+    return run_closed(ctx, graph, names, options, out_graph);
 }

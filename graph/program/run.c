@@ -5,6 +5,7 @@
 #include "graph/analysis/attribute_impl.h"
 #include "graph/analysis/lifetimes_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
@@ -32,6 +33,7 @@ typedef struct run {
     datum_t **out;
     datum_t *none;
     const alias_t *alias; /* tells which constants are written: each run has its own of those */
+    const tensor_info_t **infos; /* of inputs */
     bool is_limited;
     run_limits_t limits; /* what is left of them */
 } run_t;
@@ -253,14 +255,32 @@ static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
     return is_chosen ? &type->info.format : NULL;
 }
 
+/* The node's attributes with what its sized integers are now, which the caller puts back. */
+static status_t size_attributes(run_t *run, const graph_node_t *node, void **out_attrs)
+{
+    const size_names_t names = {run->graph, run->infos};
+    const datum_t *first = node->n_inputs > 0 ? run->in[0] : NULL;
+    const tensor_info_t *info = NULL;
+    if (first != NULL && datum_kind(first) == DATUM_TENSOR)
+        info = tensor_info(datum_as_tensor(first));
+    TRY(context_get(run->ctx, node->op->attrs.bytes, "attributes", out_attrs));
+    memcpy(*out_attrs, node->attrs, node->op->attrs.bytes);
+    return size_fill(run->ctx, &names, node, info, *out_attrs);
+}
+
 static status_t run_op_node(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
+    void *sized = NULL;
     TRY(gather(run, node, 0));
+    status_t status = node->n_sized > 0 ? size_attributes(run, node, &sized) : STATUS_OK;
+    const void *attrs = sized != NULL ? sized : node->attrs;
     if (node->path != NULL) dispatch_enter_module(ctx, node->path);
-    status_t status = run_op(ctx, node->op, node->attrs, node->n_inputs, run->in,
-                             chosen_format(run, node), node->n_outputs, run->out);
+    if (status == STATUS_OK)
+        status = run_op(ctx, node->op, attrs, node->n_inputs, run->in, chosen_format(run, node),
+                        node->n_outputs, run->out);
     if (node->path != NULL) dispatch_leave_module(ctx, node->path);
+    context_put(ctx, sized);
     TRY(status);
     if (node->is_in_place) {
         status = write_in_place(ctx, node, run->in[0], &run->out[0]);
@@ -532,30 +552,29 @@ static status_t run_block(run_t *run, const graph_block_t *block, slot_t *result
 
 /* ---- the whole ---- */
 
-/* A graph may be true for its shapes only (sizes in a reshape), so others are refused. */
-static status_t check_input(run_t *run, value_t value, const datum_t *datum)
+/* *out_info: of a tensor, else NULL. */
+static status_t check_kind(run_t *run, value_t value, const datum_t *datum,
+                           const tensor_info_t **out_info)
 {
-    context_t *ctx = run->ctx;
     const graph_type_t *type = graph_value_type(run->graph, value);
-    if (type == NULL || type->kind != TYPE_TENSOR) return STATUS_OK;
-    if (type->is_optional && datum_kind(datum) == DATUM_NONE) return STATUS_OK;
-    const char *name = graph_value_name(run->graph, value);
-    if (datum_kind(datum) != DATUM_TENSOR) {
-        REQUIRE(ctx, datum_kind(datum) == DATUM_INT || datum_kind(datum) == DATUM_FLOAT,
-                "%s: input %s is of kind %s, must be a tensor", run->name, name,
-                datum_kind_name(datum_kind(datum)));
+    datum_kind_t kind = datum_kind(datum);
+    bool is_number = kind == DATUM_INT || kind == DATUM_FLOAT;
+    *out_info = kind == DATUM_TENSOR ? tensor_info(datum_as_tensor(datum)) : NULL;
+    if (type->kind != TYPE_TENSOR || kind == DATUM_TENSOR || is_number ||
+        (type->is_optional && kind == DATUM_NONE))
         return STATUS_OK;
-    }
-    if (!type->has_info) return STATUS_OK;
-    const tensor_t *tensor = datum_as_tensor(datum);
-    const tensor_info_t *want = &type->info;
-    const int64_t *sizes = tensor_sizes(tensor);
-    bool fits = tensor_dtype(tensor) == want->dtype && tensor_rank(tensor) == want->rank;
-    for (int d = 0; d < want->rank && fits; d++)
-        fits = want->sizes[d] < 0 || want->sizes[d] == sizes[d];
-    REQUIRE(ctx, fits, "%s: input %s is %s, the graph was made for %s", run->name, name,
-            tensor_text(tensor), info_brief(want));
-    return STATUS_OK;
+    FAIL(run->ctx, STATUS_INVALID_ARGUMENT, "%s: input %s is of kind %s, must be a tensor",
+         run->name, graph_value_name(run->graph, value), datum_kind_name(kind));
+}
+
+static status_t check_inputs(run_t *run, int first, int n_in, datum_t *const *in)
+{
+    const graph_block_t *body = graph_body(run->graph);
+    TRY(context_get(run->ctx, (size_t)n_in * sizeof *run->infos, "infos of inputs", &run->infos));
+    for (int i = 0; i < n_in; i++)
+        TRY(in[i] == NULL ? context_null(run->ctx, run->name, "an input")
+                          : check_kind(run, body->params[first + i], in[i], &run->infos[i]));
+    return graph_check_inputs(run->ctx, run->graph, n_in, run->infos);
 }
 
 static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *in)
@@ -572,10 +591,7 @@ static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const
     }
     REQUIRE(ctx, n_in == body->n_params - first, "%s: given %d inputs, takes %d", run->name, n_in,
             body->n_params - first);
-    for (int i = 0; i < n_in; i++) {
-        if (in[i] == NULL) return context_null(ctx, run->name, "an input");
-        TRY(check_input(run, body->params[first + i], in[i]));
-    }
+    TRY(check_inputs(run, first, n_in, in));
     for (int i = 0; i < n_in; i++) run->slots[body->params[first + i]].datum = datum_retain(in[i]);
     return STATUS_OK;
 }
@@ -642,6 +658,7 @@ static void clear_run(run_t *run)
 {
     context_t *ctx = run->ctx;
     datum_release(run->none);
+    context_put(ctx, run->infos);
     context_put(ctx, run->out);
     context_put(ctx, run->in);
     context_put(ctx, run->live_in);

@@ -3,6 +3,7 @@
 
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* Builtins on datums: containers, then arithmetic and comparison of scalars. */
 
@@ -104,6 +105,44 @@ static status_t run_len(const call_t *call)
     return datum_int(call->ctx, datum_length(container), call->out);
 }
 
+static status_t find_tensor(const call_t *call, const tensor_t **out_tensor)
+{
+    datum_kind_t kind = datum_kind(call->in[0]);
+    REQUIRE(call->ctx, kind == DATUM_TENSOR, "%s: of a %s, must be a tensor", call->name,
+            datum_kind_name(kind));
+    *out_tensor = datum_as_tensor(call->in[0]);
+    return STATUS_OK;
+}
+
+static status_t run_size(const call_t *call)
+{
+    const tensor_t *tensor = NULL;
+    int dim = 0;
+    TRY(find_tensor(call, &tensor));
+    REQUIRE(call->ctx,
+            datum_kind(call->in[1]) == DATUM_INT && tensor_rank(tensor) > 0 &&
+                shape_dim(tensor_rank(tensor), datum_as_int(call->in[1]), &dim),
+            "size: %s has no such dimension", tensor_text(tensor));
+    return datum_int(call->ctx, tensor_sizes(tensor)[dim], call->out);
+}
+
+static status_t run_shape(const call_t *call)
+{
+    const tensor_t *tensor = NULL;
+    tensor_t *shape = NULL;
+    void *bytes = NULL;
+    TRY(find_tensor(call, &tensor));
+    int64_t rank = tensor_rank(tensor);
+    tensor_info_t info = info_dense(DTYPE_S64, 1, &rank);
+    TRY(tensor_make(call->ctx, &info, &shape));
+    status_t status = tensor_writable(call->ctx, shape, &bytes);
+    if (status == STATUS_OK && rank > 0)
+        memcpy(bytes, tensor_sizes(tensor), (size_t)rank * sizeof(int64_t));
+    if (status == STATUS_OK) status = datum_tensor(call->ctx, shape, call->out);
+    tensor_drop(shape);
+    return status;
+}
+
 static const struct {
     const char *name;
     int n_in; /* -1: any */
@@ -111,7 +150,7 @@ static const struct {
 } containers[] = {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
     {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
-    {"len", 1, run_len},
+    {"len", 1, run_len},       {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
 /* ---- scalars: ints stay ints, and a float among them makes floats ---- */

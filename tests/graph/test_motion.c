@@ -293,7 +293,7 @@ static void the_interpreter_gives_the_format_that_a_type_says(void **state)
 /* Twice the batch that the text says, and a loop whose tensor grows, of which nothing is known. */
 static void loops_are_typed_for_the_shapes_they_get(void **state)
 {
-    static const char *const text = "graph forward(%self : module, %x : f32[1,4]) {\n"
+    static const char *const text = "graph forward(%self : module, %x : f32[N=1,4]) {\n"
                                     "  %y, %g = loop(3, true, %x, %x) do (%i, %p, %q) {\n"
                                     "    %a = relu(%p)\n"
                                     "    %b = concat(%q, %q) dim=0\n"

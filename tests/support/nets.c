@@ -33,7 +33,7 @@ module_t *net_grouped(context_t *ctx)
     add_parameter(ctx, net, "fc", SHAPE(10, 64 * 16 * 16));
     add_parameter(ctx, net, "fc_bias", SHAPE(10));
     CHECK_OK(ctx, graph_define(ctx, net,
-                               "graph forward(%self : module, %x : f32[1,3,32,32]) {\n"
+                               "graph forward(%self : module, %x : f32[N=1,3,32,32]) {\n"
                                "  %w1 = getattr(%self) name=\"conv1\" : f32[64,3,7,7]\n"
                                "  %w2 = getattr(%self) name=\"conv2\" : f32[64,2,3,3]\n"
                                "  %w3 = getattr(%self) name=\"fc\" : f32[10,16384]\n"
@@ -59,7 +59,7 @@ module_t *net_residual(context_t *ctx)
     add_parameter(ctx, net, "mean", SHAPE(32));
     add_variance(ctx, net, "var", 32);
     CHECK_OK(ctx, graph_define(ctx, net,
-                               "graph forward(%self : module, %x : f32[1,3,32,32]) {\n"
+                               "graph forward(%self : module, %x : f32[N=1,3,32,32]) {\n"
                                "  %w1 = getattr(%self) name=\"conv1\" : f32[32,3,3,3]\n"
                                "  %w2 = getattr(%self) name=\"conv2\" : f32[32,32,3,3]\n"
                                "  %w = getattr(%self) name=\"weight\" : f32[32]\n"

@@ -1,0 +1,99 @@
+/* The contract of a graph: its parameters' types say which tensors it is true for. */
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "tensor/context_impl.h"
+
+bool type_is_open(const graph_type_t *type, int dim)
+{
+    return type->info.sizes[dim] < 0 || (type->dims != NULL && type->dims[dim] != NULL);
+}
+
+const char *type_dim_name(const graph_type_t *type, int dim)
+{
+    return type->kind == TYPE_TENSOR && type->has_info && type->dims != NULL ? type->dims[dim]
+                                                                             : NULL;
+}
+
+int graph_first_input(const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    return body->n_params > 0 && graph_value_type(graph, body->params[0])->kind == TYPE_MODULE;
+}
+
+static const graph_type_t *input_type(const graph_t *graph, int input)
+{
+    return graph_value_type(graph, graph_body(graph)->params[graph_first_input(graph) + input]);
+}
+
+static const char *input_name(const graph_t *graph, int input)
+{
+    return graph_value_name(graph, graph_body(graph)->params[graph_first_input(graph) + input]);
+}
+
+static bool fits(const graph_type_t *type, const tensor_info_t *given)
+{
+    const tensor_info_t *want = &type->info;
+    if (given->dtype != want->dtype || given->rank != want->rank) return false;
+    for (int d = 0; d < want->rank; d++)
+        if (!type_is_open(type, d) && want->sizes[d] != given->sizes[d]) return false;
+    return true;
+}
+
+static status_t refuse(context_t *ctx, const graph_t *graph, int input, const tensor_info_t *given)
+{
+    char info[INFO_TEXT_MAX];
+    text_t text = text_begin(ctx);
+    type_print(input_type(graph, input), &text);
+    status_t status = text_status(&text);
+    if (status == STATUS_OK)
+        status = context_fail(
+            ctx, STATUS_INVALID_ARGUMENT, "%s: input %s is %s, the graph was made for %s%s%s%s",
+            graph_name(graph), input_name(graph, input), info_text(given, info), text_string(&text),
+            graph->fixed != NULL ? " (" : "", graph->fixed != NULL ? graph->fixed : "",
+            graph->fixed != NULL ? ")" : "");
+    text_clear(&text);
+    return status;
+}
+
+/* The first dimension before this one, of this input or one before it, that has the same name. */
+static status_t check_name(context_t *ctx, const graph_t *graph, const tensor_info_t *const *in,
+                           int input, int dim)
+{
+    const char *name = type_dim_name(input_type(graph, input), dim);
+    for (int i = 0; name != NULL && i <= input; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        int n = i < input ? type->info.rank : dim;
+        for (int d = 0; in[i] != NULL && d < n; d++) {
+            const char *other = type_dim_name(type, d);
+            if (other == NULL || strcmp(other, name) != 0) continue;
+            REQUIRE(ctx, in[i]->sizes[d] == in[input]->sizes[dim],
+                    "%s: size %s is %lld in input %s and %lld in input %s, one name is one size",
+                    graph_name(graph), name, (long long)in[i]->sizes[d], input_name(graph, i),
+                    (long long)in[input]->sizes[dim], input_name(graph, input));
+        }
+    }
+    return STATUS_OK;
+}
+
+status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
+                            const tensor_info_t *const *in)
+{
+    int n = graph_body(graph)->n_params - graph_first_input(graph);
+    REQUIRE(ctx, n_in == n, "%s: %d inputs are given, the graph takes %d", graph_name(graph), n_in,
+            n);
+    for (int i = 0; i < n; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        if (in[i] == NULL || type->kind != TYPE_TENSOR || !type->has_info) continue;
+        if (!fits(type, in[i])) return refuse(ctx, graph, i, in[i]);
+        for (int d = 0; d < type->info.rank; d++) TRY(check_name(ctx, graph, in, i, d));
+    }
+    return STATUS_OK;
+}
+
+bool type_takes(const graph_type_t *param, const graph_type_t *given)
+{
+    bool has_both = param->kind == TYPE_TENSOR && given->kind == TYPE_TENSOR && param->has_info &&
+                    given->has_info;
+    return has_both ? fits(param, &given->info) : type_fits(given, param, NULL);
+}

@@ -1,0 +1,512 @@
+/* The same graph at several sizes: what differs, and how it follows sizes.
+ *
+ * A product of up to three sizes is sought, times a number, plus a number, divided by a number and
+ * rounded down, that gives what each graph has. */
+#include <math.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "graph/method/trace_impl.h"
+#include "tensor/context_impl.h"
+
+#define MAX_VARIABLES 64
+
+/* ---- literals ---- */
+
+static int n_integers(const graph_node_t *node, int field)
+{
+    const attr_field_t *at = &node->op->attrs.fields[field];
+    if (at->kind == ATTR_INT) return 1;
+    if (at->kind == ATTR_ARRAY) return at->length;
+    if (at->kind != ATTR_INTS) return 0;
+    return ((const ints_t *)(const void *)((const char *)node->attrs + at->offset))->n;
+}
+
+static int64_t integer_at(const graph_node_t *node, int field, int index)
+{
+    void *attrs;
+    memcpy(&attrs, &node->attrs, sizeof attrs);
+    return *size_place(node->op, attrs, field, index);
+}
+
+static bool is_number(const datum_t *datum)
+{
+    return datum_kind(datum) == DATUM_INT || datum_kind(datum) == DATUM_FLOAT;
+}
+
+static bool same_number(const datum_t *a, const datum_t *b)
+{
+    if (datum_kind(a) == DATUM_INT) return datum_as_int(a) == datum_as_int(b);
+    double x = datum_as_float(a), y = datum_as_float(b);
+    return memcmp(&x, &y, sizeof x) == 0;
+}
+
+/* ---- matching ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Attributes but for the values of integers. */
+static bool match_attributes(const graph_node_t *a, const graph_node_t *b)
+{
+    alignas(16) char copy[ATTRS_MAX];
+    INVARIANT(a->op->attrs.bytes <= sizeof copy);
+    memcpy(copy, a->attrs, a->op->attrs.bytes);
+    bool matches = true;
+    for (int f = 0; f < a->op->attrs.n_fields && matches; f++) {
+        int n = n_integers(a, f);
+        matches = n == n_integers(b, f);
+        for (int i = 0; i < n && matches; i++) *size_place(a->op, copy, f, i) = integer_at(b, f, i);
+    }
+    return matches && attrs_equal(&a->op->attrs, copy, b->attrs);
+}
+
+static bool match_constants(context_t *ctx, const datum_t *a, const datum_t *b)
+{
+    if (datum_kind(a) != datum_kind(b)) return false;
+    return is_number(a) || datum_equal(ctx, a, b);
+}
+
+static bool match_nodes(context_t *ctx, const graph_node_t *a, const graph_node_t *b)
+{
+    if (a->kind != b->kind || a->op != b->op || a->is_in_place != b->is_in_place ||
+        a->n_inputs != b->n_inputs || a->n_outputs != b->n_outputs || a->n_blocks > 0 ||
+        b->n_blocks > 0 || !same_text(a->name, b->name))
+        return false;
+    for (int i = 0; i < a->n_inputs; i++)
+        if (a->inputs[i] != b->inputs[i]) return false;
+    for (int i = 0; i < a->n_outputs; i++)
+        if (a->outputs[i] != b->outputs[i]) return false;
+    if (a->kind == NODE_CONSTANT) return match_constants(ctx, a->datum, b->datum);
+    return a->kind != NODE_OP || match_attributes(a, b);
+}
+
+bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph_node_t **out_node)
+{
+    const graph_block_t *x = graph_body(a), *y = graph_body(b);
+    int n = x->n_nodes < y->n_nodes ? x->n_nodes : y->n_nodes;
+    *out_node = NULL;
+    for (int i = 0; i < n; i++) {
+        if (match_nodes(ctx, x->nodes[i], y->nodes[i])) continue;
+        *out_node = x->nodes[i];
+        return false;
+    }
+    if (x->n_nodes > n) *out_node = x->nodes[n];
+    if (x->n_nodes != y->n_nodes || x->n_results != y->n_results) return false;
+    for (int i = 0; i < x->n_results; i++)
+        if (x->results[i] != y->results[i]) return false;
+    return true;
+}
+
+/* ---- seeking ---- */
+
+/* A size that varies: values[g] in graph g. */
+typedef struct variable {
+    value_t value;
+    int dim;
+    bool is_input;
+    int64_t sizes[TRACE_MAX_GRAPHS];
+} variable_t;
+
+typedef struct seeking {
+    int n_graphs;
+    const graph_t *const *graphs;
+    int n;
+    variable_t variables[MAX_VARIABLES];
+    int64_t integers[TRACE_MAX_GRAPHS]; /* what is to be explained */
+    double floats[TRACE_MAX_GRAPHS];
+} seeking_t;
+
+static void add_variables(seeking_t *seeking, value_t value, bool is_input)
+{
+    const graph_type_t *first = graph_value_type(seeking->graphs[0], value);
+    for (int d = 0; type_is_static(first) && d < first->info.rank; d++) {
+        variable_t *variable = &seeking->variables[seeking->n];
+        bool varies = false;
+        if (seeking->n == MAX_VARIABLES) return;
+        *variable = (variable_t){.value = value, .dim = d, .is_input = is_input};
+        for (int g = 0; g < seeking->n_graphs; g++) {
+            const graph_type_t *type = graph_value_type(seeking->graphs[g], value);
+            if (!type_is_static(type) || type->info.rank != first->info.rank) return;
+            variable->sizes[g] = type->info.sizes[d];
+            varies = varies || variable->sizes[g] != variable->sizes[0];
+        }
+        seeking->n += varies;
+    }
+}
+
+/* Whether the expression of this product gives all integers. */
+static bool explains(const seeking_t *seeking, const size_expr_t *expr, const int64_t *product)
+{
+    for (int g = 0; g < seeking->n_graphs; g++) {
+        int64_t value;
+        if (!size_calculate(expr, product[g], &value) || value != seeking->integers[g])
+            return false;
+    }
+    return true;
+}
+
+static bool explain_line(const seeking_t *seeking, const int64_t *product, hole_t *hole)
+{
+    const int64_t *y = seeking->integers;
+    int g = 1;
+    while (g < seeking->n_graphs && product[g] == product[0]) g++;
+    if (g == seeking->n_graphs || (y[g] - y[0]) % (product[g] - product[0]) != 0) return false;
+    hole->expr.factor = (y[g] - y[0]) / (product[g] - product[0]);
+    hole->expr.offset = y[0] - hole->expr.factor * product[0];
+    hole->expr.divisor = 1;
+    return hole->expr.factor != 0 && explains(seeking, &hole->expr, product);
+}
+
+static bool explain_quotient(const seeking_t *seeking, const int64_t *product, hole_t *hole)
+{
+    for (int64_t divisor = 2; divisor <= 32; divisor += divisor < 4 ? 1 : divisor) {
+        for (int64_t offset = -divisor; offset <= divisor; offset++) {
+            hole->expr.factor = 1;
+            hole->expr.offset = offset;
+            hole->expr.divisor = divisor;
+            if (explains(seeking, &hole->expr, product)) return true;
+        }
+    }
+    return false;
+}
+
+/* The very same double, as it is calculated later. */
+static bool explain_float(const seeking_t *seeking, const int64_t *product, hole_t *hole)
+{
+    for (int inverse = 0; inverse < 2; inverse++) {
+        double first = (double)product[0];
+        double number = inverse ? seeking->floats[0] * first : seeking->floats[0] / first;
+        bool fits = isfinite(number) && number != 0.0;
+        for (int g = 0; g < seeking->n_graphs && fits; g++) {
+            double size = (double)product[g];
+            fits = (inverse ? number / size : size * number) == seeking->floats[g];
+        }
+        hole->is_inverse = inverse != 0;
+        hole->number = number;
+        if (fits) return true;
+    }
+    return false;
+}
+
+static bool explain_product(const seeking_t *seeking, int n, const int *chosen, hole_t *hole)
+{
+    int64_t product[TRACE_MAX_GRAPHS];
+    for (int g = 0; g < seeking->n_graphs; g++) {
+        product[g] = 1;
+        for (int i = 0; i < n; i++)
+            if (!shape_multiply(product[g], seeking->variables[chosen[i]].sizes[g], &product[g]))
+                return false;
+    }
+    bool is_found = hole->is_float ? explain_float(seeking, product, hole)
+                                   : explain_line(seeking, product, hole) ||
+                                         (n == 1 && explain_quotient(seeking, product, hole));
+    for (int i = 0; i < n && is_found; i++) {
+        hole->values[i] = seeking->variables[chosen[i]].value;
+        hole->dims[i] = seeking->variables[chosen[i]].dim;
+    }
+    hole->expr.n = n;
+    return is_found;
+}
+
+/* Products of one, two and three variables from `first` on. */
+static bool explain(const seeking_t *seeking, int first, hole_t *hole)
+{
+    int n = seeking->n;
+    for (int a = first; a < n; a++)
+        if (explain_product(seeking, 1, &a, hole)) return true;
+    for (int a = first; a < n; a++)
+        for (int b = a; b < n; b++)
+            if (explain_product(seeking, 2, (int[]){a, b}, hole)) return true;
+    for (int a = first; a < n; a++)
+        for (int b = a + 1; b < n; b++)
+            for (int c = b + 1; c < n; c++)
+                if (explain_product(seeking, 3, (int[]){a, b, c}, hole)) return true;
+    return false;
+}
+
+static void add_inputs(seeking_t *seeking)
+{
+    const graph_block_t *body = graph_body(seeking->graphs[0]);
+    for (int i = graph_first_input(seeking->graphs[0]); i < body->n_params; i++)
+        add_variables(seeking, body->params[i], true);
+}
+
+static void explain_attribute(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
+{
+    for (int g = 0; g < seeking->n_graphs; g++)
+        seeking->integers[g] = integer_at(graph_body(seeking->graphs[g])->nodes[hole->node],
+                                          hole->field, hole->index);
+    add_inputs(seeking);
+    if (node->n_inputs > 0 && node->inputs[0] >= 0) add_variables(seeking, node->inputs[0], false);
+    hole->is_found = explain(seeking, 0, hole);
+}
+
+/* A number follows inputs, else what was made before it, the last first. */
+static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
+{
+    hole->is_float = datum_kind(node->datum) == DATUM_FLOAT;
+    for (int g = 0; g < seeking->n_graphs; g++) {
+        const datum_t *datum = graph_body(seeking->graphs[g])->nodes[hole->node]->datum;
+        seeking->floats[g] = datum_as_float(datum);
+        seeking->integers[g] = hole->is_float ? 0 : datum_as_int(datum);
+    }
+    add_inputs(seeking);
+    hole->is_found = explain(seeking, 0, hole);
+    for (value_t value = node->outputs[0] - 1; value >= 0 && !hole->is_found; value--) {
+        seeking->n = 0;
+        add_variables(seeking, value, false);
+        hole->is_found = explain(seeking, 0, hole);
+    }
+}
+
+static status_t add_hole(holes_t *holes, int n, const graph_t *const *graphs, const hole_t *found)
+{
+    hole_t hole = *found;
+    seeking_t *seeking = NULL;
+    TRY(context_get_zeroed(holes->ctx, sizeof *seeking, "sizes of a trace", &seeking));
+    seeking->n_graphs = n;
+    seeking->graphs = graphs;
+    const graph_node_t *node = graph_body(graphs[0])->nodes[hole.node];
+    if (hole.field >= 0)
+        explain_attribute(seeking, node, &hole);
+    else
+        explain_number(seeking, node, &hole);
+    context_put(holes->ctx, seeking);
+    TRY(context_grow(holes->ctx, &holes->items, &holes->capacity, holes->n + 1,
+                     sizeof *holes->items));
+    holes->items[holes->n++] = hole;
+    return STATUS_OK;
+}
+
+status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs)
+{
+    const graph_block_t *body = graph_body(graphs[0]);
+    holes->n = 0;
+    for (int at = 0; at < body->n_nodes; at++) {
+        const graph_node_t *node = body->nodes[at];
+        int n_fields = node->kind == NODE_OP ? node->op->attrs.n_fields : 0;
+        bool varies = false;
+        for (int g = 1; g < n && node->kind == NODE_CONSTANT && is_number(node->datum); g++)
+            varies |= !same_number(node->datum, graph_body(graphs[g])->nodes[at]->datum);
+        if (varies) TRY(add_hole(holes, n, graphs, &(hole_t){.node = at, .field = -1}));
+        for (int f = 0; f < n_fields; f++)
+            for (int i = 0; i < n_integers(node, f); i++) {
+                varies = false;
+                for (int g = 1; g < n; g++)
+                    varies |= integer_at(node, f, i) !=
+                              integer_at(graph_body(graphs[g])->nodes[at], f, i);
+                if (varies)
+                    TRY(add_hole(holes, n, graphs, &(hole_t){.node = at, .field = f, .index = i}));
+            }
+    }
+    return STATUS_OK;
+}
+
+const hole_t *holes_open(const holes_t *holes)
+{
+    for (int i = 0; i < holes->n; i++)
+        if (!holes->items[i].is_found) return &holes->items[i];
+    return NULL;
+}
+
+/* ---- comparing ---- */
+
+static bool product_in(const graph_t *graph, const hole_t *hole, int64_t *out_product)
+{
+    *out_product = 1;
+    for (int i = 0; i < hole->expr.n; i++) {
+        const graph_type_t *type = graph_value_type(graph, hole->values[i]);
+        if (!type_is_static(type) || hole->dims[i] >= type->info.rank ||
+            !shape_multiply(*out_product, type->info.sizes[hole->dims[i]], out_product))
+            return false;
+    }
+    return true;
+}
+
+static bool agrees(const graph_t *graph, const hole_t *hole)
+{
+    const graph_node_t *node = graph_body(graph)->nodes[hole->node];
+    int64_t product = 0, value = 0;
+    if (!product_in(graph, hole, &product)) return false;
+    if (hole->is_float) {
+        double size = (double)product;
+        return (hole->is_inverse ? hole->number / size : size * hole->number) ==
+               datum_as_float(node->datum);
+    }
+    if (!size_calculate(&hole->expr, product, &value)) return false;
+    return value == (hole->field < 0 ? datum_as_int(node->datum)
+                                     : integer_at(node, hole->field, hole->index));
+}
+
+static const hole_t *find_hole(const holes_t *holes, int node, int field, int index)
+{
+    for (int i = 0; i < holes->n; i++) {
+        const hole_t *hole = &holes->items[i];
+        if (hole->node == node && hole->field == field && hole->index == index) return hole;
+    }
+    return NULL;
+}
+
+static bool node_agrees(const holes_t *holes, const graph_t *base, const graph_t *graph, int at)
+{
+    const graph_node_t *node = graph_body(graph)->nodes[at], *own = graph_body(base)->nodes[at];
+    if (node->kind == NODE_CONSTANT && is_number(node->datum)) {
+        const hole_t *hole = find_hole(holes, at, -1, 0);
+        return hole != NULL ? agrees(graph, hole) : same_number(node->datum, own->datum);
+    }
+    int n_fields = node->kind == NODE_OP ? node->op->attrs.n_fields : 0;
+    for (int f = 0; f < n_fields; f++)
+        for (int i = 0; i < n_integers(node, f); i++) {
+            const hole_t *hole = find_hole(holes, at, f, i);
+            bool is_right = hole != NULL ? agrees(graph, hole)
+                                         : integer_at(node, f, i) == integer_at(own, f, i);
+            if (!is_right) return false;
+        }
+    return true;
+}
+
+bool holes_agree(const holes_t *holes, const graph_t *base, const graph_t *graph,
+                 const graph_node_t **out_node)
+{
+    for (int at = 0; at < graph_body(base)->n_nodes; at++) {
+        if (node_agrees(holes, base, graph, at)) continue;
+        *out_node = graph_body(base)->nodes[at];
+        return false;
+    }
+    return true;
+}
+
+/* ---- filling ---- */
+
+typedef struct filling {
+    const holes_t *holes;
+    const graph_t *base;
+    const graph_type_t *types;
+    int at; /* the node in the body that is next */
+} filling_t;
+
+static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, value_t b)
+{
+    graph_node_t node = {.kind = NODE_BUILTIN, .name = name, .n_inputs = 2, .n_outputs = 1};
+    value_t out = GRAPH_NONE;
+    graph_add_node(rewrite->to, &node, (value_t[]){a, b}, NULL, NULL, &out);
+    return out;
+}
+
+static status_t add_int(rewrite_t *rewrite, int64_t number, value_t *out_value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_int(rewrite->ctx, number, &datum));
+    *out_value = graph_add_literal(rewrite->to, datum);
+    datum_release(datum);
+    return STATUS_OK;
+}
+
+static status_t add_float(rewrite_t *rewrite, double number, value_t *out_value)
+{
+    datum_t *datum = NULL;
+    TRY(datum_float(rewrite->ctx, number, &datum));
+    *out_value = graph_add_literal(rewrite->to, datum);
+    datum_release(datum);
+    return STATUS_OK;
+}
+
+static status_t add_step(rewrite_t *rewrite, const char *name, int64_t number, value_t *value)
+{
+    value_t operand = GRAPH_NONE;
+    TRY(add_int(rewrite, number, &operand));
+    *value = add_builtin(rewrite, name, *value, operand);
+    return STATUS_OK;
+}
+
+/* size, scalar_mul, ... that calculate the number. */
+static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
+{
+    value_t result = GRAPH_NONE, number = GRAPH_NONE;
+    for (int i = 0; i < hole->expr.n; i++) {
+        value_t dim = GRAPH_NONE;
+        TRY(add_int(rewrite, hole->dims[i], &dim));
+        value_t size = add_builtin(rewrite, "size", rewrite_value(rewrite, hole->values[i]), dim);
+        result = i == 0 ? size : add_builtin(rewrite, "scalar_mul", result, size);
+    }
+    if (hole->is_float) {
+        TRY(add_float(rewrite, hole->number, &number));
+        result = hole->is_inverse ? add_builtin(rewrite, "scalar_div", number, result)
+                                  : add_builtin(rewrite, "scalar_mul", result, number);
+    } else {
+        if (hole->expr.factor != 1)
+            TRY(add_step(rewrite, "scalar_mul", hole->expr.factor, &result));
+        if (hole->expr.offset != 0)
+            TRY(add_step(rewrite, "scalar_add", hole->expr.offset, &result));
+        if (hole->expr.divisor != 1)
+            TRY(add_step(rewrite, "scalar_floordiv", hole->expr.divisor, &result));
+    }
+    *out_value = result;
+    return STATUS_OK;
+}
+
+/* Dimensions of inputs go by their names. */
+static sized_attr_t sized_of(const filling_t *filling, const hole_t *hole)
+{
+    sized_attr_t sized = {hole->field, hole->index, hole->expr};
+    const graph_block_t *body = graph_body(filling->base);
+    for (int i = 0; i < hole->expr.n; i++) {
+        sized.value.variables[i] = (size_variable_t){.name = NULL, .dim = hole->dims[i]};
+        for (int p = 0; p < body->n_params; p++)
+            if (body->params[p] == hole->values[i])
+                sized.value.variables[i].name = type_dim_name(&filling->types[p], hole->dims[i]);
+    }
+    return sized;
+}
+
+static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, int n,
+                           const sized_attr_t *sized)
+{
+    graph_node_t copy = *node;
+    value_t *inputs = NULL;
+    TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs", &inputs));
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    copy.n_sized = n;
+    copy.sized = sized;
+    status_t status = rewrite_copy_with(rewrite, &copy, inputs);
+    context_put(rewrite->ctx, inputs);
+    return status;
+}
+
+static status_t fill_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    filling_t *filling = rewrite->user;
+    const holes_t *holes = filling->holes;
+    int at = filling->at++, n = 0;
+    sized_attr_t *sized = NULL;
+    TRY(context_get(rewrite->ctx, (size_t)holes->n * sizeof *sized, "sized integers", &sized));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < holes->n && status == STATUS_OK; i++) {
+        const hole_t *hole = &holes->items[i];
+        value_t value = GRAPH_NONE;
+        if (hole->node != at) continue;
+        *out_done = true;
+        if (hole->field >= 0) {
+            sized[n++] = sized_of(filling, hole);
+            continue;
+        }
+        status = add_number(rewrite, hole, &value);
+        rewrite_map(rewrite, node->outputs[0], value);
+    }
+    if (status == STATUS_OK && n > 0) status = emit_sized(rewrite, node, n, sized);
+    context_put(rewrite->ctx, sized);
+    return status;
+}
+
+status_t holes_fill(holes_t *holes, const graph_t *base, const graph_type_t *types,
+                    graph_t **out_graph)
+{
+    filling_t filling = {holes, base, types, 0};
+    return rewrite_graph_params(holes->ctx, base, fill_node, types, &filling, out_graph);
+}

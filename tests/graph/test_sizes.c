@@ -1,0 +1,420 @@
+/* Graphs hold for the sizes in their parameters' types: a number is that size, a name any. */
+#include "tests/support/support.h"
+
+#include <string.h>
+
+#include "freeze/freeze.h"
+#include "graph/passes/pass.h"
+#include "graph/program/plan.h"
+#include "ops/ops.h"
+
+/* A module whose forward is this function, traced on f32[batch, 4]; *out_eager is left as it is. */
+static module_t *traced(context_t *ctx, forward_t forward, int64_t batch, module_t **out_eager)
+{
+    module_t *module = NULL;
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Traced", &module));
+    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", forward));
+    CHECK_OK(ctx, module_clone(ctx, module, out_eager));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, 4), &x));
+    CHECK_OK(ctx, graph_trace(ctx, module, "forward", 1, (const tensor_t *[]){x}));
+    tensor_release(x);
+    return module;
+}
+
+/* The same answer in C, interpreted and frozen. */
+static void check_same(context_t *ctx, module_t *eager, module_t *graph, int64_t batch)
+{
+    tensor_t *x = NULL, *expected = NULL, *y = NULL;
+    module_t *frozen = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, freeze(ctx, graph, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, 4), &x));
+    CHECK_OK(ctx, module_forward(ctx, eager, x, &expected));
+    module_t *const modules[] = {graph, frozen};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, module_forward(ctx, modules[i], x, &y));
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, expected, &difference));
+        assert_true(difference < 1e-6);
+        tensor_release(y);
+    }
+    tensor_release(x);
+    tensor_release(expected);
+    module_release(frozen);
+}
+
+static void check_refused(context_t *ctx, module_t *graph, int64_t batch, const char *message)
+{
+    tensor_t *x = NULL, *y = NULL;
+    module_t *frozen = NULL;
+    CHECK_OK(ctx, freeze(ctx, graph, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, 4), &x));
+    CHECK_FAILS(ctx, module_forward(ctx, graph, x, &y), STATUS_INVALID_ARGUMENT, message);
+    CHECK_FAILS(ctx, module_forward(ctx, frozen, x, &y), STATUS_INVALID_ARGUMENT, message);
+    assert_null(y);
+    tensor_release(x);
+    module_release(frozen);
+}
+
+static void check_graph(context_t *ctx, module_t *module, const char *expected)
+{
+    text_t text = text_begin(ctx);
+    graph_t *again = NULL;
+    CHECK_OK(ctx, graph_print(ctx, graph_of(module, "forward"), NULL, &text));
+    assert_string_equal(text_string(&text), expected);
+    CHECK_OK(ctx, graph_parse(ctx, text_string(&text), NULL, &again));
+    text_clear(&text);
+    CHECK_OK(ctx, graph_print(ctx, again, NULL, &text));
+    assert_string_equal(text_string(&text), expected);
+    text_clear(&text);
+    graph_release(again);
+}
+
+/* ---- literals that came from sizes ---- */
+
+static status_t reshape_by_size(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                                int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    const int64_t *sizes = tensor_sizes(in[0]);
+    tensor_t *twice = NULL;
+    *n_out = 1;
+    op_mul(ctx, in[0], in[0], &twice);
+    return op_reshape(ctx, twice, 3, (int64_t[]){sizes[0], 2, -1}, out);
+}
+
+static void a_reshape_by_a_size_holds_for_every_batch(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, reshape_by_size, 1, &eager);
+    check_graph(ctx, graph,
+                "graph forward(%self : module, %x : f32[N=1,C=4]) {\n"
+                "  %1 = mul(%x, %x) : f32[1,4]\n"
+                "  %2 = reshape(%1) sizes=[1,2,-1] where sizes[0]=N : f32[1,2,2]\n"
+                "  return %2\n}\n");
+    for (int64_t batch = 1; batch < 4; batch++) check_same(ctx, eager, graph, batch);
+    module_release(graph);
+    module_release(eager);
+}
+
+static status_t mean_of_batch(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                              int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    tensor_t *sum = NULL, *n = NULL;
+    *n_out = 1;
+    op_sum(ctx, in[0], 1, (int64_t[]){0}, false, &sum);
+    tensor_number(ctx, (double)tensor_sizes(in[0])[0], &n);
+    return op_div(ctx, sum, n, out);
+}
+
+static void a_number_that_is_a_size_is_that_of_the_run(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, mean_of_batch, 2, &eager);
+    for (int64_t batch = 1; batch < 5; batch++) check_same(ctx, eager, graph, batch);
+    module_release(graph);
+    module_release(eager);
+}
+
+static status_t last_half(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                          int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    int64_t n = tensor_sizes(in[0])[0];
+    *n_out = 1;
+    return op_slice(ctx, in[0], 0, n / 2, n, 1, out);
+}
+
+static void a_slice_by_half_a_size_holds_for_every_batch(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, last_half, 3, &eager);
+    for (int64_t batch = 1; batch < 6; batch++) check_same(ctx, eager, graph, batch);
+    module_release(graph);
+    module_release(eager);
+}
+
+/* ---- what cannot be proven ---- */
+
+static status_t branch(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                       int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    *n_out = 1;
+    return tensor_sizes(in[0])[0] > 7 ? op_relu(ctx, in[0], out) : op_sigmoid(ctx, in[0], out);
+}
+
+static void a_branch_on_a_size_keeps_the_graph_to_its_sizes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, branch, 2, &eager);
+    assert_string_equal(context_error(ctx), "");
+    check_same(ctx, eager, graph, 2);
+    check_refused(ctx, graph, 8,
+                  "forward: input x is f32[8,4], the graph was made for f32[2,4] "
+                  "(sigmoid: other operators run at other sizes)");
+    module_release(graph);
+    module_release(eager);
+}
+
+static status_t square_of_size(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                               int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    tensor_t *n = NULL;
+    int64_t size = tensor_sizes(in[0])[0];
+    *n_out = 1;
+    tensor_number(ctx, (double)(size ^ 5), &n);
+    return op_mul(ctx, in[0], n, out);
+}
+
+static void a_number_that_follows_a_size_in_no_known_way_is_refused_at_others(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, square_of_size, 2, &eager);
+    check_refused(ctx, graph, 3, "changes with the sizes, and not as they do");
+    module_release(graph);
+    module_release(eager);
+}
+
+static status_t refuse_many(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                            int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    *n_out = 1;
+    if (tensor_sizes(in[0])[0] > 3)
+        return context_fail(ctx, STATUS_INVALID_ARGUMENT, "more than 3");
+    return op_relu(ctx, in[0], out);
+}
+
+static void sizes_that_the_method_refuses_are_refused_after_tracing(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, refuse_many, 2, &eager);
+    assert_string_equal(context_error(ctx), "");
+    check_refused(ctx, graph, 4, "forward: input x is f32[4,4], the graph was made for f32[2,");
+    module_release(graph);
+    module_release(eager);
+}
+
+/* ---- no side effects ---- */
+
+static status_t count_runs(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                           int *n_out, tensor_t **out)
+{
+    (void)n_in;
+    datum_t *count = NULL;
+    const datum_t *before = module_attribute(self, "count");
+    *n_out = 1;
+    if (datum_int(ctx, datum_as_int(before) + 1, &count) == STATUS_OK)
+        (void)module_set_attribute(ctx, self, "count", count);
+    datum_release(count);
+    return op_relu(ctx, in[0], out);
+}
+
+static status_t count_operator(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx, (void)event;
+    ++*(int *)user;
+    return STATUS_OK;
+}
+
+static void tracing_again_leaves_module_counters_and_observers_alone(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL;
+    tensor_t *x = NULL, *a = NULL, *b = NULL;
+    datum_t *zero = NULL;
+    counters_t counters;
+    int n_seen = 0;
+    observer_t observer = {.user = &n_seen, .op_end = count_operator};
+    double difference = 1.0;
+    CHECK_OK(ctx, module_create(ctx, "Counting", &module));
+    CHECK_OK(ctx, datum_int(ctx, 0, &zero));
+    CHECK_OK(ctx, module_set_attribute(ctx, module, "count", zero));
+    datum_release(zero);
+    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", count_runs));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 4), &x));
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    counters_reset(ctx);
+    context_seed(ctx, 7);
+    CHECK_OK(ctx, graph_trace(ctx, module, "forward", 1, (const tensor_t *[]){x}));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4), &a));
+    context_seed(ctx, 7);
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4), &b));
+    counters_read(ctx, &counters);
+    dispatch_remove_observer(ctx, &observer);
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, a, b, &difference));
+    assert_true(difference == 0);
+    assert_int_equal(datum_as_int(module_attribute(module, "count")), 1);
+    assert_int_equal(counters.operators, 1);
+    assert_int_equal(n_seen, 1);
+    tensor_release(a);
+    tensor_release(b);
+    tensor_release(x);
+    module_release(module);
+}
+
+/* ---- text ---- */
+
+static void define(context_t *ctx, module_t **out_module, const char *text)
+{
+    CHECK_OK(ctx, module_create(ctx, "Defined", out_module));
+    CHECK_OK(ctx, graph_define(ctx, *out_module, text));
+}
+
+static void a_name_is_one_size_wherever_it_stands(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL, *out[1] = {NULL};
+    int n = 0;
+    define(ctx, &module,
+           "graph forward(%self : module, %x : f32[N=2,4], %y : f32[N=2,4]) {\n"
+           "  %1 = add(%x, %y)\n"
+           "  return %1\n}\n");
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(3, 4), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 4), &y));
+    module_t *const modules[] = {module, frozen};
+    for (int i = 0; i < 2; i++)
+        CHECK_FAILS(
+            ctx,
+            module_call_tensors(ctx, modules[i], "forward", 2, (const tensor_t *[]){x, y}, &n, out),
+            STATUS_INVALID_ARGUMENT,
+            "forward: size N is 3 in input x and 1 in input y, one name is one size");
+    CHECK_OK(ctx,
+             module_call_tensors(ctx, frozen, "forward", 2, (const tensor_t *[]){x, x}, &n, out));
+    tensor_release(out[0]);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(module);
+}
+
+/* At batch 1 a sum of [N,4] and [1,4] is one of equal shapes, which a post-op would take over. */
+static void passes_do_not_take_a_batch_of_one_for_a_broadcast(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    tensor_t *w = NULL, *r = NULL, *x = NULL, *expected = NULL, *y = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, module_create(ctx, "Sum", &module));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4, 4, 3, 3), &w));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 4, 8, 8), &r));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "w", w));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "r", r));
+    CHECK_OK(ctx, graph_define(ctx, module,
+                               "graph forward(%self : module, %x : f32[N=1,4,8,8]) {\n"
+                               "  %w = getattr(%self) name=\"w\" : f32[4,4,3,3]\n"
+                               "  %r = getattr(%self) name=\"r\" : f32[1,4,8,8]\n"
+                               "  %1 = conv2d(%x, %w, none) padding=[1,1]\n"
+                               "  %2 = add(%1, %r)\n"
+                               "  return %2\n}\n"));
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(3, 4, 8, 8), &x));
+    CHECK_OK(ctx, module_forward(ctx, module, x, &expected));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, expected, &difference));
+    assert_true(difference < 1e-5);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(expected);
+    tensor_release(w);
+    tensor_release(r);
+    module_release(frozen);
+    module_release(module);
+}
+
+static void an_open_size_that_an_operator_refuses_is_refused_by_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    tensor_t *w = NULL, *x = NULL, *y = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Conv", &module));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4, 3, 3, 3), &w));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "w", w));
+    CHECK_OK(ctx, graph_define(ctx, module,
+                               "graph forward(%self : module, %x : f32[N=1,C=3,H=8,8]) {\n"
+                               "  %w = getattr(%self) name=\"w\" : f32[4,3,3,3]\n"
+                               "  %1 = conv2d(%x, %w, none)\n"
+                               "  return %1\n}\n"));
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 4, 8, 8), &x));
+    CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_INVALID_ARGUMENT,
+                "conv2d: weight f32[4,3,3,3] needs 3 input channels, input f32[1,4,8,8] has 4");
+    CHECK_FAILS(ctx, module_forward(ctx, frozen, x, &y), STATUS_INVALID_ARGUMENT,
+                "the graph was made for");
+    tensor_release(w);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(module);
+}
+
+static void sizes_are_values_and_constants_of_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    double value = 0;
+    define(ctx, &module,
+           "graph forward(%self : module, %x : f32[N=2,C=4]) {\n"
+           "  %n = size(%x, 0)\n"
+           "  %s = shape(%x)\n"
+           "  %1 = mul(%s, %n)\n"
+           "  %2 = sum(%1)\n"
+           "  return %2\n}\n");
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(3, 5), &x));
+    module_t *const modules[] = {module, frozen};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, module_forward(ctx, modules[i], x, &y));
+        CHECK_OK(ctx, tensor_item(ctx, y, &value));
+        assert_true(value == 3 * (3 + 5));
+        tensor_release(y);
+    }
+    assert_non_null(plan_of(frozen, "forward"));
+    tensor_release(x);
+    module_release(frozen);
+    module_release(module);
+}
+
+static void a_sized_integer_that_an_attribute_lacks_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = NULL;
+    CHECK_FAILS(ctx,
+                graph_parse(ctx,
+                            "graph f(%x : f32[N=2,4]) {\n"
+                            "  %1 = reshape(%x) sizes=[8] where sizes[1]=N\n"
+                            "  return %1\n}\n",
+                            NULL, &graph),
+                STATUS_INVALID_ARGUMENT, "reshape: no attribute has the sized integer 0");
+    CHECK_FAILS(ctx,
+                graph_parse(ctx,
+                            "graph f(%x : f32[N=2,4]) {\n"
+                            "  %1 = reshape(%x) sizes=[8] where size[0]=N\n"
+                            "  return %1\n}\n",
+                            NULL, &graph),
+                STATUS_INVALID_ARGUMENT, "expected the name of an attribute");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_reshape_by_a_size_holds_for_every_batch),
+        TEST(a_number_that_is_a_size_is_that_of_the_run),
+        TEST(a_slice_by_half_a_size_holds_for_every_batch),
+        TEST(a_branch_on_a_size_keeps_the_graph_to_its_sizes),
+        TEST(a_number_that_follows_a_size_in_no_known_way_is_refused_at_others),
+        TEST(sizes_that_the_method_refuses_are_refused_after_tracing),
+        TEST(tracing_again_leaves_module_counters_and_observers_alone),
+        TEST(a_name_is_one_size_wherever_it_stands),
+        TEST(passes_do_not_take_a_batch_of_one_for_a_broadcast),
+        TEST(an_open_size_that_an_operator_refuses_is_refused_by_it),
+        TEST(sizes_are_values_and_constants_of_a_plan),
+        TEST(a_sized_integer_that_an_attribute_lacks_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
