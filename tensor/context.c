@@ -35,7 +35,7 @@ struct context {
     counters_t counters;
     int n_threads;
     int depth;
-    bool keep_denormals;
+    bool flush_denormals;
     int64_t cache_entries;
     unsigned trace_categories;
     unsigned trace_told;
@@ -231,7 +231,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     ctx->cache_entries = options->cache_entries;
     ctx->trace_sink = options->trace_sink;
     ctx->trace_user = options->trace_user;
-    ctx->keep_denormals = options->keep_denormals;
+    ctx->flush_denormals = options->flush_denormals;
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
@@ -437,9 +437,9 @@ int64_t context_cache_entries(const context_t *ctx)
     return ctx->cache_entries;
 }
 
-bool context_keeps_denormals(const context_t *ctx)
+bool context_flushes_denormals(const context_t *ctx)
 {
-    return ctx->keep_denormals;
+    return ctx->flush_denormals;
 }
 
 int *context_depth(context_t *ctx)

@@ -30,7 +30,8 @@ typedef struct context_options {
     trace_sink_t trace_sink;      /* NULL: stderr */
     void *trace_user;
     int64_t cache_entries; /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
-    bool keep_denormals;   /* by default calls run with denormals flushed to zero */
+    bool
+        flush_denormals; /* take and make zero for denormals, on every thread of a call; x86 only */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;

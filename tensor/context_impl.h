@@ -67,7 +67,7 @@ const counters_t *context_counters_now(const context_t *ctx);
 struct onednn_stream *context_stream(context_t *ctx);
 struct scope **context_scope(context_t *ctx);
 int64_t context_cache_entries(const context_t *ctx);
-bool context_keeps_denormals(const context_t *ctx);
+bool context_flushes_denormals(const context_t *ctx);
 
 /* How many calls of threads_enter are open. */
 int *context_depth(context_t *ctx);

@@ -47,6 +47,46 @@ int threads_available(void)
     return n_cores;
 }
 
+/* ---- denormals ---- */
+
+/* OpenMP has no way to set the mode of its threads but a region in which each sets its own, and the
+ * same team runs every region of a thread that asks for as many. Calls of two contexts may nest in
+ * one thread: the outer one's mode is the one to come back to. */
+#ifdef __SSE__
+static _Thread_local int flush_depth;
+static _Thread_local unsigned mode_before;
+
+static void begin_flush(int n_threads)
+{
+#pragma omp parallel num_threads(n_threads)
+    {
+        if (flush_depth++ == 0) mode_before = _mm_getcsr() & MXCSR_FLUSH;
+        _mm_setcsr(_mm_getcsr() | MXCSR_FLUSH);
+    }
+}
+
+static void end_flush(int n_threads)
+{
+#pragma omp parallel num_threads(n_threads)
+    {
+        if (flush_depth > 0 && --flush_depth == 0)
+            _mm_setcsr((_mm_getcsr() & ~MXCSR_FLUSH) | mode_before);
+    }
+}
+#else
+static void begin_flush(int n_threads)
+{
+    (void)n_threads;
+}
+
+static void end_flush(int n_threads)
+{
+    (void)n_threads;
+}
+#endif
+
+/* ---- calls ---- */
+
 threads_guard_t threads_enter(context_t *ctx)
 {
     threads_guard_t guard = {0};
@@ -56,10 +96,10 @@ threads_guard_t threads_enter(context_t *ctx)
 
     guard.n_threads = omp_get_max_threads();
     if (guard.n_threads != context_threads(ctx)) omp_set_num_threads(context_threads(ctx));
-#ifdef __SSE__
-    guard.mxcsr = _mm_getcsr();
-    if (!context_keeps_denormals(ctx)) _mm_setcsr(guard.mxcsr | MXCSR_FLUSH);
-#endif
+    if (context_flushes_denormals(ctx)) {
+        guard.n_flushing = context_threads(ctx);
+        begin_flush(guard.n_flushing);
+    }
     return guard;
 }
 
@@ -67,8 +107,6 @@ void threads_leave(context_t *ctx, threads_guard_t guard)
 {
     --*context_depth(ctx);
     if (!guard.is_outermost) return;
+    if (guard.n_flushing > 0) end_flush(guard.n_flushing);
     if (omp_get_max_threads() != guard.n_threads) omp_set_num_threads(guard.n_threads);
-#ifdef __SSE__
-    _mm_setcsr(guard.mxcsr);
-#endif
 }

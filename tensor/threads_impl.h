@@ -7,16 +7,17 @@
 /* Physical cores in the affinity mask of the process, at least 1 (hwloc). */
 int threads_available(void);
 
-/* What a call found and puts back: the host's number of OpenMP threads and the calling thread's
- * floating-point mode. */
+/* What a call puts back: the host's number of OpenMP threads, and the floating-point mode of a team
+ * that flushes denormals, or 0 threads. */
 typedef struct threads_guard {
     int n_threads;
-    unsigned mxcsr;
+    int n_flushing;
     bool is_outermost;
 } threads_guard_t;
 
 /* Between the two the calling thread's parallel regions, ours and oneDNN's, have the context's
- * number of threads, and flush denormals unless the context keeps them. They nest. */
+ * number of threads. They all flush denormals if the context does, which costs a parallel region at
+ * either end. Calls nest. */
 threads_guard_t threads_enter(context_t *ctx);
 void threads_leave(context_t *ctx, threads_guard_t guard);
 

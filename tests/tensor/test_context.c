@@ -4,13 +4,11 @@
 
 #include <fcntl.h>
 #include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
 
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
@@ -430,28 +428,52 @@ static void a_call_borrows_openmp_and_puts_it_back(void **state)
 }
 
 #ifdef __SSE__
-static void denormals_are_flushed_inside_a_call_only(void **state)
+/* How many of three threads of the caller's find that a small number has a half. */
+static int n_denormals(void)
+{
+    static volatile float smallest = 0x1p-126f, half = 0.5f;
+    int n = 0;
+#pragma omp parallel num_threads(3) reduction(+ : n)
+    n += smallest * half > 0;
+    return n;
+}
+
+static void denormals_stay_unless_the_context_flushes_them(void **state)
 {
     context_t *ctx = fixture_context(state);
-    unsigned before = _mm_getcsr();
-    volatile float tiny = 1e-38f, tenth = 0.1f, product = tiny * tenth;
-    assert_true(product > 0);
     threads_guard_t guard = threads_enter(ctx);
-    product = tiny * tenth;
+    assert_int_equal(n_denormals(), 3);
     threads_leave(ctx, guard);
-    assert_true(product == 0);
-    product = tiny * tenth;
-    assert_true(product > 0);
-    assert_int_equal(_mm_getcsr() & 0x8040u, before & 0x8040u);
+}
 
-    context_t *keeping = NULL;
-    assert_int_equal(context_create(&(context_options_t){.keep_denormals = true}, &keeping),
-                     STATUS_OK);
-    guard = threads_enter(keeping);
-    product = tiny * tenth;
-    threads_leave(keeping, guard);
-    assert_true(product > 0);
-    context_destroy(keeping);
+/* In a thread whose OpenMP threads begin inside the call. */
+static void *flush_in_new_threads(void *unused)
+{
+    static const context_options_t options = {.n_threads = 3, .flush_denormals = true};
+    context_t *ctx = NULL, *other = NULL;
+    bool is_right = context_create(&options, &ctx) == STATUS_OK &&
+                    context_create(&options, &other) == STATUS_OK;
+    threads_guard_t guard = threads_enter(ctx);
+    is_right = is_right && n_denormals() == 0;
+    threads_guard_t inner = threads_enter(other);
+    is_right = is_right && n_denormals() == 0;
+    threads_leave(other, inner);
+    is_right = is_right && n_denormals() == 0;
+    threads_leave(ctx, guard);
+    is_right = is_right && n_denormals() == 3;
+    context_destroy(ctx);
+    context_destroy(other);
+    return is_right ? (void *)(uintptr_t)&options : unused;
+}
+
+static void every_thread_of_a_call_flushes_and_none_after_it(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *result = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, flush_in_new_threads, NULL), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_non_null(result);
 }
 #endif
 
@@ -502,7 +524,8 @@ int main(void)
         TEST(threads_are_at_least_one_and_can_be_set),
         TEST(a_call_borrows_openmp_and_puts_it_back),
 #ifdef __SSE__
-        TEST(denormals_are_flushed_inside_a_call_only),
+        TEST(denormals_stay_unless_the_context_flushes_them),
+        TEST(every_thread_of_a_call_flushes_and_none_after_it),
 #endif
         TEST(random_numbers_are_those_of_xoshiro),
         TEST(the_clock_does_not_go_back),
