@@ -147,6 +147,9 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
 /* The same on many, in single precision; dst may be src. */
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst) TESSERA_API(eltwise_apply);
+/* The largest terms that are subtracted where the function is computed the usual way: 8 of gelu, as
+ * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision. */
+double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
     TESSERA_API(eltwise_keeps_zero);
 

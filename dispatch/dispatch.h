@@ -67,8 +67,15 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
                         const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
     TESSERA_API(dispatch_infer);
 
+/* How far an element that the specification gives may be missed in the output's dtype: a few units
+ * in the last place of the value, and as much as it changes when the inputs do by a few of theirs.
+ * So cancellation excuses an error, and nothing else does: softplus(-20) has all its digits, and so
+ * has each element of a softmax beside a large one. 0 for integers, infinities and NaN. */
+double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
+                            double expected) TESSERA_API(dispatch_error_bound);
+
 /* Recomputes n random elements (all, when n is 0 or more than there are) of every output by the
- * specification, and gives the largest error relative to the largest magnitude seen. */
+ * specification, and gives the largest error as a multiple of its bound: right is at most 1. */
 status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, int n_out, const tensor_t *const *out,
                          int64_t n, double *out_error) TESSERA_API(dispatch_verify);

@@ -204,6 +204,17 @@ double post_value(const post_op_t *op, double value, double operand)
     }
 }
 
+double eltwise_cancels(eltwise_t eltwise, double alpha)
+{
+    switch (eltwise) {
+    case ELTWISE_ELU: return fabs(alpha);
+    case ELTWISE_SELU: return 1.76;
+    case ELTWISE_GELU:
+    case ELTWISE_GELU_TANH: return 8.0;
+    default: return 0.0;
+    }
+}
+
 bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
 {
     return eltwise_value(eltwise, 0, alpha, beta) == 0;

@@ -46,6 +46,13 @@ typedef enum op_trait {
     TRAIT_IDENTITY = 1 << 4     /* gives its first operand in inference: dropout, identity */
 } op_trait_t;
 
+/* What a specification is asked for besides the value: see dispatch_error_bound. */
+typedef struct spec_probe {
+    double shake;    /* floating elements are read times 1 + shake * r, r of [-1, 1] by place */
+    uint64_t seed;   /* of r */
+    int64_t n_reads; /* counts the elements read */
+} spec_probe_t;
+
 /* A specification's view of a call: inputs are dense. */
 typedef struct spec_call {
     const opdef_t *op;
@@ -54,6 +61,7 @@ typedef struct spec_call {
     const tensor_info_t *const *in; /* absent operands have dtype NONE */
     const void *const *data;
     const tensor_info_t *out;
+    spec_probe_t *probe; /* NULL: none */
 } spec_call_t;
 
 /* Element of an operand at a full index; and with broadcasting from an index of rank `rank`. */
@@ -100,10 +108,13 @@ struct opdef {
 
     /* out[output][index], naively, in double. */
     double (*spec)(const spec_call_t *call, int output, const int64_t *index);
+    /* Size of terms that kernels may subtract from each other though the function itself loses
+     * nothing, as 1 + erf(x) of gelu does at -5: their rounding is allowed for. */
+    double cancels;
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by
-     * "s64[3]<n", with positive numbers by "f32[7]+". */
+     * "s64[3]<n", with positive numbers by "f32[7]+", with larger ones by "f32[7]*8". */
     const char *const *cases;
 };
 

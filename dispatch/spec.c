@@ -1,5 +1,15 @@
 #include "dispatch/opdef.h"
 
+/* In [-1, 1), the same for the same element: splitmix64. */
+static double draw(uint64_t seed, int operand, int64_t offset)
+{
+    uint64_t z = seed + (uint64_t)offset * 0x9e3779b97f4a7c15u +
+                 (uint64_t)operand * 0xd1342543de82ef95u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)(int64_t)(z ^ (z >> 31)) * 0x1p-63;
+}
+
 double spec_at(const spec_call_t *call, int operand, const int64_t *index)
 {
     INVARIANT(spec_has(call, operand));
@@ -8,7 +18,11 @@ double spec_at(const spec_call_t *call, int operand, const int64_t *index)
     int64_t offset = 0;
     for (int d = 0; d < info->rank; d++) offset += index[d] * info->format.strides[d];
     const char *first = call->data[operand];
-    return dtype_load(info->dtype, first + offset * (int64_t)dtype_size(info->dtype));
+    double value = dtype_load(info->dtype, first + offset * (int64_t)dtype_size(info->dtype));
+    if (call->probe == NULL) return value;
+    call->probe->n_reads++;
+    if (!dtype_is_floating(info->dtype)) return value;
+    return value * (1.0 + call->probe->shake * draw(call->probe->seed, operand, offset));
 }
 
 double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)

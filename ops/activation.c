@@ -160,16 +160,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, &element);
 }
 
-/* ---- kernel on oneDNN: over the bytes as they lie ---- */
-
-/* oneDNN's relu(NaN) is 0 and its clamp(NaN) a bound; the loops of our own keep NaN and are as
- * fast.
- */
-static bool loses_nan(const function_t *f)
-{
-    return f->eltwise == ELTWISE_RELU || f->eltwise == ELTWISE_CLAMP ||
-           (f->eltwise == ELTWISE_LEAKY_RELU && f->alpha == 0.0);
-}
+/* ---- kernel on oneDNN: over the bytes as they lie. Not of all functions: its relu and clamp lose
+ * NaN, and choose_eltwise says what it has not or wrong; loops of our own are as fast ---- */
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -179,9 +171,10 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     onednn_primitive_t *primitive = NULL;
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
-    if (loses_nan(&f)) return prepared_decline(prepared, "onednn: %s loses NaN", call->op->name);
+    if (f.eltwise == ELTWISE_LEAKY_RELU && f.alpha == 0.0)
+        return prepared_decline(prepared, "onednn: leaky_relu with slope 0 loses NaN");
     if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
-        return prepared_decline(prepared, "onednn: no %s, or a wrong one", call->op->name);
+        return prepared_decline(prepared, "onednn: no %s", call->op->name);
     TRY(walk_follow(call, prepared, false));
 
     int64_t n = walk_elements(&prepared->in[X]);
@@ -290,7 +283,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const either[] = {&onednn, &native, NULL};
+static const kernel_t *const ours[] = {&native, NULL};
 
 /* ---- cases ---- */
 
@@ -318,7 +312,8 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
 
 /* ---- definitions ---- */
 
-#define DEFINE(op_name, attr_table, op_cases)                                                      \
+/* `terms` as eltwise_cancels. */
+#define DEFINE(op_name, attr_table, op_cases, op_kernels, terms)                                   \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .preference = OP_FOLLOWS,                                    \
                                       .traits = TRAIT_ELEMENTWISE,                                 \
@@ -327,8 +322,9 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
-                                      .kernels = kernels,                                          \
+                                      .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
+                                      .cancels = terms,                                            \
                                       .cases = op_cases}
 #define NO_ATTRS                                                                                   \
     {                                                                                              \
@@ -339,26 +335,26 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
         sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
     }
 
-DEFINE(relu, NO_ATTRS, cases_numbers);
-DEFINE(relu6, NO_ATTRS, cases_numbers);
-DEFINE(clamp, ATTRS(fields_clamp), cases_clamp);
-DEFINE(leaky_relu, ATTRS(fields_leaky_relu), cases_leaky_relu);
-DEFINE(elu, ATTRS(fields_elu), cases_elu);
-DEFINE(selu, NO_ATTRS, cases_floating);
-DEFINE(gelu, ATTRS(fields_gelu), cases_gelu);
-DEFINE(erf, NO_ATTRS, cases_floating);
-DEFINE(sigmoid, NO_ATTRS, cases_floating);
-DEFINE(tanh, NO_ATTRS, cases_floating);
-DEFINE(hardsigmoid, ATTRS(fields_hardsigmoid), cases_hardsigmoid);
-DEFINE(hardswish, NO_ATTRS, cases_floating);
-DEFINE(silu, NO_ATTRS, cases_floating);
-DEFINE(softplus, NO_ATTRS, cases_floating);
-DEFINE(sqrt, NO_ATTRS, cases_floating);
-DEFINE(exp, NO_ATTRS, cases_floating);
-DEFINE(log, NO_ATTRS, cases_floating);
-DEFINE(abs, NO_ATTRS, cases_numbers);
-DEFINE(neg, NO_ATTRS, cases_numbers);
-DEFINE(reciprocal, NO_ATTRS, cases_floating);
+DEFINE(relu, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(relu6, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(clamp, ATTRS(fields_clamp), cases_clamp, ours, 0.0);
+DEFINE(leaky_relu, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0);
+DEFINE(elu, ATTRS(fields_elu), cases_elu, either, 1.0);
+DEFINE(selu, NO_ATTRS, cases_floating, ours, 1.76);
+DEFINE(gelu, ATTRS(fields_gelu), cases_gelu, either, 8.0);
+DEFINE(erf, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(sigmoid, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(tanh, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(hardsigmoid, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0);
+DEFINE(hardswish, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(silu, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(softplus, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(sqrt, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(exp, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(log, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(abs, NO_ATTRS, cases_numbers, either, 0.0);
+DEFINE(neg, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(reciprocal, NO_ATTRS, cases_floating, ours, 0.0);
 
 /* ---- public ---- */
 

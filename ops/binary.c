@@ -288,7 +288,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const either[] = {&onednn, &native, NULL};
+static const kernel_t *const ours[] = {&native, NULL};
 
 /* ---- cases ---- */
 
@@ -335,7 +336,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
-                                      .kernels = kernels,                                          \
+                                      .kernels = ((flags)&ONEDNN) != 0 ? either : ours,            \
                                       .spec = spec,                                                \
                                       .cases = CASES(takes, flags)};
 #include "ops/binary.def"

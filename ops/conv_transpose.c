@@ -274,7 +274,8 @@ static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, N
 static const char *const cases_1d[] = {
     "(f32[2,3,7], f32[3,5,3], f32[5])",
     "(f32[1,16,9], f32[16,8,4], none) stride=[2] padding=[1] output_padding=[1]",
-    "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2", NULL};
+    "(f32[1,16,9], f32[16,8,3], none) post=[\"erf\"]", "(f64[1,4,5], f64[4,2,3], f64[4]) groups=2",
+    NULL};
 
 static const char *const cases_2d[] = {
     "(f32[2,3,5,6], f32[3,7,3,3], f32[7])",
@@ -296,6 +297,8 @@ static const char *const cases_2d[] = {
 
 static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5]) stride=[1,2,1]",
                                        "(f32[1,16,3,3,3], f32[16,16,2,2,2], none) stride=[2,2,2]",
+                                       "(f32[1,16,2,3,3], f32[16,8,2,2,2], none) post=[\"erf\"]",
+                                       "(f64[1,3,2,3,3], f64[3,2,2,1,2], f64[2]) stride=[1,2,1]",
                                        NULL};
 
 /* ---- definitions ---- */

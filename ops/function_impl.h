@@ -16,7 +16,8 @@ typedef enum function_takes { ANY, NUMBERS /* no bool */, INTEGERS /* or bool */
 typedef enum function_flag {
     COMMUTES = 1, /* the operands may change places */
     ZERO = 2,     /* of zeros it makes +0 */
-    DIVIDES = 4   /* integers have no result where the second operand is 0 */
+    DIVIDES = 4,  /* integers have no result where the second operand is 0 */
+    ONEDNN = 8    /* oneDNN has it, and keeps NaN */
 } function_flag_t;
 
 typedef struct function {

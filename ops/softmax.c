@@ -101,8 +101,6 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     const int dim = dim_of(call->attrs, x->rank);
     if (x->rank == 0 || (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16))
         return prepared_decline(prepared, "onednn: %s", info_brief(x));
-    if (is_log(call->op))
-        return prepared_decline(prepared, "onednn: its log_softmax gives positive numbers");
     format_t format = accept_own(x);
     if (has_blocks(&format, dim) || geometry_of(x, dim).inner != 1)
         return prepared_decline(prepared, "onednn: dimension %d is not the innermost", dim);
@@ -302,7 +300,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const either[] = {&onednn, &native, NULL};
+static const kernel_t *const ours[] = {&native, NULL};
 
 /* ---- cases ---- */
 
@@ -327,7 +326,7 @@ static const char *const cases[] = {"(f32[5,17])",
 
 /* ---- definitions ---- */
 
-#define DEFINE(op_name)                                                                            \
+#define DEFINE(op_name, op_kernels, terms)                                                         \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .preference = OP_FOLLOWS,                                    \
                                       .attrs = {sizeof(attrs_t), 1, fields},                       \
@@ -335,12 +334,14 @@ static const char *const cases[] = {"(f32[5,17])",
                                       .operands = operands,                                        \
                                       .n_outputs = 1,                                              \
                                       .infer = infer,                                              \
-                                      .kernels = kernels,                                          \
+                                      .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
+                                      .cancels = terms,                                            \
                                       .cases = cases}
 
-DEFINE(softmax);
-DEFINE(log_softmax);
+DEFINE(softmax, either, 0.0);
+DEFINE(log_softmax, ours,
+       0.25); /* the sum of exponentials is 1 and more: its logarithm can be near 0 */
 
 /* ---- public ---- */
 

@@ -7,7 +7,7 @@
 typedef struct verify_result {
     int n_operators;
     int n_failed;
-    double largest; /* error relative to the largest magnitude of an operator's outputs */
+    double largest; /* error as a multiple of what rounding explains: right is at most 1 */
     char where[512];
 } verify_result_t;
 

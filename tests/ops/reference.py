@@ -25,8 +25,8 @@ def fill(operand, number):
         return None
     if re.fullmatch(r"-?[0-9.]+", operand):
         return float(operand) if "." in operand else int(operand)
-    dtype, sizes, positive, limit = re.fullmatch(
-        r"(\w+)\[([0-9,]*)\](\+?)(?:<(\d+))?", operand).groups()
+    dtype, sizes, positive, limit, scale = re.fullmatch(
+        r"(\w+)\[([0-9,]*)\](\+?)(?:<(\d+))?(?:\*(\d+))?", operand).groups()
     sizes = [int(size) for size in sizes.split(",")] if sizes else []
     n = 1
     for size in sizes:
@@ -40,14 +40,14 @@ def fill(operand, number):
         if positive:
             values = [abs(value) + 1 for value in values]
     else:
-        values = [(draw - 125) / 128 for draw in draws]
+        values = [(draw - 125) / 128 * int(scale or 1) for draw in draws]
         if positive:
             values = [abs(value) + 0.125 for value in values]
     return torch.tensor(values, dtype=DTYPES[dtype]).reshape(sizes)
 
 
 def operands(text):
-    return re.findall(r"none|-?[0-9.]+(?![\w\[])|\w+\[[0-9,]*\]\+?(?:<\d+)?", text)
+    return re.findall(r"none|-?[0-9.]+(?![\w\[])|\w+\[[0-9,]*\]\+?(?:<\d+)?(?:\*\d+)?", text)
 
 
 def resize(mode, align=None):
@@ -56,7 +56,68 @@ def resize(mode, align=None):
     return run
 
 
+def fold(weight, scale, variance, epsilon, dim=0):
+    """What multiplies the outputs of a convolution whose norm is folded into it."""
+    factor = scale / torch.sqrt(variance + epsilon)
+    sizes = [1] * weight.dim()
+    sizes[dim] = -1
+    return weight * factor.reshape(sizes), factor
+
+
+def fold_bias(weight, bias, scale, shift, mean, variance):
+    _, factor = fold(weight, scale, variance, 0.001)
+    return (bias - mean) * factor + shift
+
+
 CASES = [
+    ("conv1d(f32[1,6,9], f32[4,3,3], f32[4]) padding=[1] groups=2",
+     lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2)),
+    ("conv3d(f32[1,4,3,4,3], f32[6,2,2,2,2], none) stride=[1,2,1] groups=2",
+     lambda x, w, b: F.conv3d(x, w, stride=(1, 2, 1), groups=2)),
+    ("conv2d(f32[1,2,5,4], f32[3,2,2,2], f32[3]) padding=[1,0] extra_padding=[-1,2]",
+     lambda x, w, b: F.conv2d(F.pad(x, (0, 2, 1, 0)), w, b)),
+    ("conv2d(f32[1,2,4,4]*8, f32[3,2,3,3], f32[3]) post=[\"relu\",\"linear(2,-1)\"]",
+     lambda x, w, b: 2 * F.relu(F.conv2d(x, w, b)) - 1),
+    ("conv2d(f32[1,2,4,4]*8, f32[3,2,3,3], none, f32[1,3,2,2]*4) post=[\"sum\",\"clamp(0,6)\"]",
+     lambda x, w, b, s: F.relu6(F.conv2d(x, w) + s)),
+    ("conv2d(f32[1,2,4,4], f32[3,2,3,3], none, f32[3,1,1]+, f32[1,3,2,2]) "
+     "post=[\"div\",\"sub\",\"gelu\"]",
+     lambda x, w, b, d, s: F.gelu(F.conv2d(x, w) / d - s)),
+    ("linear(f32[2,7], f32[5,7], f32[5], f32[2,5], f32[2,5]) post=[\"mul\",\"max\",\"hardswish\"]",
+     lambda x, w, b, m, t: F.hardswish(torch.maximum(F.linear(x, w, b) * m, t))),
+    ("matmul(f32[2,3], f32[3,4], f32[4], f32[2,4]) post=[\"add\",\"min\"]",
+     lambda a, b, s, t: torch.minimum(a @ b + s, t)),
+    ("fold_weight(f32[3,2,2,2], f32[3], f32[3]+) epsilon=0.001",
+     lambda w, s, v: fold(w, s, v, 0.001)[0]),
+    ("fold_bias(f32[3,2,2,2], f32[3], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.001", fold_bias),
+    ("max_pool3d(f32[1,2,4,5,3]) kernel=[2,3,2] stride=[2,1,1] padding=[1,1,0]",
+     lambda x: F.max_pool3d(x, (2, 3, 2), (2, 1, 1), (1, 1, 0))),
+    ("avg_pool3d(f32[1,2,4,5,3]) kernel=[2,3,2] stride=[2,1,1] padding=[1,1,0]",
+     lambda x: F.avg_pool3d(x, (2, 3, 2), (2, 1, 1), (1, 1, 0), count_include_pad=False)),
+    ("avg_pool1d(f32[1,2,9]) kernel=[4] stride=[3] padding=[1] count_include_pad=true",
+     lambda x: F.avg_pool1d(x, 4, 3, 1)),
+    ("max_pool2d(f32[1,2,5,5]) kernel=[3,3] stride=[2,2] extra_padding=[1,1]",
+     lambda x: F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=float("-inf")), 3, 2)),
+    ("adaptive_avg_pool(f32[1,2,4,5,3]) output_size=[2,3,2]",
+     lambda x: F.adaptive_avg_pool3d(x, (2, 3, 2))),
+    ("adaptive_max_pool(f32[1,2,7]) output_size=[3]", lambda x: F.adaptive_max_pool1d(x, 3)),
+    ("batch_norm(f32[2,3,4], none, none, f32[3], f32[3]+)",
+     lambda x, w, b, m, v: F.batch_norm(x, m, v)),
+    ("layer_norm(f32[2,3,5], none, none)", lambda x, w, b: F.layer_norm(x, (5,))),
+    ("relu(f32[17]*8)", F.relu),
+    ("relu6(f32[17]*8)", F.relu6),
+    ("relu6(s64[17]<9)", lambda x: x.clamp(0, 6)),
+    ("clamp(s64[17]) min=-2.5 max=3.0", lambda x: x.clamp(-2.5, 3.0)),
+    ("hardsigmoid(f32[17]*8)", F.hardsigmoid),
+    ("hardswish(f32[17]*8)", F.hardswish),
+    ("gelu(f32[17]*8)", F.gelu),
+    ("softplus(f32[17]*8)", F.softplus),
+    ("cast(f64[17]*8) dtype=s32", lambda x: x.int()),
+    ("cast(f64[17]*8) dtype=bool", lambda x: x.bool()),
+    ("feature_dropout(f32[2,3]) p=0.3", lambda x: F.dropout1d(x, 0.3, training=False)),
+    ("to_mkldnn(f32[2,3])", lambda x: x.float().to_mkldnn().to_dense()),
+    ("to_dense(f32[2,3])", lambda x: x.clone()),
+    ("reorder(f32[1,3,2,2]) format=\"aBcd8b\"", lambda x: x.to(memory_format=torch.channels_last)),
     ("conv1d(f32[2,3,11], f32[5,3,3], f32[5]) stride=[2] padding=[1]",
      lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1)),
     ("conv2d(f32[2,3,7,6], f32[5,3,3,2], f32[5]) stride=[2,1] padding=[1,0]",

@@ -20,6 +20,7 @@ static double draw(const case_operand_t *operand, int number, int64_t i)
         return (double)(operand->is_positive ? llabs(value) + 1 : value);
     }
     double floating = (double)(value - 125) / 128.0;
+    if (operand->scale > 0) floating *= (double)operand->scale;
     return operand->is_positive ? fabs(floating) + 0.125 : floating;
 }
 

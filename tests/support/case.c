@@ -59,6 +59,9 @@ static bool read_operand(const char **at, case_operand_t *operand)
     } else if (**at == '<') {
         (*at)++;
         return read_integer(at, &operand->limit) && operand->limit > 0;
+    } else if (**at == '*') {
+        (*at)++;
+        return read_integer(at, &operand->scale) && operand->scale > 0;
     }
     return true;
 }
@@ -109,6 +112,16 @@ static void make_positive(const case_operand_t *operand, int64_t n, void *data)
     }
 }
 
+static void multiply(const case_operand_t *operand, int64_t n, void *data)
+{
+    const int64_t size = (int64_t)dtype_size(operand->dtype);
+    for (int64_t i = 0; i < n; i++) {
+        char *element = (char *)data + i * size;
+        double value = dtype_load(operand->dtype, element);
+        dtype_store(operand->dtype, element, value * (double)operand->scale);
+    }
+}
+
 status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out_tensor)
 {
     tensor_t *tensor = NULL, *uniform = NULL;
@@ -133,6 +146,8 @@ status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out
     }
     if (status == STATUS_OK && operand->is_positive && is_floating)
         make_positive(operand, tensor_numel(tensor), data);
+    if (status == STATUS_OK && operand->scale > 0 && is_floating)
+        multiply(operand, tensor_numel(tensor), data);
     tensor_release(uniform);
     if (status == STATUS_OK)
         *out_tensor = tensor;

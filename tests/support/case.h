@@ -1,11 +1,11 @@
 /* Cases of operators, as opdef.h has them: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
  *
  *   case    = "(" [operand {"," operand}] ")" {attribute "=" literal}
- *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+" | "<" limit]
+ *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+" | "<" limit | "*" scale]
  *
  * Operands are filled at random: floating ones with a standard normal, or with its magnitude plus
- * 0.1 after "+"; integers in [0, limit), or in [-5, 5] (u8: [0, 10]). A number such as 2.5 or 3 is
- * one that takes part in type promotion as PyTorch's numbers do. */
+ * 0.1 after "+"; after "*" times scale; integers in [0, limit), or in [-5, 5] (u8: [0, 10]). A
+ * number such as 2.5 or 3 is one that takes part in type promotion as PyTorch's numbers do. */
 #ifndef TESSERA_TESTS_CASE_H
 #define TESSERA_TESTS_CASE_H
 
@@ -20,6 +20,7 @@ typedef struct case_operand {
     int64_t sizes[TENSOR_MAX_RANK];
     bool is_positive;
     int64_t limit; /* 0: none */
+    int64_t scale; /* 0: 1 */
     bool is_number;
     double number;
 } case_operand_t;

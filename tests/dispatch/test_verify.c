@@ -1,0 +1,117 @@
+/* What dispatch_verify calls right: errors that rounding explains, and none that it does not. */
+#include "dispatch/dispatch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "ops/ops.h"
+#include "tests/support/support.h"
+
+/* The verdict on `values` as an operator's result for x. */
+static double judge(context_t *ctx, const char *name, const void *attrs, int64_t n, const float *x,
+                    const float *values)
+{
+    tensor_t *in = NULL, *out = NULL;
+    double error = -1;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 1, &n, x, &in));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 1, &n, values, &out));
+    CHECK_OK(ctx, dispatch_verify(ctx, ops_find(name), attrs, 1, (const tensor_t *const *)&in, 1,
+                                  (const tensor_t *const *)&out, 0, &error));
+    tensor_release(in);
+    tensor_release(out);
+    return error;
+}
+
+/* softplus(-20) is 2.06e-9; -1.9e-6 is near it beside softplus(3). */
+static void a_small_result_is_wrong_without_its_digits(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float x[] = {-20, 3};
+    const float right[] = {2.0611536e-9F, 3.0485873F}, wrong[] = {-1.9073486e-6F, 3.0485873F};
+    const float nearly[] = {2.0611536e-9F, 3.0486873F};
+    assert_true(judge(ctx, "softplus", NULL, 2, x, right) <= 1);
+    assert_true(judge(ctx, "softplus", NULL, 2, x, wrong) > 100);
+    assert_true(judge(ctx, "softplus", NULL, 2, x, nearly) > 1);
+}
+
+static void log_softmax_may_not_be_positive_by_more_than_its_sum_rounds(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float x[] = {16, 0}, right[] = {-1.1253517e-7F, -16}, wrong[] = {1.3e-6F, -16};
+    assert_true(judge(ctx, "log_softmax", NULL, 2, x, right) <= 1);
+    assert_true(judge(ctx, "log_softmax", NULL, 2, x, wrong) > 1);
+}
+
+/* Each element is judged by its own size: seen alone, those beside the large one are right. */
+static void softmax_with_one_large_element_is_right_wherever_it_is_looked_at(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *in = NULL, *out = NULL;
+    void *elements = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 1000), &in));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, in, &elements));
+    for (int i = 0; i < 1000; i++) ((float *)elements)[i] = (float)(i % 17) / 7;
+    ((float *)elements)[617] = 50;
+    CHECK_OK(ctx, op_softmax(ctx, in, 1, &out));
+    double error = -1;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        context_seed(ctx, seed);
+        CHECK_OK(ctx,
+                 dispatch_verify(ctx, ops_find("softmax"), NULL, 1, (const tensor_t *const *)&in, 1,
+                                 (const tensor_t *const *)&out, 4, &error));
+        if (!(error <= 1)) fail_msg("off by %g times its bound", error);
+    }
+    CHECK_OK(ctx, tensor_data_mutable(ctx, out, &elements));
+    ((float *)elements)[3] *= 1.01F;
+    CHECK_OK(ctx, dispatch_verify(ctx, ops_find("softmax"), NULL, 1, (const tensor_t *const *)&in,
+                                  1, (const tensor_t *const *)&out, 0, &error));
+    assert_true(error > 1);
+    tensor_release(in);
+    tensor_release(out);
+}
+
+/* 1 - 1 + tiny: the sum has lost digits that its terms had. */
+static void a_sum_that_cancels_is_judged_by_its_terms(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float x[] = {1e6F, 0.1F, -1e6F};
+    tensor_t *in = NULL, *out = NULL;
+    double error = -1;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(3), x, &in));
+    const struct {
+        float sum;
+        bool is_right;
+    } sums[] = {{0.1F, true}, {0.125F, true}, {200, false}};
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 0, NULL, &sums[i].sum, &out));
+        CHECK_OK(ctx, dispatch_verify(ctx, ops_find("sum"), NULL, 1, (const tensor_t *const *)&in,
+                                      1, (const tensor_t *const *)&out, 0, &error));
+        assert_true((error <= 1) == sums[i].is_right);
+        tensor_release(out);
+        out = NULL;
+    }
+    tensor_release(in);
+}
+
+static void infinity_is_right_only_where_the_result_is_too_large(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float x[] = {89, 80, NAN}, right[] = {INFINITY, 5.5406224e34F, NAN};
+    const float wrong[] = {INFINITY, INFINITY, NAN}, lost[] = {INFINITY, 5.5406224e34F, 0};
+    assert_true(judge(ctx, "exp", NULL, 3, x, right) <= 1);
+    assert_true(judge(ctx, "exp", NULL, 3, x, wrong) > 1);
+    assert_true(judge(ctx, "exp", NULL, 3, x, lost) > 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_small_result_is_wrong_without_its_digits),
+        TEST(log_softmax_may_not_be_positive_by_more_than_its_sum_rounds),
+        TEST(softmax_with_one_large_element_is_right_wherever_it_is_looked_at),
+        TEST(a_sum_that_cancels_is_judged_by_its_terms),
+        TEST(infinity_is_right_only_where_the_result_is_too_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
