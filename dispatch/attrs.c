@@ -61,6 +61,8 @@ static int n_elements(const attr_field_t *field, const void *attrs)
     switch (field->kind) {
     case ATTR_ARRAY: return field->length;
     case ATTR_INTS: return bounded(((const ints_t *)at_const(field, attrs))->n, TENSOR_MAX_RANK);
+    case ATTR_FLOATS:
+        return bounded(((const floats_t *)at_const(field, attrs))->n, TENSOR_MAX_RANK);
     case ATTR_POST:
     case ATTR_FORMAT: return 0;
     default: return 1;
@@ -98,9 +100,11 @@ static int64_t integer_at(const attr_field_t *field, const void *attrs, int i)
     return value == 0 && field->zero_is_default ? integral(field->initial) : value;
 }
 
-static double float_at(const attr_field_t *field, const void *attrs)
+static double float_at(const attr_field_t *field, const void *attrs, int i)
 {
-    double value = *(const double *)at_const(field, attrs);
+    const void *from = at_const(field, attrs);
+    double value = field->kind == ATTR_FLOATS ? ((const floats_t *)from)->values[i]
+                                              : *(const double *)from;
     return bits_of(value) == 0 && field->zero_is_default ? field->initial : value;
 }
 
@@ -112,7 +116,7 @@ static int n_words(const attr_field_t *field, const void *attrs)
 {
     const format_t *format = at_const(field, attrs);
     if (field->kind == ATTR_FORMAT) return 1 + format->rank + format->n_blocks;
-    if (field->kind == ATTR_INTS) return 1 + n_elements(field, attrs);
+    if (field->kind == ATTR_INTS || field->kind == ATTR_FLOATS) return 1 + n_elements(field, attrs);
     if (field->kind == ATTR_POST) return 1 + 3 * post_n(at_const(field, attrs));
     return n_elements(field, attrs);
 }
@@ -145,7 +149,10 @@ static uint64_t word(const attr_field_t *field, const void *attrs, int i)
 {
     switch (field->kind) {
     case ATTR_FORMAT: return format_word(at_const(field, attrs), i);
-    case ATTR_FLOAT: return bits_of(float_at(field, attrs));
+    case ATTR_FLOAT: return bits_of(float_at(field, attrs, 0));
+    case ATTR_FLOATS:
+        if (i == 0) return (uint64_t)n_elements(field, attrs);
+        return bits_of(float_at(field, attrs, i - 1));
     case ATTR_POST: return post_word(at_const(field, attrs), i);
     case ATTR_INTS:
         if (i == 0) return (uint64_t)((const ints_t *)at_const(field, attrs))->n;
@@ -156,7 +163,8 @@ static uint64_t word(const attr_field_t *field, const void *attrs, int i)
 
 static bool is_default(const attr_field_t *field, const void *attrs)
 {
-    if (field->kind == ATTR_INTS || field->kind == ATTR_POST || field->kind == ATTR_FORMAT)
+    if (field->kind == ATTR_INTS || field->kind == ATTR_FLOATS || field->kind == ATTR_POST ||
+        field->kind == ATTR_FORMAT)
         return word(field, attrs, 0) == 0;
     uint64_t initial = field->kind == ATTR_FLOAT ? bits_of(field->initial)
                                                  : (uint64_t)integral(field->initial);
@@ -210,7 +218,7 @@ void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_att
         const attr_field_t *field = &table->fields[f];
         if (!field->zero_is_default) continue;
         if (field->kind == ATTR_FLOAT)
-            *(double *)at(field, out_attrs) = float_at(field, out_attrs);
+            *(double *)at(field, out_attrs) = float_at(field, out_attrs, 0);
         else
             for (int i = 0; i < n_elements(field, out_attrs); i++)
                 store_integer(field, out_attrs, i, integer_at(field, out_attrs, i));
@@ -281,6 +289,8 @@ static void print_list(const attr_field_t *field, const void *attrs, text_t *tex
         if (i > 0) text_append(text, ",");
         if (field->kind == ATTR_POST)
             print_post_op(text, &post->op[i]);
+        else if (field->kind == ATTR_FLOATS)
+            text_append_float(text, float_at(field, attrs, i));
         else
             text_append(text, "%" PRId64, integer_at(field, attrs, i));
     }
@@ -292,7 +302,7 @@ static void print_value(const attr_field_t *field, const void *attrs, text_t *te
     switch (field->kind) {
     case ATTR_BOOL: text_append(text, integer_at(field, attrs, 0) ? "true" : "false"); return;
     case ATTR_INT: text_append(text, "%" PRId64, integer_at(field, attrs, 0)); return;
-    case ATTR_FLOAT: text_append_float(text, float_at(field, attrs)); return;
+    case ATTR_FLOAT: text_append_float(text, float_at(field, attrs, 0)); return;
     case ATTR_DTYPE: {
         dtype_t dtype = (dtype_t)integer_at(field, attrs, 0);
         text_append(text, "%s", dtype == DTYPE_NONE ? "none" : dtype_name(dtype));
@@ -396,34 +406,48 @@ static status_t read_integer(reader_t *reader, int64_t *out_value)
     return scan == LITERAL_OK ? STATUS_OK : misfit_scan(reader, scan);
 }
 
-/* "[item,item]" of at most max items, into integers or post-ops. */
-static status_t read_items(reader_t *reader, int max, int64_t *integers, post_op_t *ops, int *out_n)
+/* "[item,item]" of at most max items, into one of integers, floats and post-ops. */
+typedef struct items {
+    int max, n;
+    int64_t *integers;
+    double *floats;
+    post_op_t *ops;
+} items_t;
+
+static status_t read_item(reader_t *reader, const items_t *items)
+{
+    if (items->ops != NULL) return read_post_op(reader, &items->ops[items->n]);
+    if (items->integers != NULL) return read_integer(reader, &items->integers[items->n]);
+    literal_t scan = literal_float(&reader->at, &items->floats[items->n]);
+    return scan == LITERAL_OK ? STATUS_OK : misfit_scan(reader, scan);
+}
+
+static status_t read_items(reader_t *reader, items_t *items)
 {
     if (*reader->at != '[') return misfit_rule(reader);
     reader->at++;
     literal_skip_blanks(&reader->at);
-    int n = 0;
     while (*reader->at != ']') {
-        if (n > 0) {
+        if (items->n > 0) {
             if (*reader->at != ',') return misfit_rule(reader);
             reader->at++;
             literal_skip_blanks(&reader->at);
         }
-        if (n == max) return misfit_rule(reader);
-        TRY(ops ? read_post_op(reader, &ops[n]) : read_integer(reader, &integers[n]));
+        if (items->n == items->max) return misfit_rule(reader);
+        TRY(read_item(reader, items));
         literal_skip_blanks(&reader->at);
-        n++;
+        items->n++;
     }
     reader->at++;
-    if (literal_continues(*reader->at)) return misfit_rule(reader);
-    *out_n = n;
-    return STATUS_OK;
+    return literal_continues(*reader->at) ? misfit_rule(reader) : STATUS_OK;
 }
 
 static status_t read_post(reader_t *reader, void *attrs)
 {
     post_ops_t post = {0};
-    TRY(read_items(reader, POST_MAX, NULL, post.op, &post.n));
+    items_t items = {.max = POST_MAX, .ops = post.op};
+    TRY(read_items(reader, &items));
+    post.n = items.n;
     memcpy(at(reader->field, attrs), &post, sizeof post);
     return STATUS_OK;
 }
@@ -434,9 +458,10 @@ static status_t read_list(reader_t *reader, void *attrs)
     const attr_field_t *field = reader->field;
     INVARIANT(field->kind == ATTR_INTS || field->length <= ARRAY_MAX);
     int64_t values[ARRAY_MAX] = {0};
-    int n = 0;
     int max = field->kind == ATTR_INTS ? TENSOR_MAX_RANK : bounded(field->length, ARRAY_MAX);
-    TRY(read_items(reader, max, values, NULL, &n));
+    items_t items = {.max = max, .integers = values};
+    TRY(read_items(reader, &items));
+    const int n = items.n;
     if (field->kind == ATTR_ARRAY && n != field->length) return misfit_rule(reader);
     for (int i = 0; i < n; i++)
         if (values[i] == 0 && field->zero_is_default)
@@ -444,6 +469,16 @@ static status_t read_list(reader_t *reader, void *attrs)
     if (field->kind == ATTR_INTS) memset(at(field, attrs), 0, sizeof(ints_t));
     if (field->kind == ATTR_INTS) ((ints_t *)at(field, attrs))->n = n;
     for (int i = 0; i < n; i++) store_integer(field, attrs, i, values[i]);
+    return STATUS_OK;
+}
+
+static status_t read_floats(reader_t *reader, void *attrs)
+{
+    floats_t floats = {0};
+    items_t items = {.max = TENSOR_MAX_RANK, .floats = floats.values};
+    TRY(read_items(reader, &items));
+    floats.n = items.n;
+    memcpy(at(reader->field, attrs), &floats, sizeof floats);
     return STATUS_OK;
 }
 
@@ -539,6 +574,8 @@ static void describe_rule(reader_t *reader)
                  field->length == 1 ? " is" : "s are");
     } else if (field->kind == ATTR_INTS) {
         snprintf(rule, capacity, "a list of at most %d integers is needed", TENSOR_MAX_RANK);
+    } else if (field->kind == ATTR_FLOATS) {
+        snprintf(rule, capacity, "a list of at most %d numbers is needed", TENSOR_MAX_RANK);
     } else if (field->kind == ATTR_POST) {
         snprintf(rule, capacity, "a list of at most %d post-ops is needed", POST_MAX);
     } else if (field->kind == ATTR_NAME) {
@@ -589,6 +626,7 @@ status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, 
     describe_rule(&reader);
     switch (reader.field->kind) {
     case ATTR_FLOAT: TRY(read_float(&reader, attrs)); break;
+    case ATTR_FLOATS: TRY(read_floats(&reader, attrs)); break;
     case ATTR_FORMAT: TRY(read_format(&reader, attrs)); break;
     case ATTR_POST: TRY(read_post(&reader, attrs)); break;
     case ATTR_ARRAY:

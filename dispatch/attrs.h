@@ -21,6 +21,12 @@ typedef struct ints {
         }                                                                                          \
     }
 
+/* The same of floating numbers: scales. */
+typedef struct floats {
+    int n;
+    double values[TENSOR_MAX_RANK];
+} floats_t;
+
 /* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
  * comments; those without do not look at them. */
 typedef enum eltwise {
@@ -85,15 +91,16 @@ const char *post_name(post_kind_t kind) TESSERA_API(post_name);
 double post_value(const post_op_t *op, double value, double operand) TESSERA_API(post_value);
 
 typedef enum attr_kind {
-    ATTR_BOOL,  /* bool */
-    ATTR_INT,   /* int64_t */
-    ATTR_FLOAT, /* double */
-    ATTR_DTYPE, /* dtype_t */
-    ATTR_NAME,  /* int, printed as one of `names` */
-    ATTR_ARRAY, /* int64_t[length] */
-    ATTR_INTS,  /* ints_t */
-    ATTR_POST,  /* post_ops_t */
-    ATTR_FORMAT /* format_t, printed as its text in quotes */
+    ATTR_BOOL,   /* bool */
+    ATTR_INT,    /* int64_t */
+    ATTR_FLOAT,  /* double */
+    ATTR_DTYPE,  /* dtype_t */
+    ATTR_NAME,   /* int, printed as one of `names` */
+    ATTR_ARRAY,  /* int64_t[length] */
+    ATTR_INTS,   /* ints_t */
+    ATTR_FLOATS, /* floats_t */
+    ATTR_POST,   /* post_ops_t */
+    ATTR_FORMAT  /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
 /* zero_is_default: zero is not a legal value, and stands for `initial` in a struct. */

@@ -86,6 +86,20 @@ void onnx_set_ints(onnx_call_t *call, const char *name, int n, const int64_t *va
     }
 }
 
+void onnx_set_floats(onnx_call_t *call, const char *name, int n, const double *values)
+{
+    void *place = NULL;
+    const attr_field_t *field = find(call, name, &place);
+    if (field == NULL) return;
+    if (field->kind == ATTR_FLOATS && n <= TENSOR_MAX_RANK) {
+        floats_t floats = {.n = n};
+        for (int i = 0; i < n; i++) floats.values[i] = values[i];
+        *(floats_t *)place = floats;
+    } else {
+        fail_call(call, "attribute takes no list of floats");
+    }
+}
+
 void onnx_set_all(onnx_call_t *call, const void *attrs, size_t bytes)
 {
     if (call->status != STATUS_OK) return;

@@ -216,6 +216,7 @@ void onnx_call(onnx_node_t *node, const char *op_name, onnx_call_t *out_call);
 void onnx_set_int(onnx_call_t *call, const char *name, int64_t value);
 void onnx_set_float(onnx_call_t *call, const char *name, double value);
 void onnx_set_ints(onnx_call_t *call, const char *name, int n, const int64_t *values);
+void onnx_set_floats(onnx_call_t *call, const char *name, int n, const double *values);
 /* All attributes at once, of a public struct. */
 void onnx_set_all(onnx_call_t *call, const void *attrs, size_t bytes);
 

@@ -24,7 +24,9 @@ static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer
                                              "ceil", NULL};
 
 typedef struct resize {
-    bool is_linear;
+    resize_mode_t mode;
+    double cubic_coefficient;
+    bool excludes_outside;
     coordinates_t coordinates;
     rounding_t rounding;
     int rank;
@@ -74,27 +76,6 @@ static bool is_exact(const resize_t *resize)
     return true;
 }
 
-/* ---- linear: the operator's three ways of sampling ---- */
-
-static status_t find_linear(onnx_node_t *node, const resize_t *resize,
-                            resize_coordinates_t *out_coordinates)
-{
-    bool has_one = false;
-    for (int d = 2; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
-    if (!is_exact(resize))
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "linear, with scales that give no whole sizes");
-    switch (resize->coordinates) {
-    case ASYMMETRIC: *out_coordinates = RESIZE_ASYMMETRIC; break;
-    case ALIGN_CORNERS: *out_coordinates = RESIZE_ALIGN_CORNERS; break;
-    case PYTORCH_HALF_PIXEL:
-        if (has_one) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "pytorch_half_pixel to a size of 1");
-        *out_coordinates = RESIZE_HALF_PIXEL;
-        break;
-    default: *out_coordinates = RESIZE_HALF_PIXEL; break;
-    }
-    return STATUS_OK;
-}
-
 /* ---- nearest ---- */
 
 /* The operator samples asymmetrically, rounded down. */
@@ -123,12 +104,47 @@ static status_t take_nearest(onnx_node_t *node, const resize_t *resize)
     return STATUS_OK;
 }
 
+/* ---- linear and cubic ---- */
+
+/* From the first dimension that changes on; where no other than those after the channels do, these.
+ */
+static status_t blend(onnx_node_t *node, const resize_t *resize)
+{
+    static const resize_coordinates_t coordinates[] = {
+        [HALF_PIXEL] = RESIZE_HALF_PIXEL,
+        [PYTORCH_HALF_PIXEL] = RESIZE_PYTORCH_HALF_PIXEL,
+        [ALIGN_CORNERS] = RESIZE_ALIGN_CORNERS,
+        [ASYMMETRIC] = RESIZE_ASYMMETRIC,
+        [HALF_PIXEL_SYMMETRIC] = RESIZE_HALF_PIXEL_SYMMETRIC};
+    resize_coordinates_t own = coordinates[resize->coordinates];
+    bool has_one = false;
+    int first = 0;
+    while (first < resize->rank - 1 && first < 2 && resize->from[first] == resize->to[first] &&
+           resize->scale[first] == 1.0)
+        first++;
+    for (int d = first; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
+    /* The same places, and those that oneDNN has. */
+    if (own == RESIZE_PYTORCH_HALF_PIXEL && !has_one) own = RESIZE_HALF_PIXEL;
+    if (own == RESIZE_HALF_PIXEL_SYMMETRIC && is_exact(resize)) own = RESIZE_HALF_PIXEL;
+    onnx_call_t call;
+    onnx_call(node, "resize", &call);
+    onnx_set_ints(&call, "sizes", resize->rank - first, &resize->to[first]);
+    onnx_set_int(&call, "mode", resize->mode);
+    onnx_set_int(&call, "coordinates", own);
+    if (!is_exact(resize))
+        onnx_set_floats(&call, "scales", resize->rank - first, &resize->scale[first]);
+    if (resize->mode == RESIZE_CUBIC) {
+        onnx_set_float(&call, "cubic_coefficient", resize->cubic_coefficient);
+        onnx_set_int(&call, "exclude_outside", resize->excludes_outside);
+    }
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
 /* ---- the whole ---- */
 
 static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
 {
     context_t *ctx = node->onnx->ctx;
-    resize_coordinates_t coordinates = RESIZE_ASYMMETRIC;
     bool is_same = true, is_spatial = resize->rank >= 3 && resize->rank <= 5;
     for (int d = 0; d < resize->rank; d++) {
         if (resize->to[d] < 1 || resize->to[d] > ONNX_MAX_VALUES || resize->from[d] < 1)
@@ -141,19 +157,11 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
     /* Implementations differ in what they take for the size. */
     if (resize->coordinates == ALIGN_CORNERS && !is_exact(resize))
         FAIL(ctx, STATUS_UNSUPPORTED, "align_corners, with scales that give no whole sizes");
-    if (resize->is_linear) {
-        if (!is_spatial)
-            FAIL(ctx, STATUS_UNSUPPORTED, "linear along batch or channels, or of rank %d",
-                 resize->rank);
-        TRY(find_linear(node, resize, &coordinates));
-    } else if (!is_spatial || !is_plain_nearest(resize)) {
-        return take_nearest(node, resize);
-    }
+    if (resize->mode != RESIZE_NEAREST) return blend(node, resize);
+    if (!is_spatial || !is_plain_nearest(resize)) return take_nearest(node, resize);
     onnx_call_t call;
     onnx_call(node, "resize", &call);
     onnx_set_ints(&call, "sizes", resize->rank - 2, &resize->to[2]);
-    onnx_set_int(&call, "mode", resize->is_linear ? RESIZE_LINEAR : RESIZE_NEAREST);
-    onnx_set_int(&call, "coordinates", coordinates);
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
@@ -201,7 +209,7 @@ static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
     if (n != out_resize->rank)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d scales, x is of rank %d", n,
              out_resize->rank);
-    out_resize->is_linear = mode > 0;
+    out_resize->mode = mode > 0 ? RESIZE_LINEAR : RESIZE_NEAREST;
     out_resize->coordinates = ASYMMETRIC;
     out_resize->rounding = SIMPLE;
     return set_scales(node, out_resize, n, scales, axes);
@@ -216,22 +224,22 @@ status_t onnx_import_upsample(onnx_node_t *node)
 
 static status_t read_modes(onnx_node_t *node, resize_t *resize)
 {
-    static const char *const modes[] = {"nearest", "linear", NULL};
+    static const char *const modes[] = {"nearest", "linear", "cubic", NULL}; /* as resize_mode_t */
     static const char *const policies[] = {"stretch", NULL};
     int mode = 0, coordinates = 0, rounding = 0, policy = 0;
     bool is_antialias = false;
     TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
     TRY(onnx_attr_name(node, "coordinate_transformation_mode", coordinate_names, 0, &coordinates));
     TRY(onnx_attr_name(node, "nearest_mode", rounding_names, 0, &rounding));
-    onnx_attr_ignore(node, "cubic_coeff_a");
-    onnx_attr_ignore(node, "exclude_outside");
+    TRY(onnx_attr_float(node, "cubic_coeff_a", -0.75, &resize->cubic_coefficient));
+    TRY(onnx_attr_bool(node, "exclude_outside", false, &resize->excludes_outside));
     onnx_attr_ignore(node, "extrapolation_value");
     if (node->opset >= 18) {
         TRY(onnx_attr_bool(node, "antialias", false, &is_antialias));
         TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policies, 0, &policy));
     }
-    if (is_antialias && mode == 1) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "antialias");
-    resize->is_linear = mode == 1;
+    if (is_antialias && mode != 0) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "antialias");
+    resize->mode = (resize_mode_t)mode;
     resize->coordinates = (coordinates_t)coordinates;
     resize->rounding = (rounding_t)rounding;
     return STATUS_OK;

@@ -1,28 +1,29 @@
-/* Resampling of the dimensions after the channels. */
+/* Resampling of the last dimensions, one after the other. */
 #include <math.h>
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
 
-typedef struct resize_attrs {
-    ints_t sizes;
-    int mode;        /* resize_mode_t */
-    int coordinates; /* resize_coordinates_t */
-} resize_attrs_t;
-
-static const char *const mode_names[] = {"nearest", "linear", NULL};
-static const char *const coordinate_names[] = {"asymmetric", "half_pixel", "align_corners", NULL};
+static const char *const mode_names[] = {"nearest", "linear", "cubic", NULL};
+static const char *const coordinate_names[] = {"asymmetric",           "half_pixel",
+                                               "align_corners",        "pytorch_half_pixel",
+                                               "half_pixel_symmetric", NULL};
 
 static const attr_field_t fields[] = {
     {"sizes", ATTR_INTS, false, offsetof(resize_attrs_t, sizes), 0, 0, NULL},
     {"mode", ATTR_NAME, false, offsetof(resize_attrs_t, mode), 0, 0, mode_names},
     {"coordinates", ATTR_NAME, false, offsetof(resize_attrs_t, coordinates), 0, 0,
-     coordinate_names}};
+     coordinate_names},
+    {"scales", ATTR_FLOATS, false, offsetof(resize_attrs_t, scales), 0, 0, NULL},
+    {"cubic_coefficient", ATTR_FLOAT, false, offsetof(resize_attrs_t, cubic_coefficient), 0, -0.75,
+     NULL},
+    {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -33,31 +34,80 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     (void)out_n;
     const resize_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
-    REQUIRE(ctx, x->rank >= 3 && x->rank <= 5, "resize: x is %s, rank 3 to 5 is needed",
-            info_brief(x));
-    REQUIRE(ctx, attrs->sizes.n == x->rank - 2, "resize: %d sizes for %s, %d are needed",
-            attrs->sizes.n, info_brief(x), x->rank - 2);
+    const int n = attrs->sizes.n, first = x->rank - n;
+    REQUIRE(ctx, n >= 1 && n <= x->rank, "resize: %d sizes for %s, 1 to %d are needed", n,
+            info_brief(x), x->rank);
+    REQUIRE(ctx, attrs->scales.n == 0 || attrs->scales.n == n,
+            "resize: %d scales for %d sizes, none or as many are needed", attrs->scales.n, n);
     REQUIRE(ctx, attrs->mode == RESIZE_NEAREST || dtype_is_floating(x->dtype),
-            "resize: x is %s, linear needs a floating dtype", info_brief(x));
-    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], x->sizes[1]};
-    for (int i = 0; i < attrs->sizes.n; i++) {
-        sizes[2 + i] = attrs->sizes.values[i];
+            "resize: x is %s, %s needs a floating dtype", info_brief(x), mode_names[attrs->mode]);
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, x->sizes, sizeof sizes);
+    for (int i = 0; i < n; i++) {
+        const int64_t in = x->sizes[first + i];
+        sizes[first + i] = attrs->sizes.values[i];
         REQUIRE(ctx,
-                sizes[2 + i] >= 1 && sizes[2 + i] < INT32_MAX && x->sizes[2 + i] >= 1 &&
-                    x->sizes[2 + i] < INT32_MAX,
-                "resize: dimension %d of %s to %lld, sizes of at least 1 are needed", 2 + i,
-                info_brief(x), (long long)sizes[2 + i]);
+                sizes[first + i] >= 1 && sizes[first + i] < INT32_MAX && in >= 1 && in < INT32_MAX,
+                "resize: dimension %d of %s to %lld, sizes of at least 1 are needed", first + i,
+                info_brief(x), (long long)sizes[first + i]);
+        REQUIRE(ctx,
+                attrs->scales.n == 0 ||
+                    (attrs->scales.values[i] > 0 && isfinite(attrs->scales.values[i])),
+                "resize: a scale of %g for dimension %d, positive ones are needed",
+                attrs->scales.values[i], first + i);
     }
     TRY(shape_check(ctx, "resize", x->dtype, x->rank, sizes));
     out[0] = info_dense(x->dtype, x->rank, sizes);
     return STATUS_OK;
 }
 
-/* ---- where an output index samples ---- */
+/* ---- what an output index is made of ---- */
 
-/* Rounded down, in whole numbers. */
-static int64_t find_nearest(int coordinates, int64_t i, int64_t in, int64_t out)
+#define TAPS 4
+
+typedef struct tap {
+    int64_t index;
+    double weight;
+} tap_t;
+
+/* One resized dimension; scale 0: out / in. */
+typedef struct axis {
+    int64_t in, out;
+    double scale;
+} axis_t;
+
+static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
+                            const tensor_info_t *out, int i)
 {
+    int dim = x->rank - attrs->sizes.n + i;
+    return (axis_t){x->sizes[dim], out->sizes[dim],
+                    attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0};
+}
+
+/* Where it samples, in input elements. */
+static double find_place(int coordinates, const axis_t *axis, int64_t i)
+{
+    const double in = (double)axis->in, out = (double)axis->out, at = (double)i;
+    const bool has_scale = axis->scale != 0.0;
+    double half_pixel = (has_scale ? (at + 0.5) / axis->scale : (at + 0.5) * in / out) - 0.5;
+    switch (coordinates) {
+    case RESIZE_HALF_PIXEL: return half_pixel;
+    case RESIZE_PYTORCH_HALF_PIXEL: return axis->out > 1 ? half_pixel : 0.0;
+    case RESIZE_HALF_PIXEL_SYMMETRIC:
+        return has_scale ? half_pixel + in / 2 * (1 - out / (axis->scale * in)) : half_pixel;
+    case RESIZE_ALIGN_CORNERS: return axis->out > 1 ? at * (in - 1) / (out - 1) : 0.0;
+    default: return has_scale ? at / axis->scale : at * in / out;
+    }
+}
+
+/* Rounded down, in whole numbers where there is no scale. */
+static int64_t find_nearest(int coordinates, const axis_t *axis, int64_t i)
+{
+    const int64_t in = axis->in, out = axis->out;
+    if (axis->scale != 0.0 || coordinates > RESIZE_ALIGN_CORNERS) {
+        double place = floor(find_place(coordinates, axis, i));
+        return place < 0 ? 0 : place > (double)(in - 1) ? in - 1 : (int64_t)place;
+    }
     switch (coordinates) {
     case RESIZE_HALF_PIXEL: {
         int64_t above = (2 * i + 1) * in - out;
@@ -68,52 +118,67 @@ static int64_t find_nearest(int coordinates, int64_t i, int64_t in, int64_t out)
     }
 }
 
-/* Between two neighbours: low takes 1 - share. */
-typedef struct sample {
-    int64_t low, high;
-    double share;
-} sample_t;
-
-static sample_t find_sample(const resize_attrs_t *attrs, int64_t i, int64_t in, int64_t out)
+/* Keys' cubic: |distance| up to 1, and from 1 to 2. */
+static double weigh_cubic(double a, double distance)
 {
-    sample_t sample = {0};
-    if (attrs->mode == RESIZE_NEAREST) {
-        sample.low = sample.high = find_nearest(attrs->coordinates, i, in, out);
-        return sample;
-    }
-    double place = (double)i * (double)in / (double)out;
-    if (attrs->coordinates == RESIZE_HALF_PIXEL)
-        place = ((double)i + 0.5) * (double)in / (double)out - 0.5;
-    else if (attrs->coordinates == RESIZE_ALIGN_CORNERS)
-        place = out > 1 ? (double)i * (double)(in - 1) / (double)(out - 1) : 0.0;
-    if (place < 0.0) place = 0.0;
-    if (place > (double)(in - 1)) place = (double)(in - 1);
-    sample.low = (int64_t)floor(place);
-    sample.high = sample.low + 1 < in ? sample.low + 1 : in - 1;
-    sample.share = place - (double)sample.low;
-    return sample;
+    double d = fabs(distance);
+    if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0.0;
 }
 
-/* ---- specification ---- */
+static int64_t clamp_index(int64_t index, int64_t n)
+{
+    return index < 0 ? 0 : index >= n ? n - 1 : index;
+}
+
+/* The elements that an output element is a sum of; places outside are those of the edge, or are
+ * left out and the others weighed up. */
+static int find_taps(const resize_attrs_t *attrs, const axis_t *axis, int64_t i, tap_t *out_taps)
+{
+    if (attrs->mode == RESIZE_NEAREST) {
+        out_taps[0] = (tap_t){find_nearest(attrs->coordinates, axis, i), 1.0};
+        return 1;
+    }
+    const double place = find_place(attrs->coordinates, axis, i), low = floor(place);
+    const int n = attrs->mode == RESIZE_LINEAR ? 2 : TAPS;
+    const int64_t first = (int64_t)low - (n == 2 ? 0 : 1);
+    double sum = 0.0;
+    for (int t = 0; t < n; t++) {
+        double distance = fabs(place - (double)(first + t));
+        bool is_outside = first + t < 0 || first + t >= axis->in;
+        out_taps[t].index = clamp_index(first + t, axis->in);
+        out_taps[t].weight = n == 2 ? 1.0 - distance
+                                    : weigh_cubic(attrs->cubic_coefficient, distance);
+        if (is_outside && n == TAPS && attrs->exclude_outside) out_taps[t].weight = 0.0;
+        sum += out_taps[t].weight;
+    }
+    for (int t = 0; t < n && n == TAPS && attrs->exclude_outside; t++) out_taps[t].weight /= sum;
+    return n;
+}
+
+/* ---- specification: the product of the taps of all dimensions ---- */
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
-    (void)output;
+    const resize_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
-    int n_spatial = x->rank - 2;
-    int64_t at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    const int n = attrs->sizes.n, first = x->rank - n;
+    tap_t taps[TENSOR_MAX_RANK][TAPS];
+    int64_t counts[TENSOR_MAX_RANK], which[TENSOR_MAX_RANK] = {0}, at[TENSOR_MAX_RANK];
     double sum = 0.0;
-    for (int corner = 0; corner < 1 << n_spatial; corner++) {
+    memcpy(at, index, (size_t)x->rank * sizeof *at);
+    for (int i = 0; i < n; i++) {
+        axis_t axis = describe_axis(attrs, x, &call->out[output], i);
+        counts[i] = find_taps(attrs, &axis, index[first + i], taps[i]);
+    }
+    do {
         double weight = 1.0;
-        for (int i = 0; i < n_spatial; i++) {
-            sample_t sample = find_sample(call->attrs, index[2 + i], x->sizes[2 + i],
-                                          call->out->sizes[2 + i]);
-            bool is_high = (corner >> i & 1) != 0;
-            at[2 + i] = is_high ? sample.high : sample.low;
-            weight *= is_high ? sample.share : 1.0 - sample.share;
+        for (int i = 0; i < n; i++) {
+            at[first + i] = taps[i][which[i]].index;
+            weight *= taps[i][which[i]].weight;
         }
         if (weight != 0.0) sum += weight * spec_at(call, 0, at);
-    }
+    } while (shape_next(n, counts, which));
     return sum;
 }
 
@@ -123,8 +188,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
  * down where every input element is repeated equally often; its linear is that of half pixels. */
 static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
+    if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->scales.n > 0)
+        return false;
     if (attrs->mode == RESIZE_LINEAR) return attrs->coordinates == RESIZE_HALF_PIXEL;
-    if (attrs->coordinates != RESIZE_ASYMMETRIC) return false;
+    if (attrs->mode == RESIZE_CUBIC || attrs->coordinates != RESIZE_ASYMMETRIC) return false;
     for (int i = 0; i < attrs->sizes.n; i++)
         if (attrs->sizes.values[i] % x->sizes[2 + i] != 0 || attrs->sizes.values[i] > 1 << 20)
             return false;
@@ -152,97 +219,189 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 
 static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
 
-/* ---- kernel of our own: planes, or channels last ---- */
+/* ---- kernel of our own: a pass for each dimension that changes, plain or channels last ---- */
+
+/* [outer][in][inner] becomes [outer][out][inner]; `taps` of an output index lie one behind the
+ * other, from taps[at] on. */
+typedef struct pass {
+    int64_t outer, in, out, inner;
+    int n_taps;
+    size_t at;
+} pass_t;
+
+typedef struct plan {
+    int n_passes;
+    pass_t passes[TENSOR_MAX_RANK];
+    dtype_t compute;     /* DTYPE_NONE: elements are moved as they are */
+    size_t buffer_bytes; /* of one of two buffers for what lies between passes */
+    tap_t taps[];
+} plan_t;
+
+static bool changes(const axis_t *axis)
+{
+    return axis->in != axis->out || (axis->scale != 0.0 && axis->scale != 1.0);
+}
+
+/* The place of a dimension among those that lie in memory, slowest first. */
+static int find_place_of_dim(int dim, int rank, bool is_last)
+{
+    if (!is_last || dim == 0) return dim;
+    return dim == 1 ? rank - 1 : dim - 1;
+}
+
+/* Fills the passes but for their taps; gives the number of taps. */
+static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
+{
+    const resize_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0], *out = &call->out[0];
+    int64_t lies[TENSOR_MAX_RANK];
+    size_t n_taps = 0;
+    for (int d = 0; d < x->rank; d++) lies[find_place_of_dim(d, x->rank, is_last)] = x->sizes[d];
+    for (int i = 0; i < attrs->sizes.n; i++) {
+        axis_t axis = describe_axis(attrs, x, out, i);
+        int at = find_place_of_dim(x->rank - attrs->sizes.n + i, x->rank, is_last);
+        if (!changes(&axis)) continue;
+        pass_t *pass = &plan->passes[plan->n_passes++];
+        *pass = (pass_t){.outer = 1, .in = axis.in, .out = axis.out, .inner = 1, .at = n_taps};
+        pass->n_taps = attrs->mode == RESIZE_NEAREST ? 1 : attrs->mode == RESIZE_LINEAR ? 2 : TAPS;
+        for (int d = 0; d < at; d++) pass->outer *= lies[d];
+        for (int d = at + 1; d < x->rank; d++) pass->inner *= lies[d];
+        lies[at] = axis.out;
+        n_taps += (size_t)(pass->n_taps * axis.out);
+    }
+    return n_taps;
+}
+
+static void make_taps(const op_call_t *call, plan_t *plan)
+{
+    const resize_attrs_t *attrs = call->attrs;
+    tap_t *taps = plan->taps;
+    for (int i = 0; i < attrs->sizes.n; i++) {
+        axis_t axis = describe_axis(attrs, call->in[0], &call->out[0], i);
+        if (!changes(&axis)) continue;
+        for (int64_t q = 0; q < axis.out; q++) taps += find_taps(attrs, &axis, q, taps);
+    }
+}
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
     const tensor_info_t *x = call->in[0];
+    const resize_attrs_t *attrs = call->attrs;
     format_t plain = format_plain(x->rank), last = format_channels_last(x->rank);
-    bool is_last = format_same(&x->format, &last, x->sizes) &&
+    bool is_last = x->rank > 2 && format_same(&x->format, &last, x->sizes) &&
                    !format_same(&x->format, &plain, x->sizes);
     TRY(accept_format(call, prepared, 0, is_last ? &last : &plain));
-    return accept_out(call, prepared, 0, is_last ? &last : &plain);
+    TRY(accept_out(call, prepared, 0, is_last ? &last : &plain));
+    plan_t passes = {.n_passes = 0}, *plan = NULL;
+    size_t n_taps = make_passes(call, is_last, &passes);
+    TRY(context_get_zeroed(ctx, sizeof *plan + n_taps * sizeof *plan->taps, "resize", &plan));
+    prepared->state = plan;
+    *plan = passes;
+    make_taps(call, plan);
+    if (attrs->mode != RESIZE_NEAREST)
+        plan->compute = x->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+    const size_t size = dtype_size(plan->compute != DTYPE_NONE ? plan->compute : x->dtype);
+    int64_t most = info_numel(x);
+    for (int i = 0; i < plan->n_passes; i++) {
+        const pass_t *pass = &plan->passes[i];
+        int64_t n = pass->outer * pass->out * pass->inner;
+        if (n > most) most = n;
+    }
+    plan->buffer_bytes = ((size_t)most * size + 63) & ~(size_t)63;
+    prepared->scratch_bytes = 2 * plan->buffer_bytes;
+    return STATUS_OK;
 }
 
-/* Spatial dimensions padded to three in front. lanes: elements that lie together at one place. */
-typedef struct field {
-    int64_t in[3], out[3], in_plane, out_plane, lanes, n;
-} field_t;
+/* A plane [in][inner] becomes [out][inner]: each row is a sum of rows, and a line where inner is 1,
+ * each element a sum of elements. */
+#define SUM(suffix, type)                                                                          \
+    FOR_EACH_ISA static void sum_rows_##suffix(const pass_t *pass, const tap_t *taps,              \
+                                               const type *from, type *out)                        \
+    {                                                                                              \
+        for (int t = 0; t < pass->n_taps; t++) {                                                   \
+            const type *row = from + taps[t].index * pass->inner;                                  \
+            const type weight = (type)taps[t].weight;                                              \
+            if (t == 0) {                                                                          \
+                for (int64_t i = 0; i < pass->inner; i++) out[i] = weight * row[i];                \
+            } else {                                                                               \
+                for (int64_t i = 0; i < pass->inner; i++) out[i] += weight * row[i];               \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    static void sum_plane_##suffix(const pass_t *pass, const tap_t *taps, const void *from,        \
+                                   void *to)                                                       \
+    {                                                                                              \
+        type *out = to;                                                                            \
+        const type *line = from;                                                                   \
+        for (int64_t q = 0; q < pass->out; q++, taps += pass->n_taps) {                            \
+            if (pass->inner > 1) {                                                                 \
+                sum_rows_##suffix(pass, taps, line, out + q * pass->inner);                        \
+                continue;                                                                          \
+            }                                                                                      \
+            type sum = 0;                                                                          \
+            for (int t = 0; t < pass->n_taps; t++)                                                 \
+                sum += (type)taps[t].weight * line[taps[t].index];                                 \
+            out[q] = sum;                                                                          \
+        }                                                                                          \
+    }
 
-static field_t describe_field(const prepared_t *prepared)
+SUM(f32, float)
+SUM(f64, double)
+
+static void move_plane(const pass_t *pass, const tap_t *taps, size_t size, const char *from,
+                       char *to)
 {
-    const tensor_info_t *x = &prepared->in[0];
-    int n_spatial = x->rank - 2;
-    int64_t inner = 1;
-    field_t field = {.in_plane = 1, .out_plane = 1};
-    for (int i = 0; i < 3; i++) {
-        int from = i - (3 - n_spatial);
-        field.in[i] = from < 0 ? 1 : x->sizes[2 + from];
-        field.out[i] = from < 0 ? 1 : prepared->out[0].sizes[2 + from];
-        field.in_plane *= field.in[i];
-        field.out_plane *= field.out[i];
-    }
-    format_t plain = format_plain(x->rank);
-    if (!format_same(&x->format, &plain, x->sizes)) inner = x->sizes[1];
-    field.lanes = inner;
-    field.n = x->sizes[0] * x->sizes[1] / inner;
-    return field;
+    const size_t row = (size_t)pass->inner * size;
+    for (int64_t q = 0; q < pass->out; q++)
+        memcpy(to + (size_t)q * row, from + (size_t)taps[q].index * row, row);
 }
 
-/* One output place. */
-static void blend(const resize_attrs_t *attrs, const field_t *field, dtype_t dtype, const char *x,
-                  int64_t place, char *out)
+static void run_pass(context_t *ctx, const plan_t *plan, const pass_t *pass, size_t size,
+                     const char *from, char *to)
 {
-    const size_t size = dtype_size(dtype);
-    int64_t offsets[8], rest = place, at[3];
-    double weights[8];
-    int n = 1;
-    for (int i = 2; i >= 0; i--) {
-        at[i] = rest % field->out[i];
-        rest /= field->out[i];
-    }
-    offsets[0] = 0;
-    weights[0] = 1.0;
-    for (int i = 0; i < 3; i++) {
-        sample_t sample = find_sample(attrs, at[i], field->in[i], field->out[i]);
-        int n_before = n;
-        for (int c = 0; c < n_before; c++) {
-            int64_t base = offsets[c] * field->in[i];
-            double weight = weights[c];
-            offsets[c] = base + sample.low;
-            weights[c] = weight * (1.0 - sample.share);
-            if (sample.share == 0.0) continue;
-            offsets[n] = base + sample.high;
-            weights[n++] = weight * sample.share;
-        }
-    }
-    if (n == 1) {
-        memcpy(out, x + (size_t)(offsets[0] * field->lanes) * size, (size_t)field->lanes * size);
-        return;
-    }
-    for (int64_t lane = 0; lane < field->lanes; lane++) {
-        double sum = 0.0;
-        for (int c = 0; c < n; c++)
-            sum += weights[c] *
-                   dtype_load(dtype, x + (size_t)(offsets[c] * field->lanes + lane) * size);
-        dtype_store(dtype, out + (size_t)lane * size, sum);
+    const size_t in_bytes = (size_t)(pass->in * pass->inner) * size;
+    const size_t out_bytes = (size_t)(pass->out * pass->inner) * size;
+    const tap_t *taps = plan->taps + pass->at;
+#pragma omp parallel for num_threads(threads_for(ctx, pass->outer * pass->out * pass->inner))      \
+    schedule(static)
+    for (int64_t i = 0; i < pass->outer; i++) {
+        const char *plane = from + (size_t)i * in_bytes;
+        char *out = to + (size_t)i * out_bytes;
+        if (plan->compute == DTYPE_F32)
+            sum_plane_f32(pass, taps, plane, out);
+        else if (plan->compute == DTYPE_F64)
+            sum_plane_f64(pass, taps, plane, out);
+        else
+            move_plane(pass, taps, size, plane, out);
     }
 }
 
+/* Elements of narrow types are computed with in f32, in the buffers. */
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
-    (void)scratch;
-    const field_t field = describe_field(prepared);
+    const plan_t *plan = prepared->state;
     const dtype_t dtype = prepared->in[0].dtype;
-    const int64_t in_bytes = field.lanes * (int64_t)dtype_size(dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->out[0])))              \
-    schedule(static)
-    for (int64_t i = 0; i < field.n * field.out_plane; i++)
-        blend(prepared->attrs, &field, dtype,
-              (const char *)in[0] + i / field.out_plane * field.in_plane * in_bytes,
-              i % field.out_plane, (char *)out[0] + i * in_bytes);
+    const dtype_t compute = plan->compute != DTYPE_NONE ? plan->compute : dtype;
+    char *buffers[2] = {scratch, (char *)scratch + plan->buffer_bytes};
+    const char *from = in[0];
+    if (plan->n_passes == 0) {
+        memcpy(out[0], in[0], info_bytes(&prepared->in[0]));
+        return STATUS_OK;
+    }
+    if (compute != dtype) {
+        dtype_cast(info_numel(&prepared->in[0]), dtype, in[0], 1, compute, buffers[1], 1);
+        from = buffers[1];
+    }
+    for (int i = 0; i < plan->n_passes; i++) {
+        bool is_result = i == plan->n_passes - 1 && compute == dtype;
+        char *to = is_result ? out[0] : buffers[i % 2];
+        run_pass(ctx, plan, &plan->passes[i], dtype_size(compute), from, to);
+        from = to;
+    }
+    if (compute != dtype)
+        dtype_cast(info_numel(&prepared->out[0]), compute, from, 1, dtype, out[0], 1);
     return STATUS_OK;
 }
 
@@ -268,13 +427,27 @@ static const char *const cases[] = {
     "(bf16[1,16,4,4]) sizes=[8,8] mode=\"linear\" coordinates=\"half_pixel\"",
     "(f64[1,2,3,3]) sizes=[5,5] mode=\"linear\"",
     "(s64[1,2,3,3]) sizes=[5,6]",
+    "(f32[2,17,4,5]) sizes=[7,9] mode=\"cubic\" coordinates=\"half_pixel\"",
+    "(f32[1,31,9,7]) sizes=[4,3] mode=\"cubic\" coordinates=\"align_corners\"",
+    "(f32[2,7,5]) sizes=[8] mode=\"cubic\" cubic_coefficient=-0.5 exclude_outside=true",
+    "(bf16[1,3,4,4]) sizes=[5,8] mode=\"cubic\" coordinates=\"half_pixel\"",
+    "(f32[1,17,4,5]) sizes=[6,7] mode=\"linear\" coordinates=\"half_pixel\" scales=[1.6,1.5]",
+    "(f32[1,3,5,5]) sizes=[3,5] mode=\"linear\" scales=[0.7,1.1]",
+    "(f32[1,3,4,5]) sizes=[6,4] mode=\"cubic\" coordinates=\"half_pixel_symmetric\" "
+    "scales=[1.6,0.9]",
+    "(f32[2,5,4]) sizes=[1,3] mode=\"linear\" coordinates=\"pytorch_half_pixel\"",
+    "(f32[2,3,4,5]) sizes=[3,7,4,2] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f32[4,5]) sizes=[7,3] mode=\"cubic\"",
+    "(f32[7]) sizes=[17] mode=\"linear\" coordinates=\"align_corners\"",
+    "(u8[2,3]) sizes=[4,9]",
+    "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
     NULL};
 
 /* ---- definition ---- */
 
 const opdef_t op_def_resize = {.name = "resize",
                                .preference = OP_FOLLOWS,
-                               .attrs = {sizeof(resize_attrs_t), 3, fields},
+                               .attrs = {sizeof(resize_attrs_t), 6, fields},
                                .n_operands = 1,
                                .operands = operands,
                                .n_outputs = 1,
@@ -288,13 +461,26 @@ const opdef_t op_def_resize = {.name = "resize",
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
 {
-    resize_attrs_t attrs = {.sizes = {.n = n}, .mode = (int)mode, .coordinates = (int)coordinates};
+    resize_attrs_t attrs = {.sizes = {.n = n},
+                            .mode = (int)mode,
+                            .coordinates = (int)coordinates,
+                            .cubic_coefficient = -0.75};
     if (sizes == NULL) return context_null(ctx, "resize", "sizes");
-    REQUIRE(ctx, n >= 1 && n <= 3, "resize: %d sizes, 1 to 3 are possible", n);
-    REQUIRE(ctx, mode >= RESIZE_NEAREST && mode <= RESIZE_LINEAR, "resize: mode %d is none",
-            (int)mode);
-    REQUIRE(ctx, coordinates >= RESIZE_ASYMMETRIC && coordinates <= RESIZE_ALIGN_CORNERS,
-            "resize: coordinates %d are none", (int)coordinates);
+    REQUIRE(ctx, n >= 1 && n <= TENSOR_MAX_RANK, "resize: %d sizes, 1 to %d are possible", n,
+            TENSOR_MAX_RANK);
     memcpy(attrs.sizes.values, sizes, (size_t)n * sizeof *sizes);
-    return dispatch_run(ctx, &op_def_resize, &attrs, 1, &x, NULL, out);
+    return op_resize_attrs(ctx, x, &attrs, out);
+}
+
+status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t *attrs,
+                         tensor_t **out)
+{
+    if (attrs == NULL) return context_null(ctx, "resize", "attrs");
+    REQUIRE(ctx, attrs->mode >= RESIZE_NEAREST && attrs->mode <= RESIZE_CUBIC,
+            "resize: mode %d is none", attrs->mode);
+    REQUIRE(ctx,
+            attrs->coordinates >= RESIZE_ASYMMETRIC &&
+                attrs->coordinates <= RESIZE_HALF_PIXEL_SYMMETRIC,
+            "resize: coordinates %d are none", attrs->coordinates);
+    return dispatch_run(ctx, &op_def_resize, attrs, 1, &x, NULL, out);
 }

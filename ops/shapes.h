@@ -61,17 +61,32 @@ typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
 
-typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR } resize_mode_t;
-/* Where output pixel i samples the input. */
+typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
+/* Where output element i samples the input; `scale` is out / in where attrs give none. */
 typedef enum resize_coordinates {
-    RESIZE_ASYMMETRIC,   /* i * in / out */
-    RESIZE_HALF_PIXEL,   /* (i + 0.5) * in / out - 0.5 */
-    RESIZE_ALIGN_CORNERS /* i * (in - 1) / (out - 1) */
+    RESIZE_ASYMMETRIC,          /* i / scale */
+    RESIZE_HALF_PIXEL,          /* (i + 0.5) / scale - 0.5 */
+    RESIZE_ALIGN_CORNERS,       /* i * (in - 1) / (out - 1) */
+    RESIZE_PYTORCH_HALF_PIXEL,  /* half pixel, 0 where out is 1 */
+    RESIZE_HALF_PIXEL_SYMMETRIC /* half pixel + in / 2 * (1 - out / (scale * in)) */
 } resize_coordinates_t;
-/* Dimensions after the channels to `sizes`; nearest rounds the sampled place down. */
+
+typedef struct resize_attrs {
+    ints_t sizes;             /* of the last dimensions */
+    int mode;                 /* resize_mode_t */
+    int coordinates;          /* resize_coordinates_t */
+    floats_t scales;          /* none: out / in; else one for each size */
+    double cubic_coefficient; /* PyTorch's is -0.75; 0 is 0, with attrs NULL -0.75 */
+    bool exclude_outside;     /* cubic: what lies outside is left out, else it is the edge */
+} resize_attrs_t;
+
+/* The last n dimensions to `sizes`, each by itself. Nearest rounds the sampled place down; linear
+ * weighs two neighbours, cubic four, as torch.nn.functional.interpolate. */
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
     TESSERA_API(op_resize);
+status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t *attrs,
+                         tensor_t **out) TESSERA_API(op_resize_attrs);
 
 /* ---- the transitions as operators of graphs; imperative code calls to_mkldnn and to_dense ---- */
 

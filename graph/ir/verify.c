@@ -194,6 +194,12 @@ static status_t check_attributes(verifier_t *verifier, const graph_node_t *node)
                 return wrong(verifier, node, "attribute %s has %d integers, %d are the most",
                              field->name, n, TENSOR_MAX_RANK);
             break;
+        case ATTR_FLOATS:
+            n = ((const floats_t *)at)->n;
+            if (n < 0 || n > TENSOR_MAX_RANK)
+                return wrong(verifier, node, "attribute %s has %d numbers, %d are the most",
+                             field->name, n, TENSOR_MAX_RANK);
+            break;
         case ATTR_POST: TRY(check_post(verifier, node, at)); break;
         default: break;
         }

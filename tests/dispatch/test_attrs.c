@@ -628,6 +628,32 @@ static void refused_memory_is_reported_by_the_text(void **state)
 
 #define IN_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
+static void lists_of_numbers_are_read_printed_and_compared(void **state)
+{
+    (void)state;
+    static const attr_field_t field = {"scales", ATTR_FLOATS, false, 0, 0, 0, NULL};
+    static const attr_table_t floats_table = {sizeof(floats_t), 1, &field};
+    floats_t floats, same = {.n = 2, .values = {1.5, -0.25, 7}};
+    const char *text = "scales=[1.5, -0.25]", *wrong = "scales=[1,x]", *none = "scales=3";
+    attrs_init(&floats_table, &floats);
+    assert_int_equal(floats.n, 0);
+    CHECK_OK(ctx, attrs_parse(ctx, "resize", &floats_table, &text, &floats));
+    assert_string_equal(text, "");
+    assert_true(floats.n == 2 && floats.values[0] == 1.5 && floats.values[1] == -0.25);
+    assert_true(attrs_equal(&floats_table, &floats, &same));
+    assert_true(attrs_hash(&floats_table, &floats, 1) == attrs_hash(&floats_table, &same, 1));
+    same.values[1] = 0.25;
+    assert_false(attrs_equal(&floats_table, &floats, &same));
+    text_t printed = text_begin(ctx);
+    attrs_print(&floats_table, &floats, &printed);
+    assert_string_equal(text_string(&printed), " scales=[1.5,-0.25]");
+    text_clear(&printed);
+    CHECK_FAILS(ctx, attrs_parse(ctx, "resize", &floats_table, &wrong, &floats),
+                STATUS_INVALID_ARGUMENT, "a list of at most 12 numbers is needed");
+    CHECK_FAILS(ctx, attrs_parse(ctx, "resize", &floats_table, &none, &floats),
+                STATUS_INVALID_ARGUMENT, "a list of at most 12 numbers is needed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,6 +686,7 @@ int main(void)
         IN_FIXTURE(deep_and_long_text_is_refused),
         IN_FIXTURE(refused_memory_is_reported_by_the_text),
         IN_FIXTURE(mutated_text_is_refused_or_reads_back),
+        IN_FIXTURE(lists_of_numbers_are_read_printed_and_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,6 +138,36 @@ static void average_pooling_has_dilations(void **state)
     module_release(model);
 }
 
+/* Wanted are the results of torch.nn.functional.interpolate. */
+static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(13, DIMS(1, 1, 2, 3));
+    maker_initializer(&maker, "sizes", INT64, DIMS(4), (int64_t[]){1, 1, 4, 3}, 32);
+    maker_string(maker_node(&maker, "Resize", "", "x - - sizes", "y"), "mode", "cubic");
+    module_t *model = load_model(ctx);
+    check_model_result(ctx, model, 12,
+                       (const float[]){0.6835938F, 1.683594F, 2.683594F, 1.679688F, 2.679688F,
+                                       3.679688F, 3.320312F, 4.320312F, 5.320312F, 4.316406F,
+                                       5.316406F, 6.316406F});
+    module_release(model);
+
+    begin_model(13, DIMS(1, 1, 5));
+    maker_initializer(&maker, "scales", FLOAT, DIMS(3), (float[]){1, 1, 0.7F}, 12);
+    maker_string(maker_node(&maker, "Resize", "", "x - scales", "y"), "mode", "linear");
+    model = load_model(ctx);
+    check_model_line(ctx, model, "scales=[");
+    check_model_result(ctx, model, 3, (const float[]){1.214286F, 2.642857F, 4.071429F});
+    module_release(model);
+
+    begin_model(13, DIMS(2, 3));
+    maker_initializer(&maker, "sizes", INT64, DIMS(2), (int64_t[]){3, 2}, 16);
+    maker_string(maker_node(&maker, "Resize", "", "x - - sizes", "y"), "mode", "linear");
+    model = load_model(ctx);
+    check_model_result(ctx, model, 6, (const float[]){1.25F, 2.75F, 2.75F, 4.25F, 4.25F, 5.75F});
+    module_release(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +179,7 @@ int main(void)
         TEST(sums_run_from_either_end_with_and_without_the_element),
         TEST(padding_wraps_around),
         TEST(average_pooling_has_dilations),
+        TEST(resizing_is_cubic_by_any_scale_and_of_any_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
