@@ -60,6 +60,7 @@ static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
 /* The scope takes what to_dense gives out. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 {
+    TRY(context_output(ctx, "module_state_dict", out_dict));
     if (module == NULL) return context_null(ctx, "module_state_dict", "module");
     entries_t entries = {0};
     datum_t *dict = NULL;

@@ -288,6 +288,7 @@ const opdef_t op_def_resize = {.name = "resize",
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
 {
+    TRY(context_output(ctx, "resize", out));
     resize_attrs_t attrs = {.sizes = {.n = n}, .mode = (int)mode, .coordinates = (int)coordinates};
     if (sizes == NULL) return context_null(ctx, "resize", "sizes");
     REQUIRE(ctx, n >= 1 && n <= 3, "resize: %d sizes, 1 to 3 are possible", n);

@@ -397,6 +397,15 @@ status_t context_null(context_t *ctx, const char *op, const char *argument)
     return ctx->last.status;
 }
 
+status_t context_output(context_t *ctx, const char *op, void *out)
+{
+    static void *const nothing = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (out == NULL) return context_null(ctx, op, "the output");
+    memcpy(out, &nothing, sizeof nothing);
+    return STATUS_OK;
+}
+
 /* ---- settings and what folders to the right reach ---- */
 
 int context_threads(const context_t *ctx)

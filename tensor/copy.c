@@ -97,6 +97,7 @@ status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out
 
 status_t tensor_clone(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy)
 {
+    TRY(context_output(ctx, "tensor_clone", out_copy));
     if (tensor == NULL) return context_null(ctx, "tensor_clone", "tensor");
     tensor_t *copy = NULL;
     TRY(tensor_duplicate(ctx, tensor, &copy));
@@ -113,6 +114,7 @@ static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tenso
 
 status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_contiguous", out_tensor));
     TRY(need_dense(ctx, "tensor_contiguous", tensor));
     tensor_t *result = NULL;
     if (info_is_contiguous(&tensor->info))
@@ -124,6 +126,7 @@ status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **ou
 
 status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_channels_last", out_tensor));
     TRY(need_dense(ctx, "tensor_channels_last", tensor));
     const tensor_info_t *info = &tensor->info;
     REQUIRE(ctx, info->rank >= 3 && info->rank <= 5,
@@ -191,6 +194,7 @@ static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtyp
 
 status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_cast", out_tensor));
     if (tensor == NULL) return context_null(ctx, "tensor_cast", "tensor");
     const tensor_info_t *info = &tensor->info;
     TRY(tensor_check(ctx, "tensor_cast", dtype, info->rank, info->sizes));

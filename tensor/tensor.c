@@ -129,6 +129,7 @@ static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int ra
 status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_empty", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_empty", dtype, rank, sizes, &tensor, &bytes));
@@ -138,6 +139,7 @@ status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_zeros", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_zeros", dtype, rank, sizes, &tensor, &bytes));
@@ -148,6 +150,7 @@ status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value,
                      tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_full", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_full", dtype, rank, sizes, &tensor, &bytes));
@@ -215,12 +218,14 @@ static status_t make_random(context_t *ctx, const char *op, dtype_t dtype, int r
 status_t tensor_rand(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_rand", out_tensor));
     return make_random(ctx, "tensor_rand", dtype, rank, sizes, draw_uniform, out_tensor);
 }
 
 status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_randn", out_tensor));
     return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
 }
 
@@ -228,6 +233,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_arange", out_tensor));
     TRY(tensor_check(ctx, "tensor_arange", dtype, 1, &n));
     bool is_integral = dtype_is_integral(dtype);
     int64_t start = 0, last;
@@ -254,6 +260,7 @@ status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
 status_t tensor_from(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      const void *elements, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_from", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_from", dtype, rank, sizes, &tensor, &bytes));
@@ -278,11 +285,13 @@ static status_t make_number(context_t *ctx, dtype_t dtype, const void *value, te
 
 status_t tensor_number(context_t *ctx, double value, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_number", out_tensor));
     return make_number(ctx, DTYPE_F64, &value, out_tensor);
 }
 
 status_t tensor_integer(context_t *ctx, int64_t value, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_integer", out_tensor));
     return make_number(ctx, DTYPE_S64, &value, out_tensor);
 }
 
@@ -305,6 +314,7 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_borrow", out_tensor));
     TRY(tensor_check(ctx, "tensor_borrow", dtype, rank, sizes));
     for (int d = 0; strides != NULL && d < rank; d++)
         REQUIRE(ctx, strides[d] >= 0, "tensor_borrow: stride %lld of dimension %d, must be >= 0",
@@ -371,6 +381,7 @@ static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tenso
 
 status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **out_strides)
 {
+    TRY(context_output(ctx, "tensor_strides", out_strides));
     TRY(need_dense(ctx, "tensor_strides", tensor));
     *out_strides = tensor->info.format.strides;
     return STATUS_OK;
@@ -378,6 +389,7 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
 
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
 {
+    TRY(context_output(ctx, "tensor_data", out_data));
     TRY(need_dense(ctx, "tensor_data", tensor));
     *out_data = tensor_bytes(tensor);
     return STATUS_OK;
@@ -385,6 +397,7 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
 {
+    TRY(context_output(ctx, "tensor_data_mutable", out_data));
     TRY(need_dense(ctx, "tensor_data_mutable", tensor));
     return tensor_writable(ctx, tensor, out_data);
 }

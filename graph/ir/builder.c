@@ -660,6 +660,7 @@ static status_t set_graph_name(graph_builder_t *builder, const char *name)
 
 status_t graph_builder_create(context_t *ctx, const char *name, graph_builder_t **out_builder)
 {
+    TRY(context_output(ctx, "graph_builder_create", out_builder));
     if (name == NULL) return context_null(ctx, "graph_builder_create", "name");
     graph_builder_t *builder = NULL;
     TRY(context_get_zeroed(ctx, sizeof *builder, "a graph builder", &builder));

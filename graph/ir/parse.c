@@ -594,6 +594,7 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 
 status_t graph_parse(context_t *ctx, const char *text, const datum_t *pool, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_parse", out_graph));
     if (text == NULL) return context_null(ctx, "graph_parse", "text");
     TRY(check_pool(ctx, "graph_parse", pool));
     graph_t *graph = NULL;

@@ -422,6 +422,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
 status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,
                    const tensor_t *const *inputs, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_for", out_graph));
     if (module == NULL) return context_null(ctx, "graph_for", "module");
     if (method == NULL) return context_null(ctx, "graph_for", "method");
     graph_t *graph = graph_of(module, method), *optimized = NULL;

@@ -237,6 +237,7 @@ static status_t repeat(context_t *ctx, const char *const **names, const pass_opt
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "pass_run", out_graph));
     static const pass_options_t none = {0};
     if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
     if (options == NULL) options = &none;
