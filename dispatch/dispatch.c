@@ -167,6 +167,10 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
 status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                                const tensor_t *const *in, tensor_t **out)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (prepared == NULL) return context_null(ctx, "dispatch_run_prepared", "prepared");
+    if (n_in > 0 && in == NULL) return context_null(ctx, "dispatch_run_prepared", "in");
+    if (out == NULL) return context_null(ctx, "dispatch_run_prepared", "the output");
     tensor_t *inputs[OP_MAX_INPUTS] = {NULL}, *outputs[OP_MAX_OUTPUTS] = {NULL};
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < n_in; i++)

@@ -460,11 +460,13 @@ status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *for
 
 const char *convert_format(const tensor_t *tensor, char *out_text)
 {
+    if (tensor == NULL || out_text == NULL) return NULL;
     return format_text(&tensor->info.format, out_text);
 }
 
 void convert_repro(const tensor_info_t *from, const tensor_info_t *to, text_t *text)
 {
+    if (from == NULL || to == NULL || text == NULL) return;
     char a[INFO_TEXT_MAX], b[INFO_TEXT_MAX];
     if (convert_refusal(from) != NULL) {
         text_append(text, "# copy: %s to %s", info_text(from, a), info_text(to, b));

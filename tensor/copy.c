@@ -311,6 +311,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
     REQUIRE(ctx, capacity >= needed, "tensor_read: %s needs %zu bytes, capacity is %zu",
             tensor_text(tensor), needed, capacity);
     if (needed == 0) return STATUS_OK;
+    if (out_elements == NULL) return context_null(ctx, "tensor_read", "the output");
     tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
     if (info->layout == LAYOUT_MKLDNN)
         return convert_bytes(ctx, info, tensor_bytes(tensor), &plain, out_elements, CAUSE_USER);
@@ -366,6 +367,7 @@ status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *
 {
     if (a == NULL) return context_null(ctx, "tensor_max_rel_diff", "a");
     if (b == NULL) return context_null(ctx, "tensor_max_rel_diff", "b");
+    if (out_difference == NULL) return context_null(ctx, "tensor_max_rel_diff", "the output");
     REQUIRE(ctx, shape_equal(a->info.rank, a->info.sizes, b->info.rank, b->info.sizes),
             "tensor_max_rel_diff: %s and %s, sizes must be equal", tensor_text(a), tensor_text(b));
     difference_t difference = {0};

@@ -458,6 +458,7 @@ static void print_items(const datum_t *datum, const char *open, const char *clos
 
 void datum_print(const datum_t *datum, text_t *text)
 {
+    if (text == NULL) return;
     switch (datum_kind(datum)) {
     case DATUM_NONE: text_append(text, "none"); return;
     case DATUM_TENSOR: text_append(text, "%s", tensor_text(datum->tensor)); return;

@@ -80,12 +80,12 @@ status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping
 
 const void *file_bytes(const file_mapping_t *mapping)
 {
-    return mapping->bytes;
+    return mapping != NULL ? mapping->bytes : NULL;
 }
 
 size_t file_size(const file_mapping_t *mapping)
 {
-    return mapping->n_bytes;
+    return mapping != NULL ? mapping->n_bytes : 0;
 }
 
 file_mapping_t *file_retain(file_mapping_t *mapping)
@@ -262,7 +262,7 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
 
 size_t file_write_offset(const file_writer_t *writer)
 {
-    return writer->offset;
+    return writer != NULL ? writer->offset : 0;
 }
 
 /* So that the new name survives a crash; file systems that cannot sync a directory say EINVAL. */

@@ -343,32 +343,32 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
 
 dtype_t tensor_dtype(const tensor_t *tensor)
 {
-    return tensor->info.dtype;
+    return tensor != NULL ? tensor->info.dtype : DTYPE_NONE;
 }
 
 layout_t tensor_layout(const tensor_t *tensor)
 {
-    return tensor->info.layout;
+    return tensor != NULL ? tensor->info.layout : LAYOUT_DENSE;
 }
 
 int tensor_rank(const tensor_t *tensor)
 {
-    return tensor->info.rank;
+    return tensor != NULL ? tensor->info.rank : 0;
 }
 
 const int64_t *tensor_sizes(const tensor_t *tensor)
 {
-    return tensor->info.sizes;
+    return tensor != NULL ? tensor->info.sizes : NULL;
 }
 
 int64_t tensor_numel(const tensor_t *tensor)
 {
-    return info_numel(&tensor->info);
+    return tensor != NULL ? info_numel(&tensor->info) : 0;
 }
 
 const tensor_info_t *tensor_info(const tensor_t *tensor)
 {
-    return &tensor->info;
+    return tensor != NULL ? &tensor->info : NULL;
 }
 
 static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
@@ -413,6 +413,7 @@ static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
 
 status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
 {
+    if (out_value == NULL) return context_null(ctx, "tensor_item", "the output");
     TRY(need_one(ctx, "tensor_item", tensor));
     *out_value = dtype_load(tensor->info.dtype, tensor_bytes(tensor));
     return STATUS_OK;
@@ -420,6 +421,7 @@ status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
 
 status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *out_value)
 {
+    if (out_value == NULL) return context_null(ctx, "tensor_item_integer", "the output");
     TRY(need_one(ctx, "tensor_item_integer", tensor));
     *out_value = dtype_load_integer(tensor->info.dtype, tensor_bytes(tensor));
     return STATUS_OK;

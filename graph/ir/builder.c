@@ -446,6 +446,7 @@ static status_t add_node(graph_builder_t *builder, const graph_node_t *from, con
 void graph_add_node(graph_builder_t *builder, const graph_node_t *node, const value_t *inputs,
                     const graph_type_t *const *types, const char *const *names, value_t *out_values)
 {
+    if (node == NULL) return;
     if (is_ready(builder) &&
         keep(builder, add_node(builder, node, inputs, types, names, out_values)))
         return;
@@ -728,6 +729,7 @@ status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *re
                       graph_t **out_graph)
 {
     if (builder == NULL) return STATUS_INVALID_ARGUMENT;
+    TRY(context_output(builder->ctx, "graph_finish", out_graph));
     if (builder->status != STATUS_OK)
         return context_fail(builder->ctx, builder->status, "%s", builder->message);
     if (!is_ready(builder) || !keep(builder, finish(builder, n_results, results)))

@@ -582,6 +582,7 @@ static status_t check_pool(context_t *ctx, const char *who, const datum_t *pool)
 status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *pool,
                           graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_parse_next", out_graph));
     if (cursor == NULL || *cursor == NULL) return context_null(ctx, "graph_parse_next", "cursor");
     TRY(check_pool(ctx, "graph_parse_next", pool));
     parser_t parser = {.ctx = ctx, .text = *cursor, .at = *cursor};

@@ -369,6 +369,8 @@ plan_t *plan_of(const module_t *module, const char *method)
 
 status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
+    if (module == NULL) return context_null(ctx, "plan_warm", "module");
+    if (method == NULL) return context_null(ctx, "plan_warm", "method");
     plan_method_t *found = find_method(module, method);
     if (found == NULL) return STATUS_OK;
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS];

@@ -91,6 +91,7 @@ const pass_t *pass_at(int index)
 
 const pass_t *pass_find(const char *name)
 {
+    if (name == NULL) return NULL;
     for (int i = 0; i < N_PASSES; i++) {
         if (strcmp(passes[i].name, name) == 0) return &passes[i];
     }
