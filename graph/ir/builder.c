@@ -728,6 +728,7 @@ static status_t finish(graph_builder_t *builder, int n_results, const value_t *r
 status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *results,
                       graph_t **out_graph)
 {
+    if (out_graph != NULL) *out_graph = NULL;
     if (builder == NULL) return STATUS_INVALID_ARGUMENT;
     TRY(context_output(builder->ctx, "graph_finish", out_graph));
     if (builder->status != STATUS_OK)
