@@ -93,11 +93,14 @@ static void store_integer(const attr_field_t *field, void *attrs, int i, int64_t
     }
 }
 
-/* The elements with zeros that stand for the default replaced. */
+/* The elements with zeros that stand for the default replaced: by the first element of an array
+ * where that is given, so stride {2} is {2, 2}, else by the initial value. */
 static int64_t integer_at(const attr_field_t *field, const void *attrs, int i)
 {
     int64_t value = load_integer(field, attrs, i);
-    return value == 0 && field->zero_is_default ? integral(field->initial) : value;
+    if (value != 0 || !field->zero_is_default) return value;
+    int64_t first = field->kind == ATTR_ARRAY ? load_integer(field, attrs, 0) : 0;
+    return first != 0 ? first : integral(field->initial);
 }
 
 static double float_at(const attr_field_t *field, const void *attrs, int i)
@@ -223,6 +226,54 @@ void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_att
             for (int i = 0; i < n_elements(field, out_attrs); i++)
                 store_integer(field, out_attrs, i, integer_at(field, out_attrs, i));
     }
+}
+
+static status_t check_name(context_t *ctx, const char *op, const attr_field_t *field, int64_t value)
+{
+    int n = 0;
+    while (field->names[n] != NULL) n++;
+    REQUIRE(ctx, value >= 0 && value < n, "%s: %s is %lld, must be 0 to %d (%s to %s)", op,
+            field->name, (long long)value, n - 1, field->names[0], field->names[n - 1]);
+    return STATUS_OK;
+}
+
+static status_t check_post(context_t *ctx, const char *op, const post_ops_t *post)
+{
+    REQUIRE(ctx, post->n >= 0 && post->n <= POST_MAX, "%s: %d post-ops, must be 0 to %d", op,
+            post->n, POST_MAX);
+    for (int i = 0; i < post->n; i++) {
+        const post_op_t *at = &post->op[i];
+        REQUIRE(ctx, at->kind >= POST_SUM && at->kind <= POST_ELTWISE,
+                "%s: post-op %d is of kind %d, must be 0 to %d", op, i, (int)at->kind,
+                (int)POST_ELTWISE);
+        REQUIRE(ctx,
+                at->kind != POST_ELTWISE ||
+                    (at->eltwise > ELTWISE_NONE && at->eltwise < ELTWISE_COUNT),
+                "%s: post-op %d is elementwise function %d, must be 1 to %d", op, i,
+                (int)at->eltwise, ELTWISE_COUNT - 1);
+    }
+    return STATUS_OK;
+}
+
+status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
+{
+    for (int f = 0; f < table->n_fields; f++) {
+        const attr_field_t *field = &table->fields[f];
+        if (field->kind == ATTR_NAME)
+            TRY(check_name(ctx, op, field, load_integer(field, attrs, 0)));
+        if (field->kind == ATTR_POST) TRY(check_post(ctx, op, at_const(field, attrs)));
+        if (field->kind == ATTR_DTYPE) {
+            int64_t dtype = load_integer(field, attrs, 0);
+            REQUIRE(ctx, dtype >= DTYPE_NONE && dtype < DTYPE_COUNT,
+                    "%s: %s is %lld, which is no element type", op, field->name, (long long)dtype);
+        }
+        if (field->kind == ATTR_INTS) {
+            int n = ((const ints_t *)at_const(field, attrs))->n;
+            REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %s has %d numbers, must be 0 to %d",
+                    op, field->name, n, TENSOR_MAX_RANK);
+        }
+    }
+    return STATUS_OK;
 }
 
 bool attrs_equal(const attr_table_t *table, const void *a, const void *b)

@@ -103,7 +103,8 @@ typedef enum attr_kind {
     ATTR_FORMAT  /* format_t, printed as its text in quotes */
 } attr_kind_t;
 
-/* zero_is_default: zero is not a legal value, and stands for `initial` in a struct. */
+/* zero_is_default: zero is not a legal value, and stands in a struct for the first element of its
+ * array where that is not zero (stride {2} of two dimensions is {2, 2}), else for `initial`. */
 typedef struct attr_field {
     const char *name;
     attr_kind_t kind;
@@ -126,6 +127,11 @@ void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_in
 /* A copy in which zeros that stand for defaults are replaced; attrs NULL means all defaults. */
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
+
+/* Refuses what no value of the attribute's kind is, and names it: an enumeration out of range, more
+ * integers or post-ops than there is room for. INVALID_ARGUMENT. */
+status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
+    TESSERA_API(attrs_check);
 
 /* The attribute of kind ATTR_POST; NULL where the table has none. */
 const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs) TESSERA_API(attrs_post);

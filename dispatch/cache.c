@@ -237,6 +237,7 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
 
 void dispatch_clear_cache(context_t *ctx)
 {
+    if (ctx == NULL) return;
     void *value = NULL;
     if (context_slot(ctx, &cache_slot, &value) == STATUS_OK) cache_empty(ctx, value);
 }

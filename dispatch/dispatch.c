@@ -31,18 +31,27 @@ static status_t find_state(context_t *ctx, dispatch_state_t **out_state)
 static observer_t *first_observer(context_t *ctx)
 {
     dispatch_state_t *state = NULL;
-    return find_state(ctx, &state) == STATUS_OK ? state->observers : NULL;
+    return ctx != NULL && find_state(ctx, &state) == STATUS_OK ? state->observers : NULL;
 }
 
 const char *policy_name(policy_t policy)
 {
     static const char *const names[] = {"auto", "strict", "per_op"};
-    return names[policy];
+    return policy >= POLICY_AUTO && policy <= POLICY_PER_OP ? names[policy] : "none";
+}
+
+status_t policy_check(context_t *ctx, const char *op, policy_t policy)
+{
+    REQUIRE(ctx, policy >= POLICY_AUTO && policy <= POLICY_PER_OP,
+            "%s: policy %d, must be 0 to %d (auto to per_op)", op, (int)policy, POLICY_PER_OP);
+    return STATUS_OK;
 }
 
 status_t dispatch_set_policy(context_t *ctx, policy_t policy)
 {
     dispatch_state_t *state = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    TRY(policy_check(ctx, "dispatch_set_policy", policy));
     TRY(find_state(ctx, &state));
     state->policy = policy;
     return STATUS_OK;
@@ -51,7 +60,7 @@ status_t dispatch_set_policy(context_t *ctx, policy_t policy)
 policy_t dispatch_policy(context_t *ctx)
 {
     dispatch_state_t *state = NULL;
-    return find_state(ctx, &state) == STATUS_OK ? state->policy : POLICY_AUTO;
+    return ctx != NULL && find_state(ctx, &state) == STATUS_OK ? state->policy : POLICY_AUTO;
 }
 
 /* ---- observers ---- */
@@ -59,6 +68,8 @@ policy_t dispatch_policy(context_t *ctx)
 status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 {
     dispatch_state_t *state = NULL;
+    if (observer == NULL) return context_null(ctx, "dispatch_add_observer", "observer");
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     TRY(find_state(ctx, &state));
     observer->next = state->observers;
     state->observers = observer;
@@ -68,7 +79,7 @@ status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 void dispatch_remove_observer(context_t *ctx, observer_t *observer)
 {
     dispatch_state_t *state = NULL;
-    if (find_state(ctx, &state) != STATUS_OK) return;
+    if (ctx == NULL || find_state(ctx, &state) != STATUS_OK) return;
     for (observer_t **at = &state->observers; *at != NULL; at = &(*at)->next)
         if (*at == observer) {
             *at = observer->next;
@@ -204,6 +215,10 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
 status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                                const tensor_t *const *in, tensor_t **out)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (prepared == NULL) return context_null(ctx, "dispatch_run_prepared", "prepared");
+    if (n_in > 0 && in == NULL) return context_null(ctx, "dispatch_run_prepared", "in");
+    if (out == NULL) return context_null(ctx, "dispatch_run_prepared", "the output");
     tensor_t *inputs[OP_MAX_INPUTS] = {NULL}, *outputs[OP_MAX_OUTPUTS] = {NULL};
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < n_in; i++)
@@ -264,9 +279,23 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
     return status;
 }
 
+/* Tensors that out has room for. */
+static int room_of(const opdef_t *op, const int *n_out)
+{
+    return n_out != NULL ? *n_out : op->n_outputs;
+}
+
+/* Makes the outputs NULL, so that they are when the call fails. */
+static status_t clear_outputs(context_t *ctx, const opdef_t *op, const int *n_out, tensor_t **out)
+{
+    if (out == NULL) return context_null(ctx, op->name, "the output");
+    for (int i = 0; i < room_of(op, n_out) && i < OP_MAX_OUTPUTS; i++) out[i] = NULL;
+    return STATUS_OK;
+}
+
 static status_t check_room(context_t *ctx, const opdef_t *op, int n_made, const int *n_out)
 {
-    int room = n_out != NULL ? *n_out : op->n_outputs;
+    int room = room_of(op, n_out);
     REQUIRE(ctx, n_made <= room, "%s: makes %d tensors, there is room for %d", op->name, n_made,
             room);
     return STATUS_OK;
@@ -286,8 +315,12 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     const tensor_info_t *infos[OP_MAX_INPUTS];
     alignas(16) char normalised[ATTRS_MAX];
     tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
-    REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
-            OP_MAX_INPUTS);
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (op == NULL) return context_null(ctx, "dispatch_run", "op");
+    TRY(clear_outputs(ctx, op, n_out, out));
+    REQUIRE(ctx, n_in >= 0 && n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible",
+            op->name, n_in, OP_MAX_INPUTS);
+    if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
     for (int i = 0; i < n_in; i++) {
         const operand_t *operand = select_operand(op, i);
         if (in[i] == NULL && !operand->is_optional)

@@ -140,41 +140,46 @@ void prepared_out_like_call(prepared_t *prepared, const op_call_t *call)
 
 const char *prepared_kernel(const prepared_t *prepared)
 {
-    return prepared->kernel->name;
+    return prepared != NULL ? prepared->kernel->name : NULL;
 }
 
 const char *prepared_implementation(const prepared_t *prepared)
 {
+    if (prepared == NULL) return NULL;
     return prepared->implementation[0] != '\0' ? prepared->implementation : prepared->kernel->name;
 }
 
 const char *prepared_reasons(const prepared_t *prepared)
 {
+    if (prepared == NULL) return NULL;
     return prepared->reasons == NULL ? "" : prepared->reasons;
 }
 
 const tensor_info_t *prepared_input(const prepared_t *prepared, int index)
 {
-    return &prepared->in[index];
+    bool is_there = prepared != NULL && index >= 0 && index < prepared->n_in;
+    return is_there ? &prepared->in[index] : NULL;
 }
 
 const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
 {
-    return &prepared->out[index];
+    bool is_there = prepared != NULL && index >= 0 && index < prepared->n_out;
+    return is_there ? &prepared->out[index] : NULL;
 }
 
 int prepared_n_outputs(const prepared_t *prepared)
 {
-    return prepared->n_out;
+    return prepared != NULL ? prepared->n_out : 0;
 }
 
 double prepared_cost(const prepared_t *prepared)
 {
-    return prepared->cost_ns;
+    return prepared != NULL ? prepared->cost_ns : 0;
 }
 
 void prepared_repro(const prepared_t *prepared, text_t *text)
 {
+    if (prepared == NULL || text == NULL) return;
     char info[INFO_TEXT_MAX];
     if (prepared->primitive != NULL) {
         onednn_repro(prepared->primitive, text);

@@ -40,14 +40,17 @@ static const kernel_t empty_kernel = {"empty", prepare_empty, run_empty};
 static status_t check_operands(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in)
 {
+    TRY(attrs_check(ctx, op->name, &op->attrs, attrs));
     int n_post = post_operands(attrs_post(&op->attrs, attrs));
     bool is_variadic = op->n_operands > 0 && op->operands[op->n_operands - 1].is_variadic;
-    REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
-            OP_MAX_INPUTS);
+    REQUIRE(ctx, n_in >= 0 && n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible",
+            op->name, n_in, OP_MAX_INPUTS);
+    if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
     REQUIRE(ctx, is_variadic ? n_in >= op->n_operands : n_in == op->n_operands + n_post,
             "%s: %d inputs, %d are needed", op->name, n_in, op->n_operands + n_post);
     for (int i = 0; i < n_in; i++) {
         const operand_t *operand = select_operand(op, i);
+        if (in[i] == NULL) return context_null(ctx, op->name, operand->name);
         REQUIRE(ctx, in[i]->dtype != DTYPE_NONE || operand->is_optional, "%s: %s is missing",
                 op->name, operand->name);
     }
@@ -57,6 +60,8 @@ static status_t check_operands(context_t *ctx, const opdef_t *op, const void *at
 status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                         const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
 {
+    if (op == NULL) return context_null(ctx, "dispatch_infer", "op");
+    if (out_n == NULL || out == NULL) return context_null(ctx, op->name, "the output");
     alignas(16) char normalised[ATTRS_MAX];
     attrs_normalize(&op->attrs, attrs, normalised);
     TRY(check_operands(ctx, op, normalised, n_in, in));
@@ -222,6 +227,9 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
 {
+    TRY(context_output(ctx, "dispatch_select", out_prepared));
+    if (op == NULL) return context_null(ctx, "dispatch_select", "op");
+    TRY(policy_check(ctx, "dispatch_select", policy));
     alignas(16) char normalised[ATTRS_MAX];
     INVARIANT(op->attrs.bytes <= sizeof normalised);
     attrs_normalize(&op->attrs, attrs, normalised);
@@ -232,6 +240,8 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)
 {
+    TRY(context_output(ctx, "dispatch_select_fixed", out_prepared));
+    if (op == NULL) return context_null(ctx, "dispatch_select_fixed", "op");
     alignas(16) char normalised[ATTRS_MAX];
     INVARIANT(op->attrs.bytes <= sizeof normalised);
     attrs_normalize(&op->attrs, attrs, normalised);

@@ -35,4 +35,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_t *const *in, const format_t *out_format, int *n_out,
                          tensor_t **out);
 
+/* Refuses what is no policy. */
+status_t policy_check(context_t *ctx, const char *op, policy_t policy);
+
 #endif

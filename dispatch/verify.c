@@ -119,6 +119,11 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_t *const *in, int n_out, const tensor_t *const *out,
                          int64_t n, double *out_error)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (op == NULL) return context_null(ctx, "dispatch_verify", "op");
+    if (out_error == NULL) return context_null(ctx, "dispatch_verify", "the output");
+    if ((n_in > 0 && in == NULL) || (n_out > 0 && out == NULL))
+        return context_null(ctx, op->name, "in or out");
     alignas(16) char normalised[ATTRS_MAX];
     tensor_info_t infos[OP_MAX_OUTPUTS];
     operands_t operands = {{NULL}, {NULL}, {NULL}};

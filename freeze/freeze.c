@@ -263,6 +263,7 @@ static const freeze_options_t no_options;
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
                 module_t **out_frozen)
 {
+    TRY(context_output(ctx, "freeze", out_frozen));
     if (module == NULL) return context_null(ctx, "freeze", "module");
     if (options == NULL) options = &no_options;
     module_t *copy = NULL;
@@ -276,6 +277,7 @@ status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *option
 status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
                      module_t **out_frozen)
 {
+    TRY(context_output(ctx, "freeze_take", out_frozen));
     if (module == NULL || *module == NULL) return context_null(ctx, "freeze_take", "module");
     if (options == NULL) options = &no_options;
     module_t *copy = NULL;

@@ -244,6 +244,7 @@ status_t file_load(loading_t *l)
 
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
 {
+    TRY(context_output(ctx, "freeze_load", out_frozen));
     loading_t loading = {.ctx = ctx, .path = path};
     if (path == NULL) return context_null(ctx, "freeze_load", "path");
     status_t status = file_load(&loading);

@@ -234,6 +234,7 @@ static status_t read_elements(const header_t *header, size_t n_left, tensor_t **
 
 status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "npy_load", out_tensor));
     if (path == NULL) return context_null(ctx, "npy_load", "path");
     header_t header = {.ctx = ctx, .path = path};
     file_mapping_t *mapping = NULL;

@@ -417,6 +417,7 @@ static status_t load(context_t *ctx, const char *folder, const void *bytes, size
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
                    module_t **out_module)
 {
+    TRY(context_output(ctx, "onnx_load", out_module));
     if (path == NULL) return context_null(ctx, "onnx_load", "path");
     char *folder = NULL;
     file_mapping_t *mapping = NULL;
@@ -434,6 +435,7 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
 status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
 {
+    TRY(context_output(ctx, "onnx_load_bytes", out_module));
     if (bytes == NULL) return context_null(ctx, "onnx_load_bytes", "bytes");
     return load(ctx, NULL, bytes, n_bytes, NULL, options, out_module);
 }
@@ -466,6 +468,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
 status_t onnx_input(context_t *ctx, const module_t *module, int index, const char **out_name,
                     tensor_info_t *out_info)
 {
+    TRY(context_output(ctx, "onnx_input", out_name));
     if (module == NULL) return context_null(ctx, "onnx_input", "module");
     const datum_t *names = module_attribute(module, "input_names");
     const graph_t *graph = graph_of(module, "forward");

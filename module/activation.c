@@ -1,4 +1,5 @@
 #include "module/layers_impl.h"
+#include "tensor/context_impl.h"
 
 /* Functions without parameters are called as they are; the others read them from attributes. */
 typedef status_t (*unary_t)(context_t *ctx, const tensor_t *x, tensor_t **out);
@@ -91,6 +92,7 @@ static status_t init(context_t *ctx, module_t *module, eltwise_t eltwise, double
 status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, double beta,
                           module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_activation", out_module));
     const activation_t *activation = find(eltwise);
     REQUIRE(ctx, activation != NULL,
             "layer_activation: elementwise function %d, must be an activation with an operator",

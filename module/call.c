@@ -171,6 +171,16 @@ status_t module_run_forward(context_t *ctx, module_t *module, const char *method
 
 /* ---- calls ---- */
 
+/* Arrays that a call reads and writes; n_in of 0 needs no `in`. */
+static status_t check_call(context_t *ctx, const char *op, int n_in, const void *in,
+                           const int *n_out, const void *out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (n_in > 0 && in == NULL) return context_null(ctx, op, "in");
+    if (n_out == NULL || out == NULL) return context_null(ctx, op, "the output");
+    return STATUS_OK;
+}
+
 /* *module becomes the one below it that the method of a dotted name belongs to. */
 static status_t find_method(context_t *ctx, module_t **module, const char *name,
                             const member_t **out_method)
@@ -187,6 +197,8 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
 status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out)
 {
+    TRY(check_call(ctx, "module_call", n_in, in, n_out, out));
+    *n_out = 0;
     const member_t *found = NULL;
     TRY(find_method(ctx, &module, method, &found));
     return found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in, n_out, out);
@@ -235,6 +247,8 @@ static status_t call_tensors(context_t *ctx, module_t *module, const char *name,
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
                              const tensor_t *const *in, int *n_out, tensor_t **out)
 {
+    TRY(check_call(ctx, "module_call_tensors", n_in, in, n_out, out));
+    *n_out = 0;
     tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
     int n_made = 0;
     TRY(call_tensors(ctx, module, method, n_in, in, &n_made, made));
@@ -252,8 +266,7 @@ status_t module_call_tensors(context_t *ctx, module_t *module, const char *metho
 
 status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, tensor_t **out)
 {
-    if (out == NULL) return context_null(ctx, "module_forward", "out");
-    *out = NULL;
+    TRY(context_output(ctx, "module_forward", out));
     if (module == NULL) return context_null(ctx, "module_forward", "module");
     if (x == NULL) return context_null(ctx, "module_forward", "x");
     tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
@@ -271,8 +284,7 @@ status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, ten
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out)
 {
-    if (out == NULL) return context_null(ctx, "module_run_child", "out");
-    *out = NULL;
+    TRY(context_output(ctx, "module_run_child", out));
     if (module == NULL) return context_null(ctx, "module_run_child", "module");
     module_t *child = module_child(module, name);
     if (child == NULL) return module_no_member(ctx, module, name, MEMBER_CHILD);

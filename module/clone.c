@@ -213,6 +213,7 @@ static status_t clone_tree(context_t *ctx, const module_t *module, bool shares_b
 
 status_t module_clone(context_t *ctx, const module_t *module, module_t **out_module)
 {
+    TRY(context_output(ctx, "module_clone", out_module));
     if (module == NULL) return context_null(ctx, "module_clone", "module");
     return clone_tree(ctx, module, false, out_module);
 }

@@ -101,8 +101,9 @@ static void replace_zeros(int64_t *values, const int64_t *defaults)
 {
     static const int64_t ones[MAX_SPATIAL] = {1, 1, 1};
     if (defaults == NULL) defaults = ones;
+    int64_t first = values[0];
     for (int i = 0; i < MAX_SPATIAL; i++)
-        if (values[i] == 0) values[i] = defaults[i];
+        if (values[i] == 0) values[i] = first != 0 ? first : defaults[i];
 }
 
 /* ---- convolution ---- */
@@ -160,6 +161,7 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
                     const int64_t *kernel, const conv_attrs_t *attrs, bool has_bias,
                     module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_conv", out_module));
     static const char *const types[] = {"Conv1d", "Conv2d", "Conv3d"};
     conv_init_t conv = {.n_spatial = n_spatial, .has_bias = has_bias};
     REQUIRE(ctx, n_spatial >= 1 && n_spatial <= MAX_SPATIAL,
@@ -191,6 +193,7 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
 status_t layer_conv2d(context_t *ctx, int64_t in_channels, int64_t out_channels, int64_t kernel,
                       const conv_attrs_t *attrs, bool has_bias, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_conv2d", out_module));
     int64_t kernels[] = {kernel, kernel};
     return layer_conv(ctx, 2, in_channels, out_channels, kernels, attrs, has_bias, out_module);
 }
@@ -223,6 +226,7 @@ static status_t init_linear(context_t *ctx, module_t *module, const void *user)
 status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features, bool has_bias,
                       module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_linear", out_module));
     REQUIRE(ctx, in_features > 0 && out_features > 0,
             "layer_linear: %lld to %lld features, must be positive", (long long)in_features,
             (long long)out_features);
@@ -278,6 +282,7 @@ static status_t init_batch_norm(context_t *ctx, module_t *module, const void *us
 
 status_t layer_batch_norm(context_t *ctx, int64_t channels, double epsilon, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_batch_norm", out_module));
     REQUIRE(ctx, channels > 0, "layer_batch_norm: %lld channels, must be positive",
             (long long)channels);
     REQUIRE(ctx, epsilon >= 0, "layer_batch_norm: epsilon %g, must not be negative", epsilon);
@@ -357,6 +362,7 @@ static status_t check_pool(context_t *ctx, const char *op, const pool_attrs_t *a
 
 status_t layer_max_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_max_pool2d", out_module));
     pool_attrs_t pool;
     TRY(check_pool(ctx, "layer_max_pool2d", attrs, &pool));
     return build(ctx, "MaxPool2d", forward_max_pool, init_max_pool, &pool, out_module);
@@ -364,6 +370,7 @@ status_t layer_max_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **
 
 status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_avg_pool2d", out_module));
     pool_attrs_t pool;
     TRY(check_pool(ctx, "layer_avg_pool2d", attrs, &pool));
     return build(ctx, "AvgPool2d", forward_avg_pool, init_avg_pool, &pool, out_module);
@@ -387,6 +394,7 @@ static status_t init_adaptive(context_t *ctx, module_t *module, const void *user
 status_t layer_adaptive_avg_pool2d(context_t *ctx, int64_t height, int64_t width,
                                    module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_adaptive_avg_pool2d", out_module));
     REQUIRE(ctx, height > 0 && width > 0,
             "layer_adaptive_avg_pool2d: an output of %lld x %lld, must be positive",
             (long long)height, (long long)width);
@@ -416,6 +424,7 @@ static status_t init_flatten(context_t *ctx, module_t *module, const void *user)
 
 status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_flatten", out_module));
     int64_t dims[] = {start_dim, end_dim};
     return build(ctx, "Flatten", forward_flatten, init_flatten, dims, out_module);
 }
@@ -441,6 +450,7 @@ static status_t init_dropout(context_t *ctx, module_t *module, const void *user)
 
 status_t layer_dropout(context_t *ctx, double p, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_dropout", out_module));
     REQUIRE(ctx, p >= 0 && p <= 1, "layer_dropout: p %g, must be 0 to 1", p);
     return build(ctx, "Dropout", forward_dropout, init_dropout, &p, out_module);
 }
@@ -463,11 +473,13 @@ static status_t forward_to_dense(context_t *ctx, module_t *self, int n_in,
 
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_dense_to_mkldnn", out_module));
     return build(ctx, "DenseToMkldnn", forward_to_mkldnn, NULL, NULL, out_module);
 }
 
 status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_mkldnn_to_dense", out_module));
     return build(ctx, "MkldnnToDense", forward_to_dense, NULL, NULL, out_module);
 }
 
@@ -488,6 +500,7 @@ status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const 
 
 status_t layer_sequential(context_t *ctx, module_t **out_module)
 {
+    TRY(context_output(ctx, "layer_sequential", out_module));
     return build(ctx, "Sequential", layer_forward_children, NULL, NULL, out_module);
 }
 

@@ -62,6 +62,7 @@ status_t module_make(context_t *ctx, const char *type_name, module_t **out_modul
 
 status_t module_create(context_t *ctx, const char *type_name, module_t **out_module)
 {
+    TRY(context_output(ctx, "module_create", out_module));
     module_t *module = NULL;
     datum_t *training = NULL;
     TRY(module_make(ctx, type_name, &module));
@@ -119,7 +120,7 @@ static module_t *descend(const module_t *module, const char **path)
     return member->is.child;
 }
 
-/* Imported parameters may have dots in their names, so the whole rest is tried as a name first. */
+/* Names have no dots, so a path has a member here or goes on below. */
 const member_t *module_find_owned(module_t **module, const char *path, member_kind_t kind)
 {
     while (*module != NULL && path != NULL) {
@@ -172,17 +173,22 @@ status_t module_no_member(context_t *ctx, const module_t *module, const char *pa
 
 /* ---- setting ---- */
 
+/* *module becomes the one that the path leads to, *path the name in it. */
+static status_t find_owner(context_t *ctx, module_t **module, const char **path)
+{
+    if (*module == NULL) return context_null(ctx, "module", "module");
+    if (*path == NULL) return context_null(ctx, "module", "name");
+    module_t *below = NULL;
+    while ((below = descend(*module, path)) != NULL) *module = below;
+    if (strchr(*path, '.') != NULL) return module_no_member(ctx, *module, *path, MEMBER_CHILD);
+    return STATUS_OK;
+}
+
 static status_t check_name(context_t *ctx, const module_t *module, const char *name,
                            member_kind_t kind)
 {
-    if (module == NULL) return context_null(ctx, "module", "module");
-    if (name == NULL) return context_null(ctx, "module", "name");
     REQUIRE(ctx, name[0] != '\0', "module: a %s of %s without a name, it needs one",
             kind_names[kind], module->type);
-    bool is_step = kind == MEMBER_CHILD || kind == MEMBER_METHOD;
-    REQUIRE(ctx, !is_step || strchr(name, '.') == NULL,
-            "module: %s \"%s\" of %s, a dot joins names and cannot be in one", kind_names[kind],
-            name, module->type);
     const member_t *taken = find_here(module, name, strlen(name));
     REQUIRE(ctx, taken == NULL || taken->kind == kind,
             "module: %s \"%s\" of %s, the name belongs to another kind of member: %s",
@@ -206,8 +212,10 @@ static status_t grow_members(context_t *ctx, module_t *module)
 
 static status_t put(context_t *ctx, module_t *module, const member_t *member)
 {
-    TRY(check_name(ctx, module, member->name, member->kind));
-    member_t *taken = find_here(module, member->name, strlen(member->name));
+    const char *path = member->name;
+    TRY(find_owner(ctx, &module, &path));
+    TRY(check_name(ctx, module, path, member->kind));
+    member_t *taken = find_here(module, path, strlen(path));
     if (taken != NULL) {
         member_t old = *taken;
         taken->is = member->is;
@@ -216,7 +224,7 @@ static status_t put(context_t *ctx, module_t *module, const member_t *member)
     }
     TRY(grow_members(ctx, module));
     char *name = NULL;
-    TRY(copy_name(ctx, module, member->name, &name));
+    TRY(copy_name(ctx, module, path, &name));
     module->members[module->n_members] = *member;
     module->members[module->n_members++].name = name;
     return STATUS_OK;
@@ -277,10 +285,10 @@ static bool stands_in(const module_t *module, const module_t *tree)
 status_t module_set_child(context_t *ctx, module_t *module, const char *name, module_t *child)
 {
     if (child == NULL) return context_null(ctx, "module_set_child", "child");
-    if (module == NULL) return context_null(ctx, "module_set_child", "module");
+    TRY(find_owner(ctx, &module, &name));
     REQUIRE(ctx, !stands_in(module, child),
-            "module: child \"%s\" of %s holds that very module, a tree has no circles",
-            name != NULL ? name : "", module->type);
+            "module: child \"%s\" of %s holds that very module, a tree has no circles", name,
+            module->type);
     member_t member = member_of(MEMBER_CHILD, name);
     member.is.child = module_retain(child);
     return module_put_take(ctx, module, &member);
@@ -298,8 +306,7 @@ status_t module_set_method_take(context_t *ctx, module_t *module, const char *me
 
 status_t module_remove(context_t *ctx, module_t *module, const char *name)
 {
-    if (module == NULL) return context_null(ctx, "module_remove", "module");
-    if (name == NULL) return context_null(ctx, "module_remove", "name");
+    TRY(find_owner(ctx, &module, &name));
     member_t *member = find_here(module, name, strlen(name));
     REQUIRE(ctx, member != NULL, "module: \"%s\" is no member of %s, nothing to remove", name,
             module->type);

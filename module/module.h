@@ -46,8 +46,9 @@ status_t module_create(context_t *ctx, const char *type_name, module_t **out_mod
 module_t *module_retain(module_t *module) TESSERA_API(module_retain);
 void module_release(module_t *module) TESSERA_API(module_release);
 
-/* A name that is taken is replaced, if it is of the same kind; else INVALID_ARGUMENT. A tensor NULL
- * is a parameter that is absent (a bias). */
+/* A name may be a path, "layer1.0.conv1.weight": the modules on it must be there already, the last
+ * name is set in the last of them. A name that is taken is replaced, if it is of the same kind;
+ * else INVALID_ARGUMENT. A tensor NULL is a parameter that is absent (a bias). */
 status_t module_set_parameter(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)
     TESSERA_API(module_set_parameter);
 status_t module_set_buffer(context_t *ctx, module_t *module, const char *name, tensor_t *tensor)

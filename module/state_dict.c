@@ -46,8 +46,6 @@ static status_t list(context_t *ctx, void *user, const char *path, module_t *mod
 
 static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
 {
-    REQUIRE(ctx, datum_find(dict, entry->key) == NULL,
-            "state_dict: \"%s\" is the path of two tensors, a key belongs to one", entry->key);
     tensor_t *plain = NULL;
     datum_t *value = NULL;
     TRY(to_dense(ctx, entry->tensor, &plain));
@@ -60,6 +58,7 @@ static status_t put(context_t *ctx, datum_t *dict, const entry_t *entry)
 /* The scope takes what to_dense gives out. */
 status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 {
+    TRY(context_output(ctx, "module_state_dict", out_dict));
     if (module == NULL) return context_null(ctx, "module_state_dict", "module");
     entries_t entries = {0};
     datum_t *dict = NULL;
@@ -81,10 +80,20 @@ status_t module_state_dict(context_t *ctx, module_t *module, datum_t **out_dict)
 
 /* ---- in ---- */
 
+/* Counts of batches that training saw: older files do not have them, and inference does not look.
+ */
+static bool may_be_absent(const char *key)
+{
+    static const char name[] = "num_batches_tracked";
+    const char *dot = strrchr(key, '.');
+    return strcmp(dot != NULL ? dot + 1 : key, name) == 0;
+}
+
 static status_t check_entry(context_t *ctx, const module_t *module, const datum_t *dict,
                             const entry_t *entry)
 {
     const datum_t *value = datum_find(dict, entry->key);
+    if (value == NULL && may_be_absent(entry->key)) return STATUS_OK;
     REQUIRE(ctx, value != NULL, "load_state_dict: \"%s\" is missing, %s needs it", entry->key,
             module_type(module));
     REQUIRE(ctx, datum_kind(value) == DATUM_TENSOR,
@@ -127,7 +136,9 @@ static status_t check(context_t *ctx, const module_t *module, const datum_t *dic
 /* Everything that can fail is done before the first value is written. */
 static status_t prepare(context_t *ctx, const datum_t *dict, entry_t *entry)
 {
-    tensor_t *value = datum_as_tensor(datum_find(dict, entry->key));
+    const datum_t *given = datum_find(dict, entry->key);
+    if (given == NULL) return STATUS_OK;
+    tensor_t *value = datum_as_tensor(given);
     void *bytes = NULL;
     TRY(to_dense(ctx, value, &value));
     TRY(tensor_cast(ctx, value, tensor_dtype(entry->tensor), &value));
@@ -138,6 +149,7 @@ static status_t prepare(context_t *ctx, const datum_t *dict, entry_t *entry)
 
 static status_t load(context_t *ctx, const entry_t *entry)
 {
+    if (entry->value == NULL) return STATUS_OK;
     const tensor_info_t *info = tensor_info(entry->tensor);
     if (info->layout != LAYOUT_DENSE || !info_is_contiguous(info))
         return tensor_copy(ctx, entry->tensor, entry->value);

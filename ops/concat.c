@@ -213,6 +213,7 @@ const opdef_t op_def_concat = {.name = "concat",
 status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                    tensor_t **out)
 {
+    TRY(context_output(ctx, "concat", out));
     concat_attrs_t attrs = {dim};
     if (tensors == NULL) return context_null(ctx, "concat", "tensors");
     return dispatch_run(ctx, &op_def_concat, &attrs, n, tensors, NULL, out);

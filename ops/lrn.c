@@ -256,6 +256,7 @@ const opdef_t op_def_lrn = {.name = "lrn",
 status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
                 double k, tensor_t **out)
 {
+    TRY(context_output(ctx, "lrn", out));
     attrs_t attrs = {size, alpha, beta, k};
     REQUIRE(ctx, size >= 1, "lrn: size=%lld, at least 1 is needed", (long long)size);
     return dispatch_run(ctx, &op_def_lrn, &attrs, 1, &x, NULL, out);

@@ -21,6 +21,7 @@ const opdef_t *ops_at(int index)
 
 const opdef_t *ops_find(const char *name)
 {
+    if (name == NULL) return NULL;
     for (int i = 0; i < ops_count(); i++)
         if (strcmp(table[i]->name, name) == 0) return table[i];
     return NULL;

@@ -1,11 +1,12 @@
 /* The operators, called on tensors of any layout.
  *
  * Semantics and names are PyTorch's unless a note says otherwise. Inputs are borrowed; the caller
- * releases what it is given, or its scope does. attrs NULL means all defaults, and so does a zero
- * where zero is no legal value. The layout of a result is the chosen kernel's: operators that
- * prefer mkldnn (conv, linear) give mkldnn, followers keep what their activations are, the others
- * are dense. Every function gives INVALID_ARGUMENT when shapes or attributes disagree, UNSUPPORTED
- * when there is no kernel for a dtype, OUT_OF_MEMORY.
+ * releases what it is given, or its scope does. attrs NULL means all defaults. A zero where zero is
+ * no legal value means the first number of its array, or the default where that is zero too: stride
+ * {2} is {2, 2} in two dimensions, padding {1} is {1, 0}. A pool's kernel has no default. The
+ * layout of a result is the chosen kernel's: operators that prefer mkldnn (conv, linear) give
+ * mkldnn, followers keep what their activations are, the others are dense. INVALID_ARGUMENT when
+ * shapes or attributes disagree, UNSUPPORTED when there is no kernel for a dtype, OUT_OF_MEMORY.
  *
  * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel,
  * G groups. */

@@ -189,6 +189,7 @@ const opdef_t op_def_pad = {.name = "pad",
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out)
 {
+    TRY(context_output(ctx, "pad", out));
     if (x == NULL) return context_null(ctx, "pad", "x");
     int rank = tensor_rank(x);
     if (rank > 0 && before == NULL) return context_null(ctx, "pad", "before");

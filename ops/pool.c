@@ -15,8 +15,8 @@ typedef struct adaptive_attrs {
 } adaptive_attrs_t;
 
 #define FIELDS(n)                                                                                  \
-    {"kernel", ATTR_ARRAY, false, offsetof(pool_attrs_t, kernel), n, 1, NULL},                     \
-        {"stride", ATTR_ARRAY, false, offsetof(pool_attrs_t, stride), n, 0, NULL},                 \
+    {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
+        {"stride", ATTR_ARRAY, true, offsetof(pool_attrs_t, stride), n, 0, NULL},                  \
         {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
         {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
     {                                                                                              \
@@ -610,7 +610,9 @@ PUBLIC(avg_pool3d)
 static status_t call_adaptive(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                               const int64_t *output_size, tensor_t **out)
 {
+    TRY(context_output(ctx, op->name, out));
     adaptive_attrs_t attrs = {.output_size.n = n};
+    if (output_size == NULL) return context_null(ctx, op->name, "output_size");
     REQUIRE(ctx, n >= 1 && n <= 3, "%s: output_size has %d numbers, 1 to 3 are possible", op->name,
             n);
     memcpy(attrs.output_size.values, output_size, (size_t)n * sizeof *output_size);

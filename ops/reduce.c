@@ -381,6 +381,7 @@ DEFINE(sum);
 static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                      const int64_t *dims, bool keepdim, tensor_t **out)
 {
+    TRY(context_output(ctx, op->name, out));
     reduce_attrs_t attrs = {.dims = {.n = n}, .keepdim = keepdim};
     if (n > 0 && dims == NULL) return context_null(ctx, op->name, "dims");
     REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d dims, 0 to %d are possible", op->name, n,

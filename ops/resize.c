@@ -461,6 +461,7 @@ const opdef_t op_def_resize = {.name = "resize",
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
 {
+    TRY(context_output(ctx, "resize", out));
     resize_attrs_t attrs = {.sizes = {.n = n},
                             .mode = (int)mode,
                             .coordinates = (int)coordinates,
@@ -475,6 +476,7 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
 status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t *attrs,
                          tensor_t **out)
 {
+    TRY(context_output(ctx, "resize", out));
     if (attrs == NULL) return context_null(ctx, "resize", "attrs");
     REQUIRE(ctx, attrs->mode >= RESIZE_NEAREST && attrs->mode <= RESIZE_CUBIC,
             "resize: mode %d is none", attrs->mode);

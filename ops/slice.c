@@ -351,8 +351,10 @@ status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const i
 {
     split_attrs_t attrs = {.dim = dim};
     if (sizes == NULL) return context_null(ctx, "split", "sizes");
+    if (out == NULL) return context_null(ctx, "split", "the output");
     REQUIRE(ctx, n >= 1 && n <= TENSOR_MAX_RANK, "split: %d pieces, 1 to %d are possible", n,
             TENSOR_MAX_RANK);
+    for (int i = 0; i < n; i++) out[i] = NULL;
     attrs.sizes.n = n;
     memcpy(attrs.sizes.values, sizes, (size_t)n * sizeof *sizes);
     return dispatch_run(ctx, &op_def_split, &attrs, 1, &x, &n, out);

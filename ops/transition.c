@@ -158,6 +158,7 @@ status_t op_to_dense(context_t *ctx, const tensor_t *x, tensor_t **out)
 
 status_t op_reorder(context_t *ctx, const tensor_t *x, const char *format, tensor_t **out)
 {
+    TRY(context_output(ctx, "reorder", out));
     reorder_attrs_t attrs = {{0}};
     TRY(format_parse(ctx, format, &attrs.format));
     return dispatch_run(ctx, &op_def_reorder, &attrs, 1, &x, NULL, out);

@@ -63,7 +63,7 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
 
 const environment_variable_t *context_environment(int *out_n)
 {
-    *out_n = VARIABLE_COUNT;
+    if (out_n != NULL) *out_n = VARIABLE_COUNT;
     return variables;
 }
 
@@ -397,15 +397,25 @@ status_t context_null(context_t *ctx, const char *op, const char *argument)
     return ctx->last.status;
 }
 
+status_t context_output(context_t *ctx, const char *op, void *out)
+{
+    static void *const nothing = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (out == NULL) return context_null(ctx, op, "the output");
+    memcpy(out, &nothing, sizeof nothing);
+    return STATUS_OK;
+}
+
 /* ---- settings and what folders to the right reach ---- */
 
 int context_threads(const context_t *ctx)
 {
-    return ctx->n_threads;
+    return ctx != NULL ? ctx->n_threads : 0;
 }
 
 status_t context_set_threads(context_t *ctx, int n_threads)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     REQUIRE(ctx, n_threads >= 1 && n_threads <= MAX_THREADS,
             "context_set_threads: %d threads, must be 1 to %d", n_threads, MAX_THREADS);
     ctx->n_threads = n_threads;
@@ -510,6 +520,7 @@ uint64_t context_now(void)
 
 void context_seed(context_t *ctx, uint64_t seed)
 {
+    if (ctx == NULL) return;
     for (int i = 0; i < 4; i++) {
         seed += UINT64_C(0x9e3779b97f4a7c15);
         uint64_t z = seed;

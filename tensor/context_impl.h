@@ -57,6 +57,11 @@ void allocator_put(const allocator_t *allocator, void *block);
  * "<op>: <argument> is NULL". */
 status_t context_null(context_t *ctx, const char *op, const char *argument);
 
+/* What a public function begins with that gives a pointer: sets it to NULL, so that it is NULL when
+ * the call fails. out is the address of a pointer of any type; INVALID_ARGUMENT where it, or the
+ * context, is NULL. */
+status_t context_output(context_t *ctx, const char *op, void *out);
+
 /* A failure of a question: context_error tells it, but NULL does not pass it on, and the scope it
  * happens in has not failed. So a list may be read until the index is too large. */
 status_t context_decline(context_t *ctx, status_t status, const char *format, ...)

@@ -405,6 +405,7 @@ static tensor_info_t snapshot_info(const tensor_info_t *info)
 
 status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "to_mkldnn", out_tensor));
     if (tensor == NULL) return context_null(ctx, "to_mkldnn", "tensor");
     tensor_t *result = NULL;
     if (tensor->info.layout == LAYOUT_MKLDNN) {
@@ -421,6 +422,7 @@ status_t to_mkldnn(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor
 
 status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "to_dense", out_tensor));
     if (tensor == NULL) return context_null(ctx, "to_dense", "tensor");
     tensor_t *result = NULL;
     if (tensor->info.layout == LAYOUT_DENSE) {
@@ -435,6 +437,7 @@ status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *format,
                          tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "convert_reorder", out_tensor));
     if (tensor == NULL) return context_null(ctx, "reorder", "tensor");
     format_t wanted;
     TRY(format_parse(ctx, format, &wanted));
@@ -457,11 +460,13 @@ status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *for
 
 const char *convert_format(const tensor_t *tensor, char *out_text)
 {
+    if (tensor == NULL || out_text == NULL) return NULL;
     return format_text(&tensor->info.format, out_text);
 }
 
 void convert_repro(const tensor_info_t *from, const tensor_info_t *to, text_t *text)
 {
+    if (from == NULL || to == NULL || text == NULL) return;
     char a[INFO_TEXT_MAX], b[INFO_TEXT_MAX];
     if (convert_refusal(from) != NULL) {
         text_append(text, "# copy: %s to %s", info_text(from, a), info_text(to, b));

@@ -97,6 +97,7 @@ status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out
 
 status_t tensor_clone(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy)
 {
+    TRY(context_output(ctx, "tensor_clone", out_copy));
     if (tensor == NULL) return context_null(ctx, "tensor_clone", "tensor");
     tensor_t *copy = NULL;
     TRY(tensor_duplicate(ctx, tensor, &copy));
@@ -113,6 +114,7 @@ static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tenso
 
 status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_contiguous", out_tensor));
     TRY(need_dense(ctx, "tensor_contiguous", tensor));
     tensor_t *result = NULL;
     if (info_is_contiguous(&tensor->info))
@@ -124,6 +126,7 @@ status_t tensor_contiguous(context_t *ctx, const tensor_t *tensor, tensor_t **ou
 
 status_t tensor_channels_last(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_channels_last", out_tensor));
     TRY(need_dense(ctx, "tensor_channels_last", tensor));
     const tensor_info_t *info = &tensor->info;
     REQUIRE(ctx, info->rank >= 3 && info->rank <= 5,
@@ -191,6 +194,7 @@ static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtyp
 
 status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_cast", out_tensor));
     if (tensor == NULL) return context_null(ctx, "tensor_cast", "tensor");
     const tensor_info_t *info = &tensor->info;
     TRY(tensor_check(ctx, "tensor_cast", dtype, info->rank, info->sizes));
@@ -310,6 +314,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
     REQUIRE(ctx, capacity >= needed, "tensor_read: %s needs %zu bytes, capacity is %zu",
             tensor_text(tensor), needed, capacity);
     if (needed == 0) return STATUS_OK;
+    if (out_elements == NULL) return context_null(ctx, "tensor_read", "the output");
     tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
     if (info->layout == LAYOUT_MKLDNN)
         return convert_bytes(ctx, info, tensor_bytes(tensor), &plain, out_elements, CAUSE_USER);
@@ -365,6 +370,7 @@ status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *
 {
     if (a == NULL) return context_null(ctx, "tensor_max_rel_diff", "a");
     if (b == NULL) return context_null(ctx, "tensor_max_rel_diff", "b");
+    if (out_difference == NULL) return context_null(ctx, "tensor_max_rel_diff", "the output");
     REQUIRE(ctx, shape_equal(a->info.rank, a->info.sizes, b->info.rank, b->info.sizes),
             "tensor_max_rel_diff: %s and %s, sizes must be equal", tensor_text(a), tensor_text(b));
     difference_t difference = {0};

@@ -17,11 +17,12 @@ const char *cause_name(reorder_cause_t cause)
 
 void counters_read(const context_t *ctx, counters_t *out_counters)
 {
-    *out_counters = *context_counters_now(ctx);
+    if (ctx != NULL && out_counters != NULL) *out_counters = *context_counters_now(ctx);
 }
 
 void counters_reset(context_t *ctx)
 {
+    if (ctx == NULL) return;
     counters_t *counters = context_counters(ctx);
     *counters = (counters_t){
         .cache_entries = counters->cache_entries,
@@ -31,11 +32,12 @@ void counters_reset(context_t *ctx)
 
 uint64_t counters_weight_reorders(const counters_t *counters)
 {
-    return counters->reorders[CAUSE_WEIGHT];
+    return counters != NULL ? counters->reorders[CAUSE_WEIGHT] : 0;
 }
 
 uint64_t counters_activation_reorders(const counters_t *counters)
 {
+    if (counters == NULL) return 0;
     uint64_t sum = 0;
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
         if (cause != CAUSE_WEIGHT) sum += counters->reorders[cause];
@@ -44,6 +46,7 @@ uint64_t counters_activation_reorders(const counters_t *counters)
 
 uint64_t counters_copies(const counters_t *counters)
 {
+    if (counters == NULL) return 0;
     uint64_t sum = 0;
     for (int cause = 0; cause < CAUSE_COUNT; cause++) sum += counters->copies[cause];
     return sum;

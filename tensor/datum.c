@@ -60,11 +60,13 @@ static status_t make(context_t *ctx, datum_kind_t kind, datum_t **out_datum)
 
 status_t datum_none(context_t *ctx, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_none", out_datum));
     return make(ctx, DATUM_NONE, out_datum);
 }
 
 status_t datum_tensor(context_t *ctx, tensor_t *tensor, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_tensor", out_datum));
     if (tensor == NULL) return context_null(ctx, "datum_tensor", "tensor");
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_TENSOR, &datum));
@@ -75,6 +77,7 @@ status_t datum_tensor(context_t *ctx, tensor_t *tensor, datum_t **out_datum)
 
 status_t datum_int(context_t *ctx, int64_t value, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_int", out_datum));
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_INT, &datum));
     datum->integer = value;
@@ -84,6 +87,7 @@ status_t datum_int(context_t *ctx, int64_t value, datum_t **out_datum)
 
 status_t datum_float(context_t *ctx, double value, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_float", out_datum));
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_FLOAT, &datum));
     datum->number = value;
@@ -93,6 +97,7 @@ status_t datum_float(context_t *ctx, double value, datum_t **out_datum)
 
 status_t datum_bool(context_t *ctx, bool value, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_bool", out_datum));
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_BOOL, &datum));
     datum->truth = value;
@@ -102,6 +107,7 @@ status_t datum_bool(context_t *ctx, bool value, datum_t **out_datum)
 
 status_t datum_string(context_t *ctx, const char *value, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_string", out_datum));
     if (value == NULL) return context_null(ctx, "datum_string", "value");
     datum_t *datum = NULL;
     TRY(make(ctx, DATUM_STRING, &datum));
@@ -186,17 +192,20 @@ static status_t make_filled(context_t *ctx, const char *op, datum_kind_t kind, i
 
 status_t datum_list(context_t *ctx, int n, datum_t *const *items, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_list", out_datum));
     return make_filled(ctx, "datum_list", DATUM_LIST, n, NULL, items, out_datum);
 }
 
 status_t datum_tuple(context_t *ctx, int n, datum_t *const *items, datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_tuple", out_datum));
     return make_filled(ctx, "datum_tuple", DATUM_TUPLE, n, NULL, items, out_datum);
 }
 
 status_t datum_dict(context_t *ctx, int n, const char *const *keys, datum_t *const *items,
                     datum_t **out_datum)
 {
+    TRY(context_output(ctx, "datum_dict", out_datum));
     return make_filled(ctx, "datum_dict", DATUM_DICT, n, keys, items, out_datum);
 }
 
@@ -358,6 +367,7 @@ static status_t clone_items(context_t *ctx, const datum_t *datum, datum_t *copy)
 
 status_t datum_clone(context_t *ctx, const datum_t *datum, datum_t **out_copy)
 {
+    TRY(context_output(ctx, "datum_clone", out_copy));
     if (datum == NULL) return context_null(ctx, "datum_clone", "datum");
     if (datum->kind == DATUM_TENSOR) return clone_tensor(ctx, datum, out_copy);
     if (!has_items(datum)) {
@@ -448,6 +458,7 @@ static void print_items(const datum_t *datum, const char *open, const char *clos
 
 void datum_print(const datum_t *datum, text_t *text)
 {
+    if (text == NULL) return;
     switch (datum_kind(datum)) {
     case DATUM_NONE: text_append(text, "none"); return;
     case DATUM_TENSOR: text_append(text, "%s", tensor_text(datum->tensor)); return;

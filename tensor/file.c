@@ -60,6 +60,7 @@ static status_t map_open(context_t *ctx, const char *path, int file, file_mappin
 
 status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping)
 {
+    TRY(context_output(ctx, "file_map", out_mapping));
     if (path == NULL) return context_null(ctx, "file_map", "path");
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) return fail_system(ctx, "file_map", path, errno);
@@ -79,12 +80,12 @@ status_t file_map(context_t *ctx, const char *path, file_mapping_t **out_mapping
 
 const void *file_bytes(const file_mapping_t *mapping)
 {
-    return mapping->bytes;
+    return mapping != NULL ? mapping->bytes : NULL;
 }
 
 size_t file_size(const file_mapping_t *mapping)
 {
-    return mapping->n_bytes;
+    return mapping != NULL ? mapping->n_bytes : 0;
 }
 
 file_mapping_t *file_retain(file_mapping_t *mapping)
@@ -110,6 +111,7 @@ static void let_go(void *user, void *data)
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "file_tensor", out_tensor));
     if (mapping == NULL) return context_null(ctx, "file_tensor", "mapping");
     TRY(tensor_check(ctx, "file_tensor", info->dtype, info->rank, info->sizes));
     size_t n_bytes = info_numel(info) > 0 ? info_bytes(info) : 0;
@@ -206,6 +208,7 @@ static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *
 
 status_t file_write_begin(context_t *ctx, const char *path, file_writer_t **out_writer)
 {
+    TRY(context_output(ctx, "file_write_begin", out_writer));
     if (path == NULL) return context_null(ctx, "file_write_begin", "path");
     file_writer_t *writer = NULL;
     TRY(context_get_zeroed(ctx, sizeof *writer, "a file writer", &writer));
@@ -259,7 +262,7 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
 
 size_t file_write_offset(const file_writer_t *writer)
 {
-    return writer->offset;
+    return writer != NULL ? writer->offset : 0;
 }
 
 /* So that the new name survives a crash; file systems that cannot sync a directory say EINVAL. */

@@ -149,6 +149,7 @@ static status_t make_dense(context_t *ctx, const char *op, dtype_t dtype, int ra
 status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_empty", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_empty", dtype, rank, sizes, &tensor, &bytes));
@@ -158,6 +159,7 @@ status_t tensor_empty(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_zeros", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_zeros", dtype, rank, sizes, &tensor, &bytes));
@@ -168,6 +170,7 @@ status_t tensor_zeros(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_full(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value,
                      tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_full", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_full", dtype, rank, sizes, &tensor, &bytes));
@@ -235,12 +238,14 @@ static status_t make_random(context_t *ctx, const char *op, dtype_t dtype, int r
 status_t tensor_rand(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_rand", out_tensor));
     return make_random(ctx, "tensor_rand", dtype, rank, sizes, draw_uniform, out_tensor);
 }
 
 status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                       tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_randn", out_tensor));
     return make_random(ctx, "tensor_randn", dtype, rank, sizes, draw_normal, out_tensor);
 }
 
@@ -248,6 +253,7 @@ status_t tensor_randn(context_t *ctx, dtype_t dtype, int rank, const int64_t *si
 status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
                        tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_arange", out_tensor));
     TRY(tensor_check(ctx, "tensor_arange", dtype, 1, &n));
     bool is_integral = dtype_is_integral(dtype);
     int64_t start = 0, last;
@@ -274,6 +280,7 @@ status_t tensor_arange(context_t *ctx, dtype_t dtype, int64_t n, double first,
 status_t tensor_from(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes,
                      const void *elements, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_from", out_tensor));
     tensor_t *tensor = NULL;
     void *bytes = NULL;
     TRY(make_dense(ctx, "tensor_from", dtype, rank, sizes, &tensor, &bytes));
@@ -298,11 +305,13 @@ static status_t make_number(context_t *ctx, dtype_t dtype, const void *value, te
 
 status_t tensor_number(context_t *ctx, double value, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_number", out_tensor));
     return make_number(ctx, DTYPE_F64, &value, out_tensor);
 }
 
 status_t tensor_integer(context_t *ctx, int64_t value, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_integer", out_tensor));
     return make_number(ctx, DTYPE_S64, &value, out_tensor);
 }
 
@@ -325,6 +334,7 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
                        const int64_t *strides, void *data, void (*deleter)(void *user, void *data),
                        void *user, tensor_t **out_tensor)
 {
+    TRY(context_output(ctx, "tensor_borrow", out_tensor));
     TRY(tensor_check(ctx, "tensor_borrow", dtype, rank, sizes));
     for (int d = 0; strides != NULL && d < rank; d++)
         REQUIRE(ctx, strides[d] >= 0, "tensor_borrow: stride %lld of dimension %d, must be >= 0",
@@ -353,42 +363,42 @@ status_t tensor_borrow(context_t *ctx, dtype_t dtype, int rank, const int64_t *s
 
 dtype_t tensor_dtype(const tensor_t *tensor)
 {
-    return tensor->info.dtype;
+    return tensor != NULL ? tensor->info.dtype : DTYPE_NONE;
 }
 
 layout_t tensor_layout(const tensor_t *tensor)
 {
-    return tensor->info.layout;
+    return tensor != NULL ? tensor->info.layout : LAYOUT_DENSE;
 }
 
 int tensor_rank(const tensor_t *tensor)
 {
-    return tensor->info.rank;
+    return tensor != NULL ? tensor->info.rank : 0;
 }
 
 /* Who looks at the sizes of a hollow tensor may do other things at other sizes. */
 static void note_look(const tensor_t *tensor)
 {
-    atomic_int *looks = storage_looks(tensor->storage);
+    atomic_int *looks = tensor != NULL ? storage_looks(tensor->storage) : NULL;
     if (looks != NULL) atomic_fetch_add(looks, 1);
 }
 
 const int64_t *tensor_sizes(const tensor_t *tensor)
 {
     note_look(tensor);
-    return tensor->info.sizes;
+    return tensor != NULL ? tensor->info.sizes : NULL;
 }
 
 int64_t tensor_numel(const tensor_t *tensor)
 {
     note_look(tensor);
-    return info_numel(&tensor->info);
+    return tensor != NULL ? info_numel(&tensor->info) : 0;
 }
 
 const tensor_info_t *tensor_info(const tensor_t *tensor)
 {
     note_look(tensor);
-    return &tensor->info;
+    return tensor != NULL ? &tensor->info : NULL;
 }
 
 static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tensor)
@@ -401,6 +411,7 @@ static status_t need_dense(context_t *ctx, const char *op, const tensor_t *tenso
 
 status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **out_strides)
 {
+    TRY(context_output(ctx, "tensor_strides", out_strides));
     TRY(need_dense(ctx, "tensor_strides", tensor));
     *out_strides = tensor->info.format.strides;
     return STATUS_OK;
@@ -416,6 +427,7 @@ static status_t need_elements(context_t *ctx, const char *op, const tensor_t *te
 
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
 {
+    TRY(context_output(ctx, "tensor_data", out_data));
     TRY(need_dense(ctx, "tensor_data", tensor));
     TRY(need_elements(ctx, "tensor_data", tensor));
     *out_data = tensor_bytes(tensor);
@@ -424,6 +436,7 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
 {
+    TRY(context_output(ctx, "tensor_data_mutable", out_data));
     TRY(need_dense(ctx, "tensor_data_mutable", tensor));
     TRY(need_elements(ctx, "tensor_data_mutable", tensor));
     return tensor_writable(ctx, tensor, out_data);
@@ -440,6 +453,7 @@ static status_t need_one(context_t *ctx, const char *op, const tensor_t *tensor)
 
 status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
 {
+    if (out_value == NULL) return context_null(ctx, "tensor_item", "the output");
     TRY(need_one(ctx, "tensor_item", tensor));
     *out_value = dtype_load(tensor->info.dtype, tensor_bytes(tensor));
     return STATUS_OK;
@@ -447,6 +461,7 @@ status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
 
 status_t tensor_item_integer(context_t *ctx, const tensor_t *tensor, int64_t *out_value)
 {
+    if (out_value == NULL) return context_null(ctx, "tensor_item_integer", "the output");
     TRY(need_one(ctx, "tensor_item_integer", tensor));
     *out_value = dtype_load_integer(tensor->info.dtype, tensor_bytes(tensor));
     return STATUS_OK;

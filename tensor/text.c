@@ -45,6 +45,7 @@ static void append_bytes(text_t *text, const char *bytes, size_t n)
 void text_append(text_t *text, const char *format, ...)
 {
     char piece[256];
+    if (text == NULL) return;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(piece, sizeof piece, format, arguments);
@@ -79,6 +80,7 @@ static const char *escape(unsigned char c)
 
 void text_append_quoted(text_t *text, const char *string)
 {
+    if (text == NULL || string == NULL) return;
     append_bytes(text, "\"", 1);
     for (const char *at = string; *at != '\0';) {
         const char *plain = at;
@@ -100,6 +102,7 @@ void text_append_quoted(text_t *text, const char *string)
  */
 void text_append_float(text_t *text, double value)
 {
+    if (text == NULL) return;
     char written[64];
     if (isnan(value) || isinf(value)) {
         text_append(text, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
@@ -123,16 +126,17 @@ void text_append_float(text_t *text, double value)
 
 const char *text_string(const text_t *text)
 {
-    return text->bytes != NULL ? text->bytes : "";
+    return text != NULL && text->bytes != NULL ? text->bytes : "";
 }
 
 status_t text_status(const text_t *text)
 {
-    return text->status;
+    return text != NULL ? text->status : STATUS_INVALID_ARGUMENT;
 }
 
 void text_clear(text_t *text)
 {
+    if (text == NULL) return;
     if (text->bytes != NULL) context_put(text->ctx, text->bytes);
     *text = text_begin(text->ctx);
 }

@@ -49,6 +49,7 @@ bool trace_parse(const char *text, unsigned *out_categories)
 
 bool trace_wanted(const context_t *ctx, trace_category_t category)
 {
+    if (ctx == NULL) return false;
     return context_traces(ctx, category);
 }
 

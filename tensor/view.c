@@ -43,6 +43,7 @@ static bool find_reach(const tensor_t *base, int rank, const int64_t *sizes, con
 status_t tensor_as_strided(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                            const int64_t *strides, int64_t offset, tensor_t **out_view)
 {
+    TRY(context_output(ctx, "tensor_as_strided", out_view));
     const char *op = "tensor_as_strided";
     TRY(need_base(ctx, op, base));
     TRY(tensor_check(ctx, op, base->info.dtype, rank, sizes));
@@ -124,6 +125,7 @@ static status_t infer_size(context_t *ctx, const tensor_t *base, int rank, const
 status_t tensor_view(context_t *ctx, const tensor_t *base, int rank, const int64_t *sizes,
                      tensor_t **out_view)
 {
+    TRY(context_output(ctx, "tensor_view", out_view));
     TRY(need_base(ctx, "tensor_view", base));
     int64_t full[TENSOR_MAX_RANK] = {0}, strides[TENSOR_MAX_RANK] = {0};
     TRY(infer_size(ctx, base, rank, sizes, full));
@@ -137,6 +139,7 @@ status_t tensor_view(context_t *ctx, const tensor_t *base, int rank, const int64
 status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const int64_t *dims,
                         tensor_t **out_view)
 {
+    TRY(context_output(ctx, "tensor_permute", out_view));
     const char *op = "tensor_permute";
     TRY(need_base(ctx, op, base));
     REQUIRE(ctx, rank == base->info.rank, "%s: %d dims for %s, must be as many as its rank", op,
@@ -161,6 +164,7 @@ status_t tensor_permute(context_t *ctx, const tensor_t *base, int rank, const in
 status_t tensor_narrow(context_t *ctx, const tensor_t *base, int64_t dim, int64_t start,
                        int64_t length, tensor_t **out_view)
 {
+    TRY(context_output(ctx, "tensor_narrow", out_view));
     const char *op = "tensor_narrow";
     TRY(need_base(ctx, op, base));
     int d = 0;

@@ -455,6 +455,7 @@ static status_t add_node(graph_builder_t *builder, const graph_node_t *from, con
 void graph_add_node(graph_builder_t *builder, const graph_node_t *node, const value_t *inputs,
                     const graph_type_t *const *types, const char *const *names, value_t *out_values)
 {
+    if (node == NULL) return;
     if (is_ready(builder) &&
         keep(builder, add_node(builder, node, inputs, types, names, out_values)))
         return;
@@ -669,6 +670,7 @@ static status_t set_graph_name(graph_builder_t *builder, const char *name)
 
 status_t graph_builder_create(context_t *ctx, const char *name, graph_builder_t **out_builder)
 {
+    TRY(context_output(ctx, "graph_builder_create", out_builder));
     if (name == NULL) return context_null(ctx, "graph_builder_create", "name");
     graph_builder_t *builder = NULL;
     TRY(context_get_zeroed(ctx, sizeof *builder, "a graph builder", &builder));
@@ -735,7 +737,9 @@ static status_t finish(graph_builder_t *builder, int n_results, const value_t *r
 status_t graph_finish(graph_builder_t *builder, int n_results, const value_t *results,
                       graph_t **out_graph)
 {
+    if (out_graph != NULL) *out_graph = NULL;
     if (builder == NULL) return STATUS_INVALID_ARGUMENT;
+    TRY(context_output(builder->ctx, "graph_finish", out_graph));
     if (builder->status != STATUS_OK)
         return context_fail(builder->ctx, builder->status, "%s", builder->message);
     if (!is_ready(builder) || !keep(builder, finish(builder, n_results, results)))

@@ -148,22 +148,22 @@ static const value_record_t *record_of(const graph_t *graph, value_t value)
 
 const char *graph_name(const graph_t *graph)
 {
-    return graph->name;
+    return graph != NULL ? graph->name : NULL;
 }
 
 const graph_block_t *graph_body(const graph_t *graph)
 {
-    return graph->body;
+    return graph != NULL ? graph->body : NULL;
 }
 
 int graph_n_values(const graph_t *graph)
 {
-    return graph->n_values;
+    return graph != NULL ? graph->n_values : 0;
 }
 
 int graph_n_nodes(const graph_t *graph)
 {
-    return graph->n_nodes;
+    return graph != NULL ? graph->n_nodes : 0;
 }
 
 const char *graph_value_name(const graph_t *graph, value_t value)

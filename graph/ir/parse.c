@@ -601,6 +601,7 @@ static status_t check_pool(context_t *ctx, const char *who, const datum_t *pool)
 status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *pool,
                           graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_parse_next", out_graph));
     if (cursor == NULL || *cursor == NULL) return context_null(ctx, "graph_parse_next", "cursor");
     TRY(check_pool(ctx, "graph_parse_next", pool));
     parser_t parser = {.ctx = ctx, .text = *cursor, .at = *cursor};
@@ -613,6 +614,7 @@ status_t graph_parse_next(context_t *ctx, const char **cursor, const datum_t *po
 
 status_t graph_parse(context_t *ctx, const char *text, const datum_t *pool, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_parse", out_graph));
     if (text == NULL) return context_null(ctx, "graph_parse", "text");
     TRY(check_pool(ctx, "graph_parse", pool));
     graph_t *graph = NULL;

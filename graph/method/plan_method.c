@@ -386,6 +386,8 @@ plan_t *plan_of(const module_t *module, const char *method)
 
 status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
+    if (module == NULL) return context_null(ctx, "plan_warm", "module");
+    if (method == NULL) return context_null(ctx, "plan_warm", "method");
     plan_method_t *found = find_method(module, method);
     if (found == NULL) return STATUS_OK;
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
@@ -443,6 +445,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
 status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,
                    const tensor_t *const *inputs, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "graph_for", out_graph));
     if (module == NULL) return context_null(ctx, "graph_for", "module");
     if (method == NULL) return context_null(ctx, "graph_for", "method");
     graph_t *graph = graph_of(module, method), *optimized = NULL;

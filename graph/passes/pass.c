@@ -93,6 +93,7 @@ const pass_t *pass_at(int index)
 
 const pass_t *pass_find(const char *name)
 {
+    if (name == NULL) return NULL;
     for (int i = 0; i < N_PASSES; i++) {
         if (strcmp(passes[i].name, name) == 0) return &passes[i];
     }
@@ -335,6 +336,7 @@ static status_t run_open(context_t *ctx, const graph_t *graph, const char *const
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph)
 {
+    TRY(context_output(ctx, "pass_run", out_graph));
     static const pass_options_t none = {0};
     if (graph == NULL) return context_null(ctx, "pass_run", "the graph");
     if (options == NULL) options = &none;

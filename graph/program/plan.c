@@ -50,27 +50,28 @@ void plan_release(plan_t *plan)
 
 int plan_n_steps(const plan_t *plan)
 {
-    return plan->n_steps;
+    return plan != NULL ? plan->n_steps : 0;
 }
 
 const plan_step_t *plan_step(const plan_t *plan, int index)
 {
-    return &plan->steps[index].view;
+    bool is_there = plan != NULL && index >= 0 && index < plan->n_steps;
+    return is_there ? &plan->steps[index].view : NULL;
 }
 
 size_t plan_arena_bytes(const plan_t *plan)
 {
-    return plan->arena_bytes;
+    return plan != NULL ? plan->arena_bytes : 0;
 }
 
 size_t plan_weight_bytes(const plan_t *plan)
 {
-    return plan->weight_bytes;
+    return plan != NULL ? plan->weight_bytes : 0;
 }
 
 const graph_t *plan_graph(const plan_t *plan)
 {
-    return plan->graph;
+    return plan != NULL ? plan->graph : NULL;
 }
 
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info)
@@ -258,6 +259,11 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
 status_t plan_run(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in, int *n_out,
                   tensor_t **out)
 {
+    if (plan == NULL) return context_null(ctx, "plan_run", "plan");
+    if (n_in > 0 && in == NULL) return context_null(ctx, "plan_run", "in");
+    if (n_out == NULL || out == NULL) return context_null(ctx, "plan_run", "the output");
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    *n_out = 0;
     tensor_t *results[METHOD_MAX_OUTPUTS];
     TRY(plan_execute(ctx, plan, n_in, in, results));
     status_t status = STATUS_OK;

@@ -58,6 +58,7 @@ static status_t build_seeded(context_t *ctx, const network_t *network, zoo_build
 status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *options,
                     module_t **out_module, int64_t *out_size)
 {
+    TRY(context_output(ctx, "zoo_create", out_module));
     static const zoo_options_t defaults = {0};
     if (options == NULL) options = &defaults;
     if (name == NULL) return context_null(ctx, "zoo", "name");
@@ -81,10 +82,12 @@ status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *optio
 
 status_t zoo_resnet50(context_t *ctx, module_t **out_module)
 {
+    TRY(context_output(ctx, "zoo_resnet50", out_module));
     return zoo_create(ctx, "resnet50", NULL, out_module, NULL);
 }
 
 status_t zoo_alexnet(context_t *ctx, module_t **out_module)
 {
+    TRY(context_output(ctx, "zoo_alexnet", out_module));
     return zoo_create(ctx, "alexnet", NULL, out_module, NULL);
 }

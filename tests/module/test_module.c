@@ -173,16 +173,60 @@ static void members_are_found_by_dotted_paths(void **state)
     module_release(net);
 }
 
-static void an_imported_parameter_may_have_dots_in_its_name(void **state)
+static void members_of_every_kind_are_set_by_dotted_paths(void **state)
 {
     context_t *ctx = fixture_context(state);
-    module_t *net = make(ctx, "Imported", NULL);
-    parameter_take(ctx, net, "features.0.weight", numbers(ctx, 2));
-    assert_non_null(module_parameter(net, "features.0.weight"));
-    module_t *child = make(ctx, "Layer", NULL);
-    CHECK_FAILS(ctx, module_set_child(ctx, net, "a.b", child), STATUS_INVALID_ARGUMENT,
-                "module: child \"a.b\" of Imported, a dot joins names");
+    module_t *net = make_net(ctx), *conv = module_child(net, "layer1.conv1");
+    module_t *child = make(ctx, "Layer", forward_clone);
+    tensor_t *x = numbers(ctx, 3), *y = NULL;
+    datum_t *version = NULL;
+    int n_members = module_n_members(net), n_in_conv = module_n_members(conv);
+    CHECK_OK(ctx, datum_int(ctx, 7, &version));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "layer1.conv1.weight", x));
+    assert_ptr_equal(module_parameter(conv, "weight"), x);
+    assert_int_equal(module_n_members(conv), n_in_conv);
+    CHECK_OK(ctx, module_set_buffer(ctx, net, "layer1.conv1.mean", x));
+    assert_ptr_equal(module_buffer(conv, "mean"), x);
+    CHECK_OK(ctx, module_set_attribute(ctx, net, "layer1.conv1.version", version));
+    assert_ptr_equal(module_attribute(conv, "version"), version);
+    CHECK_OK(ctx, module_set_child(ctx, net, "layer1.conv1.inner", child));
+    assert_ptr_equal(module_child(conv, "inner"), child);
+    CHECK_OK(ctx, module_set_forward(ctx, net, "layer1.conv1.inner.again", forward_clone));
+    assert_non_null(module_method(child, "again", NULL));
+    CHECK_OK(ctx, module_run_child(ctx, net, "layer1.conv1.inner", x, &y));
+    CHECK_OK(ctx, module_remove(ctx, net, "layer1.conv1.mean"));
+    assert_null(module_buffer(conv, "mean"));
+    assert_int_equal(module_n_members(net), n_members);
+    CHECK_FAILS(ctx,
+                module_set_child(ctx, net, "layer1.conv1.inner.up", module_child(net, "layer1")),
+                STATUS_INVALID_ARGUMENT, "child \"up\" of Layer holds that very module");
+    tensor_release(y);
+    tensor_release(x);
+    datum_release(version);
     module_release(child);
+    module_release(net);
+}
+
+static void a_path_that_leads_nowhere_is_refused_by_the_part_that_is_missing(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    tensor_t *x = numbers(ctx, 3);
+    CHECK_FAILS(ctx, module_set_parameter(ctx, net, "fc.weight", x), STATUS_INVALID_ARGUMENT,
+                "module: \"fc\" is no child of Net, it has layer1, conv9");
+    CHECK_FAILS(ctx, module_set_buffer(ctx, net, "layer1.conv2.mean", x), STATUS_INVALID_ARGUMENT,
+                "module: \"conv2\" is no child of Block, it has conv1");
+    CHECK_FAILS(ctx, module_set_parameter(ctx, net, "layer1.conv1.weight.x", x),
+                STATUS_INVALID_ARGUMENT, "module: \"weight\" is no child of Layer");
+    CHECK_FAILS(ctx, module_set_child(ctx, net, "layer7.conv1", net), STATUS_INVALID_ARGUMENT,
+                "module: \"layer7\" is no child of Net");
+    CHECK_FAILS(ctx, module_remove(ctx, net, "fc.weight"), STATUS_INVALID_ARGUMENT,
+                "module: \"fc\" is no child of Net");
+    CHECK_FAILS(ctx, module_set_parameter(ctx, net, "layer1.conv1.", x), STATUS_INVALID_ARGUMENT,
+                "a parameter of Layer without a name");
+    assert_null(module_parameter(net, "fc.weight"));
+    assert_int_equal(references(x), 1);
+    tensor_release(x);
     module_release(net);
 }
 
@@ -375,7 +419,7 @@ static void what_is_not_there_is_named_with_what_is(void **state)
     CHECK_FAILS(ctx, module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT,
                 "module: \"forward\" is no method of Net, it has none");
     CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_clone));
-    CHECK_FAILS(ctx, module_call(ctx, net, "predict", 0, NULL, &(int){0}, NULL),
+    CHECK_FAILS(ctx, module_call(ctx, net, "predict", 0, NULL, &(int){0}, &(datum_t *){NULL}),
                 STATUS_INVALID_ARGUMENT, "module: \"predict\" is no method of Net, it has forward");
     tensor_release(x);
     module_release(net);
@@ -700,7 +744,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(members_are_found_by_dotted_paths),
-        TEST(an_imported_parameter_may_have_dots_in_its_name),
+        TEST(members_of_every_kind_are_set_by_dotted_paths),
+        TEST(a_path_that_leads_nowhere_is_refused_by_the_part_that_is_missing),
         TEST(members_are_listed_in_order_of_setting),
         TEST(replacing_a_member_lets_the_old_one_go),
         TEST(a_name_belongs_to_one_kind_of_member),

@@ -1,0 +1,296 @@
+/* Every operator refuses NULL for an input, for its output and for the context, and sets its output
+ * to NULL then. */
+#include "tests/support/support.h"
+
+#include "tessera.h"
+
+/* Where an output pointer points before a call. */
+static int garbage;
+
+static void check_refused(const context_t *ctx, status_t status, const void *out, const char *call)
+{
+    if (status != STATUS_OK && out == NULL && context_status(ctx) == status) return;
+    print_error("%s gave %s, its output is %p\n", call, status_name(status), out);
+    fail();
+}
+
+/* A call that gives nothing but a status. */
+#define REFUSES(call)                                                                              \
+    do {                                                                                           \
+        context_clear_error(ctx);                                                                  \
+        check_refused(ctx, call, NULL, #call);                                                     \
+    } while (0)
+
+/* One that gives an object in `out`. */
+#define GIVES_NULL(type, call)                                                                     \
+    do {                                                                                           \
+        type out = (type)(void *)&garbage;                                                         \
+        context_clear_error(ctx);                                                                  \
+        status_t status = call;                                                                    \
+        check_refused(ctx, status, out, #call);                                                    \
+    } while (0)
+
+static void the_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_conv1d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv1d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv1d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv2d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv2d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv2d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv3d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv3d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv3d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv_transpose1d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv_transpose1d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv_transpose1d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv_transpose2d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv_transpose2d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv_transpose2d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv_transpose3d(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv_transpose3d(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv_transpose3d(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_linear(ctx, NULL, NULL, NULL, &out));
+    REFUSES(op_linear(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_linear(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_matmul(ctx, NULL, NULL, &out));
+    REFUSES(op_matmul(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_matmul(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_batch_norm(ctx, NULL, NULL, NULL, NULL, NULL, 0, &out));
+    REFUSES(op_batch_norm(ctx, NULL, NULL, NULL, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_batch_norm(NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_layer_norm(ctx, NULL, 0, NULL, NULL, 0, &out));
+    REFUSES(op_layer_norm(ctx, NULL, 0, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_layer_norm(NULL, NULL, 0, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_lrn(ctx, NULL, 0, 0, 0, 0, &out));
+    REFUSES(op_lrn(ctx, NULL, 0, 0, 0, 0, NULL));
+    assert_int_not_equal(op_lrn(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_fold_weight(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_fold_weight(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_fold_weight(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_fold_bias(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_fold_bias(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+}
+
+static void the_other_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_not_equal(op_fold_bias(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool1d(ctx, NULL, NULL, &out));
+    REFUSES(op_max_pool1d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool1d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool2d(ctx, NULL, NULL, &out));
+    REFUSES(op_max_pool2d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool2d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool3d(ctx, NULL, NULL, &out));
+    REFUSES(op_max_pool3d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool3d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_avg_pool1d(ctx, NULL, NULL, &out));
+    REFUSES(op_avg_pool1d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_avg_pool1d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_avg_pool2d(ctx, NULL, NULL, &out));
+    REFUSES(op_avg_pool2d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_avg_pool2d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_avg_pool3d(ctx, NULL, NULL, &out));
+    REFUSES(op_avg_pool3d(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_avg_pool3d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_adaptive_avg_pool(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_adaptive_avg_pool(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_adaptive_avg_pool(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_adaptive_max_pool(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_adaptive_max_pool(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_adaptive_max_pool(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_relu(ctx, NULL, &out));
+    REFUSES(op_relu(ctx, NULL, NULL));
+    assert_int_not_equal(op_relu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_relu6(ctx, NULL, &out));
+    REFUSES(op_relu6(ctx, NULL, NULL));
+    assert_int_not_equal(op_relu6(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_clamp(ctx, NULL, 0, 0, &out));
+    REFUSES(op_clamp(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_clamp(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_leaky_relu(ctx, NULL, 0, &out));
+    REFUSES(op_leaky_relu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_leaky_relu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_elu(ctx, NULL, 0, &out));
+}
+
+static void the_further_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    REFUSES(op_elu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_elu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_selu(ctx, NULL, &out));
+    REFUSES(op_selu(ctx, NULL, NULL));
+    assert_int_not_equal(op_selu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gelu(ctx, NULL, 0, &out));
+    REFUSES(op_gelu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_gelu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_erf(ctx, NULL, &out));
+    REFUSES(op_erf(ctx, NULL, NULL));
+    assert_int_not_equal(op_erf(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sigmoid(ctx, NULL, &out));
+    REFUSES(op_sigmoid(ctx, NULL, NULL));
+    assert_int_not_equal(op_sigmoid(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_tanh(ctx, NULL, &out));
+    REFUSES(op_tanh(ctx, NULL, NULL));
+    assert_int_not_equal(op_tanh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_hardsigmoid(ctx, NULL, 0, 0, &out));
+    REFUSES(op_hardsigmoid(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_hardsigmoid(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_hardswish(ctx, NULL, &out));
+    REFUSES(op_hardswish(ctx, NULL, NULL));
+    assert_int_not_equal(op_hardswish(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_silu(ctx, NULL, &out));
+    REFUSES(op_silu(ctx, NULL, NULL));
+    assert_int_not_equal(op_silu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_softplus(ctx, NULL, &out));
+    REFUSES(op_softplus(ctx, NULL, NULL));
+    assert_int_not_equal(op_softplus(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sqrt(ctx, NULL, &out));
+    REFUSES(op_sqrt(ctx, NULL, NULL));
+    assert_int_not_equal(op_sqrt(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_exp(ctx, NULL, &out));
+    REFUSES(op_exp(ctx, NULL, NULL));
+    assert_int_not_equal(op_exp(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log(ctx, NULL, &out));
+    REFUSES(op_log(ctx, NULL, NULL));
+    assert_int_not_equal(op_log(NULL, NULL, NULL), STATUS_OK);
+}
+
+static void the_last_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_abs(ctx, NULL, &out));
+    REFUSES(op_abs(ctx, NULL, NULL));
+    assert_int_not_equal(op_abs(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_neg(ctx, NULL, &out));
+    REFUSES(op_neg(ctx, NULL, NULL));
+    assert_int_not_equal(op_neg(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reciprocal(ctx, NULL, &out));
+    REFUSES(op_reciprocal(ctx, NULL, NULL));
+    assert_int_not_equal(op_reciprocal(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_prelu(ctx, NULL, NULL, &out));
+    REFUSES(op_prelu(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_prelu(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_add(ctx, NULL, NULL, &out));
+    REFUSES(op_add(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_add(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sub(ctx, NULL, NULL, &out));
+    REFUSES(op_sub(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_sub(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_mul(ctx, NULL, NULL, &out));
+    REFUSES(op_mul(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_mul(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_div(ctx, NULL, NULL, &out));
+    REFUSES(op_div(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_div(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_pow(ctx, NULL, NULL, &out));
+    REFUSES(op_pow(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_pow(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_maximum(ctx, NULL, NULL, &out));
+    REFUSES(op_maximum(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_maximum(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_minimum(ctx, NULL, NULL, &out));
+    REFUSES(op_minimum(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_minimum(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_softmax(ctx, NULL, 0, &out));
+    REFUSES(op_softmax(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_softmax(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log_softmax(ctx, NULL, 0, &out));
+    REFUSES(op_log_softmax(ctx, NULL, 0, NULL));
+}
+
+static void the_x_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_not_equal(op_log_softmax(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cast(ctx, NULL, 0, &out));
+    REFUSES(op_cast(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_cast(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_identity(ctx, NULL, &out));
+    REFUSES(op_identity(ctx, NULL, NULL));
+    assert_int_not_equal(op_identity(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_dropout(ctx, NULL, 0, &out));
+    REFUSES(op_dropout(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_dropout(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_feature_dropout(ctx, NULL, 0, &out));
+    REFUSES(op_feature_dropout(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_feature_dropout(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_mean(ctx, NULL, 0, NULL, 0, &out));
+    REFUSES(op_mean(ctx, NULL, 0, NULL, 0, NULL));
+    assert_int_not_equal(op_mean(NULL, NULL, 0, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sum(ctx, NULL, 0, NULL, 0, &out));
+    REFUSES(op_sum(ctx, NULL, 0, NULL, 0, NULL));
+    assert_int_not_equal(op_sum(NULL, NULL, 0, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cumsum(ctx, NULL, 0, &out));
+    REFUSES(op_cumsum(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_cumsum(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reshape(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_reshape(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_reshape(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_flatten(ctx, NULL, 0, 0, &out));
+    REFUSES(op_flatten(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_flatten(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_transpose(ctx, NULL, 0, 0, &out));
+    REFUSES(op_transpose(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_transpose(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_permute(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_permute(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_permute(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_squeeze(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_squeeze(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_squeeze(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_unsqueeze(ctx, NULL, 0, NULL, &out));
+}
+
+static void the_y_functions_of_ops_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    REFUSES(op_unsqueeze(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_unsqueeze(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_expand(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_expand(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_expand(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_slice(ctx, NULL, 0, 0, 0, 0, &out));
+    REFUSES(op_slice(ctx, NULL, 0, 0, 0, 0, NULL));
+    assert_int_not_equal(op_slice(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
+
+    REFUSES(op_split(ctx, NULL, 0, 0, NULL, NULL));
+    assert_int_not_equal(op_split(NULL, NULL, 0, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_concat(ctx, 0, NULL, 0, &out));
+    REFUSES(op_concat(ctx, 0, NULL, 0, NULL));
+    assert_int_not_equal(op_concat(NULL, 0, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gather(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_gather(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_gather(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_pad(ctx, NULL, NULL, NULL, 0, 0, &out));
+    REFUSES(op_pad(ctx, NULL, NULL, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_pad(NULL, NULL, NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_resize(ctx, NULL, 0, NULL, 0, 0, &out));
+    REFUSES(op_resize(ctx, NULL, 0, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_resize(NULL, NULL, 0, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_to_mkldnn(ctx, NULL, &out));
+    REFUSES(op_to_mkldnn(ctx, NULL, NULL));
+    assert_int_not_equal(op_to_mkldnn(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_to_dense(ctx, NULL, &out));
+    REFUSES(op_to_dense(ctx, NULL, NULL));
+    assert_int_not_equal(op_to_dense(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reorder(ctx, NULL, NULL, &out));
+    REFUSES(op_reorder(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_reorder(NULL, NULL, NULL, NULL), STATUS_OK);
+    assert_null(ops_find(NULL));
+    assert_null(ops_at(-1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_functions_of_ops_take_null),         TEST(the_other_functions_of_ops_take_null),
+        TEST(the_further_functions_of_ops_take_null), TEST(the_last_functions_of_ops_take_null),
+        TEST(the_x_functions_of_ops_take_null),       TEST(the_y_functions_of_ops_take_null),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

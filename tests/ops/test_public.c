@@ -1,0 +1,351 @@
+/* The public functions of the operators: each is called once, with attributes that are all
+ * different, and its result compared with the specification under the attributes that the text
+ * beside it spells by name. An argument that goes into the wrong attribute or operand shows. */
+#include "tests/support/support.h"
+
+#include <string.h>
+
+#include "ops/ops.h"
+#include "tests/support/case.h"
+
+#define MAX_PIECES 3
+#define DIMS(...)                                                                                  \
+    (const int64_t[])                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+/* in has the operands of the text, out room for MAX_PIECES. */
+typedef status_t (*call_t)(context_t *ctx, const tensor_t *const *in, tensor_t **out);
+
+#define CALL(name, ...)                                                                            \
+    static status_t call_##name(context_t *ctx, const tensor_t *const *in, tensor_t **out)         \
+    {                                                                                              \
+        return op_##name(ctx, __VA_ARGS__, out);                                                   \
+    }
+
+CALL(conv1d, in[0], in[1], in[2],
+     (&(conv_attrs_t){.stride = {2}, .padding = {1}, .extra_padding = {3}, .dilation = {4}}))
+CALL(conv2d, in[0], in[1], in[2],
+     (&(conv_attrs_t){.stride = {2, 1},
+                      .padding = {1, 0},
+                      .extra_padding = {0, 3},
+                      .dilation = {1, 2},
+                      .groups = 2}))
+CALL(conv3d, in[0], in[1], in[2], (&(conv_attrs_t){.stride = {2, 1, 3}, .padding = {0, 2, 1}}))
+CALL(conv_transpose1d, in[0], in[1], in[2],
+     (&(conv_transpose_attrs_t){
+         .stride = {3}, .padding = {1}, .output_padding = {2}, .dilation = {2}}))
+CALL(conv_transpose2d, in[0], in[1], in[2],
+     (&(conv_transpose_attrs_t){
+         .stride = {3, 2}, .padding = {1, 0}, .output_padding = {2, 1}, .groups = 2}))
+CALL(conv_transpose3d, in[0], in[1], in[2],
+     (&(conv_transpose_attrs_t){.stride = {2, 1, 3}, .padding = {0, 1, 0}}))
+CALL(linear, in[0], in[1], in[2])
+CALL(matmul, in[0], in[1])
+CALL(batch_norm, in[0], in[1], in[2], in[3], in[4], 0.5)
+CALL(layer_norm, in[0], 2, in[1], in[2], 0.25)
+CALL(lrn, in[0], 3, 0.5, 0.7, 2.0)
+CALL(fold_weight, in[0], in[1], in[2],
+     (&(fold_attrs_t){.epsilon = 0.1, .groups = 2, .transposed = true}))
+CALL(fold_bias, in[0], in[1], in[2], in[3], in[4], in[5],
+     (&(fold_attrs_t){.epsilon = 0.1, .groups = 3, .transposed = true}))
+CALL(max_pool1d, in[0], (&(pool_attrs_t){.kernel = {3}, .stride = {2}, .dilation = {2}}))
+CALL(max_pool2d, in[0],
+     (&(pool_attrs_t){.kernel = {3, 2},
+                      .stride = {2, 1},
+                      .padding = {1, 0},
+                      .extra_padding = {0, 1},
+                      .dilation = {1, 2},
+                      .ceil_mode = true}))
+CALL(max_pool3d, in[0], (&(pool_attrs_t){.kernel = {1, 2, 3}, .stride = {3, 1, 2}}))
+CALL(avg_pool1d, in[0], (&(pool_attrs_t){.kernel = {4}, .stride = {3}, .padding = {1}}))
+CALL(avg_pool2d, in[0],
+     (&(pool_attrs_t){
+         .kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}, .count_include_pad = true}))
+CALL(avg_pool3d, in[0], (&(pool_attrs_t){.kernel = {1, 2, 3}, .padding = {0, 0, 1}}))
+CALL(adaptive_avg_pool, in[0], 2, DIMS(2, 3))
+CALL(adaptive_max_pool, in[0], 2, DIMS(3, 2))
+CALL(relu, in[0])
+CALL(relu6, in[0])
+CALL(clamp, in[0], -0.5, 0.75)
+CALL(leaky_relu, in[0], 0.3)
+CALL(elu, in[0], 0.6)
+CALL(selu, in[0])
+CALL(gelu, in[0], true)
+CALL(erf, in[0])
+CALL(sigmoid, in[0])
+CALL(tanh, in[0])
+CALL(hardsigmoid, in[0], 0.2, 0.4)
+CALL(hardswish, in[0])
+CALL(silu, in[0])
+CALL(softplus, in[0])
+CALL(sqrt, in[0])
+CALL(exp, in[0])
+CALL(log, in[0])
+CALL(abs, in[0])
+CALL(neg, in[0])
+CALL(reciprocal, in[0])
+CALL(prelu, in[0], in[1])
+CALL(add, in[0], in[1])
+CALL(sub, in[0], in[1])
+CALL(mul, in[0], in[1])
+CALL(div, in[0], in[1])
+CALL(pow, in[0], in[1])
+CALL(maximum, in[0], in[1])
+CALL(minimum, in[0], in[1])
+CALL(softmax, in[0], 1)
+CALL(log_softmax, in[0], 1)
+CALL(cast, in[0], DTYPE_F64)
+CALL(identity, in[0])
+CALL(dropout, in[0], 0.3)
+CALL(feature_dropout, in[0], 0.3)
+CALL(mean, in[0], 2, DIMS(0, 2), true)
+CALL(sum, in[0], 1, DIMS(1), false)
+CALL(cumsum, in[0], 1)
+CALL(reshape, in[0], 3, DIMS(4, -1, 3))
+CALL(flatten, in[0], 1, 2)
+CALL(transpose, in[0], 0, 2)
+CALL(permute, in[0], 3, DIMS(2, 0, 1))
+CALL(squeeze, in[0], 1, DIMS(1))
+CALL(unsqueeze, in[0], 2, DIMS(0, 3))
+CALL(expand, in[0], 3, DIMS(4, 2, 3))
+CALL(slice, in[0], 1, 1, 8, 3)
+CALL(split, in[0], 1, 3, DIMS(2, 4, 1))
+CALL(gather, in[0], 1, in[1])
+CALL(pad, in[0], DIMS(1, 0, 2), DIMS(0, 3, 1), PAD_CONSTANT, 0.5)
+CALL(resize, in[0], 2, DIMS(7, 4), RESIZE_LINEAR, RESIZE_HALF_PIXEL)
+CALL(to_mkldnn, in[0])
+CALL(to_dense, in[0])
+CALL(reorder, in[0], "aBcd8b")
+
+static status_t call_concat(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_concat(ctx, 2, in, 1, out);
+}
+
+typedef struct row {
+    const char *op;
+    const char *text;
+    call_t call;
+} row_t;
+
+#define ROW(op, text)                                                                              \
+    {                                                                                              \
+#op, text, call_##op                                                                       \
+    }
+
+static const row_t rows[] = {
+    ROW(conv1d, "(f32[2,3,20], f32[5,3,3], f32[5]) stride=[2] padding=[1] extra_padding=[3] "
+                "dilation=[4]"),
+    ROW(conv2d, "(f32[2,4,7,6], f32[6,2,3,2], f32[6]) stride=[2,1] padding=[1,0] "
+                "extra_padding=[0,3] dilation=[1,2] groups=2"),
+    ROW(conv3d, "(f32[1,2,5,4,7], f32[3,2,2,3,1], f32[3]) stride=[2,1,3] padding=[0,2,1]"),
+    ROW(conv_transpose1d, "(f32[2,3,5], f32[3,4,3], f32[4]) stride=[3] padding=[1] "
+                          "output_padding=[2] dilation=[2]"),
+    ROW(conv_transpose2d, "(f32[1,4,3,4], f32[4,3,3,2], f32[6]) stride=[3,2] padding=[1,0] "
+                          "output_padding=[2,1] groups=2"),
+    ROW(conv_transpose3d,
+        "(f32[1,2,3,2,2], f32[2,3,2,3,1], f32[3]) stride=[2,1,3] padding=[0,1,0]"),
+    ROW(linear, "(f32[5,7], f32[3,7], f32[3])"),
+    ROW(matmul, "(f32[2,3,4], f32[4,5])"),
+    ROW(batch_norm, "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.5"),
+    ROW(layer_norm, "(f32[3,4,5], f32[4,5], f32[4,5]) n_dims=2 epsilon=0.25"),
+    ROW(lrn, "(f32[2,7,3,3]) size=3 alpha=0.5 beta=0.7 k=2.0"),
+    ROW(fold_weight, "(f32[6,3,2], f32[6], f32[6]+) epsilon=0.1 groups=2 transposed=true"),
+    ROW(fold_bias, "(f32[6,3,2], f32[9], f32[1,9,1], f32[9,1], f32[9], f32[9]+) epsilon=0.1 "
+                   "groups=3 transposed=true"),
+    ROW(max_pool1d, "(f32[2,3,11]) kernel=[3] stride=[2] dilation=[2]"),
+    ROW(max_pool2d, "(f32[1,3,8,7]) kernel=[3,2] stride=[2,1] padding=[1,0] extra_padding=[0,1] "
+                    "dilation=[1,2] ceil_mode=true"),
+    ROW(max_pool3d, "(f32[1,2,5,4,7]) kernel=[1,2,3] stride=[3,1,2]"),
+    ROW(avg_pool1d, "(f32[2,3,11]) kernel=[4] stride=[3] padding=[1]"),
+    ROW(avg_pool2d,
+        "(f32[1,3,8,7]) kernel=[3,2] stride=[2,1] padding=[1,0] count_include_pad=true"),
+    ROW(avg_pool3d, "(f32[1,2,5,4,7]) kernel=[1,2,3] padding=[0,0,1]"),
+    ROW(adaptive_avg_pool, "(f32[2,3,7,5]) output_size=[2,3]"),
+    ROW(adaptive_max_pool, "(f32[2,3,7,5]) output_size=[3,2]"),
+    ROW(relu, "(f32[3,7])"),
+    ROW(relu6, "(f32[3,7])"),
+    ROW(clamp, "(f32[3,7]) min=-0.5 max=0.75"),
+    ROW(leaky_relu, "(f32[3,7]) negative_slope=0.3"),
+    ROW(elu, "(f32[3,7]) alpha=0.6"),
+    ROW(selu, "(f32[3,7])"),
+    ROW(gelu, "(f32[3,7]) tanh_approximation=true"),
+    ROW(erf, "(f32[3,7])"),
+    ROW(sigmoid, "(f32[3,7])"),
+    ROW(tanh, "(f32[3,7])"),
+    ROW(hardsigmoid, "(f32[3,7]) alpha=0.2 beta=0.4"),
+    ROW(hardswish, "(f32[3,7])"),
+    ROW(silu, "(f32[3,7])"),
+    ROW(softplus, "(f32[3,7])"),
+    ROW(sqrt, "(f32[3,7]+)"),
+    ROW(exp, "(f32[3,7])"),
+    ROW(log, "(f32[3,7]+)"),
+    ROW(abs, "(f32[3,7])"),
+    ROW(neg, "(f32[3,7])"),
+    ROW(reciprocal, "(f32[3,7]+)"),
+    ROW(prelu, "(f32[2,3,4], f32[3])"),
+    ROW(add, "(f32[2,3], f32[3])"),
+    ROW(sub, "(f32[2,3], f32[3])"),
+    ROW(mul, "(f32[2,3], f32[3])"),
+    ROW(div, "(f32[2,3], f32[3]+)"),
+    ROW(pow, "(f32[2,3]+, f32[3])"),
+    ROW(maximum, "(f32[2,3], f32[3])"),
+    ROW(minimum, "(f32[2,3], f32[3])"),
+    ROW(softmax, "(f32[2,5,3]) dim=1"),
+    ROW(log_softmax, "(f32[2,5,3]) dim=1"),
+    ROW(cast, "(f32[3,7]) dtype=f64"),
+    ROW(identity, "(f32[3,7])"),
+    ROW(dropout, "(f32[3,7]) p=0.3"),
+    ROW(feature_dropout, "(f32[3,7,2]) p=0.3"),
+    ROW(mean, "(f32[2,3,4]) dims=[0,2] keepdim=true"),
+    ROW(sum, "(f32[2,3,4]) dims=[1]"),
+    ROW(cumsum, "(f32[2,5,3]) dim=1"),
+    ROW(reshape, "(f32[2,3,4]) sizes=[4,-1,3]"),
+    ROW(flatten, "(f32[2,3,4,5]) start_dim=1 end_dim=2"),
+    ROW(transpose, "(f32[2,3,4]) dim0=0 dim1=2"),
+    ROW(permute, "(f32[2,3,4]) dims=[2,0,1]"),
+    ROW(squeeze, "(f32[1,1,4]) dims=[1]"),
+    ROW(unsqueeze, "(f32[3,4]) dims=[0,3]"),
+    ROW(expand, "(f32[2,1]) sizes=[4,2,3]"),
+    ROW(slice, "(f32[2,9]) dim=1 start=1 end=8 step=3"),
+    ROW(split, "(f32[2,7]) dim=1 sizes=[2,4,1]"),
+    ROW(concat, "(f32[2,3], f32[2,4]) dim=1"),
+    ROW(gather, "(f32[3,5,2], s64[4]<5) dim=1"),
+    ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),
+    ROW(resize, "(f32[1,3,4,5]) sizes=[7,4] mode=\"linear\" coordinates=\"half_pixel\""),
+    ROW(to_mkldnn, "(f32[2,8,3,3])"),
+    ROW(to_dense, "(f32[2,8,3,3])"),
+    ROW(reorder, "(f32[2,8,3,3]) format=\"aBcd8b\""),
+};
+#define N_ROWS ((int)(sizeof rows / sizeof *rows))
+
+static void check_row(context_t *ctx, const row_t *row)
+{
+    const opdef_t *op = ops_find(row->op);
+    const tensor_info_t *infos[CASE_MAX_INPUTS];
+    tensor_t *in[CASE_MAX_INPUTS] = {NULL}, *out[MAX_PIECES] = {NULL};
+    tensor_info_t inferred[OP_MAX_OUTPUTS];
+    case_call_t call;
+    int n_out = 0;
+    double error = -1;
+    CHECK_OK(ctx, case_parse(ctx, op, row->text, &call));
+    for (int i = 0; i < call.n_in; i++) {
+        CHECK_OK(ctx, case_fill(ctx, &call.in[i], &in[i]));
+        infos[i] = tensor_info(in[i]);
+    }
+    CHECK_OK(ctx, dispatch_infer(ctx, op, call.attrs, call.n_in, infos, &n_out, inferred));
+    CHECK_OK(ctx, row->call(ctx, (const tensor_t *const *)in, out));
+    for (int i = 0; i < n_out; i++) {
+        assert_int_equal(tensor_dtype(out[i]), inferred[i].dtype);
+        assert_int_equal(tensor_rank(out[i]), inferred[i].rank);
+        assert_memory_equal(tensor_sizes(out[i]), inferred[i].sizes,
+                            (size_t)inferred[i].rank * sizeof(int64_t));
+    }
+    CHECK_OK(ctx, dispatch_verify(ctx, op, call.attrs, call.n_in, (const tensor_t *const *)in,
+                                  n_out, (const tensor_t *const *)out, 0, &error));
+    if (!(error < 1e-4)) fail_msg("op_%s %s is off by %g", row->op, row->text, error);
+    for (int i = 0; i < call.n_in; i++) tensor_release(in[i]);
+    for (int i = 0; i < n_out; i++) tensor_release(out[i]);
+}
+
+static void every_operator_gets_its_arguments_where_they_belong(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int r = 0; r < N_ROWS; r++) check_row(ctx, &rows[r]);
+}
+
+static void every_operator_of_the_table_has_a_row(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ops_count(); i++) {
+        int n = 0;
+        for (int r = 0; r < N_ROWS; r++) n += strcmp(rows[r].op, ops_at(i)->name) == 0;
+        if (n == 0) fail_msg("%s has no row", ops_at(i)->name);
+    }
+}
+
+/* ---- attributes of all operators alike ---- */
+
+static tensor_t *ones(context_t *ctx, int rank, const int64_t *sizes)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, rank, sizes, 1, &tensor));
+    return tensor;
+}
+
+static void check_sizes(tensor_t *tensor, int64_t height, int64_t width)
+{
+    assert_int_equal(tensor_sizes(tensor)[2], height);
+    assert_int_equal(tensor_sizes(tensor)[3], width);
+    tensor_release(tensor);
+}
+
+static void one_number_stands_for_all_where_zero_is_not_legal(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
+    CHECK_OK(ctx, op_conv2d(ctx, x, weight, NULL, &(conv_attrs_t){.stride = {2}}, &y));
+    check_sizes(y, 4, 4);
+    CHECK_OK(ctx, op_conv2d(ctx, x, weight, NULL, &(conv_attrs_t){.dilation = {3}}, &y));
+    check_sizes(y, 3, 3);
+    CHECK_OK(ctx, op_conv2d(ctx, x, weight, NULL, &(conv_attrs_t){.padding = {1}}, &y));
+    check_sizes(y, 9, 7);
+    CHECK_OK(ctx, op_conv_transpose2d(ctx, x, weight, NULL,
+                                      &(conv_transpose_attrs_t){.stride = {2}}, &y));
+    check_sizes(y, 19, 19);
+    CHECK_OK(ctx, op_max_pool2d(ctx, x, &(pool_attrs_t){.kernel = {3}}, &y));
+    check_sizes(y, 3, 3);
+    CHECK_OK(ctx, op_avg_pool2d(ctx, x, &(pool_attrs_t){.kernel = {3}, .stride = {1}}, &y));
+    check_sizes(y, 7, 7);
+    tensor_release(x);
+    tensor_release(weight);
+}
+
+static void a_pool_without_kernel_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *y = NULL;
+    CHECK_FAILS(ctx, op_max_pool2d(ctx, x, NULL, &y), STATUS_INVALID_ARGUMENT,
+                "max_pool2d: kernel 0");
+    CHECK_FAILS(ctx, op_avg_pool2d(ctx, x, &(pool_attrs_t){.stride = {2}}, &y),
+                STATUS_INVALID_ARGUMENT, "avg_pool2d: kernel 0");
+    tensor_release(x);
+}
+
+static void what_is_no_value_of_an_enumeration_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
+    conv_attrs_t attrs = {.algorithm = 77};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
+                "conv2d: algorithm is 77, must be 0 to 1 (direct to winograd)");
+    attrs = (conv_attrs_t){.post = {.n = 9}};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
+                "conv2d: 9 post-ops, must be 0 to 4");
+    attrs = (conv_attrs_t){.post = {.n = 1, .op = {{.kind = POST_ELTWISE, .eltwise = 99}}}};
+    CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
+                "conv2d: post-op 0 is elementwise function 99");
+    CHECK_FAILS(ctx, op_cast(ctx, x, (dtype_t)99, &y), STATUS_INVALID_ARGUMENT,
+                "cast: dtype is 99, which is no element type");
+    CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 1, 1), DIMS(0, 0, 1, 1), (pad_mode_t)7, 0, &y),
+                STATUS_INVALID_ARGUMENT, "pad: mode 7 is none");
+    CHECK_FAILS(ctx, dispatch_set_policy(ctx, (policy_t)9), STATUS_INVALID_ARGUMENT,
+                "dispatch_set_policy: policy 9, must be 0 to 2");
+    assert_int_equal(dispatch_policy(ctx), POLICY_AUTO);
+    tensor_release(x);
+    tensor_release(weight);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_operator_gets_its_arguments_where_they_belong),
+        TEST(every_operator_of_the_table_has_a_row),
+        TEST(one_number_stands_for_all_where_zero_is_not_legal),
+        TEST(a_pool_without_kernel_is_refused),
+        TEST(what_is_no_value_of_an_enumeration_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
