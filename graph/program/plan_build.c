@@ -334,7 +334,6 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
                                .inputs = node->inputs};
     if (prepared->scratch_bytes > b->plan->scratch_bytes)
         b->plan->scratch_bytes = prepared->scratch_bytes;
-    touch(b, step);
     TRY(place_outputs(b, node, step));
     touch(b, step);
     return STATUS_OK;
