@@ -515,6 +515,20 @@ static status_t settle_all(alias_t *alias)
     return status;
 }
 
+/* What the body returns, and what lies in it. */
+static void mark_returned(alias_t *alias)
+{
+    const graph_block_t *body = graph_body(alias->graph);
+    for (int i = 0; i < body->n_results; i++) {
+        int class = body->results[i] >= 0 ? find_root(alias, body->results[i]) : -1;
+        while (class >= 0 && !alias->classes[class].is_returned) {
+            alias->classes[class].is_returned = true;
+            int contents = alias->classes[class].contents;
+            class = contents >= 0 ? find_root(alias, contents) : -1;
+        }
+    }
+}
+
 static status_t analyze(alias_t *alias)
 {
     const graph_block_t *body = graph_body(alias->graph);
@@ -531,6 +545,7 @@ static status_t analyze(alias_t *alias)
     join_outside(alias);
     TRY(join_constants(alias));
     TRY(join_params(alias));
+    mark_returned(alias);
     return settle_all(alias);
 }
 
@@ -593,4 +608,10 @@ const graph_node_t *alias_writer(const alias_t *alias, value_t value)
 bool alias_is_mutated(const alias_t *alias, value_t value)
 {
     return alias_writer(alias, value) != NULL;
+}
+
+bool alias_is_returned(const alias_t *alias, value_t value)
+{
+    int class = alias_class(alias, value);
+    return class >= 0 && alias->classes[class].is_returned;
 }

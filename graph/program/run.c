@@ -424,12 +424,26 @@ static status_t run_loop(run_t *run, const graph_node_t *node)
     return status;
 }
 
+/* A constant is given so that whoever writes a result does not write the graph: a tensor is copied
+ * when it is written. */
+static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum)
+{
+    if (datum_kind(constant) != DATUM_TENSOR) return datum_clone(run->ctx, constant, out_datum);
+    const tensor_t *tensor = datum_as_tensor(constant);
+    tensor_t *own = NULL;
+    TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
+    status_t status = datum_tensor(run->ctx, own, out_datum);
+    tensor_drop(own);
+    return status;
+}
+
 static status_t run_constant(run_t *run, const graph_node_t *node)
 {
     value_t value = node->outputs[0];
-    return alias_is_mutated(run->alias, value)
-               ? datum_clone(run->ctx, node->datum, &run->slots[value].datum)
-               : attribute_copy(run->ctx, node->datum, &run->slots[value].datum);
+    datum_t **datum = &run->slots[value].datum;
+    if (alias_is_mutated(run->alias, value)) return datum_clone(run->ctx, node->datum, datum);
+    if (alias_is_returned(run->alias, value)) return give_constant(run, node->datum, datum);
+    return attribute_copy(run->ctx, node->datum, datum);
 }
 
 static status_t run_node(run_t *run, const graph_node_t *node)
@@ -580,24 +594,6 @@ static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const
     return STATUS_OK;
 }
 
-/* A constant is given so that whoever writes the result does not write the graph. */
-static status_t detach(run_t *run, value_t value, datum_t **datum)
-{
-    if (*datum == NULL || datum_kind(*datum) != DATUM_TENSOR || value < 0 ||
-        graph_constant(run->graph, value) == NULL)
-        return STATUS_OK;
-    const tensor_t *tensor = datum_as_tensor(*datum);
-    tensor_t *own = NULL;
-    datum_t *detached = NULL;
-    TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
-    status_t status = datum_tensor(run->ctx, own, &detached);
-    tensor_drop(own);
-    TRY(status);
-    datum_release(*datum);
-    *datum = detached;
-    return STATUS_OK;
-}
-
 static status_t run_body(run_t *run, int *n_out, datum_t **out)
 {
     const graph_block_t *body = graph_body(run->graph);
@@ -609,7 +605,6 @@ static status_t run_body(run_t *run, int *n_out, datum_t **out)
             status = context_fail(run->ctx, STATUS_UNSUPPORTED,
                                   "%s: result %d is a module, which cannot be returned", run->name,
                                   i);
-        if (status == STATUS_OK) status = detach(run, body->results[i], &results[i].datum);
     }
     for (int i = 0; i < body->n_results; i++) {
         if (status == STATUS_OK)

@@ -513,6 +513,93 @@ static void a_parameter_has_no_format_that_no_tag_describes(void **state)
     tensor_release(x);
 }
 
+/* Nothing but a parameter: the first step finds no input, constant or output before it. */
+static void a_method_without_inputs_runs_as_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *weight = NULL, *y = NULL;
+    float read[2] = {0};
+    int n_out = 1;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx,
+             tensor_from(ctx, DTYPE_F32, 1, (const int64_t[]){2}, (const float[]){-1, 3}, &weight));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "weight", weight));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module) {\n"
+                               "  %w = getattr(%self) name=\"weight\"\n"
+                               "  %y = relu(%w)\n"
+                               "  return %y\n"
+                               "}\n"));
+    freeze_options_t options = {.preserved = (const char *const[]){"weight", NULL}};
+    CHECK_OK(ctx, freeze(ctx, net, &options, &frozen));
+    CHECK_OK(ctx, module_call_tensors(ctx, frozen, "forward", 0, NULL, &n_out, &y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_read(ctx, y, read, sizeof read));
+    assert_float_equal(read[0], 0, 0);
+    assert_float_equal(read[1], 3, 0);
+    tensor_release(y);
+    tensor_release(weight);
+    module_release(frozen);
+    module_release(net);
+}
+
+/* 40 operands, each of its own, which die at the concat. */
+static void a_concat_of_many_operands_runs_as_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    float read[80] = {0};
+    text_t text = text_begin(ctx);
+    text_append(&text, "graph forward(%%self : module, %%x : f32[1,2]) {\n");
+    for (int i = 0; i < 40; i++) text_append(&text, "  %%a%d = add(%%x, %d.0)\n", i, i);
+    text_append(&text, "  %%y = concat(");
+    for (int i = 0; i < 40; i++) text_append(&text, "%s%%a%d", i > 0 ? ", " : "", i);
+    text_append(&text, ") dim=0\n  return %%y\n}\n");
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_define(ctx, net, text_string(&text)));
+    text_clear(&text);
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 2, (const int64_t[]){1, 2}, &x));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_read(ctx, y, read, sizeof read));
+    for (int i = 0; i < 80; i++) assert_float_equal(read[i], (i / 2), 0);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+}
+
+static void equal_results_of_a_plan_are_tensors_of_their_own(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y[2] = {NULL};
+    float read[2] = {0};
+    int n_out = 2;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module, %x : f32[2]) {\n"
+                               "  %a = neg(%x)\n"
+                               "  %b = neg(%x)\n"
+                               "  return %a, %b\n"
+                               "}\n"));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){2}, 3.0, &x));
+    CHECK_OK(ctx, module_call_tensors(ctx, frozen, "forward", 1, (const tensor_t *const[]){x},
+                                      &n_out, y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_fill(ctx, y[0], 5.0));
+    CHECK_OK(ctx, tensor_read(ctx, y[1], read, sizeof read));
+    assert_float_equal(read[0], -3, 0);
+    tensor_release(x);
+    for (int i = 0; i < 2; i++) tensor_release(y[i]);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +611,9 @@ int main(void)
         TEST(wrong_inputs_are_named),
         TEST(a_graph_that_is_no_straight_line_runs_and_leaves_no_failure),
         TEST(an_activation_may_be_a_parameter),
+        TEST(a_method_without_inputs_runs_as_a_plan),
+        TEST(a_concat_of_many_operands_runs_as_a_plan),
+        TEST(equal_results_of_a_plan_are_tensors_of_their_own),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),
