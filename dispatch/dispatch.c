@@ -113,14 +113,17 @@ static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t polic
     return prepared->is_view ? convert_own(ctx, tensor, out_tensor) : STATUS_OK;
 }
 
-static status_t make_outputs(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,
-                             tensor_t **out)
+/* A view of a dense tensor shares its bytes. One of an mkldnn tensor is a snapshot, since it
+ * depends on the blocks whether it could share: a write to either never reaches the other. */
+static status_t make_outputs(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
+                             tensor_t *const *in, tensor_t **out)
 {
     for (int i = 0; i < prepared->n_out; i++) {
         if (prepared->is_view) {
             int64_t offset = in[0]->offset +
                              prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
-            TRY(tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
+            TRY(is_snapshot ? tensor_snapshot(ctx, in[0], &prepared->out[i], offset, &out[i])
+                            : tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
         } else {
             TRY(tensor_make(ctx, &prepared->out[i], &out[i]));
         }
@@ -160,7 +163,9 @@ status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t po
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < n_in; i++)
         status = fetch(ctx, prepared, policy, i, in[i], &inputs[i]);
-    if (status == STATUS_OK) status = make_outputs(ctx, prepared, inputs, outputs);
+    bool is_snapshot = prepared->is_view && (prepared->op->traits & TRAIT_IDENTITY) == 0 &&
+                       in[0]->info.layout == LAYOUT_MKLDNN;
+    if (status == STATUS_OK) status = make_outputs(ctx, prepared, is_snapshot, inputs, outputs);
     if (status == STATUS_OK && !prepared->is_view)
         status = run_kernel(ctx, prepared, inputs, outputs);
     if (status == STATUS_OK && policy == POLICY_PER_OP)

@@ -8,6 +8,7 @@
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -31,6 +32,8 @@ typedef struct run {
     datum_t **in;
     datum_t **out;
     datum_t *none;
+    int n_dense;
+    datum_t **dense;      /* [n_dense]: what runs in the place of an mkldnn input, or NULL */
     const alias_t *alias; /* tells which constants are written: each run has its own of those */
     bool is_limited;
     run_limits_t limits; /* what is left of them */
@@ -238,6 +241,47 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
         if (info_bytes(&tensor->info) > run->limits.bytes)
             FAIL(run->ctx, STATUS_UNSUPPORTED, "%s: more than %zu bytes", graph_node_word(node),
                  run->limits.bytes);
+    }
+    return STATUS_OK;
+}
+
+static bool is_blocked(const datum_t *datum)
+{
+    return datum != NULL && datum_kind(datum) == DATUM_TENSOR &&
+           tensor_layout(datum_as_tensor(datum)) == LAYOUT_MKLDNN;
+}
+
+/* Puts a dense tensor in the place of an mkldnn one. */
+static status_t make_dense(context_t *ctx, datum_t **datum)
+{
+    const tensor_info_t *info = tensor_info(datum_as_tensor(*datum));
+    tensor_info_t want = info_dense(info->dtype, info->rank, info->sizes);
+    tensor_t *dense = NULL;
+    datum_t *wrapped = NULL;
+    TRY(convert_to(ctx, datum_as_tensor(*datum), &want, CAUSE_OUTPUT, &dense));
+    status_t status = datum_tensor(ctx, dense, &wrapped);
+    tensor_drop(dense);
+    TRY(status);
+    datum_release(*datum);
+    *datum = wrapped;
+    return STATUS_OK;
+}
+
+/* What views share and an operator writes is dense, under every policy. A tensor that an operator
+ * made becomes it; one that others have, from an attribute or a call, cannot. */
+static status_t keep_views(run_t *run, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        datum_t **datum = &run->slots[node->outputs[i]].datum;
+        if (!is_blocked(*datum) || !alias_is_viewed(run->alias, node->outputs[i])) continue;
+        if (node->kind == NODE_OP && !node->is_in_place) {
+            TRY(make_dense(run->ctx, datum));
+            continue;
+        }
+        FAIL(run->ctx, STATUS_UNSUPPORTED,
+             "%s: %%%s is %s, and a view of it is written in place: to_dense gives it strides",
+             graph_node_word(node), graph_value_name(run->graph, node->outputs[i]),
+             tensor_text(datum_as_tensor(*datum)));
     }
     return STATUS_OK;
 }
@@ -489,6 +533,8 @@ static status_t run_plan_of(run_t *run, const region_t *region)
         slot_t *slot = &run->slots[region->out[i]];
         if (status == STATUS_OK) status = datum_tensor(run->ctx, results[i], &slot->datum);
         tensor_drop(results[i]);
+        bool is_viewed = is_blocked(slot->datum) && alias_is_viewed(run->alias, region->out[i]);
+        if (status == STATUS_OK && is_viewed) status = make_dense(run->ctx, &slot->datum);
     }
     return status;
 }
@@ -497,6 +543,7 @@ static status_t run_nodes(run_t *run, const graph_block_t *block, int first, int
 {
     for (int i = first; i < end; i++) {
         TRY(run_node(run, block->nodes[i]));
+        TRY(keep_views(run, block->nodes[i]));
         release_dead(run, block, i, block->nodes[i]);
     }
     return STATUS_OK;
@@ -572,6 +619,39 @@ static status_t check_input(run_t *run, value_t value, const datum_t *datum)
     return STATUS_OK;
 }
 
+/* An mkldnn input of which views are written runs as a dense tensor, under each of its names. */
+static status_t bind_dense(run_t *run, int first, int n_in, int input)
+{
+    const value_t *params = graph_body(run->graph)->params + first;
+    datum_t *given = run->slots[params[input]].datum;
+    if (!is_blocked(given) || !alias_is_viewed(run->alias, params[input])) return STATUS_OK;
+    if (run->dense == NULL)
+        TRY(context_get_zeroed(run->ctx, (size_t)n_in * sizeof *run->dense, "inputs of a run",
+                               &run->dense));
+    const tensor_t *tensor = datum_as_tensor(given);
+    datum_t *dense = datum_retain(given);
+    status_t status = make_dense(run->ctx, &dense);
+    run->n_dense = n_in;
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        slot_t *slot = &run->slots[params[i]];
+        if (!is_blocked(slot->datum) || datum_as_tensor(slot->datum) != tensor) continue;
+        run->dense[i] = datum_retain(dense);
+        datum_release(slot->datum);
+        slot->datum = datum_retain(dense);
+    }
+    datum_release(dense);
+    return status;
+}
+
+/* What was written into those goes back into the caller's tensors. */
+static status_t give_back(run_t *run, datum_t *const *in)
+{
+    for (int i = 0; i < run->n_dense; i++)
+        if (run->dense[i] != NULL)
+            TRY(tensor_copy(run->ctx, datum_as_tensor(in[i]), datum_as_tensor(run->dense[i])));
+    return STATUS_OK;
+}
+
 static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *in)
 {
     context_t *ctx = run->ctx;
@@ -591,15 +671,16 @@ static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const
         TRY(check_input(run, body->params[first + i], in[i]));
     }
     for (int i = 0; i < n_in; i++) run->slots[body->params[first + i]].datum = datum_retain(in[i]);
+    for (int i = 0; i < n_in; i++) TRY(bind_dense(run, first, n_in, i));
     return STATUS_OK;
 }
 
-static status_t run_body(run_t *run, int *n_out, datum_t **out)
+static status_t run_body(run_t *run, datum_t *const *in, int *n_out, datum_t **out)
 {
     const graph_block_t *body = graph_body(run->graph);
     slot_t results[METHOD_MAX_OUTPUTS] = {{0}};
     TRY(run_block(run, body, results));
-    status_t status = STATUS_OK;
+    status_t status = give_back(run, in);
     for (int i = 0; i < body->n_results; i++) {
         if (results[i].datum == NULL)
             status = context_fail(run->ctx, STATUS_UNSUPPORTED,
@@ -637,6 +718,8 @@ static void clear_run(run_t *run)
 {
     context_t *ctx = run->ctx;
     datum_release(run->none);
+    for (int i = 0; i < run->n_dense; i++) datum_release(run->dense[i]);
+    context_put(ctx, run->dense);
     context_put(ctx, run->out);
     context_put(ctx, run->in);
     context_put(ctx, run->live_in);
@@ -648,7 +731,7 @@ static status_t run_whole(run_t *run, module_t *self, int n_in, datum_t *const *
 {
     status_t status = prepare(run);
     if (status == STATUS_OK) status = bind_inputs(run, self, n_in, in);
-    if (status == STATUS_OK) status = run_body(run, n_out, out);
+    if (status == STATUS_OK) status = run_body(run, in, n_out, out);
     clear_run(run);
     return status;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
@@ -373,6 +374,46 @@ static void a_method_may_set_new_attributes_of_its_module(void **state)
     module_release(net);
 }
 
+/* The flatten of a blocked result could but copy: under each policy it has to share. */
+static void views_share_with_what_is_written_under_every_policy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = parse(ctx, "graph f(%x : f32[1,8,4,4], %w : f32[32,8,1,1]) {\n"
+                                "  %t = conv2d(%x, %w, none)\n"
+                                "  %f = flatten(%t)\n"
+                                "  %u = add_(%t, 1.0)\n"
+                                "  %v = flatten(%x)\n"
+                                "  %z = mul_(%v, 0.0)\n"
+                                "  return %f, %x\n"
+                                "}\n");
+    for (int is_blocked = 0; is_blocked < 2; is_blocked++) {
+        tensor_t *x = NULL, *m = NULL, *w = NULL;
+        datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
+        float read[512] = {0};
+        int n_out = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, dispatch_set_policy(ctx, is_blocked != 0 ? POLICY_AUTO : POLICY_PER_OP));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), 1.0, &x));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(32, 8, 1, 1), 0.5, &w));
+        if (is_blocked != 0) {
+            CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+            tensor_release(x);
+            x = m;
+        }
+        CHECK_OK(ctx, datum_tensor(ctx, x, &in[0]));
+        CHECK_OK(ctx, datum_tensor(ctx, w, &in[1]));
+        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 2, in, &n_out, out));
+        CHECK_OK(ctx, tensor_read(ctx, datum_as_tensor(out[0]), read, 512 * sizeof *read));
+        for (int i = 0; i < 512; i++) assert_float_equal(read[i], 5, 0);
+        CHECK_OK(ctx, tensor_read(ctx, x, read, 128 * sizeof *read));
+        for (int i = 0; i < 128; i++) assert_float_equal(read[i], 0, 0);
+        for (int i = 0; i < n_out; i++) datum_release(out[i]);
+        for (int i = 0; i < 2; i++) datum_release(in[i]);
+        tensor_release(x);
+        tensor_release(w);
+    }
+    graph_release(graph);
+}
+
 static void operands_beyond_what_operators_take_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -731,6 +772,7 @@ int main(void)
         TEST(containers_are_made_and_taken_apart),
         TEST(a_result_that_is_written_does_not_change_a_constant_of_the_graph),
         TEST(a_method_may_set_new_attributes_of_its_module),
+        TEST(views_share_with_what_is_written_under_every_policy),
         TEST(operands_beyond_what_operators_take_are_refused),
         TEST(a_list_that_is_constant_is_new_at_every_run),
         TEST(attributes_are_read_at_every_run),
