@@ -172,14 +172,17 @@ static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t polic
     return prepared->is_view ? convert_own(ctx, tensor, out_tensor) : STATUS_OK;
 }
 
-static status_t make_outputs(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,
-                             tensor_t **out)
+/* A view of a dense tensor shares its bytes. One of an mkldnn tensor is a snapshot, since it
+ * depends on the blocks whether it could share: a write to either never reaches the other. */
+static status_t make_outputs(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
+                             tensor_t *const *in, tensor_t **out)
 {
     for (int i = 0; i < prepared->n_out; i++) {
         if (prepared->is_view) {
             int64_t offset = in[0]->offset +
                              prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
-            TRY(tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
+            TRY(is_snapshot ? tensor_snapshot(ctx, in[0], &prepared->out[i], offset, &out[i])
+                            : tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
         } else {
             TRY(tensor_make(ctx, &prepared->out[i], &out[i]));
         }
@@ -223,7 +226,9 @@ status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t po
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < n_in; i++)
         status = fetch(ctx, prepared, policy, i, in[i], &inputs[i]);
-    if (status == STATUS_OK) status = make_outputs(ctx, prepared, inputs, outputs);
+    bool is_snapshot = prepared->is_view && (prepared->op->traits & TRAIT_IDENTITY) == 0 &&
+                       in[0]->info.layout == LAYOUT_MKLDNN;
+    if (status == STATUS_OK) status = make_outputs(ctx, prepared, is_snapshot, inputs, outputs);
     if (status == STATUS_OK && !prepared->is_view)
         status = run_kernel(ctx, prepared, inputs, outputs);
     if (status == STATUS_OK && policy == POLICY_PER_OP)
@@ -256,16 +261,30 @@ static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
     text_clear(&outputs);
 }
 
+status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched)
+{
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    *out_is_watched = state->observers != NULL || trace_wanted(ctx, TRACE_DISPATCH);
+    return STATUS_OK;
+}
+
+status_t dispatch_tell(context_t *ctx, const op_event_t *event)
+{
+    if (trace_wanted(ctx, TRACE_DISPATCH))
+        trace_call(ctx, event->prepared, event->n_in, event->in, event->out, event->ns);
+    return tell_observers(ctx, first_observer(ctx), event);
+}
+
 static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                             const tensor_t *const *in, tensor_t **out)
 {
-    observer_t *observers = first_observer(ctx);
-    bool is_traced = trace_wanted(ctx, TRACE_DISPATCH);
-    uint64_t begin = observers != NULL || is_traced ? context_now() : 0;
+    bool is_watched = false;
+    TRY(dispatch_is_watched(ctx, &is_watched));
+    uint64_t begin = is_watched ? context_now() : 0;
     TRY(dispatch_run_prepared(ctx, prepared, policy, n_in, in, out));
     if (begin == 0) return STATUS_OK;
     uint64_t ns = context_now() - begin;
-    if (is_traced) trace_call(ctx, prepared, n_in, in, out, ns);
     op_event_t event = {.op = prepared->op,
                         .attrs = prepared->attrs,
                         .n_in = n_in,
@@ -274,7 +293,7 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
                         .out = out,
                         .prepared = prepared,
                         .ns = ns};
-    status_t status = tell_observers(ctx, observers, &event);
+    status_t status = dispatch_tell(ctx, &event);
     for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_drop(out[i]);
     return status;
 }

@@ -22,7 +22,7 @@ struct prepared {
     bool is_view;       /* outputs lie in input 0, `offset` elements in */
     int64_t offset[OP_MAX_OUTPUTS];
     int sum_operand;     /* input that output 0 is accumulated on, or -1 */
-    unsigned overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */
+    uint64_t overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */
     size_t scratch_bytes;
     double cost_ns; /* estimate, without reorders of inputs */
     const char *implementation;

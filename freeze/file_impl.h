@@ -14,6 +14,7 @@
 #define TESSERA_FREEZE_FILE_IMPL_H
 
 #include "freeze/freeze_impl.h"
+#include "module/map_impl.h"
 #include "tensor/file.h"
 
 #define FILE_MAGIC "TESSERA\n"
@@ -108,6 +109,7 @@ typedef struct loading {
     int n_machines, n_blobs;
     int machine;   /* that this process is, or -1: the file does not know it */
     datum_t *pool; /* the constants */
+    map_t tensors; /* what parameters and buffers have for a constant: tied ones have one tensor */
     module_t *module;
 } loading_t;
 

@@ -63,16 +63,33 @@ static status_t set_tensor(loading_t *l, module_t *owner, char kind, const char 
 {
     tensor_t *tensor = NULL;
     datum_kind_t is = datum_kind(value);
+    const tensor_t *constant = is == DATUM_TENSOR ? datum_as_tensor(value) : NULL;
     if (is != DATUM_TENSOR && is != DATUM_NONE)
         FILE_CORRUPT(l, "%s: \"%s\" is a %s, must be a tensor", l->path, name, datum_kind_name(is));
-    if (is == DATUM_TENSOR) {
-        TRY(tensor_clone(l->ctx, datum_as_tensor(value), &tensor));
+    if (constant != NULL) tensor = tensor_hold(map_get(&l->tensors, constant));
+    if (constant != NULL && tensor == NULL) {
+        TRY(tensor_clone(l->ctx, constant, &tensor));
         scope_keep(l->ctx, tensor);
+        status_t noted = map_put(&l->tensors, constant, tensor);
+        if (noted != STATUS_OK) {
+            tensor_drop(tensor);
+            return noted;
+        }
     }
     status_t status = kind == 'p' ? module_set_parameter(l->ctx, owner, name, tensor)
                                   : module_set_buffer(l->ctx, owner, name, tensor);
     tensor_drop(tensor);
     return status;
+}
+
+/* A module that an earlier path leads to has this one as well. */
+static status_t add_shared(loading_t *l, module_t *owner, const char *name, const datum_t *path)
+{
+    module_t *child = datum_kind(path) == DATUM_STRING
+                          ? module_child(l->module, datum_as_string(path))
+                          : NULL;
+    if (child == NULL) FILE_CORRUPT(l, "%s: \"%s\" is a module that is not there", l->path, name);
+    return module_set_child(l->ctx, owner, name, child);
 }
 
 /* The root of the tree, or a child under a parent that is there already. */
@@ -116,6 +133,7 @@ static status_t add_member(loading_t *l, const char *entry, datum_t *value, cons
     if (l->module == NULL) FILE_CORRUPT(l, "%s: \"%s\" is in no module", l->path, entry);
     TRY(freeze_owner(l->ctx, l->module, entry + 2, &name, &owner));
     if (name[0] == '\0') FILE_CORRUPT(l, "%s: member \"%s\" has no name", l->path, entry);
+    if (kind == 'c') return add_shared(l, owner, name, value);
     if (kind == 'p' || kind == 'b') return set_tensor(l, owner, kind, name, value);
     if (kind == 'm' && datum_kind(value) == DATUM_BOOL)
         return add_method(l, owner, name, datum_as_bool(value), cursor);
@@ -245,7 +263,7 @@ status_t file_load(loading_t *l)
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
 {
     TRY(context_output(ctx, "freeze_load", out_frozen));
-    loading_t loading = {.ctx = ctx, .path = path};
+    loading_t loading = {.ctx = ctx, .path = path, .tensors = {.ctx = ctx}};
     if (path == NULL) return context_null(ctx, "freeze_load", "path");
     status_t status = file_load(&loading);
     if (status == STATUS_OK) {

@@ -180,6 +180,7 @@ status_t file_open(loading_t *l)
 
 void file_close(loading_t *l)
 {
+    map_clear(&l->tensors);
     datum_release(l->pool);
     module_release(l->module);
     file_release(l->mapping);

@@ -5,6 +5,7 @@
 #include "graph/analysis/attribute_impl.h"
 #include "graph/analysis/keep_impl.h"
 #include "graph/ir/rewrite_impl.h"
+#include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
@@ -138,6 +139,8 @@ typedef struct pruning {
     module_t **objects;
     attribute_t *used;
     int n_used, capacity;
+    map_t needed; /* of modules that were asked about: themselves if something in them is needed */
+    map_t asked;
 } pruning_t;
 
 static status_t note_use(void *user, const graph_node_t *node)
@@ -168,44 +171,71 @@ static status_t note_uses(pruning_t *pruning)
     return STATUS_OK;
 }
 
-static bool is_needed(const pruning_t *pruning, module_t *module, int index)
+static bool is_value_needed(const pruning_t *pruning, const attribute_t *member)
+{
+    if (freeze_is_border(pruning->root, member->owner, member->name)) return true;
+    for (int i = 0; i < pruning->n_used; i++)
+        if (pruning->used[i].owner == member->owner &&
+            strcmp(pruning->used[i].name, member->name) == 0)
+            return true;
+    kept_t why;
+    return keep_holds(&pruning->keeping, member, &why) && why.reason == KEEP_WISHED;
+}
+
+static status_t is_module_needed(pruning_t *pruning, module_t *module, bool *out_needed);
+
+static status_t is_needed(pruning_t *pruning, module_t *module, int index, bool *out_needed)
 {
     attribute_t member = {.owner = module};
     member.name = module_member(module, index, &member.kind);
     if (member.kind == MEMBER_METHOD)
-        return find_method(pruning->methods, module, member.name) != NULL;
-    if (keep_holds_all(&pruning->keeping, module)) return true;
-    if (member.kind == MEMBER_CHILD) {
-        module_t *child = module_child(module, member.name);
-        bool needed = keep_holds_all(&pruning->keeping, child);
-        for (int i = 0; i < module_n_members(child) && !needed; i++)
-            needed = is_needed(pruning, child, i);
-        return needed;
-    }
-    if (freeze_is_border(pruning->root, module, member.name)) return true;
-    for (int i = 0; i < pruning->n_used; i++)
-        if (pruning->used[i].owner == module && strcmp(pruning->used[i].name, member.name) == 0)
-            return true;
-    kept_t why;
-    return keep_holds(&pruning->keeping, &member, &why) && why.reason == KEEP_WISHED;
+        *out_needed = find_method(pruning->methods, module, member.name) != NULL;
+    else if (keep_holds_all(&pruning->keeping, module))
+        *out_needed = true;
+    else if (member.kind == MEMBER_CHILD)
+        return is_module_needed(pruning, module_child(module, member.name), out_needed);
+    else
+        *out_needed = is_value_needed(pruning, &member);
+    return STATUS_OK;
+}
+
+/* Each module is looked at once, however many paths lead to it. */
+static status_t is_module_needed(pruning_t *pruning, module_t *module, bool *out_needed)
+{
+    *out_needed = map_get(&pruning->needed, module) != NULL;
+    if (map_get(&pruning->asked, module) != NULL) return STATUS_OK;
+    bool needed = keep_holds_all(&pruning->keeping, module);
+    for (int i = 0; i < module_n_members(module) && !needed; i++)
+        TRY(is_needed(pruning, module, i, &needed));
+    *out_needed = needed;
+    if (needed) TRY(map_put(&pruning->needed, module, module));
+    return map_put(&pruning->asked, module, module);
 }
 
 static status_t drop_unneeded(context_t *ctx, void *user, const char *path, module_t *module)
 {
     (void)path;
-    for (int i = module_n_members(module) - 1; i >= 0; i--)
-        if (!is_needed(user, module, i))
-            TRY(module_remove(ctx, module, module_member(module, i, NULL)));
+    for (int i = module_n_members(module) - 1; i >= 0; i--) {
+        bool needed = false;
+        TRY(is_needed(user, module, i, &needed));
+        if (!needed) TRY(module_remove(ctx, module, module_member(module, i, NULL)));
+    }
     return STATUS_OK;
 }
 
 status_t freeze_drop_members(context_t *ctx, module_t *root, const freeze_methods_t *methods,
                              const char *const *preserved)
 {
-    pruning_t pruning = {.ctx = ctx, .root = root, .methods = methods};
+    pruning_t pruning = {.ctx = ctx,
+                         .root = root,
+                         .methods = methods,
+                         .needed = {.ctx = ctx},
+                         .asked = {.ctx = ctx}};
     TRY(keep_find(ctx, root, preserved, NULL, NULL, &pruning.keeping));
     status_t status = note_uses(&pruning);
     if (status == STATUS_OK) status = module_walk(ctx, root, drop_unneeded, &pruning);
+    map_clear(&pruning.asked);
+    map_clear(&pruning.needed);
     context_put(ctx, pruning.used);
     keep_clear(&pruning.keeping);
     return status;

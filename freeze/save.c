@@ -7,6 +7,7 @@
 #include "freeze/file_impl.h"
 #include "graph/ir/rewrite_impl.h"
 #include "module/map_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
 typedef struct saving {
@@ -95,76 +96,114 @@ static status_t print_methods(context_t *ctx, void *user, const char *path, modu
 
 /* ---- the tree, as a list of strings and a list of values ---- */
 
-typedef struct tree {
+typedef struct listing {
     saving_t *saving;
     datum_t *names, *values;
-} tree_t;
+} listing_t;
 
 /* "kind:path", and what goes with it; takes the value over. */
-static status_t add_take(const tree_t *tree, char kind, const char *path, const char *name,
+static status_t add_take(const listing_t *listing, char kind, const char *path, const char *name,
                          datum_t *value)
 {
-    context_t *ctx = tree->saving->ctx;
+    context_t *ctx = listing->saving->ctx;
     datum_t *entry = NULL;
     text_t text = text_begin(ctx);
     text_append(&text, "%c:%s%s%s", kind, path, path[0] != '\0' && name[0] != '\0' ? "." : "",
                 name);
     status_t status = text_status(&text);
     if (status == STATUS_OK) status = datum_string(ctx, text_string(&text), &entry);
-    if (status == STATUS_OK) status = datum_append(ctx, tree->names, entry);
-    if (status == STATUS_OK) status = datum_append(ctx, tree->values, value);
+    if (status == STATUS_OK) status = datum_append(ctx, listing->names, entry);
+    if (status == STATUS_OK) status = datum_append(ctx, listing->values, value);
     text_clear(&text);
     datum_release(entry);
     datum_release(value);
     return status;
 }
 
-static status_t add_tensor(const tree_t *tree, char kind, const char *path, const char *name,
+static status_t add_tensor(const listing_t *listing, char kind, const char *path, const char *name,
                            tensor_t *tensor)
 {
     datum_t *value = NULL;
-    context_t *ctx = tree->saving->ctx;
+    context_t *ctx = listing->saving->ctx;
     TRY(tensor == NULL ? datum_none(ctx, &value) : datum_tensor(ctx, tensor, &value));
-    return add_take(tree, kind, path, name, value);
+    return add_take(listing, kind, path, name, value);
 }
 
-static status_t add_method(const tree_t *tree, const char *path, const module_t *module,
+static status_t add_method(const listing_t *listing, const char *path, const module_t *module,
                            const char *name)
 {
-    context_t *ctx = tree->saving->ctx;
+    context_t *ctx = listing->saving->ctx;
     datum_t *value = NULL;
     if (graph_of(module, name) == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "freeze_save: method \"%s%s%s\" is C code, only graph methods can be stored", path,
              path[0] != '\0' ? "." : "", name);
     TRY(datum_bool(ctx, plan_is_method(module, name), &value));
-    return add_take(tree, 'm', path, name, value);
+    return add_take(listing, 'm', path, name, value);
 }
 
 static status_t add_members(context_t *ctx, void *user, const char *path, module_t *module)
 {
-    const tree_t *tree = user;
+    const listing_t *listing = user;
     datum_t *type = NULL;
     TRY(datum_string(ctx, module_type(module), &type));
-    TRY(add_take(tree, 't', path, "", type));
+    TRY(add_take(listing, 't', path, "", type));
     for (int i = 0; i < module_n_members(module); i++) {
         member_kind_t kind;
         const char *name = module_member(module, i, &kind);
         switch (kind) {
         case MEMBER_PARAMETER:
-            TRY(add_tensor(tree, 'p', path, name, module_parameter(module, name)));
+            TRY(add_tensor(listing, 'p', path, name, module_parameter(module, name)));
             break;
         case MEMBER_BUFFER:
-            TRY(add_tensor(tree, 'b', path, name, module_buffer(module, name)));
+            TRY(add_tensor(listing, 'b', path, name, module_buffer(module, name)));
             break;
         case MEMBER_ATTRIBUTE:
-            TRY(add_take(tree, 'a', path, name, datum_retain(module_attribute(module, name))));
+            TRY(add_take(listing, 'a', path, name, datum_retain(module_attribute(module, name))));
             break;
-        case MEMBER_METHOD: TRY(add_method(tree, path, module, name)); break;
+        case MEMBER_METHOD: TRY(add_method(listing, path, module, name)); break;
         case MEMBER_CHILD: break;
         }
     }
     return STATUS_OK;
+}
+
+/* A child that another path led to before is named by that path. */
+static status_t add_shared(const listing_t *listing, const map_t *paths, const tree_item_t *item)
+{
+    context_t *ctx = listing->saving->ctx;
+    for (int i = 0; i < module_n_members(item->module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(item->module, i, &kind);
+        if (kind != MEMBER_CHILD) continue;
+        const char *first = map_get(paths, module_child(item->module, name));
+        char *path = NULL;
+        datum_t *value = NULL;
+        TRY(tree_join(ctx, item->path, name, &path));
+        bool is_first = strcmp(first, path) == 0;
+        context_put(ctx, path);
+        if (is_first) continue;
+        TRY(datum_string(ctx, first, &value));
+        TRY(add_take(listing, 'c', item->path, name, value));
+    }
+    return STATUS_OK;
+}
+
+/* Behind all modules, so that each of them is there when it is named. */
+static status_t add_all_shared(const listing_t *listing)
+{
+    context_t *ctx = listing->saving->ctx;
+    tree_t all = {0};
+    map_t paths = {.ctx = ctx};
+    TRY(tree_collect(ctx, listing->saving->frozen, &all));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < all.n && status == STATUS_OK; i++)
+        status = map_put(&paths, all.items[i].module, all.items[i].path);
+    for (int i = 0; i < all.n && status == STATUS_OK; i++)
+        status = add_shared(listing, &paths, &all.items[i]);
+    map_clear(&paths);
+    tree_clear(ctx, &all);
+    return status;
 }
 
 static status_t print_constant(saving_t *saving, datum_t *datum)
@@ -185,18 +224,19 @@ static status_t print_constant(saving_t *saving, datum_t *datum)
 static status_t print_tree(saving_t *saving)
 {
     context_t *ctx = saving->ctx;
-    tree_t tree = {.saving = saving};
+    listing_t listing = {.saving = saving};
     datum_t *both = NULL;
-    status_t status = datum_list(ctx, 0, NULL, &tree.names);
-    if (status == STATUS_OK) status = datum_list(ctx, 0, NULL, &tree.values);
-    if (status == STATUS_OK) status = module_walk(ctx, saving->frozen, add_members, &tree);
+    status_t status = datum_list(ctx, 0, NULL, &listing.names);
+    if (status == STATUS_OK) status = datum_list(ctx, 0, NULL, &listing.values);
+    if (status == STATUS_OK) status = module_walk(ctx, saving->frozen, add_members, &listing);
+    if (status == STATUS_OK) status = add_all_shared(&listing);
     if (status == STATUS_OK)
-        status = datum_tuple(ctx, 2, (datum_t *[]){tree.names, tree.values}, &both);
-    if (status == STATUS_OK) status = mark_plain(saving, tree.values);
+        status = datum_tuple(ctx, 2, (datum_t *[]){listing.names, listing.values}, &both);
+    if (status == STATUS_OK) status = mark_plain(saving, listing.values);
     if (status == STATUS_OK) status = print_constant(saving, both);
     datum_release(both);
-    datum_release(tree.names);
-    datum_release(tree.values);
+    datum_release(listing.names);
+    datum_release(listing.values);
     return status;
 }
 
@@ -238,7 +278,7 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
 
 status_t freeze_append(context_t *ctx, const char *path)
 {
-    loading_t loading = {.ctx = ctx, .path = path};
+    loading_t loading = {.ctx = ctx, .path = path, .tensors = {.ctx = ctx}};
     if (path == NULL) return context_null(ctx, "freeze_append", "path");
     image_t image = {.ctx = ctx};
     int machine = 0;

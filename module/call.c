@@ -204,12 +204,14 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     return found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in, n_out, out);
 }
 
-/* Tensors through a method that takes and gives datums; the results belong to the caller. */
-static status_t run_method(context_t *ctx, module_t *module, const member_t *method, int n_in,
-                           const tensor_t *const *in, int *n_out, tensor_t **out)
+/* Tensors through a method that takes and gives datums; the results belong to the caller. The run
+ * may set members, so `name` is the caller's, and nothing of `method` is read after it. */
+static status_t run_method(context_t *ctx, module_t *module, const char *name,
+                           const member_t *method, int n_in, const tensor_t *const *in, int *n_out,
+                           tensor_t **out)
 {
     REQUIRE(ctx, n_in >= 0 && n_in <= MAX_INPUTS, "module: %d arguments to %s of %s, at most %d",
-            n_in, method->name, module_type(module), MAX_INPUTS);
+            n_in, name, module_type(module), MAX_INPUTS);
     datum_t *inputs[MAX_INPUTS] = {NULL};
     datum_t *results[METHOD_MAX_OUTPUTS] = {NULL};
     int n_results = 0;
@@ -224,7 +226,7 @@ static status_t run_method(context_t *ctx, module_t *module, const member_t *met
             status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
                                   "module: result %d of %s of %s is %s and no tensor, "
                                   "module_call gives it",
-                                  i, method->name, module_type(module), datum_kind_name(kind));
+                                  i, name, module_type(module), datum_kind_name(kind));
     }
     if (status == STATUS_OK) {
         for (int i = 0; i < n_results; i++) out[i] = tensor_hold(datum_as_tensor(results[i]));
@@ -240,8 +242,8 @@ static status_t call_tensors(context_t *ctx, module_t *module, const char *name,
     const member_t *method = NULL;
     TRY(find_method(ctx, &module, name, &method));
     forward_t forward = module_c_forward(method);
-    if (forward == NULL) return run_method(ctx, module, method, n_in, in, n_out, out);
-    return module_run_forward(ctx, module, method->name, forward, n_in, in, n_out, out);
+    if (forward == NULL) return run_method(ctx, module, name, method, n_in, in, n_out, out);
+    return module_run_forward(ctx, module, name, forward, n_in, in, n_out, out);
 }
 
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,

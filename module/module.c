@@ -272,21 +272,24 @@ status_t module_set_attribute(context_t *ctx, module_t *module, const char *name
     return module_put_take(ctx, module, &member);
 }
 
-static bool stands_in(const module_t *module, const module_t *tree)
+static status_t stands_in(context_t *ctx, const module_t *module, const module_t *tree,
+                          bool *out_stands)
 {
-    if (module == tree) return true;
-    for (int i = 0; i < tree->n_members; i++) {
-        const member_t *member = &tree->members[i];
-        if (member->kind == MEMBER_CHILD && stands_in(module, member->is.child)) return true;
-    }
-    return false;
+    tree_t below = {0};
+    *out_stands = false;
+    TRY(tree_collect(ctx, tree, &below));
+    for (int i = 0; i < below.n; i++) *out_stands |= below.items[i].module == module;
+    tree_clear(ctx, &below);
+    return STATUS_OK;
 }
 
 status_t module_set_child(context_t *ctx, module_t *module, const char *name, module_t *child)
 {
     if (child == NULL) return context_null(ctx, "module_set_child", "child");
     TRY(find_owner(ctx, &module, &name));
-    REQUIRE(ctx, !stands_in(module, child),
+    bool is_circle = false;
+    TRY(stands_in(ctx, module, child, &is_circle));
+    REQUIRE(ctx, !is_circle,
             "module: child \"%s\" of %s holds that very module, a tree has no circles", name,
             module->type);
     member_t member = member_of(MEMBER_CHILD, name);

@@ -25,7 +25,11 @@ typedef struct cumsum_attrs {
 status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_cumsum_attrs);
 
-/* ---- shape: views of dense tensors where strides allow it ---- */
+/* ---- shape: views of dense tensors where strides allow it ----
+ *
+ * A view shares the bytes of a dense tensor: a write to one is seen in the other. What these give
+ * of an mkldnn tensor is a snapshot, whatever its format: no write to one reaches the other. Views
+ * in graphs share under every policy; graph_run says how. */
 
 status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                     tensor_t **out) TESSERA_API(op_reshape);

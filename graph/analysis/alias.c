@@ -516,6 +516,32 @@ static status_t settle_all(alias_t *alias)
     return status;
 }
 
+/* When all classes are known. Conversions give snapshots, no views. */
+static status_t note_views(void *user, const graph_node_t *node)
+{
+    alias_t *alias = user;
+    if (node->kind != NODE_OP || node->n_inputs == 0 || alias_class(alias, node->inputs[0]) < 0)
+        return STATUS_OK;
+    alias_class_t *class = &alias->classes[find_root(alias, node->inputs[0])];
+    class->is_in_place |= node->is_in_place;
+    class->has_views |= !node->is_in_place && alias_shares(node) && !graph_is_conversion(node->op);
+    return STATUS_OK;
+}
+
+/* What the body returns, and what lies in it. */
+static void mark_returned(alias_t *alias)
+{
+    const graph_block_t *body = graph_body(alias->graph);
+    for (int i = 0; i < body->n_results; i++) {
+        int class = body->results[i] >= 0 ? find_root(alias, body->results[i]) : -1;
+        while (class >= 0 && !alias->classes[class].is_returned) {
+            alias->classes[class].is_returned = true;
+            int contents = alias->classes[class].contents;
+            class = contents >= 0 ? find_root(alias, contents) : -1;
+        }
+    }
+}
+
 static status_t analyze(alias_t *alias)
 {
     const graph_block_t *body = graph_body(alias->graph);
@@ -532,6 +558,8 @@ static status_t analyze(alias_t *alias)
     join_outside(alias);
     TRY(join_constants(alias));
     TRY(join_params(alias));
+    mark_returned(alias);
+    TRY(rewrite_visit(body, note_views, alias));
     return settle_all(alias);
 }
 
@@ -594,4 +622,16 @@ const graph_node_t *alias_writer(const alias_t *alias, value_t value)
 bool alias_is_mutated(const alias_t *alias, value_t value)
 {
     return alias_writer(alias, value) != NULL;
+}
+
+bool alias_is_returned(const alias_t *alias, value_t value)
+{
+    int class = alias_class(alias, value);
+    return class >= 0 && alias->classes[class].is_returned;
+}
+
+bool alias_is_viewed(const alias_t *alias, value_t value)
+{
+    int class = alias_class(alias, value);
+    return class >= 0 && alias->classes[class].is_in_place && alias->classes[class].has_views;
 }

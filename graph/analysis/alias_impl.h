@@ -32,12 +32,14 @@ typedef enum alias_origin {
 } alias_origin_t;
 
 typedef struct alias_class {
-    int parent;                 /* union-find */
-    int contents;               /* class of what lies in it, or -1 */
-    const graph_node_t *writer; /* first that may write its own bytes or items, or NULL */
-    const graph_node_t *deep;   /* the same, or of anything inside; set at the end */
-    const graph_node_t *keeper; /* first setattr that it was given to, or NULL */
-    unsigned origins;           /* alias_origin_t; what is inside has those of the container */
+    int parent;                  /* union-find */
+    int contents;                /* class of what lies in it, or -1 */
+    const graph_node_t *writer;  /* first that may write its own bytes or items, or NULL */
+    const graph_node_t *deep;    /* the same, or of anything inside; set at the end */
+    const graph_node_t *keeper;  /* first setattr that it was given to, or NULL */
+    unsigned origins;            /* alias_origin_t; what is inside has those of the container */
+    bool is_returned;            /* the graph gives it, or a container that holds it */
+    bool is_in_place, has_views; /* an operator of the graph writes it; a view shares it */
 } alias_class_t;
 
 /* A member below a module value: places form a tree by the names in paths. */
@@ -78,6 +80,13 @@ bool alias_is_mutated(const alias_t *alias, value_t value);
 
 /* The first node that may write them, or NULL. */
 const graph_node_t *alias_writer(const alias_t *alias, value_t value);
+
+/* True if whoever runs the graph gets the value's bytes or items, and may write them. */
+bool alias_is_returned(const alias_t *alias, value_t value);
+
+/* True if an operator writes the value's bytes in place and views share them: in a run all of these
+ * are dense, since a view of a blocked tensor is a copy. */
+bool alias_is_viewed(const alias_t *alias, value_t value);
 
 /* The class of a value as an index of classes, -1 for those that have no memory to share: scalars,
  * strings, none, modules. */

@@ -306,6 +306,9 @@ static status_t check_shape(context_t *ctx, const graph_node_t *node)
     switch (node->kind) {
     case NODE_OP:
         if (node->op == NULL) return context_null(ctx, "graph_add_node", "op");
+        most = OP_MAX_INPUTS;
+        REQUIRE(ctx, node->n_outputs <= OP_MAX_OUTPUTS, "%s: %d results, %d are the most",
+                node->op->name, node->n_outputs, OP_MAX_OUTPUTS);
         break;
     case NODE_CONSTANT:
         if (node->datum == NULL) return context_null(ctx, "graph_add_constant", "datum");

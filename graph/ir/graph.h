@@ -226,7 +226,9 @@ status_t graph_set_method(context_t *ctx, module_t *module, const char *method, 
 /* The graph of a method that runs one, borrowed; NULL for methods in C. */
 graph_t *graph_of(const module_t *module, const char *method) TESSERA_API(graph_of);
 
-/* Interprets a graph: self is bound to the first parameter when that is of type module. */
+/* Interprets a graph: self is bound to the first parameter when that is of type module. Views share
+ * bytes under every policy: what is written in place and has views is dense, and goes back into an
+ * mkldnn input at the end. UNSUPPORTED for an mkldnn tensor of an attribute or a call. */
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
                    datum_t *const *in, int *n_out, datum_t **out) TESSERA_API(graph_run);
 

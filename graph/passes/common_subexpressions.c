@@ -8,7 +8,8 @@
 
 /* Nodes are compared with those that ran before them in the same block or one around it, inputs by
  * what already stands for them. A graph in which something is written is left alone, and so is a
- * value that a post-op accumulates on: it must not get more uses. */
+ * value that a post-op accumulates on: it must not get more uses. Of two equal values that are both
+ * returned each stays, for the caller may write one of them. */
 
 /* A node that ran before, in this block or one around it. */
 typedef struct seen {
@@ -25,6 +26,8 @@ typedef struct search {
     hash_table_t seen;   /* of seen_t */
     seen_t *last;
     bool *is_summed; /* values that a post-op accumulates on */
+    const alias_t *alias;
+    bool *is_returned; /* [n_classes]: so far, for what stands for another is returned with it */
     int n_found;
 } search_t;
 
@@ -121,10 +124,30 @@ static bool equal_nodes(const search_t *search, const graph_node_t *a, const gra
     return a->name != NULL && b->name != NULL && strcmp(a->name, b->name) == 0;
 }
 
+static bool *returned(const search_t *search, value_t value)
+{
+    int class = alias_class(search->alias, value);
+    return class >= 0 ? &search->is_returned[class] : NULL;
+}
+
+/* Whether the node makes memory of its own that is returned, and so does the earlier one. */
+static bool are_returned(const search_t *search, const graph_node_t *earlier,
+                         const graph_node_t *node)
+{
+    if (node->kind != NODE_OP && node->kind != NODE_BUILTIN) return false;
+    for (int o = 0; o < node->n_outputs; o++) {
+        const bool *one = returned(search, earlier->outputs[o]);
+        const bool *other = returned(search, node->outputs[o]);
+        if (one != NULL && other != NULL && *one && *other) return true;
+    }
+    return false;
+}
+
 static bool is_equal(const void *item, const void *node)
 {
     const seen_t *seen = item;
-    return equal_nodes(seen->search, seen->node, node);
+    return equal_nodes(seen->search, seen->node, node) &&
+           !are_returned(seen->search, seen->node, node);
 }
 
 static status_t look_at(search_t *search, const graph_node_t *node)
@@ -132,8 +155,11 @@ static status_t look_at(search_t *search, const graph_node_t *node)
     uint64_t hash = hash_of(search, node);
     const seen_t *earlier = hash_find(&search->seen, hash, is_equal, node);
     if (earlier != NULL) {
-        for (int o = 0; o < node->n_outputs; o++)
+        for (int o = 0; o < node->n_outputs; o++) {
+            const bool *is_returned = returned(search, node->outputs[o]);
             search->stands_for[node->outputs[o]] = earlier->node->outputs[o];
+            if (is_returned != NULL) *returned(search, earlier->node->outputs[o]) |= *is_returned;
+        }
         search->n_found++;
         return STATUS_OK;
     }
@@ -190,6 +216,11 @@ static status_t search_and_share(search_t *search, graph_t **out_graph)
     TRY(context_get_zeroed(search->ctx, (size_t)n * sizeof *search->is_summed, "summed values",
                            &search->is_summed));
     (void)rewrite_visit(graph_body(search->graph), note_sum, search);
+    size_t n_classes = (size_t)search->alias->n_classes;
+    TRY(context_get(search->ctx, n_classes * sizeof *search->is_returned, "returned values",
+                    &search->is_returned));
+    for (size_t i = 0; i < n_classes; i++)
+        search->is_returned[i] = search->alias->classes[i].is_returned;
     TRY(search_block(search, graph_body(search->graph)));
     if (search->n_found == 0) return rewrite_nothing(search->graph, out_graph);
     return rewrite_graph(search->ctx, search->graph, share, search, out_graph);
@@ -202,9 +233,10 @@ status_t pass_common_subexpressions(context_t *ctx, const graph_t *graph,
     const alias_t *alias;
     TRY(alias_of(ctx, graph, &alias));
     if (alias->has_effects) return rewrite_nothing(graph, out_graph);
-    search_t search = {.ctx = ctx, .graph = graph};
+    search_t search = {.ctx = ctx, .graph = graph, .alias = alias};
     status_t status = search_and_share(&search, out_graph);
     hash_clear(ctx, &search.seen);
+    context_put(ctx, search.is_returned);
     context_put(ctx, search.is_summed);
     context_put(ctx, search.stands_for);
     return status;

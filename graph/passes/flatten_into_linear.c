@@ -1,10 +1,12 @@
 #include <string.h>
 
+#include "graph/analysis/alias_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "tensor/context_impl.h"
 
 /* linear(flatten(x, 1)) becomes linear(x) flatten=true, so that x may stay in the layout it has. A
- * reshape to [N][rest] is a flatten, too. */
+ * reshape to [N][rest] is a flatten, too. Where x may be written the flatten stays: linear(x) would
+ * read what was written after a flatten that had to copy. */
 
 static bool is_tensor_of_rank(const graph_t *graph, value_t value, int from, int to)
 {
@@ -35,30 +37,22 @@ static bool flattens(const graph_t *graph, const graph_node_t *node)
 }
 
 /* The flatten before a linear that can take it over, or NULL. */
-static const graph_node_t *flatten_before(const graph_t *graph, const graph_node_t *node)
+static const graph_node_t *flatten_before(const alias_t *alias, const graph_node_t *node)
 {
+    const graph_t *graph = alias->graph;
     if (!rewrite_is_op(node, "linear") || node->is_in_place || node->inputs[0] < 0) return NULL;
     const bool *flatten = rewrite_attr(node, "flatten", ATTR_BOOL);
     if (flatten == NULL || *flatten) return NULL;
     const graph_node_t *before = graph_producer(graph, node->inputs[0]);
-    return flattens(graph, before) ? before : NULL;
-}
-
-typedef struct count {
-    const graph_t *graph;
-    int n;
-} count_t;
-
-static status_t count_linear(void *user, const graph_node_t *node)
-{
-    count_t *count = user;
-    count->n += flatten_before(count->graph, node) != NULL;
-    return STATUS_OK;
+    if (!flattens(graph, before) || alias_is_mutated(alias, before->inputs[0])) return NULL;
+    return before;
 }
 
 static status_t take_over(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
-    const graph_node_t *before = flatten_before(rewrite->from, node);
+    const alias_t *alias;
+    TRY(alias_of(rewrite->ctx, rewrite->from, &alias));
+    const graph_node_t *before = flatten_before(alias, node);
     if (before == NULL) return STATUS_OK;
     context_t *ctx = rewrite->ctx;
     graph_node_t linear = *node;
@@ -87,8 +81,5 @@ status_t pass_flatten_into_linear(context_t *ctx, const graph_t *graph,
                                   const pass_options_t *options, graph_t **out_graph)
 {
     (void)options;
-    count_t count = {graph, 0};
-    (void)rewrite_visit(graph_body(graph), count_linear, &count);
-    if (count.n == 0) return rewrite_nothing(graph, out_graph);
     return rewrite_graph(ctx, graph, take_over, NULL, out_graph);
 }

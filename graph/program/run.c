@@ -9,6 +9,7 @@
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -32,6 +33,8 @@ typedef struct run {
     datum_t **in;
     datum_t **out;
     datum_t *none;
+    int n_dense;
+    datum_t **dense;      /* [n_dense]: what runs in the place of an mkldnn input, or NULL */
     const alias_t *alias; /* tells which constants are written: each run has its own of those */
     const tensor_info_t **infos; /* of inputs */
     bool is_limited;
@@ -244,6 +247,47 @@ static status_t check_bytes(run_t *run, const graph_node_t *node)
     return STATUS_OK;
 }
 
+static bool is_blocked(const datum_t *datum)
+{
+    return datum != NULL && datum_kind(datum) == DATUM_TENSOR &&
+           tensor_layout(datum_as_tensor(datum)) == LAYOUT_MKLDNN;
+}
+
+/* Puts a dense tensor in the place of an mkldnn one. */
+static status_t make_dense(context_t *ctx, datum_t **datum)
+{
+    const tensor_info_t *info = tensor_info(datum_as_tensor(*datum));
+    tensor_info_t want = info_dense(info->dtype, info->rank, info->sizes);
+    tensor_t *dense = NULL;
+    datum_t *wrapped = NULL;
+    TRY(convert_to(ctx, datum_as_tensor(*datum), &want, CAUSE_OUTPUT, &dense));
+    status_t status = datum_tensor(ctx, dense, &wrapped);
+    tensor_drop(dense);
+    TRY(status);
+    datum_release(*datum);
+    *datum = wrapped;
+    return STATUS_OK;
+}
+
+/* What views share and an operator writes is dense, under every policy. A tensor that an operator
+ * made becomes it; one that others have, from an attribute or a call, cannot. */
+static status_t keep_views(run_t *run, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        datum_t **datum = &run->slots[node->outputs[i]].datum;
+        if (!is_blocked(*datum) || !alias_is_viewed(run->alias, node->outputs[i])) continue;
+        if (node->kind == NODE_OP && !node->is_in_place) {
+            TRY(make_dense(run->ctx, datum));
+            continue;
+        }
+        FAIL(run->ctx, STATUS_UNSUPPORTED,
+             "%s: %%%s is %s, and a view of it is written in place: to_dense gives it strides",
+             graph_node_word(node), graph_value_name(run->graph, node->outputs[i]),
+             tensor_text(datum_as_tensor(*datum)));
+    }
+    return STATUS_OK;
+}
+
 /* The format that the layout pass chose for what a node makes, or NULL; transitions have theirs in
  * their attributes. */
 static const format_t *chosen_format(const run_t *run, const graph_node_t *node)
@@ -444,12 +488,26 @@ static status_t run_loop(run_t *run, const graph_node_t *node)
     return status;
 }
 
+/* A constant is given so that whoever writes a result does not write the graph: a tensor is copied
+ * when it is written. */
+static status_t give_constant(run_t *run, datum_t *constant, datum_t **out_datum)
+{
+    if (datum_kind(constant) != DATUM_TENSOR) return datum_clone(run->ctx, constant, out_datum);
+    const tensor_t *tensor = datum_as_tensor(constant);
+    tensor_t *own = NULL;
+    TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
+    status_t status = datum_tensor(run->ctx, own, out_datum);
+    tensor_drop(own);
+    return status;
+}
+
 static status_t run_constant(run_t *run, const graph_node_t *node)
 {
     value_t value = node->outputs[0];
-    return alias_is_mutated(run->alias, value)
-               ? datum_clone(run->ctx, node->datum, &run->slots[value].datum)
-               : attribute_copy(run->ctx, node->datum, &run->slots[value].datum);
+    datum_t **datum = &run->slots[value].datum;
+    if (alias_is_mutated(run->alias, value)) return datum_clone(run->ctx, node->datum, datum);
+    if (alias_is_returned(run->alias, value)) return give_constant(run, node->datum, datum);
+    return attribute_copy(run->ctx, node->datum, datum);
 }
 
 static status_t run_node(run_t *run, const graph_node_t *node)
@@ -495,6 +553,8 @@ static status_t run_plan_of(run_t *run, const region_t *region)
         slot_t *slot = &run->slots[region->out[i]];
         if (status == STATUS_OK) status = datum_tensor(run->ctx, results[i], &slot->datum);
         tensor_drop(results[i]);
+        bool is_viewed = is_blocked(slot->datum) && alias_is_viewed(run->alias, region->out[i]);
+        if (status == STATUS_OK && is_viewed) status = make_dense(run->ctx, &slot->datum);
     }
     return status;
 }
@@ -503,6 +563,7 @@ static status_t run_nodes(run_t *run, const graph_block_t *block, int first, int
 {
     for (int i = first; i < end; i++) {
         TRY(run_node(run, block->nodes[i]));
+        TRY(keep_views(run, block->nodes[i]));
         release_dead(run, block, i, block->nodes[i]);
     }
     return STATUS_OK;
@@ -577,6 +638,39 @@ static status_t check_inputs(run_t *run, int first, int n_in, datum_t *const *in
     return graph_check_inputs(run->ctx, run->graph, n_in, run->infos);
 }
 
+/* An mkldnn input of which views are written runs as a dense tensor, under each of its names. */
+static status_t bind_dense(run_t *run, int first, int n_in, int input)
+{
+    const value_t *params = graph_body(run->graph)->params + first;
+    datum_t *given = run->slots[params[input]].datum;
+    if (!is_blocked(given) || !alias_is_viewed(run->alias, params[input])) return STATUS_OK;
+    if (run->dense == NULL)
+        TRY(context_get_zeroed(run->ctx, (size_t)n_in * sizeof *run->dense, "inputs of a run",
+                               &run->dense));
+    const tensor_t *tensor = datum_as_tensor(given);
+    datum_t *dense = datum_retain(given);
+    status_t status = make_dense(run->ctx, &dense);
+    run->n_dense = n_in;
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        slot_t *slot = &run->slots[params[i]];
+        if (!is_blocked(slot->datum) || datum_as_tensor(slot->datum) != tensor) continue;
+        run->dense[i] = datum_retain(dense);
+        datum_release(slot->datum);
+        slot->datum = datum_retain(dense);
+    }
+    datum_release(dense);
+    return status;
+}
+
+/* What was written into those goes back into the caller's tensors. */
+static status_t give_back(run_t *run, datum_t *const *in)
+{
+    for (int i = 0; i < run->n_dense; i++)
+        if (run->dense[i] != NULL)
+            TRY(tensor_copy(run->ctx, datum_as_tensor(in[i]), datum_as_tensor(run->dense[i])));
+    return STATUS_OK;
+}
+
 static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const *in)
 {
     context_t *ctx = run->ctx;
@@ -593,39 +687,21 @@ static status_t bind_inputs(run_t *run, module_t *self, int n_in, datum_t *const
             body->n_params - first);
     TRY(check_inputs(run, first, n_in, in));
     for (int i = 0; i < n_in; i++) run->slots[body->params[first + i]].datum = datum_retain(in[i]);
+    for (int i = 0; i < n_in; i++) TRY(bind_dense(run, first, n_in, i));
     return STATUS_OK;
 }
 
-/* A constant is given so that whoever writes the result does not write the graph. */
-static status_t detach(run_t *run, value_t value, datum_t **datum)
-{
-    if (*datum == NULL || datum_kind(*datum) != DATUM_TENSOR || value < 0 ||
-        graph_constant(run->graph, value) == NULL)
-        return STATUS_OK;
-    const tensor_t *tensor = datum_as_tensor(*datum);
-    tensor_t *own = NULL;
-    datum_t *detached = NULL;
-    TRY(tensor_snapshot(run->ctx, tensor, &tensor->info, tensor->offset, &own));
-    status_t status = datum_tensor(run->ctx, own, &detached);
-    tensor_drop(own);
-    TRY(status);
-    datum_release(*datum);
-    *datum = detached;
-    return STATUS_OK;
-}
-
-static status_t run_body(run_t *run, int *n_out, datum_t **out)
+static status_t run_body(run_t *run, datum_t *const *in, int *n_out, datum_t **out)
 {
     const graph_block_t *body = graph_body(run->graph);
     slot_t results[METHOD_MAX_OUTPUTS] = {{0}};
     TRY(run_block(run, body, results));
-    status_t status = STATUS_OK;
+    status_t status = give_back(run, in);
     for (int i = 0; i < body->n_results; i++) {
         if (results[i].datum == NULL)
             status = context_fail(run->ctx, STATUS_UNSUPPORTED,
                                   "%s: result %d is a module, which cannot be returned", run->name,
                                   i);
-        if (status == STATUS_OK) status = detach(run, body->results[i], &results[i].datum);
     }
     for (int i = 0; i < body->n_results; i++) {
         if (status == STATUS_OK)
@@ -659,6 +735,8 @@ static void clear_run(run_t *run)
     context_t *ctx = run->ctx;
     datum_release(run->none);
     context_put(ctx, run->infos);
+    for (int i = 0; i < run->n_dense; i++) datum_release(run->dense[i]);
+    context_put(ctx, run->dense);
     context_put(ctx, run->out);
     context_put(ctx, run->in);
     context_put(ctx, run->live_in);
@@ -670,7 +748,7 @@ static status_t run_whole(run_t *run, module_t *self, int n_in, datum_t *const *
 {
     status_t status = prepare(run);
     if (status == STATUS_OK) status = bind_inputs(run, self, n_in, in);
-    if (status == STATUS_OK) status = run_body(run, n_out, out);
+    if (status == STATUS_OK) status = run_body(run, in, n_out, out);
     clear_run(run);
     return status;
 }

@@ -2,6 +2,8 @@
 
 #include "tests/support/support.h"
 
+#include "tests/support/mini.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +310,34 @@ static void every_failing_allocation_is_a_status(void **state)
     remove(OTHER);
 }
 
+/* One child under two names, and one buffer under two: a write to one shows in the other. */
+static void what_a_module_shares_is_shared_in_the_file(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = mini_module(ctx, "Net"), *a = mini_child(ctx, net, "a", "Inner");
+    CHECK_OK(ctx, module_set_child(ctx, net, "b", a));
+    tensor_t *w = mini_tensor(ctx, net, "w", 1.0);
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "tied", w));
+    mini_tensor(ctx, a, "v", 2.0);
+    mini_define(ctx, net,
+                MINI_METHOD("forward", MINI_GET("w", "w") MINI_GET("t", "tied")
+                                           MINI_GET("v", "b.v") "%y = add(%w, %x)\n"
+                                                                "%z = add(%y, %t)\n"
+                                                                "%u = add(%z, %v)\n"
+                                                                "return %u\n"));
+    module_t *frozen = mini_freeze(ctx, net, MINI_PATHS("w", "tied", "a", "b"));
+    module_t *loaded = mini_reload(ctx, frozen);
+    assert_non_null(module_child(loaded, "a"));
+    assert_ptr_equal(module_child(loaded, "a"), module_child(loaded, "b"));
+    assert_true(mini_run(ctx, loaded, "forward", 0.0) == 4.0);
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(loaded, "tied"), 10.0));
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(loaded, "a.v"), 0.5));
+    assert_true(mini_run(ctx, loaded, "forward", 0.0) == 20.5);
+    module_release(loaded);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +351,7 @@ int main(void)
         TEST(what_is_no_file_of_ours_is_named),
         TEST(a_machine_is_added_once),
         TEST(every_failing_allocation_is_a_status),
+        TEST(what_a_module_shares_is_shared_in_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

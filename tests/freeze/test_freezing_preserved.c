@@ -297,6 +297,25 @@ static status_t give_back(context_t *ctx, module_t *self, int n_in, const tensor
     return tensor_clone(ctx, in[0], out);
 }
 
+/* 40 levels, each of two children that are one module: 2^40 paths lead to the last. */
+static void modules_that_are_shared_at_many_levels_are_set_and_frozen(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *below = mini_module(ctx, "Leaf");
+    for (int level = 0; level < 40; level++) {
+        module_t *above = mini_module(ctx, "Level");
+        CHECK_OK(ctx, module_set_child(ctx, above, "a", below));
+        CHECK_OK(ctx, module_set_child(ctx, above, "b", below));
+        module_release(below);
+        below = above;
+    }
+    mini_define(ctx, below, MINI_METHOD("forward", "return %x\n"));
+    module_t *frozen = mini_freeze(ctx, below, NULL);
+    assert_false(mini_has(frozen, "a"));
+    module_release(frozen);
+    module_release(below);
+}
+
 static void freeze_no_forward(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -385,6 +404,7 @@ int main(void)
         TEST(freeze_module_with_user_preserved_method_on_submodule),
         TEST(freeze_module_with_call_method),
         TEST(freeze_module_no_forward),
+        TEST(modules_that_are_shared_at_many_levels_are_set_and_frozen),
         TEST(freeze_no_forward),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };

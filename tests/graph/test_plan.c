@@ -513,6 +513,236 @@ static void a_parameter_has_no_format_that_no_tag_describes(void **state)
     tensor_release(x);
 }
 
+/* Nothing but a parameter: the first step finds no input, constant or output before it. */
+static void a_method_without_inputs_runs_as_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *weight = NULL, *y = NULL;
+    float read[2] = {0};
+    int n_out = 1;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx,
+             tensor_from(ctx, DTYPE_F32, 1, (const int64_t[]){2}, (const float[]){-1, 3}, &weight));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "weight", weight));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module) {\n"
+                               "  %w = getattr(%self) name=\"weight\"\n"
+                               "  %y = relu(%w)\n"
+                               "  return %y\n"
+                               "}\n"));
+    freeze_options_t options = {.preserved = (const char *const[]){"weight", NULL}};
+    CHECK_OK(ctx, freeze(ctx, net, &options, &frozen));
+    CHECK_OK(ctx, module_call_tensors(ctx, frozen, "forward", 0, NULL, &n_out, &y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_read(ctx, y, read, sizeof read));
+    assert_float_equal(read[0], 0, 0);
+    assert_float_equal(read[1], 3, 0);
+    tensor_release(y);
+    tensor_release(weight);
+    module_release(frozen);
+    module_release(net);
+}
+
+/* 40 operands, each of its own, which die at the concat. */
+static void a_concat_of_many_operands_runs_as_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    float read[80] = {0};
+    text_t text = text_begin(ctx);
+    text_append(&text, "graph forward(%%self : module, %%x : f32[1,2]) {\n");
+    for (int i = 0; i < 40; i++) text_append(&text, "  %%a%d = add(%%x, %d.0)\n", i, i);
+    text_append(&text, "  %%y = concat(");
+    for (int i = 0; i < 40; i++) text_append(&text, "%s%%a%d", i > 0 ? ", " : "", i);
+    text_append(&text, ") dim=0\n  return %%y\n}\n");
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_define(ctx, net, text_string(&text)));
+    text_clear(&text);
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 2, (const int64_t[]){1, 2}, &x));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_read(ctx, y, read, sizeof read));
+    for (int i = 0; i < 80; i++) assert_float_equal(read[i], (i / 2), 0);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+}
+
+typedef struct watch {
+    int n_events, n_modules;
+    double error; /* against the specification, the largest */
+} watch_t;
+
+static status_t watch_op(context_t *ctx, void *user, const op_event_t *event)
+{
+    watch_t *watch = user;
+    const tensor_t *out[OP_MAX_OUTPUTS];
+    double error = 0.0;
+    assert_true(event->is_planned);
+    for (int i = 0; i < event->n_out; i++) out[i] = event->out[i];
+    TRY(dispatch_verify(ctx, event->op, event->attrs, event->n_in, event->in, event->n_out, out, 50,
+                        &error));
+    if (error > watch->error) watch->error = error;
+    watch->n_events++;
+    return STATUS_OK;
+}
+
+static void watch_module(context_t *ctx, void *user, const char *path)
+{
+    (void)ctx;
+    (void)path;
+    ((watch_t *)user)->n_modules++;
+}
+
+/* One of them overwrites an operand (the residual sum), all are what the specification says. */
+static void observers_see_the_steps_of_a_plan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const make_net_t nets[] = {net_grouped, net_residual};
+    for (int i = 0; i < 2; i++) {
+        module_t *net = nets[i](ctx), *frozen = NULL, *planned = plan_clone(ctx, net, 0);
+        CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+        module_t *const runs[] = {frozen, planned};
+        for (int r = 0; r < 2; r++) {
+            watch_t watch = {0};
+            observer_t observer = {
+                .user = &watch, .op_end = watch_op, .module_enter = watch_module};
+            tensor_t *x = net_input(ctx, 1), *y = NULL;
+            CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+            CHECK_OK(ctx, module_forward(ctx, runs[r], x, &y));
+            dispatch_remove_observer(ctx, &observer);
+            const plan_t *plan = plan_of(runs[r], "forward");
+            int n_operators = 0;
+            for (int s = 0; s < plan_n_steps(plan); s++)
+                n_operators += plan_step(plan, s)->prepared != NULL;
+            assert_true(n_operators > 1);
+            assert_int_equal(watch.n_events, n_operators);
+            assert_true(watch.error < 1e-4);
+            tensor_release(x);
+            tensor_release(y);
+        }
+        module_release(planned);
+        module_release(frozen);
+        module_release(net);
+    }
+}
+
+/* The least recently used goes, and comes back by being built again. */
+static void plans_are_counted_and_bounded_as_asked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    counters_t counters;
+    CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.plans = -1}, &frozen),
+                STATUS_INVALID_ARGUMENT, "freeze: plans -1, at least 0 is needed");
+    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 2}, &frozen));
+    counters_reset(ctx);
+    static const int64_t batches[] = {1, 2, 1, 3, 1, 2};
+    for (int i = 0; i < 6; i++) compare(ctx, net, frozen, batches[i]);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 3); /* that for 1 was built by freezing */
+    assert_int_equal(counters.plans_evicted, 2);
+    CHECK_OK(ctx, freeze_set_plans(ctx, frozen, 0));
+    assert_int_equal(plan_capacity(frozen, "forward"), PLAN_CAPACITY);
+    counters_reset(ctx);
+    for (int round = 0; round < 2; round++)
+        for (int64_t batch = 1; batch <= 9; batch++) compare(ctx, net, frozen, batch);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 7);
+    assert_int_equal(counters.plans_evicted, 0);
+    module_release(net);
+    module_release(frozen);
+}
+
+static int n_told, n_evictions;
+
+static void note_line(void *user, const char *line)
+{
+    (void)user;
+    n_told += strncmp(line, "tessera,dispatch,conv2d,", 24) == 0;
+    n_evictions += strncmp(line, "tessera,plan,evicted,forward,", 29) == 0;
+}
+
+static void the_trace_tells_steps_of_plans_and_evictions(void **state)
+{
+    (void)state;
+    context_t *ctx = NULL;
+    n_told = n_evictions = 0;
+    context_options_t options = {.trace = "dispatch,plan", .trace_sink = note_line};
+    assert_int_equal(context_create(&options, &ctx), STATUS_OK);
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 1}, &frozen));
+    n_told = 0;
+    for (int64_t batch = 1; batch <= 2; batch++) {
+        tensor_t *x = net_input(ctx, batch), *y = NULL;
+        CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+        tensor_release(x);
+        tensor_release(y);
+    }
+    assert_int_equal(n_told, 4);
+    assert_int_equal(n_evictions, 1);
+    module_release(net);
+    module_release(frozen);
+    context_destroy(ctx);
+}
+
+static status_t run_inner(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                          int *n_out, tensor_t **out)
+{
+    (void)n_in;
+    *n_out = 1;
+    return module_run_child(ctx, self, "inner", in[0], &out[0]);
+}
+
+static void a_plan_cannot_be_traced_and_says_so(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *frozen = NULL, *outer = NULL;
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_create(ctx, "Outer", &outer));
+    CHECK_OK(ctx, module_set_child(ctx, outer, "inner", frozen));
+    CHECK_OK(ctx, module_set_forward(ctx, outer, "forward", run_inner));
+    tensor_t *x = net_input(ctx, 1);
+    CHECK_FAILS(ctx, graph_trace(ctx, outer, "forward", 1, (const tensor_t *const[]){x}),
+                STATUS_UNSUPPORTED, "graph_trace: forward runs a plan, as frozen modules do");
+    tensor_release(x);
+    module_release(outer);
+    module_release(frozen);
+    module_release(net);
+}
+
+static void equal_results_of_a_plan_are_tensors_of_their_own(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y[2] = {NULL};
+    float read[2] = {0};
+    int n_out = 2;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module, %x : f32[2]) {\n"
+                               "  %a = neg(%x)\n"
+                               "  %b = neg(%x)\n"
+                               "  return %a, %b\n"
+                               "}\n"));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){2}, 3.0, &x));
+    CHECK_OK(ctx, module_call_tensors(ctx, frozen, "forward", 1, (const tensor_t *const[]){x},
+                                      &n_out, y));
+    assert_non_null(plan_of(frozen, "forward"));
+    CHECK_OK(ctx, tensor_fill(ctx, y[0], 5.0));
+    CHECK_OK(ctx, tensor_read(ctx, y[1], read, sizeof read));
+    assert_float_equal(read[0], -3, 0);
+    tensor_release(x);
+    for (int i = 0; i < 2; i++) tensor_release(y[i]);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +754,13 @@ int main(void)
         TEST(wrong_inputs_are_named),
         TEST(a_graph_that_is_no_straight_line_runs_and_leaves_no_failure),
         TEST(an_activation_may_be_a_parameter),
+        TEST(a_method_without_inputs_runs_as_a_plan),
+        TEST(a_concat_of_many_operands_runs_as_a_plan),
+        TEST(observers_see_the_steps_of_a_plan),
+        TEST(plans_are_counted_and_bounded_as_asked),
+        TEST(the_trace_tells_steps_of_plans_and_evictions),
+        TEST(a_plan_cannot_be_traced_and_says_so),
+        TEST(equal_results_of_a_plan_are_tensors_of_their_own),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),

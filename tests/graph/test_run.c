@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
@@ -321,6 +322,109 @@ static void containers_are_made_and_taken_apart(void **state)
                           0, NULL);
     assert_int_equal(datum_as_int(y), 33);
     datum_release(y);
+}
+
+static void a_result_that_is_written_does_not_change_a_constant_of_the_graph(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    datum_t *constant = FLOATS(ctx, 1, 1), *pool = NULL;
+    CHECK_OK(ctx, datum_list(ctx, 1, &constant, &pool));
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph f() {\n"
+                              "  %c = constant() value=$0\n"
+                              "  %v = reshape(%c) sizes=[2,1]\n"
+                              "  %l = list(%v)\n"
+                              "  return %v, %l\n"
+                              "}\n",
+                              pool, &graph));
+    for (int run = 0; run < 2; run++) {
+        datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+        int n_out = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 0, NULL, &n_out, out));
+        CHECK_FLOATS(ctx, out[0], 1, 1);
+        CHECK_OK(ctx, tensor_fill(ctx, datum_as_tensor(datum_item(out[1], 0)), 5.0));
+        CHECK_FLOATS(ctx, out[0], 5, 5);
+        for (int i = 0; i < n_out; i++) datum_release(out[i]);
+    }
+    CHECK_FLOATS(ctx, constant, 1, 1);
+    graph_release(graph);
+    datum_release(pool);
+    datum_release(constant);
+}
+
+/* The method is listed anew with each attribute that it sets. */
+static void a_method_may_set_new_attributes_of_its_module(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    text_append(&text, "graph forward(%%self : module, %%x : f32[2]) {\n");
+    for (int i = 0; i < 40; i++) text_append(&text, "  setattr(%%self, %d) name=\"n%d\"\n", i, i);
+    text_append(&text, "  return 7\n}\n");
+    CHECK_OK(ctx, graph_define(ctx, net, text_string(&text)));
+    text_clear(&text);
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, (const int64_t[]){2}, &x));
+    CHECK_FAILS(ctx, module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT,
+                "module: result 0 of forward of Net is int and no tensor");
+    assert_int_equal(datum_as_int(module_attribute(net, "n39")), 39);
+    tensor_release(x);
+    module_release(net);
+}
+
+/* The flatten of a blocked result could but copy: under each policy it has to share. */
+static void views_share_with_what_is_written_under_every_policy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = parse(ctx, "graph f(%x : f32[1,8,4,4], %w : f32[32,8,1,1]) {\n"
+                                "  %t = conv2d(%x, %w, none)\n"
+                                "  %f = flatten(%t)\n"
+                                "  %u = add_(%t, 1.0)\n"
+                                "  %v = flatten(%x)\n"
+                                "  %z = mul_(%v, 0.0)\n"
+                                "  return %f, %x\n"
+                                "}\n");
+    for (int is_blocked = 0; is_blocked < 2; is_blocked++) {
+        tensor_t *x = NULL, *m = NULL, *w = NULL;
+        datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
+        float read[512] = {0};
+        int n_out = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, dispatch_set_policy(ctx, is_blocked != 0 ? POLICY_AUTO : POLICY_PER_OP));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), 1.0, &x));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(32, 8, 1, 1), 0.5, &w));
+        if (is_blocked != 0) {
+            CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+            tensor_release(x);
+            x = m;
+        }
+        CHECK_OK(ctx, datum_tensor(ctx, x, &in[0]));
+        CHECK_OK(ctx, datum_tensor(ctx, w, &in[1]));
+        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 2, in, &n_out, out));
+        CHECK_OK(ctx, tensor_read(ctx, datum_as_tensor(out[0]), read, 512 * sizeof *read));
+        for (int i = 0; i < 512; i++) assert_float_equal(read[i], 5, 0);
+        CHECK_OK(ctx, tensor_read(ctx, x, read, 128 * sizeof *read));
+        for (int i = 0; i < 128; i++) assert_float_equal(read[i], 0, 0);
+        for (int i = 0; i < n_out; i++) datum_release(out[i]);
+        for (int i = 0; i < 2; i++) datum_release(in[i]);
+        tensor_release(x);
+        tensor_release(w);
+    }
+    graph_release(graph);
+}
+
+static void operands_beyond_what_operators_take_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = NULL;
+    text_t text = text_begin(ctx);
+    text_append(&text, "graph f(%%x : f32[1,2]) {\n  %%y = concat(");
+    for (int i = 0; i < 65; i++) text_append(&text, "%s%%x", i > 0 ? ", " : "");
+    text_append(&text, ") dim=0 : f32[65,2]\n  return %%y\n}\n");
+    CHECK_FAILS(ctx, graph_parse(ctx, text_string(&text), NULL, &graph), STATUS_INVALID_ARGUMENT,
+                "concat: 65 operands, 64 are the most");
+    text_clear(&text);
 }
 
 static void a_list_that_is_constant_is_new_at_every_run(void **state)
@@ -666,6 +770,10 @@ int main(void)
         TEST(scalars_calculate_as_python),
         TEST(scalars_that_cannot_be_calculated_are_told),
         TEST(containers_are_made_and_taken_apart),
+        TEST(a_result_that_is_written_does_not_change_a_constant_of_the_graph),
+        TEST(a_method_may_set_new_attributes_of_its_module),
+        TEST(views_share_with_what_is_written_under_every_policy),
+        TEST(operands_beyond_what_operators_take_are_refused),
         TEST(a_list_that_is_constant_is_new_at_every_run),
         TEST(attributes_are_read_at_every_run),
         TEST(a_parameter_that_is_absent_is_none),

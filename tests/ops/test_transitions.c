@@ -134,6 +134,34 @@ static void views_of_dense_tensors_share_their_bytes(void **state)
     tensor_release(x);
 }
 
+static double total(context_t *ctx, const tensor_t *x)
+{
+    tensor_t *sum = NULL;
+    double value = 0.0;
+    CHECK_OK(ctx, op_sum(ctx, x, 0, NULL, false, &sum));
+    CHECK_OK(ctx, tensor_item(ctx, sum, &value));
+    tensor_release(sum);
+    return value;
+}
+
+/* One slice is a run of whole blocks, the other cuts blocks. */
+static void views_of_mkldnn_tensors_are_snapshots_whatever_the_blocks(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int64_t starts[] = {0, 3};
+    for (int i = 0; i < 2; i++) {
+        tensor_t *x = blocked(ctx, SHAPE(1, 32, 3, 3)), *view = NULL;
+        CHECK_OK(ctx, tensor_fill(ctx, x, 1.0));
+        CHECK_OK(ctx, op_slice(ctx, x, 1, starts[i], 16, 1, &view));
+        CHECK_OK(ctx, tensor_fill(ctx, view, 2.0));
+        assert_true(total(ctx, x) == 32.0 * 9.0);
+        CHECK_OK(ctx, tensor_fill(ctx, x, 5.0));
+        assert_true(total(ctx, view) == 2.0 * (double)tensor_numel(view));
+        tensor_release(view);
+        tensor_release(x);
+    }
+}
+
 static void a_fixed_format_is_taken_or_declined(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -180,6 +208,7 @@ int main(void)
         TEST(identity_and_dropout_keep_the_format),
         TEST(a_flattening_linear_reads_blocks),
         TEST(views_of_dense_tensors_share_their_bytes),
+        TEST(views_of_mkldnn_tensors_are_snapshots_whatever_the_blocks),
         TEST(a_fixed_format_is_taken_or_declined),
         TEST(a_wrong_index_is_an_error),
     };
