@@ -189,7 +189,8 @@ static status_t verify(runner_t *runner, const run_options_t *options)
 {
     verify_result_t result = {.n_operators = 0};
     TRY(verify_run(runner, options->n_verify, (uint64_t)options->session.model.seed, &result));
-    printf("verified %d operators at %" PRId64 " elements: largest error %.3g of its bound (%s), %d failed\n",
+    printf("verified %d operators at %" PRId64
+           " elements: largest error %.3g of its bound (%s), %d failed\n",
            result.n_operators, options->n_verify, result.largest, result.where, result.n_failed);
     if (result.n_failed > 0)
         FAIL(runner->ctx, STATUS_INVALID_ARGUMENT,
