@@ -312,6 +312,17 @@ static void what_is_set_is_got_after(void **state)
     check_twice(ctx, net, "<-1 -1>, 2, 4, <1 1>", "<87599 87599>, 8, 16, <301 301>");
 }
 
+static void a_tensor_is_set_to_tensors_alone(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = mini_module(ctx, "Net");
+    mini_tensor(ctx, net, "w", 2.0);
+    mini_define(ctx, net,
+                FORWARD("%l = list(%x)\n"
+                        "%n = len(%l)\n" MINI_SET("w", "n") "return %x\n"));
+    check_refused(ctx, net, "setattr: \"w\" of Net is a tensor, given a value of kind int");
+}
+
 static void what_is_written_in_place_stays_written(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -370,6 +381,7 @@ int main(void)
         TEST(unpack_takes_as_many_as_there_are),
         TEST(what_is_optional_may_be_none),
         TEST(what_is_set_is_got_after),
+        TEST(a_tensor_is_set_to_tensors_alone),
         TEST(what_is_written_in_place_stays_written),
         TEST(what_is_appended_stays_appended),
     };

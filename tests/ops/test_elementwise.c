@@ -174,6 +174,104 @@ static void dtypes_that_do_not_fit_are_refused(void **state)
     tensor_release(b);
 }
 
+static void check_numbers(context_t *ctx, tensor_t *tensor, int64_t n, const double *wanted)
+{
+    assert_int_equal(tensor_numel(tensor), n);
+    tensor_t *wide = NULL;
+    double read[8];
+    CHECK_OK(ctx, tensor_cast(ctx, tensor, DTYPE_F64, &wide));
+    CHECK_OK(ctx, tensor_read(ctx, wide, read, sizeof read));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs(read[i] - wanted[i]) <= 1e-6 * fmax(1.0, fabs(wanted[i]))))
+            fail_msg("element %lld is %.9g, wanted %.9g", (long long)i, read[i], wanted[i]);
+    tensor_release(wide);
+    tensor_release(tensor);
+}
+
+static void each_call_computes_the_function_of_its_name(void **state)
+{
+    static const float x[] = {0.5F, -0.25F};
+    static const struct {
+        unary_t op;
+        double wanted[2];
+    } cases[] = {{op_floor, {0, -1}},
+                 {op_ceil, {1, 0}},
+                 {op_trunc, {0, 0}},
+                 {op_sign, {1, -1}},
+                 {op_sin, {0.4794255386, -0.2474039593}},
+                 {op_cos, {0.8775825619, 0.9689124217}},
+                 {op_tan, {0.5463024898, -0.2553419212}},
+                 {op_asin, {0.5235987756, -0.2526802551}},
+                 {op_acos, {1.0471975512, 1.8234765819}},
+                 {op_atan, {0.4636476090, -0.2449786631}},
+                 {op_sinh, {0.5210953055, -0.2526123168}},
+                 {op_cosh, {1.1276259652, 1.0314130999}},
+                 {op_asinh, {0.4812118251, -0.2474664615}},
+                 {op_atanh, {0.5493061443, -0.2554128119}}};
+    context_t *ctx = fixture_context(state);
+    tensor_t *tensor = make(ctx, DTYPE_F32, 2, x), *two = NULL, *out = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(ctx, cases[i].op(ctx, tensor, &out));
+        check_numbers(ctx, out, 2, cases[i].wanted);
+    }
+    CHECK_OK(ctx, tensor_number(ctx, 2.0, &two));
+    CHECK_OK(ctx, op_acosh(ctx, two, &out));
+    check_numbers(ctx, out, 1, (const double[]){1.3169578969});
+    tensor_release(two);
+    tensor_release(tensor);
+}
+
+static void bits_and_logic_are_those_of_integers(void **state)
+{
+    static const int32_t a[] = {12, -5, 0}, b[] = {10, 1, 3};
+    static const struct {
+        binary_t op;
+        double wanted[3];
+    } cases[] = {{op_bitwise_or, {14, -5, 3}},
+                 {op_bitwise_xor, {6, -6, 3}},
+                 {op_bitwise_left_shift, {12288, -10, 0}},
+                 {op_bitwise_right_shift, {0, -3, 0}},
+                 {op_logical_and, {1, 1, 0}},
+                 {op_logical_or, {1, 1, 1}},
+                 {op_logical_xor, {0, 0, 1}}};
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, DTYPE_S32, 3, a), *y = make(ctx, DTYPE_S32, 3, b), *out = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(ctx, cases[i].op(ctx, x, y, &out));
+        check_numbers(ctx, out, 3, cases[i].wanted);
+    }
+    CHECK_OK(ctx, op_bitwise_not(ctx, x, &out));
+    check_numbers(ctx, out, 3, (const double[]){-13, 4, -1});
+    tensor_release(x);
+    tensor_release(y);
+}
+
+static void a_tensor_is_filled_with_one_value_of_any_dtype(void **state)
+{
+    static const float x[] = {1, 2};
+    context_t *ctx = fixture_context(state);
+    tensor_t *tensor = make(ctx, DTYPE_F32, 2, x), *out = NULL;
+    CHECK_OK(ctx, op_full_like(ctx, tensor, -2.5, DTYPE_NONE, &out));
+    check_numbers(ctx, out, 2, (const double[]){-2.5, -2.5});
+    CHECK_OK(ctx, op_full_like(ctx, tensor, 3.0, DTYPE_U16, &out));
+    assert_int_equal(tensor_dtype(out), DTYPE_U16);
+    check_numbers(ctx, out, 2, (const double[]){3, 3});
+    CHECK_FAILS(ctx, op_full_like(ctx, tensor, 1.0, DTYPE_COUNT, &out), STATUS_INVALID_ARGUMENT,
+                "full_like: dtype 14 is none");
+    tensor_release(tensor);
+}
+
+static void sums_leave_the_element_out_and_run_from_the_end(void **state)
+{
+    static const float x[] = {1, 2, 3};
+    context_t *ctx = fixture_context(state);
+    tensor_t *tensor = make(ctx, DTYPE_F32, 3, x), *out = NULL;
+    cumsum_attrs_t attrs = {.dim = 0, .exclusive = true, .reverse = true};
+    CHECK_OK(ctx, op_cumsum_attrs(ctx, tensor, &attrs, &out));
+    check_numbers(ctx, out, 3, (const double[]){5, 3, 0});
+    tensor_release(tensor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +283,10 @@ int main(void)
         TEST(an_integer_by_zero_is_refused),
         TEST(large_u64_are_compared_and_divided_as_such),
         TEST(dtypes_that_do_not_fit_are_refused),
+        TEST(each_call_computes_the_function_of_its_name),
+        TEST(bits_and_logic_are_those_of_integers),
+        TEST(a_tensor_is_filled_with_one_value_of_any_dtype),
+        TEST(sums_leave_the_element_out_and_run_from_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

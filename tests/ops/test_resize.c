@@ -1,0 +1,96 @@
+/* Resampling by calls: what op_resize and op_resize_attrs make of x, and what they refuse. Wanted
+ * values are those of torch.nn.functional.interpolate, PyTorch 2.13. */
+#include "tests/support/support.h"
+
+#include <math.h>
+
+#include "ops/ops.h"
+
+static const float ramp[] = {1, 2, 3, 4, 5, 6};
+
+static tensor_t *make(context_t *ctx, int rank, const int64_t *sizes)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, rank, sizes, ramp, &x));
+    return x;
+}
+
+static void check_result(context_t *ctx, tensor_t *out, int64_t n, const float *wanted)
+{
+    float read[16];
+    assert_int_equal(tensor_numel(out), n);
+    CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabsf(read[i] - wanted[i]) <= 1e-5F))
+            fail_msg("element %lld is %g, wanted %g", (long long)i, (double)read[i],
+                     (double)wanted[i]);
+    tensor_release(out);
+}
+
+static void the_last_dimensions_of_any_rank_are_resized(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, 2, (int64_t[]){2, 3}), *out = NULL;
+    CHECK_OK(ctx, op_resize(ctx, x, 2, (int64_t[]){3, 2}, RESIZE_LINEAR, RESIZE_HALF_PIXEL, &out));
+    check_result(ctx, out, 6, (const float[]){1.25F, 2.75F, 2.75F, 4.25F, 4.25F, 5.75F});
+    CHECK_OK(ctx, op_resize(ctx, x, 1, (int64_t[]){2}, RESIZE_NEAREST, RESIZE_ASYMMETRIC, &out));
+    check_result(ctx, out, 4, (const float[]){1, 2, 4, 5});
+    tensor_release(x);
+}
+
+static void a_scale_counts_where_it_gives_no_whole_size(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, 3, (int64_t[]){1, 1, 5}), *out = NULL;
+    resize_attrs_t attrs = {.sizes = INTS(3),
+                            .mode = RESIZE_LINEAR,
+                            .coordinates = RESIZE_HALF_PIXEL,
+                            .scales = {.n = 1, .values = {0.7}}};
+    CHECK_OK(ctx, op_resize_attrs(ctx, x, &attrs, &out));
+    check_result(ctx, out, 3, (const float[]){1.214286F, 2.642857F, 4.071429F});
+    tensor_release(x);
+}
+
+static void what_cannot_be_resized_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, 2, (int64_t[]){2, 3}), *whole = NULL, *out = NULL;
+    const resize_attrs_t good = {
+        .sizes = INTS(4), .mode = RESIZE_CUBIC, .cubic_coefficient = -0.75};
+    resize_attrs_t attrs = good;
+#define CHECK_REFUSED(part)                                                                        \
+    CHECK_FAILS(ctx, op_resize_attrs(ctx, x, &attrs, &out), STATUS_INVALID_ARGUMENT, part)
+    attrs.sizes = INTS(1, 2, 3);
+    CHECK_REFUSED("resize: 3 sizes for f32[2,3], 1 to 2 are needed");
+    attrs.sizes = INTS(0);
+    CHECK_REFUSED("resize: dimension 1 of f32[2,3] to 0, sizes of at least 1 are needed");
+    attrs = good;
+    attrs.scales.n = 2;
+    CHECK_REFUSED("resize: 2 scales for 1 sizes, none or as many are needed");
+    attrs.scales = (floats_t){.n = 1, .values = {-1}};
+    CHECK_REFUSED("resize: a scale of -1 for dimension 1, positive ones are needed");
+    attrs = good;
+    attrs.mode = 3;
+    CHECK_REFUSED("resize: mode 3 is none");
+    attrs = good;
+    attrs.coordinates = 5;
+    CHECK_REFUSED("resize: coordinates 5 are none");
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_S32, SHAPE(2, 3), 1, &whole));
+    CHECK_FAILS(ctx, op_resize_attrs(ctx, whole, &good, &out), STATUS_INVALID_ARGUMENT,
+                "resize: x is s32[2,3], cubic needs a floating dtype");
+    CHECK_FAILS(ctx,
+                op_resize(ctx, x, 13, good.sizes.values, RESIZE_NEAREST, RESIZE_ASYMMETRIC, &out),
+                STATUS_INVALID_ARGUMENT, "resize: 13 sizes, 1 to 12 are possible");
+    tensor_release(whole);
+    tensor_release(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_last_dimensions_of_any_rank_are_resized),
+        TEST(a_scale_counts_where_it_gives_no_whole_size),
+        TEST(what_cannot_be_resized_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
