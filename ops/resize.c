@@ -292,10 +292,6 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
     resize_attrs_t attrs = {.sizes = {.n = n}, .mode = (int)mode, .coordinates = (int)coordinates};
     if (sizes == NULL) return context_null(ctx, "resize", "sizes");
     REQUIRE(ctx, n >= 1 && n <= 3, "resize: %d sizes, 1 to 3 are possible", n);
-    REQUIRE(ctx, mode >= RESIZE_NEAREST && mode <= RESIZE_LINEAR, "resize: mode %d is none",
-            (int)mode);
-    REQUIRE(ctx, coordinates >= RESIZE_ASYMMETRIC && coordinates <= RESIZE_ALIGN_CORNERS,
-            "resize: coordinates %d are none", (int)coordinates);
     memcpy(attrs.sizes.values, sizes, (size_t)n * sizeof *sizes);
     return dispatch_run(ctx, &op_def_resize, &attrs, 1, &x, NULL, out);
 }

@@ -411,7 +411,13 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
     CHECK_FAILS(ctx, op_cast(ctx, x, (dtype_t)99, &y), STATUS_INVALID_ARGUMENT,
                 "cast: dtype is 99, which is no element type");
     CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 1, 1), DIMS(0, 0, 1, 1), (pad_mode_t)7, 0, &y),
-                STATUS_INVALID_ARGUMENT, "pad: mode 7 is none");
+                STATUS_INVALID_ARGUMENT, "pad: mode is 7, must be 0 to");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), (resize_mode_t)-1, RESIZE_HALF_PIXEL, &y),
+                STATUS_INVALID_ARGUMENT, "resize: mode is -1");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), RESIZE_LINEAR, (resize_coordinates_t)5, &y),
+                STATUS_INVALID_ARGUMENT, "resize: coordinates is 5");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 4, DIMS(3, 3, 3, 3), RESIZE_LINEAR, RESIZE_HALF_PIXEL, &y),
+                STATUS_INVALID_ARGUMENT, "resize: 4 sizes, 1 to 3 are possible");
     CHECK_FAILS(ctx, dispatch_set_policy(ctx, (policy_t)9), STATUS_INVALID_ARGUMENT,
                 "dispatch_set_policy: policy 9, must be 0 to 2");
     assert_int_equal(dispatch_policy(ctx), POLICY_AUTO);
