@@ -194,7 +194,6 @@ status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const 
     int rank = tensor_rank(x);
     if (rank > 0 && before == NULL) return context_null(ctx, "pad", "before");
     if (rank > 0 && after == NULL) return context_null(ctx, "pad", "after");
-    REQUIRE(ctx, mode >= PAD_CONSTANT && mode <= PAD_WRAP, "pad: mode %d is none", (int)mode);
     pad_attrs_t attrs = {
         .before = {.n = rank}, .after = {.n = rank}, .mode = (int)mode, .value = value};
     if (rank > 0) {

@@ -219,6 +219,7 @@ DEFINE(unsqueeze, dims_attrs_t, dims_fields);
 static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                      const int64_t *values, tensor_t **out)
 {
+    TRY(context_output(ctx, op->name, out));
     ints_t ints = {.n = n};
     if (n > 0 && values == NULL) return context_null(ctx, op->name, op->attrs.fields[0].name);
     REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d %s, 0 to %d are possible", op->name, n,

@@ -559,7 +559,6 @@ status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_
 {
     TRY(context_output(ctx, "plan_create", out_plan));
     if (graph == NULL) return context_null(ctx, "plan_create", "graph");
-    if (graph == NULL) return context_null(ctx, "plan_create", "graph");
     return create(ctx, graph, self, false, out_plan);
 }
 

@@ -113,7 +113,7 @@ static void the_functions_of_datum_take_null(void **state)
     REFUSES(datum_put(ctx, NULL, NULL, NULL));
 }
 
-static void the_other_functions_of_datum_take_null(void **state)
+static void the_second_functions_of_datum_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_not_equal(datum_put(NULL, NULL, NULL, NULL), STATUS_OK);
@@ -216,7 +216,7 @@ static void the_functions_of_tensor_take_null(void **state)
     REFUSES(tensor_strides(ctx, NULL, NULL));
 }
 
-static void the_other_functions_of_tensor_take_null(void **state)
+static void the_second_functions_of_tensor_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_not_equal(tensor_strides(NULL, NULL, NULL), STATUS_OK);
@@ -259,7 +259,7 @@ static void the_other_functions_of_tensor_take_null(void **state)
     REFUSES(tensor_cast(ctx, NULL, 0, NULL));
 }
 
-static void the_further_functions_of_tensor_take_null(void **state)
+static void the_third_functions_of_tensor_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_not_equal(tensor_cast(NULL, NULL, 0, NULL), STATUS_OK);
@@ -415,7 +415,7 @@ static void the_functions_of_module_take_null(void **state)
     REFUSES(module_call_tensors(ctx, NULL, NULL, 0, NULL, NULL, NULL));
 }
 
-static void the_other_functions_of_module_take_null(void **state)
+static void the_second_functions_of_module_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     assert_int_not_equal(module_call_tensors(NULL, NULL, NULL, 0, NULL, NULL, NULL), STATUS_OK);
@@ -498,7 +498,7 @@ static void the_functions_of_graph_take_null(void **state)
     assert_int_not_equal(graph_parse_next(NULL, NULL, NULL, NULL), STATUS_OK);
 }
 
-static void the_other_functions_of_graph_take_null(void **state)
+static void the_second_functions_of_graph_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     REFUSES(graph_verify(ctx, NULL));
@@ -612,26 +612,26 @@ int main(void)
         TEST(the_functions_of_convert_take_null),
         TEST(the_functions_of_counters_take_null),
         TEST(the_functions_of_datum_take_null),
-        TEST(the_other_functions_of_datum_take_null),
+        TEST(the_second_functions_of_datum_take_null),
         TEST(the_functions_of_file_take_null),
         TEST(the_functions_of_format_take_null),
         TEST(the_functions_of_info_take_null),
         TEST(the_functions_of_scope_take_null),
         TEST(the_functions_of_status_take_null),
         TEST(the_functions_of_tensor_take_null),
-        TEST(the_other_functions_of_tensor_take_null),
-        TEST(the_further_functions_of_tensor_take_null),
+        TEST(the_second_functions_of_tensor_take_null),
+        TEST(the_third_functions_of_tensor_take_null),
         TEST(the_functions_of_text_take_null),
         TEST(the_functions_of_trace_take_null),
         TEST(the_functions_of_dispatch_take_null),
         TEST(the_functions_of_layers_take_null),
         TEST(the_functions_of_mkldnn_take_null),
         TEST(the_functions_of_module_take_null),
-        TEST(the_other_functions_of_module_take_null),
+        TEST(the_second_functions_of_module_take_null),
         TEST(the_functions_of_state_dict_take_null),
         TEST(the_functions_of_zoo_take_null),
         TEST(the_functions_of_graph_take_null),
-        TEST(the_other_functions_of_graph_take_null),
+        TEST(the_second_functions_of_graph_take_null),
         TEST(the_functions_of_pass_take_null),
         TEST(the_functions_of_plan_take_null),
         TEST(the_functions_of_freeze_take_null),

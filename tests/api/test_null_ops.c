@@ -30,7 +30,247 @@ static void check_refused(const context_t *ctx, status_t status, const void *out
         check_refused(ctx, status, out, #call);                                                    \
     } while (0)
 
-static void the_functions_of_ops_take_null(void **state)
+static void the_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_relu(ctx, NULL, &out));
+    REFUSES(op_relu(ctx, NULL, NULL));
+    assert_int_not_equal(op_relu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_relu6(ctx, NULL, &out));
+    REFUSES(op_relu6(ctx, NULL, NULL));
+    assert_int_not_equal(op_relu6(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_clamp(ctx, NULL, 0, 0, &out));
+    REFUSES(op_clamp(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_clamp(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_leaky_relu(ctx, NULL, 0, &out));
+    REFUSES(op_leaky_relu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_leaky_relu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_elu(ctx, NULL, 0, &out));
+    REFUSES(op_elu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_elu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_selu(ctx, NULL, &out));
+    REFUSES(op_selu(ctx, NULL, NULL));
+    assert_int_not_equal(op_selu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gelu(ctx, NULL, 0, &out));
+    REFUSES(op_gelu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_gelu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_erf(ctx, NULL, &out));
+    REFUSES(op_erf(ctx, NULL, NULL));
+    assert_int_not_equal(op_erf(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sigmoid(ctx, NULL, &out));
+    REFUSES(op_sigmoid(ctx, NULL, NULL));
+    assert_int_not_equal(op_sigmoid(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_tanh(ctx, NULL, &out));
+    REFUSES(op_tanh(ctx, NULL, NULL));
+    assert_int_not_equal(op_tanh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_hardsigmoid(ctx, NULL, 0, 0, &out));
+    REFUSES(op_hardsigmoid(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_hardsigmoid(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_hardswish(ctx, NULL, &out));
+    REFUSES(op_hardswish(ctx, NULL, NULL));
+    assert_int_not_equal(op_hardswish(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_silu(ctx, NULL, &out));
+    REFUSES(op_silu(ctx, NULL, NULL));
+}
+
+static void the_second_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_not_equal(op_silu(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_softplus(ctx, NULL, &out));
+    REFUSES(op_softplus(ctx, NULL, NULL));
+    assert_int_not_equal(op_softplus(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sqrt(ctx, NULL, &out));
+    REFUSES(op_sqrt(ctx, NULL, NULL));
+    assert_int_not_equal(op_sqrt(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_exp(ctx, NULL, &out));
+    REFUSES(op_exp(ctx, NULL, NULL));
+    assert_int_not_equal(op_exp(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log(ctx, NULL, &out));
+    REFUSES(op_log(ctx, NULL, NULL));
+    assert_int_not_equal(op_log(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_abs(ctx, NULL, &out));
+    REFUSES(op_abs(ctx, NULL, NULL));
+    assert_int_not_equal(op_abs(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_neg(ctx, NULL, &out));
+    REFUSES(op_neg(ctx, NULL, NULL));
+    assert_int_not_equal(op_neg(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reciprocal(ctx, NULL, &out));
+    REFUSES(op_reciprocal(ctx, NULL, NULL));
+    assert_int_not_equal(op_reciprocal(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_prelu(ctx, NULL, NULL, &out));
+    REFUSES(op_prelu(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_prelu(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_floor(ctx, NULL, &out));
+    REFUSES(op_floor(ctx, NULL, NULL));
+    assert_int_not_equal(op_floor(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_ceil(ctx, NULL, &out));
+    REFUSES(op_ceil(ctx, NULL, NULL));
+    assert_int_not_equal(op_ceil(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_round(ctx, NULL, &out));
+    REFUSES(op_round(ctx, NULL, NULL));
+    assert_int_not_equal(op_round(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_trunc(ctx, NULL, &out));
+    REFUSES(op_trunc(ctx, NULL, NULL));
+    assert_int_not_equal(op_trunc(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sign(ctx, NULL, &out));
+}
+
+static void the_third_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    REFUSES(op_sign(ctx, NULL, NULL));
+    assert_int_not_equal(op_sign(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_logical_not(ctx, NULL, &out));
+    REFUSES(op_logical_not(ctx, NULL, NULL));
+    assert_int_not_equal(op_logical_not(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_isnan(ctx, NULL, &out));
+    REFUSES(op_isnan(ctx, NULL, NULL));
+    assert_int_not_equal(op_isnan(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_isinf(ctx, NULL, &out));
+    REFUSES(op_isinf(ctx, NULL, NULL));
+    assert_int_not_equal(op_isinf(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_not(ctx, NULL, &out));
+    REFUSES(op_bitwise_not(ctx, NULL, NULL));
+    assert_int_not_equal(op_bitwise_not(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sin(ctx, NULL, &out));
+    REFUSES(op_sin(ctx, NULL, NULL));
+    assert_int_not_equal(op_sin(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cos(ctx, NULL, &out));
+    REFUSES(op_cos(ctx, NULL, NULL));
+    assert_int_not_equal(op_cos(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_tan(ctx, NULL, &out));
+    REFUSES(op_tan(ctx, NULL, NULL));
+    assert_int_not_equal(op_tan(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_asin(ctx, NULL, &out));
+    REFUSES(op_asin(ctx, NULL, NULL));
+    assert_int_not_equal(op_asin(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_acos(ctx, NULL, &out));
+    REFUSES(op_acos(ctx, NULL, NULL));
+    assert_int_not_equal(op_acos(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_atan(ctx, NULL, &out));
+    REFUSES(op_atan(ctx, NULL, NULL));
+    assert_int_not_equal(op_atan(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sinh(ctx, NULL, &out));
+    REFUSES(op_sinh(ctx, NULL, NULL));
+    assert_int_not_equal(op_sinh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cosh(ctx, NULL, &out));
+    REFUSES(op_cosh(ctx, NULL, NULL));
+    assert_int_not_equal(op_cosh(NULL, NULL, NULL), STATUS_OK);
+}
+
+static void the_fourth_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_asinh(ctx, NULL, &out));
+    REFUSES(op_asinh(ctx, NULL, NULL));
+    assert_int_not_equal(op_asinh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_acosh(ctx, NULL, &out));
+    REFUSES(op_acosh(ctx, NULL, NULL));
+    assert_int_not_equal(op_acosh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_atanh(ctx, NULL, &out));
+    REFUSES(op_atanh(ctx, NULL, NULL));
+    assert_int_not_equal(op_atanh(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_add(ctx, NULL, NULL, &out));
+    REFUSES(op_add(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_add(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sub(ctx, NULL, NULL, &out));
+    REFUSES(op_sub(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_sub(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_mul(ctx, NULL, NULL, &out));
+    REFUSES(op_mul(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_mul(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_pow(ctx, NULL, NULL, &out));
+    REFUSES(op_pow(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_pow(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_maximum(ctx, NULL, NULL, &out));
+    REFUSES(op_maximum(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_maximum(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_minimum(ctx, NULL, NULL, &out));
+    REFUSES(op_minimum(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_minimum(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_div(ctx, NULL, NULL, &out));
+    REFUSES(op_div(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_div(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_div_trunc(ctx, NULL, NULL, &out));
+    REFUSES(op_div_trunc(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_div_trunc(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_div_floor(ctx, NULL, NULL, &out));
+    REFUSES(op_div_floor(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_div_floor(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_fmod(ctx, NULL, NULL, &out));
+    REFUSES(op_fmod(ctx, NULL, NULL, NULL));
+}
+
+static void the_fifth_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_not_equal(op_fmod(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_remainder(ctx, NULL, NULL, &out));
+    REFUSES(op_remainder(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_remainder(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_eq(ctx, NULL, NULL, &out));
+    REFUSES(op_eq(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_eq(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_ne(ctx, NULL, NULL, &out));
+    REFUSES(op_ne(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_ne(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_lt(ctx, NULL, NULL, &out));
+    REFUSES(op_lt(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_lt(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_le(ctx, NULL, NULL, &out));
+    REFUSES(op_le(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_le(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gt(ctx, NULL, NULL, &out));
+    REFUSES(op_gt(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_gt(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_ge(ctx, NULL, NULL, &out));
+    REFUSES(op_ge(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_ge(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_logical_and(ctx, NULL, NULL, &out));
+    REFUSES(op_logical_and(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_logical_and(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_logical_or(ctx, NULL, NULL, &out));
+    REFUSES(op_logical_or(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_logical_or(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_logical_xor(ctx, NULL, NULL, &out));
+    REFUSES(op_logical_xor(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_logical_xor(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_and(ctx, NULL, NULL, &out));
+    REFUSES(op_bitwise_and(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_bitwise_and(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_or(ctx, NULL, NULL, &out));
+    REFUSES(op_bitwise_or(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_bitwise_or(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_xor(ctx, NULL, NULL, &out));
+}
+
+static void the_sixth_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    REFUSES(op_bitwise_xor(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_bitwise_xor(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_left_shift(ctx, NULL, NULL, &out));
+    REFUSES(op_bitwise_left_shift(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_bitwise_left_shift(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bitwise_right_shift(ctx, NULL, NULL, &out));
+    REFUSES(op_bitwise_right_shift(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_bitwise_right_shift(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_where(ctx, NULL, NULL, NULL, &out));
+    REFUSES(op_where(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_where(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cast(ctx, NULL, 0, &out));
+    REFUSES(op_cast(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_cast(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_full_like(ctx, NULL, 0, 0, &out));
+    REFUSES(op_full_like(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_full_like(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_identity(ctx, NULL, &out));
+    REFUSES(op_identity(ctx, NULL, NULL));
+    assert_int_not_equal(op_identity(NULL, NULL, NULL), STATUS_OK);
+}
+
+static void the_functions_of_layers_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
     GIVES_NULL(tensor_t *, op_conv1d(ctx, NULL, NULL, NULL, NULL, &out));
@@ -66,16 +306,28 @@ static void the_functions_of_ops_take_null(void **state)
     GIVES_NULL(tensor_t *, op_lrn(ctx, NULL, 0, 0, 0, 0, &out));
     REFUSES(op_lrn(ctx, NULL, 0, 0, 0, 0, NULL));
     assert_int_not_equal(op_lrn(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_softmax(ctx, NULL, 0, &out));
+    REFUSES(op_softmax(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_softmax(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log_softmax(ctx, NULL, 0, &out));
+    REFUSES(op_log_softmax(ctx, NULL, 0, NULL));
+}
+
+static void the_second_functions_of_layers_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_not_equal(op_log_softmax(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_dropout(ctx, NULL, 0, &out));
+    REFUSES(op_dropout(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_dropout(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_feature_dropout(ctx, NULL, 0, &out));
+    REFUSES(op_feature_dropout(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_feature_dropout(NULL, NULL, 0, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_fold_weight(ctx, NULL, NULL, NULL, NULL, &out));
     REFUSES(op_fold_weight(ctx, NULL, NULL, NULL, NULL, NULL));
     assert_int_not_equal(op_fold_weight(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_fold_bias(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL, &out));
     REFUSES(op_fold_bias(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
-}
-
-static void the_other_functions_of_ops_take_null(void **state)
-{
-    context_t *ctx = fixture_context(state);
     assert_int_not_equal(op_fold_bias(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
                          STATUS_OK);
     GIVES_NULL(tensor_t *, op_max_pool1d(ctx, NULL, NULL, &out));
@@ -102,123 +354,18 @@ static void the_other_functions_of_ops_take_null(void **state)
     GIVES_NULL(tensor_t *, op_adaptive_max_pool(ctx, NULL, 0, NULL, &out));
     REFUSES(op_adaptive_max_pool(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_adaptive_max_pool(NULL, NULL, 0, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_relu(ctx, NULL, &out));
-    REFUSES(op_relu(ctx, NULL, NULL));
-    assert_int_not_equal(op_relu(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_relu6(ctx, NULL, &out));
-    REFUSES(op_relu6(ctx, NULL, NULL));
-    assert_int_not_equal(op_relu6(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_clamp(ctx, NULL, 0, 0, &out));
-    REFUSES(op_clamp(ctx, NULL, 0, 0, NULL));
-    assert_int_not_equal(op_clamp(NULL, NULL, 0, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_leaky_relu(ctx, NULL, 0, &out));
-    REFUSES(op_leaky_relu(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_leaky_relu(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_elu(ctx, NULL, 0, &out));
 }
 
-static void the_further_functions_of_ops_take_null(void **state)
+static void the_functions_of_ops_take_null(void **state)
 {
-    context_t *ctx = fixture_context(state);
-    REFUSES(op_elu(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_elu(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_selu(ctx, NULL, &out));
-    REFUSES(op_selu(ctx, NULL, NULL));
-    assert_int_not_equal(op_selu(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_gelu(ctx, NULL, 0, &out));
-    REFUSES(op_gelu(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_gelu(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_erf(ctx, NULL, &out));
-    REFUSES(op_erf(ctx, NULL, NULL));
-    assert_int_not_equal(op_erf(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_sigmoid(ctx, NULL, &out));
-    REFUSES(op_sigmoid(ctx, NULL, NULL));
-    assert_int_not_equal(op_sigmoid(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_tanh(ctx, NULL, &out));
-    REFUSES(op_tanh(ctx, NULL, NULL));
-    assert_int_not_equal(op_tanh(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_hardsigmoid(ctx, NULL, 0, 0, &out));
-    REFUSES(op_hardsigmoid(ctx, NULL, 0, 0, NULL));
-    assert_int_not_equal(op_hardsigmoid(NULL, NULL, 0, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_hardswish(ctx, NULL, &out));
-    REFUSES(op_hardswish(ctx, NULL, NULL));
-    assert_int_not_equal(op_hardswish(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_silu(ctx, NULL, &out));
-    REFUSES(op_silu(ctx, NULL, NULL));
-    assert_int_not_equal(op_silu(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_softplus(ctx, NULL, &out));
-    REFUSES(op_softplus(ctx, NULL, NULL));
-    assert_int_not_equal(op_softplus(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_sqrt(ctx, NULL, &out));
-    REFUSES(op_sqrt(ctx, NULL, NULL));
-    assert_int_not_equal(op_sqrt(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_exp(ctx, NULL, &out));
-    REFUSES(op_exp(ctx, NULL, NULL));
-    assert_int_not_equal(op_exp(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_log(ctx, NULL, &out));
-    REFUSES(op_log(ctx, NULL, NULL));
-    assert_int_not_equal(op_log(NULL, NULL, NULL), STATUS_OK);
+    (void)state;
+    assert_null(ops_find(NULL));
+    assert_null(ops_at(-1));
 }
 
-static void the_last_functions_of_ops_take_null(void **state)
+static void the_functions_of_shapes_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
-    GIVES_NULL(tensor_t *, op_abs(ctx, NULL, &out));
-    REFUSES(op_abs(ctx, NULL, NULL));
-    assert_int_not_equal(op_abs(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_neg(ctx, NULL, &out));
-    REFUSES(op_neg(ctx, NULL, NULL));
-    assert_int_not_equal(op_neg(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_reciprocal(ctx, NULL, &out));
-    REFUSES(op_reciprocal(ctx, NULL, NULL));
-    assert_int_not_equal(op_reciprocal(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_prelu(ctx, NULL, NULL, &out));
-    REFUSES(op_prelu(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_prelu(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_add(ctx, NULL, NULL, &out));
-    REFUSES(op_add(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_add(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_sub(ctx, NULL, NULL, &out));
-    REFUSES(op_sub(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_sub(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_mul(ctx, NULL, NULL, &out));
-    REFUSES(op_mul(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_mul(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_div(ctx, NULL, NULL, &out));
-    REFUSES(op_div(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_div(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_pow(ctx, NULL, NULL, &out));
-    REFUSES(op_pow(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_pow(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_maximum(ctx, NULL, NULL, &out));
-    REFUSES(op_maximum(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_maximum(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_minimum(ctx, NULL, NULL, &out));
-    REFUSES(op_minimum(ctx, NULL, NULL, NULL));
-    assert_int_not_equal(op_minimum(NULL, NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_softmax(ctx, NULL, 0, &out));
-    REFUSES(op_softmax(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_softmax(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_log_softmax(ctx, NULL, 0, &out));
-    REFUSES(op_log_softmax(ctx, NULL, 0, NULL));
-}
-
-static void the_x_functions_of_ops_take_null(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    assert_int_not_equal(op_log_softmax(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_cast(ctx, NULL, 0, &out));
-    REFUSES(op_cast(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_cast(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_identity(ctx, NULL, &out));
-    REFUSES(op_identity(ctx, NULL, NULL));
-    assert_int_not_equal(op_identity(NULL, NULL, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_dropout(ctx, NULL, 0, &out));
-    REFUSES(op_dropout(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_dropout(NULL, NULL, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_feature_dropout(ctx, NULL, 0, &out));
-    REFUSES(op_feature_dropout(ctx, NULL, 0, NULL));
-    assert_int_not_equal(op_feature_dropout(NULL, NULL, 0, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_mean(ctx, NULL, 0, NULL, 0, &out));
     REFUSES(op_mean(ctx, NULL, 0, NULL, 0, NULL));
     assert_int_not_equal(op_mean(NULL, NULL, 0, NULL, 0, NULL), STATUS_OK);
@@ -228,6 +375,9 @@ static void the_x_functions_of_ops_take_null(void **state)
     GIVES_NULL(tensor_t *, op_cumsum(ctx, NULL, 0, &out));
     REFUSES(op_cumsum(ctx, NULL, 0, NULL));
     assert_int_not_equal(op_cumsum(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cumsum_attrs(ctx, NULL, NULL, &out));
+    REFUSES(op_cumsum_attrs(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_cumsum_attrs(NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_reshape(ctx, NULL, 0, NULL, &out));
     REFUSES(op_reshape(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_reshape(NULL, NULL, 0, NULL, NULL), STATUS_OK);
@@ -244,11 +394,6 @@ static void the_x_functions_of_ops_take_null(void **state)
     REFUSES(op_squeeze(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_squeeze(NULL, NULL, 0, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_unsqueeze(ctx, NULL, 0, NULL, &out));
-}
-
-static void the_y_functions_of_ops_take_null(void **state)
-{
-    context_t *ctx = fixture_context(state);
     REFUSES(op_unsqueeze(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_unsqueeze(NULL, NULL, 0, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_expand(ctx, NULL, 0, NULL, &out));
@@ -257,8 +402,12 @@ static void the_y_functions_of_ops_take_null(void **state)
     GIVES_NULL(tensor_t *, op_slice(ctx, NULL, 0, 0, 0, 0, &out));
     REFUSES(op_slice(ctx, NULL, 0, 0, 0, 0, NULL));
     assert_int_not_equal(op_slice(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
-
     REFUSES(op_split(ctx, NULL, 0, 0, NULL, NULL));
+}
+
+static void the_second_functions_of_shapes_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
     assert_int_not_equal(op_split(NULL, NULL, 0, 0, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_concat(ctx, 0, NULL, 0, &out));
     REFUSES(op_concat(ctx, 0, NULL, 0, NULL));
@@ -281,16 +430,22 @@ static void the_y_functions_of_ops_take_null(void **state)
     GIVES_NULL(tensor_t *, op_reorder(ctx, NULL, NULL, &out));
     REFUSES(op_reorder(ctx, NULL, NULL, NULL));
     assert_int_not_equal(op_reorder(NULL, NULL, NULL, NULL), STATUS_OK);
-    assert_null(ops_find(NULL));
-    assert_null(ops_at(-1));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_functions_of_ops_take_null),         TEST(the_other_functions_of_ops_take_null),
-        TEST(the_further_functions_of_ops_take_null), TEST(the_last_functions_of_ops_take_null),
-        TEST(the_x_functions_of_ops_take_null),       TEST(the_y_functions_of_ops_take_null),
+        TEST(the_functions_of_elementwise_take_null),
+        TEST(the_second_functions_of_elementwise_take_null),
+        TEST(the_third_functions_of_elementwise_take_null),
+        TEST(the_fourth_functions_of_elementwise_take_null),
+        TEST(the_fifth_functions_of_elementwise_take_null),
+        TEST(the_sixth_functions_of_elementwise_take_null),
+        TEST(the_functions_of_layers_take_null),
+        TEST(the_second_functions_of_layers_take_null),
+        TEST(the_functions_of_ops_take_null),
+        TEST(the_functions_of_shapes_take_null),
+        TEST(the_second_functions_of_shapes_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -626,6 +626,41 @@ static void refused_memory_is_reported_by_the_text(void **state)
     check_every_allocation(print_much);
 }
 
+static void the_first_number_stands_for_the_zeros_behind_it(void **state)
+{
+    (void)state;
+    sample_t sample = defaults();
+    sample.stride[0] = 3;
+    sample.stride[1] = 0;
+    sample.padding[0] = 2;
+    attrs_normalize(&table, &sample, &sample);
+    assert_int_equal(sample.stride[1], 3);
+    assert_int_equal(sample.padding[1], 0);
+    assert_prints(&sample, " stride=[3,3] padding=[2,0]");
+    sample.stride[0] = 0;
+    attrs_normalize(&table, &sample, &sample);
+    assert_int_equal(sample.stride[0], 1);
+    assert_int_equal(sample.stride[1], 3);
+}
+
+static void values_that_no_attribute_has_are_named(void **state)
+{
+    (void)state;
+    sample_t sample = defaults();
+    CHECK_OK(ctx, attrs_check(ctx, "op", &table, &sample));
+    sample.mode = 3;
+    CHECK_FAILS(ctx, attrs_check(ctx, "op", &table, &sample), STATUS_INVALID_ARGUMENT,
+                "op: mode is 3, must be 0 to 2");
+    sample = defaults();
+    sample.dims.n = TENSOR_MAX_RANK + 1;
+    CHECK_FAILS(ctx, attrs_check(ctx, "op", &table, &sample), STATUS_INVALID_ARGUMENT,
+                "op: dims has 13 numbers, must be 0 to 12");
+    sample = defaults();
+    sample.post = (post_ops_t){.n = 1, .op = {{.kind = (post_kind_t)40}}};
+    CHECK_FAILS(ctx, attrs_check(ctx, "op", &table, &sample), STATUS_INVALID_ARGUMENT,
+                "op: post-op 0 is of kind 40");
+}
+
 #define IN_FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
 static void lists_of_numbers_are_read_printed_and_compared(void **state)
@@ -685,6 +720,8 @@ int main(void)
         IN_FIXTURE(truncated_text_is_refused_or_read_to_its_end),
         IN_FIXTURE(deep_and_long_text_is_refused),
         IN_FIXTURE(refused_memory_is_reported_by_the_text),
+        IN_FIXTURE(the_first_number_stands_for_the_zeros_behind_it),
+        IN_FIXTURE(values_that_no_attribute_has_are_named),
         IN_FIXTURE(mutated_text_is_refused_or_reads_back),
         IN_FIXTURE(lists_of_numbers_are_read_printed_and_compared),
     };

@@ -400,6 +400,27 @@ static void check_constant(context_t *ctx, const char *text, tensor_t *constant,
     graph_release(graph);
 }
 
+static void a_plan_names_inputs_that_it_was_not_made_for(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = NULL;
+    plan_t *plan = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    int n = 1;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(3), 1.0, &x));
+    CHECK_OK(ctx, graph_parse(ctx, "graph f(%x : f32[2]) {\n  %y = relu(%x)\n  return %y\n}\n",
+                              NULL, &graph));
+    CHECK_OK(ctx, plan_create(ctx, graph, NULL, &plan));
+    CHECK_FAILS(ctx, plan_run(ctx, plan, 0, NULL, &n, &y), STATUS_INVALID_ARGUMENT,
+                "plan: 0 inputs, 1 are needed");
+    assert_int_equal(n, 0);
+    CHECK_FAILS(ctx, plan_run(ctx, plan, 1, (const tensor_t *const *)&x, &n, &y),
+                STATUS_INVALID_ARGUMENT, "plan: input 0 is f32[3], the plan is for f32[2]");
+    tensor_release(x);
+    plan_release(plan);
+    graph_release(graph);
+}
+
 static void a_weight_may_be_a_view_of_a_constant(void **state)
 {
     static const struct {
@@ -762,6 +783,7 @@ int main(void)
         TEST(a_plan_cannot_be_traced_and_says_so),
         TEST(equal_results_of_a_plan_are_tensors_of_their_own),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
+        TEST(a_plan_names_inputs_that_it_was_not_made_for),
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),
         TEST(two_threads_run_one_frozen_plan),

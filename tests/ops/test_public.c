@@ -86,6 +86,12 @@ CALL(log, in[0])
 CALL(abs, in[0])
 CALL(neg, in[0])
 CALL(reciprocal, in[0])
+
+static status_t call_concat(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_concat(ctx, 2, in, 1, out);
+}
+
 CALL(prelu, in[0], in[1])
 CALL(add, in[0], in[1])
 CALL(sub, in[0], in[1])
@@ -94,6 +100,46 @@ CALL(div, in[0], in[1])
 CALL(pow, in[0], in[1])
 CALL(maximum, in[0], in[1])
 CALL(minimum, in[0], in[1])
+CALL(floor, in[0])
+CALL(ceil, in[0])
+CALL(round, in[0])
+CALL(trunc, in[0])
+CALL(sign, in[0])
+CALL(logical_not, in[0])
+CALL(isnan, in[0])
+CALL(isinf, in[0])
+CALL(bitwise_not, in[0])
+CALL(sin, in[0])
+CALL(cos, in[0])
+CALL(tan, in[0])
+CALL(asin, in[0])
+CALL(acos, in[0])
+CALL(atan, in[0])
+CALL(sinh, in[0])
+CALL(cosh, in[0])
+CALL(asinh, in[0])
+CALL(acosh, in[0])
+CALL(atanh, in[0])
+CALL(div_trunc, in[0], in[1])
+CALL(div_floor, in[0], in[1])
+CALL(fmod, in[0], in[1])
+CALL(remainder, in[0], in[1])
+CALL(eq, in[0], in[1])
+CALL(ne, in[0], in[1])
+CALL(lt, in[0], in[1])
+CALL(le, in[0], in[1])
+CALL(gt, in[0], in[1])
+CALL(ge, in[0], in[1])
+CALL(logical_and, in[0], in[1])
+CALL(logical_or, in[0], in[1])
+CALL(logical_xor, in[0], in[1])
+CALL(bitwise_and, in[0], in[1])
+CALL(bitwise_or, in[0], in[1])
+CALL(bitwise_xor, in[0], in[1])
+CALL(bitwise_left_shift, in[0], in[1])
+CALL(bitwise_right_shift, in[0], in[1])
+CALL(where, in[0], in[1], in[2])
+CALL(full_like, in[0], 2.5, DTYPE_F64)
 CALL(softmax, in[0], 1)
 CALL(log_softmax, in[0], 1)
 CALL(cast, in[0], DTYPE_F64)
@@ -118,11 +164,6 @@ CALL(resize, in[0], 2, DIMS(7, 4), RESIZE_LINEAR, RESIZE_HALF_PIXEL)
 CALL(to_mkldnn, in[0])
 CALL(to_dense, in[0])
 CALL(reorder, in[0], "aBcd8b")
-
-static status_t call_concat(context_t *ctx, const tensor_t *const *in, tensor_t **out)
-{
-    return op_concat(ctx, 2, in, 1, out);
-}
 
 typedef struct row {
     const char *op;
@@ -193,6 +234,46 @@ static const row_t rows[] = {
     ROW(pow, "(f32[2,3]+, f32[3])"),
     ROW(maximum, "(f32[2,3], f32[3])"),
     ROW(minimum, "(f32[2,3], f32[3])"),
+    ROW(floor, "(f32[3,7])"),
+    ROW(ceil, "(f32[3,7])"),
+    ROW(round, "(f32[3,7])"),
+    ROW(trunc, "(f32[3,7])"),
+    ROW(sign, "(f32[3,7])"),
+    ROW(logical_not, "(f32[3,7])"),
+    ROW(isnan, "(f32[3,7])"),
+    ROW(isinf, "(f32[3,7])"),
+    ROW(bitwise_not, "(s32[3,7])"),
+    ROW(sin, "(f32[3,7])"),
+    ROW(cos, "(f32[3,7])"),
+    ROW(tan, "(f32[3,7])"),
+    ROW(asin, "(f32[3,7])"),
+    ROW(acos, "(f32[3,7])"),
+    ROW(atan, "(f32[3,7])"),
+    ROW(sinh, "(f32[3,7])"),
+    ROW(cosh, "(f32[3,7])"),
+    ROW(asinh, "(f32[3,7])"),
+    ROW(acosh, "(f32[3,7]+)"),
+    ROW(atanh, "(f32[3,7])"),
+    ROW(div_trunc, "(f32[2,3], f32[3]+)"),
+    ROW(div_floor, "(f32[2,3], f32[3]+)"),
+    ROW(fmod, "(f32[2,3], f32[3]+)"),
+    ROW(remainder, "(f32[2,3], f32[3]+)"),
+    ROW(eq, "(s32[5,9], s32[9])"),
+    ROW(ne, "(s32[5,9], s32[9])"),
+    ROW(lt, "(s32[5,9], s32[9])"),
+    ROW(le, "(s32[5,9], s32[9])"),
+    ROW(gt, "(s32[5,9], s32[9])"),
+    ROW(ge, "(s32[5,9], s32[9])"),
+    ROW(logical_and, "(bool[2,3], bool[3])"),
+    ROW(logical_or, "(bool[2,3], bool[3])"),
+    ROW(logical_xor, "(bool[2,3], bool[3])"),
+    ROW(bitwise_and, "(s32[2,3], s32[3])"),
+    ROW(bitwise_or, "(s32[2,3], s32[3])"),
+    ROW(bitwise_xor, "(s32[2,3], s32[3])"),
+    ROW(bitwise_left_shift, "(s32[2,3], s32[3]<5)"),
+    ROW(bitwise_right_shift, "(s32[2,3], s32[3]<5)"),
+    ROW(where, "(bool[2,3], f32[3], f32[2,1])"),
+    ROW(full_like, "(f32[2,3]) value=2.5 dtype=f64"),
     ROW(softmax, "(f32[2,5,3]) dim=1"),
     ROW(log_softmax, "(f32[2,5,3]) dim=1"),
     ROW(cast, "(f32[3,7]) dtype=f64"),
@@ -330,7 +411,13 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
     CHECK_FAILS(ctx, op_cast(ctx, x, (dtype_t)99, &y), STATUS_INVALID_ARGUMENT,
                 "cast: dtype is 99, which is no element type");
     CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 1, 1), DIMS(0, 0, 1, 1), (pad_mode_t)7, 0, &y),
-                STATUS_INVALID_ARGUMENT, "pad: mode 7 is none");
+                STATUS_INVALID_ARGUMENT, "pad: mode is 7, must be 0 to");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), (resize_mode_t)-1, RESIZE_HALF_PIXEL, &y),
+                STATUS_INVALID_ARGUMENT, "resize: mode is -1");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), RESIZE_LINEAR, (resize_coordinates_t)5, &y),
+                STATUS_INVALID_ARGUMENT, "resize: coordinates is 5");
+    CHECK_FAILS(ctx, op_resize(ctx, x, 4, DIMS(3, 3, 3, 3), RESIZE_LINEAR, RESIZE_HALF_PIXEL, &y),
+                STATUS_INVALID_ARGUMENT, "resize: 4 sizes, 1 to 3 are possible");
     CHECK_FAILS(ctx, dispatch_set_policy(ctx, (policy_t)9), STATUS_INVALID_ARGUMENT,
                 "dispatch_set_policy: policy 9, must be 0 to 2");
     assert_int_equal(dispatch_policy(ctx), POLICY_AUTO);
