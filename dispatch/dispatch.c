@@ -198,16 +198,30 @@ static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
     text_clear(&outputs);
 }
 
+status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched)
+{
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    *out_is_watched = state->observers != NULL || trace_wanted(ctx, TRACE_DISPATCH);
+    return STATUS_OK;
+}
+
+status_t dispatch_tell(context_t *ctx, const op_event_t *event)
+{
+    if (trace_wanted(ctx, TRACE_DISPATCH))
+        trace_call(ctx, event->prepared, event->n_in, event->in, event->out, event->ns);
+    return tell_observers(ctx, first_observer(ctx), event);
+}
+
 static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                             const tensor_t *const *in, tensor_t **out)
 {
-    observer_t *observers = first_observer(ctx);
-    bool is_traced = trace_wanted(ctx, TRACE_DISPATCH);
-    uint64_t begin = observers != NULL || is_traced ? context_now() : 0;
+    bool is_watched = false;
+    TRY(dispatch_is_watched(ctx, &is_watched));
+    uint64_t begin = is_watched ? context_now() : 0;
     TRY(dispatch_run_prepared(ctx, prepared, policy, n_in, in, out));
     if (begin == 0) return STATUS_OK;
     uint64_t ns = context_now() - begin;
-    if (is_traced) trace_call(ctx, prepared, n_in, in, out, ns);
     op_event_t event = {.op = prepared->op,
                         .attrs = prepared->attrs,
                         .n_in = n_in,
@@ -216,7 +230,7 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
                         .out = out,
                         .prepared = prepared,
                         .ns = ns};
-    status_t status = tell_observers(ctx, observers, &event);
+    status_t status = dispatch_tell(ctx, &event);
     for (int i = 0; status != STATUS_OK && i < prepared->n_out; i++) tensor_drop(out[i]);
     return status;
 }

@@ -75,7 +75,8 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
 
 /* ---- observers ---- */
 
-/* A call that has run: tensors are borrowed for the duration of the callback. */
+/* A call that has run: tensors are borrowed for the duration of the callback. Those of a plan lie
+ * in its arena, so that not even a retained one can be read later. */
 typedef struct op_event {
     const opdef_t *op;
     const void *attrs; /* normalised */
@@ -84,11 +85,11 @@ typedef struct op_event {
     int n_out;
     tensor_t *const *out;
     const prepared_t *prepared;
-    uint64_t ns; /* wall clock of the call, conversions of its inputs included */
+    uint64_t ns;     /* wall clock of the call, conversions of its inputs included */
+    bool is_planned; /* a step of a plan; ns is the kernel's alone. Views have no step */
 } op_event_t;
 
-/* Sees every operator that dispatch runs, but none inside a plan. A failing callback fails the
- * call. */
+/* Sees every operator that dispatch or a plan runs. A failing callback fails the call. */
 typedef struct observer {
     void *user;
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);

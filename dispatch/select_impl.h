@@ -28,6 +28,11 @@ status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int 
                       const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
                       prepared_t **out_prepared);
 
+/* Whether an observer, or the trace, is to be told of calls. */
+status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched);
+/* Tells them of a call that somebody else ran, a step of a plan. */
+status_t dispatch_tell(context_t *ctx, const op_event_t *event);
+
 /* dispatch_run for who knows what comes in and what is wanted: under policy auto, activations are
  * taken as they are and the result has the tag out_format, if a kernel does that. It may be NULL.
  */

@@ -94,6 +94,7 @@ static status_t check_names(context_t *ctx, module_t *module, const freeze_optio
 
 static status_t check_module(context_t *ctx, module_t *module, const freeze_options_t *options)
 {
+    REQUIRE(ctx, options->plans >= 0, "freeze: plans %d, at least 0 is needed", options->plans);
     REQUIRE(ctx, !module_is_training(module),
             "freeze: %s is in training mode, only evaluation mode can be frozen: "
             "module_train(ctx, module, false)",
@@ -209,10 +210,10 @@ static status_t freeze_round(context_t *ctx, module_t *root, const freeze_option
 }
 
 /* The graph of a method becomes the one that its plans are made from. */
-static status_t plan_method(context_t *ctx, const freeze_method_t *method)
+static status_t plan_method(context_t *ctx, const freeze_method_t *method, int plans)
 {
     graph_t *graph = graph_retain(graph_of(method->owner, method->name));
-    status_t status = plan_set_method(ctx, method->owner, method->name, graph, 0);
+    status_t status = plan_set_method(ctx, method->owner, method->name, graph, plans);
     graph_release(graph);
     return status == STATUS_OK ? plan_warm(ctx, method->owner, method->name) : status;
 }
@@ -238,7 +239,7 @@ static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_opti
             TRY(run_passes(ctx, &methods->items[i], pass_pipeline_optimize(), &passes));
     TRY(freeze_drop_members(ctx, root, methods, options->preserved));
     for (int i = 0; i < methods->n; i++)
-        if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i]));
+        if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i], options->plans));
     return mark(ctx, root, options->preserved);
 }
 
@@ -313,7 +314,8 @@ static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
     TRY(pass_run(ctx, before, pass_pipeline_optimize(), &own, &graph));
     status_t status = STATUS_OK;
     if (graph != before) {
-        status = plan_set_method(ctx, method->owner, method->name, graph, 0);
+        int plans = plan_capacity(method->owner, method->name);
+        status = plan_set_method(ctx, method->owner, method->name, graph, plans);
         if (status == STATUS_OK) status = plan_warm(ctx, method->owner, method->name);
     }
     graph_release(graph);
@@ -333,4 +335,25 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
         status = optimize_method(ctx, &methods.items[i], &passes);
     context_put(ctx, methods.items);
     return status;
+}
+
+static status_t set_plans(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    (void)ctx;
+    (void)path;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        if (kind == MEMBER_METHOD) plan_set_capacity(module, name, *(const int *)user);
+    }
+    return STATUS_OK;
+}
+
+status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
+{
+    if (frozen == NULL) return context_null(ctx, "freeze_set_plans", "module");
+    REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_set_plans: %s is not frozen, freeze it first",
+            module_type(frozen));
+    REQUIRE(ctx, plans >= 0, "freeze_set_plans: plans %d, at least 0 is needed", plans);
+    return module_walk(ctx, frozen, set_plans, &plans);
 }

@@ -19,6 +19,8 @@ typedef struct freeze_options {
     bool keep_numerics;           /* leave out passes that may change the last bits */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;      /* NULL-terminated passes to leave out */
+    int plans;                    /* that each method keeps at most, for as many sets of inputs; 0:
+                                     PLAN_CAPACITY */
     const char *after;            /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
@@ -48,6 +50,11 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
 /* Appends a line "path: why" for each attribute that is left, which names the node that changes it;
  * nothing when none is. INVALID_ARGUMENT if it is not frozen. */
 status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_API(freeze_explain);
+
+/* How many plans each method keeps from now on, of what freeze_load gave, too; 0: PLAN_CAPACITY.
+ * INVALID_ARGUMENT if it is not frozen, or for a negative number. */
+status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
+    TESSERA_API(freeze_set_plans);
 
 /* Whether freeze made it (or freeze_load). */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);

@@ -34,7 +34,9 @@ typedef struct counters {
     uint64_t cache_entries; /* now */
     uint64_t cache_bytes;   /* now, an estimate */
     uint64_t weights_packed;
-    uint64_t tensor_bytes; /* allocated for tensors through this context, in sum */
+    uint64_t plans_built;   /* one for each set of inputs that a method had no plan for */
+    uint64_t plans_evicted; /* the least recently used, for want of room */
+    uint64_t tensor_bytes;  /* allocated for tensors through this context, in sum */
 } counters_t;
 
 /* A copy of the context's counters, and back to zero (but for what tells the present). */

@@ -17,6 +17,7 @@ static const struct {
     {TRACE_DISPATCH, "dispatch", "operator,kernel,implementation,inputs,outputs,us"},
     {TRACE_CONVERT, "convert", "cause,by,source,destination,bytes,us"},
     {TRACE_PASS, "pass", "name,nodes_before,nodes_after,us"},
+    {TRACE_PLAN, "plan", "event,method,inputs,capacity"},
 };
 enum { N_CATEGORIES = sizeof categories / sizeof categories[0] };
 

@@ -1,11 +1,12 @@
 /* Trace: one CSV line per event, in the categories that were switched on.
  *
  * Categories, separated by commas, in context_options_t.trace or TESSERA_TRACE: `dispatch`,
- * `convert`, `pass`, `all`. The first line of a category is its template:
+ * `convert`, `pass`, `plan`, `all`. The first line of a category is its template:
  *
  *   tessera,dispatch,operator,kernel,implementation,inputs,outputs,us
  *   tessera,convert,cause,by,source,destination,bytes,us
  *   tessera,pass,name,nodes_before,nodes_after,us
+ *   tessera,plan,event,method,inputs,capacity
  */
 #ifndef TESSERA_TENSOR_TRACE_H
 #define TESSERA_TENSOR_TRACE_H
@@ -17,7 +18,8 @@ TESSERA_BEGIN
 typedef enum trace_category {
     TRACE_DISPATCH = 1 << 0,
     TRACE_CONVERT = 1 << 1,
-    TRACE_PASS = 1 << 2
+    TRACE_PASS = 1 << 2,
+    TRACE_PLAN = 1 << 3
 } trace_category_t;
 
 /* True if lines of this category are wanted: one test, before any text is made. */

@@ -7,6 +7,7 @@
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
+#include "tensor/trace.h"
 
 typedef struct entry {
     struct entry *next;
@@ -79,7 +80,7 @@ static status_t create_method(context_t *ctx, graph_t *graph, int capacity, void
     TRY(context_get_zeroed(ctx, sizeof *method, "a plan method", &method));
     method->allocator = *context_allocator(ctx);
     method->graph = graph_retain(graph);
-    method->capacity = capacity > 0 ? capacity : 8;
+    method->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
     pthread_mutex_init(&method->lock, NULL);
     *out_state = method;
     return STATUS_OK;
@@ -243,7 +244,14 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
         entry_release(&method->allocator, entry);
         return status;
     }
+    context_counters(ctx)->plans_built++;
     if (n >= method->capacity) {
+        text_t key = text_begin(ctx);
+        print_key(*last, &key);
+        trace_event(ctx, TRACE_PLAN, "evicted,%s,\"%s\",%d", graph_name(method->graph),
+                    text_string(&key), method->capacity);
+        text_clear(&key);
+        context_counters(ctx)->plans_evicted++;
         entry_release(&method->allocator, *last);
         *last = NULL;
     }
@@ -304,6 +312,32 @@ static plan_method_t *find_method(const module_t *module, const char *method)
 bool plan_is_method(const module_t *module, const char *method)
 {
     return find_method(module, method) != NULL;
+}
+
+int plan_capacity(const module_t *module, const char *method)
+{
+    plan_method_t *found = find_method(module, method);
+    if (found == NULL) return 0;
+    pthread_mutex_lock(&found->lock);
+    int capacity = found->capacity;
+    pthread_mutex_unlock(&found->lock);
+    return capacity;
+}
+
+void plan_set_capacity(module_t *module, const char *method, int capacity)
+{
+    plan_method_t *found = find_method(module, method);
+    if (found == NULL) return;
+    pthread_mutex_lock(&found->lock);
+    found->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
+    entry_t **end = &found->entries;
+    for (int n = 0; *end != NULL && n < found->capacity; n++) end = &(*end)->next;
+    while (*end != NULL) {
+        entry_t *entry = *end;
+        *end = entry->next;
+        entry_release(&found->allocator, entry);
+    }
+    pthread_mutex_unlock(&found->lock);
 }
 
 /* The entries' lines, the oldest first, behind those that are known already. */

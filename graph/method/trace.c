@@ -139,6 +139,11 @@ static status_t record(context_t *ctx, void *user, const op_event_t *event)
 {
     tracer_t *tracer = user;
     TRY(tracer->status);
+    if (event->is_planned)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "graph_trace: %s runs a plan, as frozen modules do, of which a graph cannot be made: "
+             "trace it with what was frozen",
+             tracer->method);
     REQUIRE(ctx, event->n_in <= OP_MAX_INPUTS, "graph_trace: %s has %d operands, %d are the most",
             event->op->name, event->n_in, OP_MAX_INPUTS);
     value_t inputs[OP_MAX_INPUTS];

@@ -1,6 +1,9 @@
 /* Plans: lifetime and running. */
 #include "graph/program/plan.h"
 
+#include <string.h>
+
+#include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
@@ -19,6 +22,13 @@ static void frame_release(const allocator_t *allocator, plan_frame_t *frame)
     allocator_put(allocator, frame);
 }
 
+void plan_source_clear(const plan_source_t *source)
+{
+    if (source->kind != SOURCE_TENSOR) return;
+    tensor_drop(source->tensor);
+    tensor_drop(source->given);
+}
+
 void plan_release(plan_t *plan)
 {
     if (plan == NULL || atomic_fetch_sub(&plan->n_references, 1) != 1) return;
@@ -30,8 +40,7 @@ void plan_release(plan_t *plan)
     }
     for (int s = 0; s < plan->n_steps; s++) {
         step_t *step = &plan->steps[s];
-        for (int i = 0; i < step->n_sources; i++)
-            if (step->sources[i].kind == SOURCE_TENSOR) tensor_drop(step->sources[i].tensor);
+        for (int i = 0; i < step->n_sources; i++) plan_source_clear(&step->sources[i]);
         prepared_release(step->prepared);
         allocator_put(&allocator, step->sources);
     }
@@ -133,9 +142,10 @@ typedef struct run {
     context_t *ctx;
     plan_t *plan;
     plan_frame_t *frame;
+    bool is_watched; /* observers, or the trace, are told of steps */
 } run_t;
 
-static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+static status_t find_parameter(run_t *run, const plan_source_t *source, const tensor_t **out_tensor)
 {
     attribute_t attribute;
     const tensor_t *tensor = NULL;
@@ -145,8 +155,97 @@ static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_
         !shape_equal(tensor->info.rank, tensor->info.sizes, source->info.rank, source->info.sizes))
         FAIL(run->ctx, STATUS_INVALID_ARGUMENT, "plan: %s is not the %s it was planned for",
              source->path, info_brief(&source->info));
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+{
+    const tensor_t *tensor = NULL;
+    TRY(find_parameter(run, source, &tensor));
     if (source->is_weight) return pack_weight(run->ctx, tensor, &source->want, out_tensor);
     return convert_to(run->ctx, tensor, &source->want, CAUSE_WEIGHT, out_tensor);
+}
+
+/* ---- steps that are watched ---- */
+
+/* A tensor over bytes of the frame, while the step runs. */
+static status_t tensor_at(run_t *run, const tensor_info_t *info, void *bytes, tensor_t **out)
+{
+    storage_t *storage = NULL;
+    TRY(storage_borrow(run->ctx, bytes, info_bytes(info), true, NULL, NULL, &storage));
+    status_t status = tensor_over(run->ctx, info, storage, 0, out);
+    storage_release(storage);
+    return status;
+}
+
+/* What an observer sees of an input: weights as the graph has them, and what the step overwrites as
+ * it was. */
+static status_t show_input(run_t *run, const step_t *step, int index, void *bytes, tensor_t **out)
+{
+    const plan_source_t *source = &step->sources[index];
+    const tensor_t *parameter = NULL;
+    tensor_t *shown = NULL;
+    if (source->kind == SOURCE_NONE) return STATUS_OK;
+    if (source->kind == SOURCE_TENSOR) {
+        *out = tensor_hold(source->given);
+        return STATUS_OK;
+    }
+    if (source->kind == SOURCE_PARAMETER) {
+        TRY(find_parameter(run, source, &parameter));
+        *out = tensor_hold((tensor_t *)(uintptr_t)parameter);
+        return STATUS_OK;
+    }
+    TRY(tensor_at(run, &step->prepared->in[index], bytes, &shown));
+    if (step->view.overwrites < 0 || source->root != step->output_roots[0]) {
+        *out = shown;
+        return STATUS_OK;
+    }
+    tensor_t *copy = NULL;
+    status_t status = tensor_make(run->ctx, &shown->info, &copy);
+    void *to = NULL;
+    if (status == STATUS_OK) status = tensor_writable(run->ctx, copy, &to);
+    if (status == STATUS_OK) memcpy(to, bytes, info_bytes(&shown->info));
+    tensor_drop(shown);
+    if (status == STATUS_OK)
+        *out = copy;
+    else
+        tensor_drop(copy);
+    return status;
+}
+
+static status_t run_kernel(run_t *run, const step_t *step, void *const *in, void *const *out)
+{
+    return step->prepared->kernel->run(run->ctx, step->prepared, in, out, run->frame->scratch);
+}
+
+static status_t run_watched(run_t *run, const step_t *step, void *const *in, void *const *out)
+{
+    const prepared_t *prepared = step->prepared;
+    tensor_t *shown[OP_MAX_INPUTS] = {NULL}, *made[OP_MAX_OUTPUTS] = {NULL};
+    status_t status = STATUS_OK;
+    for (int i = 0; i < step->n_sources && status == STATUS_OK; i++)
+        status = show_input(run, step, i, in[i], &shown[i]);
+    for (int i = 0; i < step->n_outputs && status == STATUS_OK; i++)
+        status = tensor_at(run, &prepared->out[i], out[i], &made[i]);
+    uint64_t begin = context_now();
+    if (status == STATUS_OK) status = run_kernel(run, step, in, out);
+    op_event_t event = {.op = prepared->op,
+                        .attrs = prepared->attrs,
+                        .n_in = step->n_sources,
+                        .in = (const tensor_t *const *)shown,
+                        .n_out = step->n_outputs,
+                        .out = made,
+                        .prepared = prepared,
+                        .ns = context_now() - begin,
+                        .is_planned = true};
+    const char *path = step->view.path;
+    if (path != NULL) dispatch_enter_module(run->ctx, path);
+    if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
+    if (path != NULL) dispatch_leave_module(run->ctx, path);
+    for (int i = 0; i < step->n_sources; i++) tensor_drop(shown[i]);
+    for (int i = 0; i < step->n_outputs; i++) tensor_drop(made[i]);
+    return status;
 }
 
 static status_t run_step(run_t *run, const step_t *step)
@@ -172,8 +271,7 @@ static status_t run_step(run_t *run, const step_t *step)
     if (status == STATUS_OK && step->prepared == NULL)
         status = convert_bytes(run->ctx, &step->from, in[0], &step->to, out[0], step->cause);
     else if (status == STATUS_OK)
-        status = step->prepared->kernel->run(run->ctx, step->prepared, in, out,
-                                             run->frame->scratch);
+        status = run->is_watched ? run_watched(run, step, in, out) : run_kernel(run, step, in, out);
     while (n_held > 0) tensor_drop(held[--n_held]);
     context_counters(run->ctx)->operators += step->prepared != NULL;
     return status;
@@ -243,6 +341,7 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
     run_t run = {.ctx = ctx, .plan = plan};
     REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
             plan->n_results, METHOD_MAX_OUTPUTS);
+    TRY(dispatch_is_watched(ctx, &run.is_watched));
     TRY(frame_lease(ctx, plan, &run.frame));
     threads_guard_t guard = threads_enter(ctx);
     status_t status = run_frame(&run, n_in, in, out);

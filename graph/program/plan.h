@@ -46,12 +46,19 @@ size_t plan_weight_bytes(const plan_t *plan) TESSERA_API(plan_weight_bytes);
 
 /* ---- a method that keeps a plan per set of input shapes ---- */
 
+#define PLAN_CAPACITY 32
+
 /* Makes a graph a method that runs as plans: for each set of input dtypes and shapes, and number of
  * threads, the graph is specialised (types inferred anew, pass_pipeline_plan) and planned. At most
- * `capacity` plans are kept (0: 8), the least recently used goes first. Graphs that are no straight
- * line are interpreted. */
+ * `capacity` plans are kept (0: PLAN_CAPACITY), the least recently used goes first, and the trace
+ * of category plan tells so. Graphs that are no straight line are interpreted. */
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity) TESSERA_API(plan_set_method);
+/* How many plans a method keeps, 0 for other methods; and to change that (0: PLAN_CAPACITY): the
+ * least recently used beyond it go now. */
+int plan_capacity(const module_t *module, const char *method) TESSERA_API(plan_capacity);
+void plan_set_capacity(module_t *module, const char *method, int capacity)
+    TESSERA_API(plan_set_capacity);
 /* Builds the plan for the shapes that the graph's parameters say, if they say all: what would else
  * happen at the first run. Nothing to do for other methods. */
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);

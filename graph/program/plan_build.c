@@ -185,10 +185,13 @@ static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_
         status = tensor_over(b->ctx, &own->info, snapshot->storage, own->offset, &settled);
         tensor_drop(own);
     }
-    tensor_drop(tensor);
-    if (status == STATUS_OK)
-        *source = (plan_source_t){.kind = SOURCE_TENSOR, .tensor = settled, .info = *want};
-    return status;
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    *source = (plan_source_t){
+        .kind = SOURCE_TENSOR, .tensor = settled, .given = tensor, .info = *want};
+    return STATUS_OK;
 }
 
 static status_t input_source(build_t *b, const graph_node_t *node, const prepared_t *prepared,
@@ -300,8 +303,7 @@ static status_t build_sources(build_t *b, const graph_node_t *node, const prepar
     for (int i = 0; i < node->n_inputs; i++) {
         status_t status = input_source(b, node, prepared, i, &sources[i]);
         if (status == STATUS_OK) continue;
-        for (int k = 0; k < i; k++)
-            if (sources[k].kind == SOURCE_TENSOR) tensor_drop(sources[k].tensor);
+        for (int k = 0; k < i; k++) plan_source_clear(&sources[k]);
         return status;
     }
     return STATUS_OK;
@@ -320,8 +322,7 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     step_t *step = NULL;
     status_t status = add_step(b, node->n_inputs, prepared->n_out, &step);
     if (status != STATUS_OK) {
-        for (int i = 0; i < node->n_inputs; i++)
-            if (sources[i].kind == SOURCE_TENSOR) tensor_drop(sources[i].tensor);
+        for (int i = 0; i < node->n_inputs; i++) plan_source_clear(&sources[i]);
         return status;
     }
     memcpy(step->sources, sources, (size_t)node->n_inputs * sizeof *sources);

@@ -38,8 +38,9 @@ typedef struct plan_source {
     source_kind_t kind;
     int root;
     size_t offset;
-    tensor_t *tensor;   /* SOURCE_TENSOR: packed at build, retained */
-    const char *path;   /* SOURCE_PARAMETER: of the module; in the graph's arena */
+    tensor_t *tensor; /* SOURCE_TENSOR: packed at build, retained */
+    tensor_t *given;  /* SOURCE_TENSOR: the constant as the graph has it, for observers; retained */
+    const char *path; /* SOURCE_PARAMETER: of the module; in the graph's arena */
     tensor_info_t info; /* as it lies there */
     tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
@@ -93,6 +94,9 @@ status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self
 
 /* True if input `index` is planned for this dtype and these sizes. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
+
+/* Lets go of what a source holds. */
+void plan_source_clear(const plan_source_t *source);
 
 /* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,

@@ -572,6 +572,62 @@ static void a_concat_of_many_operands_runs_as_a_plan(void **state)
     module_release(net);
 }
 
+/* The least recently used goes, and comes back by being built again. */
+static void plans_are_counted_and_bounded_as_asked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    counters_t counters;
+    CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.plans = -1}, &frozen),
+                STATUS_INVALID_ARGUMENT, "freeze: plans -1, at least 0 is needed");
+    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 2}, &frozen));
+    counters_reset(ctx);
+    static const int64_t batches[] = {1, 2, 1, 3, 1, 2};
+    for (int i = 0; i < 6; i++) compare(ctx, net, frozen, batches[i]);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 3); /* that for 1 was built by freezing */
+    assert_int_equal(counters.plans_evicted, 2);
+    plan_set_capacity(frozen, "forward", 1);
+    assert_int_equal(plan_capacity(frozen, "forward"), 1);
+    assert_int_equal(plan_capacity(net, "forward"), 0);
+    CHECK_FAILS(ctx, freeze_set_plans(ctx, net, 1), STATUS_INVALID_ARGUMENT,
+                "freeze_set_plans: Residual is not frozen, freeze it first");
+    CHECK_FAILS(ctx, freeze_set_plans(ctx, frozen, -1), STATUS_INVALID_ARGUMENT,
+                "freeze_set_plans: plans -1, at least 0 is needed");
+    CHECK_OK(ctx, freeze_set_plans(ctx, frozen, 0));
+    assert_int_equal(plan_capacity(frozen, "forward"), PLAN_CAPACITY);
+    counters_reset(ctx);
+    for (int round = 0; round < 2; round++)
+        for (int64_t batch = 1; batch <= 9; batch++) compare(ctx, net, frozen, batch);
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.plans_built, 8);
+    assert_int_equal(counters.plans_evicted, 0);
+    module_release(net);
+    module_release(frozen);
+}
+
+static void what_no_plan_can_run_is_named(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        const char *statement, *part;
+    } cases[] = {
+        {"%y = relu_(%x)", "plan: relu_ writes in place"},
+        {"%y = if(%c) {\n yield %x\n} else {\n yield %x\n}", "plan: if is no straight line"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graph_t *graph = NULL;
+        plan_t *plan = NULL;
+        text_t text = text_begin(ctx);
+        text_append(&text, "graph f(%%x : f32[2], %%c : bool[]) {\n%s\nreturn %%y\n}\n",
+                    cases[i].statement);
+        CHECK_OK(ctx, graph_parse(ctx, text_string(&text), NULL, &graph));
+        CHECK_FAILS(ctx, plan_create(ctx, graph, NULL, &plan), STATUS_UNSUPPORTED, cases[i].part);
+        graph_release(graph);
+        text_clear(&text);
+    }
+}
+
 static void equal_results_of_a_plan_are_tensors_of_their_own(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -613,6 +669,8 @@ int main(void)
         TEST(an_activation_may_be_a_parameter),
         TEST(a_method_without_inputs_runs_as_a_plan),
         TEST(a_concat_of_many_operands_runs_as_a_plan),
+        TEST(plans_are_counted_and_bounded_as_asked),
+        TEST(what_no_plan_can_run_is_named),
         TEST(equal_results_of_a_plan_are_tensors_of_their_own),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(a_weight_may_be_a_view_of_a_constant),
