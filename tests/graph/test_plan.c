@@ -593,65 +593,6 @@ static void a_concat_of_many_operands_runs_as_a_plan(void **state)
     module_release(net);
 }
 
-typedef struct watch {
-    int n_events, n_modules;
-    double error; /* against the specification, the largest */
-} watch_t;
-
-static status_t watch_op(context_t *ctx, void *user, const op_event_t *event)
-{
-    watch_t *watch = user;
-    const tensor_t *out[OP_MAX_OUTPUTS];
-    double error = 0.0;
-    assert_true(event->is_planned);
-    for (int i = 0; i < event->n_out; i++) out[i] = event->out[i];
-    TRY(dispatch_verify(ctx, event->op, event->attrs, event->n_in, event->in, event->n_out, out, 50,
-                        &error));
-    if (error > watch->error) watch->error = error;
-    watch->n_events++;
-    return STATUS_OK;
-}
-
-static void watch_module(context_t *ctx, void *user, const char *path)
-{
-    (void)ctx;
-    (void)path;
-    ((watch_t *)user)->n_modules++;
-}
-
-/* One of them overwrites an operand (the residual sum), all are what the specification says. */
-static void observers_see_the_steps_of_a_plan(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    static const make_net_t nets[] = {net_grouped, net_residual};
-    for (int i = 0; i < 2; i++) {
-        module_t *net = nets[i](ctx), *frozen = NULL, *planned = plan_clone(ctx, net, 0);
-        CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
-        module_t *const runs[] = {frozen, planned};
-        for (int r = 0; r < 2; r++) {
-            watch_t watch = {0};
-            observer_t observer = {
-                .user = &watch, .op_end = watch_op, .module_enter = watch_module};
-            tensor_t *x = net_input(ctx, 1), *y = NULL;
-            CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
-            CHECK_OK(ctx, module_forward(ctx, runs[r], x, &y));
-            dispatch_remove_observer(ctx, &observer);
-            const plan_t *plan = plan_of(runs[r], "forward");
-            int n_operators = 0;
-            for (int s = 0; s < plan_n_steps(plan); s++)
-                n_operators += plan_step(plan, s)->prepared != NULL;
-            assert_true(n_operators > 1);
-            assert_int_equal(watch.n_events, n_operators);
-            assert_true(watch.error < 1e-4);
-            tensor_release(x);
-            tensor_release(y);
-        }
-        module_release(planned);
-        module_release(frozen);
-        module_release(net);
-    }
-}
-
 /* The least recently used goes, and comes back by being built again. */
 static void plans_are_counted_and_bounded_as_asked(void **state)
 {
@@ -667,73 +608,45 @@ static void plans_are_counted_and_bounded_as_asked(void **state)
     counters_read(ctx, &counters);
     assert_int_equal(counters.plans_built, 3); /* that for 1 was built by freezing */
     assert_int_equal(counters.plans_evicted, 2);
+    plan_set_capacity(frozen, "forward", 1);
+    assert_int_equal(plan_capacity(frozen, "forward"), 1);
+    assert_int_equal(plan_capacity(net, "forward"), 0);
+    CHECK_FAILS(ctx, freeze_set_plans(ctx, net, 1), STATUS_INVALID_ARGUMENT,
+                "freeze_set_plans: Residual is not frozen, freeze it first");
+    CHECK_FAILS(ctx, freeze_set_plans(ctx, frozen, -1), STATUS_INVALID_ARGUMENT,
+                "freeze_set_plans: plans -1, at least 0 is needed");
     CHECK_OK(ctx, freeze_set_plans(ctx, frozen, 0));
     assert_int_equal(plan_capacity(frozen, "forward"), PLAN_CAPACITY);
     counters_reset(ctx);
     for (int round = 0; round < 2; round++)
         for (int64_t batch = 1; batch <= 9; batch++) compare(ctx, net, frozen, batch);
     counters_read(ctx, &counters);
-    assert_int_equal(counters.plans_built, 7);
+    assert_int_equal(counters.plans_built, 8);
     assert_int_equal(counters.plans_evicted, 0);
     module_release(net);
     module_release(frozen);
 }
 
-static int n_told, n_evictions;
-
-static void note_line(void *user, const char *line)
-{
-    (void)user;
-    n_told += strncmp(line, "tessera,dispatch,conv2d,", 24) == 0;
-    n_evictions += strncmp(line, "tessera,plan,evicted,forward,", 29) == 0;
-}
-
-static void the_trace_tells_steps_of_plans_and_evictions(void **state)
-{
-    (void)state;
-    context_t *ctx = NULL;
-    n_told = n_evictions = 0;
-    context_options_t options = {.trace = "dispatch,plan", .trace_sink = note_line};
-    assert_int_equal(context_create(&options, &ctx), STATUS_OK);
-    module_t *net = net_residual(ctx), *frozen = NULL;
-    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.plans = 1}, &frozen));
-    n_told = 0;
-    for (int64_t batch = 1; batch <= 2; batch++) {
-        tensor_t *x = net_input(ctx, batch), *y = NULL;
-        CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
-        tensor_release(x);
-        tensor_release(y);
-    }
-    assert_int_equal(n_told, 4);
-    assert_int_equal(n_evictions, 1);
-    module_release(net);
-    module_release(frozen);
-    context_destroy(ctx);
-}
-
-static status_t run_inner(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
-                          int *n_out, tensor_t **out)
-{
-    (void)n_in;
-    *n_out = 1;
-    return module_run_child(ctx, self, "inner", in[0], &out[0]);
-}
-
-static void a_plan_cannot_be_traced_and_says_so(void **state)
+static void what_no_plan_can_run_is_named(void **state)
 {
     context_t *ctx = fixture_context(state);
-    module_t *net = net_residual(ctx), *frozen = NULL, *outer = NULL;
-    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
-    CHECK_OK(ctx, module_create(ctx, "Outer", &outer));
-    CHECK_OK(ctx, module_set_child(ctx, outer, "inner", frozen));
-    CHECK_OK(ctx, module_set_forward(ctx, outer, "forward", run_inner));
-    tensor_t *x = net_input(ctx, 1);
-    CHECK_FAILS(ctx, graph_trace(ctx, outer, "forward", 1, (const tensor_t *const[]){x}),
-                STATUS_UNSUPPORTED, "graph_trace: forward runs a plan, as frozen modules do");
-    tensor_release(x);
-    module_release(outer);
-    module_release(frozen);
-    module_release(net);
+    static const struct {
+        const char *statement, *part;
+    } cases[] = {
+        {"%y = relu_(%x)", "plan: relu_ writes in place"},
+        {"%y = if(%c) {\n yield %x\n} else {\n yield %x\n}", "plan: if is no straight line"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graph_t *graph = NULL;
+        plan_t *plan = NULL;
+        text_t text = text_begin(ctx);
+        text_append(&text, "graph f(%%x : f32[2], %%c : bool[]) {\n%s\nreturn %%y\n}\n",
+                    cases[i].statement);
+        CHECK_OK(ctx, graph_parse(ctx, text_string(&text), NULL, &graph));
+        CHECK_FAILS(ctx, plan_create(ctx, graph, NULL, &plan), STATUS_UNSUPPORTED, cases[i].part);
+        graph_release(graph);
+        text_clear(&text);
+    }
 }
 
 static void equal_results_of_a_plan_are_tensors_of_their_own(void **state)
@@ -777,10 +690,8 @@ int main(void)
         TEST(an_activation_may_be_a_parameter),
         TEST(a_method_without_inputs_runs_as_a_plan),
         TEST(a_concat_of_many_operands_runs_as_a_plan),
-        TEST(observers_see_the_steps_of_a_plan),
         TEST(plans_are_counted_and_bounded_as_asked),
-        TEST(the_trace_tells_steps_of_plans_and_evictions),
-        TEST(a_plan_cannot_be_traced_and_says_so),
+        TEST(what_no_plan_can_run_is_named),
         TEST(equal_results_of_a_plan_are_tensors_of_their_own),
         TEST(what_onednn_has_no_dtype_for_stays_dense),
         TEST(a_plan_names_inputs_that_it_was_not_made_for),

@@ -414,6 +414,43 @@ static void views_share_with_what_is_written_under_every_policy(void **state)
     graph_release(graph);
 }
 
+static void an_item_that_a_list_does_not_have_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    fails(ctx,
+          "graph f() {\n"
+          "  %l = list(1, 2)\n"
+          "  %y = index(%l, 5)\n"
+          "  return %y\n"
+          "}\n",
+          0, NULL, STATUS_INVALID_ARGUMENT, "index: 5 of 2 items");
+}
+
+/* The module's own tensor cannot become dense for one run. */
+static void a_view_of_a_blocked_attribute_is_not_written(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *x = NULL, *m = NULL;
+    int n_out = 1;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), &x));
+    CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+    CHECK_OK(ctx, module_set_buffer(ctx, net, "b", m));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module) {\n"
+                               "  %b = getattr(%self) name=\"b\" : tensor\n"
+                               "  %f = flatten(%b)\n"
+                               "  %u = add_(%f, 1.0)\n"
+                               "  return %u\n"
+                               "}\n"));
+    tensor_release(x);
+    CHECK_FAILS(ctx, module_call_tensors(ctx, net, "forward", 0, NULL, &n_out, &x),
+                STATUS_UNSUPPORTED, "and a view of it is written in place: to_dense gives it");
+    tensor_release(m);
+    module_release(net);
+}
+
 static void operands_beyond_what_operators_take_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -424,6 +461,13 @@ static void operands_beyond_what_operators_take_are_refused(void **state)
     text_append(&text, ") dim=0 : f32[65,2]\n  return %%y\n}\n");
     CHECK_FAILS(ctx, graph_parse(ctx, text_string(&text), NULL, &graph), STATUS_INVALID_ARGUMENT,
                 "concat: 65 operands, 64 are the most");
+    text_clear(&text);
+    text = text_begin(ctx);
+    text_append(&text, "graph f(%%x : f32[33]) {\n  %%y0");
+    for (int i = 1; i < 33; i++) text_append(&text, ", %%y%d", i);
+    text_append(&text, " = split(%%x) sizes=[1]\n  return %%y0\n}\n");
+    CHECK_FAILS(ctx, graph_parse(ctx, text_string(&text), NULL, &graph), STATUS_INVALID_ARGUMENT,
+                "split: 33 results, 32 are the most");
     text_clear(&text);
 }
 
@@ -773,6 +817,8 @@ int main(void)
         TEST(a_result_that_is_written_does_not_change_a_constant_of_the_graph),
         TEST(a_method_may_set_new_attributes_of_its_module),
         TEST(views_share_with_what_is_written_under_every_policy),
+        TEST(an_item_that_a_list_does_not_have_is_refused),
+        TEST(a_view_of_a_blocked_attribute_is_not_written),
         TEST(operands_beyond_what_operators_take_are_refused),
         TEST(a_list_that_is_constant_is_new_at_every_run),
         TEST(attributes_are_read_at_every_run),
