@@ -393,7 +393,7 @@ typedef struct reader {
 
 TESSERA_PRINTF(2, 3) static status_t misfit(const reader_t *reader, const char *format, ...)
 {
-    char rule[2 * LITERAL_MAX + sizeof reader->rule];
+    char rule[(size_t)2 * LITERAL_MAX + sizeof reader->rule];
     va_list arguments;
     va_start(arguments, format);
     int written = vsnprintf(rule, sizeof rule, format, arguments);

@@ -162,38 +162,40 @@ static status_t layouts_of(context_t *ctx, const opdef_t *op, int n_in,
     return STATUS_OK;
 }
 
-static status_t select_guarded(context_t *ctx, op_call_t *call, const tensor_info_t *const *in,
-                               int n_layouts, const layout_t *layouts, prepared_t **out_prepared)
+static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
+                               const tensor_info_t *const *in, int n_layouts,
+                               const layout_t *layouts, prepared_t **out_prepared)
 {
     tensor_info_t out[OP_MAX_OUTPUTS];
-    const opdef_t *op = call->op;
-    call->in = in;
-    TRY(check_operands(ctx, op, call->attrs, call->n_in, in));
-    call->n_out = op->n_outputs;
-    TRY(op->infer(ctx, call, &call->n_out, out));
-    bool is_empty = call->n_out > 0;
-    for (int i = 0; i < call->n_out; i++) {
+    op_call_t call = *wanted; /* it points to `out`, which ends here */
+    const opdef_t *op = call.op;
+    call.in = in;
+    TRY(check_operands(ctx, op, call.attrs, call.n_in, in));
+    call.n_out = op->n_outputs;
+    TRY(op->infer(ctx, &call, &call.n_out, out));
+    bool is_empty = call.n_out > 0;
+    for (int i = 0; i < call.n_out; i++) {
         TRY(shape_check(ctx, op->name, out[i].dtype, out[i].rank, out[i].sizes));
         is_empty = is_empty && info_numel(&out[i]) == 0;
     }
-    call->out = out;
+    call.out = out;
 
     prepared_t *prepared = NULL;
-    TRY(prepared_create(ctx, op, call->attrs, call->n_in, call->n_out, &prepared));
+    TRY(prepared_create(ctx, op, call.attrs, call.n_in, call.n_out, &prepared));
     status_t status = STATUS_UNSUPPORTED;
     if (is_empty) {
         prepared->kernel = &empty_kernel;
-        for (int i = 0; i < call->n_in; i++) prepared->in[i] = *in[i];
-        status = prepare_empty(ctx, call, prepared);
+        for (int i = 0; i < call.n_in; i++) prepared->in[i] = *in[i];
+        status = prepare_empty(ctx, &call, prepared);
     }
     for (int i = 0; status == STATUS_UNSUPPORTED && i < n_layouts; i++)
-        status = try_layout(ctx, call, layouts[i], in, prepared);
+        status = try_layout(ctx, &call, layouts[i], in, prepared);
     if ((status == STATUS_OK || status == STATUS_UNSUPPORTED) && prepared->is_out_of_memory)
         status = context_fail(ctx, STATUS_OUT_OF_MEMORY, "%s: out of memory for reasons", op->name);
-    if (status == STATUS_UNSUPPORTED && !call->keep_formats) {
+    if (status == STATUS_UNSUPPORTED && !call.keep_formats) {
         char text[INFO_TEXT_MAX];
         context_fail(ctx, status, "%s: no kernel for %s\n%s", op->name,
-                     call->n_in > 0 ? info_text(in[0], text) : "no input",
+                     call.n_in > 0 ? info_text(in[0], text) : "no input",
                      prepared_reasons(prepared));
     }
     if (status != STATUS_OK) {

@@ -112,7 +112,7 @@ static status_t parse_argument(parser_t *parser)
 static status_t parse_arguments(parser_t *parser, int *out_n_post)
 {
     int post_at = -1;
-    const char *end = parser->at;
+    const char *end = NULL;
     bool goes_on = false;
     parser->n_values = 0;
     *out_n_post = -1;
