@@ -478,11 +478,5 @@ status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t
 {
     TRY(context_output(ctx, "resize", out));
     if (attrs == NULL) return context_null(ctx, "resize", "attrs");
-    REQUIRE(ctx, attrs->mode >= RESIZE_NEAREST && attrs->mode <= RESIZE_CUBIC,
-            "resize: mode %d is none", attrs->mode);
-    REQUIRE(ctx,
-            attrs->coordinates >= RESIZE_ASYMMETRIC &&
-                attrs->coordinates <= RESIZE_HALF_PIXEL_SYMMETRIC,
-            "resize: coordinates %d are none", attrs->coordinates);
     return dispatch_run(ctx, &op_def_resize, attrs, 1, &x, NULL, out);
 }

@@ -226,6 +226,17 @@ static void zero_is_kept_exactly_where_the_value_at_zero_is_zero(void **state)
         }
 }
 
+/* gelu(-5) is -1.4e-6, the difference of terms near 5: cancelling has to be said where it happens.
+ */
+static void functions_that_subtract_say_how_large_their_terms_are(void **state)
+{
+    (void)state;
+    assert_true(eltwise_cancels(ELTWISE_GELU, 0) >= 5);
+    assert_true(eltwise_cancels(ELTWISE_GELU_TANH, 0) >= 5);
+    assert_true(eltwise_cancels(ELTWISE_ELU, -3) == 3);
+    assert_true(eltwise_cancels(ELTWISE_RELU, 0) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +251,7 @@ int main(void)
         cmocka_unit_test(clamp_with_crossed_bounds_is_the_upper_bound),
         cmocka_unit_test(zero_is_kept_by_the_functions_through_the_origin),
         cmocka_unit_test(zero_is_kept_as_the_parameters_say),
+        cmocka_unit_test(functions_that_subtract_say_how_large_their_terms_are),
         cmocka_unit_test(zero_is_kept_exactly_where_the_value_at_zero_is_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

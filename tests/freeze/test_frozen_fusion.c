@@ -79,10 +79,8 @@ static void every_activation_fuses_behind_every_operator(void **state)
                                               "silu(%1)",
                                               "hardsigmoid(%1)",
                                               "hardswish(%1)",
-                                              "softplus(%1)",
                                               "abs(%1)",
                                               "neg(%1)",
-                                              "exp(%1)",
                                               "clamp(%1) min=-1.0 max=2.0",
                                               "clamp(%1) min=0.5 max=2.0",
                                               "clamp(%1) min=-2.0 max=-0.5"};
@@ -95,6 +93,28 @@ static void every_activation_fuses_behind_every_operator(void **state)
                      activations[i]);
             check_fused(ctx, a, channels[(a + i) % N_CHANNELS], NULL, line, gone);
         }
+}
+
+/* oneDNN's exponential and logarithm are not exact enough: these run by loops of our own. */
+static void exp_log_and_softplus_stay_behind_the_operator(void **state)
+{
+    static const char *const activations[] = {"exp", "log", "softplus"};
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        char body[256], kept[32];
+        snprintf(body, sizeof body,
+                 "  %%1 = conv2d(%%x, %%w, none)\n"
+                 "  %%2 = sigmoid(%%1)\n"
+                 "  %%y = %s(%%2)\n"
+                 "  return %%y\n",
+                 activations[i]);
+        snprintf(kept, sizeof kept, " %s(", activations[i]);
+        subject_t s = subject_begin(ctx, "w=17,3,3,3", "%x : f32[2,3,9,9]", body);
+        subject_check_count(&s, kept, 1);
+        subject_check_count(&s, "post=[", 1);
+        subject_check_values(&s);
+        subject_end(&s);
+    }
 }
 
 /* The tanh keeps the number out of the bias. */
@@ -399,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_activation_fuses_behind_every_operator),
+        TEST(exp_log_and_softplus_stay_behind_the_operator),
         TEST(arithmetic_with_numbers_fuses_behind_every_operator),
         TEST(every_operator_of_two_operands_fuses_behind_every_operator),
         TEST(a_sum_and_a_relu_fuse_behind_every_operator),

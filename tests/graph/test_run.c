@@ -20,7 +20,7 @@ static graph_t *parse(context_t *ctx, const char *text)
 
 static datum_t *of_int(context_t *ctx, int64_t value)
 {
-    datum_t *datum = NULL;
+    datum_t *datum;
     CHECK_OK(ctx, datum_int(ctx, value, &datum));
     return datum;
 }
@@ -374,46 +374,6 @@ static void a_method_may_set_new_attributes_of_its_module(void **state)
     module_release(net);
 }
 
-/* The flatten of a blocked result could but copy: under each policy it has to share. */
-static void views_share_with_what_is_written_under_every_policy(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    graph_t *graph = parse(ctx, "graph f(%x : f32[1,8,4,4], %w : f32[32,8,1,1]) {\n"
-                                "  %t = conv2d(%x, %w, none)\n"
-                                "  %f = flatten(%t)\n"
-                                "  %u = add_(%t, 1.0)\n"
-                                "  %v = flatten(%x)\n"
-                                "  %z = mul_(%v, 0.0)\n"
-                                "  return %f, %x\n"
-                                "}\n");
-    for (int is_blocked = 0; is_blocked < 2; is_blocked++) {
-        tensor_t *x = NULL, *m = NULL, *w = NULL;
-        datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
-        float read[512] = {0};
-        int n_out = METHOD_MAX_OUTPUTS;
-        CHECK_OK(ctx, dispatch_set_policy(ctx, is_blocked != 0 ? POLICY_AUTO : POLICY_PER_OP));
-        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), 1.0, &x));
-        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(32, 8, 1, 1), 0.5, &w));
-        if (is_blocked != 0) {
-            CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
-            tensor_release(x);
-            x = m;
-        }
-        CHECK_OK(ctx, datum_tensor(ctx, x, &in[0]));
-        CHECK_OK(ctx, datum_tensor(ctx, w, &in[1]));
-        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 2, in, &n_out, out));
-        CHECK_OK(ctx, tensor_read(ctx, datum_as_tensor(out[0]), read, 512 * sizeof *read));
-        for (int i = 0; i < 512; i++) assert_float_equal(read[i], 5, 0);
-        CHECK_OK(ctx, tensor_read(ctx, x, read, 128 * sizeof *read));
-        for (int i = 0; i < 128; i++) assert_float_equal(read[i], 0, 0);
-        for (int i = 0; i < n_out; i++) datum_release(out[i]);
-        for (int i = 0; i < 2; i++) datum_release(in[i]);
-        tensor_release(x);
-        tensor_release(w);
-    }
-    graph_release(graph);
-}
-
 static void an_item_that_a_list_does_not_have_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -424,31 +384,6 @@ static void an_item_that_a_list_does_not_have_is_refused(void **state)
           "  return %y\n"
           "}\n",
           0, NULL, STATUS_INVALID_ARGUMENT, "index: 5 of 2 items");
-}
-
-/* The module's own tensor cannot become dense for one run. */
-static void a_view_of_a_blocked_attribute_is_not_written(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    module_t *net = NULL;
-    tensor_t *x = NULL, *m = NULL;
-    int n_out = 1;
-    CHECK_OK(ctx, module_create(ctx, "Net", &net));
-    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), &x));
-    CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
-    CHECK_OK(ctx, module_set_buffer(ctx, net, "b", m));
-    CHECK_OK(ctx, graph_define(ctx, net,
-                               "graph forward(%self : module) {\n"
-                               "  %b = getattr(%self) name=\"b\" : tensor\n"
-                               "  %f = flatten(%b)\n"
-                               "  %u = add_(%f, 1.0)\n"
-                               "  return %u\n"
-                               "}\n"));
-    tensor_release(x);
-    CHECK_FAILS(ctx, module_call_tensors(ctx, net, "forward", 0, NULL, &n_out, &x),
-                STATUS_UNSUPPORTED, "and a view of it is written in place: to_dense gives it");
-    tensor_release(m);
-    module_release(net);
 }
 
 static void operands_beyond_what_operators_take_are_refused(void **state)
@@ -775,7 +710,7 @@ static status_t run_all(context_t *ctx)
                                     "}\n";
     module_t *root = NULL;
     tensor_t *tensor = NULL;
-    datum_t *in[2] = {NULL, NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
+    datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
     TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* else it is the default where there is no room */
     TRY(module_create(ctx, "Root", &root));
@@ -816,9 +751,7 @@ int main(void)
         TEST(containers_are_made_and_taken_apart),
         TEST(a_result_that_is_written_does_not_change_a_constant_of_the_graph),
         TEST(a_method_may_set_new_attributes_of_its_module),
-        TEST(views_share_with_what_is_written_under_every_policy),
         TEST(an_item_that_a_list_does_not_have_is_refused),
-        TEST(a_view_of_a_blocked_attribute_is_not_written),
         TEST(operands_beyond_what_operators_take_are_refused),
         TEST(a_list_that_is_constant_is_new_at_every_run),
         TEST(attributes_are_read_at_every_run),

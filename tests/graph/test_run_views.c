@@ -1,0 +1,84 @@
+/* Views in graphs that write in place: they share bytes with what is written, whatever its layout.
+ */
+#include "graph/ir/graph.h"
+
+#include "tensor/convert.h"
+#include "tensor/tensor_impl.h"
+#include "tests/support/support.h"
+
+/* The flatten of a blocked result would be a copy; under each policy it shares with %t. */
+static void views_share_with_what_is_written_under_every_policy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph f(%x : f32[1,8,4,4], %w : f32[32,8,1,1]) {\n"
+                              "  %t = conv2d(%x, %w, none)\n"
+                              "  %f = flatten(%t)\n"
+                              "  %u = add_(%t, 1.0)\n"
+                              "  %v = flatten(%x)\n"
+                              "  %z = mul_(%v, 0.0)\n"
+                              "  return %f, %x\n"
+                              "}\n",
+                              NULL, &graph));
+    for (int is_blocked = 0; is_blocked < 2; is_blocked++) {
+        tensor_t *x = NULL, *m = NULL, *w = NULL;
+        datum_t *in[2] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
+        float read[512] = {0};
+        int n_out = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, dispatch_set_policy(ctx, is_blocked != 0 ? POLICY_AUTO : POLICY_PER_OP));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), 1.0, &x));
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(32, 8, 1, 1), 0.5, &w));
+        if (is_blocked != 0) {
+            CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+            tensor_release(x);
+            x = m;
+        }
+        CHECK_OK(ctx, datum_tensor(ctx, x, &in[0]));
+        CHECK_OK(ctx, datum_tensor(ctx, w, &in[1]));
+        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 2, in, &n_out, out));
+        CHECK_OK(ctx, tensor_read(ctx, datum_as_tensor(out[0]), read, 512 * sizeof *read));
+        for (int i = 0; i < 512; i++) assert_float_equal(read[i], 5, 0);
+        CHECK_OK(ctx, tensor_read(ctx, x, read, 128 * sizeof *read));
+        for (int i = 0; i < 128; i++) assert_float_equal(read[i], 0, 0);
+        for (int i = 0; i < n_out; i++) datum_release(out[i]);
+        for (int i = 0; i < 2; i++) datum_release(in[i]);
+        tensor_release(x);
+        tensor_release(w);
+    }
+    graph_release(graph);
+}
+
+/* The module's own tensor cannot become dense for one run. */
+static void a_view_of_a_blocked_attribute_is_not_written(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *x = NULL, *m = NULL;
+    int n_out = 1;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 8, 4, 4), &x));
+    CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+    CHECK_OK(ctx, module_set_buffer(ctx, net, "b", m));
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module) {\n"
+                               "  %b = getattr(%self) name=\"b\" : tensor\n"
+                               "  %f = flatten(%b)\n"
+                               "  %u = add_(%f, 1.0)\n"
+                               "  return %u\n"
+                               "}\n"));
+    tensor_release(x);
+    CHECK_FAILS(ctx, module_call_tensors(ctx, net, "forward", 0, NULL, &n_out, &x),
+                STATUS_UNSUPPORTED, "and a view of it is written in place: to_dense gives it");
+    tensor_release(m);
+    module_release(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(views_share_with_what_is_written_under_every_policy),
+        TEST(a_view_of_a_blocked_attribute_is_not_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
