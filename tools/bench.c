@@ -1,5 +1,6 @@
 /* tessera bench: time, reorders and memory of a model in each mode. */
 #include "tools/bench.h"
+#include "tools/budget.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -203,7 +204,8 @@ static bool measure_apart(const bench_options_t *options, bench_t *bench)
     return true;
 }
 
-static bool bench(const char *spec, const bench_options_t *options)
+/* The budget is read, or NULL. */
+static bool measure_all(const char *spec, const bench_options_t *options, const budget_t *budget)
 {
     bench_t result = {.spec = spec};
     session_t base;
@@ -219,9 +221,29 @@ static bool bench(const char *spec, const bench_options_t *options)
                                 options->as_json ? bench_print_json(base.ctx, &result)
                                                  : bench_print_table(base.ctx, &result));
     if (is_done && options->budget != NULL)
-        is_done = session_check(NAME, base.ctx,
-                                bench_check_budget(base.ctx, &result, options->budget));
+        is_done = session_check(NAME, base.ctx, budget_check(base.ctx, &result, budget));
     session_end(&base);
+    return is_done;
+}
+
+static bool read_budget(const bench_options_t *options, budget_t *out_budget)
+{
+    context_t *ctx = NULL;
+    if (context_create(NULL, &ctx) != STATUS_OK) {
+        fprintf(stderr, NAME ": %s\n", context_error(NULL));
+        return false;
+    }
+    bool is_read = session_check(NAME, ctx, budget_read(ctx, options->budget, out_budget));
+    context_destroy(ctx);
+    return is_read;
+}
+
+static bool bench(const char *spec, const bench_options_t *options)
+{
+    budget_t budget = {0};
+    if (options->budget != NULL && !read_budget(options, &budget)) return false;
+    bool is_done = measure_all(spec, options, &budget);
+    budget_clear(&budget);
     return is_done;
 }
 

@@ -1,4 +1,4 @@
-/* Parts of tessera bench: what a row is, measuring in a process of its own, printing, budgets. */
+/* Parts of tessera bench: what a row is, measuring in a process of its own, printing. */
 #ifndef TESSERA_TOOLS_BENCH_H
 #define TESSERA_TOOLS_BENCH_H
 
@@ -42,9 +42,7 @@ status_t bench_print_table(context_t *ctx, const bench_t *bench);
 /* The object of the CLI contract, on one line. */
 status_t bench_print_json(context_t *ctx, const bench_t *bench);
 
-/* Checks counts against a file of lines "MODEL BATCH MODE WEIGHT ACTIVATION COPIES" (reorders per
- * inference; BATCH may be *; # begins a comment). Tells on stderr what rose or could be lowered.
- * IO, CORRUPT; INVALID_ARGUMENT if a count rose. */
-status_t bench_check_budget(context_t *ctx, const bench_t *bench, const char *path);
+/* A sum over the row's runs, for one inference: "54", or "1.5" where runs differ. */
+const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity);
 
 #endif

@@ -1,4 +1,4 @@
-/* What bench prints, and checking counts against a budget. */
+/* What bench prints. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static double speedup(const bench_t *bench, const bench_row_t *row)
 
 /* A count per inference: a whole number, since steady state repeats itself; where it does not, the
  * fraction shows it. */
-static const char *per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity)
+const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity)
 {
     uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
     if (sum % n == 0)
@@ -63,9 +63,9 @@ status_t bench_print_table(context_t *ctx, const bench_t *bench)
         number_cell(&table, 3, row->median_ms);
         number_cell(&table, 3, row->min_ms);
         number_cell(&table, 2, speedup(bench, row));
-        table_cell(&table, "%s", per_run(row, row->weight_reorders, text, sizeof text));
-        table_cell(&table, "%s", per_run(row, row->activation_reorders, text, sizeof text));
-        table_cell(&table, "%s", per_run(row, row->copies, text, sizeof text));
+        table_cell(&table, "%s", bench_per_run(row, row->weight_reorders, text, sizeof text));
+        table_cell(&table, "%s", bench_per_run(row, row->activation_reorders, text, sizeof text));
+        table_cell(&table, "%s", bench_per_run(row, row->copies, text, sizeof text));
         number_cell(&table, 2, (double)row->reorder_bytes / 1e6 / (double)row->n_runs);
         number_cell(&table, 3, row->reorder_ms);
         number_cell(&table, 1, row->first_run_ms);
@@ -89,7 +89,7 @@ static void json_number(text_t *text, const char *key, int decimals, double numb
 static void json_count(text_t *text, const char *key, const bench_row_t *row, uint64_t sum)
 {
     char number[64];
-    text_append(text, ",\"%s\":%s", key, per_run(row, sum, number, sizeof number));
+    text_append(text, ",\"%s\":%s", key, bench_per_run(row, sum, number, sizeof number));
 }
 
 status_t bench_print_json(context_t *ctx, const bench_t *bench)
@@ -124,104 +124,4 @@ status_t bench_print_json(context_t *ctx, const bench_t *bench)
     if (status == STATUS_OK) printf("%s\n", text_string(&text));
     text_clear(&text);
     return status;
-}
-
-/* ---- budgets ---- */
-
-typedef struct budget_line {
-    char model[256], batch[16], mode[16];
-    uint64_t weight, activation, copies;
-} budget_line_t;
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-static bool is_meant(const bench_t *bench, const bench_row_t *row, const budget_line_t *line)
-{
-    char batch[24];
-    snprintf(batch, sizeof batch, "%" PRId64, bench->batch);
-    return strcmp(line->model, base_name(bench->spec)) == 0 &&
-           (strcmp(line->batch, "*") == 0 || strcmp(line->batch, batch) == 0) &&
-           strcmp(line->mode, mode_name(row->mode)) == 0;
-}
-
-/* True if it rose. */
-static bool check_count(const bench_t *bench, const bench_row_t *row, const char *what,
-                        uint64_t sum, uint64_t allowed)
-{
-    char text[64];
-    uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
-    if (sum == allowed * n) return false;
-    fprintf(stderr, "%s, mode %s: %s %s per inference, the budget is %" PRIu64 "%s\n", bench->spec,
-            mode_name(row->mode), per_run(row, sum, text, sizeof text), what, allowed,
-            sum > allowed * n ? "" : " and can be lowered");
-    return sum > allowed * n;
-}
-
-static int check_row(const bench_t *bench, const bench_row_t *row, const budget_line_t *line)
-{
-    return check_count(bench, row, "weight reorders", row->weight_reorders, line->weight) +
-           check_count(bench, row, "activation reorders", row->activation_reorders,
-                       line->activation) +
-           check_count(bench, row, "copies", row->copies, line->copies);
-}
-
-/* True if the line is empty, or was read; is_empty tells which. */
-static bool parse_budget_line(char *text, budget_line_t *out_line, bool *out_is_empty)
-{
-    char rest[2];
-    text[strcspn(text, "#\r\n")] = '\0';
-    *out_is_empty = text[strspn(text, " \t")] == '\0';
-    return *out_is_empty ||
-           sscanf(text, "%255s %15s %15s %" SCNu64 " %" SCNu64 " %" SCNu64 " %1s", out_line->model,
-                  out_line->batch, out_line->mode, &out_line->weight, &out_line->activation,
-                  &out_line->copies, rest) == 6;
-}
-
-static status_t check_lines(context_t *ctx, const bench_t *bench, const char *path, FILE *file,
-                            int *out_n_risen)
-{
-    char *text = NULL;
-    size_t capacity = 0;
-    status_t status = STATUS_OK;
-    run_mode_t mode;
-    int n_checked = 0;
-    for (int number = 1; status == STATUS_OK && getline(&text, &capacity, file) >= 0; number++) {
-        budget_line_t line;
-        bool is_empty = false;
-        if (!parse_budget_line(text, &line, &is_empty))
-            status = context_fail(ctx, STATUS_CORRUPT,
-                                  "%s: line %d, must be MODEL BATCH MODE WEIGHT ACTIVATION COPIES",
-                                  path, number);
-        else if (!is_empty && !mode_parse(line.mode, &mode))
-            status = context_fail(ctx, STATUS_CORRUPT, "%s: line %d, \"%s\" is no mode", path,
-                                  number, line.mode);
-        for (int i = 0; status == STATUS_OK && !is_empty && i < bench->n_rows; i++) {
-            if (!is_meant(bench, &bench->rows[i], &line)) continue;
-            *out_n_risen += check_row(bench, &bench->rows[i], &line);
-            n_checked++;
-        }
-    }
-    free(text);
-    if (status == STATUS_OK && ferror(file))
-        status = context_fail(ctx, STATUS_IO, "%s: %s", path, strerror(errno));
-    if (status == STATUS_OK && n_checked < bench->n_rows)
-        fprintf(stderr, "%s has nothing on %d of %d modes\n", path, bench->n_rows - n_checked,
-                bench->n_rows);
-    return status;
-}
-
-status_t bench_check_budget(context_t *ctx, const bench_t *bench, const char *path)
-{
-    int n_risen = 0;
-    FILE *file = fopen(path, "r");
-    if (file == NULL) FAIL(ctx, STATUS_IO, "%s: %s", path, strerror(errno));
-    status_t status = check_lines(ctx, bench, path, file, &n_risen);
-    fclose(file);
-    TRY(status);
-    REQUIRE(ctx, n_risen == 0, "%d counts are above the budget of %s", n_risen, path);
-    return STATUS_OK;
 }

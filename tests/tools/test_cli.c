@@ -325,10 +325,14 @@ static void a_budget_may_hold_comments_blank_lines_and_other_models(void **state
                          " 2 dense 0 0 0\n");
     write_file("typo", "\n" MODEL " 1 densely 0 0 0\n");
     write_file("risen", MODEL " * dense 0 99 9\n");
-    check("bench " MODEL " --modes dense --iterations 1 --budget others", 0,
-          "others has nothing on 1 of 1 modes", NULL);
+    write_file("quoted", "\"" MODEL "\" * dense 1000 1000 1000\n");
+    check("bench " MODEL " --modes dense --iterations 1 --budget others", 1,
+          "others: no line is about " MODEL " at batch 1", NULL);
+    check("bench " MODEL " --modes dense,mkldnn --iterations 1 --budget quoted", 0,
+          "quoted has nothing on 1 of 2 modes", NULL);
     check("bench " MODEL " --modes dense --iterations 1 --budget typo", 1,
           "typo: line 2, \"densely\" is no mode", NULL);
+    assert_null(strstr(outcome.err, "first run"));
     check("bench " MODEL " --modes dense --iterations 1 --budget risen --json", 1,
           "mode dense: 26 weight reorders per inference, the budget is 0", "\"rows\"");
     assert_non_null(strstr(outcome.err, "1 counts are above the budget of risen"));

@@ -1,0 +1,34 @@
+/* Budgets of reorders: a file of lines "MODEL BATCH MODE WEIGHT ACTIVATION COPIES", the counts that
+ * one inference may have.
+ *
+ *   # comments and blank lines
+ *   resnet50.onnx * frozen 0 0 0
+ *   "models/my net.onnx" 1 mkldnn 0 2 0
+ *
+ * MODEL is the model as it is given to bench, or the last part of its path; in quotes where it has
+ * spaces. BATCH is a number, or * for any. */
+#ifndef TESSERA_TOOLS_BUDGET_H
+#define TESSERA_TOOLS_BUDGET_H
+
+#include "tools/bench.h"
+
+typedef struct budget_line {
+    char model[256], batch[16], mode[16];
+    uint64_t weight, activation, copies;
+} budget_line_t;
+
+typedef struct budget {
+    const char *path; /* borrowed */
+    int n_lines, capacity;
+    budget_line_t *lines;
+} budget_t;
+
+/* Reads the whole file, so that a wrong line is told before anything is measured. IO, CORRUPT. */
+status_t budget_read(context_t *ctx, const char *path, budget_t *out_budget);
+void budget_clear(budget_t *budget);
+
+/* Tells on stderr what rose or could be lowered, and how many modes no line is about.
+ * INVALID_ARGUMENT if a count rose, or no line is about any mode that was measured. */
+status_t budget_check(context_t *ctx, const bench_t *bench, const budget_t *budget);
+
+#endif
