@@ -20,6 +20,7 @@ status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope,
 status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
     TESSERA_API(op_elu);
 status_t op_selu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_selu);
+/* Of an infinity it is NaN where oneDNN 3 computes it. */
 status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
     TESSERA_API(op_gelu);
 status_t op_erf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_erf);
