@@ -17,7 +17,7 @@
 #define N_RUNS 5
 #define TOLERANCE 1e-4
 
-static uint64_t n_seeds = 30, first_seed = 1;
+static uint64_t n_seeds = 60, first_seed = 1;
 
 /* ---- random numbers ---- */
 
