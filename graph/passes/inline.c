@@ -6,7 +6,6 @@
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/scope_impl.h"
 
 /* Walks the graph, and in place of a call the graph that is called, with what the values of each
  * are as modules beside it. A method that was made for some types of arguments is put in only where
@@ -346,23 +345,14 @@ static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
 /* The graph at sizes of another run; NULL when there are none. */
 static status_t make_other(context_t *ctx, const graph_t *graph, graph_t **out_other)
 {
-    int64_t sizes[GRAPH_MAX_NAMES];
     tensor_info_t *infos = NULL;
-    status_t status = STATUS_INVALID_ARGUMENT;
     *out_other = NULL;
     if (!graph_is_open(graph)) return STATUS_OK;
     size_t n = (size_t)graph_body(graph)->n_params;
     TRY(context_get(ctx, n * sizeof *infos, "infos of inputs", &infos));
-    for (int attempt = 0; status == STATUS_INVALID_ARGUMENT; attempt++) {
-        graph_sizes(graph, sizes);
-        if (!graph_generic_sizes(attempt, graph_substitute(graph, NULL, NULL), sizes)) break;
-        (void)graph_substitute(graph, sizes, infos);
-        scope_attempt(ctx);
-        status = graph_resize(ctx, graph, infos, true, out_other);
-        status = scope_attempt_end(ctx, status, status == STATUS_INVALID_ARGUMENT);
-    }
+    status_t status = pass_make_generic(ctx, graph, infos, out_other);
     context_put(ctx, infos);
-    return status == STATUS_INVALID_ARGUMENT ? STATUS_OK : status;
+    return status;
 }
 
 static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, graph_t **out_graph)
