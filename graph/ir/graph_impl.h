@@ -219,9 +219,6 @@ bool type_is_open(const graph_type_t *type, int dim);
 /* The name of a dimension, or NULL. */
 const char *type_dim_name(const graph_type_t *type, int dim);
 
-/* False when the parameter's type excludes a value of type `given`, of which less may be known. */
-bool type_takes(const graph_type_t *param, const graph_type_t *given);
-
 /* Parameters before the first input: 1 when the first of them is the module. */
 int graph_first_input(const graph_t *graph);
 
@@ -230,6 +227,10 @@ int graph_first_input(const graph_t *graph);
  * INVALID_ARGUMENT names the input. */
 status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
                             const tensor_info_t *const *in);
+
+/* True when inputs of these types, one for each, are sure to pass graph_check_inputs: an input of
+ * type `tensor` is not, where the graph was made for f32[2,4]. */
+bool graph_takes(const graph_t *graph, const graph_type_t *const *given);
 
 /* The graph with all types inferred anew, from tensor parameters that in order have these infos; or
  * NULL: as they were, and the very same graph if it has no blocks. */

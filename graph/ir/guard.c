@@ -91,9 +91,43 @@ status_t graph_check_inputs(context_t *ctx, const graph_t *graph, int n_in,
     return STATUS_OK;
 }
 
-bool type_takes(const graph_type_t *param, const graph_type_t *given)
+/* ---- what types say of it ---- */
+
+static bool is_sure(const graph_type_t *type, const graph_type_t *given)
 {
-    bool has_both = param->kind == TYPE_TENSOR && given->kind == TYPE_TENSOR && param->has_info &&
-                    given->has_info;
-    return has_both ? fits(param, &given->info) : type_fits(given, param, NULL);
+    bool is_guarded = type->kind == TYPE_TENSOR && type->has_info && given->kind != TYPE_NONE;
+    if (!is_guarded) return type_fits(given, type, NULL);
+    return given->kind == TYPE_TENSOR && given->has_info && fits(type, &given->info);
+}
+
+/* True when the dimensions before this one that have its name are sure to have its size. */
+static bool is_one_size(const graph_t *graph, const graph_type_t *const *given, int input, int dim)
+{
+    const char *name = type_dim_name(input_type(graph, input), dim);
+    for (int i = 0; name != NULL && i <= input; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        int n = i < input ? type->info.rank : dim;
+        for (int d = 0; given[i]->kind == TYPE_TENSOR && d < n; d++) {
+            const char *other = type_dim_name(type, d);
+            if (other == NULL || strcmp(other, name) != 0) continue;
+            int64_t size = given[i]->info.sizes[d];
+            if (size < 0 || size != given[input]->info.sizes[dim]) return false;
+        }
+    }
+    return true;
+}
+
+bool graph_takes(const graph_t *graph, const graph_type_t *const *given)
+{
+    int n = graph_body(graph)->n_params - graph_first_input(graph);
+    for (int i = 0; i < n; i++)
+        if (!is_sure(input_type(graph, i), given[i])) return false;
+    for (int i = 0; i < n; i++) {
+        const graph_type_t *type = input_type(graph, i);
+        bool has_sizes = given[i]->kind == TYPE_TENSOR && given[i]->has_info &&
+                         type->kind == TYPE_TENSOR && type->has_info;
+        for (int d = 0; has_sizes && d < type->info.rank; d++)
+            if (!is_one_size(graph, given, i, d)) return false;
+    }
+    return true;
 }

@@ -2,14 +2,17 @@
 
 #include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 
 /* Walks the graph, and in place of a call the graph that is called, with what the values of each
- * are as modules beside it. Whatever is read, set or called below a module that is known is read,
- * set or called below self, by the first path to it: a module that stands in two places has one
- * path after. Values that could be one of several modules stay as they are. */
+ * are as modules beside it. A method that was made for some types of arguments is put in only where
+ * the arguments' types are sure to be these: what refuses others is not in its nodes. Whatever is
+ * read, set or called below a module that is known is read, set or called below self, by the first
+ * path to it: a module that stands in two places has one path after. Values that could be one of
+ * several modules stay as they are. */
 
 #define MAX_FRAMES 64
 #define MAX_NODES (1 << 18)
@@ -29,7 +32,9 @@ typedef struct inlining {
     tree_t tree;  /* self and all below it */
     method_t *methods;
     int n_methods, methods_capacity;
-    int n_nodes, n_done;
+    int n_nodes, n_done, n_calls;
+    bool has_names; /* sizes in the types of the graph are those of one run among others */
+    graph_t *other; /* with names: the same graph at sizes of another run, or NULL */
 } inlining_t;
 
 /* A graph on its way into the new one. */
@@ -203,14 +208,38 @@ static const char *find_obstacle(const rewrite_t *rewrite, const graph_node_t *n
         return "the method takes or gives another number of values";
     bool is_sized = false;
     (void)rewrite_visit(body, find_sized, &is_sized);
-    if (is_sized) return "integers of its attributes follow the sizes of its inputs";
-    for (int i = 1; i < node->n_inputs; i++) {
-        value_t given = rewrite_value(rewrite, node->inputs[i]);
-        if (!type_takes(graph_value_type(callee, body->params[i]),
-                        graph_builder_type(rewrite->to, given)))
-            return "the method was made for another type of argument";
+    return is_sized ? "integers of its attributes follow the sizes of its inputs" : NULL;
+}
+
+/* The type of a value at the sizes of another run; unknown where that cannot be told. */
+static const graph_type_t *other_type(const frame_t *frame, value_t value)
+{
+    const graph_t *other = frame->inlining->other;
+    bool is_known = frame->depth == 0 && value >= 0 && other != NULL &&
+                    graph_n_values(other) == graph_n_values(frame->graph) &&
+                    strcmp(graph_value_name(other, value), graph_value_name(frame->graph, value)) ==
+                        0;
+    return is_known ? graph_value_type(other, value) : type_plain(TYPE_UNKNOWN);
+}
+
+/* Whether the method is sure to take these arguments; in a graph that holds for many sizes, at all
+ * of them: [4,8] may be [N,8] at one N. */
+static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
+                           const graph_t *callee, bool *out_takes)
+{
+    const frame_t *frame = rewrite->user;
+    const graph_type_t **types = NULL;
+    TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *types, "types", &types));
+    for (int i = 1; i < node->n_inputs; i++)
+        types[i - 1] = graph_builder_type(rewrite->to, rewrite_value(rewrite, node->inputs[i]));
+    *out_takes = graph_takes(callee, types);
+    if (frame->inlining->has_names) {
+        for (int i = 1; i < node->n_inputs; i++)
+            if (node->inputs[i] != GRAPH_NONE) types[i - 1] = other_type(frame, node->inputs[i]);
+        *out_takes = *out_takes && graph_takes(callee, types);
     }
-    return NULL;
+    context_put(rewrite->ctx, types);
+    return STATUS_OK;
 }
 
 /* New values for the parameters of what is called, and the modules among them. A method that was
@@ -263,6 +292,7 @@ static status_t inline_call(rewrite_t *rewrite, const graph_node_t *node, const 
     value_t *params = NULL, *results = NULL;
     frame.inlining->n_nodes += graph_n_nodes(callee);
     frame.inlining->n_done++;
+    frame.inlining->n_calls++;
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(callee) * sizeof *frame.objects,
                            "modules of values", &frame.objects));
     status_t status = context_get(ctx, (size_t)node->n_inputs * sizeof *params, "arguments",
@@ -289,6 +319,9 @@ static status_t reach_method(rewrite_t *rewrite, const graph_node_t *node, bool 
     const char *obstacle = method != NULL   ? find_obstacle(rewrite, node, method)
                            : object == NULL ? "which module it is a method of is not known"
                                             : "the method has no graph";
+    bool takes = false;
+    if (obstacle == NULL) TRY(find_takes(rewrite, node, method->graph, &takes));
+    if (obstacle == NULL && !takes) obstacle = "the method was made for other types of arguments";
     if (obstacle != NULL) {
         pass_note(rewrite->ctx, "inline", node, obstacle);
         return STATUS_OK;
@@ -309,17 +342,63 @@ static status_t reach(rewrite_t *rewrite, const graph_node_t *node, bool *out_do
     }
 }
 
+/* The graph at sizes of another run; NULL when there are none. */
+static status_t make_other(context_t *ctx, const graph_t *graph, graph_t **out_other)
+{
+    tensor_info_t *infos = NULL;
+    *out_other = NULL;
+    if (!graph_is_open(graph)) return STATUS_OK;
+    size_t n = (size_t)graph_body(graph)->n_params;
+    TRY(context_get(ctx, n * sizeof *infos, "infos of inputs", &infos));
+    status_t status = pass_make_generic(ctx, graph, infos, out_other);
+    context_put(ctx, infos);
+    return status;
+}
+
 static status_t run(context_t *ctx, const graph_t *graph, inlining_t *inlining, graph_t **out_graph)
 {
     frame_t frame = {.inlining = inlining, .graph = graph};
     value_t self = graph_body(graph)->params[0];
-    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *frame.objects,
-                           "modules of values", &frame.objects));
-    frame.objects[self] = inlining->tree.items[0].module;
     inlining->self = 0; /* parameters are the first values */
     inlining->n_nodes = graph_n_nodes(graph);
-    status_t status = rewrite_graph(ctx, graph, reach, &frame, out_graph);
+    inlining->n_done = inlining->n_calls = 0;
+    inlining->has_names = graph_has_names(graph);
+    if (inlining->has_names) TRY(make_other(ctx, graph, &inlining->other));
+    status_t status = context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *frame.objects,
+                                         "modules of values", &frame.objects);
+    if (status == STATUS_OK) {
+        frame.objects[self] = inlining->tree.items[0].module;
+        status = rewrite_graph(ctx, graph, reach, &frame, out_graph);
+    }
     context_put(ctx, frame.objects);
+    graph_release(inlining->other);
+    inlining->other = NULL;
+    return status;
+}
+
+/* Types of what stands in an inlined graph are known at other sizes when that is done: with names,
+ * its own calls are for the next round. */
+static status_t run_rounds(context_t *ctx, const graph_t *graph, inlining_t *inlining,
+                           graph_t **out_graph)
+{
+    graph_t *current = NULL;
+    status_t status = rewrite_nothing(graph, &current);
+    bool goes_on = status == STATUS_OK;
+    for (int round = 0; goes_on && round < MAX_FRAMES; round++) {
+        graph_t *next = NULL;
+        status = run(ctx, current, inlining, &next);
+        goes_on = status == STATUS_OK && inlining->has_names && inlining->n_calls > 0;
+        if (status == STATUS_OK && inlining->n_done > 0) {
+            graph_release(current);
+            current = next;
+        } else {
+            graph_release(next);
+        }
+    }
+    if (status == STATUS_OK)
+        *out_graph = current;
+    else
+        graph_release(current);
     return status;
 }
 
@@ -338,14 +417,9 @@ status_t pass_inline(context_t *ctx, const graph_t *graph, const pass_options_t 
     status_t status = tree_collect(ctx, options->self, &inlining.tree);
     for (int i = 0; i < inlining.tree.n && status == STATUS_OK; i++)
         status = note_methods(&inlining, inlining.tree.items[i].module);
-    if (status == STATUS_OK) status = run(ctx, graph, &inlining, &result);
+    if (status == STATUS_OK) status = run_rounds(ctx, graph, &inlining, &result);
     tree_clear(ctx, &inlining.tree);
     context_put(ctx, inlining.methods);
-    TRY(status);
-    if (inlining.n_done > 0) {
-        *out_graph = result;
-        return STATUS_OK;
-    }
-    graph_release(result);
-    return rewrite_nothing(graph, out_graph);
+    if (status == STATUS_OK) *out_graph = result;
+    return status;
 }

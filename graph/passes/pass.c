@@ -256,10 +256,8 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
 
 /* ---- graphs that hold for many sizes ---- */
 
-/* The open graph at sizes of which none is 1, or equal to another, by chance; NULL when it can be
- * had at no such sizes. */
-static status_t make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
-                             graph_t **out_graph)
+status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
+                           graph_t **out_graph)
 {
     int64_t sizes[GRAPH_MAX_NAMES];
     status_t status = STATUS_INVALID_ARGUMENT;
@@ -284,7 +282,7 @@ static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t 
 {
     graph_t *generic = NULL, *result = NULL;
     *out_graph = NULL;
-    TRY(make_generic(ctx, graph, infos, &generic));
+    TRY(pass_make_generic(ctx, graph, infos, &generic));
     if (generic == NULL) return STATUS_OK;
     status_t status = run_all(ctx, generic, names, options, &result);
     if (status == STATUS_OK && result == generic) {

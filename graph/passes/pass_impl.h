@@ -9,6 +9,12 @@
  * "tessera,pass,<pass>,,,,<node's path or operator>: <reason>". */
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason);
 
+/* The open graph at sizes of which none is 1, or equal to another, by chance, and all others than
+ * in its types; NULL when it can be had at no such sizes. infos has room for one of each parameter.
+ */
+status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
+                           graph_t **out_graph);
+
 /* The passes themselves, as passes.def lists them. */
 #define PASS(name, changes_numerics, contract)                                                     \
     status_t pass_##name(context_t *ctx, const graph_t *graph, const pass_options_t *options,      \

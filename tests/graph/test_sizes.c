@@ -380,6 +380,127 @@ static void sizes_are_values_and_constants_of_a_plan(void **state)
     module_release(module);
 }
 
+/* ---- methods that are called ---- */
+
+/* How many calls the frozen graph has. */
+static int count_calls(const module_t *frozen)
+{
+    const graph_block_t *body = graph_body(graph_of(frozen, "forward"));
+    int n = 0;
+    for (int i = 0; i < body->n_nodes; i++) n += body->nodes[i]->kind == NODE_CALL;
+    return n;
+}
+
+/* Frozen, forward takes f32[2,4] and refuses f32[3,4] as the method made for two rows does. */
+static void check_called(context_t *ctx, const char *forward, int n_calls)
+{
+    module_t *module = NULL, *frozen = NULL;
+    define(ctx, &module,
+           "graph two(%self : module, %x : f32[2,4]) {\n"
+           "  %1 = reshape(%x) sizes=[4,-1]\n"
+           "  return %1\n}\n");
+    CHECK_OK(ctx, graph_define(ctx, module, forward));
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    assert_int_equal(count_calls(frozen), n_calls);
+    module_t *const modules[] = {module, frozen};
+    for (int i = 0; i < 2; i++)
+        for (int64_t batch = 2; batch < 5; batch++) {
+            tensor_t *x = NULL, *y = NULL;
+            CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(batch, 4), &x));
+            if (batch == 2)
+                CHECK_OK(ctx, module_forward(ctx, modules[i], x, &y));
+            else
+                CHECK_FAILS(ctx, module_forward(ctx, modules[i], x, &y), STATUS_INVALID_ARGUMENT,
+                            "the graph was made for f32[2,4]");
+            tensor_release(y);
+            tensor_release(x);
+        }
+    module_release(frozen);
+    module_release(module);
+}
+
+static void a_method_for_fixed_sizes_stays_a_call_where_sizes_are_not_known(void **state)
+{
+    check_called(fixture_context(state),
+                 "graph forward(%self : module, %x : tensor) {\n"
+                 "  %1 = call(%self, %x) method=\"two\"\n"
+                 "  return %1\n}\n",
+                 1);
+}
+
+static void a_method_for_fixed_sizes_stays_a_call_where_a_size_may_be_any(void **state)
+{
+    check_called(fixture_context(state),
+                 "graph forward(%self : module, %x : f32[N=2,4]) {\n"
+                 "  %1 = call(%self, %x) method=\"two\"\n"
+                 "  return %1\n}\n",
+                 1);
+}
+
+static void a_method_for_fixed_sizes_is_inlined_where_these_are_given(void **state)
+{
+    check_called(fixture_context(state),
+                 "graph forward(%self : module, %x : f32[2,4]) {\n"
+                 "  %1 = call(%self, %x) method=\"two\"\n"
+                 "  return %1\n}\n",
+                 0);
+}
+
+/* `pair` takes two inputs of one size: x and its first row are so at no N but 1, and [4,4] is what
+ * the passes may take N for. */
+static void what_a_call_inside_a_call_refuses_is_refused_when_frozen(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    define(ctx, &module,
+           "graph pair(%self : module, %x : f32[N=1,4], %y : f32[N=1,4]) {\n"
+           "  %1 = add(%x, %y)\n"
+           "  return %1\n}\n");
+    CHECK_OK(ctx, graph_define(ctx, module,
+                               "graph four(%self : module, %x : f32[4,4]) {\n"
+                               "  %1 = relu(%x)\n"
+                               "  return %1\n}\n"));
+    CHECK_OK(ctx, graph_define(ctx, module,
+                               "graph same(%self : module, %x : f32[N=1,C=4]) {\n"
+                               "  %1 = call(%self, %x, %x) method=\"pair\"\n"
+                               "  %2 = relu(%1)\n"
+                               "  %3 = call(%self, %2, %1) method=\"pair\"\n"
+                               "  return %3\n}\n"));
+    static const char *const forwards[] = {
+        "graph forward(%self : module, %x : f32[N=1,4]) {\n"
+        "  %1 = slice(%x) dim=0 start=0 end=1\n"
+        "  %2 = call(%self, %x, %1) method=\"pair\"\n"
+        "  return %2\n}\n",
+        "graph forward(%self : module, %x : f32[N=4,4]) {\n"
+        "  %1 = relu(%x)\n"
+        "  %2 = call(%self, %1) method=\"four\"\n"
+        "  return %2\n}\n",
+        "graph forward(%self : module, %x : f32[N=2,4]) {\n"
+        "  %1 = relu(%x)\n"
+        "  %2 = call(%self, %1) method=\"same\"\n"
+        "  return %2\n}\n",
+    };
+    static const int n_calls[] = {1, 1, 0};
+    static const int64_t taken[] = {1, 4, -1};
+    for (int f = 0; f < 3; f++) {
+        CHECK_OK(ctx, graph_define(ctx, module, forwards[f]));
+        CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+        assert_int_equal(count_calls(frozen), n_calls[f]);
+        for (int64_t batch = 1; batch < 9; batch++) {
+            tensor_t *x = NULL, *y = NULL;
+            CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(batch, 4), &x));
+            if (taken[f] < 0 || taken[f] == batch)
+                CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+            else
+                CHECK_FAILS(ctx, module_forward(ctx, frozen, x, &y), STATUS_INVALID_ARGUMENT, "");
+            tensor_release(y);
+            tensor_release(x);
+        }
+        module_release(frozen);
+    }
+    module_release(module);
+}
+
 static void a_sized_integer_that_an_attribute_lacks_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -414,6 +535,10 @@ int main(void)
         TEST(passes_do_not_take_a_batch_of_one_for_a_broadcast),
         TEST(an_open_size_that_an_operator_refuses_is_refused_by_it),
         TEST(sizes_are_values_and_constants_of_a_plan),
+        TEST(a_method_for_fixed_sizes_stays_a_call_where_sizes_are_not_known),
+        TEST(a_method_for_fixed_sizes_stays_a_call_where_a_size_may_be_any),
+        TEST(a_method_for_fixed_sizes_is_inlined_where_these_are_given),
+        TEST(what_a_call_inside_a_call_refuses_is_refused_when_frozen),
         TEST(a_sized_integer_that_an_attribute_lacks_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
