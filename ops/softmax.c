@@ -286,9 +286,9 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const dtype_t dtype = x->dtype;
     const bool is_logarithm = is_log(prepared->op);
     const geometry_t g = geometry_of(x, dim_of(prepared->attrs, x->rank));
-    const int64_t size = (int64_t)dtype_size(dtype), total = walk_elements(x);
+    const int64_t size = (int64_t)dtype_size(dtype);
     const int64_t step = dtype == DTYPE_F32 ? TILE : 1, n_tiles = (g.inner + step - 1) / step;
-#pragma omp parallel for num_threads(threads_for(ctx, total)) schedule(static)
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(x))) schedule(static)
     for (int64_t i = 0; i < g.outer * n_tiles; i++) {
         int64_t first = i % n_tiles * step, at = i / n_tiles * g.n * g.inner + first;
         int64_t width = g.inner - first < step ? g.inner - first : step;
