@@ -26,8 +26,7 @@ status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, ten
 status_t op_erf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_erf);
 status_t op_sigmoid(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sigmoid);
 status_t op_tanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tanh);
-/* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. */
-/* Of NaN it is a bound where oneDNN 3 computes it. */
+/* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. Of NaN a bound with oneDNN 3. */
 status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
                         tensor_t **out) TESSERA_API(op_hardsigmoid);
 status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_hardswish);
