@@ -191,7 +191,7 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
 {
     tensor_info_t x = onnx_input_info(node, 0);
     pool_attrs_t attrs = {.ceil_mode = false};
-    onnx_window_t window;
+    onnx_window_t window = {0};
     onnx_call_t call;
     if (!onnx_has_attr(node, "kernel_shape"))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
