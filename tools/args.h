@@ -12,6 +12,7 @@
 #define EXIT_DONE 0
 #define EXIT_FAILED 1
 #define EXIT_USAGE 2
+#define EXIT_DIFFERS 3 /* it ran; what came out is not what it had to be */
 
 #define ARGS_MAX 64
 

@@ -27,7 +27,7 @@ static void print_usage(FILE *file)
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
     fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera COMMAND --help says "
-                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage\n");
+                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ\n");
 }
 
 static int run_command(int argc, char **argv)

@@ -9,12 +9,16 @@ typedef struct verify_result {
     int n_failed;
     double largest; /* error as a multiple of what rounding explains: right is at most 1 */
     char where[512];
+    int n_values;      /* of a plan, at each step that reads them and at the end */
+    int n_overwritten; /* of those: not what their step had made */
 } verify_result_t;
 
-/* Runs the model once more with every operator's outputs checked at n_elements random elements.
- * Eager modes run as they are; graph and frozen have the optimised graph of their plan interpreted,
- * which takes the same kernels and formats through dispatch. Failing operators are told on
- * stderr. */
+/* Runs the model once more, as it runs, with every operator's outputs checked at n_elements random
+ * elements: calls of dispatch, and steps of plans in the formats and bytes that they have.
+ *
+ * Where the whole method is one plan, what each step reads, and what the caller gets, must also be
+ * what was computed: a value that another step has overwritten in the arena is told. Not followed
+ * through views. What is wrong is told on stderr. */
 status_t verify_run(runner_t *runner, int64_t n_elements, uint64_t seed,
                     verify_result_t *out_result);
 

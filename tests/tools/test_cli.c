@@ -196,7 +196,10 @@ static void outputs_are_saved_and_compared(void **state)
     (void)state;
     check("run " MODEL " --mode dense --seed 3 --output-dir saved", 0, NULL, "output f32[1,1000]");
     check("run " MODEL " --mode mkldnn --seed 3 --compare saved", 0, NULL, "differs from saved");
-    check("run " MODEL " --mode mkldnn --seed 4 --compare saved", 1, "is allowed", NULL);
+    check("run " MODEL " --mode mkldnn --seed 4 --compare saved", 3, "is allowed", NULL);
+    check("run " MODEL " --mode mkldnn --seed 3 --compare saved --tolerance 0", 3, "0 is allowed",
+          "differs from saved");
+    check("run " MODEL " --mode mkldnn --seed 4 --compare saved --tolerance 1000", 0, NULL, NULL);
     check("run " MODEL " --seed 3 --compare nowhere", 1, "nowhere/output.npy", NULL);
 }
 

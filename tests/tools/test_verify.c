@@ -1,0 +1,124 @@
+/* run --verify sees what a plan computed: bytes of its arena are spoilt by observers, which are
+ * told of each step before the next one runs. */
+#include "tools/verify.h"
+
+#include "tests/support/support.h"
+
+#include <string.h>
+
+#include "tensor/tensor_impl.h"
+#include "tools/run.h"
+
+/* Overwrites the output of every pooling. The observer that was added last is told first: one that
+ * was there before that of --verify spoils what is checked already, as a step does that is placed
+ * over a value which is still needed; its second, added again at every event, what is not. */
+typedef struct spoiler {
+    observer_t first, second;
+    bool is_early;
+    int n_spoilt, n_planned;
+} spoiler_t;
+
+static void spoil(spoiler_t *spoiler, const op_event_t *event)
+{
+    if (strcmp(event->op->name, "max_pool2d") != 0) return;
+    const tensor_t *out = event->out[0];
+    memset((char *)(uintptr_t)tensor_bytes(out), 0x41, info_bytes(tensor_info(out)));
+    spoiler->n_spoilt++;
+}
+
+static status_t spoil_early(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    spoil(user, event);
+    return STATUS_OK;
+}
+
+static status_t watch(context_t *ctx, void *user, const op_event_t *event)
+{
+    spoiler_t *spoiler = user;
+    spoiler->n_planned += event->is_planned;
+    if (!spoiler->is_early) {
+        spoil(spoiler, event);
+        return STATUS_OK;
+    }
+    dispatch_remove_observer(ctx, &spoiler->second);
+    return dispatch_add_observer(ctx, &spoiler->second);
+}
+
+static void begin(session_t *session, run_mode_t mode)
+{
+    assert_true(session_begin("run", "zoo:squeezenet1_1", &(session_options_t){0}, session));
+    assert_true(session_prepare("run", session, mode));
+}
+
+/* Both that verify_run found it, and the exit code of the command. */
+static int verify(session_t *session, spoiler_t *spoiler, verify_result_t *out_result)
+{
+    context_t *ctx = session->ctx;
+    spoiler->first = (observer_t){.user = spoiler, .op_end = watch};
+    spoiler->second = (observer_t){.user = spoiler, .op_end = spoil_early};
+    tensor_t *out[METHOD_MAX_OUTPUTS];
+    int n_out = 0;
+    CHECK_OK(ctx, mode_run(&session->runner, &n_out, out)); /* makes the plan */
+    mode_release_outputs(n_out, out);
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &spoiler->first));
+    CHECK_OK(ctx, verify_run(&session->runner, 2, 7, out_result));
+    int code = run_session(session, &(run_options_t){.n_verify = 2});
+    dispatch_remove_observer(ctx, &spoiler->second);
+    dispatch_remove_observer(ctx, &spoiler->first);
+    return code;
+}
+
+static void an_element_of_a_plan_that_is_computed_wrongly_is_seen(void **state)
+{
+    (void)state;
+    session_t session;
+    spoiler_t spoiler = {.is_early = true};
+    verify_result_t result;
+    begin(&session, MODE_FROZEN);
+    assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
+    assert_true(spoiler.n_spoilt > 0 && spoiler.n_planned > 0);
+    assert_true(result.n_failed > 0);
+    assert_int_equal(result.n_overwritten, 0);
+    session_end(&session);
+}
+
+static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
+{
+    (void)state;
+    session_t session;
+    spoiler_t spoiler = {.is_early = false};
+    verify_result_t result;
+    begin(&session, MODE_FROZEN);
+    assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
+    assert_true(spoiler.n_spoilt > 0 && spoiler.n_planned > 0);
+    assert_int_equal(result.n_failed, 0);
+    assert_true(result.n_overwritten > 0);
+    session_end(&session);
+}
+
+static void whatever_runs_is_right_when_nobody_spoils_it(void **state)
+{
+    (void)state;
+    for (int mode = MODE_MKLDNN; mode < MODE_COUNT; mode++) {
+        session_t session;
+        verify_result_t result = {0};
+        begin(&session, (run_mode_t)mode);
+        assert_int_equal(run_session(&session, &(run_options_t){.n_verify = 2}), EXIT_DONE);
+        CHECK_OK(session.ctx, verify_run(&session.runner, 2, 7, &result));
+        assert_true(result.n_operators > 10);
+        assert_int_equal(result.n_failed + result.n_overwritten, 0);
+        assert_true((result.n_values > 10) == (mode != MODE_MKLDNN));
+        session_end(&session);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_element_of_a_plan_that_is_computed_wrongly_is_seen),
+        cmocka_unit_test(a_value_that_is_overwritten_before_it_is_read_is_seen),
+        cmocka_unit_test(whatever_runs_is_right_when_nobody_spoils_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
