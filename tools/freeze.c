@@ -1,11 +1,6 @@
 /* tessera freeze: a model becomes a file that maps straight back in. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tools/command.h"
 #include "tools/session.h"
@@ -14,7 +9,7 @@
 
 typedef struct options {
     session_options_t session;
-    const char *output, *preserve, *isa;
+    const char *output, *preserve;
     bool keep_numerics;
     args_list_t preserved; /* ends in NULL */
 } options_t;
@@ -28,15 +23,7 @@ static const args_command_t command = {
     .about =
         "Makes attributes constants, folds and fuses operators, packs weights for this machine,\n"
         "and saves the result. The file runs on other machines, too, where weights are packed\n"
-        "again, but for those that --add-isa has added. Sizes are fixed to those of the inputs: "
-        "see\n"
-        "--batch."};
-
-static void print_size(const char *path)
-{
-    struct stat file;
-    if (stat(path, &file) == 0) printf("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
-}
+        "again unless tessera append has added what these run with."};
 
 static status_t freeze_model(session_t *session, const options_t *options)
 {
@@ -56,71 +43,9 @@ static status_t freeze_model(session_t *session, const options_t *options)
     status_t status = mode_run(&runner, &n_out, out);
     if (status == STATUS_OK) mode_release_outputs(n_out, out);
     if (status == STATUS_OK) status = freeze_save(ctx, runner.module, options->output);
-    if (status == STATUS_OK) print_size(options->output);
+    if (status == STATUS_OK) session_print_size(options->output);
     mode_clear(&runner);
     return status;
-}
-
-/* ---- --add-isa ---- */
-
-/* What oneDNN reads once, when it is first asked. */
-#define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
-
-static const char *const isas[] = {"DEFAULT",
-                                   "SSE41",
-                                   "AVX",
-                                   "AVX2",
-                                   "AVX2_VNNI",
-                                   "AVX2_VNNI_2",
-                                   "AVX512_CORE",
-                                   "AVX512_CORE_VNNI",
-                                   "AVX512_CORE_BF16",
-                                   "AVX512_CORE_FP16",
-                                   "AVX512_CORE_AMX",
-                                   "AVX512_CORE_AMX_FP16"};
-
-/* oneDNN's own spelling, or NULL. */
-static const char *find_isa(const char *name)
-{
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        size_t at = 0;
-        while (isas[i][at] != '\0' && isas[i][at] == toupper((unsigned char)name[at])) at++;
-        if (isas[i][at] == '\0' && name[at] == '\0') return isas[i];
-    }
-    return NULL;
-}
-
-/* In a process that begins under this ISA: this one, or the same command again. */
-static bool append(const char *path, const char *isa, int n_threads, char **argv)
-{
-    const char *now = getenv(ISA_VARIABLE);
-    if (now == NULL || strcmp(now, isa) != 0) {
-        setenv(ISA_VARIABLE, isa, 1);
-        execv("/proc/self/exe", argv - 1);
-        fprintf(stderr, "tessera " NAME ": cannot run itself: %s\n", strerror(errno));
-        return false;
-    }
-    context_t *ctx = NULL;
-    context_options_t options = {.n_threads = n_threads};
-    status_t status = context_create(&options, &ctx);
-    if (status == STATUS_OK) status = freeze_append(ctx, path);
-    bool is_done = session_check(NAME, ctx, status);
-    if (is_done) print_size(path);
-    context_destroy(ctx);
-    return is_done;
-}
-
-static int add_isa(const char *path, const options_t *options, char **argv)
-{
-    const char *isa = find_isa(options->isa);
-    if (model_kind(path) != MODEL_FROZEN)
-        return args_usage_error(NAME, "--add-isa of %s, must be FILE.tessera", path);
-    if (options->output != NULL)
-        return args_usage_error(NAME, "--add-isa changes the file itself, -o cannot be given");
-    if (isa == NULL)
-        return args_usage_error(NAME, "--add-isa %s, oneDNN has no such ISA; one is AVX2",
-                                options->isa);
-    return append(path, isa, (int)options->session.n_threads, argv) ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* What the table of options cannot say. preserve is room for the names. */
@@ -155,8 +80,6 @@ int command_freeze(int argc, char **argv)
          "attributes and methods that stay beside forward", 0, 0},
         {"--no-optimize-numerics", ARGS_FLAG, &options.keep_numerics, NULL,
          "leave out what may change the last bits, as folding batch norm", 0, 0},
-        {"--add-isa", ARGS_TEXT, &options.isa, "ISA",
-         "add what a machine of this ISA (and --threads) runs with to MODEL, a FILE.tessera", 0, 0},
         session_option_batch(&options.session),
         session_option_threads(&options.session),
         session_option_seed(&options.session),
@@ -164,7 +87,6 @@ int command_freeze(int argc, char **argv)
     };
     int n_options = (int)(sizeof table / sizeof *table);
     if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
-    if (options.isa != NULL) return add_isa(operands.items[0], &options, argv);
     if (!check_options(&options, operands.items[0], preserve, sizeof preserve)) return EXIT_USAGE;
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;

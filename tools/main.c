@@ -14,6 +14,7 @@ static const command_t commands[] = {
     {"run", command_run, "run a model once, save, compare or verify its outputs"},
     {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
+    {"append", command_append, "add to a .tessera file what another machine runs it with"},
     {"graph", command_graph, "print a model's graph, also after each pass"},
     {"explain", command_explain, "say for each operator what runs, in which format, and why"},
     {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},

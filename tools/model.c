@@ -115,7 +115,7 @@ static status_t load_frozen(context_t *ctx, model_t *model)
     if (n > 0)
         fprintf(stderr,
                 "%s: %" PRIu64 " weights were packed again for this machine (oneDNN %s, %s, %d "
-                "threads); tessera freeze %s --add-isa ISA keeps them\n",
+                "threads); tessera append %s keeps them\n",
                 model->spec, n, onednn_version_text(), onednn_isa_text(), context_threads(ctx),
                 model->spec);
     return take_graph_inputs(ctx, model);

@@ -1,6 +1,7 @@
 #include "tools/session.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 
 double session_now_ms(void)
@@ -8,6 +9,12 @@ double session_now_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+void session_print_size(const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) == 0) printf("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
 }
 
 args_option_t session_option_batch(session_options_t *options)

@@ -36,6 +36,9 @@ void session_end(session_t *session);
  * and so are frozen modules, which nothing changes. */
 bool session_clone(const char *command, const session_t *session, session_t *out_session);
 
+/* "FILE: 1.2 MB" on stdout. */
+void session_print_size(const char *path);
+
 /* Wall clock. */
 double session_now_ms(void);
 

@@ -76,8 +76,8 @@ static void write_file(const char *name, const char *text)
 static void help_begins_with_a_command_that_works(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"run",     "bench", "freeze", "graph",
-                                           "explain", "audit", "info"};
+    static const char *const commands[] = {"run",   "bench",   "freeze", "append",
+                                           "graph", "explain", "audit",  "info"};
     check("--help", 0, NULL, "usage: tessera COMMAND");
     assert_true(strncmp(outcome.out, "tessera bench ", 14) == 0);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

@@ -1,0 +1,94 @@
+/* tessera append: adds to a .tessera file what a machine runs it with. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/command.h"
+#include "tools/session.h"
+
+#define NAME "append"
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "FILE.tessera",
+    .min_operands = 1,
+    .max_operands = 1,
+    .example = "tessera append resnet50.tessera --isa AVX2 --threads 4",
+    .about =
+        "Adds to a frozen file what a machine of this oneDNN runs it with: packed weights and\n"
+        "chosen formats, so that it starts there as fast as on the machine that froze it. What\n"
+        "the file has for others stays. Two commands must not append to one file at once."};
+
+/* What oneDNN reads once, when it is first asked. */
+#define ISA_VARIABLE "ONEDNN_MAX_CPU_ISA"
+
+static const char *const isas[] = {"DEFAULT",
+                                   "SSE41",
+                                   "AVX",
+                                   "AVX2",
+                                   "AVX2_VNNI",
+                                   "AVX2_VNNI_2",
+                                   "AVX512_CORE",
+                                   "AVX512_CORE_VNNI",
+                                   "AVX512_CORE_BF16",
+                                   "AVX512_CORE_FP16",
+                                   "AVX512_CORE_AMX",
+                                   "AVX512_CORE_AMX_FP16"};
+
+/* oneDNN's own spelling, or NULL. */
+static const char *find_isa(const char *name)
+{
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        size_t at = 0;
+        while (isas[i][at] != '\0' && isas[i][at] == toupper((unsigned char)name[at])) at++;
+        if (isas[i][at] == '\0' && name[at] == '\0') return isas[i];
+    }
+    return NULL;
+}
+
+/* True in a process that began under this ISA; else the same command runs again in its place. */
+static bool is_under(const char *isa, char **argv)
+{
+    const char *set = getenv(ISA_VARIABLE);
+    if (isa == NULL || (set != NULL && strcmp(set, isa) == 0)) return true;
+    setenv(ISA_VARIABLE, isa, 1);
+    execv("/proc/self/exe", argv - 1);
+    fprintf(stderr, "tessera " NAME ": cannot run itself: %s\n", strerror(errno));
+    return false;
+}
+
+static bool append(const char *path, int n_threads)
+{
+    context_t *ctx = NULL;
+    context_options_t options = {.n_threads = n_threads};
+    status_t status = context_create(&options, &ctx);
+    if (status == STATUS_OK) status = freeze_append(ctx, path);
+    bool is_done = session_check(NAME, ctx, status);
+    if (is_done) session_print_size(path);
+    context_destroy(ctx);
+    return is_done;
+}
+
+int command_append(int argc, char **argv)
+{
+    session_options_t options = {.n_threads = 0};
+    const char *isa_text = NULL, *isa = NULL;
+    args_list_t operands;
+    int code;
+    const args_option_t table[] = {
+        {"--isa", ARGS_TEXT, &isa_text, "ISA",
+         "AVX2 and the like, or default: all this machine has (" ISA_VARIABLE ")", 0, 0},
+        session_option_threads(&options),
+    };
+    if (!args_parse(&command, table, 2, argc, argv, &operands, &code)) return code;
+    const char *path = operands.items[0];
+    if (model_kind(path) != MODEL_FROZEN)
+        return args_usage_error(NAME, "%s, must be FILE.tessera", path);
+    if (isa_text != NULL && (isa = find_isa(isa_text)) == NULL)
+        return args_usage_error(NAME, "--isa %s, oneDNN has no such ISA; one is AVX2", isa_text);
+    bool is_done = is_under(isa, argv) && append(path, (int)options.n_threads);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}
