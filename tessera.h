@@ -1,4 +1,5 @@
-/* Tessera: a tensor runtime in C11 on top of oneDNN. This header includes every public one.
+/* Tessera: a tensor runtime in C11 on top of oneDNN. Installed, all public headers are joined
+ * in this one.
  *
  * Errors: every fallible call returns status_t, and context_error(ctx) is the sentence that goes
  * with it; what it would have given is then NULL. Errors are local: a scope and a forward start
@@ -20,6 +21,7 @@
 #include "tensor/tensor.h"
 #include "tensor/text.h"
 #include "tensor/trace.h"
+#include "tensor/version.h"
 
 /* Operators. */
 #include "dispatch/dispatch.h"

@@ -1,6 +1,6 @@
-# A library folder: one OBJECT target tessera_<name> of its sources and those one level down, and
-# its public headers installed under their folder. Headers named *_impl.h and those of the oneDNN
-# wrapper stay inside.
+# A library folder: one OBJECT target tessera_<name> of its sources and those one level down; its
+# public headers are added to the property TESSERA_HEADERS. Headers named *_impl.h and those of the
+# oneDNN wrapper stay inside.
 function(tessera_folder name)
     file(GLOB sources CONFIGURE_DEPENDS *.c */*.c)
     if(NOT sources)
@@ -10,14 +10,7 @@ function(tessera_folder name)
     add_library(tessera_${name} OBJECT ${sources})
     target_include_directories(tessera_${name} PUBLIC ${PROJECT_SOURCE_DIR})
 
-    file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.h */*.h)
-    list(FILTER headers EXCLUDE REGEX "_impl\\.h$")
-    if(name STREQUAL tensor)
-        list(FILTER headers EXCLUDE REGEX "^onednn/")
-    endif()
-    foreach(header IN LISTS headers)
-        cmake_path(GET header PARENT_PATH subfolder)
-        install(FILES ${header}
-            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera/${name}/${subfolder})
-    endforeach()
+    file(GLOB headers CONFIGURE_DEPENDS *.h */*.h)
+    list(FILTER headers EXCLUDE REGEX "(_impl\\.h|/tensor/onednn/[^/]*)$")
+    set_property(GLOBAL APPEND PROPERTY TESSERA_HEADERS ${headers})
 endfunction()

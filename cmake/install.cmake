@@ -1,8 +1,8 @@
-# The installed tree: library, headers, the command, and what find_package and pkg-config read.
+# The installed tree: libraries, header, the command, and what find_package and pkg-config read.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tessera EXPORT tessera_targets)
-install(FILES tessera.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera)
+install(TARGETS tessera tessera_archive EXPORT tessera_targets)
+install(FILES ${TESSERA_INCLUDE_DIR}/tessera.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tessera_targets
@@ -21,5 +21,6 @@ install(FILES
 file(RELATIVE_PATH pc_prefix
     ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+list(JOIN TESSERA_ARCHIVE_NEEDS " " pc_needs)
 configure_file(cmake/tessera.pc.in tessera.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -12,7 +12,10 @@ typedef struct ints {
     int n;
     int64_t values[TENSOR_MAX_RANK];
 } ints_t;
-#define INTS(...)                                                                                  \
+
+/* ATTRS_INTS(14, 14). C only: C++ has no compound literals. */
+#ifndef __cplusplus
+#define ATTRS_INTS(...)                                                                            \
     (ints_t)                                                                                       \
     {                                                                                              \
         (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                                 \
@@ -20,6 +23,7 @@ typedef struct ints {
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
+#endif
 
 /* The same of floating numbers: scales. */
 typedef struct floats {

@@ -346,7 +346,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
             return context_null(ctx, op->name, operand->name);
         infos[i] = in[i] == NULL ? &absent : &in[i]->info;
     }
-    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(select_attrs(ctx, op, attrs, normalised));
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
     if (state->hollow != NULL) {

@@ -56,6 +56,18 @@ const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
     TESSERA_API(prepared_output);
 int prepared_n_outputs(const prepared_t *prepared) TESSERA_API(prepared_n_outputs);
 double prepared_cost(const prepared_t *prepared) TESSERA_API(prepared_cost);
+/* The attributes, normalised; NULL where the operator has none. */
+const void *prepared_attrs(const prepared_t *prepared) TESSERA_API(prepared_attrs);
+
+/* ---- for the `prepare` of a kernel ---- */
+
+/* Declines with a reason in words, which explain shows. Gives UNSUPPORTED. */
+status_t prepared_decline(prepared_t *prepared, const char *format, ...)
+    TESSERA_API(prepared_decline) TESSERA_PRINTF(2, 3);
+/* Bytes that `run` is given as scratch, aligned to 64; 0 at first. */
+void prepared_set_scratch(prepared_t *prepared, size_t bytes) TESSERA_API(prepared_set_scratch);
+
+/* ---- running and asking ---- */
 
 /* Appends the command line of benchdnn, oneDNN's own test, that repeats what oneDNN runs, in the
  * syntax of the version linked: "./benchdnn --conv ..."; "# native" and the like for kernels

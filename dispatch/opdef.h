@@ -1,4 +1,7 @@
-/* What an operator is: data that dispatch, passes, importers and tests read.
+/* What an operator is: data that dispatch, passes, importers and tests read. An operator of yours
+ * is run by dispatch_run, traced, planned and frozen like those of the table
+ * (examples/own_operator.c). Text is read with the table's operators only, so that neither
+ * graph_parse nor a file has yours.
  *
  * An operator infers its outputs, has an ordered list of kernels of which each may decline with a
  * reason, and a specification that computes any one element of its output naively in double. It
@@ -82,11 +85,13 @@ double spec_post(const spec_call_t *call, const post_ops_t *post, int first_oper
 typedef struct kernel {
     const char *name; /* "onednn", "native", "view" */
 
-    /* Fills `prepared` for call->layout and gives OK, or declines by
-     * `return prepared_decline(prepared, "reason")`, or fails. See prepared_impl.h. */
+    /* Settles `prepared` for call->layout and gives OK, or declines by
+     * `return prepared_decline(prepared, "reason")`, or fails. ops_prepare_dense is one. */
     status_t (*prepare)(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
-    /* Computes; pointers to first elements. NULL for kernels that only make views. */
+    /* Computes; pointers to first elements, NULL for operands that are absent. prepared_input,
+     * prepared_output and prepared_attrs say what they point to. NULL for kernels that only make
+     * views. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
 } kernel_t;
@@ -107,14 +112,15 @@ struct opdef {
     const kernel_t *const *kernels; /* preferred first, NULL-terminated */
 
     /* out[output][index], naively, in double. */
-    double (*spec)(const spec_call_t *call, int output, const int64_t *index);
+    double (*spec)(const spec_call_t *call, int output, const int64_t *index); /* may be NULL */
     /* Size of terms that kernels may subtract from each other though the function itself loses
      * nothing, as 1 + erf(x) of gelu does at -5: their rounding is allowed for. */
     double cancels;
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by
-     * "s64[3]<n", with positive numbers by "f32[7]+", with larger ones by "f32[7]*8". */
+     * "s64[3]<n", with positive numbers by "f32[7]+", with larger ones by "f32[7]*8". NULL: none.
+     */
     const char *const *cases;
 };
 

@@ -102,6 +102,11 @@ status_t prepared_decline(prepared_t *prepared, const char *format, ...)
     return STATUS_UNSUPPORTED;
 }
 
+void prepared_set_scratch(prepared_t *prepared, size_t bytes)
+{
+    if (prepared != NULL) prepared->scratch_bytes = bytes;
+}
+
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive)
 {
     onednn_release(prepared->primitive);
@@ -136,6 +141,11 @@ void prepared_out_like_call(prepared_t *prepared, const op_call_t *call)
         format_t plain = format_plain(call->out[i].rank);
         prepared->out[i] = info_mkldnn(&call->out[i], &plain);
     }
+}
+
+const void *prepared_attrs(const prepared_t *prepared)
+{
+    return prepared != NULL && prepared->op->attrs.bytes > 0 ? prepared->attrs : NULL;
 }
 
 const char *prepared_kernel(const prepared_t *prepared)

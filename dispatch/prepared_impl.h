@@ -39,9 +39,6 @@ struct prepared {
     void *state;
 };
 
-/* Declines with a reason in words; kept for explain. Gives UNSUPPORTED. */
-status_t prepared_decline(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
-
 /* Adds a reason without declining. */
 void prepared_note(prepared_t *prepared, const char *format, ...) TESSERA_PRINTF(2, 3);
 

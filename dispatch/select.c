@@ -57,13 +57,25 @@ static status_t check_operands(context_t *ctx, const opdef_t *op, const void *at
     return STATUS_OK;
 }
 
+status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void *out_normalised)
+{
+    REQUIRE(ctx, op->name != NULL && op->infer != NULL && op->kernels != NULL,
+            "%s: an operator needs a name, infer and kernels",
+            op->name != NULL ? op->name : "dispatch");
+    REQUIRE(ctx, op->attrs.bytes <= ATTRS_MAX && op->n_outputs <= OP_MAX_OUTPUTS,
+            "%s: attributes of %zu bytes and %d outputs, at most %d and %d are possible", op->name,
+            op->attrs.bytes, op->n_outputs, ATTRS_MAX, OP_MAX_OUTPUTS);
+    attrs_normalize(&op->attrs, attrs, out_normalised);
+    return STATUS_OK;
+}
+
 status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                         const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
 {
     if (op == NULL) return context_null(ctx, "dispatch_infer", "op");
     if (out_n == NULL || out == NULL) return context_null(ctx, op->name, "the output");
     alignas(16) char normalised[ATTRS_MAX];
-    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(select_attrs(ctx, op, attrs, normalised));
     TRY(check_operands(ctx, op, normalised, n_in, in));
     op_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
     *out_n = op->n_outputs;
@@ -233,8 +245,7 @@ status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, i
     if (op == NULL) return context_null(ctx, "dispatch_select", "op");
     TRY(policy_check(ctx, "dispatch_select", policy));
     alignas(16) char normalised[ATTRS_MAX];
-    INVARIANT(op->attrs.bytes <= sizeof normalised);
-    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(select_attrs(ctx, op, attrs, normalised));
     return select_prepared(ctx, op, normalised, n_in, in, policy, out_prepared);
 }
 
@@ -245,8 +256,7 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
     TRY(context_output(ctx, "dispatch_select_fixed", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select_fixed", "op");
     alignas(16) char normalised[ATTRS_MAX];
-    INVARIANT(op->attrs.bytes <= sizeof normalised);
-    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(select_attrs(ctx, op, attrs, normalised));
     op_call_t call = {.op = op,
                       .attrs = normalised,
                       .n_in = n_in,

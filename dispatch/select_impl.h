@@ -7,6 +7,10 @@
 /* Room for the attributes of any operator. */
 #define ATTRS_MAX 1024
 
+/* attrs_normalize of an operator that may be a user's: refuses one without what dispatch needs, and
+ * attributes for which there is no room. out_normalised has ATTRS_MAX bytes. */
+status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void *out_normalised);
+
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared);
 

@@ -1,4 +1,5 @@
 #include "dispatch/opdef.h"
+#include "tensor/status_impl.h"
 
 /* In [-1, 1), the same for the same element: splitmix64. */
 static double draw(uint64_t seed, int operand, int64_t offset)

@@ -128,7 +128,7 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
     tensor_info_t infos[OP_MAX_OUTPUTS];
     operands_t operands = {{NULL}, {NULL}, {NULL}};
     int n_inferred = 0;
-    attrs_normalize(&op->attrs, attrs, normalised);
+    TRY(select_attrs(ctx, op, attrs, normalised));
     REQUIRE(ctx, op->spec != NULL, "verify: %s has no specification", op->name);
     status_t status = gather(ctx, n_in, in, &operands);
     if (status == STATUS_OK)

@@ -27,6 +27,14 @@ const opdef_t *ops_find(const char *name) TESSERA_API(ops_find);
 int ops_count(void) TESSERA_API(ops_count);
 const opdef_t *ops_at(int index) TESSERA_API(ops_at);
 
+/* ---- an operator of yours: opdef.h ---- */
+
+/* The `prepare` of a kernel on dense tensors: all operands and results are row-major, without gaps.
+ * It declines layout mkldnn. Call it from a `prepare` of yours that declines more, or put it in
+ * kernel_t as it is. */
+status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+    TESSERA_API(ops_prepare_dense);
+
 TESSERA_END
 
 #endif

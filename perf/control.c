@@ -10,6 +10,8 @@
 
 #include <tessera.h>
 
+#include "tools/try.h"
+
 #define STEPS 50
 #define FEATURES 512
 #define ROWS 16

@@ -17,6 +17,8 @@
 
 #include <tessera.h>
 
+#include "tools/try.h"
+
 #define N_SAMPLES 101
 #define BATCH 16
 #define CHANNELS 16

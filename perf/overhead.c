@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/try.h"
+
 enum { ITERATIONS = 50 };
 #define MARK "overhead: iteration\n"
 

@@ -4,6 +4,7 @@
 
 #include "tensor/context.h"
 #include "tensor/counters.h"
+#include "tensor/status_impl.h"
 
 struct onednn_stream;
 struct scope;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tensor/status.h"
+#include "tensor/status_impl.h"
 
 /* ---- names and classes ---- */
 

@@ -1,9 +1,9 @@
-/* Status codes, and the macros that pass them on.
+/* Status codes.
  *
  * Every fallible call returns status_t; the sentence that belongs to it is context_error(ctx).
- * Outputs are written only on success. Three classes are never mixed: an error of the user or of
- * data is a status with a message; a failed allocation is STATUS_OUT_OF_MEMORY; a broken invariant
- * of ours is INVARIANT, which aborts in debug builds only. */
+ * Outputs are written only on success. An error of the user or of data is a status with a message,
+ * a failed allocation is STATUS_OUT_OF_MEMORY. No call ends the process; a debug build of the
+ * library does where an invariant of its own is broken. */
 #ifndef TESSERA_TENSOR_STATUS_H
 #define TESSERA_TENSOR_STATUS_H
 
@@ -23,29 +23,6 @@ typedef enum status {
 
 /* The code's name without prefix, "INVALID_ARGUMENT"; static. */
 const char *status_name(status_t status) TESSERA_API(status_name);
-
-/* Passes a failure on. */
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        status_t try_status_ = (expr);                                                             \
-        if (try_status_ != STATUS_OK) return try_status_;                                          \
-    } while (0)
-
-/* Leaves the function with a code and a message "<op>: <what was given>, <rule>". */
-#define FAIL(ctx, code, ...) return context_fail((ctx), (code), __VA_ARGS__)
-
-/* A rule about the user's arguments. */
-#define REQUIRE(ctx, cond, ...)                                                                    \
-    do {                                                                                           \
-        if (!(cond)) return context_fail((ctx), STATUS_INVALID_ARGUMENT, __VA_ARGS__);             \
-    } while (0)
-
-/* A rule about ourselves. */
-#ifdef NDEBUG
-#define INVARIANT(cond) ((void)sizeof(!(cond)))
-#else
-#define INVARIANT(cond) ((cond) ? (void)0 : __builtin_trap())
-#endif
 
 TESSERA_END
 

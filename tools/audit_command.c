@@ -9,6 +9,7 @@
 #include "tools/audit.h"
 #include "tools/command.h"
 #include "tools/table.h"
+#include "tools/try.h"
 
 #define MAX_PAIRS_SHOWN 12
 

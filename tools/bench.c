@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tools/command.h"
+#include "tools/try.h"
 
 #define NAME "bench"
 #define MAX_ITERATIONS 100000

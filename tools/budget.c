@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/try.h"
+
 /* ---- reading ---- */
 
 /* The model's name, quoted or up to a space; gives what follows it, or NULL. */

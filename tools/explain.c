@@ -7,6 +7,7 @@
 #include "tools/path.h"
 #include "tools/session.h"
 #include "tools/table.h"
+#include "tools/try.h"
 
 #define NAME "explain"
 #define FORMATS_MAX 512

@@ -4,6 +4,7 @@
 
 #include "tools/command.h"
 #include "tools/session.h"
+#include "tools/try.h"
 
 #define NAME "freeze"
 

@@ -5,6 +5,7 @@
 #include "tools/command.h"
 #include "tools/session.h"
 #include "tools/svg.h"
+#include "tools/try.h"
 
 #define NAME "graph"
 

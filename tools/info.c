@@ -7,6 +7,7 @@
 #include "tools/command.h"
 #include "tools/session.h"
 #include "tools/table.h"
+#include "tools/try.h"
 
 #define NAME "info"
 
@@ -98,8 +99,8 @@ static status_t print_operators(context_t *ctx)
 
 static status_t print_info(context_t *ctx, bool has_operators)
 {
-    printf("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", TESSERA_VERSION, onednn_version_text(),
-           onednn_isa_text(), context_threads(ctx));
+    printf("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", tessera_version_text(),
+           onednn_version_text(), onednn_isa_text(), context_threads(ctx));
     print_networks();
     printf("\n");
     TRY(print_environment(ctx));

@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tessera.h>
+
 #include "tools/command.h"
 
 typedef struct command {
@@ -42,7 +44,7 @@ static int run_command(int argc, char **argv)
         return EXIT_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("tessera %s\n", TESSERA_VERSION);
+        printf("tessera %s\n", tessera_version_text());
         return EXIT_DONE;
     }
     for (size_t i = 0; i < N_COMMANDS; i++)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "tools/try.h"
+
 static const char *const names[MODE_COUNT] = {"dense", "nhwc", "mkldnn", "graph", "frozen"};
 
 const char *mode_name(run_mode_t mode)

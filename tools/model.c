@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/try.h"
+
 /* ---- loading ---- */
 
 static bool ends_in(const char *text, const char *end)

@@ -12,6 +12,7 @@
 #include "tools/command.h"
 #include "tools/run.h"
 #include "tools/table.h"
+#include "tools/try.h"
 #include "tools/verify.h"
 
 #define NAME "run"

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/try.h"
+
 extern char **environ;
 
 /* Runs dot with the file as its standard input. */

@@ -2,7 +2,7 @@
 #ifndef TESSERA_TOOLS_TABLE_H
 #define TESSERA_TOOLS_TABLE_H
 
-#include "tensor/text.h"
+#include <tessera.h>
 
 #define TABLE_MAX_COLUMNS 16
 

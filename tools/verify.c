@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/path.h"
+#include "tools/try.h"
 
 /* What a value of the plan's graph was when its step had made it, whatever format it lay in. */
 typedef struct record {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "graph/ir/graph.h"
+#include "tensor/status_impl.h"
 
 /* Blocks in blocks; types in types and literals in literals; entries of a dict literal. The builder
  * refuses what the parser would, so that every graph can be read back. */

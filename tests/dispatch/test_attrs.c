@@ -249,7 +249,7 @@ static void printing_gives_every_kind_its_literal(void **state)
     sample.slope = -INFINITY;
     sample.dtype = DTYPE_BF16;
     sample.mode = 1;
-    sample.dims = INTS(2, -3);
+    sample.dims = ATTRS_INTS(2, -3);
     sample.post.n = 4;
     sample.post.op[0].kind = POST_SUM;
     sample.post.op[1] = (post_op_t){POST_ELTWISE, ELTWISE_RELU, 0, 0};
@@ -607,7 +607,7 @@ static void mutated_text_is_refused_or_reads_back(void **state)
 static status_t print_much(context_t *context)
 {
     sample_t sample = defaults();
-    sample.dims = INTS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, INT64_MIN);
+    sample.dims = ATTRS_INTS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, INT64_MIN);
     sample.mode = 2;
     sample.slope = 0.1;
     sample.post.n = POST_MAX;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "graph/ir/graph.h"
+#include "tensor/status_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 

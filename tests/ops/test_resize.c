@@ -42,7 +42,7 @@ static void a_scale_counts_where_it_gives_no_whole_size(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = make(ctx, 3, (int64_t[]){1, 1, 5}), *out = NULL;
-    resize_attrs_t attrs = {.sizes = INTS(3),
+    resize_attrs_t attrs = {.sizes = ATTRS_INTS(3),
                             .mode = RESIZE_LINEAR,
                             .coordinates = RESIZE_HALF_PIXEL,
                             .scales = {.n = 1, .values = {0.7}}};
@@ -56,13 +56,13 @@ static void what_cannot_be_resized_is_refused(void **state)
     context_t *ctx = fixture_context(state);
     tensor_t *x = make(ctx, 2, (int64_t[]){2, 3}), *whole = NULL, *out = NULL;
     const resize_attrs_t good = {
-        .sizes = INTS(4), .mode = RESIZE_CUBIC, .cubic_coefficient = -0.75};
+        .sizes = ATTRS_INTS(4), .mode = RESIZE_CUBIC, .cubic_coefficient = -0.75};
     resize_attrs_t attrs = good;
 #define CHECK_REFUSED(part)                                                                        \
     CHECK_FAILS(ctx, op_resize_attrs(ctx, x, &attrs, &out), STATUS_INVALID_ARGUMENT, part)
-    attrs.sizes = INTS(1, 2, 3);
+    attrs.sizes = ATTRS_INTS(1, 2, 3);
     CHECK_REFUSED("resize: 3 sizes for f32[2,3], 1 to 2 are needed");
-    attrs.sizes = INTS(0);
+    attrs.sizes = ATTRS_INTS(0);
     CHECK_REFUSED("resize: dimension 1 of f32[2,3] to 0, sizes of at least 1 are needed");
     attrs = good;
     attrs.scales.n = 2;

@@ -171,8 +171,8 @@ static void a_fixed_format_is_taken_or_declined(void **state)
     const char *const declines[] = {"reshape", "cumsum"};
     for (int i = 0; i < 2; i++)
         assert_int_equal(dispatch_select_fixed(ctx, ops_find(declines[i]),
-                                               i == 0 ? &INTS(2, -1) : NULL, 1, in, LAYOUT_MKLDNN,
-                                               NULL, &prepared),
+                                               i == 0 ? &ATTRS_INTS(2, -1) : NULL, 1, in,
+                                               LAYOUT_MKLDNN, NULL, &prepared),
                          STATUS_UNSUPPORTED);
     CHECK_OK(ctx, dispatch_select_fixed(ctx, ops_find("identity"), NULL, 1, in, LAYOUT_MKLDNN,
                                         &tensor_info(x)->format, &prepared));

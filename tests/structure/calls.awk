@@ -26,7 +26,8 @@ END {
             excepted[word[1]] = 1
         }
     for (name in declared)
-        if (!(name in used) && !(name in excepted)) {
+        # tessera_version is declared by its symbol's name without the prefix, as all are.
+        if (!(name in used) && !(("tessera_" name) in used) && !(name in excepted)) {
             print declared[name] ": no test calls " name
             failed = 1
         }

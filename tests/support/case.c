@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/status_impl.h"
+
 static const char *skip(const char *at)
 {
     return at + strspn(at, " ");

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tensor/context.h"
+#include "tensor/status_impl.h"
 
 /* Fresh blocks are filled with garbage, so that nobody relies on zeros. */
 typedef struct counting {

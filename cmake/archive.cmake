@@ -1,0 +1,36 @@
+# libtessera.a. All objects are made one, in which only public names stay visible: a program may have
+# a function of the name of any inside of ours. What the archive needs is named as linker flags, for
+# programs whose build knows no target of ours.
+set(archive_object ${PROJECT_BINARY_DIR}/tessera.o)
+set(archive_objects ${folder_targets})
+list(TRANSFORM archive_objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+add_custom_command(
+    OUTPUT ${archive_object}
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${archive_object} ${archive_objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${archive_object}
+    DEPENDS ${archive_objects}
+    COMMAND_EXPAND_LISTS)
+
+set(TESSERA_ARCHIVE_NEEDS -ldnnl)
+if(TESSERA_ONEDNN_ROOT)
+    set(TESSERA_ARCHIVE_NEEDS -L${TESSERA_ONEDNN_RPATH} -ldnnl -Wl,-rpath,${TESSERA_ONEDNN_RPATH})
+endif()
+set(archive_libraries ${HWLOC_LIBRARIES} ${OpenMP_C_LIB_NAMES} m)
+if(TESSERA_HAVE_ONNX)
+    list(APPEND archive_libraries ${PROTOBUF_C_LIBRARIES})
+endif()
+foreach(library IN LISTS archive_libraries)
+    list(APPEND TESSERA_ARCHIVE_NEEDS -l${library})
+endforeach()
+
+add_library(tessera_archive STATIC ${archive_object} ${TESSERA_INCLUDE_DIR}/tessera.h)
+add_library(tessera::static ALIAS tessera_archive)
+target_include_directories(tessera_archive INTERFACE
+    $<BUILD_INTERFACE:${TESSERA_INCLUDE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(tessera_archive INTERFACE ${TESSERA_ARCHIVE_NEEDS})
+set_target_properties(tessera_archive PROPERTIES
+    OUTPUT_NAME tessera
+    EXPORT_NAME static
+    LINKER_LANGUAGE C)
+add_dependencies(tessera_archive tessera) # both are made with the one tessera.h
