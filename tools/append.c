@@ -74,14 +74,14 @@ static bool append(const char *path, int n_threads)
 
 int command_append(int argc, char **argv)
 {
-    session_options_t options = {.n_threads = 0};
+    int64_t n_threads = 0;
     const char *isa_text = NULL, *isa = NULL;
     args_list_t operands;
     int code;
     const args_option_t table[] = {
         {"--isa", ARGS_TEXT, &isa_text, "ISA",
          "AVX2 and the like, or default: all this machine has (" ISA_VARIABLE ")", 0, 0},
-        session_option_threads(&options),
+        option_of(OPTION_THREADS, &n_threads),
     };
     if (!args_parse(&command, table, 2, argc, argv, &operands, &code)) return code;
     const char *path = operands.items[0];
@@ -89,6 +89,6 @@ int command_append(int argc, char **argv)
         return args_usage_error(NAME, "%s, must be FILE.tessera", path);
     if (isa_text != NULL && (isa = find_isa(isa_text)) == NULL)
         return args_usage_error(NAME, "--isa %s, oneDNN has no such ISA; one is AVX2", isa_text);
-    bool is_done = is_under(isa, argv) && append(path, (int)options.n_threads);
+    bool is_done = is_under(isa, argv) && append(path, (int)n_threads);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

@@ -18,6 +18,50 @@ int args_usage_error(const char *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
+/* ---- misspelt words ---- */
+
+#define WORD_MAX 32
+
+static int min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Of edits that make b of a; WORD_MAX when one of them is longer than words are. Row i holds what
+ * the first i letters of a cost against the first j of b. */
+static int count_edits(const char *a, const char *b)
+{
+    int rows[WORD_MAX][WORD_MAX], n = (int)strlen(a), m = (int)strlen(b);
+    if (n >= WORD_MAX || m >= WORD_MAX) return WORD_MAX;
+    for (int i = 0; i <= n; i++)
+        for (int j = 0; j <= m; j++) {
+            rows[i][j] = i + j;
+            if (i == 0 || j == 0) continue;
+            bool is_same = a[i - 1] == b[j - 1];
+            bool is_exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            rows[i][j] = min(min(rows[i - 1][j], rows[i][j - 1]) + 1,
+                             rows[i - 1][j - 1] + (is_same ? 0 : 1));
+            if (is_exchanged) rows[i][j] = min(rows[i][j], rows[i - 2][j - 2] + 1);
+        }
+    return rows[n][m];
+}
+
+const char *args_nearer(const char *word, const char *best, const char *name)
+{
+    int allowed = (int)(strlen(word) / 3);
+    if (best != NULL) allowed = min(allowed, count_edits(word, best) - 1);
+    return count_edits(word, name) <= allowed ? name : best;
+}
+
+const char *args_hint(const char *name, char *out_text)
+{
+    out_text[0] = '\0';
+    if (name != NULL) snprintf(out_text, ARGS_HINT_MAX, "; did you mean %s?", name);
+    return out_text;
+}
+
+/* ---- parsing ---- */
+
 bool args_split(char *text, args_list_t *out_list)
 {
     out_list->n = 0;
@@ -43,7 +87,7 @@ static void print_help(const args_command_t *command, const args_option_t *optio
         snprintf(left, sizeof left, "%s%s%s", options[i].name,
                  options[i].metavar != NULL ? " " : "",
                  options[i].metavar != NULL ? options[i].metavar : "");
-        printf("  %-24s %s\n", left, options[i].help);
+        printf("  %-26s%s\n", left, options[i].help);
     }
     if (command->more != NULL) printf("\n%s\n", command->more);
 }
@@ -124,7 +168,13 @@ static bool parse_option(const args_command_t *command, const args_option_t *opt
     const char *argument = argv[*at], *value = NULL;
     const args_option_t *option = find_option(options, n_options, argument, &value);
     if (option == NULL) {
-        args_usage_error(command->name, "there is no option %s", argument);
+        const char *nearest = NULL;
+        char name[WORD_MAX], hint[ARGS_HINT_MAX];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+        for (int i = 0; i < n_options; i++)
+            if (options[i].help != NULL) nearest = args_nearer(name, nearest, options[i].name);
+        args_usage_error(command->name, "there is no option %s%s", argument,
+                         args_hint(nearest, hint));
         return false;
     }
     if (option->kind == ARGS_FLAG) {

@@ -57,6 +57,15 @@ bool args_parse(const args_command_t *command, const args_option_t *options, int
 int args_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The one of two names that a misspelt word may mean: the nearer by insertions, deletions, changed
+ * and exchanged letters, of which a third of the word's length is allowed. `best` may be NULL, and
+ * NULL is given when neither is near: begin with NULL, and go through the names. */
+const char *args_nearer(const char *word, const char *best, const char *name);
+
+/* "; did you mean NAME?", or nothing for NULL; out_text has room for ARGS_HINT_MAX. */
+#define ARGS_HINT_MAX 96
+const char *args_hint(const char *name, char *out_text);
+
 /* Splits "a,b" in place into items of the list; false when there are too many or an empty one. */
 bool args_split(char *text, args_list_t *out_list);
 

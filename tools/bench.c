@@ -260,20 +260,22 @@ static bool parse_modes(const char *spec, bench_options_t *options)
                 options->mode[options->n_modes++] = (run_mode_t)mode;
         return true;
     }
-    char text[256];
+    char text[256], hint[ARGS_HINT_MAX];
     args_list_t names;
     snprintf(text, sizeof text, "%s", options->modes);
     bool is_right = strlen(options->modes) < sizeof text && args_split(text, &names) &&
                     names.n <= MODE_COUNT;
+    const char *nearest = NULL;
     for (int i = 0; is_right && i < names.n; i++) {
         run_mode_t mode;
         is_right = mode_parse(names.items[i], &mode);
+        if (!is_right) nearest = session_nearest_mode(names.items[i]);
         for (int j = 0; is_right && j < options->n_modes; j++) is_right = options->mode[j] != mode;
         if (is_right) options->mode[options->n_modes++] = mode;
     }
     if (!is_right)
-        args_usage_error(NAME, "--modes %s, must be some of dense,nhwc,mkldnn,graph,frozen",
-                         options->modes);
+        args_usage_error(NAME, "--modes %s, must be some of dense,nhwc,mkldnn,graph,frozen%s",
+                         options->modes, args_hint(nearest, hint));
     return is_right;
 }
 
@@ -281,24 +283,21 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
                   int *out_code)
 {
     const args_option_t table[] = {
-        session_option_batch(&options->session),
-        {"--modes", ARGS_TEXT, &options->modes, "A,B", "modes, in this order (all)", 0, 0},
-        session_option_threads(&options->session),
+        option_of(OPTION_MODES, &options->modes),
         {"--iterations", ARGS_INTEGER, &options->n_iterations, "N",
          "measured runs of each mode (5 to 50, about 10 s in all)", 1, MAX_ITERATIONS},
-        {"--json", ARGS_FLAG, &options->as_json, NULL,
-         "print one JSON object in place of the table", 0, 0},
+        option_of(OPTION_JSON, &options->as_json),
         {"--budget", ARGS_TEXT, &options->budget, "FILE",
          "fail if reorder counts are above those in FILE", 0, 0},
-        session_option_seed(&options->session),
-        session_option_input(&options->session),
+        SESSION_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
     };
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,
                     out_code))
         return false;
     *out_code = EXIT_USAGE;
-    return session_check_spec(NAME, operands->items[0]) && parse_modes(operands->items[0], options);
+    const char *spec = operands->items[0];
+    return session_check_model(NAME, spec, &options->session) && parse_modes(spec, options);
 }
 
 /* The process that bench_measure_apart starts. */

@@ -11,7 +11,7 @@
 #include "tools/bench.h"
 
 #define MARK "tessera-first-run"
-#define MAX_WORDS (2 * ARGS_MAX + 24)
+#define MAX_WORDS (4 * ARGS_MAX + 24)
 #define NUMBER_MAX 24
 
 /* A command line for this program. */
@@ -34,15 +34,21 @@ static void add_number(words_t *words, const char *option, int64_t number, char 
     add(words, buffer);
 }
 
+static void add_each(words_t *words, const char *option, const args_list_t *values)
+{
+    for (int i = 0; i < values->n; i++) {
+        add(words, option);
+        add(words, values->items[i]);
+    }
+}
+
 static void add_session(words_t *words, const session_options_t *options)
 {
     if (options->model.batch > 0) add_number(words, "--batch", options->model.batch, words->batch);
     if (options->n_threads > 0) add_number(words, "--threads", options->n_threads, words->threads);
     add_number(words, "--seed", options->model.seed, words->seed);
-    for (int i = 0; i < options->model.inputs.n; i++) {
-        add(words, "--input");
-        add(words, options->model.inputs.items[i]);
-    }
+    add_each(words, "--input", &options->model.inputs);
+    add_each(words, "--shape", &options->model.shapes);
 }
 
 /* Runs this program; its stdout comes as a stream. */

@@ -310,21 +310,20 @@ int command_explain(int argc, char **argv)
     args_list_t operands;
     int code;
     const args_option_t table[] = {
-        {"--mode", ARGS_TEXT, &mode_text, "MODE", "how to run it, see below", 0, 0},
+        option_of(OPTION_MODE, &mode_text),
         {"--repro", ARGS_FLAG, &as_repro, NULL, "print it as command lines of oneDNN's benchdnn", 0,
          0},
-        session_option_batch(&options),
-        session_option_threads(&options),
-        session_option_input(&options),
+        SESSION_OPTIONS(options),
     };
-    if (!args_parse(&command, table, 5, argc, argv, &operands, &code)) return code;
-    if (!session_check_spec(NAME, operands.items[0])) return EXIT_USAGE;
-    run_mode_t mode = mode_default(operands.items[0]);
-    if (mode_text != NULL && !mode_parse(mode_text, &mode))
-        return args_usage_error(NAME, "--mode %s, must be dense, nhwc, mkldnn, graph or frozen",
-                                mode_text);
+    int n_options = (int)(sizeof table / sizeof *table);
+    if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
+    const char *spec = operands.items[0];
+    run_mode_t mode;
+    if (!session_check_model(NAME, spec, &options) ||
+        !session_find_mode(NAME, spec, mode_text, &mode))
+        return EXIT_USAGE;
     session_t session;
-    if (!session_begin(NAME, operands.items[0], &options, &session)) return EXIT_FAILED;
+    if (!session_begin(NAME, spec, &options, &session)) return EXIT_FAILED;
     bool is_done = session_prepare(NAME, &session, mode) &&
                    session_check(NAME, session.ctx, explain(&session.runner, as_repro));
     session_end(&session);

@@ -52,7 +52,7 @@ static status_t freeze_model(session_t *session, const options_t *options)
 /* What the table of options cannot say. preserve is room for the names. */
 static bool check_options(options_t *options, const char *spec, char *preserve, size_t capacity)
 {
-    if (!session_check_spec(NAME, spec)) return false;
+    if (!session_check_model(NAME, spec, &options->session)) return false;
     if (options->output == NULL || model_kind(options->output) != MODEL_FROZEN) {
         args_usage_error(NAME, "-o %s, must be FILE.tessera",
                          options->output != NULL ? options->output : "is missing");
@@ -81,10 +81,7 @@ int command_freeze(int argc, char **argv)
          "attributes and methods that stay beside forward", 0, 0},
         {"--no-optimize-numerics", ARGS_FLAG, &options.keep_numerics, NULL,
          "leave out what may change the last bits, as folding batch norm", 0, 0},
-        session_option_batch(&options.session),
-        session_option_threads(&options.session),
-        session_option_seed(&options.session),
-        session_option_input(&options.session),
+        SESSION_OPTIONS(options.session),
     };
     int n_options = (int)(sizeof table / sizeof *table);
     if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;

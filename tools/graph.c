@@ -146,7 +146,7 @@ static bool check_forms(const options_t *options)
 
 static bool check_options(options_t *options, const char *spec)
 {
-    if (!session_check_spec(NAME, spec)) return false;
+    if (!session_check_model(NAME, spec, &options->session)) return false;
     options->as_dot |= options->svg != NULL;
     for (int i = 0; i < options->skip.n; i++)
         if (!check_pass("--skip", options->skip.items[i])) return false;
@@ -174,11 +174,10 @@ int command_graph(int argc, char **argv)
         {"--svg", ARGS_TEXT, &options.svg, "FILE.svg", "draw it, by Graphviz's dot", 0, 0},
         {"--alias", ARGS_FLAG, &options.as_table, NULL,
          "print what may share memory, and what writes it", 0, 0},
-        session_option_batch(&options.session),
-        session_option_threads(&options.session),
-        session_option_input(&options.session),
+        SESSION_OPTIONS(options.session),
     };
-    if (!args_parse(&command, table, 9, argc, argv, &operands, &code)) return code;
+    int n_options = (int)(sizeof table / sizeof *table);
+    if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
     if (!check_options(&options, operands.items[0])) return EXIT_USAGE;
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;

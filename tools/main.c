@@ -29,8 +29,41 @@ static void print_usage(FILE *file)
     fprintf(file, "tessera bench zoo:resnet50\n\nusage: tessera COMMAND [options]\n\ncommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
-    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera COMMAND --help says "
+    fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera help COMMAND says "
                   "more.\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ\n");
+}
+
+/* NULL, and a message, if there is none. */
+static const command_t *find_command(const char *name)
+{
+    const char *nearest = NULL;
+    char hint[ARGS_HINT_MAX];
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(name, commands[i].name) == 0) return &commands[i];
+        nearest = args_nearer(name, nearest, commands[i].name);
+    }
+    nearest = args_nearer(name, nearest, "help");
+    fprintf(stderr, "tessera: there is no command \"%s\"%s\nsee: tessera help\n", name,
+            args_hint(nearest, hint));
+    return NULL;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* tessera help, and tessera help COMMAND. */
+static int help(int argc, char **argv)
+{
+    char option[] = "--help";
+    if (argc == 1 || is_help(argv[1])) {
+        print_usage(stdout);
+        return EXIT_DONE;
+    }
+    if (argc > 2) return args_usage_error("help", "\"%s\" is one operand too many", argv[2]);
+    const command_t *command = find_command(argv[1]);
+    return command != NULL ? command->run(2, (char *[]){argv[1], option, NULL}) : EXIT_USAGE;
 }
 
 static int run_command(int argc, char **argv)
@@ -39,18 +72,13 @@ static int run_command(int argc, char **argv)
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_usage(stdout);
-        return EXIT_DONE;
-    }
+    if (is_help(argv[1])) return help(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0) {
         printf("tessera %s\n", tessera_version_text());
         return EXIT_DONE;
     }
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "tessera: there is no command \"%s\"\nsee: tessera --help\n", argv[1]);
-    return EXIT_USAGE;
+    const command_t *command = find_command(argv[1]);
+    return command != NULL ? command->run(argc - 1, argv + 1) : EXIT_USAGE;
 }
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/sizes.h"
 #include "tools/try.h"
 
 /* ---- loading ---- */
@@ -81,27 +82,19 @@ static status_t take_graph_inputs(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
-/* A batch that was asked for has to be that of the first input. */
-static status_t check_batch(context_t *ctx, const model_t *model, int64_t batch)
-{
-    if (batch == 0) return STATUS_OK;
-    const tensor_info_t *info = model->n_inputs > 0 ? &model->inputs[0].info : NULL;
-    if (info == NULL || info->dtype == DTYPE_NONE || info->rank == 0)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "%s: --batch %" PRId64 ", but its first input has no batch dimension", model->spec,
-             batch);
-    REQUIRE(ctx, info->sizes[0] == batch,
-            "%s: --batch %" PRId64 ", but the file's batch is fixed to %" PRId64, model->spec,
-            batch, info->sizes[0]);
-    return STATUS_OK;
-}
-
-static status_t load_zoo(context_t *ctx, int64_t batch, model_t *model)
+static status_t load_zoo(context_t *ctx, model_t *model)
 {
     int64_t size = 0;
-    TRY(zoo_create(ctx, model->spec + strlen("zoo:"), NULL, &model->module, &size));
-    int64_t sizes[] = {batch > 0 ? batch : 1, 3, size, size};
-    tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
+    const char *name = model->spec + strlen("zoo:"), *nearest = NULL;
+    status_t status = zoo_create(ctx, name, NULL, &model->module, &size);
+    if (status != STATUS_OK) {
+        char why[512], hint[ARGS_HINT_MAX];
+        for (const char *const *at = zoo_names(); *at != NULL; at++)
+            nearest = args_nearer(name, nearest, *at);
+        snprintf(why, sizeof why, "%s", context_error(ctx));
+        return context_fail(ctx, status, "%s%s", why, args_hint(nearest, hint));
+    }
+    tensor_info_t info = info_dense(DTYPE_F32, 4, (const int64_t[]){1, 3, size, size});
     add_input(model, "x", &info);
     return STATUS_OK;
 }
@@ -123,22 +116,26 @@ static status_t load_frozen(context_t *ctx, model_t *model)
     return take_graph_inputs(ctx, model);
 }
 
-static status_t load_by_kind(context_t *ctx, int64_t batch, model_t *model)
+/* The importer is told of the batch, since files leave more open than it can keep open. */
+static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
-    const char *spec = model->spec;
-    model->kind = model_kind(spec);
+    int64_t batch = options->batch > 0 ? options->batch : sizes_batch(&options->shapes);
+    TRY(onnx_load(ctx, model->spec, &(onnx_options_t){.batch = batch}, &model->module));
+    return take_onnx_inputs(ctx, model);
+}
+
+static status_t load_by_kind(context_t *ctx, const model_options_t *options, model_t *model)
+{
+    model->kind = model_kind(model->spec);
     switch (model->kind) {
-    case MODEL_ZOO: return load_zoo(ctx, batch, model);
-    case MODEL_ONNX:
-        TRY(onnx_load(ctx, spec, &(onnx_options_t){.batch = batch}, &model->module));
-        TRY(take_onnx_inputs(ctx, model));
-        break;
+    case MODEL_ZOO: TRY(load_zoo(ctx, model)); break;
+    case MODEL_ONNX: TRY(load_onnx(ctx, options, model)); break;
     case MODEL_FROZEN: TRY(load_frozen(ctx, model)); break;
     case MODEL_NONE:
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", spec);
+             "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", model->spec);
     }
-    return check_batch(ctx, model, batch);
+    return sizes_apply(ctx, model, &options->shapes, options->batch);
 }
 
 /* ---- what integers may be ---- */
@@ -205,7 +202,7 @@ status_t model_load(context_t *ctx, const char *spec, const model_options_t *opt
                     model_t *out_model)
 {
     model_t model = {.spec = spec};
-    status_t status = load_by_kind(ctx, options->batch, &model);
+    status_t status = load_by_kind(ctx, options, &model);
     if (status != STATUS_OK) {
         model_clear(&model);
         return status;
@@ -255,22 +252,23 @@ static status_t draw(context_t *ctx, const model_t *model, model_input_t *input)
     REQUIRE(ctx, info->dtype != DTYPE_NONE,
             "%s: shape and type of input %s are not known, give it by --input %s=FILE.npy",
             model->spec, input->name, input->name);
+    for (int d = 0; d < info->rank; d++)
+        REQUIRE(ctx, info->sizes[d] >= 0, "%s: size %d of input %s is open, give it by --shape",
+                model->spec, d, input->name);
     if (dtype_is_floating(info->dtype))
         return tensor_randn(ctx, info->dtype, info->rank, info->sizes, &input->tensor);
     return draw_integers(ctx, input);
 }
 
-/* The zoo's networks are made for any batch and size; files say what they take. */
-static status_t check_given(context_t *ctx, const model_t *model, const model_input_t *input)
+static status_t check_given(context_t *ctx, model_t *model, int index)
 {
+    const model_input_t *input = &model->inputs[index];
     const tensor_info_t *want = &input->info, *given = tensor_info(input->tensor);
     char want_text[INFO_TEXT_MAX], given_text[INFO_TEXT_MAX];
-    bool is_right = want->dtype == given->dtype && want->rank == given->rank;
-    if (is_right && model->kind != MODEL_ZOO)
-        is_right = shape_equal(want->rank, want->sizes, given->rank, given->sizes);
-    REQUIRE(ctx, want->dtype == DTYPE_NONE || is_right, "input %s: %s was given, must be %s",
-            input->name, info_text(given, given_text), info_text(want, want_text));
-    return STATUS_OK;
+    if (want->dtype == DTYPE_NONE) return STATUS_OK;
+    REQUIRE(ctx, want->dtype == given->dtype, "input %s: %s was given, must be %s", input->name,
+            info_text(given, given_text), info_text(want, want_text));
+    return sizes_take(ctx, model, index, given);
 }
 
 static status_t read_given(context_t *ctx, model_t *model, const char *argument)
@@ -284,7 +282,7 @@ static status_t read_given(context_t *ctx, model_t *model, const char *argument)
         if (strlen(input->name) != length || strncmp(input->name, argument, length) != 0) continue;
         REQUIRE(ctx, input->tensor == NULL, "input %s: was given twice", input->name);
         TRY(npy_load(ctx, equals + 1, &input->tensor));
-        return check_given(ctx, model, input);
+        return check_given(ctx, model, i);
     }
     char names[512] = "";
     for (int i = 0; i < model->n_inputs; i++)

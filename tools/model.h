@@ -34,10 +34,11 @@ typedef struct model_options {
     int64_t batch; /* 0: what the model has, 1 where it is free */
     int64_t seed;
     args_list_t inputs; /* "NAME=FILE.npy" */
+    args_list_t shapes; /* "NAME=1x3x320x480" */
 } model_options_t;
 
-/* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT for a
- * batch that the model cannot have. */
+/* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT for
+ * sizes that the model cannot have. */
 status_t model_load(context_t *ctx, const char *spec, const model_options_t *options,
                     model_t *out_model);
 void model_clear(model_t *model);

@@ -240,40 +240,35 @@ static bool parse(int argc, char **argv, run_options_t *options, args_list_t *op
                   run_mode_t *out_mode, int *out_code)
 {
     const args_option_t table[] = {
-        session_option_input(&options->session),
         {"--output-dir", ARGS_TEXT, &options->output_dir, "DIR", "save outputs as DIR/NAME.npy", 0,
          0},
-        {"--mode", ARGS_TEXT, &options->mode, "MODE", "how to run it, see below", 0, 0},
+        option_of(OPTION_MODE, &options->mode),
         {"--stats", ARGS_FLAG, &options->has_stats, NULL,
          "print counters: while preparing, of a first and a second run", 0, 0},
         {"--verify", ARGS_INTEGER, &options->n_verify, "N",
-         "check N random elements of every operator against its specification; else exit 3", 1,
-         INT32_MAX},
+         "check N elements of every operator by its specification; exit with 3", 1, INT32_MAX},
         {"--compare", ARGS_TEXT, &options->compare, "DIR",
-         "exit with 3 if outputs differ from those saved in DIR", 0, 0},
-        {"--tolerance", ARGS_NUMBER, &options->tolerance, "T",
-         "allowed difference: max |a-b| / max |b|, b what is compared with (1e-4)", 0, 0},
-        session_option_seed(&options->session),
-        session_option_batch(&options->session),
-        session_option_threads(&options->session),
+         "compare outputs with those in DIR, at --tolerance 1e-4 or that given", 0, 0},
+        option_of(OPTION_TOLERANCE, &options->tolerance),
+        SESSION_OPTIONS(options->session),
     };
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,
                     out_code))
         return false;
     *out_code = EXIT_USAGE;
-    if (!session_check_spec(NAME, operands->items[0])) return false;
-    *out_mode = mode_default(operands->items[0]);
-    if (options->mode != NULL && !mode_parse(options->mode, out_mode)) {
-        args_usage_error(NAME, "--mode %s, must be dense, nhwc, mkldnn, graph or frozen",
-                         options->mode);
+    const char *spec = operands->items[0];
+    if (options->tolerance >= 0.0 && options->compare == NULL) {
+        args_usage_error(NAME, "--tolerance is what --compare DIR allows, which is missing");
         return false;
     }
-    return true;
+    if (options->tolerance < 0.0) options->tolerance = 1e-4;
+    return session_check_model(NAME, spec, &options->session) &&
+           session_find_mode(NAME, spec, options->mode, out_mode);
 }
 
 int command_run(int argc, char **argv)
 {
-    run_options_t options = {.tolerance = 1e-4};
+    run_options_t options = {.tolerance = -1.0};
     args_list_t operands;
     run_mode_t mode;
     int code;

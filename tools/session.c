@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tools/sizes.h"
+
 double session_now_ms(void)
 {
     struct timespec now;
@@ -17,46 +19,6 @@ void session_print_size(const char *path)
     if (stat(path, &file) == 0) printf("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
 }
 
-args_option_t session_option_batch(session_options_t *options)
-{
-    return (args_option_t){"--batch",
-                           ARGS_INTEGER,
-                           &options->model.batch,
-                           "N",
-                           "images at a time, where the model leaves it open (1)",
-                           1,
-                           65536};
-}
-
-args_option_t session_option_threads(session_options_t *options)
-{
-    return (args_option_t){"--threads",
-                           ARGS_INTEGER,
-                           &options->n_threads,
-                           "N",
-                           "threads (TESSERA_THREADS, else cores)",
-                           1,
-                           1024};
-}
-
-args_option_t session_option_seed(session_options_t *options)
-{
-    return (args_option_t){
-        "--seed", ARGS_INTEGER, &options->model.seed, "N", "seed of inputs that are not given (0)",
-        0,        INT32_MAX};
-}
-
-args_option_t session_option_input(session_options_t *options)
-{
-    return (args_option_t){"--input",
-                           ARGS_REPEATED,
-                           &options->model.inputs,
-                           "NAME=FILE.npy",
-                           "an input that is not drawn; may be repeated",
-                           0,
-                           0};
-}
-
 bool session_check(const char *command, context_t *ctx, status_t status)
 {
     if (status == STATUS_OK) return true;
@@ -66,11 +28,40 @@ bool session_check(const char *command, context_t *ctx, status_t status)
     return false;
 }
 
-bool session_check_spec(const char *command, const char *spec)
+bool session_check_model(const char *command, const char *spec, const session_options_t *options)
 {
-    if (model_kind(spec) != MODEL_NONE) return true;
-    args_usage_error(command, "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME",
-                     spec);
+    const args_list_t *shapes = &options->model.shapes;
+    if (model_kind(spec) == MODEL_NONE) {
+        args_usage_error(command, "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME",
+                         spec);
+        return false;
+    }
+    for (int i = 0; i < shapes->n; i++) {
+        sizes_t sizes;
+        if (sizes_parse(shapes->items[i], &sizes)) continue;
+        args_usage_error(command, "--shape %s, must be NAME=1x3x320x480, sizes from 1",
+                         shapes->items[i]);
+        return false;
+    }
+    return true;
+}
+
+const char *session_nearest_mode(const char *name)
+{
+    const char *nearest = NULL;
+    for (int mode = 0; mode < MODE_COUNT; mode++)
+        nearest = args_nearer(name, nearest, mode_name((run_mode_t)mode));
+    return nearest;
+}
+
+bool session_find_mode(const char *command, const char *spec, const char *text,
+                       run_mode_t *out_mode)
+{
+    char hint[ARGS_HINT_MAX];
+    *out_mode = mode_default(spec);
+    if (text == NULL || mode_parse(text, out_mode)) return true;
+    args_usage_error(command, "--mode %s, must be dense, nhwc, mkldnn, graph or frozen%s", text,
+                     args_hint(session_nearest_mode(text), hint));
     return false;
 }
 

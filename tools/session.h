@@ -3,6 +3,7 @@
 #define TESSERA_TOOLS_SESSION_H
 
 #include "tools/mode.h"
+#include "tools/options.h"
 
 /* Zeroed is the default. */
 typedef struct session_options {
@@ -16,14 +17,22 @@ typedef struct session {
     runner_t runner;
 } session_t;
 
-/* Options that commands on models share, for their tables: --batch, --threads, --seed, --input. */
-args_option_t session_option_batch(session_options_t *options);
-args_option_t session_option_threads(session_options_t *options);
-args_option_t session_option_seed(session_options_t *options);
-args_option_t session_option_input(session_options_t *options);
+/* The options that every command on a model has, for its table. */
+#define SESSION_OPTIONS(to)                                                                        \
+    option_of(OPTION_BATCH, &(to).model.batch), option_of(OPTION_SHAPE, &(to).model.shapes),       \
+        option_of(OPTION_INPUT, &(to).model.inputs), option_of(OPTION_SEED, &(to).model.seed),     \
+        option_of(OPTION_THREADS, &(to).n_threads)
 
-/* True if the spec can be a model; else tells so, as wrong usage of the command. */
-bool session_check_spec(const char *command, const char *spec);
+/* True if the spec can be a model, and each --shape is one; else tells so, as wrong usage of the
+ * command. */
+bool session_check_model(const char *command, const char *spec, const session_options_t *options);
+
+/* The mode of --mode, or for NULL the one that the model runs in when nothing is said. */
+bool session_find_mode(const char *command, const char *spec, const char *text,
+                       run_mode_t *out_mode);
+
+/* The mode that a misspelt name may mean, or NULL. */
+const char *session_nearest_mode(const char *name);
 
 /* Makes the context, loads the model and fills its inputs; session_prepare adds the mode. What
  * fails is told on stderr as "tessera <command>: <message>", and false is given. */

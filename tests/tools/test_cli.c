@@ -92,6 +92,67 @@ static void help_begins_with_a_command_that_works(void **state)
     }
 }
 
+static void help_is_told_by_command_and_fits_a_terminal(void **state)
+{
+    (void)state;
+    static char by_option[sizeof outcome.out];
+    static const char *const commands[] = {"run",   "bench",   "freeze", "append",
+                                           "graph", "explain", "audit",  "info"};
+    check("help", 0, NULL, "usage: tessera COMMAND");
+    check("help help", 0, NULL, "usage: tessera COMMAND");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "%s --help", commands[i]);
+        check(line, 0, NULL, NULL);
+        memcpy(by_option, outcome.out, sizeof by_option);
+        snprintf(line, sizeof line, "help %s", commands[i]);
+        check(line, 0, NULL, NULL);
+        assert_string_equal(outcome.out, by_option);
+        for (const char *at = outcome.out; *at != '\0'; at += strcspn(at, "\n") + 1)
+            if (strcspn(at, "\n") > 100) fail_msg("wide: %.*s", (int)strcspn(at, "\n"), at);
+    }
+    check("help run bench", 2, "\"bench\" is one operand too many", NULL);
+}
+
+static void options_mean_the_same_in_every_command(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"run", "bench", "freeze", "graph", "explain"};
+    static const char *const options[] = {"\n  --batch N ", "\n  --shape NAME=1x3x320x480 ",
+                                          "\n  --input NAME=FILE.npy ", "\n  --seed N ",
+                                          "\n  --threads N "};
+    static char first[sizeof outcome.out];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "help %s", commands[i]);
+        check(line, 0, NULL, NULL);
+        if (i == 0) memcpy(first, outcome.out, sizeof first);
+        for (size_t j = 0; j < sizeof options / sizeof options[0]; j++) {
+            const char *here = strstr(outcome.out, options[j]), *there = strstr(first, options[j]);
+            if (here == NULL) fail_msg("%s has no %s", commands[i], options[j]);
+            assert_memory_equal(here, there, strcspn(here + 1, "\n") + 1);
+        }
+    }
+}
+
+static void misspelt_words_are_guessed(void **state)
+{
+    (void)state;
+    check("bnech " MODEL, 2, "no command \"bnech\"; did you mean bench?", NULL);
+    check("help frezee", 2, "no command \"frezee\"; did you mean freeze?", NULL);
+    check("hlep", 2, "did you mean help?", NULL);
+    check("run " MODEL " --mod dense", 2, "no option --mod; did you mean --mode?", NULL);
+    check("run " MODEL " --sede=3", 2, "no option --sede=3; did you mean --seed?", NULL);
+    check("bench " MODEL " --iteration 3", 2, "did you mean --iterations?", NULL);
+    check("explain " MODEL " --mode forzen", 2, "graph or frozen; did you mean frozen?", NULL);
+    check("bench " MODEL " --modes dense,grahp", 2, "did you mean graph?", NULL);
+    check("run zoo:resnet5", 1, "did you mean resnet50?", NULL);
+    check("info zoo", 2, NULL, NULL);
+    check("fly", 2, "there is no command \"fly\"\nsee: tessera help", NULL);
+    check("run zoo:lenet", 1, "squeezenet1_1, googlenet\n", NULL);
+    check("run " MODEL " --mode fast", 2, "graph or frozen\n", NULL);
+}
+
 static void wrong_usage_exits_with_2_and_says_why(void **state)
 {
     (void)state;
@@ -102,6 +163,8 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("run model.pt", 2, "\"model.pt\" is no model", NULL);
     check("run --fast " MODEL, 2, "there is no option --fast", NULL);
     check("run --mode fast " MODEL, 2, "--mode fast, must be dense, nhwc", NULL);
+    check("run " MODEL " --tolerance 1", 2, "what --compare DIR allows, which is missing", NULL);
+    check("run " MODEL " --shape x=1x3x0x4", 2, "--shape x=1x3x0x4, must be NAME=", NULL);
     check("run " MODEL " --seed", 2, "--seed needs a value", NULL);
     check("run " MODEL " --stats=1", 2, "--stats takes no value", NULL);
     check("run " MODEL " --verify none", 2, "--verify none, must be a whole number", NULL);
@@ -201,6 +264,26 @@ static void outputs_are_saved_and_compared(void **state)
           "differs from saved");
     check("run " MODEL " --mode mkldnn --seed 4 --compare saved --tolerance 1000", 0, NULL, NULL);
     check("run " MODEL " --seed 3 --compare nowhere", 1, "nowhere/output.npy", NULL);
+}
+
+static void sizes_are_chosen_where_they_are_open(void **state)
+{
+    (void)state;
+    check("run " MODEL " --shape x=2x3x64x96 --mode frozen --output-dir small", 0, NULL,
+          "output f32[2,1000]");
+    check("freeze " MODEL " -o open.tessera", 0, NULL, NULL);
+    check("run open.tessera --shape x=2x3x64x96 --compare small", 0, NULL, "differs from small");
+    check("run open.tessera --batch 2", 0, NULL, "output f32[2,1000]");
+    check("freeze " MODEL " --shape x=1x3x64x96 -o small.tessera", 0, NULL, NULL);
+    check("graph small.tessera", 0, NULL, "%x : f32[N=1,3,H=64,W=96]");
+    check("bench " MODEL " --shape x=3x3x64x64 --modes mkldnn --iterations 1 --json", 0, NULL,
+          "\"batch\":3");
+    check("run " MODEL " --shape x=2x4x64x96", 1,
+          "--shape x=2x4x64x96, but size 1 of input x is fixed to 3", NULL);
+    check("run open.tessera --shape x=2x4x64x96", 1, "size 1 of input x is fixed to 3", NULL);
+    check("run " MODEL " --shape x=2x3x64", 1, "but input x has 4 dimensions", NULL);
+    check("run " MODEL " --shape y=2x3x64x96", 1, "has no input \"y\", there are: x", NULL);
+    check("run " MODEL " --shape x=2x3x64x96 --batch 3", 1, "--batch 3, but --shape says 2", NULL);
 }
 
 static void every_mode_agrees_with_dense_and_with_the_specification(void **state)
@@ -412,7 +495,6 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("run " MODEL " --mode dense --seed 5 --output-dir saved", 0, NULL, NULL);
     check("run model.tessera --seed 5 --compare saved", 0, NULL, "differs from saved");
     check("run model.tessera --mode dense", 1, "runs in mode frozen only", NULL);
-    check("run model.tessera --batch 2", 1, "--batch 2, but the file's batch is fixed to 1", NULL);
     check("bench model.tessera --iterations 1 --json", 0, NULL, "\"mode\":\"frozen\"");
     assert_non_null(strstr(outcome.out, "\"speedup\":null"));
     check("bench model.tessera --iterations 1 --modes dense", 1, "runs in mode frozen only", NULL);
@@ -454,12 +536,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(help_begins_with_a_command_that_works),
+        cmocka_unit_test(help_is_told_by_command_and_fits_a_terminal),
+        cmocka_unit_test(options_mean_the_same_in_every_command),
+        cmocka_unit_test(misspelt_words_are_guessed),
         cmocka_unit_test(wrong_usage_exits_with_2_and_says_why),
         cmocka_unit_test(failures_exit_with_1_and_name_the_command),
         cmocka_unit_test(audit_reads_a_file_and_stdin),
         cmocka_unit_test(info_lists_variables_and_operators),
         cmocka_unit_test(the_isa_is_the_one_that_onednn_logs),
         cmocka_unit_test(outputs_are_saved_and_compared),
+        cmocka_unit_test(sizes_are_chosen_where_they_are_open),
         cmocka_unit_test(every_mode_agrees_with_dense_and_with_the_specification),
         cmocka_unit_test(counters_equal_onednn_s_own_log),
         cmocka_unit_test(bench_s_json_has_the_keys_of_the_contract_in_order),

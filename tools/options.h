@@ -1,0 +1,24 @@
+/* Options that several commands have: one table says how they are called and what they mean. */
+#ifndef TESSERA_TOOLS_OPTIONS_H
+#define TESSERA_TOOLS_OPTIONS_H
+
+#include "tools/args.h"
+
+/* Each with what it fills. */
+typedef enum option {
+    OPTION_BATCH,     /* int64_t */
+    OPTION_SHAPE,     /* args_list_t */
+    OPTION_INPUT,     /* args_list_t */
+    OPTION_SEED,      /* int64_t */
+    OPTION_THREADS,   /* int64_t */
+    OPTION_MODE,      /* const char * */
+    OPTION_MODES,     /* const char * */
+    OPTION_TOLERANCE, /* double */
+    OPTION_JSON,      /* bool */
+    OPTION_COUNT
+} option_t;
+
+/* For the table of a command. */
+args_option_t option_of(option_t option, void *out);
+
+#endif

@@ -1,0 +1,184 @@
+#include "tools/sizes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/try.h"
+
+bool sizes_parse(const char *argument, sizes_t *out_sizes)
+{
+    const char *equals = strrchr(argument, '=');
+    if (equals == NULL || equals == argument) return false;
+    *out_sizes = (sizes_t){.name = argument, .name_length = (size_t)(equals - argument)};
+    for (const char *at = equals + 1;; at++) {
+        char *end = NULL;
+        errno = 0;
+        long long size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
+        if (size < 1 || errno != 0 || out_sizes->rank == TENSOR_MAX_RANK) return false;
+        out_sizes->sizes[out_sizes->rank++] = size;
+        if (*end == '\0') return true;
+        if (*end != 'x') return false;
+        at = end;
+    }
+}
+
+int64_t sizes_batch(const args_list_t *shapes)
+{
+    int64_t batch = 0;
+    for (int i = 0; i < shapes->n; i++) {
+        sizes_t sizes;
+        if (!sizes_parse(shapes->items[i], &sizes)) return 0;
+        if (i > 0 && sizes.sizes[0] != batch) return 0;
+        batch = sizes.sizes[0];
+    }
+    return batch;
+}
+
+/* ---- which sizes are open ---- */
+
+/* The type of a graph's parameter, modules not counted; NULL if there is none. */
+static const graph_type_t *find_type(const graph_t *graph, int input)
+{
+    const graph_block_t *body = graph != NULL ? graph_body(graph) : NULL;
+    for (int i = 0; body != NULL && i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind != TYPE_MODULE && input-- == 0) return type;
+    }
+    return NULL;
+}
+
+/* The name of a size that is open, "?" where it has none; NULL: it is fixed. */
+static const char *find_open(const model_t *model, int input, int d)
+{
+    static const char *const image[] = {"N", NULL, "H", "W"};
+    if (model->kind == MODEL_ZOO) return image[d];
+    const graph_type_t *type = find_type(graph_of(model->module, "forward"), input);
+    if (type == NULL || !type->has_info || d >= type->info.rank) return NULL;
+    if (type->dims != NULL && type->dims[d] != NULL) return type->dims[d];
+    return type->info.sizes[d] < 0 ? "?" : NULL;
+}
+
+/* Every size of the name. */
+static void set_size(model_t *model, int input, int d, int64_t size)
+{
+    const char *name = find_open(model, input, d);
+    model->inputs[input].info.sizes[d] = size;
+    if (name == NULL || strcmp(name, "?") == 0) return;
+    for (int i = 0; i < model->n_inputs; i++)
+        for (int j = 0; j < model->inputs[i].info.rank; j++) {
+            const char *other = find_open(model, i, j);
+            if (other != NULL && strcmp(other, name) == 0) model->inputs[i].info.sizes[j] = size;
+        }
+}
+
+/* ---- what is asked for ---- */
+
+/* "--shape x=2x3" and the like begin the messages. */
+static status_t ask(context_t *ctx, model_t *model, int input, const char *asked, int rank,
+                    const int64_t *sizes)
+{
+    const tensor_info_t *info = &model->inputs[input].info;
+    char text[INFO_TEXT_MAX];
+    REQUIRE(ctx, info->dtype != DTYPE_NONE,
+            "%s, but shape and type of input %s are not known, give it by --input %s=FILE.npy",
+            asked, model->inputs[input].name, model->inputs[input].name);
+    REQUIRE(ctx, rank == info->rank, "%s, but input %s has %d dimensions: %s", asked,
+            model->inputs[input].name, info->rank, info_text(info, text));
+    for (int d = 0; d < rank; d++) {
+        bool is_right = sizes[d] == info->sizes[d] || find_open(model, input, d) != NULL;
+        REQUIRE(ctx, is_right, "%s, but size %d of input %s is fixed to %" PRId64 ": %s", asked, d,
+                model->inputs[input].name, info->sizes[d], info_text(info, text));
+    }
+    for (int d = 0; d < rank; d++)
+        if (sizes[d] != info->sizes[d]) set_size(model, input, d, sizes[d]);
+    REQUIRE(ctx, shape_equal(rank, sizes, info->rank, info->sizes),
+            "%s, but sizes of input %s that have one name are equal: %s", asked,
+            model->inputs[input].name, info_text(info, text));
+    return STATUS_OK;
+}
+
+static status_t find_input(context_t *ctx, const model_t *model, const sizes_t *sizes,
+                           int *out_input)
+{
+    char names[512] = "";
+    for (int i = 0; i < model->n_inputs; i++) {
+        const char *name = model->inputs[i].name;
+        size_t length = strlen(names);
+        *out_input = i;
+        if (strlen(name) == sizes->name_length && strncmp(name, sizes->name, strlen(name)) == 0)
+            return STATUS_OK;
+        snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "", name);
+    }
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s has no input \"%.*s\", there are: %s", model->spec,
+         (int)sizes->name_length, sizes->name, names);
+}
+
+static status_t apply_shape(context_t *ctx, model_t *model, const char *argument)
+{
+    sizes_t sizes;
+    char asked[256];
+    int input = 0;
+    REQUIRE(ctx, sizes_parse(argument, &sizes), "--shape %s, must be NAME=1x3x320x480", argument);
+    TRY(find_input(ctx, model, &sizes, &input));
+    snprintf(asked, sizeof asked, "--shape %s", argument);
+    return ask(ctx, model, input, asked, sizes.rank, sizes.sizes);
+}
+
+/* The batch is the first size of the first input. */
+static status_t apply_batch(context_t *ctx, model_t *model, int64_t batch)
+{
+    const tensor_info_t *info = model->n_inputs > 0 ? &model->inputs[0].info : NULL;
+    if (info == NULL || info->dtype == DTYPE_NONE || info->rank == 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "%s: --batch %" PRId64 ", but its first input has no batch dimension", model->spec,
+             batch);
+    REQUIRE(ctx, info->sizes[0] == batch || find_open(model, 0, 0) != NULL,
+            "%s: --batch %" PRId64 ", but the file's batch is fixed to %" PRId64, model->spec,
+            batch, info->sizes[0]);
+    if (info->sizes[0] != batch) set_size(model, 0, 0, batch);
+    return STATUS_OK;
+}
+
+/* What one option has set another may have set otherwise, by the same name. */
+static status_t check_agreement(context_t *ctx, const model_t *model, const args_list_t *shapes,
+                                int64_t batch)
+{
+    for (int i = 0; i < shapes->n; i++) {
+        sizes_t sizes;
+        int input = 0;
+        sizes_parse(shapes->items[i], &sizes);
+        TRY(find_input(ctx, model, &sizes, &input));
+        const tensor_info_t *info = &model->inputs[input].info;
+        REQUIRE(ctx, shape_equal(sizes.rank, sizes.sizes, info->rank, info->sizes),
+                "--shape %s, but another --shape gives a size of the same name otherwise",
+                shapes->items[i]);
+    }
+    REQUIRE(ctx, batch == 0 || model->inputs[0].info.sizes[0] == batch,
+            "--batch %" PRId64 ", but --shape says %" PRId64, batch,
+            model->inputs[0].info.sizes[0]);
+    return STATUS_OK;
+}
+
+/* What the file leaves open without a size that it was made at has a batch of 1. */
+status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, int64_t batch)
+{
+    for (int i = 0; i < model->n_inputs; i++) {
+        const tensor_info_t *info = &model->inputs[i].info;
+        if (info->dtype != DTYPE_NONE && info->rank > 0 && info->sizes[0] < 0)
+            set_size(model, i, 0, 1);
+    }
+    if (batch > 0) TRY(apply_batch(ctx, model, batch));
+    for (int i = 0; i < shapes->n; i++) TRY(apply_shape(ctx, model, shapes->items[i]));
+    return check_agreement(ctx, model, shapes, batch);
+}
+
+status_t sizes_take(context_t *ctx, model_t *model, int input, const tensor_info_t *given)
+{
+    char text[INFO_TEXT_MAX], asked[MODEL_NAME_MAX + INFO_TEXT_MAX + 32];
+    snprintf(asked, sizeof asked, "input %s: %s was given", model->inputs[input].name,
+             info_text(given, text));
+    return ask(ctx, model, input, asked, given->rank, given->sizes);
+}
