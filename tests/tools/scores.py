@@ -5,14 +5,19 @@ an independent source.
 Run by hand with PyTorch 2.13.0 and torchvision 0.28.0:
     python3 tests/tools/scores.py > tests/tools/scores.txt
 
-A line for each network: its name, the size of its two images, then the scores of the first image and
-of the second. Weights are those of `draw`, which test_scores.c has, too. They are f32; the network
-computes in f64, so that its scores are right to the last place of f32.
+A line for each network: its name, the size of its two images, then the scores of the first image
+and of the second. Weights are f32; the network computes in f64, so that its scores are right to the
+last place of f32.
 """
 import math
+import os
+import sys
 
 import numpy
 import torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from draw import draw
 
 # Builds of torchvision for CUDA cannot load their own operators on other machines. No network calls
 # one.
@@ -28,20 +33,6 @@ N_CLASSES = 10
 # Sizes at which windows of pooling end beyond the edge.
 SIZES = {"alexnet": 63, "vgg16": 33, "resnet18": 63, "resnet50": 47, "resnext50_32x4d": 47,
          "mobilenet_v2": 65, "densenet121": 65, "squeezenet1_1": 63, "googlenet": 64}
-
-
-def draw(key, n):
-    """n numbers in [-1, 1), multiples of 2**-23, which follow from the key and their position."""
-    seed = 2166136261
-    for letter in key.encode():
-        seed = (seed ^ letter) * 16777619 & 0xFFFFFFFF
-    bits = numpy.arange(n, dtype=numpy.uint32) * numpy.uint32(0x9E3779B9) + numpy.uint32(seed)
-    bits ^= bits >> numpy.uint32(16)
-    bits *= numpy.uint32(0x7FEB352D)
-    bits ^= bits >> numpy.uint32(15)
-    bits *= numpy.uint32(0x846CA68B)
-    bits ^= bits >> numpy.uint32(16)
-    return ((bits >> numpy.uint32(8)).astype(numpy.float64) - 8388608.0) / 8388608.0
 
 
 def value(key, sizes):

@@ -10,29 +10,11 @@
 #include <string.h>
 
 #include "module/zoo.h"
+#include "tests/support/drawn.h"
 
 enum { N_IMAGES = 2, N_CLASSES = 10 };
 
-/* ---- weights and images, as `draw` and `value` of scores.py ---- */
-
-static uint32_t seed_of(const char *key)
-{
-    uint32_t seed = UINT32_C(2166136261);
-    for (; *key != '\0'; key++) seed = (seed ^ (uint8_t)*key) * UINT32_C(16777619);
-    return seed;
-}
-
-/* In [-1, 1). */
-static double draw(uint32_t seed, int64_t i)
-{
-    uint32_t bits = (uint32_t)i * UINT32_C(0x9E3779B9) + seed;
-    bits ^= bits >> 16;
-    bits *= UINT32_C(0x7FEB352D);
-    bits ^= bits >> 15;
-    bits *= UINT32_C(0x846CA68B);
-    bits ^= bits >> 16;
-    return ((double)(bits >> 8) - 8388608.0) / 8388608.0;
-}
+/* ---- weights and images, as `value` of scores.py ---- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -40,7 +22,6 @@ static bool ends_with(const char *text, const char *end)
     return length >= n && strcmp(text + length - n, end) == 0;
 }
 
-/* An element is shift + scale * drawn. */
 static status_t fill(context_t *ctx, const char *key, tensor_t *tensor)
 {
     int rank = tensor_rank(tensor);
@@ -57,9 +38,7 @@ static status_t fill(context_t *ctx, const char *key, tensor_t *tensor)
     }
     void *data = NULL;
     TRY(tensor_data_mutable(ctx, tensor, &data));
-    float *elements = data;
-    const uint32_t seed = seed_of(key);
-    for (int64_t i = 0; i < n; i++) elements[i] = (float)(shift + scale * draw(seed, i));
+    drawn_fill(key, shift, scale, n, data);
     return STATUS_OK;
 }
 

@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""Writes onnx_values.txt: models in lines, each with what ONNX Runtime gives for drawn weights and
+inputs, as an independent source.
+
+Run by hand with onnx 1.23.2 and ONNX Runtime 1.31.1:
+    python3 tests/io/onnx_values.py > tests/io/onnx_values.txt
+
+    model NAME OPSET
+    input NAME SIZES             drawn, see `drawn`
+    weight NAME SIZES [SCALE]    an initializer, drawn: shift 0 and SCALE, by default that of its
+                                 fan-in; "weight NAME SIZES positive" is between 0.5 and 1.5
+    ints NAME VALUES             an initializer of s64
+    floats NAME VALUES           one of f32, whole numbers
+    scalar NAME VALUE            one of f32, of rank 0
+    node TYPE INPUTS OUTPUTS [ATTRIBUTE=VALUE]...    names with commas between, - for none; values
+                                 are 1, 0.5, [1,2] or a word
+    output NAME SIZES ELEMENTS...   ONNX Runtime's, added here; every k-th, at most N_SHOWN, where
+                                 k is the least odd number that makes so many
+"""
+import math
+import os
+import sys
+
+import numpy
+import onnx
+import onnxruntime
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from draw import draw
+
+N_SHOWN = 64
+
+MODELS = """
+model image_classifier 13
+input x 2,3,33,29
+weight stem 16,3,5,3
+weight stem_bias 16 0.1
+weight pointwise 24,16,1,1
+weight grouped 32,6,3,3
+weight head 10,32
+weight head_bias 10 0.1
+node Conv x,stem,stem_bias a strides=[2,1] pads=[2,0,1,2] dilations=[1,2]
+node Relu a b
+node MaxPool b c kernel_shape=[3,3] strides=[2,2] ceil_mode=1
+node Conv c,pointwise d
+node LeakyRelu d e alpha=0.2
+node Conv e,grouped f group=4 pads=[1,1,1,1] strides=[1,2]
+node Clip f,low,high g
+node GlobalAveragePool g h
+node Flatten h i
+node Gemm i,head,head_bias y transB=1 alpha=0.5 beta=2.0
+scalar low -0.25
+scalar high 1.5
+output y
+
+model residual 15
+input x 1,16,14,15
+weight expand 48,16,1,1
+weight depthwise 48,1,5,5
+weight shrink 16,48,1,1
+weight scale1 48 positive
+weight shift1 48 0.3
+weight mean1 48 0.3
+weight variance1 48 positive
+weight scale2 48 positive
+weight shift2 48 0.3
+weight mean2 48 0.3
+weight variance2 48 positive
+node Conv x,expand a
+node BatchNormalization a,scale1,shift1,mean1,variance1 b epsilon=0.001
+node HardSwish b c
+node Conv c,depthwise d group=48 auto_pad=SAME_UPPER
+node BatchNormalization d,scale2,shift2,mean2,variance2 e
+node Relu e f
+node Conv f,shrink g
+node Add g,x h
+node AveragePool h y kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1] count_include_pad=0
+output y
+
+model excitation 13
+input x 2,12,9,10
+weight squeeze 4,12,1,1
+weight excite 12,4,1,1
+weight excite_bias 12 0.5
+weight mix 12,3,3,3
+ints shape1 2,4,3,9,10
+ints shape2 2,12,9,10
+ints pads 0,0,1,2,0,0,1,2
+node ReduceMean x a axes=[2,3] keepdims=1
+node Conv a,squeeze b
+node Relu b c
+node Conv c,excite,excite_bias d
+node HardSigmoid d e alpha=0.2 beta=0.5
+node Mul x,e f
+node Reshape f,shape1 g
+node Transpose g h perm=[0,2,1,3,4]
+node Reshape h,shape2 i
+node Pad i,pads j mode=reflect
+node Conv j,mix k group=4
+node Sigmoid k l
+node Mul k,l y
+output y
+
+model upsampler 13
+input x 1,6,7,5
+weight down 16,6,3,3
+weight up 16,8,4,3
+weight up_bias 8 0.2
+weight last 3,14,3,3
+floats scales 1,1,2,3
+node Conv x,down a pads=[1,1,1,1] strides=[2,2]
+node Elu a b alpha=0.7
+node ConvTranspose b,up,up_bias c strides=[2,2] pads=[1,0,1,1] output_padding=[1,1] dilations=[1,1]
+node Slice c,starts,ends,axes d
+node Concat x,d e axis=1
+node Resize e,-,scales f mode=linear coordinate_transformation_mode=half_pixel
+node Conv f,last y pads=[0,1,2,1]
+ints starts 0,0
+ints ends 7,5
+ints axes 2,3
+output y
+
+model scaled 13
+input x 1,8,6,7
+weight mix 8,8,3,3
+weight slope 8,1,1 0.4
+ints sizes 1,8,11,5
+node Conv x,mix a pads=[1,1,1,1]
+node PRelu a,slope b
+node LRN b c size=5 alpha=0.3 beta=0.6 bias=1.5
+node Resize c,-,-,sizes d mode=linear coordinate_transformation_mode=align_corners
+node DepthToSpace d e blocksize=2 mode=CRD
+node MaxPool e y kernel_shape=[3,2] strides=[2,3] dilations=[2,1] pads=[1,0,2,1]
+output y
+
+model attention 17
+input x 2,9,24
+weight query 24,24
+weight key 24,24
+weight value 24,24
+weight query_bias 24 0.3
+weight join 24,24
+weight norm_scale 24 positive
+weight norm_shift 24 0.2
+ints heads 2,9,4,6
+ints joined 2,9,24
+scalar root 0.408248
+node LayerNormalization x,norm_scale,norm_shift n axis=-1 epsilon=0.0001
+node MatMul n,query q0
+node Add q0,query_bias q1
+node Reshape q1,heads q2
+node Transpose q2 q perm=[0,2,1,3]
+node MatMul n,key k0
+node Reshape k0,heads k1
+node Transpose k1 k perm=[0,2,3,1]
+node MatMul n,value v0
+node Reshape v0,heads v1
+node Transpose v1 v perm=[0,2,1,3]
+node MatMul q,k s0
+node Mul s0,root s1
+node Softmax s1 s axis=-1
+node MatMul s,v o0
+node Transpose o0 o1 perm=[0,2,1,3]
+node Reshape o1,joined o2
+node MatMul o2,join o3
+node Add x,o3 r
+output r
+
+model feedforward 17
+input x 3,5,24
+weight norm_scale 24 positive
+weight wide 24,48
+weight wide_bias 48 0.2
+weight narrow 48,24
+weight narrow_bias 24 0.2
+scalar half 0.5
+scalar one 1
+scalar root2 1.4142135
+node LayerNormalization x,norm_scale n axis=2
+node MatMul n,wide a
+node Add a,wide_bias b
+node Div b,root2 c
+node Erf c d
+node Add d,one e
+node Mul b,e f
+node Mul f,half g
+node MatMul g,narrow h
+node Add h,narrow_bias i
+node Add i,x j
+node LogSoftmax j y axis=1
+output y
+
+model sequence 13
+input x 2,10,31
+weight first 16,10,5
+weight second 16,1,3
+weight scale 16 positive
+weight shift 16 0.5
+node Conv x,first a dilations=[3] pads=[4,5] strides=[2]
+node InstanceNormalization a,scale,shift b epsilon=0.01
+node Tanh b c
+node Conv c,second d group=16 auto_pad=SAME_LOWER
+node Softplus d e
+node AveragePool e f kernel_shape=[4] strides=[3] pads=[2,1] count_include_pad=1
+node ReduceMean f y axes=[1] keepdims=0
+output y
+
+model volume 13
+input x 1,4,6,7,5
+weight mix 8,4,3,2,3
+weight mix_bias 8 0.3
+node Conv x,mix,mix_bias a pads=[1,0,1,1,1,1] strides=[1,2,1]
+node Selu a b
+node MaxPool b c kernel_shape=[2,2,2] strides=[2,1,2] pads=[0,1,0,0,0,1]
+node AveragePool c y kernel_shape=[2,1,1]
+output y
+
+model choices 16
+input x 4,7
+input z 4,1
+weight gate 7 0.5
+scalar two 2
+scalar tiny 0.1
+node Greater x,gate c
+node Abs x p
+node Add p,tiny q
+node Pow q,two r
+node Log q s
+node Where c,r,s t
+node Softsign t u
+node Div u,z v
+node Max v,x,gate w
+node Exp w o
+node Reciprocal o w2
+node Sqrt w2 y
+output y
+"""
+
+
+def drawn(name, sizes, scale=None, shift=0.0):
+    if scale is None:  # fan-in of a convolution, or of a matrix on the right
+        scale = math.sqrt(3.0 / (sizes[0] if len(sizes) == 2 else math.prod(sizes[1:])))
+    values = shift + scale * draw(name, math.prod(sizes))
+    return values.astype(numpy.float32).reshape(sizes)
+
+
+def attribute(text):
+    if text[0] == "[":
+        return [int(value) for value in text[1:-1].split(",")]
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text
+
+
+def names(text):
+    return ["" if name == "-" else name for name in text.split(",")]
+
+
+class Model:
+    def __init__(self, title, opset):
+        self.title, self.opset = title, int(opset)
+        self.inputs, self.data, self.weights, self.nodes = [], {}, [], []
+
+    def add(self, kind, name, *rest):
+        if kind == "node":
+            self.nodes.append(onnx.helper.make_node(name, names(rest[0]), names(rest[1]), **{
+                key: attribute(value) for key, value in (word.split("=") for word in rest[2:])}))
+            return
+        numbers = rest[0].split(",")
+        if kind == "ints":
+            self.weights.append(onnx.numpy_helper.from_array(
+                numpy.array([int(number) for number in numbers], numpy.int64), name))
+        elif kind == "floats":
+            self.weights.append(onnx.numpy_helper.from_array(
+                numpy.array([float(number) for number in numbers], numpy.float32), name))
+        elif kind == "scalar":
+            self.weights.append(onnx.numpy_helper.from_array(numpy.float32(rest[0]), name))
+        elif kind == "input":
+            sizes = [int(number) for number in numbers]
+            self.inputs.append(onnx.helper.make_tensor_value_info(name, 1, sizes))
+            self.data[name] = drawn(name, sizes, 2.0)
+        elif kind == "weight":
+            sizes, scale, shift = [int(number) for number in numbers], None, 0.0
+            if rest[1:] == ("positive",):
+                scale, shift = 0.5, 1.0
+            elif rest[1:]:
+                scale = float(rest[1])
+            self.weights.append(onnx.numpy_helper.from_array(drawn(name, sizes, scale, shift), name))
+        else:
+            sys.exit(kind + "?")
+
+    def run(self, output):
+        graph = onnx.helper.make_graph(
+            self.nodes, self.title, self.inputs,
+            [onnx.helper.make_tensor_value_info(output, 1, None)], self.weights)
+        model = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", self.opset)], ir_version=8)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        return session.run([output], self.data)[0]
+
+
+def main():
+    print("# By tests/io/onnx_values.py with ONNX Runtime %s." % onnxruntime.__version__)
+    model = None
+    for line in MODELS.strip().splitlines():
+        words = line.split()
+        if words[:1] == ["model"]:
+            model = Model(*words[1:])
+        elif words[:1] == ["output"]:
+            result = model.run(words[1])
+            shown = result.flatten()
+            step = -(-shown.size // N_SHOWN) | 1
+            print(line, ",".join(str(size) for size in result.shape),
+                  *("%.9g" % element for element in shown[::step]))
+            continue
+        elif words:
+            model.add(*words)
+        print(line)
+
+
+main()
