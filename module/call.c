@@ -2,6 +2,7 @@
 
 #include "dispatch/dispatch.h"
 #include "module/module_impl.h"
+#include "module/signature_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -12,12 +13,13 @@
 typedef struct c_method {
     allocator_t allocator;
     forward_t forward;
+    signature_t *signature; /* NULL: nothing was said */
 } c_method_t;
 
 static status_t make_c_method(context_t *ctx, forward_t forward, c_method_t **out_method)
 {
     TRY(context_get(ctx, sizeof **out_method, "a method", out_method));
-    **out_method = (c_method_t){*context_allocator(ctx), forward};
+    **out_method = (c_method_t){*context_allocator(ctx), forward, NULL};
     return STATUS_OK;
 }
 
@@ -25,15 +27,33 @@ static void release_c_method(void *state)
 {
     c_method_t *method = state;
     allocator_t allocator = method->allocator;
+    signature_release(method->signature);
     allocator_put(&allocator, method);
 }
 
 static status_t clone_c_method(context_t *ctx, const void *state, void **out_state)
 {
+    const c_method_t *method = state;
+    const signature_t *said = method->signature;
     c_method_t *copy = NULL;
-    TRY(make_c_method(ctx, ((const c_method_t *)state)->forward, &copy));
-    *out_state = copy;
-    return STATUS_OK;
+    TRY(make_c_method(ctx, method->forward, &copy));
+    status_t status = STATUS_OK;
+    if (said != NULL)
+        status = signature_create(ctx, said->n_in, said->values, said->n_out,
+                                  said->values + said->n_in, &copy->signature);
+    if (status != STATUS_OK)
+        release_c_method(copy);
+    else
+        *out_state = copy;
+    return status;
+}
+
+static status_t describe_c_method(context_t *ctx, void *state, bool is_output, int index,
+                                  int *out_n, struct module_value *out_value)
+{
+    (void)ctx;
+    return signature_describe(((const c_method_t *)state)->signature, is_output, index, out_n,
+                              out_value);
 }
 
 static status_t tensors_of(context_t *ctx, const module_t *module, int n, datum_t *const *datums,
@@ -95,7 +115,11 @@ static status_t run_c_method(context_t *ctx, module_t *self, void *state, int n_
     return STATUS_OK;
 }
 
-const method_class_t module_c_methods = {"c", run_c_method, release_c_method, clone_c_method, NULL};
+const method_class_t module_c_methods = {.name = "c",
+                                         .run = run_c_method,
+                                         .release = release_c_method,
+                                         .clone = clone_c_method,
+                                         .describe = describe_c_method};
 
 status_t module_set_forward(context_t *ctx, module_t *module, const char *method, forward_t forward)
 {
@@ -103,6 +127,44 @@ status_t module_set_forward(context_t *ctx, module_t *module, const char *method
     c_method_t *state = NULL;
     TRY(make_c_method(ctx, forward, &state));
     return module_set_method_take(ctx, module, method, &module_c_methods, state);
+}
+
+static status_t check_values(context_t *ctx, int n, const module_value_t *values)
+{
+    REQUIRE(ctx, n >= 0 && n <= MAX_INPUTS, "module_describe: %d values, 0 to %d are possible", n,
+            MAX_INPUTS);
+    if (n > 0 && values == NULL) return context_null(ctx, "module_describe", "values");
+    for (int i = 0; i < n; i++) {
+        REQUIRE(ctx, values[i].rank >= -1 && values[i].rank <= TENSOR_MAX_RANK,
+                "module_describe: value %d of rank %d, -1 to %d are possible", i, values[i].rank,
+                TENSOR_MAX_RANK);
+        for (int d = 0; d < values[i].rank; d++)
+            REQUIRE(ctx, values[i].sizes[d] >= -1 && values[i].made[d] >= -1,
+                    "module_describe: size %lld of value %d, at least -1 is needed",
+                    (long long)values[i].sizes[d], i);
+    }
+    return STATUS_OK;
+}
+
+status_t module_describe(context_t *ctx, module_t *module, const char *method, int n_in,
+                         const module_value_t *in, int n_out, const module_value_t *out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (module == NULL) return context_null(ctx, "module_describe", "module");
+    if (method == NULL) return context_null(ctx, "module_describe", "method");
+    const member_t *found = module_find(module, method, MEMBER_METHOD);
+    if (found == NULL) return module_no_member(ctx, module, method, MEMBER_METHOD);
+    REQUIRE(ctx, found->is.method.class_ == &module_c_methods,
+            "module_describe: %s of %s is no method in C, and knows what it takes", method,
+            module_type(module));
+    TRY(check_values(ctx, n_in, in));
+    TRY(check_values(ctx, n_out, out));
+    signature_t *signature = NULL;
+    TRY(signature_create(ctx, n_in, in, n_out, out, &signature));
+    c_method_t *state = found->is.method.state;
+    signature_release(state->signature);
+    state->signature = signature;
+    return STATUS_OK;
 }
 
 forward_t module_c_forward(const member_t *method)

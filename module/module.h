@@ -16,6 +16,7 @@
 TESSERA_BEGIN
 
 typedef struct module module_t;
+struct module_value;
 
 /* What a method is. run gets arguments and gives results as datums; it may be called again while it
  * runs, in other contexts. Absent functions are NULL. */
@@ -27,6 +28,11 @@ typedef struct method_class {
     status_t (*clone)(context_t *ctx, const void *state, void **out_state);
     void *(*graph)(
         void *state); /* the graph_t that the method runs, borrowed: what graph_of gives */
+    /* How many arguments the method takes (results it gives, if is_output), where it is known; and
+     * value `index` of these, where there is one. ctx may be NULL for index -1, which only counts.
+     * signature.h */
+    status_t (*describe)(context_t *ctx, void *state, bool is_output, int index, int *out_n,
+                         struct module_value *out_value);
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 

@@ -1,4 +1,4 @@
-#include "graph/ir/graph.h"
+#include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 
 /* A graph as a method: the state is the graph. Graphs do not change, so a clone shares it. */
@@ -33,8 +33,14 @@ static void *own_graph(void *state)
     return state;
 }
 
-static const method_class_t graph_method = {"graph", run_method, release_method, clone_method,
-                                            own_graph};
+static status_t describe_method(context_t *ctx, void *state, bool is_output, int index, int *out_n,
+                                struct module_value *out_value)
+{
+    return graph_describe(ctx, state, is_output, index, out_n, out_value);
+}
+
+static const method_class_t graph_method = {"graph",      run_method, release_method,
+                                            clone_method, own_graph,  describe_method};
 
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
 {

@@ -307,8 +307,14 @@ static void *own_graph(void *state)
     return method->graph;
 }
 
-static const method_class_t plan_class = {"plan", run_method, release_method, clone_method,
-                                          own_graph};
+static status_t describe_method(context_t *ctx, void *state, bool is_output, int index, int *out_n,
+                                struct module_value *out_value)
+{
+    return graph_describe(ctx, own_graph(state), is_output, index, out_n, out_value);
+}
+
+static const method_class_t plan_class = {"plan",       run_method, release_method,
+                                          clone_method, own_graph,  describe_method};
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity)

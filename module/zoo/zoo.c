@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "module/signature.h"
 #include "module/zoo/zoo_impl.h"
 #include "tensor/context_impl.h"
 
@@ -55,6 +56,25 @@ static status_t build_seeded(context_t *ctx, const network_t *network, zoo_build
     return STATUS_OK;
 }
 
+static status_t describe(context_t *ctx, module_t *module, int64_t size, int64_t n_classes)
+{
+    const module_value_t image = {.name = "x",
+                                  .kind = DATUM_TENSOR,
+                                  .dtype = DTYPE_F32,
+                                  .rank = 4,
+                                  .sizes = {-1, 3, size, size},
+                                  .dims = {"N"},
+                                  .made = {1, 3, size, size}};
+    const module_value_t scores = {.name = "output",
+                                   .kind = DATUM_TENSOR,
+                                   .dtype = DTYPE_F32,
+                                   .rank = 2,
+                                   .sizes = {-1, n_classes},
+                                   .dims = {"N"},
+                                   .made = {1, n_classes}};
+    return module_describe(ctx, module, "forward", 1, &image, 1, &scores);
+}
+
 status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *options,
                     module_t **out_module, int64_t *out_size)
 {
@@ -76,6 +96,12 @@ status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *optio
                          .n_classes = options->n_classes > 0 ? options->n_classes : 1000};
     uint64_t seed = options->seed > 0 ? options->seed : 1;
     TRY(build_seeded(ctx, network, &build, seed, out_module));
+    status_t status = describe(ctx, *out_module, network->size, build.n_classes);
+    if (status != STATUS_OK) {
+        module_release(*out_module);
+        *out_module = NULL;
+        return status;
+    }
     if (out_size != NULL) *out_size = network->size;
     return STATUS_OK;
 }

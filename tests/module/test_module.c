@@ -107,7 +107,8 @@ static void release_pair(void *state)
     n_released++;
 }
 
-static const method_class_t pair_methods = {"pair", run_pair, release_pair, NULL, NULL};
+static const method_class_t pair_methods = {
+    .name = "pair", .run = run_pair, .release = release_pair};
 
 /* ---- building blocks ---- */
 
