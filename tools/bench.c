@@ -13,7 +13,7 @@
 
 #define NAME "bench"
 #define MAX_ITERATIONS 100000
-#define N_WARM_UP 3
+#define MAX_WARM_UP 1000
 
 /* Without --iterations: rounds over all modes until this much time is gone. */
 #define MIN_ROUNDS 5
@@ -23,7 +23,8 @@
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run;
-    int64_t n_iterations;
+    int64_t n_iterations, n_warm_up;
+    double tolerance; /* below 0: none */
     bool as_json;
     int n_modes;
     run_mode_t mode[MODE_COUNT];
@@ -35,10 +36,11 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera bench zoo:resnet50 --modes dense,mkldnn,frozen",
-    .about =
-        "Measures a model in each mode, modes taking turns: median and least time of an\n"
-        "inference, reorders and copies in it once nothing new is packed or built, and, from a\n"
-        "process per mode, its first run and peak memory (mode frozen from a file).",
+    .about = "Measures a model in each mode, modes taking turns: percentiles, least time of an "
+             "inference\n"
+             "and items a second; reorders and copies of an inference, once runs of warm-up have "
+             "packed\n"
+             "and built what there is; and the first run, from the file on, in a process per mode.",
     .more =
         "modes:\n"
         "  dense    plain at every operator's border; conv and linear reorder inside each call\n"
@@ -46,6 +48,9 @@ static const args_command_t command = {
         "  mkldnn   weights packed once, activations blocked\n"
         "  graph    traced, layouts chosen over the whole graph, run as a plan\n"
         "  frozen   attributes frozen, weights folded, fused and packed; all file.tessera has\n"
+        "first run: load is making a context and opening the file (of frozen: the frozen one) or\n"
+        "making the network of the zoo; prepare is tracing and packing; then one inference\n"
+        "max rel diff is max |a-b| / max |b| of the outputs, b those of mode dense\n"
         "a budget has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES, reorders per inference"};
 
 /* ---- measuring ---- */
@@ -64,11 +69,32 @@ static int compare_times(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sorts the times. */
-static double median(double *times, size_t n)
+static void sort(double *times, int64_t n)
 {
-    qsort(times, n, sizeof times[0], compare_times);
-    return (times[(n - 1) / 2] + times[n / 2]) / 2.0;
+    qsort(times, (size_t)n, sizeof times[0], compare_times);
+}
+
+/* Of sorted times: between the two nearest in proportion, so that 0.5 gives the median. */
+static double percentile(const double *times, int64_t n, double part)
+{
+    double at = part * (double)(n - 1);
+    int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
+    return times[below] + (at - (double)below) * (times[above] - times[below]);
+}
+
+static void summarize(lane_t *lane, int64_t batch)
+{
+    bench_row_t *row = lane->row;
+    double sum = 0.0;
+    sort(lane->times, row->n_runs);
+    sort(lane->reorder_times, row->n_runs);
+    for (int64_t i = 0; i < row->n_runs; i++) sum += lane->times[i];
+    row->median_ms = percentile(lane->times, row->n_runs, 0.5);
+    row->p90_ms = percentile(lane->times, row->n_runs, 0.9);
+    row->p99_ms = percentile(lane->times, row->n_runs, 0.99);
+    row->min_ms = lane->times[0];
+    row->items_per_s = sum > 0.0 ? 1e3 * (double)(batch * row->n_runs) / sum : 0.0;
+    row->reorder_ms = percentile(lane->reorder_times, row->n_runs, 0.5);
 }
 
 static void take_counters(const counters_t *counters, bench_row_t *row)
@@ -96,7 +122,7 @@ static status_t measure_once(lane_t *lane)
     return STATUS_OK;
 }
 
-static bool run_rounds(const bench_options_t *options, int n_lanes, lane_t *lanes)
+static bool run_rounds(const bench_options_t *options, int64_t batch, int n_lanes, lane_t *lanes)
 {
     double begin = session_now_ms();
     int64_t wanted = options->n_iterations > 0 ? options->n_iterations : MAX_ROUNDS;
@@ -108,12 +134,7 @@ static bool run_rounds(const bench_options_t *options, int n_lanes, lane_t *lane
             if (!session_check(NAME, lanes[i].session.ctx, status)) return false;
         }
     }
-    for (int i = 0; i < n_lanes; i++) {
-        bench_row_t *row = lanes[i].row;
-        row->median_ms = median(lanes[i].times, (size_t)row->n_runs);
-        row->min_ms = lanes[i].times[0];
-        row->reorder_ms = median(lanes[i].reorder_times, (size_t)row->n_runs);
-    }
+    for (int i = 0; i < n_lanes; i++) summarize(&lanes[i], batch);
     return true;
 }
 
@@ -132,9 +153,9 @@ static status_t diff_outputs(context_t *ctx, int n, tensor_t *const *outputs, in
 }
 
 /* Packs weights and builds primitives; compares what comes out with that of mode dense. */
-static status_t warm_up(lane_t *lane, int n_wanted, tensor_t *const *wanted)
+static status_t warm_up(lane_t *lane, int64_t n_runs, int n_wanted, tensor_t *const *wanted)
 {
-    for (int i = 0; i < N_WARM_UP; i++) {
+    for (int64_t i = 0; i < n_runs; i++) {
         tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
         int n_out = 0;
         status_t status = STATUS_OK;
@@ -181,10 +202,11 @@ static bool measure(const bench_options_t *options, const session_t *base, bench
     for (int i = 0; i < bench->n_rows && is_done; i++) {
         fprintf(stderr, "preparing mode %s\n", mode_name(bench->rows[i].mode));
         is_done = begin_lane(base, &bench->rows[i], n_times, &lanes[i]) &&
-                  session_check(NAME, lanes[i].session.ctx, warm_up(&lanes[i], n_wanted, wanted));
+                  session_check(NAME, lanes[i].session.ctx,
+                                warm_up(&lanes[i], options->n_warm_up, n_wanted, wanted));
     }
     if (is_done) fprintf(stderr, "measuring\n");
-    is_done = is_done && run_rounds(options, bench->n_rows, lanes);
+    is_done = is_done && run_rounds(options, bench->batch, bench->n_rows, lanes);
     mode_release_outputs(n_wanted, wanted);
     for (int i = 0; i < bench->n_rows; i++) {
         session_end(&lanes[i].session);
@@ -205,13 +227,29 @@ static bool measure_apart(const bench_options_t *options, bench_t *bench)
     return true;
 }
 
-/* The budget is read, or NULL. */
-static bool measure_all(const char *spec, const bench_options_t *options, const budget_t *budget)
+/* Tells what is further from mode dense than is allowed. */
+static bool differs(const bench_t *bench, double tolerance)
 {
-    bench_t result = {.spec = spec};
+    bool is_any = false;
+    for (int i = 0; i < bench->n_rows; i++) {
+        const bench_row_t *row = &bench->rows[i];
+        if (tolerance < 0.0 || row->max_rel_diff <= tolerance) continue;
+        fprintf(stderr,
+                "tessera " NAME ": mode %s differs from dense by %.3g of the largest element, %.3g "
+                "is allowed\n",
+                mode_name(row->mode), row->max_rel_diff, tolerance);
+        is_any = true;
+    }
+    return is_any;
+}
+
+/* The budget is read, or NULL. Gives the exit code. */
+static int measure_all(const char *spec, const bench_options_t *options, const budget_t *budget)
+{
+    bench_t result = {.spec = spec, .n_warm_up = options->n_warm_up};
     session_t base;
-    if (!measure_apart(options, &result)) return false;
-    if (!session_begin(NAME, spec, &options->session, &base)) return false;
+    if (!measure_apart(options, &result)) return EXIT_FAILED;
+    if (!session_begin(NAME, spec, &options->session, &base)) return EXIT_FAILED;
     const model_input_t *first = &base.model.inputs[0];
     bool has_batch = base.model.n_inputs > 0 && tensor_rank(first->tensor) > 0;
     result.batch = has_batch ? tensor_sizes(first->tensor)[0] : 1;
@@ -220,11 +258,12 @@ static bool measure_all(const char *spec, const bench_options_t *options, const 
     if (is_done)
         is_done = session_check(NAME, base.ctx,
                                 options->as_json ? bench_print_json(base.ctx, &result)
-                                                 : bench_print_table(base.ctx, &result));
+                                                 : bench_print_tables(base.ctx, &result));
     if (is_done && options->budget != NULL)
         is_done = session_check(NAME, base.ctx, budget_check(base.ctx, &result, budget));
     session_end(&base);
-    return is_done;
+    if (!is_done) return EXIT_FAILED;
+    return differs(&result, options->tolerance) ? EXIT_DIFFERS : EXIT_DONE;
 }
 
 static bool read_budget(const bench_options_t *options, budget_t *out_budget)
@@ -239,13 +278,13 @@ static bool read_budget(const bench_options_t *options, budget_t *out_budget)
     return is_read;
 }
 
-static bool bench(const char *spec, const bench_options_t *options)
+static int bench(const char *spec, const bench_options_t *options)
 {
     budget_t budget = {0};
-    if (options->budget != NULL && !read_budget(options, &budget)) return false;
-    bool is_done = measure_all(spec, options, &budget);
+    if (options->budget != NULL && !read_budget(options, &budget)) return EXIT_FAILED;
+    int code = measure_all(spec, options, &budget);
     budget_clear(&budget);
-    return is_done;
+    return code;
 }
 
 /* ---- command line ---- */
@@ -286,9 +325,12 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         option_of(OPTION_MODES, &options->modes),
         {"--iterations", ARGS_INTEGER, &options->n_iterations, "N",
          "measured runs of each mode (5 to 50, about 10 s in all)", 1, MAX_ITERATIONS},
+        {"--warm-up", ARGS_INTEGER, &options->n_warm_up, "N",
+         "runs of each mode before those that are measured (3)", 1, MAX_WARM_UP},
         option_of(OPTION_JSON, &options->as_json),
         {"--budget", ARGS_TEXT, &options->budget, "FILE",
          "fail if reorder counts are above those in FILE", 0, 0},
+        option_of(OPTION_TOLERANCE, &options->tolerance),
         SESSION_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
     };
@@ -297,29 +339,32 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         return false;
     *out_code = EXIT_USAGE;
     const char *spec = operands->items[0];
+    if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
+        args_usage_error(NAME, "--tolerance is about mode dense, which %s does not have", spec);
+        return false;
+    }
     return session_check_model(NAME, spec, &options->session) && parse_modes(spec, options);
 }
 
 /* The process that bench_measure_apart starts. */
-static bool first_run(const char *spec, const bench_options_t *options)
+static int first_run(const char *spec, const bench_options_t *options)
 {
     session_t session;
     run_mode_t mode;
     if (!mode_parse(options->first_run, &mode) ||
         !session_begin(NAME, spec, &options->session, &session))
-        return false;
+        return EXIT_FAILED;
     bool is_done = session_prepare(NAME, &session, mode) && bench_report_first_run(NAME, &session);
     session_end(&session);
-    return is_done;
+    return is_done ? EXIT_DONE : EXIT_FAILED;
 }
 
 int command_bench(int argc, char **argv)
 {
-    bench_options_t options = {.n_iterations = 0};
+    bench_options_t options = {.n_iterations = 0, .n_warm_up = 3, .tolerance = -1.0};
     args_list_t operands;
     int code;
     if (!parse(argc, argv, &options, &operands, &code)) return code;
     const char *spec = operands.items[0];
-    bool is_done = options.first_run != NULL ? first_run(spec, &options) : bench(spec, &options);
-    return is_done ? EXIT_DONE : EXIT_FAILED;
+    return options.first_run != NULL ? first_run(spec, &options) : bench(spec, &options);
 }

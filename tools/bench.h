@@ -7,12 +7,15 @@
 /* One mode. Counts are sums over `n_runs` inferences in steady state; times are of one. */
 typedef struct bench_row {
     run_mode_t mode;
-    double median_ms, min_ms;
+    double median_ms, min_ms, p90_ms, p99_ms;
+    double items_per_s; /* batch of all runs over their time */
     int64_t n_runs;
     uint64_t weight_reorders, activation_reorders, copies;
     uint64_t reorder_bytes;
     double reorder_ms; /* median */
-    double first_run_ms, peak_rss_mb;
+    /* Of a process of its own: context and model, mode, one inference; from the file on. */
+    double load_ms, prepare_ms, inference_ms;
+    double peak_rss_mb;
     double max_rel_diff; /* NaN: there is no mode dense to compare with */
 } bench_row_t;
 
@@ -20,6 +23,7 @@ typedef struct bench {
     const char *spec;
     int64_t batch;
     int n_threads;
+    int64_t n_warm_up; /* runs of each mode before those that are measured */
     int n_rows;
     bench_row_t rows[MODE_COUNT];
 } bench_t;
@@ -32,14 +36,16 @@ typedef struct bench {
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
                          bench_row_t *row);
 
-/* The other side: one run of a session that is prepared, written to stdout. */
+/* The other side: the first run of a session that is prepared, written to stdout with what came
+ * before it. */
 bool bench_report_first_run(const char *command, session_t *session);
 
 /* ---- results ---- */
 
-status_t bench_print_table(context_t *ctx, const bench_t *bench);
+/* Three tables, at most 100 columns wide: times, reorders, first runs. */
+status_t bench_print_tables(context_t *ctx, const bench_t *bench);
 
-/* The object of the CLI contract, on one line. */
+/* The object of the README, on one line. */
 status_t bench_print_json(context_t *ctx, const bench_t *bench);
 
 /* A sum over the row's runs, for one inference: "54", or "1.5" where runs differ. */

@@ -81,8 +81,8 @@ static bool run(const words_t *words, bench_row_t *row)
     char *line = NULL;
     size_t capacity = 0;
     while (stream != NULL && getline(&line, &capacity, stream) >= 0)
-        if (row != NULL &&
-            sscanf(line, MARK " %lf %lf", &row->first_run_ms, &row->peak_rss_mb) == 2)
+        if (row != NULL && sscanf(line, MARK " %lf %lf %lf %lf", &row->load_ms, &row->prepare_ms,
+                                  &row->inference_ms, &row->peak_rss_mb) == 4)
             has_result = true;
     free(line);
     if (stream != NULL) fclose(stream);
@@ -146,6 +146,7 @@ bool bench_report_first_run(const char *name, session_t *session)
     mode_release_outputs(n_out, out);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("%s %.6f %.3f\n", MARK, end - begin, (double)usage.ru_maxrss * 1024.0 / 1e6);
+    printf("%s %.6f %.6f %.6f %.3f\n", MARK, session->load_ms, session->prepare_ms, end - begin,
+           (double)usage.ru_maxrss * 1024.0 / 1e6);
     return true;
 }

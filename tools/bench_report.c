@@ -8,6 +8,7 @@
 
 #include "tools/bench.h"
 #include "tools/table.h"
+#include "tools/try.h"
 
 static const bench_row_t *find_dense(const bench_t *bench)
 {
@@ -46,33 +47,79 @@ static void number_cell(table_t *table, int decimals, double number)
         table_cell(table, "%.2g", number);
 }
 
-status_t bench_print_table(context_t *ctx, const bench_t *bench)
+static double first_run_ms(const bench_row_t *row)
 {
-    static const char *const columns[] = {"<mode",         ">median ms",       ">min ms",
-                                          ">speedup",      ">weight reorders", ">activation",
-                                          ">copies",       ">reorder MB",      ">reorder ms",
-                                          ">first run ms", ">peak MB",         ">max rel diff"};
-    char text[64];
+    return row->load_ms + row->prepare_ms + row->inference_ms;
+}
+
+static status_t print_times(context_t *ctx, const bench_t *bench)
+{
+    static const char *const columns[] = {"<mode",   ">p50 ms",  ">p90 ms",  ">p99 ms",
+                                          ">min ms", ">items/s", ">speedup", ">max rel diff"};
     table_t table;
-    printf("%s, batch %" PRId64 ", %d threads, oneDNN %s, %s\n", bench->spec, bench->batch,
-           bench->n_threads, onednn_version_text(), onednn_isa_text());
-    table_begin(ctx, &table, 12, columns);
+    table_begin(ctx, &table, 8, columns);
     for (int i = 0; i < bench->n_rows; i++) {
         const bench_row_t *row = &bench->rows[i];
         table_cell(&table, "%s", mode_name(row->mode));
         number_cell(&table, 3, row->median_ms);
+        number_cell(&table, 3, row->p90_ms);
+        number_cell(&table, 3, row->p99_ms);
         number_cell(&table, 3, row->min_ms);
+        number_cell(&table, 1, row->items_per_s);
         number_cell(&table, 2, speedup(bench, row));
+        number_cell(&table, -1, row->max_rel_diff);
+    }
+    return table_print(&table);
+}
+
+static status_t print_reorders(context_t *ctx, const bench_t *bench)
+{
+    static const char *const columns[] = {"<reorders", ">weight", ">activation",
+                                          ">copies",   ">MB",     ">ms"};
+    char text[64];
+    table_t table;
+    table_begin(ctx, &table, 6, columns);
+    for (int i = 0; i < bench->n_rows; i++) {
+        const bench_row_t *row = &bench->rows[i];
+        table_cell(&table, "%s", mode_name(row->mode));
         table_cell(&table, "%s", bench_per_run(row, row->weight_reorders, text, sizeof text));
         table_cell(&table, "%s", bench_per_run(row, row->activation_reorders, text, sizeof text));
         table_cell(&table, "%s", bench_per_run(row, row->copies, text, sizeof text));
         number_cell(&table, 2, (double)row->reorder_bytes / 1e6 / (double)row->n_runs);
         number_cell(&table, 3, row->reorder_ms);
-        number_cell(&table, 1, row->first_run_ms);
-        number_cell(&table, 1, row->peak_rss_mb);
-        number_cell(&table, -1, row->max_rel_diff);
     }
     return table_print(&table);
+}
+
+static status_t print_first_runs(context_t *ctx, const bench_t *bench)
+{
+    static const char *const columns[] = {"<first run",    ">load ms", ">prepare ms",
+                                          ">inference ms", ">all ms",  ">peak MB"};
+    table_t table;
+    table_begin(ctx, &table, 6, columns);
+    for (int i = 0; i < bench->n_rows; i++) {
+        const bench_row_t *row = &bench->rows[i];
+        table_cell(&table, "%s", mode_name(row->mode));
+        number_cell(&table, 1, row->load_ms);
+        number_cell(&table, 1, row->prepare_ms);
+        number_cell(&table, 1, row->inference_ms);
+        number_cell(&table, 1, first_run_ms(row));
+        number_cell(&table, 1, row->peak_rss_mb);
+    }
+    return table_print(&table);
+}
+
+status_t bench_print_tables(context_t *ctx, const bench_t *bench)
+{
+    printf("%s\nbatch %" PRId64 ", %d threads, oneDNN %s, %s; %" PRId64 " runs after %" PRId64
+           " of warm-up\n\n",
+           bench->spec, bench->batch, bench->n_threads, onednn_version_text(), onednn_isa_text(),
+           bench->rows[0].n_runs, bench->n_warm_up);
+    TRY(print_times(ctx, bench));
+    printf("\n");
+    TRY(print_reorders(ctx, bench));
+    printf("\n");
+    return print_first_runs(ctx, bench);
 }
 
 /* JSON has no NaN and no infinity. */
@@ -114,10 +161,17 @@ status_t bench_print_json(context_t *ctx, const bench_t *bench)
         json_count(&text, "copies", row, row->copies);
         json_count(&text, "reorder_bytes", row, row->reorder_bytes);
         json_number(&text, "reorder_ms", 4, row->reorder_ms);
-        json_number(&text, "first_run_ms", 3, row->first_run_ms);
+        json_number(&text, "first_run_ms", 3, first_run_ms(row));
         json_number(&text, "peak_rss_mb", 1, row->peak_rss_mb);
         json_number(&text, "max_rel_diff", -1, row->max_rel_diff);
-        text_append(&text, "}");
+        json_number(&text, "p90_ms", 4, row->p90_ms);
+        json_number(&text, "p99_ms", 4, row->p99_ms);
+        json_number(&text, "items_per_s", 3, row->items_per_s);
+        json_number(&text, "load_ms", 3, row->load_ms);
+        json_number(&text, "prepare_ms", 3, row->prepare_ms);
+        json_number(&text, "first_inference_ms", 3, row->inference_ms);
+        text_append(&text, ",\"runs\":%" PRId64 ",\"warm_up\":%" PRId64 "}", row->n_runs,
+                    bench->n_warm_up);
     }
     text_append(&text, "]}");
     status_t status = text_status(&text);

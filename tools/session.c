@@ -70,10 +70,12 @@ bool session_begin(const char *command, const char *spec, const session_options_
 {
     *out_session = (session_t){.ctx = NULL};
     context_options_t context_options = {.n_threads = (int)options->n_threads};
+    double begin = session_now_ms();
     status_t status = context_create(&context_options, &out_session->ctx);
     if (!session_check(command, NULL, status)) return false;
     context_t *ctx = out_session->ctx;
     status = model_load(ctx, spec, &options->model, &out_session->model);
+    out_session->load_ms = session_now_ms() - begin;
     if (status == STATUS_OK) status = model_fill_inputs(ctx, &out_session->model, &options->model);
     if (session_check(command, ctx, status)) return true;
     session_end(out_session);
@@ -100,7 +102,10 @@ bool session_clone(const char *command, const session_t *session, session_t *out
 bool session_prepare(const char *command, session_t *session, run_mode_t mode)
 {
     context_t *ctx = session->ctx;
-    return session_check(command, ctx, mode_prepare(ctx, &session->model, mode, &session->runner));
+    double begin = session_now_ms();
+    status_t status = mode_prepare(ctx, &session->model, mode, &session->runner);
+    session->prepare_ms = session_now_ms() - begin;
+    return session_check(command, ctx, status);
 }
 
 void session_end(session_t *session)

@@ -15,6 +15,8 @@ typedef struct session {
     context_t *ctx;
     model_t model;
     runner_t runner;
+    double load_ms;    /* making the context and loading the model */
+    double prepare_ms; /* of session_prepare */
 } session_t;
 
 /* The options that every command on a model has, for its table. */

@@ -358,6 +358,14 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
                                        ",\"first_run_ms\":",
                                        ",\"peak_rss_mb\":",
                                        ",\"max_rel_diff\":0",
+                                       ",\"p90_ms\":",
+                                       ",\"p99_ms\":",
+                                       ",\"items_per_s\":",
+                                       ",\"load_ms\":",
+                                       ",\"prepare_ms\":",
+                                       ",\"first_inference_ms\":",
+                                       ",\"runs\":2",
+                                       ",\"warm_up\":1",
                                        "},{\"mode\":\"mkldnn\"",
                                        ",\"median_ms\":",
                                        ",\"min_ms\":",
@@ -371,8 +379,9 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
                                        ",\"peak_rss_mb\":",
                                        ",\"max_rel_diff\":",
                                        "}]}\n"};
-    check("bench " MODEL " --json --modes dense,mkldnn --batch 2 --threads 1 --iterations 2", 0,
-          NULL, "\"rows\"");
+    check("bench " MODEL " --json --modes dense,mkldnn --batch 2 --threads 1 --iterations 2 "
+          "--warm-up 1",
+          0, NULL, "\"rows\"");
     const char *at = outcome.out;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *found = strstr(at, keys[i]);
@@ -383,11 +392,51 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
     assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
 }
 
-static void bench_prints_a_table_without_json(void **state)
+/* The number behind a key of the first row. */
+static double value_of(const char *key)
+{
+    char wanted[64];
+    double value = -1.0;
+    snprintf(wanted, sizeof wanted, "\"%s\":", key);
+    const char *at = strstr(outcome.out, wanted);
+    if (at == NULL || sscanf(at + strlen(wanted), "%lf", &value) != 1) fail_msg("no %s", key);
+    return value;
+}
+
+static void bench_s_percentiles_and_parts_of_the_first_run_fit_together(void **state)
 {
     (void)state;
-    check("bench " MODEL " --modes mkldnn --iterations 1", 0, NULL, "max rel diff");
+    check("freeze " MODEL " -o first.tessera", 0, NULL, NULL);
+    check("bench first.tessera --batch 2 --iterations 4 --json", 0, NULL, "\"mode\":\"frozen\"");
+    double least = value_of("min_ms"), median = value_of("median_ms"), p90 = value_of("p90_ms");
+    double load = value_of("load_ms"), inference = value_of("first_inference_ms");
+    double first = value_of("first_run_ms"), items = value_of("items_per_s");
+    assert_true(0.0 < least && least <= median && median <= p90 && p90 <= value_of("p99_ms"));
+    assert_true(items <= 2e3 / least && items >= 2e3 / (2.0 * value_of("p99_ms")));
+    assert_true(load > 0.0 && inference > 0.0);
+    double difference = first - (load + value_of("prepare_ms") + inference);
+    assert_true(difference < 0.01 && difference > -0.01);
+    assert_true(value_of("warm_up") == 3.0 && value_of("runs") == 4.0);
+}
+
+static void bench_prints_tables_that_fit_a_terminal(void **state)
+{
+    (void)state;
+    check("bench " MODEL " --iterations 1 --warm-up 2", 0, NULL, "max rel diff");
     assert_null(strchr(outcome.out, '{'));
+    assert_non_null(strstr(outcome.out, "; 1 runs after 2 of warm-up\n"));
+    for (const char *at = outcome.out; *at != '\0'; at += strcspn(at, "\n") + 1)
+        if (strcspn(at, "\n") > 100) fail_msg("wide: %.*s", (int)strcspn(at, "\n"), at);
+}
+
+static void bench_s_tolerance_is_that_of_run(void **state)
+{
+    (void)state;
+    check("bench " MODEL " --modes dense,mkldnn --iterations 1 --tolerance 1e-4", 0, NULL, NULL);
+    check("bench " MODEL " --modes dense,mkldnn --iterations 1 --tolerance 0", 3,
+          "mode mkldnn differs from dense by", "max rel diff");
+    assert_null(strstr(outcome.err, "mode dense differs"));
+    check("bench model.tessera --tolerance 0", 2, "which model.tessera does not have", NULL);
 }
 
 static void a_budget_fails_when_counts_rise(void **state)
@@ -549,7 +598,9 @@ int main(void)
         cmocka_unit_test(every_mode_agrees_with_dense_and_with_the_specification),
         cmocka_unit_test(counters_equal_onednn_s_own_log),
         cmocka_unit_test(bench_s_json_has_the_keys_of_the_contract_in_order),
-        cmocka_unit_test(bench_prints_a_table_without_json),
+        cmocka_unit_test(bench_s_percentiles_and_parts_of_the_first_run_fit_together),
+        cmocka_unit_test(bench_prints_tables_that_fit_a_terminal),
+        cmocka_unit_test(bench_s_tolerance_is_that_of_run),
         cmocka_unit_test(a_budget_fails_when_counts_rise),
         cmocka_unit_test(a_budget_may_hold_comments_blank_lines_and_other_models),
         cmocka_unit_test(explain_names_kernels_and_sums_up),
