@@ -24,12 +24,14 @@ typedef struct side {
 /* An execution as its line says it. */
 typedef struct line_fields {
     piece_t kind, implementation, tensors, problem;
+    piece_t all; /* from the engine to the problem */
     double ms;
 } line_fields_t;
 
 const char *audit_cause_name(audit_cause_t cause)
 {
-    static const char *const names[AUDIT_CAUSE_COUNT] = {"weight", "activation", "mismatch"};
+    static const char *const names[AUDIT_CAUSE_COUNT] = {"copy", "weight", "activation",
+                                                         "mismatch"};
     return names[cause];
 }
 
@@ -167,8 +169,17 @@ static bool is_weight(const side_t *side)
     return side->has_compensation || audit_is_weight_format(side->kind, side->tag);
 }
 
+/* Opaque kinds have one tag for all their formats. */
+static bool is_copy(const side_t *src, const side_t *dst)
+{
+    bool is_open = strcmp(src->kind, "blocked") == 0 || src->kind[0] == '\0';
+    return is_open && strcmp(src->kind, dst->kind) == 0 && strcmp(src->tag, dst->tag) == 0 &&
+           !src->has_compensation && !dst->has_compensation;
+}
+
 static audit_cause_t judge(const side_t *src, const side_t *dst)
 {
+    if (is_copy(src, dst)) return AUDIT_COPY;
     if (is_weight(src) || is_weight(dst)) return AUDIT_WEIGHT;
     return is_row_major(src) || is_row_major(dst) ? AUDIT_ACTIVATION : AUDIT_MISMATCH;
 }
@@ -191,15 +202,32 @@ static int split_line(const char *line, piece_t *out_fields, bool *out_is_old)
     return 0;
 }
 
-/* Index of the field "exec", or -1: it stands first, or behind a version, a component, a time. */
-static int find_exec(int n, const piece_t *fields)
+/* Index of the field "exec" or "info", or -1: it stands first, or behind a version, a component, a
+ * time. */
+static int find_word(int n, const piece_t *fields, const char *word)
 {
     for (int i = 0; i < n && i < 4; i++) {
-        if (is_word(fields[i], "exec")) return i;
+        if (is_word(fields[i], word)) return i;
         bool is_stamp = fields[i].length > 0 && isdigit((unsigned char)fields[i].at[0]);
         if (!is_word(fields[i], "v1") && !is_word(fields[i], "primitive") && !is_stamp) return -1;
     }
     return -1;
+}
+
+/* "info,oneDNN v2.6.3 (commit N/A)": the number, of the first such line. */
+static void take_version(audit_t *audit, int n, const piece_t *fields)
+{
+    int at = find_word(n, fields, "info");
+    if (at < 0 || at + 1 == n || audit->version[0] != '\0') return;
+    piece_t text = fields[at + 1];
+    for (size_t i = 0; i + 2 < text.length; i++) {
+        if (text.at[i] != ' ' || text.at[i + 1] != 'v' || !isdigit((unsigned char)text.at[i + 2]))
+            continue;
+        size_t begin = i + 2, end = begin;
+        while (end < text.length && text.at[end] != ' ') end++;
+        copy_piece(audit->version, sizeof audit->version, (piece_t){text.at + begin, end - begin});
+        return;
+    }
 }
 
 /* The time is last, the problem before it. Some systems write "1,432" for the time. */
@@ -228,7 +256,10 @@ static bool parse_fields(int n, const piece_t *fields, bool is_old, line_fields_
     out_line->kind = fields[first];
     out_line->implementation = fields[first + 1];
     out_line->tensors = fields[first + 3];
-    return out_line->kind.length > 0 && parse_tail(first + 3, n, fields, out_line);
+    if (out_line->kind.length == 0 || !parse_tail(first + 3, n, fields, out_line)) return false;
+    const char *end = out_line->problem.at + out_line->problem.length;
+    out_line->all = (piece_t){fields[0].at, (size_t)(end - fields[0].at)};
+    return true;
 }
 
 /* ---- totals ---- */
@@ -294,7 +325,7 @@ static bool count_elements(piece_t problem, uint64_t *out_n)
     return true;
 }
 
-static bool add_reorder(audit_t *audit, const line_fields_t *line, uint64_t *out_bytes)
+static bool add_reorder(audit_t *audit, const line_fields_t *line, audit_execution_t *execution)
 {
     piece_t tensor[8];
     side_t src, dst;
@@ -303,11 +334,21 @@ static bool add_reorder(audit_t *audit, const line_fields_t *line, uint64_t *out
         !parse_side(tensor[1], &dst) || !count_elements(line->problem, &n_elements))
         return false;
     uint64_t per_element = dtype_bytes(src.dtype) + dtype_bytes(dst.dtype);
-    if (__builtin_mul_overflow(n_elements, per_element, out_bytes)) return false;
-    audit_cause_t cause = judge(&src, &dst);
-    add(&audit->reorders[cause], line->ms, *out_bytes);
-    add_pair(audit, &src, &dst, cause, line->ms, *out_bytes);
+    if (__builtin_mul_overflow(n_elements, per_element, &execution->bytes)) return false;
+    execution->is_reorder = true;
+    execution->cause = judge(&src, &dst);
+    add(&audit->reorders[execution->cause], line->ms, execution->bytes);
+    add_pair(audit, &src, &dst, execution->cause, line->ms, execution->bytes);
     return true;
+}
+
+/* FNV-1a. */
+static uint64_t hash_piece(piece_t piece)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < piece.length; i++)
+        hash = (hash ^ (unsigned char)piece.at[i]) * 0x100000001b3u;
+    return hash;
 }
 
 bool audit_line(audit_t *audit, const char *line)
@@ -315,20 +356,27 @@ bool audit_line(audit_t *audit, const char *line)
     piece_t fields[MAX_FIELDS];
     bool is_old = false;
     audit->n_lines++;
-    int n = split_line(line, fields, &is_old), at = find_exec(n, fields);
+    int n = split_line(line, fields, &is_old);
+    if (n == 0) return false;
+    int at = find_word(n, fields, "exec");
+    take_version(audit, n, fields);
     if (at < 0) return false;
     line_fields_t parsed = {.ms = 0.0};
-    uint64_t bytes = 0;
+    audit_execution_t execution = {.is_reorder = false};
     bool is_whole = parse_fields(n - at - 1, fields + at + 1, is_old, &parsed);
-    if (is_whole && is_word(parsed.kind, "reorder")) is_whole = add_reorder(audit, &parsed, &bytes);
+    if (is_whole && is_word(parsed.kind, "reorder"))
+        is_whole = add_reorder(audit, &parsed, &execution);
     if (!is_whole) {
         audit->n_malformed++;
         return false;
     }
+    execution.signature = hash_piece(parsed.all);
+    execution.ms = parsed.ms;
     audit_kind_t *kind = find_kind(audit, parsed.kind);
-    add(&kind->total, parsed.ms, bytes);
-    if (is_reference(parsed.implementation)) add(&kind->reference, parsed.ms, bytes);
-    add(&audit->total, parsed.ms, bytes);
+    add(&kind->total, parsed.ms, execution.bytes);
+    if (is_reference(parsed.implementation)) add(&kind->reference, parsed.ms, execution.bytes);
+    add(&audit->total, parsed.ms, execution.bytes);
+    audit->last = execution;
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "tools/audit.h"
 #include "tools/command.h"
+#include "tools/session.h"
 #include "tools/table.h"
 #include "tools/try.h"
 
@@ -21,15 +22,29 @@ static const args_command_t command = {
     .example = "ONEDNN_VERBOSE=1 python model.py | tessera audit -",
     .about =
         "Counts what oneDNN executed, from the verbose output of any program and any version:\n"
-        "totals by primitive kind, reorders by cause and by formats. LOG is a file, or - for "
-        "stdin.",
+        "totals by primitive kind, reorders by cause and by formats, and what of them is set-up "
+        "and\n"
+        "what comes again with each inference. LOG is a file, or - for stdin.",
     .more =
         "causes are judged from formats:\n"
+        "  copy        one format on both sides: nothing is reordered\n"
         "  weight      a form that only weights have: inner blocks in two dimensions (ABcd16b16a)"
         "\n              or in the first, or an order that does not begin with the first\n"
         "  activation  row-major on one side: a tensor enters or leaves a chosen format\n"
         "  mismatch    neither: two chosen formats meet\n"
+        "set-up is what stands before the steady state, the sequence of executions that the log "
+        "ends\n"
+        "in twice or more; run the model three times or more, so that there is one\n"
         "bytes are read plus written, without padding; share is of all executions' time"};
+
+/* A log that was read. */
+typedef struct log {
+    audit_t audit;
+    size_t n, capacity;
+    audit_execution_t *executions;
+    bool has_steady;
+    audit_steady_t steady;
+} log_t;
 
 static int compare_totals(const audit_total_t *a, const audit_total_t *b)
 {
@@ -83,26 +98,64 @@ static void reorder_cells(table_t *table, const audit_t *audit, const audit_tota
     table_cell(table, "%.1f %%", share(audit, total->ms));
 }
 
-static status_t print_reorders(context_t *ctx, audit_t *audit)
+/* Of one cause, or of all for AUDIT_CAUSE_COUNT, in executions begin to end. */
+static audit_total_t sum_reorders(const log_t *log, size_t begin, size_t end, int cause)
 {
-    static const char *const columns[] = {"<reorders", ">count", ">MB", ">ms", ">share"};
-    static const char *const pair_columns[] = {"<from", "<to", "<cause", ">count",
-                                               ">MB",   ">ms", ">share"};
+    audit_total_t total = {.n = 0};
+    for (size_t i = begin; i < end; i++) {
+        const audit_execution_t *execution = &log->executions[i];
+        if (!execution->is_reorder) continue;
+        if (cause != AUDIT_CAUSE_COUNT && (int)execution->cause != cause) continue;
+        total.n++;
+        total.bytes += execution->bytes;
+        total.ms += execution->ms;
+    }
+    return total;
+}
+
+/* Set-up, and one repetition: every one has as many, and times are their mean. */
+static void steady_cells(table_t *table, const log_t *log, int cause)
+{
+    const audit_steady_t *steady = &log->steady;
+    size_t n_times = (size_t)steady->n_times, end = steady->first + steady->length * n_times;
+    if (!log->has_steady) {
+        for (int i = 0; i < 4; i++) table_cell(table, "-");
+        return;
+    }
+    audit_total_t before = sum_reorders(log, 0, steady->first, cause);
+    audit_total_t within = sum_reorders(log, steady->first, end, cause);
+    table_cell(table, "%llu", (unsigned long long)before.n);
+    table_cell(table, "%.3f", before.ms);
+    table_cell(table, "%llu", (unsigned long long)(within.n / n_times));
+    table_cell(table, "%.3f", within.ms / (double)n_times);
+}
+
+static status_t print_causes(context_t *ctx, const log_t *log)
+{
+    static const char *const columns[] = {"<reorders", ">count", ">MB",        ">ms", ">share",
+                                          ">set-up",   ">ms",    ">each time", ">ms"};
+    const audit_t *audit = &log->audit;
     table_t table;
-    table_begin(ctx, &table, 5, columns);
+    table_begin(ctx, &table, 9, columns);
     for (int cause = 0; cause < AUDIT_CAUSE_COUNT; cause++) {
         table_cell(&table, "%s", audit_cause_name((audit_cause_t)cause));
         reorder_cells(&table, audit, &audit->reorders[cause]);
+        steady_cells(&table, log, cause);
     }
     audit_total_t all = audit_reorders(audit);
     table_cell(&table, "all");
     reorder_cells(&table, audit, &all);
-    TRY(table_print(&table));
-    if (audit->n_pairs == 0) return STATUS_OK;
+    steady_cells(&table, log, AUDIT_CAUSE_COUNT);
+    return table_print(&table);
+}
 
-    printf("\n");
+static status_t print_pairs(context_t *ctx, audit_t *audit)
+{
+    static const char *const columns[] = {"<from", "<to", "<cause", ">count",
+                                          ">MB",   ">ms", ">share"};
+    table_t table;
     qsort(audit->pairs, (size_t)audit->n_pairs, sizeof audit->pairs[0], compare_pairs);
-    table_begin(ctx, &table, 7, pair_columns);
+    table_begin(ctx, &table, 7, columns);
     for (int i = 0; i < audit->n_pairs && i < MAX_PAIRS_SHOWN; i++) {
         const audit_pair_t *pair = &audit->pairs[i];
         table_cell(&table, "%s", pair->src);
@@ -116,7 +169,62 @@ static status_t print_reorders(context_t *ctx, audit_t *audit)
     return STATUS_OK;
 }
 
-static bool read_log(const char *path, audit_t *audit)
+static void print_heading(const log_t *log)
+{
+    const audit_steady_t *steady = &log->steady;
+    if (log->audit.version[0] != '\0')
+        printf("oneDNN %s: ", log->audit.version);
+    else
+        printf("oneDNN, whose version the log does not name: ");
+    printf("%zu executions; ", log->n);
+    if (!log->has_steady) {
+        printf("no steady state, since the end repeats nothing\n\n");
+        return;
+    }
+    size_t n_steady = steady->length * (size_t)steady->n_times;
+    printf("%zu of set-up, then %lld times a sequence of %zu", steady->first,
+           (long long)steady->n_times, steady->length);
+    if (log->n > steady->first + n_steady)
+        printf(", and %zu after it", log->n - steady->first - n_steady);
+    printf("\n\n");
+}
+
+static status_t print_log(context_t *ctx, log_t *log)
+{
+    print_heading(log);
+    TRY(print_kinds(ctx, &log->audit));
+    printf("\n");
+    TRY(print_causes(ctx, log));
+    if (log->audit.n_pairs == 0) return STATUS_OK;
+    printf("\n");
+    return print_pairs(ctx, &log->audit);
+}
+
+/* ---- reading ---- */
+
+static bool keep_execution(log_t *log)
+{
+    if (log->n == log->capacity) {
+        size_t capacity = log->capacity > 0 ? 2 * log->capacity : 1024;
+        audit_execution_t *grown = realloc(log->executions, capacity * sizeof *grown);
+        if (grown == NULL) return false;
+        log->executions = grown;
+        log->capacity = capacity;
+    }
+    log->executions[log->n++] = log->audit.last;
+    return true;
+}
+
+static bool find_steady(log_t *log)
+{
+    size_t *scratch = calloc(log->n + 1, sizeof *scratch);
+    if (scratch == NULL) return false;
+    log->has_steady = audit_find_steady(log->n, log->executions, scratch, &log->steady);
+    free(scratch);
+    return true;
+}
+
+static bool read_log(const char *path, log_t *log)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
     if (file == NULL) {
@@ -125,27 +233,40 @@ static bool read_log(const char *path, audit_t *audit)
     }
     char *line = NULL;
     size_t capacity = 0;
-    while (getline(&line, &capacity, file) >= 0) audit_line(audit, line);
+    bool has_memory = true;
+    while (has_memory && getline(&line, &capacity, file) >= 0)
+        if (audit_line(&log->audit, line)) has_memory = keep_execution(log);
     bool is_read = !ferror(file);
     if (!is_read) fprintf(stderr, "tessera audit: %s: %s\n", path, strerror(errno));
     free(line);
     if (file != stdin) fclose(file);
-    return is_read;
+    has_memory = has_memory && find_steady(log);
+    if (!has_memory) fprintf(stderr, "tessera audit: no memory\n");
+    return is_read && has_memory;
 }
 
-static int print_audit(audit_t *audit)
+static bool print_audit(log_t *log)
 {
     context_t *ctx = NULL;
     status_t status = context_create(NULL, &ctx);
-    if (status == STATUS_OK) status = print_kinds(ctx, audit);
-    if (status == STATUS_OK) {
-        printf("\n");
-        status = print_reorders(ctx, audit);
-    }
-    if (status != STATUS_OK)
-        fprintf(stderr, "tessera audit: %s\n", ctx != NULL ? context_error(ctx) : "no memory");
+    if (status == STATUS_OK) status = print_log(ctx, log);
+    bool is_done = session_check("audit", ctx, status);
     context_destroy(ctx);
-    return status == STATUS_OK ? EXIT_DONE : EXIT_FAILED;
+    return is_done;
+}
+
+static bool audit(const char *path, log_t *log)
+{
+    if (!read_log(path, log)) return false;
+    if (log->audit.n_malformed > 0)
+        fprintf(stderr, "tessera audit: %llu lines begin like executions but are cut or garbled\n",
+                (unsigned long long)log->audit.n_malformed);
+    if (log->n > 0) return print_audit(log);
+    fprintf(stderr,
+            "tessera audit: %s has no executions in %llu lines; run the program with "
+            "ONEDNN_VERBOSE=1 (MKLDNN_VERBOSE=1, DNNL_VERBOSE=1 for old versions)\n",
+            path, (unsigned long long)log->audit.n_lines);
+    return false;
 }
 
 int command_audit(int argc, char **argv)
@@ -153,27 +274,13 @@ int command_audit(int argc, char **argv)
     args_list_t operands;
     int code = EXIT_FAILED;
     if (!args_parse(&command, NULL, 0, argc, argv, &operands, &code)) return code;
-    audit_t *audit = calloc(1, sizeof *audit);
-    if (audit == NULL) {
+    log_t *log = calloc(1, sizeof *log);
+    if (log == NULL) {
         fprintf(stderr, "tessera audit: no memory\n");
         return EXIT_FAILED;
     }
-    if (!read_log(operands.items[0], audit)) {
-        free(audit);
-        return EXIT_FAILED;
-    }
-    if (audit->n_malformed > 0)
-        fprintf(stderr, "tessera audit: %llu lines begin like executions but are cut or garbled\n",
-                (unsigned long long)audit->n_malformed);
-    if (audit->total.n > 0) {
-        code = print_audit(audit);
-    } else {
-        fprintf(stderr,
-                "tessera audit: %s has no executions in %llu lines; run the program with "
-                "ONEDNN_VERBOSE=1 (MKLDNN_VERBOSE=1, DNNL_VERBOSE=1 for old versions)\n",
-                operands.items[0], (unsigned long long)audit->n_lines);
-        code = EXIT_FAILED;
-    }
-    free(audit);
-    return code;
+    bool is_done = audit(operands.items[0], log);
+    free(log->executions);
+    free(log);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
 }

@@ -62,7 +62,7 @@ static void a_line_is_found_behind_other_output(void **state)
     (void)state;
     check_reorder("[pid 7] loss 0.3 onednn_verbose,exec,cpu,reorder,jit:uni,undef,"
                   "src_f32::blocked:ab:f0 dst_bf16::blocked:ab:f0,,,4x4,0.5\r\n",
-                  AUDIT_ACTIVATION, 16 * 6, 0.5);
+                  AUDIT_COPY, 16 * 6, 0.5);
 }
 
 static void a_decimal_comma_is_understood(void **state)
@@ -72,10 +72,10 @@ static void a_decimal_comma_is_understood(void **state)
                   "2x8x4x4,1,432",
                   AUDIT_ACTIVATION, 256 * 8, 1.432);
     check_reorder("mkldnn_verbose,exec,reorder,jit:uni,undef,in:f32_x out:f32_x,num:1,144,4",
-                  AUDIT_ACTIVATION, 144 * 8, 4.0);
+                  AUDIT_COPY, 144 * 8, 4.0);
     check_reorder("onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:a:f0 "
                   "dst_f32::blocked:a:f0,,,144,4",
-                  AUDIT_ACTIVATION, 144 * 8, 4.0);
+                  AUDIT_COPY, 144 * 8, 4.0);
 }
 
 static void check_formats(const char *src, const char *dst, audit_cause_t cause)
@@ -105,7 +105,10 @@ static void causes_are_judged_from_formats(void **state)
     check_formats("blocked:abcd", "blocked:aBcd16b", AUDIT_ACTIVATION);
     check_formats("blocked:acdb", "blocked:abcd", AUDIT_ACTIVATION);
     check_formats("blocked:abcde", "blocked:aBcde16b", AUDIT_ACTIVATION);
-    check_formats("blocked:abcd", "blocked:abcd", AUDIT_ACTIVATION);
+    check_formats("blocked:abcd", "blocked:abcd", AUDIT_COPY);
+    check_formats("blocked:ABcd16b16a", "blocked:ABcd16b16a", AUDIT_COPY);
+    check_formats("blocked:aBcd16b", "blocked:aBcd16b", AUDIT_COPY);
+    check_formats("wino:wino_fmt", "wino:wino_fmt", AUDIT_WEIGHT);
     check_formats("blocked:acdb", "blocked:aBcd16b", AUDIT_MISMATCH);
     check_formats("blocked:aBcd8b", "blocked:aBcd16b", AUDIT_MISMATCH);
 }
@@ -282,6 +285,134 @@ static void too_many_kinds_and_pairs_stay_in_the_sums(void **state)
     assert_int_equal(audit.reorders[AUDIT_ACTIVATION].n, 300);
 }
 
+/* ---- whole logs ---- */
+
+#define LOGS TESSERA_SOURCE_DIR "/tests/tools/logs/"
+#define MAX_EXECUTIONS 64
+
+typedef struct whole_log {
+    audit_t audit;
+    size_t n;
+    audit_execution_t executions[MAX_EXECUTIONS];
+    bool has_steady;
+    audit_steady_t steady;
+} whole_log_t;
+
+static void read_log(const char *path, whole_log_t *log)
+{
+    static char line[4096];
+    static size_t scratch[MAX_EXECUTIONS];
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    memset(log, 0, sizeof *log);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (audit_line(&log->audit, line)) log->executions[log->n++] = log->audit.last;
+    fclose(file);
+    assert_int_equal(log->audit.n_malformed, 0);
+    log->has_steady = audit_find_steady(log->n, log->executions, scratch, &log->steady);
+}
+
+/* Reorders of each cause in executions begin to end. */
+static void check_causes(const whole_log_t *log, size_t begin, size_t end,
+                         const int (*wanted)[AUDIT_CAUSE_COUNT])
+{
+    int n[AUDIT_CAUSE_COUNT] = {0};
+    for (size_t i = begin; i < end; i++)
+        if (log->executions[i].is_reorder) n[log->executions[i].cause]++;
+    for (int cause = 0; cause < AUDIT_CAUSE_COUNT; cause++)
+        if (n[cause] != (*wanted)[cause])
+            fail_msg("%d of %s, not %d, in executions %zu to %zu", n[cause],
+                     audit_cause_name((audit_cause_t)cause), (*wanted)[cause], begin, end);
+}
+
+/* Two convolutions by oneDNN 2.6, counted by hand: once with plain layouts at every border (2
+ * weights and 4 activations reordered), once with 2 weights packed and the output reordered, then 3
+ * times with the output reordered alone. */
+static void a_log_of_onednn_2_has_set_up_and_a_steady_state(void **state)
+{
+    (void)state;
+    static whole_log_t log;
+    read_log(LOGS "onednn-2.6.txt", &log);
+    assert_string_equal(log.audit.version, "2.6.3");
+    assert_int_equal(log.n, 22);
+    assert_true(log.has_steady);
+    assert_int_equal(log.steady.first, 13);
+    assert_int_equal(log.steady.length, 3);
+    assert_int_equal(log.steady.n_times, 3);
+    check_causes(&log, 0, 13, &(const int[]){[AUDIT_WEIGHT] = 4, [AUDIT_ACTIVATION] = 5, [3] = 0});
+    check_causes(&log, 13, 22, &(const int[]){[AUDIT_ACTIVATION] = 3, [3] = 0});
+}
+
+/* PyTorch 2.13 with oneDNN 3.12: to_mkldnn of two convolutions copies their 2 weights and 2 biases
+ * as they are and packs the weights; each of 3 inferences copies the input, reorders the second
+ * weight once more, and the output. */
+static void copies_of_weights_in_pytorch_s_log_are_no_activation_reorders(void **state)
+{
+    (void)state;
+    static whole_log_t log;
+    read_log(LOGS "pytorch-onednn-3.12.txt", &log);
+    assert_string_equal(log.audit.version, "3.12.0");
+    assert_int_equal(log.n, 24);
+    assert_true(log.has_steady);
+    assert_int_equal(log.steady.first, 6);
+    assert_int_equal(log.steady.length, 6);
+    assert_int_equal(log.steady.n_times, 3);
+    check_causes(&log, 0, 6, &(const int[]){[AUDIT_COPY] = 4, [AUDIT_WEIGHT] = 2, [3] = 0});
+    check_causes(
+        &log, 6, 24,
+        &(const int[]){[AUDIT_COPY] = 3, [AUDIT_WEIGHT] = 3, [AUDIT_ACTIVATION] = 3, [3] = 0});
+}
+
+/* Letters stand for executions. */
+static void check_steady(const char *letters, size_t first, size_t length, int64_t n_times)
+{
+    audit_execution_t executions[MAX_EXECUTIONS];
+    size_t scratch[MAX_EXECUTIONS], n = strlen(letters);
+    audit_steady_t steady = {0, 0, 0};
+    for (size_t i = 0; i < n; i++)
+        executions[i] = (audit_execution_t){.signature = (uint64_t)letters[i]};
+    bool is_found = audit_find_steady(n, executions, scratch, &steady);
+    if (is_found != (n_times > 0) || steady.first != first || steady.length != length ||
+        steady.n_times != n_times)
+        fail_msg("%s: %zu, then %zu %d times", letters, steady.first, steady.length,
+                 (int)steady.n_times);
+}
+
+static void a_steady_state_is_what_the_log_ends_in_again_and_again(void **state)
+{
+    (void)state;
+    check_steady("", 0, 0, 0);
+    check_steady("a", 0, 0, 0);
+    check_steady("abcdefgh", 0, 0, 0);
+    check_steady("xaybcabcabc", 5, 3, 2);
+    check_steady("xaybzcabcabcabc", 6, 3, 3);
+    check_steady("abababab", 0, 2, 4);
+    check_steady("wabaabaaba", 1, 3, 3);
+    check_steady("xabcabcabcyz", 1, 3, 3);
+    check_steady("abcdefghijkk", 0, 0, 0);
+}
+
+static void versions_are_named_as_each_log_writes_them(void **state)
+{
+    (void)state;
+    static const char *const lines[][2] = {
+        {"mkldnn_verbose,info,Intel(R) MKL-DNN v0.17.0 (Git Hash 5c21b5a)", "0.17.0"},
+        {"dnnl_verbose,info,DNNL v1.1.0 (commit N/A)", "1.1.0"},
+        {"onednn_verbose,info,oneDNN v2.6.3 (commit N/A)", "2.6.3"},
+        {"onednn_verbose,v1,info,oneDNN v3.5.0 (commit N/A)", "3.5.0"},
+        {"onednn_verbose,info,cpu,runtime:OpenMP,nthr:2", ""},
+        {"onednn_verbose,info", ""},
+    };
+    static audit_t audit;
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        read_line(&audit, lines[i][0]);
+        assert_string_equal(audit.version, lines[i][1]);
+    }
+    read_line(&audit, lines[2][0]);
+    audit_line(&audit, lines[3][0]);
+    assert_string_equal(audit.version, "2.6.3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +427,10 @@ int main(void)
         cmocka_unit_test(garbled_lines_are_told_apart),
         cmocka_unit_test(every_prefix_of_a_line_is_survived),
         cmocka_unit_test(too_many_kinds_and_pairs_stay_in_the_sums),
+        cmocka_unit_test(a_log_of_onednn_2_has_set_up_and_a_steady_state),
+        cmocka_unit_test(copies_of_weights_in_pytorch_s_log_are_no_activation_reorders),
+        cmocka_unit_test(a_steady_state_is_what_the_log_ends_in_again_and_again),
+        cmocka_unit_test(versions_are_named_as_each_log_writes_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,6 +197,18 @@ static void failures_exit_with_1_and_name_the_command(void **state)
 
 /* ---- audit and info ---- */
 
+/* The row of audit's table of causes: in all, of set-up, each time. */
+static void check_reorders(const char *row, int wanted, int wanted_first, int wanted_each)
+{
+    int n = -1, n_first = -1, n_each = -1;
+    const char *at = strstr(outcome.out, "\nreorders ");
+    at = at != NULL ? strstr(at, row) : NULL;
+    if (at == NULL) fail_msg("no row%s in %s", row, outcome.out);
+    sscanf(at, " %*s %d %*f %*f %*f %% %d %*f %d", &n, &n_first, &n_each);
+    if (n != wanted || n_first != wanted_first || n_each != wanted_each)
+        fail_msg("%d, %d, %d in row%s of %s", n, n_first, n_each, row, outcome.out);
+}
+
 static void audit_reads_a_file_and_stdin(void **state)
 {
     (void)state;
@@ -205,7 +217,16 @@ static void audit_reads_a_file_and_stdin(void **state)
                       "onednn_verbose,exec,cpu,convolution,jit:avx2,forward,src,,,mb1,1.5\n");
     check("audit log", 0, NULL, "ABcd16b16a");
     assert_non_null(strstr(outcome.out, "25.0 %"));
+    assert_non_null(strstr(outcome.out,
+                           "oneDNN, whose version the log does not name: 2 executions; "
+                           "no steady state"));
     check("audit - <log", 0, NULL, "weight");
+    check("audit " TESSERA_SOURCE_DIR "/tests/tools/logs/pytorch-onednn-3.12.txt", 0, NULL,
+          "oneDNN 3.12.0: 24 executions; 6 of set-up, then 3 times a sequence of 6\n");
+    check_reorders("\ncopy ", 7, 4, 1);
+    check_reorders("\nweight ", 5, 2, 1);
+    check_reorders("\nactivation ", 3, 0, 1);
+    check_reorders("\nall ", 15, 6, 3);
     check("audit /dev/null", 1, "has no executions", NULL);
 }
 
