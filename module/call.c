@@ -345,6 +345,130 @@ status_t module_forward(context_t *ctx, module_t *module, const tensor_t *x, ten
     return tensor_give(ctx, made[0], out);
 }
 
+/* ---- results into memory of the caller's ---- */
+
+static status_t check_wanted(context_t *ctx, const module_t *module, const char *name, int n,
+                             tensor_t *const *wanted)
+{
+    REQUIRE(ctx, n >= 0 && n <= METHOD_MAX_OUTPUTS,
+            "module: %d tensors for results of %s of %s, 0 to %d are possible", n, name,
+            module_type(module), METHOD_MAX_OUTPUTS);
+    for (int i = 0; i < n; i++) {
+        if (wanted[i] == NULL) return context_null(ctx, "module_call_into", "a tensor of out");
+        for (int j = 0; j < i; j++)
+            REQUIRE(ctx, !tensor_overlaps(wanted[i], wanted[j]),
+                    "module: tensors for results %d and %d of %s of %s overlap, each needs memory "
+                    "of its own",
+                    j, i, name, module_type(module));
+    }
+    return STATUS_OK;
+}
+
+static status_t check_results(context_t *ctx, const module_t *module, const char *name, int n,
+                              tensor_t *const *made, int n_wanted, tensor_t *const *wanted)
+{
+    REQUIRE(ctx, n == n_wanted, "module: %s of %s gave %d results, there are tensors for %d", name,
+            module_type(module), n, n_wanted);
+    for (int i = 0; i < n; i++) TRY(module_check_result(ctx, i, &made[i]->info, &wanted[i]->info));
+    return STATUS_OK;
+}
+
+status_t module_check_result(context_t *ctx, int index, const tensor_info_t *made,
+                             const tensor_info_t *wanted)
+{
+    char text[INFO_TEXT_MAX], other[INFO_TEXT_MAX];
+    REQUIRE(ctx,
+            made->dtype == wanted->dtype &&
+                shape_equal(made->rank, made->sizes, wanted->rank, wanted->sizes),
+            "module: result %d is %s, the tensor for it is %s, dtype and sizes must be equal",
+            index, info_text(made, text), info_text(wanted, other));
+    return STATUS_OK;
+}
+
+static bool is_same(const tensor_t *a, const tensor_t *b)
+{
+    return a->storage == b->storage && a->offset == b->offset &&
+           tensor_lies_like(&a->info, &b->info);
+}
+
+/* A result that lies in a tensor that is going to be written is saved first. */
+static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_t *const *wanted)
+{
+    for (int i = 0; i < n; i++) {
+        bool is_in_the_way = false;
+        for (int j = 0; j < n; j++)
+            if (!is_same(made[i], wanted[i]) && tensor_overlaps(made[i], wanted[j]))
+                is_in_the_way = true;
+        tensor_t *copy = NULL;
+        if (!is_in_the_way) continue;
+        TRY(tensor_duplicate(ctx, made[i], &copy));
+        tensor_drop(made[i]);
+        made[i] = copy;
+    }
+    return STATUS_OK;
+}
+
+/* tensor_copy counts what it brings in another order; here the same order counts, too. */
+static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *wanted)
+{
+    if (is_same(made, wanted)) return STATUS_OK;
+    TRY(tensor_copy(ctx, wanted, made));
+    if (format_same(&made->info.format, &wanted->info.format, made->info.sizes)) {
+        counters_t *counters = context_counters(ctx);
+        counters->copies[CAUSE_OUTPUT]++;
+        counters->reorder_bytes += 2 * (uint64_t)tensor_numel(made) * dtype_size(made->info.dtype);
+    }
+    return STATUS_OK;
+}
+
+/* Results where they shall be, if the method can do that, else anywhere. */
+static status_t run_into(context_t *ctx, module_t *module, const char *name, int n_in,
+                         const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
+                         int *n_made, tensor_t **made)
+{
+    const member_t *method = NULL;
+    module_t *owner = module;
+    TRY(find_method(ctx, &owner, name, &method));
+    const method_class_t *class_ = method->is.method.class_;
+    bool are_all_given = n_in >= 0 && n_in <= MAX_INPUTS;
+    for (int i = 0; are_all_given && i < n_in; i++) are_all_given = in[i] != NULL;
+    *n_made = -1;
+    if (class_->run_into != NULL && are_all_given)
+        TRY(class_->run_into(ctx, owner, method->is.method.state, n_in, in, n_wanted, wanted,
+                             n_made, made));
+    if (*n_made >= 0) return STATUS_OK;
+    *n_made = 0;
+    return call_tensors(ctx, module, name, n_in, in, n_made, made);
+}
+
+status_t module_call_into(context_t *ctx, module_t *module, const char *method, int n_in,
+                          const tensor_t *const *in, int n_out, tensor_t *const *out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (module == NULL) return context_null(ctx, "module_call_into", "module");
+    if (method == NULL) return context_null(ctx, "module_call_into", "method");
+    if (n_in > 0 && in == NULL) return context_null(ctx, "module_call_into", "in");
+    if (n_out > 0 && out == NULL) return context_null(ctx, "module_call_into", "out");
+    TRY(check_wanted(ctx, module, method, n_out, out));
+    tensor_t *made[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_made = 0;
+    TRY(run_into(ctx, module, method, n_in, in, n_out, out, &n_made, made));
+    status_t status = check_results(ctx, module, method, n_made, made, n_out, out);
+    if (status == STATUS_OK) status = save_overlapping(ctx, n_made, made, out);
+    for (int i = 0; i < n_made && status == STATUS_OK; i++)
+        status = copy_result(ctx, made[i], out[i]);
+    release_tensors(n_made, made);
+    return status;
+}
+
+status_t module_forward_into(context_t *ctx, module_t *module, const tensor_t *x, tensor_t *out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (x == NULL) return context_null(ctx, "module_forward_into", "x");
+    if (out == NULL) return context_null(ctx, "module_forward_into", "out");
+    return module_call_into(ctx, module, "forward", 1, &x, 1, &out);
+}
+
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,
                           tensor_t **out)
 {

@@ -33,6 +33,12 @@ typedef struct method_class {
      * signature.h */
     status_t (*describe)(context_t *ctx, void *state, bool is_output, int index, int *out_n,
                          struct module_value *out_value);
+    /* Runs on tensors and writes result i straight into wanted[i] where that can be: out[i] is then
+     * a tensor with the same bytes. *n_out is -1 where nothing was run, and nothing failed: then,
+     * and where this is NULL, `run` is called, and results are copied. */
+    status_t (*run_into)(context_t *ctx, module_t *self, void *state, int n_in,
+                         const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
+                         int *n_out, tensor_t **out);
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 
@@ -112,6 +118,21 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
                              const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(module_call_tensors);
+
+/* The same, with results written into tensors of the caller's: made by him, or over his memory by
+ * tensor_borrow. n_out and the tensors' dtypes and sizes have to be those of the results; layouts
+ * may be any. A result of a plan (frozen and loaded modules) is written where it shall be, and
+ * nothing is allocated for it, if the tensor is dense, contiguous and aligned to 64 bytes, and no
+ * input or parameter lies in it; any other is copied once, which is counted as a copy or a reorder.
+ * So a tensor may lie over an input: what is read is the input as it was.
+ *
+ * INVALID_ARGUMENT  other dtype, sizes or number of results; two tensors that overlap. Nothing has
+ *                   been written then; where a kernel fails, tensors may be half written */
+status_t module_forward_into(context_t *ctx, module_t *module, const tensor_t *x, tensor_t *out)
+    TESSERA_API(module_forward_into);
+status_t module_call_into(context_t *ctx, module_t *module, const char *method, int n_in,
+                          const tensor_t *const *in, int n_out, tensor_t *const *out)
+    TESSERA_API(module_call_into);
 
 /* Calls a child from inside a forward: observers see its path. */
 status_t module_run_child(context_t *ctx, module_t *module, const char *name, const tensor_t *x,

@@ -51,6 +51,10 @@ status_t module_put_take(context_t *ctx, module_t *module, const member_t *membe
 status_t module_no_member(context_t *ctx, const module_t *module, const char *path,
                           member_kind_t kind);
 
+/* Refuses a tensor for result `index` that is not of its dtype and sizes. */
+status_t module_check_result(context_t *ctx, int index, const tensor_info_t *made,
+                             const tensor_info_t *wanted);
+
 /* ---- C methods ---- */
 
 /* The function of a C method, or NULL for methods of other classes. */

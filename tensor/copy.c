@@ -247,6 +247,19 @@ static status_t prepare_source(context_t *ctx, const tensor_t *dst, const tensor
     return STATUS_OK;
 }
 
+bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes) &&
+           format_same(&a->format, &b->format, a->sizes);
+}
+
+bool tensor_overlaps(const tensor_t *a, const tensor_t *b)
+{
+    const char *a_begin = tensor_bytes(a), *b_begin = tensor_bytes(b);
+    return info_numel(&a->info) > 0 && info_numel(&b->info) > 0 &&
+           a_begin < b_begin + info_bytes(&b->info) && b_begin < a_begin + info_bytes(&a->info);
+}
+
 status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
 {
     if (dst == NULL) return context_null(ctx, "tensor_copy", "dst");

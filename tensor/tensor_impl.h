@@ -47,6 +47,12 @@ static inline const void *tensor_bytes(const tensor_t *tensor)
 /* What tensor_clone gives, outside any scope. */
 status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out_copy);
 
+/* Same dtype, sizes and bytes, of either layout: dense [4,4] and mkldnn [4,4]@ab. */
+bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);
+
+/* True when the bytes of both have an address in common, whatever their storages. */
+bool tensor_overlaps(const tensor_t *a, const tensor_t *b);
+
 /* The same bytes from an offset on, under this info: shared until either is written. */
 status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
                          int64_t offset, tensor_t **out_tensor);

@@ -39,8 +39,12 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
     return graph_describe(ctx, state, is_output, index, out_n, out_value);
 }
 
-static const method_class_t graph_method = {"graph",      run_method, release_method,
-                                            clone_method, own_graph,  describe_method};
+static const method_class_t graph_method = {.name = "graph",
+                                            .run = run_method,
+                                            .release = release_method,
+                                            .clone = clone_method,
+                                            .graph = own_graph,
+                                            .describe = describe_method};
 
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
 {

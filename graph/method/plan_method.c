@@ -280,6 +280,18 @@ static status_t find_entry(context_t *ctx, module_t *self, plan_method_t *method
 
 /* ---- running ---- */
 
+/* The program for these inputs, retained. */
+static status_t find_program(context_t *ctx, module_t *self, plan_method_t *method, int n_in,
+                             const tensor_info_t *const *infos, program_t **out_program)
+{
+    entry_t *entry = NULL;
+    pthread_mutex_lock(&method->lock);
+    status_t status = find_entry(ctx, self, method, n_in, infos, &entry);
+    if (status == STATUS_OK) *out_program = program_retain(entry->program);
+    pthread_mutex_unlock(&method->lock);
+    return status;
+}
+
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -291,12 +303,29 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
         if (!is_tensor) return graph_run(ctx, method->graph, self, n_in, in, n_out, out);
         infos[i] = &datum_as_tensor(in[i])->info;
     }
-    entry_t *entry = NULL;
-    pthread_mutex_lock(&method->lock);
-    status_t status = find_entry(ctx, self, method, n_in, infos, &entry);
-    program_t *program = status == STATUS_OK ? program_retain(entry->program) : NULL;
-    pthread_mutex_unlock(&method->lock);
+    program_t *program = NULL;
+    status_t status = find_program(ctx, self, method, n_in, infos, &program);
     if (status == STATUS_OK) status = program_run(ctx, program, self, n_in, in, n_out, out);
+    program_release(program);
+    return status;
+}
+
+/* Only a plan writes results where they shall be: a program with control flow is not run here. */
+static status_t run_into(context_t *ctx, module_t *self, void *state, int n_in,
+                         const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
+                         int *n_out, tensor_t **out)
+{
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    program_t *program = NULL;
+    *n_out = -1;
+    if (n_in > METHOD_MAX_OUTPUTS) return STATUS_OK;
+    for (int i = 0; i < n_in; i++) infos[i] = &in[i]->info;
+    TRY(find_program(ctx, self, state, n_in, infos, &program));
+    status_t status = STATUS_OK;
+    if (program->plan != NULL) {
+        status = plan_execute_into(ctx, program->plan, n_in, in, n_wanted, wanted, out);
+        *n_out = program->plan->n_results;
+    }
     program_release(program);
     return status;
 }
@@ -313,8 +342,13 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
     return graph_describe(ctx, own_graph(state), is_output, index, out_n, out_value);
 }
 
-static const method_class_t plan_class = {"plan",       run_method, release_method,
-                                          clone_method, own_graph,  describe_method};
+static const method_class_t plan_class = {.name = "plan",
+                                          .run = run_method,
+                                          .release = release_method,
+                                          .clone = clone_method,
+                                          .graph = own_graph,
+                                          .describe = describe_method,
+                                          .run_into = run_into};
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity)

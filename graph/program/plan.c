@@ -6,6 +6,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
 #include "graph/program/plan_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -144,6 +145,8 @@ typedef struct run {
     plan_t *plan;
     plan_frame_t *frame;
     bool is_watched; /* observers, or the trace, are told of steps */
+    int n_wanted;
+    tensor_t *const *wanted; /* tensors of the caller's, for results */
 } run_t;
 
 static status_t find_parameter(run_t *run, const plan_source_t *source, const tensor_t **out_tensor)
@@ -278,6 +281,69 @@ static status_t run_step(run_t *run, const step_t *step)
     return status;
 }
 
+/* ---- results into tensors of the caller's ---- */
+
+/* What kernels write is aligned as our own memory is. */
+static bool is_aligned(const tensor_t *tensor)
+{
+    return (uintptr_t)tensor_bytes(tensor) % 64 == 0;
+}
+
+/* Steps read parameters where they lie, at any time of the run. */
+static bool has_parameter_in(run_t *run, const tensor_t *wanted)
+{
+    for (int s = 0; s < run->plan->n_steps; s++) {
+        const step_t *step = &run->plan->steps[s];
+        for (int i = 0; i < step->n_sources; i++) {
+            attribute_t attribute;
+            const tensor_t *parameter = NULL;
+            if (step->sources[i].kind == SOURCE_PARAMETER &&
+                attribute_find(run->plan->self, step->sources[i].path, &attribute))
+                parameter = attribute_tensor(&attribute);
+            if (parameter != NULL && tensor_overlaps(parameter, wanted)) return true;
+        }
+    }
+    return false;
+}
+
+/* The tensor that a result, which is the whole of root r, may be written to straight away. */
+static tensor_t *find_wanted(run_t *run, int r, int n_in, const tensor_t *const *in)
+{
+    const plan_t *plan = run->plan;
+    for (int i = 0; i < run->n_wanted; i++) {
+        const plan_result_t *result = &plan->results[i];
+        tensor_t *wanted = run->wanted[i];
+        bool fits = result->root == r && result->offset == 0 &&
+                    tensor_lies_like(&result->info, &plan->roots[r].info) &&
+                    tensor_lies_like(&wanted->info, &result->info) && is_aligned(wanted);
+        for (int j = 0; fits && j < n_in; j++) fits = !tensor_overlaps(in[j], wanted);
+        if (fits && !has_parameter_in(run, wanted)) return wanted;
+    }
+    return NULL;
+}
+
+static status_t bind_output(run_t *run, int r, int n_in, const tensor_t *const *in)
+{
+    tensor_t *wanted = find_wanted(run, r, n_in, in), **bound = &run->frame->bound[r];
+    if (wanted != NULL)
+        *bound = tensor_hold(wanted);
+    else
+        TRY(tensor_make(run->ctx, &run->plan->roots[r].info, bound));
+    return tensor_writable(run->ctx, *bound, &run->frame->pointers[r]);
+}
+
+static status_t check_wanted(context_t *ctx, const plan_t *plan, int n_wanted,
+                             tensor_t *const *wanted)
+{
+    REQUIRE(ctx, n_wanted == plan->n_results, "plan: %d results, there are tensors for %d",
+            plan->n_results, n_wanted);
+    for (int i = 0; i < n_wanted; i++)
+        TRY(module_check_result(ctx, i, &plan->results[i].info, &wanted[i]->info));
+    return STATUS_OK;
+}
+
+/* ---- a run ---- */
+
 static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
 {
     plan_t *plan = run->plan;
@@ -286,8 +352,7 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
     for (int r = 0; r < plan->n_roots; r++) {
         const plan_root_t *root = &plan->roots[r];
         if (root->kind == ROOT_OUTPUT) {
-            TRY(tensor_make(run->ctx, &root->info, &run->frame->bound[r]));
-            TRY(tensor_writable(run->ctx, run->frame->bound[r], &run->frame->pointers[r]));
+            TRY(bind_output(run, r, n_in, in));
         } else if (root->kind == ROOT_INPUT) {
             const tensor_t *tensor = in[root->index];
             if (tensor == NULL) return context_null(run->ctx, "plan", "input");
@@ -336,10 +401,10 @@ static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tenso
     return status;
 }
 
-status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
-                      tensor_t **out)
+static status_t execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                        int n_wanted, tensor_t *const *wanted, tensor_t **out)
 {
-    run_t run = {.ctx = ctx, .plan = plan};
+    run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
     REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
             plan->n_results, METHOD_MAX_OUTPUTS);
     TRY(dispatch_is_watched(ctx, &run.is_watched));
@@ -353,6 +418,19 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
     }
     frame_return(plan, run.frame);
     return status;
+}
+
+status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                      tensor_t **out)
+{
+    return execute(ctx, plan, n_in, in, 0, NULL, out);
+}
+
+status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                           int n_wanted, tensor_t *const *wanted, tensor_t **out)
+{
+    TRY(check_wanted(ctx, plan, n_wanted, wanted));
+    return execute(ctx, plan, n_in, in, n_wanted, wanted, out);
 }
 
 status_t plan_run(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in, int *n_out,

@@ -101,6 +101,11 @@ void plan_source_clear(const plan_source_t *source);
 /* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
+/* The same, with result i written straight into wanted[i] where that can be: out[i] is then another
+ * tensor over its bytes. INVALID_ARGUMENT, before anything is run, for others than the results'
+ * dtypes, sizes and number. */
+status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
+                           int n_wanted, tensor_t *const *wanted, tensor_t **out);
 
 /* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);
