@@ -61,6 +61,32 @@ status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void
 /* " where sizes[0]=N, end=#1-1"; nothing without sized integers. */
 void size_print(const graph_node_t *node, text_t *text);
 
+/* ---- seeking an expression ---- */
+
+#define SIZE_MAX_SAMPLES 128
+
+/* Sizes of several variables at several samples: sizes[v][s] is that of variable v at sample s. */
+typedef struct size_samples {
+    int n_samples, n_variables;
+    const int64_t *const *sizes;
+} size_samples_t;
+
+/* Whether a product of n variables, product[s] at sample s, is the one that is sought. */
+typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
+
+/* Tries products of one variable, of two, then of three, until one fits: out_chosen are its
+ * variables, as many as it gives; 0: none fits. */
+int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *out_chosen);
+
+/* (factor * product + offset) / divisor that is values[s] at each sample, of a product of n
+ * variables. Writes all but the variables; false when there is none. */
+bool size_fit_product(int n_samples, int n, const int64_t *product, const int64_t *values,
+                      size_expr_t *out_expr);
+
+/* The same, with the product sought: out_chosen are the variables of the expression. */
+bool size_fit(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr,
+              int *out_chosen);
+
 /* ---- open graphs ---- */
 
 #define GRAPH_MAX_NAMES 64

@@ -120,6 +120,7 @@ typedef struct seeking {
     variable_t variables[MAX_VARIABLES];
     int64_t integers[TRACE_MAX_GRAPHS]; /* what is to be explained */
     double floats[TRACE_MAX_GRAPHS];
+    hole_t *hole;
 } seeking_t;
 
 static void add_variables(seeking_t *seeking, value_t value, bool is_input)
@@ -140,42 +141,6 @@ static void add_variables(seeking_t *seeking, value_t value, bool is_input)
     }
 }
 
-/* Whether the expression of this product gives all integers. */
-static bool explains(const seeking_t *seeking, const size_expr_t *expr, const int64_t *product)
-{
-    for (int g = 0; g < seeking->n_graphs; g++) {
-        int64_t value;
-        if (!size_calculate(expr, product[g], &value) || value != seeking->integers[g])
-            return false;
-    }
-    return true;
-}
-
-static bool explain_line(const seeking_t *seeking, const int64_t *product, hole_t *hole)
-{
-    const int64_t *y = seeking->integers;
-    int g = 1;
-    while (g < seeking->n_graphs && product[g] == product[0]) g++;
-    if (g == seeking->n_graphs || (y[g] - y[0]) % (product[g] - product[0]) != 0) return false;
-    hole->expr.factor = (y[g] - y[0]) / (product[g] - product[0]);
-    hole->expr.offset = y[0] - hole->expr.factor * product[0];
-    hole->expr.divisor = 1;
-    return hole->expr.factor != 0 && explains(seeking, &hole->expr, product);
-}
-
-static bool explain_quotient(const seeking_t *seeking, const int64_t *product, hole_t *hole)
-{
-    for (int64_t divisor = 2; divisor <= 32; divisor += divisor < 4 ? 1 : divisor) {
-        for (int64_t offset = -divisor; offset <= divisor; offset++) {
-            hole->expr.factor = 1;
-            hole->expr.offset = offset;
-            hole->expr.divisor = divisor;
-            if (explains(seeking, &hole->expr, product)) return true;
-        }
-    }
-    return false;
-}
-
 /* The very same double, as it is calculated later. */
 static bool explain_float(const seeking_t *seeking, const int64_t *product, hole_t *hole)
 {
@@ -194,40 +159,28 @@ static bool explain_float(const seeking_t *seeking, const int64_t *product, hole
     return false;
 }
 
-static bool explain_product(const seeking_t *seeking, int n, const int *chosen, hole_t *hole)
+static bool explain_product(void *user, int n, const int64_t *product)
 {
-    int64_t product[TRACE_MAX_GRAPHS];
-    for (int g = 0; g < seeking->n_graphs; g++) {
-        product[g] = 1;
-        for (int i = 0; i < n; i++)
-            if (!shape_multiply(product[g], seeking->variables[chosen[i]].sizes[g], &product[g]))
-                return false;
-    }
-    bool is_found = hole->is_float ? explain_float(seeking, product, hole)
-                                   : explain_line(seeking, product, hole) ||
-                                         (n == 1 && explain_quotient(seeking, product, hole));
-    for (int i = 0; i < n && is_found; i++) {
+    seeking_t *seeking = user;
+    return seeking->hole->is_float ? explain_float(seeking, product, seeking->hole)
+                                   : size_fit_product(seeking->n_graphs, n, product,
+                                                      seeking->integers, &seeking->hole->expr);
+}
+
+static bool explain(seeking_t *seeking, hole_t *hole)
+{
+    const int64_t *sizes[MAX_VARIABLES];
+    int chosen[SIZE_MAX_VARIABLES];
+    for (int v = 0; v < seeking->n; v++) sizes[v] = seeking->variables[v].sizes;
+    size_samples_t samples = {seeking->n_graphs, seeking->n, sizes};
+    seeking->hole = hole;
+    int n = size_seek(&samples, explain_product, seeking, chosen);
+    for (int i = 0; i < n; i++) {
         hole->values[i] = seeking->variables[chosen[i]].value;
         hole->dims[i] = seeking->variables[chosen[i]].dim;
     }
     hole->expr.n = n;
-    return is_found;
-}
-
-/* Products of one, two and three variables from `first` on. */
-static bool explain(const seeking_t *seeking, int first, hole_t *hole)
-{
-    int n = seeking->n;
-    for (int a = first; a < n; a++)
-        if (explain_product(seeking, 1, &a, hole)) return true;
-    for (int a = first; a < n; a++)
-        for (int b = a; b < n; b++)
-            if (explain_product(seeking, 2, (int[]){a, b}, hole)) return true;
-    for (int a = first; a < n; a++)
-        for (int b = a + 1; b < n; b++)
-            for (int c = b + 1; c < n; c++)
-                if (explain_product(seeking, 3, (int[]){a, b, c}, hole)) return true;
-    return false;
+    return n > 0;
 }
 
 static void add_inputs(seeking_t *seeking)
@@ -244,7 +197,7 @@ static void explain_attribute(seeking_t *seeking, const graph_node_t *node, hole
                                           hole->field, hole->index);
     add_inputs(seeking);
     if (node->n_inputs > 0 && node->inputs[0] >= 0) add_variables(seeking, node->inputs[0], false);
-    hole->is_found = explain(seeking, 0, hole);
+    hole->is_found = explain(seeking, hole);
 }
 
 /* A number follows inputs, else what was made before it, the last first. */
@@ -257,11 +210,11 @@ static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t 
         seeking->integers[g] = hole->is_float ? 0 : datum_as_int(datum);
     }
     add_inputs(seeking);
-    hole->is_found = explain(seeking, 0, hole);
+    hole->is_found = explain(seeking, hole);
     for (value_t value = node->outputs[0] - 1; value >= 0 && !hole->is_found; value--) {
         seeking->n = 0;
         add_variables(seeking, value, false);
-        hole->is_found = explain(seeking, 0, hole);
+        hole->is_found = explain(seeking, hole);
     }
 }
 
