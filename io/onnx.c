@@ -9,6 +9,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/file.h"
+#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -42,9 +43,8 @@ static status_t unpack(onnx_t *onnx, const void *bytes, size_t n_bytes)
     return STATUS_OK;
 }
 
-/* Before a failed message's own words comes where it was. */
-static status_t fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
-                        const char *type)
+status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
+                      const char *type)
 {
     char message[CONTEXT_ERROR_MAX];
     snprintf(message, sizeof message, "%s", context_error(onnx->ctx));
@@ -78,7 +78,7 @@ static const char *text_or(const char *text, const char *other)
     return text != NULL && *text != '\0' ? text : other;
 }
 
-static const char *path_of(const Onnx__NodeProto *node)
+const char *onnx_path_of(const Onnx__NodeProto *node)
 {
     return text_or(node->name, node->n_output > 0 ? node->output[0] : "");
 }
@@ -107,7 +107,7 @@ static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const
         bool is_ours = is_own_domain(node->domain);
         text_append(text, "%s%.64s%s%.64s (node \"%.64s\"", i > 0 ? ", " : "",
                     is_ours ? "" : node->domain, is_ours ? "" : ".", text_or(node->op_type, "\"\""),
-                    path_of(node));
+                    onnx_path_of(node));
         if (n_nodes[i] > 1) text_append(text, " and %d more", n_nodes[i] - 1);
         if (is_ours) text_append(text, ", opset %lld", (long long)onnx->opset);
         text_append(text, ")");
@@ -138,7 +138,7 @@ static status_t check_operators(onnx_t *onnx)
     return status;
 }
 
-/* ---- initializers and inputs ---- */
+/* ---- initializers ---- */
 
 static status_t add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 {
@@ -147,37 +147,126 @@ static status_t add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
     if (proto->name == NULL || *proto->name == '\0')
         FAIL(onnx->ctx, STATUS_CORRUPT, "it has no name");
     TRY(onnx_tensor(onnx, proto, &tensor));
-    TRY(onnx_known_take(onnx, proto->name, tensor, &item));
+    TRY(onnx_item_take(onnx, proto->name, tensor, &item));
     onnx->items[item].is_weight = true;
     return onnx_bind(onnx, proto->name, item);
 }
 
-static status_t read_sizes(onnx_t *onnx, const Onnx__TensorShapeProto *shape, int64_t *out_sizes)
+/* ---- inputs ---- */
+
+static bool is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
+{
+    item_t item = onnx_find(onnx, input->name);
+    return item != ITEM_NONE && onnx->items[item].known != NULL;
+}
+
+static const Onnx__TensorShapeProto *shape_of(const Onnx__ValueInfoProto *input)
+{
+    const Onnx__TypeProto *type = input->type;
+    bool is_tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+                     type->tensor_type != NULL;
+    return is_tensor ? type->tensor_type->shape : NULL;
+}
+
+static bool is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+           dim->dim_value >= 0;
+}
+
+/* A name alone; "" is none. */
+static const char *param_of(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    bool is_named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    return is_named && dim->dim_param != NULL && *dim->dim_param != '\0' ? dim->dim_param : NULL;
+}
+
+/* The shape that the options have for an input, or NULL. */
+static const onnx_shape_t *given_shape(const onnx_t *onnx, const char *input)
+{
+    int n = onnx->options != NULL ? onnx->options->n_shapes : 0;
+    for (int i = 0; i < n; i++) {
+        const onnx_shape_t *shape = &onnx->options->shapes[i];
+        if (shape->input != NULL && strcmp(shape->input, input) == 0) return shape;
+    }
+    return NULL;
+}
+
+/* What a size is, as far as this input says it: 0 where it does not. */
+static int64_t given_size(const onnx_t *onnx, const onnx_shape_t *given, int dim)
+{
+    return given != NULL ? given->sizes[dim] : dim == 0 ? onnx->batch : 0;
+}
+
+static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
+                            const onnx_shape_t *given)
+{
+    if (given == NULL) return STATUS_OK;
+    if (given->rank != (int)shape->n_dim || given->sizes == NULL)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a shape of rank %d, the file has rank %zu", given->rank,
+             shape->n_dim);
+    for (int d = 0; d < given->rank; d++)
+        if (is_fixed(shape->dim[d]) && shape->dim[d]->dim_value != given->sizes[d])
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "size %lld in dimension %d, the file fixes it to %lld", (long long)given->sizes[d],
+                 d, (long long)shape->dim[d]->dim_value);
+    return STATUS_OK;
+}
+
+/* Sizes that this input says for names: all inputs are read so before any needs them. */
+static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input)
 {
     context_t *ctx = onnx->ctx;
-    if (shape->n_dim > TENSOR_MAX_RANK)
-        FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim, TENSOR_MAX_RANK);
-    for (size_t i = 0; i < shape->n_dim; i++) {
-        const Onnx__TensorShapeProto__Dimension *dim = shape->dim[i];
-        bool is_fixed = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-                        dim->dim_value >= 0;
-        bool is_named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-        if (!is_fixed && i > 0)
+    const Onnx__TensorShapeProto *shape = shape_of(input);
+    const onnx_shape_t *given = given_shape(onnx, input->name);
+    if (shape == NULL || shape->n_dim > TENSOR_MAX_RANK) return STATUS_OK;
+    TRY(check_given(ctx, shape, given));
+    for (int d = 0; d < (int)shape->n_dim; d++) {
+        int64_t size = given_size(onnx, given, d);
+        if (is_fixed(shape->dim[d]) || size == 0) continue;
+        int at = onnx_open_find(onnx, param_of(shape->dim[d]), d);
+        if (at == ONNX_NOT_OPEN) continue;
+        onnx_open_t *open = &onnx->open[at];
+        if (open->size != 0 && open->size != size && given != NULL)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
-                 "dimension %zu (\"%.64s\") is not fixed, only the first may be open", i,
-                 is_named ? text_or(dim->dim_param, "?") : "?");
-        out_sizes[i] = is_fixed ? dim->dim_value : onnx->batch;
+                 "size %lld in dimension %d, %s is %lld elsewhere, one name is one size",
+                 (long long)size, d, open->name, (long long)open->size);
+        open->size = size;
     }
     return STATUS_OK;
 }
 
-static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *input)
+static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx_input_t *input,
+                           int64_t *out_sizes)
 {
     context_t *ctx = onnx->ctx;
-    const Onnx__TypeProto *type = input->type;
+    const Onnx__TensorShapeProto *shape = shape_of(value);
+    if (shape->n_dim > TENSOR_MAX_RANK)
+        FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim, TENSOR_MAX_RANK);
+    for (int d = 0; d < (int)shape->n_dim; d++) {
+        const char *param = param_of(shape->dim[d]);
+        input->open[d] = ONNX_NOT_OPEN;
+        out_sizes[d] = shape->dim[d]->dim_value;
+        if (is_fixed(shape->dim[d])) continue;
+        int at = onnx_open_find(onnx, param, d);
+        out_sizes[d] = at == ONNX_NOT_OPEN ? given_size(onnx, given_shape(onnx, value->name), d)
+                                           : onnx->open[at].size;
+        if (out_sizes[d] < 1)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT,
+                 "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
+                 param != NULL ? param : "?");
+        input->open[d] = (int8_t)at;
+    }
+    return STATUS_OK;
+}
+
+static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
+{
+    context_t *ctx = onnx->ctx;
+    const Onnx__TypeProto *type = value->type;
     int64_t sizes[TENSOR_MAX_RANK];
     dtype_t dtype = DTYPE_NONE;
-    item_t item;
+    onnx_input_t input;
     if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         type->tensor_type == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED, "it is no tensor");
@@ -185,14 +274,33 @@ static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *input)
     if (type->tensor_type->shape == NULL)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "its shape is not said");
     int rank = (int)type->tensor_type->shape->n_dim;
-    TRY(read_sizes(onnx, type->tensor_type->shape, sizes));
+    TRY(read_sizes(onnx, value, &input, sizes));
     TRY(shape_check(ctx, "shape", dtype, rank, sizes));
-    graph_type_t graph_type = {
-        .kind = TYPE_TENSOR, .has_info = true, .info = info_dense(dtype, rank, sizes)};
-    value_t value = graph_add_param(onnx->builder, input->name, &graph_type);
-    TRY(graph_builder_status(onnx->builder));
-    TRY(onnx_value(onnx, input->name, value, &item));
-    return onnx_bind(onnx, input->name, item);
+    tensor_info_t info = info_dense(dtype, rank, sizes);
+    TRY(context_grow(ctx, &onnx->inputs, &onnx->inputs_capacity, onnx->n_inputs + 1,
+                     sizeof *onnx->inputs));
+    TRY(onnx_value(onnx, value->name, &info, &input.item));
+    onnx->inputs[onnx->n_inputs++] = input;
+    return onnx_bind(onnx, value->name, input.item);
+}
+
+/* Every shape that is given is of an input. */
+static status_t check_shapes(onnx_t *onnx)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    int n = onnx->options != NULL ? onnx->options->n_shapes : 0;
+    for (int s = 0; s < n; s++) {
+        const char *name = onnx->options->shapes[s].input;
+        bool is_there = false;
+        for (size_t i = 0; i < graph->n_input && name != NULL; i++)
+            is_there |= graph->input[i]->name != NULL && strcmp(graph->input[i]->name, name) == 0 &&
+                        !is_initializer(onnx, graph->input[i]);
+        if (!is_there)
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT,
+                 "onnx: a shape for input \"%.200s\", the model has no such input",
+                 text_or(name, ""));
+    }
+    return STATUS_OK;
 }
 
 static status_t add_inputs(onnx_t *onnx)
@@ -203,18 +311,21 @@ static status_t add_inputs(onnx_t *onnx)
     for (size_t i = 0; i < graph->n_initializer; i++) {
         status_t status = add_initializer(onnx, graph->initializer[i]);
         if (status != STATUS_OK)
-            return fail_at(onnx, status, "initializer", graph->initializer[i]->name, NULL);
+            return onnx_fail_at(onnx, status, "initializer", graph->initializer[i]->name, NULL);
     }
-    for (size_t i = 0; i < graph->n_input; i++) {
-        const Onnx__ValueInfoProto *input = graph->input[i];
-        if (input->name == NULL || *input->name == '\0')
+    for (size_t i = 0; i < graph->n_input; i++)
+        if (graph->input[i]->name == NULL || *graph->input[i]->name == '\0')
             FAIL(onnx->ctx, STATUS_CORRUPT, "onnx: input %zu has no name", i);
-        item_t taken = onnx_find(onnx, input->name);
-        if (taken != ITEM_NONE && onnx->items[taken].known != NULL) continue;
-        status_t status = add_input(onnx, input);
-        if (status != STATUS_OK) return fail_at(onnx, status, "input", input->name, NULL);
+    TRY(check_shapes(onnx));
+    for (size_t i = 0; i < 2 * graph->n_input; i++) {
+        bool is_first = i < graph->n_input;
+        const Onnx__ValueInfoProto *input = graph->input[i % graph->n_input];
+        if (is_initializer(onnx, input)) continue;
+        status_t status = is_first ? note_sizes(onnx, input) : add_input(onnx, input);
+        if (status != STATUS_OK) return onnx_fail_at(onnx, status, "input", input->name, NULL);
     }
-    return STATUS_OK;
+    onnx_open_begin(onnx);
+    return onnx_set_inputs(onnx);
 }
 
 /* ---- nodes ---- */
@@ -224,7 +335,7 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
 {
     context_t *ctx = onnx->ctx;
     *node = (onnx_node_t){
-        .onnx = onnx, .op = op, .proto = proto, .opset = onnx->opset, .path = path_of(proto)};
+        .onnx = onnx, .op = op, .proto = proto, .opset = onnx->opset, .path = onnx_path_of(proto)};
     if (*node->path == '\0') node->path = NULL;
     if (proto->n_input > OP_MAX_INPUTS || proto->n_output > OP_MAX_OUTPUTS)
         FAIL(ctx, STATUS_UNSUPPORTED, "%zu inputs and %zu outputs, %d and %d are the most",
@@ -263,7 +374,7 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
         item_t item = node->out[i];
         if (*name == '\0') continue;
         if (item == ITEM_NONE) {
-            TRY(onnx_value(onnx, name, GRAPH_NONE, &item));
+            TRY(onnx_value(onnx, name, &(tensor_info_t){.dtype = DTYPE_NONE}, &item));
             onnx->items[item].is_missing = true;
         }
         if (item >= first_new && (!onnx->items[item].is_weight || onnx->items[item].name == NULL))
@@ -279,32 +390,11 @@ static status_t add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
     item_t first_new = onnx->n_items;
     onnx_node_t node;
     status_t status = begin_node(onnx, op, proto, &node);
-    if (status == STATUS_OK) status = op->import(&node);
+    if (status == STATUS_OK) status = onnx_import_node(&node);
     if (status == STATUS_OK) status = end_node(&node, first_new);
-    return status == STATUS_OK ? status
-                               : fail_at(onnx, status, "node", path_of(proto), proto->op_type);
-}
-
-/* ---- outputs ---- */
-
-static status_t finish_graph(onnx_t *onnx, graph_t **out_graph)
-{
-    const Onnx__GraphProto *graph = onnx->model->graph;
-    value_t results[METHOD_MAX_OUTPUTS];
-    if (graph->n_output < 1 || graph->n_output > METHOD_MAX_OUTPUTS)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: %zu outputs, 1 to %d are supported",
-             graph->n_output, METHOD_MAX_OUTPUTS);
-    for (size_t i = 0; i < graph->n_output; i++) {
-        const char *name = text_or(graph->output[i]->name, "");
-        item_t item = onnx_find(onnx, name);
-        if (item == ITEM_NONE || onnx->items[item].is_missing)
-            FAIL(onnx->ctx, item == ITEM_NONE ? STATUS_CORRUPT : STATUS_UNSUPPORTED,
-                 "onnx: output \"%.200s\" is %s", name,
-                 item == ITEM_NONE ? "made by no node" : "one that is not supported");
-        TRY(onnx_value_of(onnx, item, &results[i]));
-    }
-    TRY(graph_finish(onnx->builder, (int)graph->n_output, results, out_graph));
-    return graph_verify(onnx->ctx, *out_graph);
+    return status == STATUS_OK
+               ? status
+               : onnx_fail_at(onnx, status, "node", onnx_path_of(proto), proto->op_type);
 }
 
 /* ---- the module ---- */
@@ -348,24 +438,6 @@ static status_t set_attributes(onnx_t *onnx)
     return status;
 }
 
-/* Names that parameters shall not take are taken first. */
-static status_t begin_module(onnx_t *onnx)
-{
-    static const char *const names[] = {"input_names", "output_names", "opset"};
-    context_t *ctx = onnx->ctx;
-    datum_t *none = NULL;
-    TRY(module_create(ctx, "OnnxModel", &onnx->module));
-    TRY(datum_none(ctx, &none));
-    status_t status = STATUS_OK;
-    for (int i = 0; i < 3 && status == STATUS_OK; i++)
-        status = module_set_attribute(ctx, onnx->module, names[i], none);
-    datum_release(none);
-    TRY(status);
-    TRY(graph_builder_create(ctx, "forward", &onnx->builder));
-    onnx->self = graph_add_param(onnx->builder, "self", &(graph_type_t){.kind = TYPE_MODULE});
-    return graph_builder_status(onnx->builder);
-}
-
 static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
                              file_mapping_t **mapping)
 {
@@ -375,11 +447,10 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     *mapping = NULL;
     TRY(read_opset(onnx));
     TRY(check_operators(onnx));
-    TRY(begin_module(onnx));
     TRY(add_inputs(onnx));
     for (size_t i = 0; i < onnx->model->graph->n_node; i++)
         TRY(add_node(onnx, onnx->model->graph->node[i]));
-    status_t status = finish_graph(onnx, &graph);
+    status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = set_attributes(onnx);
     if (status == STATUS_OK) status = graph_set_method(onnx->ctx, onnx->module, "forward", graph);
     graph_release(graph);
@@ -388,30 +459,73 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
 
 static void end_import(onnx_t *onnx)
 {
-    for (int i = 0; i < onnx->n_items; i++) tensor_drop(onnx->items[i].known);
+    onnx_cut_items(onnx, 0);
+    onnx_cut_calls(onnx, 0);
     context_put(onnx->ctx, onnx->items);
     context_put(onnx->ctx, onnx->names);
+    context_put(onnx->ctx, onnx->inputs);
+    context_put(onnx->ctx, onnx->calls);
     graph_builder_destroy(onnx->builder);
     module_release(onnx->module);
     if (onnx->model != NULL) onnx__model_proto__free_unpacked(onnx->model, &onnx->allocator);
 }
 
-/* Releases the mapping as soon as the message is unpacked. */
-static status_t load(context_t *ctx, const char *folder, const void *bytes, size_t n_bytes,
-                     file_mapping_t *mapping, const onnx_options_t *options, module_t **out_module)
+/* Where a model comes from: a file, or bytes. */
+typedef struct source {
+    const char *path, *folder;
+    const void *bytes;
+    size_t n_bytes;
+} source_t;
+
+/* closed_by NULL, or why all open sizes are fixed. Releases the mapping as soon as the message is
+ * unpacked. *out_reason: of a failure that may be no failure at fixed sizes; "": of another. */
+static status_t load_once(context_t *ctx, const source_t *source, const onnx_options_t *options,
+                          const char *closed_by, char *out_reason, module_t **out_module)
 {
-    onnx_t onnx = {.ctx = ctx, .folder = folder, .self = GRAPH_NONE};
-    onnx.allocator = (ProtobufCAllocator){get_block, put_block, &onnx};
-    onnx.batch = options != NULL && options->batch != 0 ? options->batch : 1;
+    onnx_t *onnx = NULL;
+    file_mapping_t *mapping = NULL;
+    const void *bytes = source->bytes;
+    size_t n_bytes = source->n_bytes;
+    *out_reason = '\0';
+    TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
+    onnx->ctx = ctx;
+    onnx->folder = source->folder;
+    onnx->options = options;
+    onnx->self = GRAPH_NONE;
+    onnx->closed_by = closed_by;
+    onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};
+    onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     status_t status = STATUS_OK;
-    if (onnx.batch < 0)
-        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                              "onnx: a batch of %lld, 1 or more is needed", (long long)onnx.batch);
-    if (status == STATUS_OK) status = import_model(&onnx, bytes, n_bytes, &mapping);
-    if (status == STATUS_OK) *out_module = module_retain(onnx.module);
-    end_import(&onnx);
+    if (source->path != NULL) {
+        status = file_map(ctx, source->path, &mapping);
+        if (status == STATUS_OK) bytes = file_bytes(mapping), n_bytes = file_size(mapping);
+    }
+    if (status == STATUS_OK) status = import_model(onnx, bytes, n_bytes, &mapping);
+    if (status == STATUS_OK) *out_module = module_retain(onnx->module);
+    bool is_closable = onnx->n_trials > 1 &&
+                       (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT);
+    snprintf(out_reason, ONNX_MAX_REASON, "%.400s", is_closable ? context_error(ctx) : "");
+    end_import(onnx);
+    context_put(ctx, onnx);
     file_release(mapping);
     return status;
+}
+
+/* What cannot be imported with open sizes may be at fixed ones. */
+static status_t load(context_t *ctx, const source_t *source, const onnx_options_t *options,
+                     module_t **out_module)
+{
+    char reason[ONNX_MAX_REASON], none[ONNX_MAX_REASON];
+    if (options != NULL && options->batch < 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
+             (long long)options->batch);
+    if (options != NULL && options->n_shapes > 0 && options->shapes == NULL)
+        return context_null(ctx, "onnx_load", "shapes");
+    scope_attempt(ctx);
+    status_t status = load_once(ctx, source, options, NULL, reason, out_module);
+    bool is_again = status != STATUS_OK && reason[0] != '\0';
+    status = scope_attempt_end(ctx, status, is_again);
+    return is_again ? load_once(ctx, source, options, reason, none, out_module) : status;
 }
 
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
@@ -420,14 +534,10 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
     TRY(context_output(ctx, "onnx_load", out_module));
     if (path == NULL) return context_null(ctx, "onnx_load", "path");
     char *folder = NULL;
-    file_mapping_t *mapping = NULL;
     TRY(context_string(ctx, path, &folder));
     char *slash = strrchr(folder, '/');
     folder[slash != NULL ? slash - folder + 1 : 0] = '\0';
-    status_t status = file_map(ctx, path, &mapping);
-    if (status == STATUS_OK)
-        status = load(ctx, folder, file_bytes(mapping), file_size(mapping), mapping, options,
-                      out_module);
+    status_t status = load(ctx, &(source_t){.path = path, .folder = folder}, options, out_module);
     context_put(ctx, folder);
     return status;
 }
@@ -437,7 +547,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
 {
     TRY(context_output(ctx, "onnx_load_bytes", out_module));
     if (bytes == NULL) return context_null(ctx, "onnx_load_bytes", "bytes");
-    return load(ctx, NULL, bytes, n_bytes, NULL, options, out_module);
+    return load(ctx, &(source_t){.bytes = bytes, .n_bytes = n_bytes}, options, out_module);
 }
 
 #else

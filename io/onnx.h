@@ -2,8 +2,17 @@
  *
  * Initializers become parameters, the graph becomes the graph method `forward` that reads them by
  * getattr; so a model is packed, traced, frozen like any other. What depends on shapes and
- * constants alone (Shape, Gather, ConstantOfShape, Cast, ...) is folded at import. Without
- * protobuf-c all calls are UNSUPPORTED. */
+ * constants alone (Shape, Gather, ConstantOfShape, Cast, ...) is folded at import.
+ *
+ * Sizes that the file leaves open get names in the types of the graph's inputs: the model runs at
+ * any of them, frozen too. What came from such a size follows it. This is found out by importing at
+ * some ten sizes in place of each: a size at which nodes do something else, or which a node takes
+ * only as it was given, is fixed, and the graph and the message of inputs that are refused say why:
+ *
+ *   forward: input x is f32[3,4], the graph was made for f32[1,4] (N is 1 only, node r (Reshape):
+ *   12 elements into a shape of 4)
+ *
+ * Without protobuf-c all calls are UNSUPPORTED. */
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
 
@@ -11,8 +20,19 @@
 
 TESSERA_BEGIN
 
+/* The sizes of one input; where the file says them they have to be the same. */
+typedef struct onnx_shape {
+    const char *input;
+    int rank;
+    const int64_t *sizes;
+} onnx_shape_t;
+
+/* What the model is imported at, and run at unless its inputs are of other sizes. An open size that
+ * is neither first nor in one of the shapes is INVALID_ARGUMENT. */
 typedef struct onnx_options {
     int64_t batch; /* stands for a first dimension that is not fixed; 0: 1 */
+    int n_shapes;
+    const onnx_shape_t *shapes;
 } onnx_options_t;
 
 /* IO, CORRUPT, UNSUPPORTED (lists every operator that is unknown, with node, operator and opset).
@@ -25,7 +45,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
     TESSERA_API(onnx_load_bytes);
 
 /* The model's inputs (initializers left out) and outputs: names in attributes `input_names` and
- * `output_names` of the module, lists of strings; infos of inputs with the batch filled in. */
+ * `output_names` of the module, lists of strings; infos of inputs at the sizes of the import. */
 status_t onnx_input(context_t *ctx, const module_t *module, int index, const char **out_name,
                     tensor_info_t *out_info) TESSERA_API(onnx_input);
 

@@ -1,4 +1,5 @@
-/* Calls of our operators: run at import when all operands are known, else nodes of the graph. */
+/* Calls of our operators: run at import when all operands are known, else noted for the graph. What
+ * trial 0 calls is compared with what the others do. */
 #include "io/onnx_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -109,18 +110,176 @@ void onnx_set_all(onnx_call_t *call, const void *attrs, size_t bytes)
         fail_call(call, "operator has other attributes");
 }
 
+/* ---- noting ---- */
+
+static status_t make_note(onnx_t *onnx, const onnx_noted_t *call, onnx_noted_t *out_noted)
+{
+    size_t attrs_bytes = call->attrs != NULL ? call->op->attrs.bytes : 0;
+    size_t n = (size_t)call->n_in + (size_t)call->n_out;
+    char *block = NULL;
+    attrs_bytes = (attrs_bytes + 15) & ~(size_t)15;
+    TRY(context_get(onnx->ctx, attrs_bytes + n * sizeof(item_t), "a call", &block));
+    *out_noted = *call;
+    out_noted->attrs = block;
+    out_noted->in = (item_t *)(void *)(block + attrs_bytes);
+    out_noted->out = out_noted->in + call->n_in;
+    if (call->attrs != NULL) memcpy(block, call->attrs, call->op->attrs.bytes);
+    for (int i = 0; i < call->n_in; i++) out_noted->in[i] = call->in[i];
+    for (int i = 0; i < call->n_out; i++) out_noted->out[i] = ITEM_NONE;
+    return STATUS_OK;
+}
+
+int onnx_n_integers(const opdef_t *op, const void *attrs, int field)
+{
+    const attr_field_t *at = &op->attrs.fields[field];
+    if (at->kind == ATTR_INT) return 1;
+    if (at->kind == ATTR_ARRAY) return at->length;
+    if (at->kind != ATTR_INTS) return 0;
+    return ((const ints_t *)(const void *)((const char *)attrs + at->offset))->n;
+}
+
+int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int index)
+{
+    void *place;
+    memcpy(&place, &attrs, sizeof place);
+    return size_place(op, place, field, index);
+}
+
+/* True when attributes differ in integers alone. */
+static bool is_alike(const opdef_t *op, const void *a, const void *b)
+{
+    alignas(max_align_t) unsigned char copy[ONNX_ATTRS_MAX];
+    memcpy(copy, a, op->attrs.bytes);
+    for (int f = 0; f < op->attrs.n_fields; f++) {
+        int n = onnx_n_integers(op, b, f);
+        if (n != onnx_n_integers(op, a, f)) return false;
+        for (int i = 0; i < n; i++)
+            *onnx_integer_at(op, copy, f, i) = *onnx_integer_at(op, b, f, i);
+    }
+    return attrs_equal(&op->attrs, copy, b);
+}
+
+/* Attributes of this trial, where they are others than at trial 0. */
+static status_t note_attrs(onnx_t *onnx, const onnx_noted_t *call, onnx_noted_t *noted)
+{
+    size_t bytes = call->attrs != NULL ? call->op->attrs.bytes : 0;
+    void *copy = NULL;
+    if (bytes == 0 || attrs_equal(&call->op->attrs, call->attrs, noted->attrs)) return STATUS_OK;
+    if (noted->others == NULL)
+        TRY(context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *noted->others,
+                               "attributes of trials", &noted->others));
+    TRY(context_get(onnx->ctx, bytes, "attributes of a trial", &copy));
+    memcpy(copy, call->attrs, bytes);
+    context_put(onnx->ctx, noted->others[onnx->trial]);
+    noted->others[onnx->trial] = copy;
+    return STATUS_OK;
+}
+
+static bool is_same_call(const onnx_noted_t *a, const onnx_noted_t *b)
+{
+    if (a->kind != b->kind || a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out ||
+        (a->n_in > 0 && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) != 0))
+        return false;
+    return a->kind != ONNX_CALL_OP || is_alike(a->op, a->attrs, b->attrs);
+}
+
+status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call)
+{
+    if (onnx->trial > 0) {
+        *out_call = onnx->next_call;
+        onnx->differs = onnx->next_call >= onnx->n_calls ||
+                        !is_same_call(call, &onnx->calls[onnx->next_call]);
+        if (onnx->differs) return STATUS_UNSUPPORTED;
+        return note_attrs(onnx, call, &onnx->calls[onnx->next_call++]);
+    }
+    TRY(context_grow(onnx->ctx, &onnx->calls, &onnx->calls_capacity, onnx->n_calls + 1,
+                     sizeof *onnx->calls));
+    TRY(make_note(onnx, call, &onnx->calls[onnx->n_calls]));
+    onnx->calls[onnx->n_calls].proto = onnx->proto;
+    *out_call = onnx->n_calls++;
+    return STATUS_OK;
+}
+
+void onnx_cut_calls(onnx_t *onnx, int first)
+{
+    for (int i = first; i < onnx->n_calls; i++) {
+        onnx_noted_t *call = &onnx->calls[i];
+        for (int k = 0; call->others != NULL && k < onnx->n_trials; k++)
+            context_put(onnx->ctx, call->others[k]);
+        context_put(onnx->ctx, call->others);
+        context_put(onnx->ctx, call->sized);
+        context_put(onnx->ctx, call->attrs);
+    }
+    if (first < onnx->n_calls) onnx->n_calls = first;
+}
+
+status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    const tensor_info_t *info = onnx_info(onnx, x);
+    int at = 0;
+    tensor_t *sizes = NULL;
+    if (!onnx_varies(onnx, x)) return onnx_vector(onnx, NULL, info->rank, info->sizes, out);
+    TRY(onnx_note(
+        onnx,
+        &(onnx_noted_t){.kind = ONNX_CALL_SHAPE, .is_known = true, .n_in = 1, .in = &x, .n_out = 1},
+        &at));
+    TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){info->rank}, info->sizes, &sizes));
+    scope_take(onnx->ctx, sizes);
+    item_t *item = &onnx->calls[at].out[0];
+    if (onnx->trial == 0) {
+        TRY(onnx_item_take(onnx, NULL, sizes, item));
+        onnx->items[*item].call = at;
+    } else {
+        TRY(onnx_set_known_take(onnx, *item, sizes));
+    }
+    *out = *item;
+    return STATUS_OK;
+}
+
+status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
+{
+    int at = 0;
+    status_t status = onnx_note(onnx, &(onnx_noted_t){.kind = ONNX_CALL_KNOWN, .n_out = 1}, &at);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    item_t *item = &onnx->calls[at].out[0];
+    TRY(onnx->trial == 0 ? onnx_item_take(onnx, name, tensor, item)
+                         : onnx_set_known_take(onnx, *item, tensor));
+    *out_item = *item;
+    return STATUS_OK;
+}
+
+/* ---- inference ---- */
+
+/* What the operands are in this trial; a known tensor goes to the graph without gaps. */
+static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, int *out_n,
+                      tensor_info_t *out)
+{
+    tensor_info_t infos[OP_MAX_INPUTS];
+    const tensor_info_t *in[OP_MAX_INPUTS];
+    for (int i = 0; i < call->n_in; i++) {
+        in[i] = &infos[i];
+        infos[i] = (tensor_info_t){.dtype = DTYPE_NONE};
+        if (call->in[i] == ITEM_NONE) continue;
+        infos[i] = *onnx_info(onnx, call->in[i]);
+        bool is_number = infos[i].is_number;
+        infos[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
+        infos[i].is_number = is_number;
+    }
+    *out_n = 0;
+    TRY(dispatch_infer(onnx->ctx, call->op, attrs, call->n_in, in, out_n, out));
+    INVARIANT(*out_n == call->n_out);
+    return STATUS_OK;
+}
+
 /* ---- running at import ---- */
 
-static status_t check_folded(context_t *ctx, const onnx_call_t *call, int n_in,
-                             const tensor_t *const *in)
+static status_t check_folded(context_t *ctx, int n, const tensor_info_t *out)
 {
-    const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    const tensor_info_t *infos[OP_MAX_INPUTS];
-    tensor_info_t out[OP_MAX_OUTPUTS];
-    int n_out = 0;
-    for (int i = 0; i < n_in; i++) infos[i] = in[i] != NULL ? tensor_info(in[i]) : &absent;
-    TRY(dispatch_infer(ctx, call->op, call->attrs, n_in, infos, &n_out, out));
-    for (int i = 0; i < n_out; i++)
+    for (int i = 0; i < n; i++)
         if (info_bytes(&out[i]) > ONNX_MAX_FOLDED)
             FAIL(ctx, STATUS_UNSUPPORTED, "a constant %s, %zu bytes are the most",
                  info_brief(&out[i]), ONNX_MAX_FOLDED);
@@ -128,17 +287,15 @@ static status_t check_folded(context_t *ctx, const onnx_call_t *call, int n_in,
 }
 
 /* Dense results, which are ours. */
-static status_t run(onnx_t *onnx, const onnx_call_t *call, int n_in, const item_t *in, int n_out,
-                    tensor_t **out)
+static status_t run(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, tensor_t **out)
 {
     context_t *ctx = onnx->ctx;
     const tensor_t *tensors[OP_MAX_INPUTS] = {NULL};
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
-    int n = n_out;
-    for (int i = 0; i < n_in; i++)
-        if (in[i] != ITEM_NONE) tensors[i] = onnx->items[in[i]].known;
-    TRY(check_folded(ctx, call, n_in, tensors));
-    TRY(dispatch_run(ctx, call->op, call->attrs, n_in, tensors, &n, results));
+    int n = call->n_out;
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != ITEM_NONE) tensors[i] = onnx_tensor_of(onnx, call->in[i]);
+    TRY(dispatch_run(ctx, call->op, attrs, call->n_in, tensors, &n, results));
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) {
         scope_take(ctx, results[i]);
@@ -148,23 +305,28 @@ static status_t run(onnx_t *onnx, const onnx_call_t *call, int n_in, const item_
     return status;
 }
 
-static status_t fold(onnx_call_t *call, int n_in, const item_t *in, int n_out, item_t *out)
+/* The results of trial 0 are new items. */
+static status_t fold(onnx_t *onnx, int at)
 {
-    onnx_t *onnx = call->node->onnx;
+    onnx_noted_t *call = &onnx->calls[at];
+    tensor_info_t infos[OP_MAX_OUTPUTS];
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
     const char *name = NULL;
     bool is_weight = false;
-    for (int i = 0; i < n_in; i++) {
-        if (in[i] == ITEM_NONE) continue;
-        const onnx_item_t *item = &onnx->items[in[i]];
+    int n = 0;
+    for (int i = 0; i < call->n_in; i++) {
+        if (call->in[i] == ITEM_NONE) continue;
+        const onnx_item_t *item = &onnx->items[call->in[i]];
         if (name == NULL || (item->is_weight && !is_weight)) name = item->name;
         is_weight = is_weight || item->is_weight;
     }
-    status_t status = run(onnx, call, n_in, in, n_out, results);
-    for (int i = 0; i < n_out; i++) {
+    TRY(infer(onnx, call, call->attrs, &n, infos));
+    TRY(check_folded(onnx->ctx, n, infos));
+    status_t status = run(onnx, call, call->attrs, results);
+    for (int i = 0; i < call->n_out; i++) {
         item_t item = ITEM_NONE;
         if (status == STATUS_OK) {
-            status = onnx_known_take(onnx, name, results[i], &item);
+            status = onnx_item_take(onnx, name, results[i], &item);
         } else {
             tensor_drop(results[i]);
         }
@@ -172,30 +334,67 @@ static status_t fold(onnx_call_t *call, int n_in, const item_t *in, int n_out, i
         onnx->items[item].is_view = (call->op->traits & TRAIT_VIEW) != 0;
         onnx->items[item].is_weight = is_weight &&
                                       dtype_is_floating(tensor_dtype(onnx->items[item].known));
-        out[i] = item;
+        onnx->items[item].call = at;
+        call->out[i] = item;
+    }
+    return status;
+}
+
+/* A result of another shape, or with many elements, cannot be one tensor that is calculated anew:
+ * the trial ends, and the node is imported again with this call in the graph. */
+static status_t force(onnx_t *onnx, int at)
+{
+    int index = at - onnx->first_call;
+    onnx->differs = index >= ONNX_MAX_FORCED;
+    onnx->has_forced = !onnx->differs;
+    if (onnx->has_forced) onnx->is_forced[index] = true;
+    return STATUS_UNSUPPORTED;
+}
+
+/* The results of another trial belong to the items of trial 0. */
+static status_t fold_again(onnx_t *onnx, int at, const void *attrs)
+{
+    const onnx_noted_t *call = &onnx->calls[at];
+    tensor_info_t infos[OP_MAX_OUTPUTS];
+    tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
+    bool differs = call->others != NULL && call->others[onnx->trial] != NULL;
+    int n = 0;
+    for (int i = 0; i < call->n_in && !differs; i++)
+        differs = call->in[i] != ITEM_NONE && onnx_differs(onnx, call->in[i], onnx->trial);
+    if (!differs) return STATUS_OK;
+    TRY(infer(onnx, call, attrs, &n, infos));
+    for (int i = 0; i < n; i++) {
+        const tensor_info_t *first = tensor_info(onnx->items[call->out[i]].known);
+        if (!shape_equal(first->rank, first->sizes, infos[i].rank, infos[i].sizes) ||
+            info_numel(&infos[i]) > ONNX_MAX_VARYING)
+            return force(onnx, at);
+    }
+    status_t status = run(onnx, call, attrs, results);
+    for (int i = 0; i < call->n_out; i++) {
+        if (status == STATUS_OK) {
+            status = onnx_set_known_take(onnx, call->out[i], results[i]);
+        } else {
+            tensor_drop(results[i]);
+        }
     }
     return status;
 }
 
 /* ---- adding to the graph ---- */
 
-static status_t add(onnx_call_t *call, int n_in, const item_t *in, int n_out, item_t *out)
+static status_t add(onnx_t *onnx, int at, const void *attrs)
 {
-    onnx_t *onnx = call->node->onnx;
-    value_t values[OP_MAX_INPUTS], results[OP_MAX_OUTPUTS];
-    for (int i = 0; i < n_in; i++) {
-        values[i] = GRAPH_NONE;
-        if (in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, in[i], &values[i]));
-    }
-    graph_add_op_n(onnx->builder, call->op, call->attrs, n_in, values, call->node->path, n_out,
-                   results);
-    TRY(graph_builder_status(onnx->builder));
-    for (int i = 0; i < n_out; i++) {
-        const graph_type_t *type = graph_builder_type(onnx->builder, results[i]);
-        if (type->kind != TYPE_TENSOR || !type->has_info)
-            FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%s: the shape of its result is not known",
-                 call->op->name);
-        TRY(onnx_value(onnx, NULL, results[i], &out[i]));
+    onnx_noted_t *call = &onnx->calls[at];
+    tensor_info_t infos[OP_MAX_OUTPUTS];
+    int n = 0;
+    TRY(infer(onnx, call, attrs, &n, infos));
+    for (int i = 0; i < n; i++) {
+        if (onnx->trial > 0) {
+            TRY(onnx_set_info(onnx, call->out[i], &infos[i]));
+            continue;
+        }
+        TRY(onnx_value(onnx, NULL, &infos[i], &call->out[i]));
+        onnx->items[call->out[i]].call = at;
     }
     return STATUS_OK;
 }
@@ -216,15 +415,26 @@ status_t onnx_emit_n(onnx_call_t *call, int n_in, const item_t *in, int n_out, i
     if (n_in > OP_MAX_INPUTS || n_out > OP_MAX_OUTPUTS)
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d inputs and %d outputs, %d and %d are the most",
              n_in, n_out, OP_MAX_INPUTS, OP_MAX_OUTPUTS);
-    bool is_known = true;
     item_t operands[OP_MAX_INPUTS];
-    n_in = complete(call->op, n_in, in, operands);
-    in = operands;
-    for (int i = 0; i < n_in; i++)
-        is_known = is_known && (in[i] == ITEM_NONE || onnx->items[in[i]].known != NULL);
-    item_t results[OP_MAX_OUTPUTS];
-    TRY(is_known ? fold(call, n_in, in, n_out, results) : add(call, n_in, in, n_out, results));
-    memcpy(out, results, (size_t)n_out * sizeof *out);
+    onnx_noted_t noted = {
+        .kind = ONNX_CALL_OP, .op = call->op, .attrs = call->attrs, .in = operands};
+    int at = 0;
+    noted.n_in = complete(call->op, n_in, in, operands);
+    noted.n_out = n_out;
+    TRY(onnx_note(onnx, &noted, &at));
+    if (onnx->trial == 0) {
+        int index = at - onnx->first_call;
+        bool is_known = index >= ONNX_MAX_FORCED || !onnx->is_forced[index];
+        for (int i = 0; i < noted.n_in; i++)
+            is_known = is_known &&
+                       (operands[i] == ITEM_NONE || onnx->items[operands[i]].known != NULL);
+        onnx->calls[at].is_known = is_known;
+        TRY(is_known ? fold(onnx, at) : add(onnx, at, call->attrs));
+    } else {
+        TRY(onnx->calls[at].is_known ? fold_again(onnx, at, call->attrs)
+                                     : add(onnx, at, call->attrs));
+    }
+    memcpy(out, onnx->calls[at].out, (size_t)n_out * sizeof *out);
     return STATUS_OK;
 }
 
@@ -243,7 +453,8 @@ static status_t literal(onnx_node_t *node, item_t x, item_t other, item_t *out)
     onnx_t *onnx = node->onnx;
     const onnx_item_t *item = &onnx->items[x];
     *out = x;
-    if (item->known == NULL || item->is_weight || onnx->items[other].known != NULL)
+    if (item->known == NULL || item->is_weight || onnx->items[other].known != NULL ||
+        item->is_doubtful || onnx->is_literal || onnx_varies(onnx, x))
         return STATUS_OK;
     const tensor_info_t *info = tensor_info(item->known);
     if (info->is_number || info_numel(info) != 1 || info->rank > onnx_info(onnx, other)->rank)
@@ -272,7 +483,8 @@ status_t onnx_reshape(onnx_node_t *node, item_t x, int rank, const int64_t *size
 {
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
-    if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
+    if (!node->onnx->is_literal && shape_equal(info->rank, info->sizes, rank, sizes))
+        return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "reshape", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -295,7 +507,8 @@ status_t onnx_expand(onnx_node_t *node, item_t x, int rank, const int64_t *sizes
 {
     const tensor_info_t *info = onnx_info(node->onnx, x);
     *out = x;
-    if (shape_equal(info->rank, info->sizes, rank, sizes)) return STATUS_OK;
+    if (!node->onnx->is_literal && shape_equal(info->rank, info->sizes, rank, sizes))
+        return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "expand", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
@@ -316,7 +529,8 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
                     item_t *out)
 {
     *out = x;
-    if (start == 0 && step == 1 && end == onnx_info(node->onnx, x)->sizes[dim]) return STATUS_OK;
+    bool is_whole = start == 0 && step == 1 && end == onnx_info(node->onnx, x)->sizes[dim];
+    if (is_whole && !node->onnx->is_literal) return STATUS_OK;
     onnx_call_t call;
     onnx_call(node, "slice", &call);
     onnx_set_int(&call, "dim", dim);
@@ -326,11 +540,18 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
     return onnx_emit(&call, 1, &x, out);
 }
 
+/* In every trial of a node the calls before this one have given the same items. */
+static bool is_before(const onnx_t *onnx, item_t item)
+{
+    int at = onnx->items[item].call;
+    return at < onnx->first_call || at < (onnx->trial == 0 ? onnx->n_calls : onnx->next_call);
+}
+
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_t *onnx = node->onnx;
     item_t transposed = onnx->items[x].transposed;
-    if (transposed == ITEM_NONE) {
+    if (transposed == ITEM_NONE || !is_before(onnx, transposed)) {
         TRY(onnx_permute(node, x, 2, (int64_t[]){1, 0}, &transposed));
         onnx->items[x].transposed = transposed;
         onnx->items[transposed].transposed = x;

@@ -33,15 +33,26 @@ static status_t widen(onnx_node_t *node, item_t item, bool is_floating, const te
     return STATUS_OK;
 }
 
-/* A known result of this shape, to be filled. */
+/* A tensor of this shape, to be filled and then taken by an item. */
 static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
-                     item_t *out_item, void **out_bytes)
+                     tensor_t **out_tensor, void **out_bytes)
 {
     tensor_info_t info = info_dense(dtype, rank, sizes);
+    TRY(tensor_make(node->onnx->ctx, &info, out_tensor));
+    status_t status = tensor_writable(node->onnx->ctx, *out_tensor, out_bytes);
+    if (status != STATUS_OK) tensor_drop(*out_tensor);
+    return status;
+}
+
+/* A known item of these elements. */
+static status_t give(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
+                     const void *elements, size_t n_bytes, item_t *out_item)
+{
     tensor_t *tensor = NULL;
-    TRY(tensor_make(node->onnx->ctx, &info, &tensor));
-    TRY(onnx_known_take(node->onnx, NULL, tensor, out_item));
-    return tensor_writable(node->onnx->ctx, tensor, out_bytes);
+    void *bytes = NULL;
+    TRY(make(node, dtype, rank, sizes, &tensor, &bytes));
+    if (n_bytes > 0) memcpy(bytes, elements, n_bytes);
+    return onnx_known_take(node->onnx, NULL, tensor, out_item);
 }
 
 /* ---- reduction ---- */
@@ -82,36 +93,73 @@ static status_t read_reduction(onnx_node_t *node, const tensor_info_t *in, bool 
     return STATUS_OK;
 }
 
-status_t onnx_import_reduce_prod(onnx_node_t *node)
+static status_t multiply(onnx_node_t *node, const tensor_info_t *in, const bool *is_reduced,
+                         int rank, const int64_t *sizes, item_t *out)
 {
-    context_t *ctx = node->onnx->ctx;
-    bool is_reduced[TENSOR_MAX_RANK] = {false};
-    int rank = 0;
-    int64_t sizes[TENSOR_MAX_RANK] = {0}, numel = 0;
+    bool is_floating = dtype_is_floating(in->dtype);
+    int64_t numel = 0;
     wide_t x = {0};
+    tensor_t *tensor = NULL;
     void *bytes = NULL;
     item_t wide_out = ITEM_NONE;
-    if (!onnx_knows(node, 0))
-        FAIL(ctx, STATUS_UNSUPPORTED, "x is not known at import, it depends on the data");
-    tensor_info_t in = onnx_input_info(node, 0);
-    bool is_floating = dtype_is_floating(in.dtype);
-    TRY(read_reduction(node, &in, is_reduced, &rank, sizes));
-    if (info_numel(&in) > ONNX_MAX_VALUES || !shape_numel(rank, sizes, &numel) ||
+    if (info_numel(in) > ONNX_MAX_VALUES || !shape_numel(rank, sizes, &numel) ||
         numel > ONNX_MAX_VALUES)
-        FAIL(ctx, STATUS_UNSUPPORTED, "%s at import, %d elements are the most", info_brief(&in),
-             ONNX_MAX_VALUES);
-    TRY(make(node, is_floating ? DTYPE_F64 : DTYPE_S64, rank, sizes, &wide_out, &bytes));
-    for (int64_t i = 0; i < numel; i++) {
-        if (is_floating)
-            ((double *)bytes)[i] = 1.0;
-        else
-            ((int64_t *)bytes)[i] = 1;
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s at import, %d elements are the most",
+             info_brief(in), ONNX_MAX_VALUES);
+    TRY(widen(node, node->in[0], is_floating, in, &x));
+    status_t status = make(node, is_floating ? DTYPE_F64 : DTYPE_S64, rank, sizes, &tensor, &bytes);
+    if (status == STATUS_OK) {
+        for (int64_t i = 0; i < numel; i++) {
+            if (is_floating)
+                ((double *)bytes)[i] = 1.0;
+            else
+                ((int64_t *)bytes)[i] = 1;
+        }
+        multiply_up(in, is_reduced, &x, is_floating, bytes, bytes);
+        status = onnx_known_take(node->onnx, NULL, tensor, &wide_out);
     }
-    status_t status = widen(node, node->in[0], is_floating, &in, &x);
-    if (status == STATUS_OK) multiply_up(&in, is_reduced, &x, is_floating, bytes, bytes);
     tensor_drop(x.tensor);
     TRY(status);
-    return onnx_cast(node, wide_out, in.dtype, &node->out[0]);
+    return onnx_cast(node, wide_out, in->dtype, out);
+}
+
+/* The product of a vector's elements as calls, so that it follows them. */
+static status_t multiply_elements(onnx_node_t *node, item_t x, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    int64_t n = onnx_info(onnx, x)->sizes[0];
+    for (int64_t i = 0; i < n; i++) {
+        item_t element;
+        onnx_call_t call;
+        onnx_call(node, "slice", &call);
+        onnx_set_int(&call, "start", i);
+        onnx_set_int(&call, "end", i + 1);
+        TRY(onnx_emit(&call, 1, &x, &element));
+        if (i == 0)
+            *out = element;
+        else
+            TRY(onnx_binary(node, "mul", *out, element, out));
+    }
+    return STATUS_OK;
+}
+
+status_t onnx_import_reduce_prod(onnx_node_t *node)
+{
+    bool is_reduced[TENSOR_MAX_RANK] = {false};
+    int rank = 0;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    item_t out;
+    if (!onnx_knows(node, 0))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
+             "x is not known at import, it depends on the data");
+    tensor_info_t in = onnx_input_info(node, 0);
+    TRY(read_reduction(node, &in, is_reduced, &rank, sizes));
+    bool is_small = in.rank == 1 && is_reduced[0] && in.sizes[0] > 0 &&
+                    in.sizes[0] <= TENSOR_MAX_RANK;
+    if (!is_small || !onnx_follows(node, 0))
+        return multiply(node, &in, is_reduced, rank, sizes, &node->out[0]);
+    TRY(multiply_elements(node, node->in[0], &out));
+    return onnx_reshape(node, out, rank, sizes, &node->out[0]);
 }
 
 /* ---- constants ---- */
@@ -121,32 +169,28 @@ status_t onnx_import_constant(onnx_node_t *node)
     onnx_t *onnx = node->onnx;
     Onnx__TensorProto *proto = NULL;
     tensor_t *tensor = NULL;
-    void *bytes = NULL;
     const Onnx__AttributeProto *attr;
     TRY(onnx_attr_tensor(node, "value", &proto));
     if (proto != NULL) {
         TRY(onnx_tensor(onnx, proto, &tensor));
         return onnx_known_take(onnx, NULL, tensor, &node->out[0]);
     }
-    int64_t n_elements = 0;
-    if ((attr = onnx_attr(node, "value_float")) != NULL) {
-        TRY(make(node, DTYPE_F32, 0, NULL, &node->out[0], &bytes));
-        memcpy(bytes, &attr->f, sizeof attr->f);
-    } else if ((attr = onnx_attr(node, "value_int")) != NULL) {
-        TRY(make(node, DTYPE_S64, 0, NULL, &node->out[0], &bytes));
-        memcpy(bytes, &attr->i, sizeof attr->i);
-    } else if ((attr = onnx_attr(node, "value_floats")) != NULL) {
-        n_elements = (int64_t)attr->n_floats;
-        TRY(make(node, DTYPE_F32, 1, &n_elements, &node->out[0], &bytes));
-        if (n_elements > 0) memcpy(bytes, attr->floats, attr->n_floats * sizeof *attr->floats);
-    } else if ((attr = onnx_attr(node, "value_ints")) != NULL) {
-        n_elements = (int64_t)attr->n_ints;
-        TRY(make(node, DTYPE_S64, 1, &n_elements, &node->out[0], &bytes));
-        if (n_elements > 0) memcpy(bytes, attr->ints, attr->n_ints * sizeof *attr->ints);
-    } else {
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
+    int64_t n = 0;
+    item_t *out = &node->out[0];
+    if ((attr = onnx_attr(node, "value_float")) != NULL)
+        return give(node, DTYPE_F32, 0, NULL, &attr->f, sizeof attr->f, out);
+    if ((attr = onnx_attr(node, "value_int")) != NULL)
+        return give(node, DTYPE_S64, 0, NULL, &attr->i, sizeof attr->i, out);
+    if ((attr = onnx_attr(node, "value_floats")) != NULL) {
+        n = (int64_t)attr->n_floats;
+        return give(node, DTYPE_F32, 1, &n, attr->floats, attr->n_floats * sizeof *attr->floats,
+                    out);
     }
-    return STATUS_OK;
+    if ((attr = onnx_attr(node, "value_ints")) != NULL) {
+        n = (int64_t)attr->n_ints;
+        return give(node, DTYPE_S64, 1, &n, attr->ints, attr->n_ints * sizeof *attr->ints, out);
+    }
+    FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a constant that is no tensor and no number");
 }
 
 /* The one value seen through strides of 0: bytes come when the graph needs it. It counts as a
@@ -162,15 +206,15 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     TRY(onnx_attr_tensor(node, "value", &proto));
     if (proto != NULL) {
         tensor_t *tensor = NULL;
-        TRY(onnx_tensor(onnx, proto, &tensor));
+        TRY(onnx_tensor_again(onnx, proto, &tensor));
         TRY(onnx_known_take(onnx, NULL, tensor, &item));
-        if (tensor_numel(tensor) != 1)
+        const tensor_info_t *info = onnx_info(onnx, item);
+        if (info_numel(info) != 1)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the value is %s, one element is needed",
-                 tensor_text(tensor));
+                 info_brief(info));
     } else {
-        void *bytes = NULL;
-        TRY(make(node, DTYPE_F32, 0, NULL, &item, &bytes));
-        memset(bytes, 0, sizeof(float));
+        const float zero = 0;
+        TRY(give(node, DTYPE_F32, 0, NULL, &zero, sizeof zero, &item));
     }
     TRY(shape_check(onnx->ctx, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
     TRY(onnx_reshape(node, item, 0, NULL, &item));
@@ -187,28 +231,30 @@ static int64_t clamp_dim(int64_t dim, int rank)
     return dim > rank ? rank : dim;
 }
 
-/* Sizes are fixed at import, also those of values that are not known. */
+/* Sizes are known at import, also those of values that are not. */
 status_t onnx_import_shape(onnx_node_t *node)
 {
-    tensor_info_t x = onnx_input_info(node, 0);
-    int64_t start = 0, end = x.rank;
+    int64_t rank = onnx_input_info(node, 0).rank, start = 0, end = rank;
+    item_t sizes;
     if (node->opset >= 15) {
         TRY(onnx_attr_int(node, "start", 0, &start));
-        TRY(onnx_attr_int(node, "end", x.rank, &end));
+        TRY(onnx_attr_int(node, "end", rank, &end));
     }
-    start = clamp_dim(start, x.rank);
-    end = clamp_dim(end, x.rank);
-    return onnx_vector(node->onnx, NULL, (int)(end > start ? end - start : 0), &x.sizes[start],
-                       &node->out[0]);
+    start = clamp_dim(start, (int)rank);
+    end = clamp_dim(end, (int)rank);
+    TRY(onnx_sizes(node, node->in[0], &sizes));
+    return onnx_slice(node, sizes, 0, start, end > start ? end : start, 1, &node->out[0]);
 }
 
 status_t onnx_import_size(onnx_node_t *node)
 {
     int64_t numel = info_numel(onnx_info(node->onnx, node->in[0]));
-    void *bytes = NULL;
-    TRY(make(node, DTYPE_S64, 0, NULL, &node->out[0], &bytes));
-    memcpy(bytes, &numel, sizeof numel);
-    return STATUS_OK;
+    item_t out;
+    if (!onnx_follows(node, 0))
+        return give(node, DTYPE_S64, 0, NULL, &numel, sizeof numel, &node->out[0]);
+    TRY(onnx_sizes(node, node->in[0], &out));
+    TRY(multiply_elements(node, out, &out));
+    return onnx_reshape(node, out, 0, NULL, &node->out[0]);
 }
 
 /* ---- range ---- */
@@ -237,33 +283,66 @@ static bool count_range(bool is_floating, const double *floats, const int64_t *i
     return true;
 }
 
-status_t onnx_import_range(onnx_node_t *node)
+typedef struct range {
+    dtype_t dtype;
+    double floats[3];
+    int64_t integers[3];
+    int64_t n;
+} range_t;
+
+static status_t read_range(onnx_node_t *node, range_t *out_range)
 {
-    double floats[3] = {0};
-    int64_t integers[3] = {0}, n_elements = 0;
-    void *bytes = NULL;
-    dtype_t dtype = onnx_input_info(node, 0).dtype;
-    bool is_floating = dtype_is_floating(dtype);
+    out_range->dtype = onnx_input_info(node, 0).dtype;
+    bool is_floating = dtype_is_floating(out_range->dtype);
     for (int i = 0; i < 3; i++) {
         int n = 0;
-        TRY(is_floating ? onnx_input_floats(node, i, "the range", 1, &n, &floats[i])
-                        : onnx_input_ints(node, i, "the range", 1, &n, &integers[i]));
+        TRY(is_floating ? onnx_input_floats(node, i, "the range", 1, &n, &out_range->floats[i])
+                        : onnx_input_ints(node, i, "the range", 1, &n, &out_range->integers[i]));
         if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d has no element", i);
     }
-    if (!count_range(is_floating, floats, integers, &n_elements))
+    if (!count_range(is_floating, out_range->floats, out_range->integers, &out_range->n))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a range without end, or of more than %d",
              ONNX_MAX_VALUES);
-    TRY(make(node, dtype, 1, &n_elements, &node->out[0], &bytes));
-    for (int64_t i = 0; i < n_elements; i++) {
-        void *place = (char *)bytes + (size_t)i * dtype_size(dtype);
-        if (is_floating)
-            dtype_store(dtype, place, floats[0] + (double)i * floats[2]);
+    return STATUS_OK;
+}
+
+/* As many ones as there are elements, summed up from 0 on: the graph can do that at any size. */
+static status_t count_up(onnx_node_t *node, const range_t *range, item_t *out)
+{
+    const int64_t one = 1;
+    item_t ones;
+    onnx_call_t call;
+    TRY(onnx_vector(node->onnx, NULL, 1, &one, &ones));
+    onnx_call(node, "expand", &call);
+    onnx_set_ints(&call, "sizes", 1, &range->n);
+    TRY(onnx_emit(&call, 1, &ones, out));
+    onnx_call(node, "cumsum", &call);
+    onnx_set_int(&call, "exclusive", true);
+    TRY(onnx_emit(&call, 1, out, out));
+    TRY(onnx_cast(node, *out, range->dtype, out));
+    TRY(onnx_binary(node, "mul", *out, node->in[2], out));
+    return onnx_binary(node, "add", *out, node->in[0], out);
+}
+
+status_t onnx_import_range(onnx_node_t *node)
+{
+    range_t range = {0};
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(read_range(node, &range));
+    if (onnx_follows(node, 0) || onnx_follows(node, 1) || onnx_follows(node, 2))
+        return count_up(node, &range, &node->out[0]);
+    TRY(make(node, range.dtype, 1, &range.n, &tensor, &bytes));
+    for (int64_t i = 0; i < range.n; i++) {
+        void *place = (char *)bytes + (size_t)i * dtype_size(range.dtype);
+        if (dtype_is_floating(range.dtype))
+            dtype_store(range.dtype, place, range.floats[0] + (double)i * range.floats[2]);
         else
             dtype_store_integer(
-                dtype, place,
-                (int64_t)((uint64_t)integers[0] + (uint64_t)i * (uint64_t)integers[2]));
+                range.dtype, place,
+                (int64_t)((uint64_t)range.integers[0] + (uint64_t)i * (uint64_t)range.integers[2]));
     }
-    return STATUS_OK;
+    return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
 }
 
 #endif

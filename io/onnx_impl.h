@@ -1,9 +1,21 @@
 /* The inside of the ONNX importer.
  *
- * A model is read into items: an item is a tensor known at import, or a value of the graph being
+ * A model is read into items: an item is a tensor known at import, or a value of the graph to be
  * built. One function imports one ONNX operator; it calls operators of ours on items. A call on
- * known items alone runs at once, and gives known items: that is all of constant folding. A known
- * item that a graph value meets becomes a parameter, a buffer or a constant at that moment.
+ * known items alone runs at once, and gives known items: that is all of constant folding. Other
+ * calls are noted, and become nodes of the graph at the end; a known item that such a node reads
+ * becomes a parameter, a buffer or a constant then.
+ *
+ * Sizes that the file leaves open are tried at several numbers. A trial is one choice of them;
+ * trial 0 is the sizes asked for. A node that reads what differs between trials is imported at each
+ * of them: calls have to be the same, and integers of their attributes have to follow the sizes.
+ * Where they do not, the size is fixed, and the graph says why. An import function knows nothing of
+ * this: it sees the tensors and sizes of one trial.
+ *
+ *   x [N,3,8,8], Shape, Gather 0, Concat [.., -1], Reshape
+ *   trial 0  N=1   reshape sizes=[1,-1]
+ *   trial 1  N=2   reshape sizes=[2,-1]    so: where sizes[0]=N
+ *
  * Messages of import functions say what is wrong; who calls them says where. */
 #ifndef TESSERA_IO_ONNX_IMPL_H
 #define TESSERA_IO_ONNX_IMPL_H
@@ -16,6 +28,7 @@
 
 #include <onnx.pb-c.h>
 
+#include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
 #define ONNX_OPSET_FIRST 6
@@ -27,19 +40,28 @@
 /* Elements of a tensor whose values the import looks at one by one. */
 #define ONNX_MAX_VALUES 65536
 
+/* Elements of a known tensor that differs between trials. */
+#define ONNX_MAX_VARYING 1024
+
 /* ---- the import ---- */
 
 typedef int item_t; /* index in onnx_t.items */
 #define ITEM_NONE (-1)
 
 typedef struct onnx_item {
-    const char *name;  /* of the ONNX value it came from; in the message */
-    tensor_t *known;   /* held, or NULL */
-    value_t value;     /* in the graph; GRAPH_NONE while it is not needed there */
-    item_t transposed; /* the same matrix transposed, or ITEM_NONE */
-    bool is_weight;    /* initializer, or made by ConstantOfShape */
-    bool is_view;      /* `known` may share its bytes with another item's */
-    bool is_missing;   /* an output that the import does not make */
+    const char *name;     /* of the ONNX value it came from; in the message */
+    tensor_t *known;      /* held, or NULL: a value of the graph */
+    tensor_t **knowns;    /* [n_trials], held: what it is instead in a trial. NULL: nothing else */
+    tensor_info_t info;   /* of a value */
+    tensor_info_t *infos; /* [n_trials], of dtype NONE where it is `info`. NULL: everywhere */
+    int call;             /* that gave it, or -1 */
+    value_t value;        /* in the graph; GRAPH_NONE while it is not needed there */
+    size_expr_t *expr;    /* of a number that follows sizes of inputs: how; or NULL */
+    item_t transposed;    /* the same matrix transposed, or ITEM_NONE */
+    bool is_weight;       /* initializer, or made by ConstantOfShape */
+    bool is_view;         /* `known` may share its bytes with another item's */
+    bool is_missing;      /* an output that the import does not make */
+    bool is_doubtful;     /* may be something else at sizes that no trial has */
 } onnx_item_t;
 
 /* An entry of the table of names; open addressing. */
@@ -48,9 +70,55 @@ typedef struct onnx_name {
     item_t item;
 } onnx_name_t;
 
+typedef enum onnx_call_kind {
+    ONNX_CALL_OP,    /* an operator of ours */
+    ONNX_CALL_SHAPE, /* the builtin: sizes of a value */
+    ONNX_CALL_KNOWN  /* a known item that an import function made; no call */
+} onnx_call_kind_t;
+
+/* What an import function called. Operands, results and attributes are in one block. */
+typedef struct onnx_noted {
+    onnx_call_kind_t kind;
+    const opdef_t *op;
+    const Onnx__NodeProto *proto; /* of whose import it is */
+    bool is_known;                /* it ran at import, results are known items */
+    bool is_needed;               /* is_known, and the graph calculates it anew at each size */
+    int n_in, n_out;
+    item_t *in, *out;
+    void *attrs;
+    void **others; /* [n_trials]: attributes that a trial has instead; NULL: nothing else */
+    int n_sized;
+    sized_attr_t *sized; /* integers that follow sizes; found at the end */
+} onnx_noted_t;
+
+/* A size that the file leaves open. */
+#define ONNX_MAX_REASON 512
+
+typedef struct onnx_open {
+    char name[SIZE_NAME_MAX]; /* in the graph */
+    const char *param;        /* in the file; NULL: it has none there */
+    int dim;                  /* of inputs, if it has no name in the file */
+    int64_t size;             /* at the import; 0: not known yet */
+    bool is_fixed;            /* the graph holds for `size` only */
+    char reason[ONNX_MAX_REASON];
+} onnx_open_t;
+
+#define ONNX_MAX_OPEN 8
+#define ONNX_MAX_TRIALS SIZE_MAX_SAMPLES
+#define ONNX_NOT_OPEN (-1)
+
+typedef struct onnx_input {
+    item_t item;
+    int8_t open[TENSOR_MAX_RANK]; /* index of the size in `open`, or ONNX_NOT_OPEN */
+} onnx_input_t;
+
+/* Calls of one node that have to go to the graph. */
+#define ONNX_MAX_FORCED 64
+
 typedef struct onnx {
     context_t *ctx;
     const char *folder; /* of the model's file, ends in '/' or is ""; NULL: from memory */
+    const onnx_options_t *options;
     int64_t batch;
     int64_t opset;
     ProtobufCAllocator allocator;
@@ -63,9 +131,38 @@ typedef struct onnx {
     int n_items, items_capacity;
     onnx_name_t *names;
     int n_names, names_capacity;
+    onnx_input_t *inputs;
+    int n_inputs, inputs_capacity;
+    onnx_noted_t *calls;
+    int n_calls, calls_capacity;
+
+    const char *closed_by; /* why all open sizes are fixed; NULL: they are not */
+    int n_open;
+    onnx_open_t open[ONNX_MAX_OPEN];
+    int n_trials; /* at least 1 */
+    int64_t sizes[ONNX_MAX_TRIALS][ONNX_MAX_OPEN];
+    bool is_over[ONNX_MAX_TRIALS]; /* the model or the graph does not hold at these sizes */
+    bool is_local;                 /* integers follow sizes of operands rather than of inputs */
+
+    /* The node that is imported now. */
+    int trial;
+    int first_call, next_call; /* its first; in trials behind 0 the one that comes next */
+    bool is_literal;           /* calls that change nothing are made, too */
+    bool is_doubtful;          /* it has looked at the elements of a doubtful item */
+    const Onnx__NodeProto *proto;
+    bool differs;    /* this trial calls something else than trial 0 */
+    bool has_forced; /* this trial has found a call that has to go to the graph */
+    bool is_forced[ONNX_MAX_FORCED];
 } onnx_t;
 
 /* ---- reading the message ---- */
+
+/* The node's name, else its first output's, else "". */
+const char *onnx_path_of(const Onnx__NodeProto *node);
+
+/* Before a failed message's own words comes where it was: onnx: node "fc" (Gemm): ... */
+status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
+                      const char *type);
 
 /* Refuses bytes whose messages nest too deep to be unpacked, or run over their end. */
 status_t onnx_wire_check(context_t *ctx, const void *bytes, size_t n_bytes);
@@ -75,6 +172,8 @@ status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);
 
 /* A TensorProto's tensor, dense and with bytes of its own; its bytes in the message are freed. */
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor);
+/* The same, and the bytes in the message stay. */
+status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
 
 /* Reads the element bytes that lie in a file beside the model into `bytes`; NULL: only checks that
  * they are there. */
@@ -82,11 +181,15 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
 
 /* ---- items ---- */
 
-/* A known item; takes over the tensor, also on failure. */
+/* A known item that no import function makes; takes over the tensor, also on failure. */
+status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item);
+
+/* A known item, for import functions: the next one of the node. Takes over the tensor, also on
+ * failure. */
 status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item);
 
 /* A value of the graph. */
-status_t onnx_value(onnx_t *onnx, const char *name, value_t value, item_t *out_item);
+status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, item_t *out_item);
 
 /* C numbers, which do not take part in type promotion, and known s64 vectors. */
 status_t onnx_number(onnx_t *onnx, double number, item_t *out_item);
@@ -94,17 +197,29 @@ status_t onnx_integer(onnx_t *onnx, int64_t number, item_t *out_item);
 status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *elements,
                      item_t *out_item);
 
-/* dtype and sizes of an item; valid until the next item is made. */
+/* dtype and sizes of an item; its tensor, or NULL; in this trial. */
 const tensor_info_t *onnx_info(const onnx_t *onnx, item_t item);
+tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item);
 
-static inline tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item)
-{
-    return onnx->items[item].known;
-}
+/* What an item is in this trial, where it differs from trial 0. The first takes over the tensor,
+ * also on failure. */
+status_t onnx_set_known_take(onnx_t *onnx, item_t item, tensor_t *tensor);
+status_t onnx_set_info(onnx_t *onnx, item_t item, const tensor_info_t *info);
+
+/* True when the item differs from trial 0 in one trial; in any that is not over. */
+bool onnx_differs(const onnx_t *onnx, item_t item, int trial);
+bool onnx_varies(const onnx_t *onnx, item_t item);
+bool onnx_dim_varies(const onnx_t *onnx, item_t item, int dim);
+
+/* Gives up the items from `first` on. */
+void onnx_cut_items(onnx_t *onnx, int first);
 
 /* The item's value in the graph: known ones go there as a literal, a parameter (floating weights,
  * and whatever floating has several elements), a buffer (other weights), or a constant. */
 status_t onnx_value_of(onnx_t *onnx, item_t item, value_t *out_value);
+
+/* A value that calculates item->expr from sizes of inputs. */
+status_t onnx_calculate(onnx_t *onnx, item_t item, value_t *out_value);
 
 /* Puts a tensor in the module under the name's dotted path, or under a name without dots where the
  * path is taken or no path. The caller puts *out_path back. */
@@ -113,6 +228,26 @@ status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out
 /* Names of ONNX values. CORRUPT when one is bound twice; ITEM_NONE when it is not bound. */
 status_t onnx_bind(onnx_t *onnx, const char *name, item_t item);
 item_t onnx_find(const onnx_t *onnx, const char *name);
+
+/* ---- open sizes and trials ---- */
+
+/* An open size of this name in the file (NULL: none), of an input's dimension `dim`: its index in
+ * onnx->open, found or made; ONNX_NOT_OPEN when there are too many. */
+int onnx_open_find(onnx_t *onnx, const char *param, int dim);
+
+/* Chooses names and trials, when all inputs are read. */
+void onnx_open_begin(onnx_t *onnx);
+status_t onnx_set_inputs(onnx_t *onnx);
+
+/* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
+void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
+void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
+
+/* Fixes open sizes that no trial but those that are over tries by itself. */
+void onnx_fix_lost(onnx_t *onnx);
+
+/* What the graph says of sizes that are fixed; empty: none is. */
+void onnx_reason(const onnx_t *onnx, size_t capacity, char *out_text);
 
 /* ---- nodes ---- */
 
@@ -140,6 +275,9 @@ struct onnx_node {
     item_t out[OP_MAX_OUTPUTS]; /* ITEM_NONE: not made */
 };
 
+/* Runs the node's import function, in all trials where they differ. */
+status_t onnx_import_node(onnx_node_t *node);
+
 /* NULL when there is none of this name in this opset. */
 const onnx_operator_t *onnx_operator(const char *name, int64_t opset);
 
@@ -151,6 +289,11 @@ static inline bool onnx_has(const onnx_node_t *node, int input)
 static inline bool onnx_knows(const onnx_node_t *node, int input)
 {
     return onnx_has(node, input) && node->onnx->items[node->in[input]].known != NULL;
+}
+/* The input is given, and follows open sizes. */
+static inline bool onnx_follows(const onnx_node_t *node, int input)
+{
+    return onnx_has(node, input) && onnx_varies(node->onnx, node->in[input]);
 }
 /* The output has a name. */
 static inline bool onnx_wants(const onnx_node_t *node, int output)
@@ -220,13 +363,30 @@ void onnx_set_floats(onnx_call_t *call, const char *name, int n, const double *v
 /* All attributes at once, of a public struct. */
 void onnx_set_all(onnx_call_t *call, const void *attrs, size_t bytes);
 
-/* Runs the call if all items are known, else adds it to the graph. ITEM_NONE is an operand left
+/* Runs the call if all items are known, else notes it for the graph. ITEM_NONE is an operand left
  * out; `in` may hold `out`. */
 status_t onnx_emit_n(onnx_call_t *call, int n_in, const item_t *in, int n_out, item_t *out);
 static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, item_t *out)
 {
     return onnx_emit_n(call, n_in, in, 1, out);
 }
+
+/* The sizes of an item, as an item: s64 [rank]. */
+status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
+
+/* The call that comes next: at trial 0 a new one, in others that of trial 0, which has to be of
+ * this kind, operator and operands. attrs may be NULL. */
+status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
+
+/* Integers of a field of attributes, and one of them. */
+int onnx_n_integers(const opdef_t *op, const void *attrs, int field);
+int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int index);
+
+/* Gives up the calls from `first` on. */
+void onnx_cut_calls(onnx_t *onnx, int first);
+
+/* The module, its graph made of the calls, and its parameters. */
+status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
 
 /* Calls without attributes. */
 status_t onnx_unary(onnx_node_t *node, const char *op_name, item_t x, item_t *out);

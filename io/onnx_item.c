@@ -21,18 +21,37 @@ static status_t add_item(onnx_t *onnx, const onnx_item_t *item, item_t *out_item
     return STATUS_OK;
 }
 
-status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
+status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
 {
-    onnx_item_t item = {name, tensor, GRAPH_NONE, ITEM_NONE, false, false, false};
+    onnx_item_t item = {
+        .name = name, .known = tensor, .call = -1, .value = GRAPH_NONE, .transposed = ITEM_NONE};
     status_t status = add_item(onnx, &item, out_item);
     if (status != STATUS_OK) tensor_drop(tensor);
     return status;
 }
 
-status_t onnx_value(onnx_t *onnx, const char *name, value_t value, item_t *out_item)
+status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, item_t *out_item)
 {
-    onnx_item_t item = {name, NULL, value, ITEM_NONE, false, false, false};
+    onnx_item_t item = {
+        .name = name, .info = *info, .call = -1, .value = GRAPH_NONE, .transposed = ITEM_NONE};
     return add_item(onnx, &item, out_item);
+}
+
+void onnx_cut_items(onnx_t *onnx, int first)
+{
+    for (int i = first; i < onnx->n_items; i++) {
+        onnx_item_t *item = &onnx->items[i];
+        for (int k = 0; item->knowns != NULL && k < onnx->n_trials; k++)
+            tensor_drop(item->knowns[k]);
+        tensor_drop(item->known);
+        context_put(onnx->ctx, item->knowns);
+        context_put(onnx->ctx, item->infos);
+        context_put(onnx->ctx, item->expr);
+    }
+    if (first >= onnx->n_items) return;
+    onnx->n_items = first;
+    for (int i = 0; i < first; i++)
+        if (onnx->items[i].transposed >= first) onnx->items[i].transposed = ITEM_NONE;
 }
 
 status_t onnx_number(onnx_t *onnx, double number, item_t *out_item)
@@ -60,11 +79,95 @@ status_t onnx_vector(onnx_t *onnx, const char *name, int n, const int64_t *eleme
     return onnx_known_take(onnx, name, tensor, out_item);
 }
 
+/* ---- in trials ---- */
+
+static tensor_t *known_at(const onnx_item_t *item, int trial)
+{
+    bool is_other = item->knowns != NULL && item->knowns[trial] != NULL;
+    return is_other ? item->knowns[trial] : item->known;
+}
+
+tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item)
+{
+    return known_at(&onnx->items[item], onnx->trial);
+}
+
 const tensor_info_t *onnx_info(const onnx_t *onnx, item_t index)
 {
     const onnx_item_t *item = &onnx->items[index];
-    if (item->known != NULL) return tensor_info(item->known);
-    return &graph_builder_type(onnx->builder, item->value)->info;
+    if (item->known != NULL) return tensor_info(known_at(item, onnx->trial));
+    bool is_other = item->infos != NULL && item->infos[onnx->trial].dtype != DTYPE_NONE;
+    return is_other ? &item->infos[onnx->trial] : &item->info;
+}
+
+static bool same_sizes(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
+}
+
+static bool same_tensor(const tensor_t *a, const tensor_t *b)
+{
+    const tensor_info_t *info = tensor_info(a), *other = tensor_info(b);
+    if (a == b) return true;
+    if (!same_sizes(info, other) || info->is_number != other->is_number) return false;
+    return info_is_contiguous(info) && info_is_contiguous(other) &&
+           memcmp(tensor_bytes(a), tensor_bytes(b), info_bytes(info)) == 0;
+}
+
+status_t onnx_set_known_take(onnx_t *onnx, item_t index, tensor_t *tensor)
+{
+    onnx_item_t *item = &onnx->items[index];
+    status_t status = STATUS_OK;
+    bool is_same = same_tensor(item->known, tensor);
+    if (!is_same && item->knowns == NULL)
+        status = context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->knowns,
+                                    "tensors of trials", &item->knowns);
+    if (is_same || status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    tensor_drop(item->knowns[onnx->trial]);
+    item->knowns[onnx->trial] = tensor;
+    return STATUS_OK;
+}
+
+status_t onnx_set_info(onnx_t *onnx, item_t index, const tensor_info_t *info)
+{
+    onnx_item_t *item = &onnx->items[index];
+    if (same_sizes(&item->info, info)) return STATUS_OK;
+    if (item->infos == NULL)
+        TRY(context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->infos,
+                               "sizes of trials", &item->infos));
+    item->infos[onnx->trial] = *info;
+    return STATUS_OK;
+}
+
+bool onnx_differs(const onnx_t *onnx, item_t index, int trial)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    return (item->knowns != NULL && item->knowns[trial] != NULL) ||
+           (item->infos != NULL && item->infos[trial].dtype != DTYPE_NONE);
+}
+
+bool onnx_varies(const onnx_t *onnx, item_t item)
+{
+    for (int k = 1; k < onnx->n_trials; k++)
+        if (!onnx->is_over[k] && onnx_differs(onnx, item, k)) return true;
+    return false;
+}
+
+/* Of items of one rank. */
+bool onnx_dim_varies(const onnx_t *onnx, item_t index, int dim)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    for (int k = 1; k < onnx->n_trials; k++) {
+        if (onnx->is_over[k] || !onnx_differs(onnx, index, k)) continue;
+        const tensor_info_t *first = item->known != NULL ? tensor_info(item->known) : &item->info;
+        const tensor_info_t *info = item->known != NULL ? tensor_info(item->knowns[k])
+                                                        : &item->infos[k];
+        if (dim >= info->rank || info->sizes[dim] != first->sizes[dim]) return true;
+    }
+    return false;
 }
 
 /* ---- names ---- */
@@ -240,7 +343,9 @@ static status_t settle(context_t *ctx, onnx_item_t *item)
 status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
 {
     onnx_item_t *item = &onnx->items[index];
-    if (item->value == GRAPH_NONE) {
+    if (item->value == GRAPH_NONE && item->expr != NULL) {
+        TRY(onnx_calculate(onnx, index, &item->value));
+    } else if (item->value == GRAPH_NONE) {
         const tensor_info_t *info = tensor_info(item->known);
         bool has_several = dtype_is_floating(info->dtype) && info_numel(info) > 1;
         if (info->is_number) {

@@ -152,6 +152,7 @@ static status_t read_known(onnx_node_t *node, int input, const char *what, dtype
     const tensor_t *known = onnx_tensor_of(node->onnx, node->in[input]);
     if (known == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED, "%s is not known at import, it depends on the data", what);
+    node->onnx->is_doubtful |= node->onnx->items[node->in[input]].is_doubtful;
     if (tensor_numel(known) > capacity)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s is %s, %d numbers are the most", what,
              tensor_text(known), capacity);

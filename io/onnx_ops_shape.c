@@ -245,7 +245,8 @@ status_t onnx_import_tile(onnx_node_t *node)
     for (int i = 0; i < n; i++) {
         if (!shape_multiply(repeats[i], x.sizes[i], &sizes[i]))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "repeats %lld", (long long)repeats[i]);
-        if (repeats[i] != 1) narrow[rank] = 1, wide[rank++] = repeats[i];
+        bool is_repeated = repeats[i] != 1 || node->onnx->is_literal;
+        if (is_repeated) narrow[rank] = 1, wide[rank++] = repeats[i];
         narrow[rank] = wide[rank] = x.sizes[i];
         rank++;
     }
@@ -306,6 +307,31 @@ static status_t slice_axis(onnx_node_t *node, item_t x, int dim, range_t range, 
     return onnx_slice(node, x, dim, range.start, range.end, range.step, out);
 }
 
+/* Bounds that follow sizes, or are of a dimension that does, are clamped by our slice at each size.
+ */
+static bool is_clamped_later(const onnx_node_t *node, int dim, const range_t *range)
+{
+    bool has_bounds = node->opset >= 10 && (onnx_follows(node, 1) || onnx_follows(node, 2));
+    return range->step > 0 && (has_bounds || onnx_dim_varies(node->onnx, node->in[0], dim));
+}
+
+/* Sizes are not tried so far that such a bound shows what it does. */
+static bool is_far(int64_t bound)
+{
+    return (bound > 3000 && bound < INT32_MAX) || (bound < -3000 && bound > -INT32_MAX);
+}
+
+static status_t slice_later(onnx_node_t *node, item_t x, int dim, const range_t *range, item_t *out)
+{
+    if (range->start == 0 && range->step == 1 && range->end >= INT32_MAX) {
+        *out = x;
+        return STATUS_OK;
+    }
+    bool is_given = node->opset < 10 || (!onnx_follows(node, 1) && !onnx_follows(node, 2));
+    if (is_given && (is_far(range->start) || is_far(range->end))) node->onnx->is_doubtful = true;
+    return onnx_slice(node, x, dim, range->start, range->end, range->step, out);
+}
+
 status_t onnx_import_slice(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -329,7 +355,8 @@ status_t onnx_import_slice(onnx_node_t *node)
                  x.rank);
         is_used[dim] = true;
         range_t range = {starts[i], ends[i], n_steps >= 0 ? steps[i] : 1};
-        TRY(slice_axis(node, out, dim, range, &out));
+        TRY(is_clamped_later(node, dim, &range) ? slice_later(node, out, dim, &range, &out)
+                                                : slice_axis(node, out, dim, range, &out));
     }
     node->out[0] = out;
     return STATUS_OK;

@@ -131,7 +131,7 @@ static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     return STATUS_OK;
 }
 
-status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor)
+status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {
     context_t *ctx = onnx->ctx;
     const char *name = proto->name != NULL ? proto->name : "";
@@ -153,8 +153,14 @@ status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tens
         tensor_drop(tensor);
         return status;
     }
-    free_elements(onnx, proto);
     *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor)
+{
+    TRY(onnx_tensor_again(onnx, proto, out_tensor));
+    free_elements(onnx, proto);
     return STATUS_OK;
 }
 

@@ -82,14 +82,21 @@ void graph_sizes(const graph_t *graph, int64_t *out_sizes)
 }
 
 /* Small steps suit batches and lengths, large ones suit images, whose sizes are divided by powers
- * of two. */
+ * of two. Those down come last: they suit sizes that are as large as a table allows. */
 bool graph_generic_sizes(int attempt, int n, int64_t *sizes)
 {
-    static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1};
-    if (attempt >= (int)(sizeof steps / sizeof *steps)) return false;
+    static const int64_t steps[] = {2, 32, 64, 128, 4, 16, 8, 1}, down[] = {2, 1, 3, 32};
+    const int n_up = (int)(sizeof steps / sizeof *steps),
+              n_down = (int)(sizeof down / sizeof *down);
+    if (attempt >= n_up + n_down) return false;
     for (int i = 0; i < n; i++) {
         bool is_small = sizes[i] < 16;
-        sizes[i] += is_small && attempt < 4 ? 2 + 2 * i + attempt : steps[attempt] * (i + 1);
+        if (attempt < n_up)
+            sizes[i] += is_small && attempt < 4 ? 2 + 2 * i + attempt : steps[attempt] * (i + 1);
+        else if (sizes[i] > down[attempt - n_up] * (i + 1) + 1)
+            sizes[i] -= down[attempt - n_up] * (i + 1);
+        else
+            sizes[i] += 2 + 2 * i;
     }
     return true;
 }

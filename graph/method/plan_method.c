@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/method/method_impl.h"
 #include "graph/passes/pass_impl.h"
@@ -125,15 +126,24 @@ static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *sha
     return graph_resize(ctx, graph, shapes->infos, false, out_graph);
 }
 
-/* What `size` and `shape` give becomes constants, and so does what is calculated from them. */
-static status_t compute_sizes(context_t *ctx, graph_t **graph)
+static status_t find_sized(void *user, const graph_node_t *node)
 {
+    *(bool *)user |= node->n_sized > 0;
+    return STATUS_OK;
+}
+
+/* What `size` and `shape` give becomes constants, and so does what is calculated from them, and
+ * from constants by integers that follow sizes. */
+static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
+{
+    bool has_sized = false;
+    (void)rewrite_visit(graph_body(open), find_sized, &has_sized);
     static const char *const find[] = {"sizes", NULL};
     static const char *const compute[] = {"constant_propagation", "dead_code", NULL};
     graph_t *found = NULL, *computed = NULL;
     TRY(pass_run(ctx, *graph, find, NULL, &found));
     status_t status = STATUS_OK;
-    if (found != *graph) {
+    if (found != *graph || has_sized) {
         status = pass_run(ctx, found, compute, NULL, &computed);
         if (status == STATUS_OK) {
             graph_release(*graph);
@@ -153,7 +163,7 @@ static status_t specialise(context_t *ctx, module_t *self, const graph_t *graph,
     graph_t *typed = NULL;
     pass_options_t options = {.self = self, .layout = known, .out_layout = chosen};
     TRY(retype(ctx, graph, shapes, &typed));
-    status_t status = compute_sizes(ctx, &typed);
+    status_t status = compute_sizes(ctx, graph, &typed);
     if (status == STATUS_OK)
         status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
     graph_release(typed);

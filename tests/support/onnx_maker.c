@@ -82,6 +82,14 @@ void maker_input(maker_t *maker, const char *name, int data_type, int rank, cons
     maker->input_list[at] = &maker->inputs[at].value;
 }
 
+void maker_open(maker_t *maker, int dim, const char *name)
+{
+    maker_value_t *input = &maker->inputs[maker->graph.n_input - 1];
+    input->dims[dim].dim_param = writable(name);
+    if (name == NULL)
+        input->dims[dim].value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+}
+
 void maker_output(maker_t *maker, const char *name)
 {
     size_t at = maker->graph.n_output++;

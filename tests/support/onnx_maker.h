@@ -55,6 +55,8 @@ void maker_begin(maker_t *maker, int64_t opset);
 
 /* Sizes of -1 are open: named "N". */
 void maker_input(maker_t *maker, const char *name, int data_type, int rank, const int64_t *sizes);
+/* Renames an open size of the input added last; NULL: it has no name. */
+void maker_open(maker_t *maker, int dim, const char *name);
 void maker_output(maker_t *maker, const char *name);
 
 /* Raw little-endian elements. */

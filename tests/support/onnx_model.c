@@ -8,20 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/onnx.h"
-
 const float model_ramp[64] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16,
                               17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
 
 maker_t maker;
 
-status_t load_model_batch(context_t *ctx, int64_t batch, module_t **out)
+status_t load_model_with(context_t *ctx, const onnx_options_t *options, module_t **out)
 {
     size_t n_bytes = 0;
     uint8_t *bytes = maker_pack(&maker, &n_bytes);
-    status_t status = onnx_load_bytes(ctx, bytes, n_bytes, &(onnx_options_t){.batch = batch}, out);
+    status_t status = onnx_load_bytes(ctx, bytes, n_bytes, options, out);
     free(bytes);
     return status;
+}
+
+status_t load_model_batch(context_t *ctx, int64_t batch, module_t **out)
+{
+    return load_model_with(ctx, &(onnx_options_t){.batch = batch}, out);
 }
 
 module_t *load_model(context_t *ctx)

@@ -2,7 +2,7 @@
 #ifndef TESSERA_TESTS_ONNX_MODEL_H
 #define TESSERA_TESTS_ONNX_MODEL_H
 
-#include "module/module.h"
+#include "io/onnx.h"
 #include "tests/support/onnx_maker.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -23,6 +23,7 @@ void begin_model(int64_t opset, int rank, const int64_t *sizes);
 /* Imports it; open sizes are `batch`. The caller releases the module. */
 module_t *load_model(context_t *ctx);
 status_t load_model_batch(context_t *ctx, int64_t batch, module_t **out);
+status_t load_model_with(context_t *ctx, const onnx_options_t *options, module_t **out);
 
 /* Fails unless the model's graph has this line in it. */
 void check_model_line(context_t *ctx, const module_t *model, const char *line);

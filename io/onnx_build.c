@@ -1,0 +1,497 @@
+/* From what was called to the module and its graph.
+ *
+ * First it is found out which integers follow sizes, and which known items the graph has to
+ * calculate; what follows nothing fixes a size, and all is found out anew. Then the graph is built,
+ * and held against the trials: it has to give the sizes that they gave, and to fail where they did.
+ */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* ---- samples ---- */
+
+#define MAX_VARIABLES (ONNX_MAX_OPEN + TENSOR_MAX_RANK)
+
+/* Trials that are not over; sizes at them that integers may follow. */
+typedef struct samples {
+    int n, n_variables;
+    int trials[ONNX_MAX_TRIALS];
+    size_variable_t variables[MAX_VARIABLES];
+    int64_t sizes[MAX_VARIABLES][ONNX_MAX_TRIALS];
+} samples_t;
+
+static void add_open(const onnx_t *onnx, samples_t *samples)
+{
+    for (int i = 0; i < onnx->n_open; i++) {
+        if (onnx->open[i].is_fixed) continue;
+        int v = samples->n_variables++;
+        samples->variables[v] = (size_variable_t){.name = onnx->open[i].name, .dim = i};
+        for (int s = 0; s < samples->n; s++)
+            samples->sizes[v][s] = onnx->sizes[samples->trials[s]][i];
+    }
+}
+
+/* Dimensions of operand 0 that differ. */
+static void add_dims(onnx_t *onnx, item_t item, samples_t *samples)
+{
+    int rank = onnx_info(onnx, item)->rank;
+    for (int d = 0; d < rank; d++) {
+        int v = samples->n_variables;
+        bool varies = false;
+        for (int s = 0; s < samples->n; s++) {
+            onnx->trial = samples->trials[s];
+            const tensor_info_t *info = onnx_info(onnx, item);
+            samples->sizes[v][s] = d < info->rank ? info->sizes[d] : 0;
+            varies |= samples->sizes[v][s] != samples->sizes[v][0];
+        }
+        onnx->trial = 0;
+        samples->variables[v] = (size_variable_t){.name = NULL, .dim = d};
+        samples->n_variables += varies;
+    }
+}
+
+static status_t begin_samples(onnx_t *onnx, samples_t **out_samples)
+{
+    TRY(context_get(onnx->ctx, sizeof **out_samples, "sizes of trials", out_samples));
+    (*out_samples)->n = (*out_samples)->n_variables = 0;
+    for (int k = 0; k < onnx->n_trials; k++)
+        if (!onnx->is_over[k]) (*out_samples)->trials[(*out_samples)->n++] = k;
+    return STATUS_OK;
+}
+
+static bool find_expr(const samples_t *samples, const int64_t *values, size_expr_t *out_expr)
+{
+    const int64_t *sizes[MAX_VARIABLES];
+    int chosen[SIZE_MAX_VARIABLES];
+    for (int v = 0; v < samples->n_variables; v++) sizes[v] = samples->sizes[v];
+    if (!size_fit(&(size_samples_t){samples->n, samples->n_variables, sizes}, values, out_expr,
+                  chosen))
+        return false;
+    for (int i = 0; i < out_expr->n; i++) out_expr->variables[i] = samples->variables[chosen[i]];
+    return true;
+}
+
+/* ---- attributes that follow sizes ---- */
+
+static const void *attrs_at(const onnx_noted_t *call, int trial)
+{
+    bool is_other = call->others != NULL && call->others[trial] != NULL;
+    return is_other ? call->others[trial] : call->attrs;
+}
+
+static status_t add_sized(onnx_t *onnx, onnx_noted_t *call, const sized_attr_t *sized)
+{
+    if (call->sized == NULL)
+        TRY(context_get(onnx->ctx, (size_t)ONNX_ATTRS_MAX / 8 * sizeof *sized, "sized integers",
+                        &call->sized));
+    call->sized[call->n_sized++] = *sized;
+    return STATUS_OK;
+}
+
+/* One size of a reshape may be what is left. */
+static bool leave_open(onnx_t *onnx, onnx_noted_t *call, int field, int index)
+{
+    int n = onnx_n_integers(call->op, call->attrs, field);
+    if (strcmp(call->op->name, "reshape") != 0) return false;
+    for (int i = 0; i < n; i++)
+        if (*onnx_integer_at(call->op, call->attrs, field, i) == -1) return false;
+    for (int k = 0; k < onnx->n_trials; k++)
+        if (!onnx->is_over[k]) *onnx_integer_at(call->op, attrs_at(call, k), field, index) = -1;
+    return true;
+}
+
+/* *out_trial: the first at which an integer follows nothing, or 0. */
+static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const samples_t *samples,
+                                int field, int index, int *out_trial)
+{
+    int64_t values[ONNX_MAX_TRIALS];
+    sized_attr_t sized = {.field = field, .index = index};
+    int first = 0;
+    for (int s = 0; s < samples->n; s++) {
+        values[s] = *onnx_integer_at(call->op, attrs_at(call, samples->trials[s]), field, index);
+        if (first == 0 && values[s] != values[0]) first = s;
+    }
+    if (first == 0) return STATUS_OK;
+    if (find_expr(samples, values, &sized.value)) return add_sized(onnx, call, &sized);
+    if (!leave_open(onnx, call, field, index)) *out_trial = samples->trials[first];
+    return STATUS_OK;
+}
+
+static status_t explain_call(onnx_t *onnx, onnx_noted_t *call, int *out_trial)
+{
+    samples_t *samples = NULL;
+    call->n_sized = 0;
+    *out_trial = 0;
+    if (call->others == NULL || call->kind != ONNX_CALL_OP) return STATUS_OK;
+    TRY(begin_samples(onnx, &samples));
+    if (!onnx->is_local) add_open(onnx, samples);
+    if (call->n_in > 0 && call->in[0] != ITEM_NONE) add_dims(onnx, call->in[0], samples);
+    if (onnx->is_local) add_open(onnx, samples);
+    status_t status = STATUS_OK;
+    for (int f = 0; f < call->op->attrs.n_fields; f++) {
+        int n = onnx_n_integers(call->op, call->attrs, f);
+        for (int i = 0; i < n && status == STATUS_OK && *out_trial == 0; i++)
+            status = explain_integer(onnx, call, samples, f, i, out_trial);
+    }
+    context_put(onnx->ctx, samples);
+    return status;
+}
+
+/* ---- known items that follow sizes ---- */
+
+static bool is_calculated(const onnx_t *onnx, item_t item)
+{
+    return onnx->items[item].known != NULL &&
+           (onnx->items[item].is_doubtful || onnx_varies(onnx, item));
+}
+
+/* One integer that follows the sizes of inputs needs no call. */
+static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
+{
+    samples_t *samples = NULL;
+    int64_t values[ONNX_MAX_TRIALS];
+    size_expr_t expr;
+    dtype_t dtype = tensor_dtype(item->known);
+    context_put(onnx->ctx, item->expr);
+    item->expr = NULL;
+    if (item->is_doubtful || (dtype != DTYPE_S64 && dtype != DTYPE_S32) || item->infos != NULL ||
+        tensor_numel(item->known) != 1)
+        return STATUS_OK;
+    TRY(begin_samples(onnx, &samples));
+    add_open(onnx, samples);
+    bool is_one = true;
+    for (int s = 0; s < samples->n && is_one; s++) {
+        int k = samples->trials[s];
+        const tensor_t *known = item->knowns != NULL && item->knowns[k] != NULL ? item->knowns[k]
+                                                                                : item->known;
+        is_one = tensor_numel(known) == 1;
+        if (is_one) values[s] = dtype_load_integer(dtype, tensor_bytes(known));
+    }
+    status_t status = STATUS_OK;
+    if (is_one && find_expr(samples, values, &expr)) {
+        status = context_get(onnx->ctx, sizeof *item->expr, "a size", &item->expr);
+        if (status == STATUS_OK) *item->expr = expr;
+    }
+    context_put(onnx->ctx, samples);
+    return status;
+}
+
+/* The item is read in the graph: what gives it is needed there. *out_trial: one at which it is what
+ * no call gives, or 0. */
+static status_t need(onnx_t *onnx, item_t index, int *out_trial)
+{
+    if (index == ITEM_NONE || !is_calculated(onnx, index)) return STATUS_OK;
+    onnx_item_t *item = &onnx->items[index];
+    TRY(explain_number(onnx, item));
+    if (item->expr != NULL) return STATUS_OK;
+    if (item->call >= 0 && onnx->calls[item->call].kind != ONNX_CALL_KNOWN) {
+        onnx->calls[item->call].is_needed = true;
+        return STATUS_OK;
+    }
+    for (int k = onnx->n_trials - 1; k > 0; k--)
+        if (!onnx->is_over[k] && onnx_differs(onnx, index, k)) *out_trial = k;
+    return STATUS_OK;
+}
+
+static item_t output_item(const onnx_t *onnx, size_t output)
+{
+    const char *name = onnx->model->graph->output[output]->name;
+    return onnx_find(onnx, name != NULL ? name : "");
+}
+
+/* From the last call to the first, since a call needs what is before it. */
+static status_t explain_all(onnx_t *onnx, bool *out_again)
+{
+    int trial = 0;
+    for (int at = 0; at < onnx->n_calls; at++) onnx->calls[at].is_needed = false;
+    for (size_t i = 0; i < onnx->model->graph->n_output; i++)
+        TRY(need(onnx, output_item(onnx, i), &trial));
+    for (int at = onnx->n_calls - 1; at >= 0 && trial == 0; at--) {
+        onnx_noted_t *call = &onnx->calls[at];
+        if (call->kind == ONNX_CALL_KNOWN || (call->is_known && !call->is_needed)) continue;
+        for (int i = 0; i < call->n_in && trial == 0; i++) TRY(need(onnx, call->in[i], &trial));
+        if (trial == 0) TRY(explain_call(onnx, call, &trial));
+        if (trial > 0)
+            onnx_fix(onnx, trial, call->proto, "it depends on the size, and not as lines do");
+    }
+    *out_again = trial > 0;
+    return STATUS_OK;
+}
+
+/* ---- numbers that follow sizes ---- */
+
+static status_t add_operator(onnx_t *onnx, onnx_call_t *call, int n_in, const value_t *in,
+                             value_t *out_value)
+{
+    TRY(call->status);
+    *out_value = graph_add_op(onnx->builder, call->op, call->attrs, n_in, in, NULL);
+    return graph_builder_status(onnx->builder);
+}
+
+/* The input and the dimension of it that have this open size. */
+static item_t find_dim(const onnx_t *onnx, int open, int *out_dim)
+{
+    for (int i = 0; i < onnx->n_inputs; i++) {
+        item_t item = onnx->inputs[i].item;
+        for (int d = 0; d < onnx->items[item].info.rank; d++) {
+            *out_dim = d;
+            if (onnx->inputs[i].open[d] == open) return item;
+        }
+    }
+    return ITEM_NONE;
+}
+
+/* The size of a name as s64 [1]: a slice of an input's shape. */
+static status_t add_size(onnx_t *onnx, int open, value_t *out_value)
+{
+    onnx_node_t node = {.onnx = onnx};
+    onnx_call_t call;
+    int dim = 0;
+    item_t input = find_dim(onnx, open, &dim);
+    graph_node_t shape = {.kind = NODE_BUILTIN, .name = "shape", .n_inputs = 1, .n_outputs = 1};
+    graph_add_node(onnx->builder, &shape, &onnx->items[input].value, NULL, NULL, out_value);
+    TRY(graph_builder_status(onnx->builder));
+    onnx_call(&node, "slice", &call);
+    onnx_set_int(&call, "start", dim);
+    onnx_set_int(&call, "end", dim + 1);
+    value_t sizes = *out_value;
+    return add_operator(onnx, &call, 1, &sizes, out_value);
+}
+
+static status_t add_step(onnx_t *onnx, const char *op, int64_t number, value_t *value)
+{
+    onnx_node_t node = {.onnx = onnx};
+    onnx_call_t call;
+    datum_t *datum = NULL;
+    TRY(datum_int(onnx->ctx, number, &datum));
+    value_t in[2] = {*value, graph_add_literal(onnx->builder, datum)};
+    datum_release(datum);
+    onnx_call(&node, op, &call);
+    return add_operator(onnx, &call, 2, in, value);
+}
+
+status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    const size_expr_t *expr = item->expr;
+    const tensor_info_t *info = tensor_info(item->known);
+    const int64_t ones[TENSOR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    onnx_node_t node = {.onnx = onnx};
+    onnx_call_t call;
+    value_t in[2] = {GRAPH_NONE, GRAPH_NONE};
+    TRY(add_size(onnx, expr->variables[0].dim, &in[0]));
+    onnx_call(&node, "mul", &call);
+    for (int v = 1; v < expr->n; v++) {
+        TRY(add_size(onnx, expr->variables[v].dim, &in[1]));
+        TRY(add_operator(onnx, &call, 2, in, &in[0]));
+    }
+    if (expr->factor != 1) TRY(add_step(onnx, "mul", expr->factor, &in[0]));
+    if (expr->offset != 0) TRY(add_step(onnx, "add", expr->offset, &in[0]));
+    if (expr->divisor != 1) TRY(add_step(onnx, "div_floor", expr->divisor, &in[0]));
+    if (info->rank != 1) {
+        onnx_call(&node, "reshape", &call);
+        onnx_set_ints(&call, "sizes", info->rank, ones);
+        TRY(add_operator(onnx, &call, 1, in, &in[0]));
+    }
+    if (info->dtype != DTYPE_S64) {
+        onnx_call(&node, "cast", &call);
+        onnx_set_int(&call, "dtype", info->dtype);
+        TRY(add_operator(onnx, &call, 1, in, &in[0]));
+    }
+    *out_value = in[0];
+    return STATUS_OK;
+}
+
+/* ---- the graph ---- */
+
+static status_t add_inputs(onnx_t *onnx)
+{
+    for (int i = 0; i < onnx->n_inputs; i++) {
+        const onnx_input_t *input = &onnx->inputs[i];
+        onnx_item_t *item = &onnx->items[input->item];
+        const char *dims[TENSOR_MAX_RANK] = {NULL};
+        graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
+        for (int d = 0; d < item->info.rank; d++) {
+            if (input->open[d] == ONNX_NOT_OPEN || onnx->open[input->open[d]].is_fixed) continue;
+            dims[d] = onnx->open[input->open[d]].name;
+            type.dims = dims;
+        }
+        item->value = graph_add_param(onnx->builder, item->name, &type);
+    }
+    return graph_builder_status(onnx->builder);
+}
+
+static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
+{
+    value_t in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    const char *path = onnx_path_of(call->proto);
+    graph_node_t node = {.kind = NODE_OP,
+                         .op = call->op,
+                         .attrs = call->attrs,
+                         .path = *path != '\0' ? path : NULL,
+                         .n_inputs = call->n_in,
+                         .n_outputs = call->n_out,
+                         .n_sized = call->n_sized,
+                         .sized = call->sized};
+    if (call->kind == ONNX_CALL_SHAPE) node.kind = NODE_BUILTIN, node.name = "shape";
+    for (int i = 0; i < call->n_in; i++) {
+        in[i] = GRAPH_NONE;
+        if (call->in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, call->in[i], &in[i]));
+    }
+    graph_add_node(onnx->builder, &node, in, NULL, NULL, out);
+    TRY(graph_builder_status(onnx->builder));
+    for (int i = 0; i < call->n_out; i++) onnx->items[call->out[i]].value = out[i];
+    return STATUS_OK;
+}
+
+static status_t add_calls(onnx_t *onnx)
+{
+    for (int at = 0; at < onnx->n_calls; at++) {
+        const onnx_noted_t *call = &onnx->calls[at];
+        if (call->kind == ONNX_CALL_KNOWN || (call->is_known && !call->is_needed)) continue;
+        status_t status = add_call(onnx, call);
+        if (status != STATUS_OK)
+            return onnx_fail_at(onnx, status, "node", onnx_path_of(call->proto),
+                                call->proto->op_type);
+    }
+    return STATUS_OK;
+}
+
+static status_t finish(onnx_t *onnx, graph_t **out_graph)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    value_t results[METHOD_MAX_OUTPUTS];
+    if (graph->n_output < 1 || graph->n_output > METHOD_MAX_OUTPUTS)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: %zu outputs, 1 to %d are supported",
+             graph->n_output, METHOD_MAX_OUTPUTS);
+    for (size_t i = 0; i < graph->n_output; i++) {
+        item_t item = output_item(onnx, i);
+        const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
+        if (item == ITEM_NONE || onnx->items[item].is_missing)
+            FAIL(onnx->ctx, item == ITEM_NONE ? STATUS_CORRUPT : STATUS_UNSUPPORTED,
+                 "onnx: output \"%.200s\" is %s", name,
+                 item == ITEM_NONE ? "made by no node" : "one that is not supported");
+        TRY(onnx_value_of(onnx, item, &results[i]));
+    }
+    TRY(graph_finish(onnx->builder, (int)graph->n_output, results, out_graph));
+    return graph_verify(onnx->ctx, *out_graph);
+}
+
+/* Names that parameters shall not take are taken first. */
+static status_t begin_module(onnx_t *onnx)
+{
+    static const char *const names[] = {"input_names", "output_names", "opset"};
+    context_t *ctx = onnx->ctx;
+    char reason[ONNX_MAX_REASON];
+    datum_t *none = NULL;
+    for (int i = 0; i < onnx->n_items; i++) onnx->items[i].value = GRAPH_NONE;
+    module_release(onnx->module);
+    graph_builder_destroy(onnx->builder);
+    onnx->module = NULL;
+    onnx->builder = NULL;
+    TRY(module_create(ctx, "OnnxModel", &onnx->module));
+    TRY(datum_none(ctx, &none));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+        status = module_set_attribute(ctx, onnx->module, names[i], none);
+    datum_release(none);
+    TRY(status);
+    TRY(graph_builder_create(ctx, "forward", &onnx->builder));
+    onnx_reason(onnx, sizeof reason, reason);
+    if (reason[0] != '\0') TRY(graph_builder_set_fixed(onnx->builder, reason));
+    onnx->self = graph_add_param(onnx->builder, "self", &(graph_type_t){.kind = TYPE_MODULE});
+    return graph_builder_status(onnx->builder);
+}
+
+static status_t build_once(onnx_t *onnx, graph_t **out_graph)
+{
+    TRY(begin_module(onnx));
+    TRY(add_inputs(onnx));
+    TRY(add_calls(onnx));
+    return finish(onnx, out_graph);
+}
+
+/* ---- against the trials ---- */
+
+static bool gives_sizes(const onnx_t *onnx, const graph_t *resized)
+{
+    const graph_block_t *body = graph_body(resized);
+    for (int i = 0; i < body->n_results; i++) {
+        const graph_type_t *type = graph_value_type(resized, body->results[i]);
+        const tensor_info_t *info = onnx_info(onnx, output_item(onnx, (size_t)i));
+        if (type->kind == TYPE_TENSOR && type_is_static(type) &&
+            !shape_equal(type->info.rank, type->info.sizes, info->rank, info->sizes))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the graph at these sizes is what the trial says: sizes of results, or a failure. */
+static status_t check_trial(onnx_t *onnx, const graph_t *graph, int trial, bool *out_agrees)
+{
+    tensor_info_t *infos = NULL;
+    graph_t *resized = NULL;
+    TRY(context_get(onnx->ctx, (size_t)onnx->n_inputs * sizeof *infos, "infos", &infos));
+    onnx->trial = trial;
+    for (int i = 0; i < onnx->n_inputs; i++) infos[i] = *onnx_info(onnx, onnx->inputs[i].item);
+    scope_attempt(onnx->ctx);
+    status_t status = graph_resize(onnx->ctx, graph, infos, true, &resized);
+    bool is_forgiven = status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED;
+    status = scope_attempt_end(onnx->ctx, status, is_forgiven);
+    *out_agrees = is_forgiven == onnx->is_over[trial];
+    if (*out_agrees && !is_forgiven && status == STATUS_OK)
+        *out_agrees = gives_sizes(onnx, resized);
+    onnx->trial = 0;
+    graph_release(resized);
+    context_put(onnx->ctx, infos);
+    return is_forgiven ? STATUS_OK : status;
+}
+
+/* Trials of sizes that are fixed say nothing of the graph. */
+static bool is_tried(const onnx_t *onnx, int trial)
+{
+    for (int i = 0; i < onnx->n_open; i++)
+        if (onnx->open[i].is_fixed && onnx->sizes[trial][i] != onnx->sizes[0][i]) return false;
+    return true;
+}
+
+/* Where the graph is none of the trial, its integers may follow other sizes that fit as well: those
+ * of operands before those of inputs. Twice the size of what MaxPool halves is the input's size
+ * where that is even, and always twice the operand's. */
+static status_t check_trials(onnx_t *onnx, const graph_t *graph, bool *out_again)
+{
+    for (int k = 1; k < onnx->n_trials; k++) {
+        bool agrees = true;
+        if (is_tried(onnx, k)) TRY(check_trial(onnx, graph, k, &agrees));
+        if (agrees) continue;
+        if (onnx->is_local) onnx_fix(onnx, k, NULL, "the graph takes no other sizes");
+        onnx->is_local = *out_again = true;
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+status_t onnx_build(onnx_t *onnx, graph_t **out_graph)
+{
+    bool is_again = true;
+    *out_graph = NULL;
+    while (is_again) {
+        graph_release(*out_graph);
+        *out_graph = NULL;
+        TRY(explain_all(onnx, &is_again));
+        if (is_again) continue;
+        TRY(build_once(onnx, out_graph));
+        if (graph_has_names(*out_graph)) TRY(check_trials(onnx, *out_graph, &is_again));
+    }
+    return STATUS_OK;
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* Sizes that a file leaves open: their names, what they are tried at, and why they are fixed.
+ *
+ * Each size is tried by itself at small, near and large numbers, then all of them together. A trial
+ * at which a node fails is over: the graph has to fail there as well. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+static bool is_name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.';
+}
+
+static bool is_letter(char c)
+{
+    return is_name_char(c) && c != '_' && c != '.' && !(c >= '0' && c <= '9');
+}
+
+static bool is_taken(const onnx_t *onnx, const char *name)
+{
+    for (int i = 0; i < onnx->n_open; i++)
+        if (strcmp(onnx->open[i].name, name) == 0) return true;
+    return false;
+}
+
+/* The name in the file as the grammar of graphs has it: "2*N" is called "N2_N". Sizes without a
+ * name are N, then D1, D2, ... by their dimension. */
+static void choose_name(const onnx_t *onnx, const char *param, int dim, char *out_name)
+{
+    char stem[SIZE_NAME_MAX - 16];
+    if (param == NULL && dim == 0)
+        snprintf(stem, sizeof stem, "N");
+    else if (param == NULL)
+        snprintf(stem, sizeof stem, "D%d", dim);
+    else
+        snprintf(stem, sizeof stem, "%s%.40s", is_letter(*param) ? "" : "N", param);
+    for (char *c = stem; *c != '\0'; c++)
+        if (!is_name_char(*c)) *c = '_';
+    snprintf(out_name, SIZE_NAME_MAX, "%s", stem);
+    for (int number = 1; is_taken(onnx, out_name); number++)
+        snprintf(out_name, SIZE_NAME_MAX, "%s_%d", stem, number);
+}
+
+int onnx_open_find(onnx_t *onnx, const char *param, int dim)
+{
+    for (int i = 0; i < onnx->n_open; i++) {
+        const onnx_open_t *open = &onnx->open[i];
+        bool is_it = param != NULL ? open->param != NULL && strcmp(open->param, param) == 0
+                                   : open->param == NULL && open->dim == dim;
+        if (is_it) return i;
+    }
+    if (onnx->n_open == ONNX_MAX_OPEN) return ONNX_NOT_OPEN;
+    onnx_open_t *open = &onnx->open[onnx->n_open];
+    *open = (onnx_open_t){.param = param, .dim = dim};
+    choose_name(onnx, param, dim, open->name);
+    return onnx->n_open++;
+}
+
+/* ---- reasons ---- */
+
+/* The first reason counts. */
+static void note_reason(onnx_open_t *open, const Onnx__NodeProto *proto, const char *why)
+{
+    if (open->reason[0] != '\0') return;
+    if (proto == NULL) {
+        snprintf(open->reason, sizeof open->reason, "%.300s", why);
+        return;
+    }
+    const char *name = proto->name != NULL ? proto->name : "";
+    if (*name == '\0' && proto->n_output > 0) name = proto->output[0];
+    snprintf(open->reason, sizeof open->reason, "node %.80s (%.40s): %.300s", name,
+             proto->op_type != NULL ? proto->op_type : "", why);
+}
+
+/* ---- trials ---- */
+
+static void add_trial(onnx_t *onnx, const int64_t *sizes)
+{
+    for (int k = 0; k < onnx->n_trials; k++)
+        if (memcmp(onnx->sizes[k], sizes, (size_t)onnx->n_open * sizeof *sizes) == 0) return;
+    if (onnx->n_trials == ONNX_MAX_TRIALS) return;
+    memcpy(onnx->sizes[onnx->n_trials++], sizes, (size_t)onnx->n_open * sizeof *sizes);
+}
+
+void onnx_open_begin(onnx_t *onnx)
+{
+    int64_t base[ONNX_MAX_OPEN], sizes[ONNX_MAX_OPEN];
+    for (int i = 0; i < onnx->n_open; i++) base[i] = onnx->open[i].size;
+    onnx->n_trials = 0;
+    add_trial(onnx, base);
+    for (int i = 0; i < onnx->n_open && onnx->closed_by != NULL; i++) {
+        onnx->open[i].is_fixed = true;
+        note_reason(&onnx->open[i], NULL, onnx->closed_by);
+    }
+    if (onnx->closed_by != NULL) return;
+    for (int i = 0; i < onnx->n_open; i++) {
+        int64_t size = base[i];
+        const int64_t tried[] = {1,         2,         3,        5,    size + 1, size + 2,
+                                 size + 32, size + 64, 2 * size, 1009, 6007};
+        for (size_t t = 0; t < sizeof tried / sizeof *tried; t++) {
+            memcpy(sizes, base, sizeof sizes);
+            sizes[i] = tried[t];
+            add_trial(onnx, sizes);
+        }
+    }
+    for (int p = 0; p < 6 && onnx->n_open > 1; p++) {
+        for (int i = 0; i < onnx->n_open; i++)
+            sizes[i] = base[i] + (base[i] < 16 ? 1 : 32) * (1 + (3 * p + 2 * i + p * i) % 7);
+        add_trial(onnx, sizes);
+    }
+}
+
+/* Infos of the inputs in all trials. */
+status_t onnx_set_inputs(onnx_t *onnx)
+{
+    for (onnx->trial = 1; onnx->trial < onnx->n_trials; onnx->trial++) {
+        const int64_t *sizes = onnx->sizes[onnx->trial];
+        for (int i = 0; i < onnx->n_inputs; i++) {
+            const onnx_input_t *input = &onnx->inputs[i];
+            tensor_info_t info = onnx->items[input->item].info;
+            for (int d = 0; d < info.rank; d++)
+                if (input->open[d] != ONNX_NOT_OPEN) info.sizes[d] = sizes[input->open[d]];
+            int64_t numel = 0;
+            if (!shape_numel(info.rank, info.sizes, &numel) || numel > INT64_MAX / 16)
+                onnx->is_over[onnx->trial] = true;
+            info = info_dense(info.dtype, info.rank, info.sizes);
+            TRY(onnx_set_info(onnx, input->item, &info));
+        }
+    }
+    onnx->trial = 0;
+    return STATUS_OK;
+}
+
+/* ---- sizes that are fixed ---- */
+
+static int n_moved(const onnx_t *onnx, int trial)
+{
+    int n = 0;
+    for (int i = 0; i < onnx->n_open; i++) n += onnx->sizes[trial][i] != onnx->sizes[0][i];
+    return n;
+}
+
+void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why)
+{
+    if (onnx->is_over[trial]) return;
+    onnx->is_over[trial] = true;
+    for (int i = 0; i < onnx->n_open && n_moved(onnx, trial) == 1; i++)
+        if (onnx->sizes[trial][i] != onnx->sizes[0][i]) note_reason(&onnx->open[i], proto, why);
+}
+
+void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why)
+{
+    for (int i = 0; i < onnx->n_open; i++) {
+        onnx_open_t *open = &onnx->open[i];
+        if (onnx->sizes[trial][i] == onnx->sizes[0][i] || open->is_fixed) continue;
+        open->is_fixed = true;
+        if (!onnx->is_over[trial]) open->reason[0] = '\0';
+        note_reason(open, proto, why);
+        for (int k = 1; k < onnx->n_trials; k++)
+            onnx->is_over[k] |= onnx->sizes[k][i] != onnx->sizes[0][i];
+    }
+}
+
+void onnx_fix_lost(onnx_t *onnx)
+{
+    for (int i = 0; i < onnx->n_open; i++) {
+        bool is_lost = true;
+        int last = 0;
+        for (int k = 1; k < onnx->n_trials; k++) {
+            if (onnx->sizes[k][i] == onnx->sizes[0][i] || n_moved(onnx, k) != 1) continue;
+            last = k;
+            is_lost = is_lost && onnx->is_over[k];
+        }
+        if (!is_lost || onnx->open[i].is_fixed) continue;
+        onnx_fix(onnx, last, NULL, "it has no other size");
+    }
+}
+
+void onnx_reason(const onnx_t *onnx, size_t capacity, char *out_text)
+{
+    size_t length = 0;
+    *out_text = '\0';
+    for (int i = 0; i < onnx->n_open && length < capacity; i++) {
+        const onnx_open_t *open = &onnx->open[i];
+        if (!open->is_fixed) continue;
+        int n = snprintf(out_text + length, capacity - length, "%s%s is %lld only, %s",
+                         length > 0 ? "; " : "", open->name, (long long)open->size, open->reason);
+        length += n > 0 ? (size_t)n : 0;
+    }
+}
+
+#endif

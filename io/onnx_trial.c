@@ -1,0 +1,185 @@
+/* One node in all trials.
+ *
+ * The import function runs at trial 0, then at the others, where it has to make the same calls. It
+ * is begun again with fewer shortcuts where it does not: what changes nothing at one size is made
+ * anyway, and a constant whose shape follows a size is calculated by the graph. */
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* ---- running ---- */
+
+static status_t run_first(onnx_node_t *node, int first_item)
+{
+    onnx_t *onnx = node->onnx;
+    onnx_cut_items(onnx, first_item);
+    onnx_cut_calls(onnx, onnx->first_call);
+    onnx->trial = 0;
+    node->asked = 0;
+    for (int i = 0; i < node->n_out; i++) node->out[i] = ITEM_NONE;
+    return node->op->import(node);
+}
+
+static bool same_outputs(const onnx_node_t *a, const onnx_node_t *b)
+{
+    for (int i = 0; i < a->n_out; i++)
+        if (a->out[i] != b->out[i]) return false;
+    return true;
+}
+
+/* What comes of another trial: it ends, or the node is begun again, or a size is fixed. */
+static status_t run_trial(onnx_node_t *node, int trial, bool *out_again)
+{
+    onnx_t *onnx = node->onnx;
+    onnx_node_t other = *node;
+    for (int i = 0; i < other.n_out; i++) other.out[i] = ITEM_NONE;
+    onnx->trial = trial;
+    onnx->next_call = onnx->first_call;
+    onnx->differs = onnx->has_forced = false;
+    scope_attempt(onnx->ctx);
+    status_t status = node->op->import(&other);
+    bool is_ok = status == STATUS_OK, is_forgiven = !is_ok && status != STATUS_OUT_OF_MEMORY;
+    char why[ONNX_MAX_REASON];
+    snprintf(why, sizeof why, "%.300s", context_error(onnx->ctx));
+    if (is_ok) onnx->differs = onnx->next_call != onnx->n_calls || !same_outputs(node, &other);
+    onnx->trial = 0;
+    status = scope_attempt_end(onnx->ctx, status, is_forgiven);
+    if (!is_ok && !is_forgiven) return status;
+    *out_again = onnx->has_forced || (onnx->differs && !onnx->is_literal);
+    if (onnx->differs && onnx->is_literal)
+        onnx_fix(onnx, trial, node->proto, "other sizes make it something else");
+    else if (!is_ok && !*out_again)
+        onnx_end_trial(onnx, trial, node->proto, why);
+    onnx->is_literal |= onnx->differs;
+    return STATUS_OK;
+}
+
+/* ---- doubts ---- */
+
+/* What is calculated by these follows sizes as lines and quotients do. */
+static bool is_smooth(const opdef_t *op)
+{
+    static const char *const names[] = {"cast",    "add",    "sub",       "mul",       "div",
+                                        "neg",     "floor",  "ceil",      "div_floor", "div_trunc",
+                                        "gather",  "slice",  "concat",    "reshape",   "permute",
+                                        "squeeze", "expand", "unsqueeze", "flatten",   "split"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
+}
+
+static bool is_comparison(const opdef_t *op)
+{
+    static const char *const names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return false;
+}
+
+/* All elements, in all trials, on one side of a bound. */
+static bool is_beyond(const onnx_t *onnx, item_t index, double low, double high)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    for (int k = 0; k < onnx->n_trials; k++) {
+        const tensor_t *tensor = item->knowns != NULL && item->knowns[k] != NULL ? item->knowns[k]
+                                                                                 : item->known;
+        const tensor_info_t *info = tensor_info(tensor);
+        if (onnx->is_over[k]) continue;
+        if (!info_is_contiguous(info) || info_numel(info) > ONNX_MAX_VARYING) return false;
+        for (int64_t i = 0; i < info_numel(info); i++) {
+            const char *bytes = tensor_bytes(tensor);
+            double element = dtype_load(info->dtype, bytes + (size_t)i * dtype_size(info->dtype));
+            if (!(element >= low && element <= high)) return false;
+        }
+    }
+    return true;
+}
+
+/* Sizes are held against numbers that no size is, as Equal(shape, -1) does. */
+static bool is_clear_comparison(const onnx_t *onnx, const onnx_noted_t *call)
+{
+    if (!is_comparison(call->op) || call->n_in != 2) return false;
+    for (int i = 0; i < 2; i++) {
+        item_t size = call->in[i], number = call->in[1 - i];
+        if (onnx_varies(onnx, size) && !onnx_varies(onnx, number) &&
+            is_beyond(onnx, size, 1, 0x1p53) && is_beyond(onnx, number, -0x1p53, -1))
+            return true;
+    }
+    return false;
+}
+
+static bool is_doubtful_call(const onnx_t *onnx, const onnx_noted_t *call)
+{
+    bool varies = false;
+    for (int i = 0; i < call->n_in; i++) {
+        if (call->in[i] == ITEM_NONE) continue;
+        if (onnx->items[call->in[i]].is_doubtful) return true;
+        varies |= onnx_varies(onnx, call->in[i]);
+    }
+    if (!varies || is_smooth(call->op) || is_clear_comparison(onnx, call)) return false;
+    /* Under a condition that holds at all sizes a choice is none. */
+    return strcmp(call->op->name, "where") != 0 || onnx_varies(onnx, call->in[0]);
+}
+
+/* Known results that may be something else at sizes that no trial has. */
+static void mark_doubts(onnx_t *onnx)
+{
+    for (int at = onnx->first_call; at < onnx->n_calls; at++) {
+        const onnx_noted_t *call = &onnx->calls[at];
+        if (call->kind != ONNX_CALL_OP || !call->is_known || !is_doubtful_call(onnx, call))
+            continue;
+        for (int i = 0; i < call->n_out; i++) onnx->items[call->out[i]].is_doubtful = true;
+    }
+}
+
+/* ---- the whole ---- */
+
+static bool has_varying_input(const onnx_node_t *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (onnx_follows(node, i)) return true;
+    return false;
+}
+
+static bool has_doubtful_input(const onnx_node_t *node)
+{
+    for (int i = 0; i < node->n_in; i++)
+        if (onnx_has(node, i) && node->onnx->items[node->in[i]].is_doubtful) return true;
+    return false;
+}
+
+static void fix_all(onnx_t *onnx, const Onnx__NodeProto *proto, const char *why)
+{
+    for (int k = 1; k < onnx->n_trials; k++)
+        if (!onnx->is_over[k]) onnx_fix(onnx, k, proto, why);
+}
+
+status_t onnx_import_node(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    int first_item = onnx->n_items;
+    bool is_again = true;
+    onnx->proto = node->proto;
+    onnx->first_call = onnx->n_calls;
+    onnx->is_literal = onnx->is_doubtful = false;
+    memset(onnx->is_forced, 0, sizeof onnx->is_forced);
+    while (is_again) {
+        is_again = false;
+        TRY(run_first(node, first_item));
+        if (onnx->is_doubtful) fix_all(onnx, node->proto, "it depends on a comparison of sizes");
+        if (!has_varying_input(node)) break;
+        for (int k = 1; k < onnx->n_trials && !is_again; k++)
+            if (!onnx->is_over[k]) TRY(run_trial(node, k, &is_again));
+    }
+    if (has_varying_input(node) || has_doubtful_input(node)) mark_doubts(onnx);
+    onnx_fix_lost(onnx);
+    return STATUS_OK;
+}
+
+#endif

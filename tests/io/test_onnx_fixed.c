@@ -1,0 +1,259 @@
+/* ONNX models with open sizes: what holds for some sizes alone is refused at others; names are
+ * sizes; plans are as good as with sizes that the file fixes. */
+#include "tests/support/support.h"
+
+#include <stdio.h>
+
+#include "freeze/freeze.h"
+#include "graph/program/plan.h"
+#include "tests/support/onnx_sizes.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+/* ---- refusals ---- */
+
+static const int64_t two_batches[2][4] = {{1, 4, 6}, {3, 4, 6}};
+
+static void a_node_that_holds_for_one_size_is_named(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(13, DIMS(-1, 4, 6));
+    sizes_vector("sizes", DIMS(1, 24));
+    maker_node(&maker, "Reshape", "rows", "x sizes", "y");
+    sizes_check_refused_at(
+        ctx, 3, 2, two_batches,
+        "the graph was made for f32[1,4,6] (N is 1 only, node rows (Reshape): 48 "
+        "elements into a shape of 24)");
+    /* What is squeezed depends on what is 1. */
+    begin_model(13, DIMS(-1, 4, 6));
+    maker_node(&maker, "Squeeze", "all", "x", "y");
+    sizes_check_refused_at(ctx, 3, 2, two_batches, "(N is 1 only, node all (Squeeze): ");
+    begin_model(13, DIMS(-1, 4, 6));
+    sizes_vector("axes", DIMS(0));
+    maker_node(&maker, "Squeeze", "first", "x axes", "y");
+    sizes_check_refused_at(ctx, 3, 2, two_batches, "node first (Squeeze): axis 0 has size 2)");
+}
+
+/* Max(N, 4) is 4 up to there and N behind it: that is no line, and no trial is every size. */
+static void a_shape_that_depends_on_a_comparison_is_fixed(void **state)
+{
+    begin_model(13, DIMS(-1, 4, 6));
+    sizes_numbers();
+    sizes_vector("four", DIMS(4));
+    sizes_vector("tail", DIMS(1, 1));
+    sizes_weight("w", DIMS(1, 1, 1));
+    maker_node(&maker, "Shape", "", "x", "shape");
+    maker_node(&maker, "Slice", "", "shape v0 v1", "n");
+    maker_node(&maker, "Max", "", "n four", "most");
+    maker_int(maker_node(&maker, "Concat", "", "most tail", "sizes"), "axis", 0);
+    maker_node(&maker, "Expand", "grow", "w sizes", "tokens");
+    maker_int(maker_node(&maker, "ReduceSum", "", "tokens v0", "sum"), "keepdims", 1);
+    maker_node(&maker, "Add", "", "x sum", "y");
+    sizes_check_refused_at(
+        fixture_context(state), 3, 2, two_batches,
+        "(N is 1 only, node grow (Expand): it depends on a comparison of sizes)");
+}
+
+/* SAME padding of a stride of 2 differs at odd sizes; the batch stays open. */
+static void other_sizes_stay_open_beside_one_that_is_fixed(void **state)
+{
+    static const int64_t sizes[2][4] = {{1, 1, 8, 8}, {1, 1, 9, 8}};
+    context_t *ctx = fixture_context(state);
+    tensor_t *y = NULL;
+    begin_model(13, DIMS(-1, 1, -1, 8));
+    sizes_open((const char *const[4]){"N", NULL, "H", NULL});
+    sizes_weight("w", DIMS(2, 1, 3, 3));
+    maker_node_t *node = maker_node(&maker, "Conv", "conv", "x w", "y");
+    maker_string(node, "auto_pad", "SAME_UPPER");
+    maker_ints(node, "strides", DIMS(2, 2));
+    sizes_check_refused_at(
+        ctx, 4, 2, sizes,
+        "made for f32[N=1,1,8,8] (H is 8 only, node conv (Conv): it depends on the "
+        "size, and not as lines do)");
+    onnx_shape_t shape = {"x", 4, sizes[0]};
+    module_t *model = NULL;
+    CHECK_OK(ctx, load_model_with(ctx, &(onnx_options_t){.n_shapes = 1, .shapes = &shape}, &model));
+    CHECK_OK(ctx, sizes_run_at(ctx, model, 4, (int64_t[]){3, 1, 8, 8}, &y));
+    assert_int_equal(tensor_sizes(y)[0], 3);
+    tensor_release(y);
+    module_release(model);
+}
+
+static void sizes_that_the_file_fixes_stay_fixed(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t other[2] = {3, 4}, long_shape[3] = {2, 4, 1};
+    module_t *model = NULL;
+    begin_model(13, DIMS(2, 4));
+    maker_node(&maker, "Relu", "", "x", "y");
+    sizes_check_refused_at(ctx, 2, 2, (const int64_t[2][4]){{2, 4}, {3, 4}},
+                           "forward: input x is f32[3,4], the graph was made for f32[2,4]");
+    onnx_shape_t shape = {"x", 2, other};
+    onnx_options_t options = {.n_shapes = 1, .shapes = &shape};
+    CHECK_FAILS(ctx, load_model_with(ctx, &options, &model), STATUS_INVALID_ARGUMENT,
+                "input \"x\": size 3 in dimension 0, the file fixes it to 2");
+    shape = (onnx_shape_t){"x", 3, long_shape};
+    CHECK_FAILS(ctx, load_model_with(ctx, &options, &model), STATUS_INVALID_ARGUMENT,
+                "input \"x\": a shape of rank 3, the file has rank 2");
+    shape = (onnx_shape_t){"z", 2, other};
+    CHECK_FAILS(ctx, load_model_with(ctx, &options, &model), STATUS_INVALID_ARGUMENT,
+                "a shape for input \"z\", the model has no such input");
+}
+
+/* ---- names ---- */
+
+static status_t run_two(context_t *ctx, module_t *model, int64_t n_a, int64_t n_b, tensor_t **out)
+{
+    tensor_t *in[2] = {NULL};
+    int n_out = 1;
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(n_a, 3), &in[0]));
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(n_b, 3), &in[1]));
+    status_t status = module_call_tensors(ctx, model, "forward", 2, (const tensor_t *const *)in,
+                                          &n_out, out);
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+    return status;
+}
+
+static void one_name_is_one_size_and_two_are_two(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int names = 1; names <= 2; names++) {
+        module_t *model = NULL;
+        tensor_t *y = NULL;
+        begin_model(13, DIMS(-1, 3));
+        maker_input(&maker, "z", FLOAT, DIMS(-1, 3));
+        maker_open(&maker, 0, names == 1 ? "N" : "M");
+        maker_int(maker_node(&maker, "Concat", "", "x z", "y"), "axis", 0);
+        CHECK_OK(ctx, load_model_batch(ctx, 2, &model));
+        for (int form = 0; sizes_next_form(ctx, form, &model); form++) {
+            CHECK_OK(ctx, run_two(ctx, model, 3, 3, &y));
+            tensor_release(y);
+            y = NULL;
+            if (names == 2) {
+                CHECK_OK(ctx, run_two(ctx, model, 3, 1, &y));
+                assert_int_equal(tensor_sizes(y)[0], 4);
+                tensor_release(y);
+            } else {
+                CHECK_FAILS(ctx, run_two(ctx, model, 3, 1, &y), STATUS_INVALID_ARGUMENT,
+                            "size N is 3 in input x and 1 in input z, one name is one size");
+            }
+        }
+        module_release(model);
+    }
+    begin_model(13, DIMS(-1, 3));
+    maker_input(&maker, "z", FLOAT, DIMS(-1, 3));
+    maker_int(maker_node(&maker, "Concat", "", "x z", "y"), "axis", 0);
+    const int64_t two[2] = {2, 3}, four[2] = {4, 3};
+    const onnx_shape_t shapes[2] = {{"x", 2, two}, {"z", 2, four}};
+    module_t *model = NULL;
+    CHECK_FAILS(ctx,
+                load_model_with(ctx, &(onnx_options_t){.n_shapes = 2, .shapes = shapes}, &model),
+                STATUS_INVALID_ARGUMENT,
+                "input \"z\": size 4 in dimension 0, N is 2 elsewhere, one name is one size");
+}
+
+/* ---- what is kept ---- */
+
+/* conv, batch norm, relu, a view by the shape of the relu, linear */
+static void make_net(int64_t batch)
+{
+    const float ones[4] = {1, 1, 1, 1};
+    begin_model(13, DIMS(batch, 3, 8, 8));
+    sizes_numbers();
+    sizes_vector("rest", DIMS(-1));
+    sizes_weight("w", DIMS(4, 3, 3, 3));
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"scale", "shift", "mean", "variance"};
+        maker_initializer(&maker, names[i], FLOAT, DIMS(4), ones, sizeof ones);
+    }
+    sizes_weight("fc", DIMS(144, 5));
+    maker_node(&maker, "Conv", "conv", "x w", "c");
+    maker_node(&maker, "BatchNormalization", "bn", "c scale shift mean variance", "b");
+    maker_node(&maker, "Relu", "relu", "b", "r");
+    sizes_size_of("r", "shape", "zero", "n");
+    maker_node(&maker, "Unsqueeze", "", "n v0", "n1");
+    maker_int(maker_node(&maker, "Concat", "", "n1 rest", "sizes"), "axis", 0);
+    maker_node(&maker, "Reshape", "", "r sizes", "rows");
+    maker_node(&maker, "MatMul", "fc", "rows fc", "y");
+}
+
+static int n_nodes_of_plan(context_t *ctx, int64_t batch)
+{
+    module_t *model = NULL, *frozen = NULL;
+    graph_t *graph = NULL;
+    tensor_t *x = NULL;
+    make_net(batch);
+    CHECK_OK(ctx, load_model_batch(ctx, 2, &model));
+    CHECK_OK(ctx, freeze(ctx, model, NULL, &frozen));
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(2, 3, 8, 8), &x));
+    CHECK_OK(ctx, graph_for(ctx, frozen, "forward", 1, (const tensor_t *const[]){x}, &graph));
+    int n = graph_n_nodes(graph);
+    graph_release(graph);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(model);
+    return n;
+}
+
+static void a_plan_has_no_more_nodes_where_sizes_are_open(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_equal(n_nodes_of_plan(ctx, -1), n_nodes_of_plan(ctx, 2));
+}
+
+static status_t load_positions(context_t *ctx)
+{
+    static const int64_t sizes[2] = {2, 5};
+    const onnx_shape_t shape = {"x", 2, sizes};
+    module_t *model = NULL;
+    status_t status = load_model_with(ctx, &(onnx_options_t){.n_shapes = 1, .shapes = &shape},
+                                      &model);
+    module_release(model);
+    return status;
+}
+
+static void a_refused_allocation_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL, NULL});
+    sizes_numbers();
+    sizes_size_of("x", "shape", "one", "t");
+    maker_node(&maker, "Range", "", "zero t one", "positions");
+    maker_int(maker_node(&maker, "Cast", "", "positions", "float"), "to", FLOAT);
+    maker_node(&maker, "Add", "", "x float", "sum");
+    maker_node(&maker, "Expand", "", "sum shape", "y");
+    check_every_allocation(load_positions);
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    remove(sizes_file);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_node_that_holds_for_one_size_is_named),
+        TEST(a_shape_that_depends_on_a_comparison_is_fixed),
+        TEST(other_sizes_stay_open_beside_one_that_is_fixed),
+        TEST(sizes_that_the_file_fixes_stay_fixed),
+        TEST(one_name_is_one_size_and_two_are_two),
+        TEST(a_plan_has_no_more_nodes_where_sizes_are_open),
+        TEST(a_refused_allocation_leaves_nothing_behind),
+    };
+    sizes_file = "test_onnx_fixed.tessera";
+    return cmocka_run_group_tests(tests, NULL, remove_file);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
