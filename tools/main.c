@@ -1,4 +1,5 @@
 /* tessera: runs, measures, freezes and explains models. One file per subcommand. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,6 +84,8 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* So that a write beyond the limit of file sizes fails, and what was begun is taken away. */
+    signal(SIGXFSZ, SIG_IGN);
     int code = run_command(argc, argv);
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     fprintf(stderr, "tessera: stdout cannot be written\n");

@@ -571,6 +571,28 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("freeze model.tessera -o again.tessera", 1, "is frozen already", NULL);
 }
 
+/* A limit of 32 KB (blocks of 512 bytes) stands for a full disk: both fail a write. */
+static void what_cannot_be_saved_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    char line[256];
+    check("freeze " MODEL " --shape x=1x3x64x64 -o old.tessera", 0, NULL, NULL);
+    check("--version; cp old.tessera copy.tessera; (ulimit -f 64; "
+          "tessera freeze " MODEL " -o new.tessera)",
+          1, "new.tessera, File too large", NULL);
+    check("--version; (ulimit -f 64; tessera freeze " MODEL " -o old.tessera)", 1,
+          "old.tessera, File too large", NULL);
+    check("--version; (ulimit -f 64; tessera append old.tessera --threads 3)", 1,
+          "old.tessera, File too large", NULL);
+    check("--version; (ulimit -f 1; tessera run " MODEL " --output-dir limited)", 1,
+          "limited/output.npy, File too large", NULL);
+    snprintf(line, sizeof line, "cd %s && cmp old.tessera copy.tessera", scratch);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line, "test -z \"$(find %s -name '*.tmp' -o -name new.tessera)\"",
+             scratch);
+    assert_int_equal(system(line), 0);
+}
+
 static void a_frozen_onnx_model_keeps_its_names(void **state)
 {
     (void)state;
@@ -629,6 +651,7 @@ int main(void)
         cmocka_unit_test(every_pass_can_be_skipped_and_dumped_after),
         cmocka_unit_test(a_picture_is_drawn_where_graphviz_is),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
+        cmocka_unit_test(what_cannot_be_saved_leaves_nothing_behind),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
