@@ -17,6 +17,7 @@
 #include "tensor/counters.h"
 #include "tensor/datum.h"
 #include "tensor/file.h"
+#include "tensor/print.h"
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
 #include "tensor/text.h"

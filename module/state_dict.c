@@ -6,6 +6,7 @@
 #include "tensor/convert.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/text.h"
 
 /* A parameter or buffer that is there, and the value it is to get. */
 typedef struct entry {
@@ -93,9 +94,7 @@ static status_t check_entry(context_t *ctx, const module_t *module, const datum_
                             const entry_t *entry)
 {
     const datum_t *value = datum_find(dict, entry->key);
-    if (value == NULL && may_be_absent(entry->key)) return STATUS_OK;
-    REQUIRE(ctx, value != NULL, "load_state_dict: \"%s\" is missing, %s needs it", entry->key,
-            module_type(module));
+    if (value == NULL) return STATUS_OK;
     REQUIRE(ctx, datum_kind(value) == DATUM_TENSOR,
             "load_state_dict: \"%s\" is %s, must be a tensor", entry->key,
             datum_kind_name(datum_kind(value)));
@@ -119,18 +118,71 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
+/* Names in a sentence, as many as can be read. */
+typedef struct sentence {
+    text_t text;
+    int n;
+} sentence_t;
+#define MOST_NAMES 12
+
+static void add_name(sentence_t *sentence, const char *name)
+{
+    if (++sentence->n > MOST_NAMES) return;
+    if (sentence->n > 1) text_append(&sentence->text, ", ");
+    text_append_quoted(&sentence->text, name);
+}
+
+static void end_sentence(sentence_t *sentence)
+{
+    if (sentence->n > MOST_NAMES)
+        text_append(&sentence->text, " and %d more", sentence->n - MOST_NAMES);
+}
+
+static status_t fail_names(context_t *ctx, const module_t *module, const sentence_t *missing,
+                           const sentence_t *unknown)
+{
+    const char *type = module_type(module);
+    TRY(text_status(&missing->text));
+    TRY(text_status(&unknown->text));
+    const char *absent = text_string(&missing->text), *left = text_string(&unknown->text);
+    const bool is_one = missing->n == 1, is_left_one = unknown->n == 1;
+    if (missing->n > 0 && unknown->n > 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "load_state_dict: %s %s missing, %s needs %s; %s %s unknown, %s has no such parameter "
+             "or buffer",
+             absent, is_one ? "is" : "are", type, is_one ? "it" : "them", left,
+             is_left_one ? "is" : "are", type);
+    REQUIRE(ctx, missing->n == 0, "load_state_dict: %s %s missing, %s needs %s", absent,
+            is_one ? "is" : "are", type, is_one ? "it" : "them");
+    REQUIRE(ctx, unknown->n == 0,
+            "load_state_dict: %s %s unknown, %s has no such parameter or buffer", left,
+            is_left_one ? "is" : "are", type);
+    return STATUS_OK;
+}
+
+static status_t check_names(context_t *ctx, const module_t *module, const datum_t *dict,
+                            const entries_t *entries)
+{
+    sentence_t missing = {text_begin(ctx), 0}, unknown = {text_begin(ctx), 0};
+    for (int i = 0; i < entries->n; i++) {
+        const char *key = entries->items[i].key;
+        if (datum_find(dict, key) == NULL && !may_be_absent(key)) add_name(&missing, key);
+    }
+    for (int i = 0; i < datum_length(dict); i++)
+        if (!has_key(entries, datum_key(dict, i), i)) add_name(&unknown, datum_key(dict, i));
+    end_sentence(&missing);
+    end_sentence(&unknown);
+    status_t status = fail_names(ctx, module, &missing, &unknown);
+    text_clear(&missing.text);
+    text_clear(&unknown.text);
+    return status;
+}
+
 static status_t check(context_t *ctx, const module_t *module, const datum_t *dict,
                       const entries_t *entries)
 {
     for (int i = 0; i < entries->n; i++) TRY(check_entry(ctx, module, dict, &entries->items[i]));
-    for (int i = 0; i < datum_length(dict); i++) {
-        const char *key = datum_key(dict, i);
-        REQUIRE(ctx, has_key(entries, key, i),
-                "load_state_dict: \"%s\" is unknown, %s has no such "
-                "parameter or buffer",
-                key, module_type(module));
-    }
-    return STATUS_OK;
+    return check_names(ctx, module, dict, entries);
 }
 
 /* Everything that can fail is done before the first value is written. */

@@ -75,7 +75,8 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 /* ---- functions of several tensors ---- */
 
 /* With broadcasting and PyTorch's type promotion; u16, u32 and u64 meet themselves and floating
- * types only. For a scalar give tensor_number or tensor_integer. Integers wrap. */
+ * types only. Integers wrap. For a C number there are functions below, and for those that have none
+ * tensor_number and tensor_integer. */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -88,6 +89,30 @@ status_t op_maximum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor
     TESSERA_API(op_maximum);
 status_t op_minimum(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_minimum);
+
+/* Arithmetic with a C number, which has PyTorch's part in type promotion: a floating one makes
+ * integers and bool f32, and leaves floating types what they are; a whole one leaves all but bool,
+ * which becomes s64 (div gives f32 of integers, as ever). An mkldnn x gives an mkldnn result. */
+status_t op_add_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
+    TESSERA_API(op_add_scalar);
+status_t op_sub_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
+    TESSERA_API(op_sub_scalar);
+status_t op_mul_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
+    TESSERA_API(op_mul_scalar);
+status_t op_div_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
+    TESSERA_API(op_div_scalar);
+status_t op_pow_scalar(context_t *ctx, const tensor_t *x, double value, tensor_t **out)
+    TESSERA_API(op_pow_scalar);
+status_t op_add_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
+    TESSERA_API(op_add_integer);
+status_t op_sub_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
+    TESSERA_API(op_sub_integer);
+status_t op_mul_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
+    TESSERA_API(op_mul_integer);
+status_t op_div_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
+    TESSERA_API(op_div_integer);
+status_t op_pow_integer(context_t *ctx, const tensor_t *x, int64_t value, tensor_t **out)
+    TESSERA_API(op_pow_integer);
 
 /* Quotients and what they leave:
  *
