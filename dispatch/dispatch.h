@@ -82,9 +82,13 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
 /* How far an element that the specification gives may be missed in the output's dtype: a few units
  * in the last place of the value, and as much as it changes when the inputs do by a few of theirs.
  * So cancellation excuses an error, and nothing else does: softplus(-20) has all its digits, and so
- * has each element of a softmax beside a large one. 0 for integers, infinities and NaN. */
+ * has each element of a softmax beside a large one. 0 for integers, infinities and NaN.
+ *
+ * The change is measured, by a few trials unless it has to be sure: a few find a tenth of it or
+ * less for one element in thousands, so that an error that exceeds the bound has to be judged
+ * again. */
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
-                            double expected) TESSERA_API(dispatch_error_bound);
+                            double expected, bool is_sure) TESSERA_API(dispatch_error_bound);
 
 /* Recomputes n random elements (all, when n is 0 or more than there are) of every output by the
  * specification, and gives the largest error as a multiple of its bound: right is at most 1. */

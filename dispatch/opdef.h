@@ -71,6 +71,9 @@ typedef struct spec_call {
 double spec_at(const spec_call_t *call, int operand, const int64_t *index) TESSERA_API(spec_at);
 double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
     TESSERA_API(spec_at_broadcast);
+/* What the rounding of a number may change that kernels compute besides their elements, as the
+ * coordinates that resize samples at: 0 unless probed. `which` tells such numbers apart. */
+double spec_rounding(const spec_call_t *call, int which, double number) TESSERA_API(spec_rounding);
 /* Operands present? */
 static inline bool spec_has(const spec_call_t *call, int operand)
 {
@@ -116,6 +119,9 @@ struct opdef {
     /* Size of terms that kernels may subtract from each other though the function itself loses
      * nothing, as 1 + erf(x) of gelu does at -5: their rounding is allowed for. */
     double cancels;
+    /* How many times the rounding of its sums the algorithm makes that the attributes ask for, as
+     * winograd; NULL: once. */
+    double (*amplifies)(const void *attrs);
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by

@@ -26,6 +26,13 @@ double spec_at(const spec_call_t *call, int operand, const int64_t *index)
     return value * (1.0 + call->probe->shake * draw(call->probe->seed, operand, offset));
 }
 
+double spec_rounding(const spec_call_t *call, int which, double number)
+{
+    const spec_probe_t *probe = call->probe;
+    if (probe == NULL) return 0.0;
+    return number * probe->shake * draw(probe->seed, OP_MAX_INPUTS + which, 0);
+}
+
 double spec_at_broadcast(const spec_call_t *call, int operand, int rank, const int64_t *index)
 {
     INVARIANT(spec_has(call, operand));

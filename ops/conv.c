@@ -308,6 +308,14 @@ static const char *const cases_3d[] = {
 
 /* ---- definitions ---- */
 
+/* Winograd computes tiles of 4x4 (Lavin and Gray, 2015). The last element of one is made of 36 sums
+ * of C products, by coefficients whose squares add up to 94 in each dimension; a direct sum is one
+ * of 9 C products. The error of a sum grows with its number of terms: 94 / 9 times as much. */
+static double amplifies(const void *attrs)
+{
+    return ((const conv_attrs_t *)attrs)->algorithm == CONV_WINOGRAD ? 94.0 / 9.0 : 1.0;
+}
+
 #define DEFINE(n)                                                                                  \
     const opdef_t op_def_conv##n##d = {.name = "conv" #n "d",                                      \
                                        .preference = OP_PREFERS,                                   \
@@ -321,6 +329,7 @@ static const char *const cases_3d[] = {
                                        .infer = infer,                                             \
                                        .kernels = kernels,                                         \
                                        .spec = spec,                                               \
+                                       .amplifies = amplifies,                                     \
                                        .cases = cases_##n##d}
 
 DEFINE(1);

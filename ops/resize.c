@@ -131,15 +131,16 @@ static int64_t clamp_index(int64_t index, int64_t n)
     return index < 0 ? 0 : index >= n ? n - 1 : index;
 }
 
-/* The elements that an output element is a sum of; places outside are those of the edge, or are
- * left out and the others weighed up. */
-static int find_taps(const resize_attrs_t *attrs, const axis_t *axis, int64_t i, tap_t *out_taps)
+/* The elements that an output element is a sum of, where its place is moved by so much; places
+ * outside are those of the edge, or are left out and the others weighed up. */
+static int find_taps(const resize_attrs_t *attrs, const axis_t *axis, int64_t i, double moved,
+                     tap_t *out_taps)
 {
     if (attrs->mode == RESIZE_NEAREST) {
         out_taps[0] = (tap_t){find_nearest(attrs->coordinates, axis, i), 1.0};
         return 1;
     }
-    const double place = find_place(attrs->coordinates, axis, i), low = floor(place);
+    const double place = find_place(attrs->coordinates, axis, i) + moved, low = floor(place);
     const int n = attrs->mode == RESIZE_LINEAR ? 2 : TAPS;
     const int64_t first = (int64_t)low - (n == 2 ? 0 : 1);
     double sum = 0.0;
@@ -169,7 +170,10 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     memcpy(at, index, (size_t)x->rank * sizeof *at);
     for (int i = 0; i < n; i++) {
         axis_t axis = describe_axis(attrs, x, &call->out[output], i);
-        counts[i] = find_taps(attrs, &axis, index[first + i], taps[i]);
+        double place = find_place(attrs->coordinates, &axis, index[first + i]);
+        double moved = spec_rounding(call, i,
+                                     fabs(place) + 0.5); /* half pixels are subtracted last */
+        counts[i] = find_taps(attrs, &axis, index[first + i], moved, taps[i]);
     }
     do {
         double weight = 1.0;
@@ -279,7 +283,7 @@ static void make_taps(const op_call_t *call, plan_t *plan)
     for (int i = 0; i < attrs->sizes.n; i++) {
         axis_t axis = describe_axis(attrs, call->in[0], &call->out[0], i);
         if (!changes(&axis)) continue;
-        for (int64_t q = 0; q < axis.out; q++) taps += find_taps(attrs, &axis, q, taps);
+        for (int64_t q = 0; q < axis.out; q++) taps += find_taps(attrs, &axis, q, 0.0, taps);
     }
 }
 

@@ -63,6 +63,23 @@ static void broadcasting_drops_leading_dims_and_reads_index_0_of_sizes_1(void **
     assert_true(spec_at_broadcast(&call, 2, 2, DIMS(1, 2)) == 3);
 }
 
+static void numbers_are_rounded_otherwise_where_a_probe_shakes_them(void **state)
+{
+    (void)state;
+    spec_probe_t probe = {.shake = 0.25, .seed = 1};
+    spec_call_t call = {.n_in = 0};
+    assert_true(spec_rounding(&call, 0, 8) == 0);
+    call.probe = &probe;
+    double first = spec_rounding(&call, 0, 8), second = spec_rounding(&call, 1, 8);
+    assert_true(first != 0 && first >= -2 && first <= 2);
+    assert_true(second != 0 && second >= -2 && second <= 2);
+    assert_true(first != second);
+    assert_true(spec_rounding(&call, 0, 8) == first);
+    assert_true(spec_rounding(&call, 0, 16) == 2 * first);
+    probe.seed = 2;
+    assert_true(spec_rounding(&call, 0, 8) != first);
+}
+
 static void post_ops_apply_in_order_and_take_operands_in_turn(void **state)
 {
     (void)state;
@@ -91,6 +108,7 @@ int main(void)
         cmocka_unit_test(an_element_is_found_by_its_strides),
         cmocka_unit_test(a_number_of_rank_0_is_its_one_element),
         cmocka_unit_test(broadcasting_drops_leading_dims_and_reads_index_0_of_sizes_1),
+        cmocka_unit_test(numbers_are_rounded_otherwise_where_a_probe_shakes_them),
         cmocka_unit_test(post_ops_apply_in_order_and_take_operands_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
+#include "tensor/convert.h"
 #include "tests/support/support.h"
 
 /* The verdict on `values` as an operator's result for x. */
@@ -104,6 +105,50 @@ static void infinity_is_right_only_where_the_result_is_too_large(void **state)
     assert_true(judge(ctx, "exp", NULL, 3, x, lost) > 1);
 }
 
+/* exp(0) = 1 does not depend on how 0 is rounded. */
+static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float x = 0, right = 1 + 4 * 0x1p-23F, wrong = 1 + 5 * 0x1p-23F;
+    assert_true(judge(ctx, "exp", NULL, 1, &x, &right) <= 1);
+    assert_true(judge(ctx, "exp", NULL, 1, &x, &wrong) > 1);
+}
+
+/* The verdict on a convolution of 16 channels whose result is off by so much in one element. */
+static double judge_conv(context_t *ctx, conv_algorithm_t algorithm, float off)
+{
+    const conv_attrs_t direct = {.padding = {1, 1}};
+    const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
+    tensor_t *x = NULL, *weight = NULL, *mkldnn = NULL, *out = NULL;
+    void *elements = NULL;
+    double error = -1;
+    context_seed(ctx, 3);
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 6, 6), &x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 16, 3, 3), &weight));
+    CHECK_OK(ctx, op_conv2d(ctx, x, weight, NULL, &direct, &mkldnn));
+    CHECK_OK(ctx, to_dense(ctx, mkldnn, &out));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, out, &elements));
+    ((float *)elements)[50] += off;
+    const tensor_t *in[] = {x, weight, NULL}, *const given = out;
+    CHECK_OK(ctx, dispatch_verify(ctx, ops_find("conv2d"), &attrs, 3, in, 1, &given, 0, &error));
+    tensor_release(x);
+    tensor_release(weight);
+    tensor_release(mkldnn);
+    tensor_release(out);
+    return error;
+}
+
+/* Its transforms make the rounding of sums ten times as large; nothing else may be off by that. */
+static void only_winograd_has_the_allowance_of_winograd(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float off = 1e-4F;
+    assert_true(judge_conv(ctx, CONV_DIRECT, 0) <= 1);
+    assert_true(judge_conv(ctx, CONV_WINOGRAD, off) <= 1);
+    assert_true(judge_conv(ctx, CONV_DIRECT, off) > 1);
+    assert_true(judge_conv(ctx, CONV_WINOGRAD, 100 * off) > 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +156,8 @@ int main(void)
         TEST(log_softmax_may_not_be_positive_by_more_than_its_sum_rounds),
         TEST(softmax_with_one_large_element_is_right_wherever_it_is_looked_at),
         TEST(a_sum_that_cancels_is_judged_by_its_terms),
+        TEST(a_function_may_be_off_by_four_units_in_the_last_place),
+        TEST(only_winograd_has_the_allowance_of_winograd),
         TEST(infinity_is_right_only_where_the_result_is_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
