@@ -153,7 +153,7 @@ static bool is_calculated(const onnx_t *onnx, item_t item)
            (onnx->items[item].is_doubtful || onnx_varies(onnx, item));
 }
 
-/* One integer that follows the sizes of inputs needs no call. */
+/* One integer that is a line over sizes of inputs, or over their product, needs no call. */
 static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
 {
     samples_t *samples = NULL;
@@ -176,7 +176,7 @@ static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
         if (is_one) values[s] = dtype_load_integer(dtype, tensor_bytes(known));
     }
     status_t status = STATUS_OK;
-    if (is_one && find_expr(samples, values, &expr)) {
+    if (is_one && find_expr(samples, values, &expr) && expr.divisor == 1) {
         status = context_get(onnx->ctx, sizeof *item->expr, "a size", &item->expr);
         if (status == STATUS_OK) *item->expr = expr;
     }
@@ -295,7 +295,6 @@ status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
     }
     if (expr->factor != 1) TRY(add_step(onnx, "mul", expr->factor, &in[0]));
     if (expr->offset != 0) TRY(add_step(onnx, "add", expr->offset, &in[0]));
-    if (expr->divisor != 1) TRY(add_step(onnx, "div_floor", expr->divisor, &in[0]));
     if (info->rank != 1) {
         onnx_call(&node, "reshape", &call);
         onnx_set_ints(&call, "sizes", info->rank, ones);

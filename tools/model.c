@@ -116,11 +116,35 @@ static status_t load_frozen(context_t *ctx, model_t *model)
     return take_graph_inputs(ctx, model);
 }
 
-/* The importer is told of the batch, since files leave more open than it can keep open. */
+/* What is asked for by --shape, as the importer takes it. */
+typedef struct asked {
+    int n;
+    onnx_shape_t shapes[ARGS_MAX];
+    sizes_t sizes[ARGS_MAX];
+    char names[ARGS_MAX][MODEL_NAME_MAX];
+} asked_t;
+
+/* What is no shape is left to sizes_apply, which says so. */
+static void read_asked(const args_list_t *list, asked_t *out_asked)
+{
+    out_asked->n = 0;
+    for (int i = 0; i < list->n; i++) {
+        sizes_t *sizes = &out_asked->sizes[out_asked->n];
+        char *name = out_asked->names[out_asked->n];
+        if (!sizes_parse(list->items[i], sizes)) continue;
+        snprintf(name, MODEL_NAME_MAX, "%.*s", (int)sizes->name_length, sizes->name);
+        out_asked->shapes[out_asked->n++] = (onnx_shape_t){name, sizes->rank, sizes->sizes};
+    }
+}
+
+/* The importer is told of all sizes, since those of a file that are open have to be something. */
 static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
-    int64_t batch = options->batch > 0 ? options->batch : sizes_batch(&options->shapes);
-    TRY(onnx_load(ctx, model->spec, &(onnx_options_t){.batch = batch}, &model->module));
+    asked_t asked;
+    read_asked(&options->shapes, &asked);
+    onnx_options_t onnx = {.batch = options->batch, .n_shapes = asked.n, .shapes = asked.shapes};
+    if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
+    TRY(onnx_load(ctx, model->spec, &onnx, &model->module));
     return take_onnx_inputs(ctx, model);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/onnx_model.h"
 #include "tools/audit.h"
 
 #define MODEL "zoo:squeezenet1_1"
@@ -610,6 +611,50 @@ static void a_frozen_onnx_model_keeps_its_names(void **state)
     check(line, 1, "--batch 7, but the file's batch is fixed to 2", NULL);
 }
 
+#ifdef TESSERA_HAVE_ONNX
+
+/* x.sum(0) / x.shape[0], then the same over the length */
+static void write_means(const char *name)
+{
+    char path[256];
+    size_t n_bytes = 0;
+    begin_model(13, DIMS(-1, -1, 3));
+    maker_open(&maker, 1, "T");
+    maker_initializer(&maker, "outer", INT64, DIMS(2), (int64_t[]){0, 1}, 16);
+    maker_int(maker_node(&maker, "ReduceSum", "", "x outer", "sum"), "keepdims", 0);
+    maker_node(&maker, "Shape", "", "x", "shape");
+    maker_node(&maker, "Gather", "", "shape outer", "sizes");
+    maker_int(maker_node(&maker, "ReduceProd", "", "sizes", "n"), "keepdims", 0);
+    maker_int(maker_node(&maker, "Cast", "", "n", "float"), "to", FLOAT);
+    maker_node(&maker, "Div", "", "sum float", "y");
+    uint8_t *bytes = maker_pack(&maker, &n_bytes);
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
+    fclose(file);
+    free(bytes);
+}
+
+/* Frozen at one set of sizes and run at another it gives what the model gives there. */
+static void an_onnx_model_runs_at_sizes_that_it_leaves_open(void **state)
+{
+    (void)state;
+    write_means("open.onnx");
+    check("run open.onnx --batch 2", 1, "dimension 1 (\"T\") is not fixed, and no shape says",
+          NULL);
+    check("run open.onnx --shape x=3x5x3 --mode dense --output-dir three", 0, NULL, "y f32[3]");
+    check("freeze open.onnx --shape x=1x2x3 -o means.tessera", 0, NULL, NULL);
+    check("run means.tessera --shape x=3x5x3 --compare three", 0, NULL, "y differs from three");
+    check("run means.tessera --batch 8", 0, NULL, "y f32[3]");
+    check("bench means.tessera --batch 3 --iterations 1 --json", 0, NULL, "\"batch\":3");
+    check("run open.onnx --shape x=1x2x4", 1, "size 4 in dimension 2, the file fixes it to 3",
+          NULL);
+    check("run means.tessera --shape x=1x2x4", 1, "size 2 of input x is fixed to 3", NULL);
+}
+
+#endif
+
 static int make_scratch(void **state)
 {
     (void)state;
@@ -653,6 +698,9 @@ int main(void)
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
         cmocka_unit_test(what_cannot_be_saved_leaves_nothing_behind),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
+#ifdef TESSERA_HAVE_ONNX
+        cmocka_unit_test(an_onnx_model_runs_at_sizes_that_it_leaves_open),
+#endif
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
