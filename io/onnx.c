@@ -572,28 +572,3 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
 }
 
 #endif
-
-/* ---- asking ---- */
-
-status_t onnx_input(context_t *ctx, const module_t *module, int index, const char **out_name,
-                    tensor_info_t *out_info)
-{
-    TRY(context_output(ctx, "onnx_input", out_name));
-    if (module == NULL) return context_null(ctx, "onnx_input", "module");
-    const datum_t *names = module_attribute(module, "input_names");
-    const graph_t *graph = graph_of(module, "forward");
-    REQUIRE(ctx, names != NULL && datum_kind(names) == DATUM_LIST && graph != NULL,
-            "onnx_input: %s is not a model read from ONNX", module_type(module));
-    const graph_block_t *body = graph_body(graph);
-    if (index < 0 || index >= datum_length(names) || index + 1 >= body->n_params)
-        return context_decline(ctx, STATUS_INVALID_ARGUMENT,
-                               "onnx_input: index %d, the model has %d inputs", index,
-                               datum_length(names));
-    const datum_t *name = datum_item(names, index);
-    const graph_type_t *type = graph_value_type(graph, body->params[index + 1]);
-    REQUIRE(ctx, datum_kind(name) == DATUM_STRING && type->has_info,
-            "onnx_input: input %d of %s has no name or no shape", index, module_type(module));
-    *out_name = datum_as_string(name);
-    *out_info = type->info;
-    return STATUS_OK;
-}

@@ -12,6 +12,9 @@
  *   forward: input x is f32[3,4], the graph was made for f32[1,4] (N is 1 only, node r (Reshape):
  *   12 elements into a shape of 4)
  *
+ * Names of inputs (initializers left out) and outputs are attributes `input_names` and
+ * `output_names`, lists of strings; module_input and module_output tell them with dtypes and sizes.
+ *
  * Without protobuf-c all calls are UNSUPPORTED. */
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
@@ -43,11 +46,6 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
 status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
     TESSERA_API(onnx_load_bytes);
-
-/* The model's inputs (initializers left out) and outputs: names in attributes `input_names` and
- * `output_names` of the module, lists of strings; infos of inputs at the sizes of the import. */
-status_t onnx_input(context_t *ctx, const module_t *module, int index, const char **out_name,
-                    tensor_info_t *out_info) TESSERA_API(onnx_input);
 
 TESSERA_END
 

@@ -15,7 +15,8 @@ typedef struct zoo_options {
     uint64_t seed;     /* 0: 1 */
 } zoo_options_t;
 
-/* A network by name; the input it is made for is f32[N, 3, size, size] with the size given (224).
+/* A network by name; the input it is made for is f32[N, 3, size, size] with the size given (224),
+ * and other heights and widths do as long as no layer's result is empty.
  * INVALID_ARGUMENT lists the names. options may be NULL. */
 status_t zoo_create(context_t *ctx, const char *name, const zoo_options_t *options,
                     module_t **out_module, int64_t *out_size) TESSERA_API(zoo_create);

@@ -23,22 +23,6 @@ model_kind_t model_kind(const char *spec)
                                        : MODEL_NONE;
 }
 
-static void add_input(model_t *model, const char *name, const tensor_info_t *info)
-{
-    model_input_t *input = &model->inputs[model->n_inputs++];
-    snprintf(input->name, sizeof input->name, "%s", name);
-    if (info != NULL) input->info = *info;
-    input->bound = 2;
-}
-
-static status_t check_room(context_t *ctx, const model_t *model, int n)
-{
-    REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
-            MODEL_MAX_INPUTS);
-    return STATUS_OK;
-}
-
-/* A list of names that an imported model has, frozen or not; NULL if it has none. */
 static const datum_t *find_names(const module_t *module, const char *attribute)
 {
     const datum_t *names = module_attribute(module, attribute);
@@ -51,42 +35,29 @@ static const char *name_at(const datum_t *names, int index)
     return name != NULL && datum_kind(name) == DATUM_STRING ? datum_as_string(name) : NULL;
 }
 
-static status_t take_onnx_inputs(context_t *ctx, model_t *model)
+/* Open sizes are as the model was made at, until options say otherwise. */
+static status_t take_inputs(context_t *ctx, model_t *model)
 {
-    int n = datum_length(find_names(model->module, "input_names"));
-    TRY(check_room(ctx, model, n));
+    int n = module_n_inputs(model->module, "forward");
+    REQUIRE(ctx, n >= 0, "%s: the inputs of its forward are not known", model->spec);
+    REQUIRE(ctx, n <= MODEL_MAX_INPUTS, "%s: %d inputs, at most %d are possible", model->spec, n,
+            MODEL_MAX_INPUTS);
     for (int i = 0; i < n; i++) {
-        const char *name = NULL;
-        tensor_info_t info;
-        TRY(onnx_input(ctx, model->module, i, &name, &info));
-        add_input(model, name, &info);
+        model_input_t *input = &model->inputs[i];
+        module_value_t value;
+        TRY(module_input(ctx, model->module, "forward", i, &value));
+        snprintf(input->name, sizeof input->name, "%s", value.name != NULL ? value.name : "");
+        if (value.rank >= 0) input->info = info_dense(value.dtype, value.rank, value.made);
+        input->bound = 2;
     }
-    return STATUS_OK;
-}
-
-/* A frozen file's inputs are the parameters of its graph, by the names the model had for them. */
-static status_t take_graph_inputs(context_t *ctx, model_t *model)
-{
-    const graph_t *graph = graph_of(model->module, "forward");
-    REQUIRE(ctx, graph != NULL, "%s: the inputs of its forward are not known", model->spec);
-    const graph_block_t *body = graph_body(graph);
-    const datum_t *names = find_names(model->module, "input_names");
-    for (int i = 0; i < body->n_params; i++) {
-        const graph_type_t *type = graph_value_type(graph, body->params[i]);
-        if (type->kind == TYPE_MODULE) continue;
-        TRY(check_room(ctx, model, model->n_inputs + 1));
-        const char *name = name_at(names, model->n_inputs);
-        if (name == NULL) name = graph_value_name(graph, body->params[i]);
-        add_input(model, name, type->has_info ? &type->info : NULL);
-    }
+    model->n_inputs = n;
     return STATUS_OK;
 }
 
 static status_t load_zoo(context_t *ctx, model_t *model)
 {
-    int64_t size = 0;
     const char *name = model->spec + strlen("zoo:"), *nearest = NULL;
-    status_t status = zoo_create(ctx, name, NULL, &model->module, &size);
+    status_t status = zoo_create(ctx, name, NULL, &model->module, NULL);
     if (status != STATUS_OK) {
         char why[512], hint[ARGS_HINT_MAX];
         for (const char *const *at = zoo_names(); *at != NULL; at++)
@@ -94,8 +65,6 @@ static status_t load_zoo(context_t *ctx, model_t *model)
         snprintf(why, sizeof why, "%s", context_error(ctx));
         return context_fail(ctx, status, "%s%s", why, args_hint(nearest, hint));
     }
-    tensor_info_t info = info_dense(DTYPE_F32, 4, (const int64_t[]){1, 3, size, size});
-    add_input(model, "x", &info);
     return STATUS_OK;
 }
 
@@ -113,7 +82,7 @@ static status_t load_frozen(context_t *ctx, model_t *model)
                 "threads); tessera append %s keeps them\n",
                 model->spec, n, onednn_version_text(), onednn_isa_text(), context_threads(ctx),
                 model->spec);
-    return take_graph_inputs(ctx, model);
+    return STATUS_OK;
 }
 
 /* What is asked for by --shape, as the importer takes it. */
@@ -144,8 +113,7 @@ static status_t load_onnx(context_t *ctx, const model_options_t *options, model_
     read_asked(&options->shapes, &asked);
     onnx_options_t onnx = {.batch = options->batch, .n_shapes = asked.n, .shapes = asked.shapes};
     if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
-    TRY(onnx_load(ctx, model->spec, &onnx, &model->module));
-    return take_onnx_inputs(ctx, model);
+    return onnx_load(ctx, model->spec, &onnx, &model->module);
 }
 
 static status_t load_by_kind(context_t *ctx, const model_options_t *options, model_t *model)
@@ -159,6 +127,7 @@ static status_t load_by_kind(context_t *ctx, const model_options_t *options, mod
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", model->spec);
     }
+    TRY(take_inputs(ctx, model));
     return sizes_apply(ctx, model, &options->shapes, options->batch);
 }
 

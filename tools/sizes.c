@@ -39,37 +39,24 @@ int64_t sizes_batch(const args_list_t *shapes)
 
 /* ---- which sizes are open ---- */
 
-/* The type of a graph's parameter, modules not counted; NULL if there is none. */
-static const graph_type_t *find_type(const graph_t *graph, int input)
-{
-    const graph_block_t *body = graph != NULL ? graph_body(graph) : NULL;
-    for (int i = 0; body != NULL && i < body->n_params; i++) {
-        const graph_type_t *type = graph_value_type(graph, body->params[i]);
-        if (type->kind != TYPE_MODULE && input-- == 0) return type;
-    }
-    return NULL;
-}
-
 /* The name of a size that is open, "?" where it has none; NULL: it is fixed. */
-static const char *find_open(const model_t *model, int input, int d)
+static const char *find_open(context_t *ctx, const model_t *model, int input, int d)
 {
-    static const char *const image[] = {"N", NULL, "H", "W"};
-    if (model->kind == MODEL_ZOO) return image[d];
-    const graph_type_t *type = find_type(graph_of(model->module, "forward"), input);
-    if (type == NULL || !type->has_info || d >= type->info.rank) return NULL;
-    if (type->dims != NULL && type->dims[d] != NULL) return type->dims[d];
-    return type->info.sizes[d] < 0 ? "?" : NULL;
+    module_value_t value;
+    if (module_input(ctx, model->module, "forward", input, &value) != STATUS_OK) return NULL;
+    if (d >= value.rank || value.sizes[d] >= 0) return NULL;
+    return value.dims[d] != NULL ? value.dims[d] : "?";
 }
 
 /* Every size of the name. */
-static void set_size(model_t *model, int input, int d, int64_t size)
+static void set_size(context_t *ctx, model_t *model, int input, int d, int64_t size)
 {
-    const char *name = find_open(model, input, d);
+    const char *name = find_open(ctx, model, input, d);
     model->inputs[input].info.sizes[d] = size;
     if (name == NULL || strcmp(name, "?") == 0) return;
     for (int i = 0; i < model->n_inputs; i++)
         for (int j = 0; j < model->inputs[i].info.rank; j++) {
-            const char *other = find_open(model, i, j);
+            const char *other = find_open(ctx, model, i, j);
             if (other != NULL && strcmp(other, name) == 0) model->inputs[i].info.sizes[j] = size;
         }
 }
@@ -88,12 +75,12 @@ static status_t ask(context_t *ctx, model_t *model, int input, const char *asked
     REQUIRE(ctx, rank == info->rank, "%s, but input %s has %d dimensions: %s", asked,
             model->inputs[input].name, info->rank, info_text(info, text));
     for (int d = 0; d < rank; d++) {
-        bool is_right = sizes[d] == info->sizes[d] || find_open(model, input, d) != NULL;
+        bool is_right = sizes[d] == info->sizes[d] || find_open(ctx, model, input, d) != NULL;
         REQUIRE(ctx, is_right, "%s, but size %d of input %s is fixed to %" PRId64 ": %s", asked, d,
                 model->inputs[input].name, info->sizes[d], info_text(info, text));
     }
     for (int d = 0; d < rank; d++)
-        if (sizes[d] != info->sizes[d]) set_size(model, input, d, sizes[d]);
+        if (sizes[d] != info->sizes[d]) set_size(ctx, model, input, d, sizes[d]);
     REQUIRE(ctx, shape_equal(rank, sizes, info->rank, info->sizes),
             "%s, but sizes of input %s that have one name are equal: %s", asked,
             model->inputs[input].name, info_text(info, text));
@@ -135,10 +122,10 @@ static status_t apply_batch(context_t *ctx, model_t *model, int64_t batch)
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "%s: --batch %" PRId64 ", but its first input has no batch dimension", model->spec,
              batch);
-    REQUIRE(ctx, info->sizes[0] == batch || find_open(model, 0, 0) != NULL,
+    REQUIRE(ctx, info->sizes[0] == batch || find_open(ctx, model, 0, 0) != NULL,
             "%s: --batch %" PRId64 ", but the file's batch is fixed to %" PRId64, model->spec,
             batch, info->sizes[0]);
-    if (info->sizes[0] != batch) set_size(model, 0, 0, batch);
+    if (info->sizes[0] != batch) set_size(ctx, model, 0, 0, batch);
     return STATUS_OK;
 }
 
@@ -168,7 +155,7 @@ status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, 
     for (int i = 0; i < model->n_inputs; i++) {
         const tensor_info_t *info = &model->inputs[i].info;
         if (info->dtype != DTYPE_NONE && info->rank > 0 && info->sizes[0] < 0)
-            set_size(model, i, 0, 1);
+            set_size(ctx, model, i, 0, 1);
     }
     if (batch > 0) TRY(apply_batch(ctx, model, batch));
     for (int i = 0; i < shapes->n; i++) TRY(apply_shape(ctx, model, shapes->items[i]));

@@ -1,7 +1,5 @@
 /* Sizes of a model's inputs: what --shape, --batch and files ask for, where the model leaves them
- * open. A file's sizes are open where the parameters of its graph name them: f32[N=1,3,224,224]
- * takes any batch. A name is one size wherever it stands. Networks of the zoo take any batch,
- * height and width. */
+ * open, as module_input says. A name is one size wherever it stands. */
 #ifndef TESSERA_TOOLS_SIZES_H
 #define TESSERA_TOOLS_SIZES_H
 

@@ -62,8 +62,8 @@ static status_t describe(context_t *ctx, module_t *module, int64_t size, int64_t
                                   .kind = DATUM_TENSOR,
                                   .dtype = DTYPE_F32,
                                   .rank = 4,
-                                  .sizes = {-1, 3, size, size},
-                                  .dims = {"N"},
+                                  .sizes = {-1, 3, -1, -1},
+                                  .dims = {"N", NULL, "H", "W"},
                                   .made = {1, 3, size, size}};
     const module_value_t scores = {.name = "output",
                                    .kind = DATUM_TENSOR,

@@ -600,9 +600,9 @@ static void the_functions_of_onnx_take_null(void **state)
     GIVES_NULL(module_t *, onnx_load_bytes(ctx, NULL, 0, NULL, &out));
     REFUSES(onnx_load_bytes(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(onnx_load_bytes(NULL, NULL, 0, NULL, NULL), STATUS_OK);
-    GIVES_NULL(const char *, onnx_input(ctx, NULL, 0, &out, NULL));
-    REFUSES(onnx_input(ctx, NULL, 0, NULL, NULL));
-    assert_int_not_equal(onnx_input(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    REFUSES(module_input(ctx, NULL, "forward", 0, NULL));
+    REFUSES(module_output(ctx, NULL, "forward", 0, NULL));
+    assert_int_not_equal(module_input(NULL, NULL, NULL, 0, NULL), STATUS_OK);
 }
 
 int main(void)

@@ -332,18 +332,20 @@ static void slices_backward_are_taken(void **state)
 static void the_batch_stands_for_an_open_first_dimension(void **state)
 {
     context_t *ctx = fixture_context(state);
-    const char *name = NULL;
-    tensor_info_t info;
+    module_value_t value;
     module_t *model = NULL;
     begin_model(13, DIMS(-1, 3));
     maker_node(&maker, "Relu", "", "x", "y");
     for (int64_t batch = 0; batch <= 4; batch += 4) {
         CHECK_OK(ctx, load_model_batch(ctx, batch, &model));
-        CHECK_OK(ctx, onnx_input(ctx, model, 0, &name, &info));
-        assert_string_equal(name, "x");
-        assert_int_equal(info.sizes[0], batch == 0 ? 1 : 4);
-        CHECK_FAILS(ctx, onnx_input(ctx, model, 1, &name, &info), STATUS_INVALID_ARGUMENT,
-                    "index 1, the model has 1 inputs");
+        CHECK_OK(ctx, module_input(ctx, model, "forward", 0, &value));
+        assert_string_equal(value.name, "x");
+        assert_int_equal(value.sizes[0], -1);
+        assert_int_equal(value.made[0], batch == 0 ? 1 : 4);
+        CHECK_OK(ctx, module_output(ctx, model, "forward", 0, &value));
+        assert_string_equal(value.name, "y");
+        assert_int_equal(value.sizes[0], -1);
+        assert_int_equal(value.sizes[1], 3);
         module_release(model);
         model = NULL;
     }

@@ -49,9 +49,10 @@ static model_t load(context_t *ctx, const char *name, char *path)
 {
     model_t model = {.spec = path_of(name, ".onnx", path), .kind = MODEL_ONNX, .n_inputs = 1};
     model_input_t *input = &model.inputs[0];
-    const char *input_name = NULL;
+    module_value_t value;
     CHECK_OK(ctx, onnx_load(ctx, model.spec, NULL, &model.module));
-    CHECK_OK(ctx, onnx_input(ctx, model.module, 0, &input_name, &input->info));
+    CHECK_OK(ctx, module_input(ctx, model.module, "forward", 0, &value));
+    input->info = info_dense(value.dtype, value.rank, value.made);
     return model;
 }
 

@@ -121,7 +121,10 @@ static void the_zoo_says_what_its_networks_are_made_for(void **state)
     assert_int_equal(value.dtype, DTYPE_F32);
     assert_int_equal(value.rank, 4);
     assert_int_equal(value.sizes[0], -1);
-    assert_int_equal(value.sizes[3], 224);
+    assert_int_equal(value.sizes[1], 3);
+    assert_int_equal(value.sizes[3], -1);
+    assert_string_equal(value.dims[3], "W");
+    assert_int_equal(value.made[3], 224);
     CHECK_OK(ctx, module_output(ctx, net, "forward", 0, &value));
     assert_int_equal(value.rank, 2);
     assert_int_equal(value.sizes[1], 10);

@@ -49,12 +49,11 @@ void check_model_line(context_t *ctx, const module_t *model, const char *line)
 /* Runs on the elements 1, 2, 3, ... of the first input's shape, and compares all elements. */
 void check_model_result(context_t *ctx, module_t *model, int64_t n, const float *wanted)
 {
-    const char *name = NULL;
-    tensor_info_t info;
+    module_value_t input;
     tensor_t *x = NULL, *y = NULL;
     float got[64];
-    CHECK_OK(ctx, onnx_input(ctx, model, 0, &name, &info));
-    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, info.rank, info.sizes, model_ramp, &x));
+    CHECK_OK(ctx, module_input(ctx, model, "forward", 0, &input));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, input.rank, input.made, model_ramp, &x));
     CHECK_OK(ctx, module_forward(ctx, model, x, &y));
     assert_int_equal(tensor_numel(y), n);
     CHECK_OK(ctx, tensor_read(ctx, y, got, sizeof got));

@@ -3,6 +3,7 @@
 #define TESSERA_TESTS_ONNX_MODEL_H
 
 #include "io/onnx.h"
+#include "module/signature.h"
 #include "tests/support/onnx_maker.h"
 
 #ifdef TESSERA_HAVE_ONNX
