@@ -82,36 +82,60 @@ static bool is_comparison(const opdef_t *op)
     return false;
 }
 
-/* All elements, in all trials, on one side of a bound. */
-static bool is_beyond(const onnx_t *onnx, item_t index, double low, double high)
+static double element_of(const tensor_t *tensor, int64_t index)
+{
+    dtype_t dtype = tensor_info(tensor)->dtype;
+    const char *bytes = tensor_bytes(tensor);
+    return dtype_load(dtype, bytes + (size_t)index * dtype_size(dtype));
+}
+
+/* The least and the most that one element is in the trials. */
+static void find_bounds(const onnx_t *onnx, const onnx_item_t *item, int64_t index,
+                        double *out_least, double *out_most)
+{
+    *out_least = *out_most = element_of(item->known, index);
+    for (int k = 1; k < onnx->n_trials; k++) {
+        if (onnx->is_over[k] || item->knowns == NULL || item->knowns[k] == NULL) continue;
+        double element = element_of(item->knowns[k], index);
+        if (element < *out_least) *out_least = element;
+        if (element > *out_most) *out_most = element;
+    }
+}
+
+/* Few elements in a row, as many in every trial. */
+static bool is_readable(const onnx_t *onnx, item_t index)
 {
     const onnx_item_t *item = &onnx->items[index];
+    int64_t numel = tensor_numel(item->known);
     for (int k = 0; k < onnx->n_trials; k++) {
-        const tensor_t *tensor = item->knowns != NULL && item->knowns[k] != NULL ? item->knowns[k]
-                                                                                 : item->known;
-        const tensor_info_t *info = tensor_info(tensor);
-        if (onnx->is_over[k]) continue;
-        if (!info_is_contiguous(info) || info_numel(info) > ONNX_MAX_VARYING) return false;
-        for (int64_t i = 0; i < info_numel(info); i++) {
-            const char *bytes = tensor_bytes(tensor);
-            double element = dtype_load(info->dtype, bytes + (size_t)i * dtype_size(info->dtype));
-            if (!(element >= low && element <= high)) return false;
-        }
+        bool is_other = item->knowns != NULL && item->knowns[k] != NULL;
+        const tensor_info_t *info = tensor_info(is_other ? item->knowns[k] : item->known);
+        if (!info_is_contiguous(info) || info_numel(info) != numel) return false;
+    }
+    return numel <= ONNX_MAX_VARYING;
+}
+
+/* Elements that are sizes are held against numbers that no size is, as Equal(shape, -1) does; the
+ * others are the same at all sizes. */
+static bool is_clear(const onnx_t *onnx, item_t sizes, item_t numbers)
+{
+    const onnx_item_t *a = &onnx->items[sizes], *b = &onnx->items[numbers];
+    int64_t n = tensor_numel(a->known), n_numbers = tensor_numel(b->known);
+    if (onnx_varies(onnx, numbers) || !is_readable(onnx, sizes) || !is_readable(onnx, numbers) ||
+        (n_numbers != n && n_numbers != 1))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        double least = 0, most = 0, number = element_of(b->known, n_numbers == 1 ? 0 : i);
+        find_bounds(onnx, a, i, &least, &most);
+        if (least != most && !(least >= 1 && number <= -1)) return false;
     }
     return true;
 }
 
-/* Sizes are held against numbers that no size is, as Equal(shape, -1) does. */
 static bool is_clear_comparison(const onnx_t *onnx, const onnx_noted_t *call)
 {
-    if (!is_comparison(call->op) || call->n_in != 2) return false;
-    for (int i = 0; i < 2; i++) {
-        item_t size = call->in[i], number = call->in[1 - i];
-        if (onnx_varies(onnx, size) && !onnx_varies(onnx, number) &&
-            is_beyond(onnx, size, 1, 0x1p53) && is_beyond(onnx, number, -0x1p53, -1))
-            return true;
-    }
-    return false;
+    return is_comparison(call->op) && call->n_in == 2 &&
+           (is_clear(onnx, call->in[0], call->in[1]) || is_clear(onnx, call->in[1], call->in[0]));
 }
 
 static bool is_doubtful_call(const onnx_t *onnx, const onnx_noted_t *call)
