@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tessera.h>
+
 #define MAX_FIELDS 32
 
 /* Part of a line. */
@@ -342,15 +344,6 @@ static bool add_reorder(audit_t *audit, const line_fields_t *line, audit_executi
     return true;
 }
 
-/* FNV-1a. */
-static uint64_t hash_piece(piece_t piece)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < piece.length; i++)
-        hash = (hash ^ (unsigned char)piece.at[i]) * 0x100000001b3u;
-    return hash;
-}
-
 bool audit_line(audit_t *audit, const char *line)
 {
     piece_t fields[MAX_FIELDS];
@@ -370,7 +363,7 @@ bool audit_line(audit_t *audit, const char *line)
         audit->n_malformed++;
         return false;
     }
-    execution.signature = hash_piece(parsed.all);
+    execution.signature = file_checksum(parsed.all.at, parsed.all.length, 0);
     execution.ms = parsed.ms;
     audit_kind_t *kind = find_kind(audit, parsed.kind);
     add(&kind->total, parsed.ms, execution.bytes);

@@ -45,7 +45,7 @@ bool bench_report_first_run(const char *command, session_t *session);
 /* Three tables, at most 100 columns wide: times, reorders, first runs. */
 status_t bench_print_tables(context_t *ctx, const bench_t *bench);
 
-/* The object of the README, on one line. */
+/* One JSON object, on one line. */
 status_t bench_print_json(context_t *ctx, const bench_t *bench);
 
 /* A sum over the row's runs, for one inference: "54", or "1.5" where runs differ. */

@@ -74,11 +74,12 @@ static void write_file(const char *name, const char *text)
 
 /* ---- usage ---- */
 
+static const char *const commands[] = {"run",   "bench",   "freeze", "append",
+                                       "graph", "explain", "audit",  "info"};
+
 static void help_begins_with_a_command_that_works(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"run",   "bench",   "freeze", "append",
-                                           "graph", "explain", "audit",  "info"};
     check("--help", 0, NULL, "usage: tessera COMMAND");
     assert_true(strncmp(outcome.out, "tessera bench ", 14) == 0);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -97,8 +98,6 @@ static void help_is_told_by_command_and_fits_a_terminal(void **state)
 {
     (void)state;
     static char by_option[sizeof outcome.out];
-    static const char *const commands[] = {"run",   "bench",   "freeze", "append",
-                                           "graph", "explain", "audit",  "info"};
     check("help", 0, NULL, "usage: tessera COMMAND");
     check("help help", 0, NULL, "usage: tessera COMMAND");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -118,19 +117,19 @@ static void help_is_told_by_command_and_fits_a_terminal(void **state)
 static void options_mean_the_same_in_every_command(void **state)
 {
     (void)state;
-    static const char *const commands[] = {"run", "bench", "freeze", "graph", "explain"};
+    static const char *const on_models[] = {"run", "bench", "freeze", "graph", "explain"};
     static const char *const options[] = {"\n  --batch N ", "\n  --shape NAME=1x3x320x480 ",
                                           "\n  --input NAME=FILE.npy ", "\n  --seed N ",
                                           "\n  --threads N "};
     static char first[sizeof outcome.out];
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    for (size_t i = 0; i < sizeof on_models / sizeof on_models[0]; i++) {
         char line[64];
-        snprintf(line, sizeof line, "help %s", commands[i]);
+        snprintf(line, sizeof line, "help %s", on_models[i]);
         check(line, 0, NULL, NULL);
         if (i == 0) memcpy(first, outcome.out, sizeof first);
         for (size_t j = 0; j < sizeof options / sizeof options[0]; j++) {
             const char *here = strstr(outcome.out, options[j]), *there = strstr(first, options[j]);
-            if (here == NULL) fail_msg("%s has no %s", commands[i], options[j]);
+            if (here == NULL) fail_msg("%s has no %s", on_models[i], options[j]);
             assert_memory_equal(here, there, strcspn(here + 1, "\n") + 1);
         }
     }
