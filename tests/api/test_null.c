@@ -1,35 +1,9 @@
 /* Every public function refuses or lets pass NULL where an object is meant, and sets its output to
  * NULL when it fails. Functions on plain data (shapes, formats, infos, element types, attributes,
  * specifications) need what their arguments point to. */
-#include "tests/support/support.h"
+#include "tests/support/refusals.h"
 
 #include "tessera.h"
-
-/* Where an output pointer points before a call. */
-static int garbage;
-
-static void check_refused(const context_t *ctx, status_t status, const void *out, const char *call)
-{
-    if (status != STATUS_OK && out == NULL && context_status(ctx) == status) return;
-    print_error("%s gave %s, its output is %p\n", call, status_name(status), out);
-    fail();
-}
-
-/* A call that gives nothing but a status. */
-#define REFUSES(call)                                                                              \
-    do {                                                                                           \
-        context_clear_error(ctx);                                                                  \
-        check_refused(ctx, call, NULL, #call);                                                     \
-    } while (0)
-
-/* One that gives an object in `out`. */
-#define GIVES_NULL(type, call)                                                                     \
-    do {                                                                                           \
-        type out = (type)(void *)&garbage;                                                         \
-        context_clear_error(ctx);                                                                  \
-        status_t status = call;                                                                    \
-        check_refused(ctx, status, out, #call);                                                    \
-    } while (0)
 
 static void the_functions_of_context_take_null(void **state)
 {
@@ -484,7 +458,7 @@ static void the_functions_of_graph_take_null(void **state)
     (void)graph_builder_type(NULL, 0);
     assert_null(graph_builder_constant(NULL, 0));
     graph_builder_fail(NULL, 0);
-    graph_t *graph = (graph_t *)(void *)&garbage;
+    graph_t *graph = (graph_t *)(void *)&refusals_garbage;
     assert_int_not_equal(graph_finish(NULL, 0, NULL, &graph), STATUS_OK);
     assert_null(graph);
     assert_int_not_equal(graph_finish(NULL, 0, NULL, NULL), STATUS_OK);

@@ -1,34 +1,8 @@
 /* Every operator refuses NULL for an input, for its output and for the context, and sets its output
  * to NULL then. */
-#include "tests/support/support.h"
+#include "tests/support/refusals.h"
 
 #include "tessera.h"
-
-/* Where an output pointer points before a call. */
-static int garbage;
-
-static void check_refused(const context_t *ctx, status_t status, const void *out, const char *call)
-{
-    if (status != STATUS_OK && out == NULL && context_status(ctx) == status) return;
-    print_error("%s gave %s, its output is %p\n", call, status_name(status), out);
-    fail();
-}
-
-/* A call that gives nothing but a status. */
-#define REFUSES(call)                                                                              \
-    do {                                                                                           \
-        context_clear_error(ctx);                                                                  \
-        check_refused(ctx, call, NULL, #call);                                                     \
-    } while (0)
-
-/* One that gives an object in `out`. */
-#define GIVES_NULL(type, call)                                                                     \
-    do {                                                                                           \
-        type out = (type)(void *)&garbage;                                                         \
-        context_clear_error(ctx);                                                                  \
-        status_t status = call;                                                                    \
-        check_refused(ctx, status, out, #call);                                                    \
-    } while (0)
 
 static void the_functions_of_elementwise_take_null(void **state)
 {

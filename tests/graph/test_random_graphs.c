@@ -6,28 +6,14 @@
 
 #include "tests/support/support.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/mini.h"
 #include "tests/support/rounds.h"
+#include "tests/support/seeded.h"
 
 #define N_GRAPHS 250
 #define MAX_VALUES 512
-
-static uint64_t only_seed; /* 0: all */
-
-/* ---- random numbers ---- */
-
-static uint64_t random_state;
-
-static int below(int n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int)((random_state >> 11) % (uint64_t)n);
-}
 
 /* ---- making: values in scope, each of one kind ---- */
 
@@ -117,23 +103,23 @@ static value_t fresh(making_t *making, kind_t kind)
     context_t *ctx = making->ctx;
     datum_t *datum = NULL;
     switch (kind) {
-    case KIND_TENSOR: return put_datum(making, make_tensor(ctx, below(9) - 4), false);
-    case KIND_INT: return literal_int(making, below(9));
-    case KIND_FLOAT: CHECK_OK(ctx, datum_float(ctx, below(9) * 0.25 - 1, &datum)); break;
-    case KIND_BOOL: CHECK_OK(ctx, datum_bool(ctx, below(2) != 0, &datum)); break;
-    case KIND_STRING: return literal_text(making, below(2) != 0 ? "a" : "b\n\"");
+    case KIND_TENSOR: return put_datum(making, make_tensor(ctx, seeded_below(9) - 4), false);
+    case KIND_INT: return literal_int(making, seeded_below(9));
+    case KIND_FLOAT: CHECK_OK(ctx, datum_float(ctx, seeded_below(9) * 0.25 - 1, &datum)); break;
+    case KIND_BOOL: CHECK_OK(ctx, datum_bool(ctx, seeded_below(2) != 0, &datum)); break;
+    case KIND_STRING: return literal_text(making, seeded_below(2) != 0 ? "a" : "b\n\"");
     case KIND_LIST: return BUILTIN(making, "list", pick(making, KIND_TENSOR));
     default: return make_dict(making);
     }
-    return put_datum(making, datum, below(2) != 0);
+    return put_datum(making, datum, seeded_below(2) != 0);
 }
 
 static value_t pick(making_t *making, kind_t kind)
 {
     int n = 0;
     for (int i = 0; i < making->n; i++) n += making->seen[i].kind == kind;
-    if (n == 0 || below(8) == 0) return add(making, kind, fresh(making, kind));
-    int chosen = below(n);
+    if (n == 0 || seeded_below(8) == 0) return add(making, kind, fresh(making, kind));
+    int chosen = seeded_below(n);
     for (int i = 0;; i++)
         if (making->seen[i].kind == kind && chosen-- == 0) return making->seen[i].value;
 }
@@ -147,11 +133,11 @@ static void make_op(making_t *making)
     static const char *const binary[] = {"add", "sub", "mul", "maximum", "minimum"};
     static const kind_t operands[] = {KIND_TENSOR, KIND_TENSOR, KIND_FLOAT, KIND_BOOL};
     value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out;
-    if (below(2) != 0) {
-        out = graph_add_op(making->to, ops_find(unary[below(6)]), NULL, 1, in, "m");
+    if (seeded_below(2) != 0) {
+        out = graph_add_op(making->to, ops_find(unary[seeded_below(6)]), NULL, 1, in, "m");
     } else {
-        in[1] = pick(making, operands[below(4)]);
-        out = graph_add_op(making->to, ops_find(binary[below(5)]), NULL, 2, in, NULL);
+        in[1] = pick(making, operands[seeded_below(4)]);
+        out = graph_add_op(making->to, ops_find(binary[seeded_below(5)]), NULL, 2, in, NULL);
         out = graph_add_op(making->to, ops_find("tanh"), NULL, 1, &out, NULL);
     }
     add(making, KIND_TENSOR, out);
@@ -170,7 +156,7 @@ static void make_linear(making_t *making)
 static void make_in_place(making_t *making)
 {
     static const char *const names[] = {"relu", "tanh", "add"};
-    const char *name = names[below(3)];
+    const char *name = names[seeded_below(3)];
     value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
     graph_node_t node = {.kind = NODE_OP,
                          .op = ops_find(name),
@@ -188,15 +174,15 @@ static void make_number(making_t *making)
     static const char *const compared[] = {"scalar_lt", "scalar_le", "scalar_gt",
                                            "scalar_ge", "scalar_eq", "scalar_ne"};
     value_t a = pick(making, KIND_INT), b = pick(making, KIND_INT), f = pick(making, KIND_FLOAT);
-    switch (below(6)) {
+    switch (seeded_below(6)) {
     case 0:
-        a = BUILTIN(making, ints[below(3)], a, b);
+        a = BUILTIN(making, ints[seeded_below(3)], a, b);
         add(making, KIND_INT, BUILTIN(making, "scalar_mod", a, literal_int(making, 97)));
         return;
     case 1:
         add(making, KIND_INT, BUILTIN(making, "scalar_floordiv", a, literal_int(making, 3)));
         return;
-    case 2: add(making, KIND_BOOL, BUILTIN(making, compared[below(6)], a, b)); return;
+    case 2: add(making, KIND_BOOL, BUILTIN(making, compared[seeded_below(6)], a, b)); return;
     case 3:
         f = BUILTIN(making, "scalar_neg", f);
         add(making, KIND_FLOAT, BUILTIN(making, "scalar_div", f, literal_int(making, 2)));
@@ -204,11 +190,11 @@ static void make_number(making_t *making)
     case 4:
         add(making, KIND_BOOL,
             BUILTIN(making, "scalar_eq", pick(making, KIND_STRING),
-                    below(2) != 0 ? GRAPH_NONE : pick(making, KIND_STRING)));
+                    seeded_below(2) != 0 ? GRAPH_NONE : pick(making, KIND_STRING)));
         return;
     default: {
         value_t c = pick(making, KIND_BOOL), d = pick(making, KIND_BOOL);
-        c = BUILTIN(making, below(2) != 0 ? "scalar_and" : "scalar_or", c, d);
+        c = BUILTIN(making, seeded_below(2) != 0 ? "scalar_and" : "scalar_or", c, d);
         add(making, KIND_BOOL, BUILTIN(making, "scalar_not", c));
     }
     }
@@ -229,7 +215,7 @@ static void make_items(making_t *making, const char *container)
 static void make_container(making_t *making)
 {
     value_t list;
-    switch (below(7)) {
+    switch (seeded_below(7)) {
     case 0: add(making, KIND_LIST, fresh(making, KIND_LIST)); return;
     case 1: add(making, KIND_DICT, make_dict(making)); return;
     case 2:
@@ -238,15 +224,16 @@ static void make_container(making_t *making)
         return;
     case 3:
         list = pick(making, KIND_LIST);
-        add(making, KIND_TENSOR, BUILTIN(making, "index", list, literal_int(making, -below(2))));
+        add(making, KIND_TENSOR,
+            BUILTIN(making, "index", list, literal_int(making, -seeded_below(2))));
         return;
     case 4: add(making, KIND_INT, BUILTIN(making, "len", pick(making, KIND_LIST))); return;
-    case 5: make_items(making, below(2) != 0 ? "tuple" : "list"); return;
+    case 5: make_items(making, seeded_below(2) != 0 ? "tuple" : "list"); return;
     default:
         list = pick(making, KIND_DICT);
         add(making, KIND_TENSOR,
-            below(2) != 0 ? BUILTIN(making, "index", list, literal_text(making, "b"))
-                          : graph_add_getattr(making->to, list, "a", NULL));
+            seeded_below(2) != 0 ? BUILTIN(making, "index", list, literal_text(making, "b"))
+                                 : graph_add_getattr(making->to, list, "a", NULL));
     }
 }
 
@@ -262,13 +249,13 @@ static const struct {
 
 static void make_state(making_t *making)
 {
-    int chosen = below((int)(sizeof attributes / sizeof *attributes));
+    int chosen = seeded_below((int)(sizeof attributes / sizeof *attributes));
     const char *path = attributes[chosen].path;
     kind_t kind = attributes[chosen].kind;
-    bool is_inner = strncmp(path, "inner.", 6) == 0 && below(2) != 0;
+    bool is_inner = strncmp(path, "inner.", 6) == 0 && seeded_below(2) != 0;
     value_t object = is_inner ? making->inner : making->self;
     if (is_inner) path += 6;
-    if (below(3) != 0 || !attributes[chosen].can_set) {
+    if (seeded_below(3) != 0 || !attributes[chosen].can_set) {
         add(making, kind, graph_add_getattr(making->to, object, path, NULL));
         return;
     }
@@ -280,7 +267,7 @@ static void make_state(making_t *making)
 static void make_call(making_t *making)
 {
     value_t in[] = {making->inner, pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
-    if (below(2) != 0) in[2] = pick(making, KIND_TENSOR);
+    if (seeded_below(2) != 0) in[2] = pick(making, KIND_TENSOR);
     const graph_node_t node = {.kind = NODE_CALL, .name = "step", .n_inputs = 3, .n_outputs = 1};
     graph_add_node(making->to, &node, in, NULL, NULL, &out);
     add(making, KIND_TENSOR, out);
@@ -295,7 +282,7 @@ static void make_block(making_t *making, int n_results, const kind_t *kinds, val
     value_t results[4];
     int base = making->n, n_first = first != GRAPH_NONE;
     making->depth++;
-    make_nodes(making, 1 + below(4));
+    make_nodes(making, 1 + seeded_below(4));
     if (n_first != 0) results[0] = first;
     for (int i = 0; i < n_results; i++) results[i + n_first] = pick(making, kinds[i]);
     graph_block_end(making->to, n_results + n_first, results);
@@ -307,8 +294,8 @@ static void make_if(making_t *making)
 {
     kind_t kinds[2];
     value_t condition = pick(making, KIND_BOOL), out[2];
-    int n = 1 + below(2);
-    for (int i = 0; i < n; i++) kinds[i] = (kind_t)below(N_KINDS);
+    int n = 1 + seeded_below(2);
+    for (int i = 0; i < n; i++) kinds[i] = (kind_t)seeded_below(N_KINDS);
     const graph_node_t node = {.kind = NODE_IF, .n_inputs = 1, .n_outputs = n};
     graph_add_node(making->to, &node, &condition, NULL, NULL, out);
     for (int b = 0; b < 2; b++) {
@@ -323,14 +310,14 @@ static void make_loop(making_t *making)
 {
     kind_t kinds[3];
     value_t in[5], out[3], go = GRAPH_NONE;
-    int n = 1 + below(3), base = making->n;
-    bool is_counted = below(3) != 0;
+    int n = 1 + seeded_below(3), base = making->n;
+    bool is_counted = seeded_below(3) != 0;
     in[0] = is_counted
                 ? BUILTIN(making, "scalar_mod", pick(making, KIND_INT), literal_int(making, 4))
                 : GRAPH_NONE;
-    in[1] = below(2) != 0 ? pick(making, KIND_BOOL) : GRAPH_NONE;
+    in[1] = seeded_below(2) != 0 ? pick(making, KIND_BOOL) : GRAPH_NONE;
     for (int i = 0; i < n; i++) {
-        kinds[i] = (kind_t)below(N_KINDS);
+        kinds[i] = (kind_t)seeded_below(N_KINDS);
         in[i + 2] = pick(making, kinds[i]);
     }
     const graph_node_t node = {.kind = NODE_LOOP, .n_inputs = n + 2, .n_outputs = n};
@@ -349,7 +336,7 @@ static void make_loop(making_t *making)
 static void make_nodes(making_t *making, int n)
 {
     for (int i = 0; i < n; i++) {
-        int chosen = below(making->depth < 3 ? 16 : 13);
+        int chosen = seeded_below(making->depth < 3 ? 16 : 13);
         if (chosen < 4) make_op(making);
         if (chosen == 4) make_linear(making);
         if (chosen == 5) make_in_place(making);
@@ -369,7 +356,7 @@ static graph_t *make_graph(context_t *ctx, uint64_t seed)
     making_t making = {.ctx = ctx};
     value_t results[3];
     graph_t *graph = NULL;
-    random_state = seed * 0x9e3779b97f4a7c15u + 1;
+    seeded_begin(seed);
     tensor.info = info_dense(DTYPE_F32, 2, (const int64_t[]){2, 3});
     CHECK_OK(ctx, graph_builder_create(ctx, "forward", &making.to));
     making.self = graph_add_param(making.to, "self", &module);
@@ -377,9 +364,9 @@ static graph_t *make_graph(context_t *ctx, uint64_t seed)
     add(&making, KIND_TENSOR, graph_add_param(making.to, "y", NULL));
     add(&making, KIND_INT, graph_add_param(making.to, "n", &integer));
     making.inner = graph_add_getattr(making.to, making.self, "inner", &module);
-    make_nodes(&making, 4 + below(12));
+    make_nodes(&making, 4 + seeded_below(12));
     results[0] = pick(&making, KIND_TENSOR);
-    for (int i = 1; i < 3; i++) results[i] = pick(&making, (kind_t)below(N_KINDS));
+    for (int i = 1; i < 3; i++) results[i] = pick(&making, (kind_t)seeded_below(N_KINDS));
     CHECK_OK(ctx, graph_finish(making.to, 3, results, &graph));
     graph_builder_destroy(making.to);
     return graph;
@@ -458,23 +445,12 @@ static datum_t *run_twice(context_t *ctx, module_t *net)
 
 /* ---- checking ---- */
 
-static void fail_with(context_t *ctx, uint64_t seed, const graph_t *graph, const char *what)
-{
-    text_t text = text_begin(ctx);
-    print_message("%s: %s\n", what, context_error(ctx) != NULL ? context_error(ctx) : "");
-    CHECK_OK(ctx, graph_print(ctx, graph, NULL, &text));
-    print_message("%s\nagain: test_random_graphs %llu\n", text_string(&text),
-                  (unsigned long long)seed);
-    text_clear(&text);
-    fail();
-}
-
 /* Releases the module. */
 static void check_same(context_t *ctx, uint64_t seed, const graph_t *graph, const datum_t *wanted,
                        module_t *net, const char *what)
 {
     datum_t *given = run_twice(ctx, net);
-    if (given == NULL) fail_with(ctx, seed, graph, what);
+    if (given == NULL) seeded_fail(ctx, seed, graph, what);
     if (!rounds_near(ctx, given, wanted, 1e-5)) {
         text_t text = text_begin(ctx);
         rounds_show(ctx, given, &text);
@@ -482,7 +458,7 @@ static void check_same(context_t *ctx, uint64_t seed, const graph_t *graph, cons
         rounds_show(ctx, wanted, &text);
         print_message("%s\n", text_string(&text));
         text_clear(&text);
-        fail_with(ctx, seed, graph, what);
+        seeded_fail(ctx, seed, graph, what);
     }
     datum_release(given);
 }
@@ -497,13 +473,13 @@ static void check_pipelines(context_t *ctx, uint64_t seed, graph_t *graph, const
         graph_t *result = NULL;
         if (pass_run(ctx, graph, pipelines[i], &(pass_options_t){.self = self}, &result) !=
             STATUS_OK)
-            fail_with(ctx, seed, graph, names[i]);
+            seeded_fail(ctx, seed, graph, names[i]);
         module_release(self);
         check_same(ctx, seed, graph, wanted, make_world(ctx, result), names[i]);
         graph_release(result);
     }
     module_t *net = make_world(ctx, graph), *frozen = NULL;
-    if (freeze(ctx, net, NULL, &frozen) != STATUS_OK) fail_with(ctx, seed, graph, "freeze");
+    if (freeze(ctx, net, NULL, &frozen) != STATUS_OK) seeded_fail(ctx, seed, graph, "freeze");
     module_release(net);
     check_same(ctx, seed, graph, wanted, frozen, "what is frozen");
 }
@@ -511,11 +487,11 @@ static void check_pipelines(context_t *ctx, uint64_t seed, graph_t *graph, const
 static void check_seed(context_t *ctx, uint64_t seed)
 {
     graph_t *graph = make_graph(ctx, seed);
-    if (graph_verify(ctx, graph) != STATUS_OK) fail_with(ctx, seed, graph, "verify");
+    if (graph_verify(ctx, graph) != STATUS_OK) seeded_fail(ctx, seed, graph, "verify");
     graph_t *again = rounds_of_text(ctx, graph);
-    if (again == NULL) fail_with(ctx, seed, graph, "text");
+    if (again == NULL) seeded_fail(ctx, seed, graph, "text");
     datum_t *wanted = run_twice(ctx, make_world(ctx, graph));
-    if (wanted == NULL) fail_with(ctx, seed, graph, "run");
+    if (wanted == NULL) seeded_fail(ctx, seed, graph, "run");
     check_same(ctx, seed, graph, wanted, make_world(ctx, again), "what was read from its text");
     check_pipelines(ctx, seed, graph, wanted);
     datum_release(wanted);
@@ -526,16 +502,12 @@ static void check_seed(context_t *ctx, uint64_t seed)
 static void text_and_passes_change_no_result(void **state)
 {
     context_t *ctx = fixture_context(state);
-    if (only_seed != 0) {
-        check_seed(ctx, only_seed);
-        return;
-    }
-    for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) check_seed(ctx, seed);
+    seeded_check(ctx, N_GRAPHS, check_seed);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) only_seed = strtoull(argv[1], NULL, 10);
+    seeded_arguments(argc, argv);
     const struct CMUnitTest tests[] = {TEST(text_and_passes_change_no_result)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

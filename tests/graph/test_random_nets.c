@@ -16,24 +16,11 @@
 #include "ops/ops.h"
 #include "tensor/convert.h"
 #include "tests/support/mini.h"
+#include "tests/support/seeded.h"
 
 #define N_NETS 60
 #define MAX_VALUES 64
 #define TOLERANCE 2e-4F
-
-static uint64_t only_seed; /* 0: all */
-
-/* ---- random numbers ---- */
-
-static uint64_t random_state;
-
-static int below(int n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int)((random_state >> 11) % (uint64_t)n);
-}
 
 /* ---- making: the text of a graph, and the parameters that it reads ---- */
 
@@ -54,13 +41,13 @@ typedef struct making {
 static int64_t channels(void)
 {
     static const int64_t some[] = {1, 3, 7, 8, 16, 17, 31, 32};
-    return some[below((int)(sizeof some / sizeof *some))];
+    return some[seeded_below((int)(sizeof some / sizeof *some))];
 }
 
 static const known_t *pick(const making_t *making)
 {
-    int back = below(3) != 0 ? 4 : MAX_VALUES;
-    return &making->seen[making->n - 1 - below(making->n < back ? making->n : back)];
+    int back = seeded_below(3) != 0 ? 4 : MAX_VALUES;
+    return &making->seen[making->n - 1 - seeded_below(making->n < back ? making->n : back)];
 }
 
 /* One of this rank, or NULL. */
@@ -95,7 +82,7 @@ static void read_parameter(making_t *making, int rank, const int64_t *sizes, dou
     float *values = malloc((size_t)numel * sizeof *values);
     assert_non_null(values);
     for (int64_t i = 0; i < numel; i++)
-        values[i] = (float)(offset + scale * (below(2001) - 1000) / 1000.0);
+        values[i] = (float)(offset + scale * (seeded_below(2001) - 1000) / 1000.0);
     CHECK_OK(making->ctx, tensor_from(making->ctx, DTYPE_F32, rank, sizes, values, &tensor));
     free(values);
     snprintf(name, 32, "p%d", making->n_params++);
@@ -115,11 +102,12 @@ static void make_conv(making_t *making)
 {
     const known_t *x = pick_rank(making, 4);
     if (x == NULL) return;
-    int64_t c = x->sizes[1], k = channels(), r = below(2) != 0 ? 3 : 1, stride = 1 + below(2);
+    int64_t c = x->sizes[1], k = channels(), r = seeded_below(2) != 0 ? 3 : 1,
+            stride = 1 + seeded_below(2);
     int64_t padding = r / 2, groups = 1;
-    bool has_bias = below(3) != 0;
+    bool has_bias = seeded_below(3) != 0;
     char weight[32], bias[32] = "none";
-    if (below(4) == 0) groups = k = c;
+    if (seeded_below(4) == 0) groups = k = c;
     double scale = 1.5 / sqrt((double)(c / groups * r * r));
     read_parameter(making, 4, (const int64_t[]){k, c / groups, r, r}, scale, 0, weight);
     if (has_bias) read_parameter(making, 1, &k, 0.5, 0, bias);
@@ -138,11 +126,12 @@ static void make_pool(making_t *making)
     const known_t *x = pick_rank(making, 4);
     if (x == NULL || x->sizes[2] < 2 || x->sizes[3] < 2) return;
     known_t like = *x;
-    int64_t stride = 1 + below(2);
+    int64_t stride = 1 + seeded_below(2);
     known_t *made = begin(making, &like);
     for (int d = 2; d < 4; d++) made->sizes[d] = window(like.sizes[d], 2, stride, 0);
     text_append(&making->text, "%s(%%v%d) kernel=[2,2] stride=[%d,%d]\n",
-                below(2) != 0 ? "max_pool2d" : "avg_pool2d", like.name, (int)stride, (int)stride);
+                seeded_below(2) != 0 ? "max_pool2d" : "avg_pool2d", like.name, (int)stride,
+                (int)stride);
 }
 
 static void make_norm(making_t *making)
@@ -163,7 +152,7 @@ static void make_unary(making_t *making)
     static const char *const names[] = {"relu", "tanh", "sigmoid", "hardswish", "neg", "identity"};
     known_t like = *pick(making);
     begin(making, &like);
-    text_append(&making->text, "%s(%%v%d)\n", names[below(6)], like.name);
+    text_append(&making->text, "%s(%%v%d)\n", names[seeded_below(6)], like.name);
 }
 
 static const known_t *pick_alike(const making_t *making, const known_t *like)
@@ -183,7 +172,7 @@ static void make_binary(making_t *making)
     static const char *const names[] = {"add", "sub", "maximum"};
     known_t a = *pick(making), b = *pick_alike(making, &a);
     begin(making, &a);
-    text_append(&making->text, "%s(%%v%d, %%v%d)\n", names[below(3)], a.name, b.name);
+    text_append(&making->text, "%s(%%v%d, %%v%d)\n", names[seeded_below(3)], a.name, b.name);
 }
 
 static void make_concat(making_t *making)
@@ -191,7 +180,7 @@ static void make_concat(making_t *making)
     known_t a = *pick(making);
     const known_t *b = pick_alike(making, &a);
     if (a.rank < 2) return;
-    int other = b->name, dim = below(a.rank);
+    int other = b->name, dim = seeded_below(a.rank);
     known_t *made = begin(making, &a);
     made->sizes[dim] *= 2;
     text_append(&making->text, "concat(%%v%d, %%v%d) dim=%d\n", a.name, other, dim);
@@ -221,7 +210,7 @@ static void make_permute(making_t *making)
     known_t *made = begin(making, &x);
     for (int d = 0; d < x.rank; d++) dims[d] = d;
     for (int d = x.rank - 1; d > 0; d--) {
-        int other = below(d + 1), held = dims[d];
+        int other = seeded_below(d + 1), held = dims[d];
         dims[d] = dims[other];
         dims[other] = held;
     }
@@ -238,7 +227,7 @@ static void make_flatten(making_t *making)
 {
     known_t x = *pick(making);
     if (x.rank < 2) return;
-    int start = below(4) == 0 ? 0 : 1;
+    int start = seeded_below(4) == 0 ? 0 : 1;
     known_t *made = begin(making, &x);
     made->rank = start + 1;
     made->is_fixed = x.is_fixed;
@@ -250,7 +239,7 @@ static void make_flatten(making_t *making)
 static void make_reshape(making_t *making)
 {
     known_t x = *pick(making);
-    int dim = below(x.rank), n = 0;
+    int dim = seeded_below(x.rank), n = 0;
     int64_t factor = 1;
     for (int64_t f = 2; f <= 4 && x.rank < 5; f++)
         if (x.sizes[dim] % f == 0) factor = f;
@@ -278,9 +267,10 @@ static void make_reshape(making_t *making)
 static void make_slice(making_t *making)
 {
     known_t x = *pick(making);
-    int dim = below(x.rank), size = (int)x.sizes[dim];
-    int start = size > 16 && below(2) != 0 ? 16 : below(size), step = below(4) == 0 ? 2 : 1;
-    int end = start + 1 + below(size - start);
+    int dim = seeded_below(x.rank), size = (int)x.sizes[dim];
+    int start = size > 16 && seeded_below(2) != 0 ? 16 : seeded_below(size),
+        step = seeded_below(4) == 0 ? 2 : 1;
+    int end = start + 1 + seeded_below(size - start);
     known_t *made = begin(making, &x);
     made->is_fixed = x.is_fixed;
     made->sizes[dim] = (end - start - 1) / step + 1;
@@ -294,7 +284,7 @@ static void make_write(making_t *making)
     if (x.is_fixed) return;
     known_t y = *pick_alike(making, &x);
     begin(making, &x);
-    switch (below(4)) {
+    switch (seeded_below(4)) {
     case 0: text_append(&making->text, "relu_(%%v%d)\n", x.name); return;
     case 1: text_append(&making->text, "add_(%%v%d, 1.0)\n", x.name); return;
     case 2: text_append(&making->text, "mul_(%%v%d, 0.5)\n", x.name); return;
@@ -311,21 +301,23 @@ static void make_statements(making_t *making, int n, bool has_writes)
                                  make_concat,  make_linear, make_permute, make_flatten,
                                  make_reshape, make_slice,  make_write,   make_write};
     const int n_all = (int)(sizeof all / sizeof *all);
-    for (int i = 0; i < n; i++) all[below(has_writes ? n_all : n_all - 2)](making);
+    for (int i = 0; i < n; i++) all[seeded_below(has_writes ? n_all : n_all - 2)](making);
 }
 
 /* A net with parameters and a graph method `forward`, and its input's sizes. */
 static module_t *make_net(context_t *ctx, uint64_t seed, int64_t out_sizes[4])
 {
     making_t making = {.ctx = ctx, .net = mini_module(ctx, "Net"), .text = text_begin(ctx)};
-    random_state = seed * 0x9e3779b97f4a7c15u + 1;
-    known_t x = {.rank = 4, .sizes = {1 + below(2), channels(), 3 + below(6), 3 + below(6)}};
+    seeded_begin(seed);
+    known_t x = {
+        .rank = 4,
+        .sizes = {1 + seeded_below(2), channels(), 3 + seeded_below(6), 3 + seeded_below(6)}};
     memcpy(out_sizes, x.sizes, 4 * sizeof *out_sizes);
     making.seen[making.n++] = x;
     making.n_names = 1;
     text_append(&making.text, "graph forward(%%self : module, %%v0 : f32[%d,%d,%d,%d]) {\n",
                 (int)x.sizes[0], (int)x.sizes[1], (int)x.sizes[2], (int)x.sizes[3]);
-    make_statements(&making, 3 + below(12), below(2) != 0);
+    make_statements(&making, 3 + seeded_below(12), seeded_below(2) != 0);
     text_append(&making.text, "  return %%v%d", making.seen[making.n - 1].name);
     for (int i = 0; i < 2; i++) text_append(&making.text, ", %%v%d", pick(&making)->name);
     text_append(&making.text, "\n}\n");
@@ -474,17 +466,6 @@ static bool are_near(context_t *ctx, const datum_t *given, const datum_t *wanted
     return true;
 }
 
-static void fail_with(context_t *ctx, uint64_t seed, const module_t *net, const char *what)
-{
-    text_t text = text_begin(ctx);
-    print_message("%s: %s\n", what, context_error(ctx) != NULL ? context_error(ctx) : "");
-    CHECK_OK(ctx, graph_print(ctx, graph_of(net, "forward"), NULL, &text));
-    print_message("%s\nagain: test_random_nets %llu\n", text_string(&text),
-                  (unsigned long long)seed);
-    text_clear(&text);
-    fail();
-}
-
 static void check_seed(context_t *ctx, uint64_t seed)
 {
     int64_t sizes[4];
@@ -493,11 +474,12 @@ static void check_seed(context_t *ctx, uint64_t seed)
     CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
     datum_t *wanted = run_twice(ctx, &ways[0], net, sizes);
     dispatch_remove_observer(ctx, &observer);
-    if (wanted == NULL) fail_with(ctx, seed, net, ways[0].name);
+    if (wanted == NULL) seeded_fail(ctx, seed, graph_of(net, "forward"), ways[0].name);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         module_t *other = prepare(ctx, &ways[i], net);
         datum_t *given = run_twice(ctx, &ways[i], other, sizes);
-        if (!are_near(ctx, given, wanted)) fail_with(ctx, seed, net, ways[i].name);
+        if (!are_near(ctx, given, wanted))
+            seeded_fail(ctx, seed, graph_of(net, "forward"), ways[i].name);
         datum_release(given);
         module_release(other);
     }
@@ -508,16 +490,12 @@ static void check_seed(context_t *ctx, uint64_t seed)
 static void every_way_to_run_a_net_gives_the_same(void **state)
 {
     context_t *ctx = fixture_context(state);
-    if (only_seed != 0) {
-        check_seed(ctx, only_seed);
-        return;
-    }
-    for (uint64_t seed = 1; seed <= N_NETS; seed++) check_seed(ctx, seed);
+    seeded_check(ctx, N_NETS, check_seed);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) only_seed = strtoull(argv[1], NULL, 10);
+    seeded_arguments(argc, argv);
     const struct CMUnitTest tests[] = {TEST(every_way_to_run_a_net_gives_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "ops/ops.h"
+#include "tests/support/seeded.h"
 
 #define MAX_STEPS 9
 #define MAX_VALUES (MAX_STEPS + 1)
@@ -18,18 +19,6 @@
 #define TOLERANCE 1e-4
 
 static uint64_t n_seeds = 60, first_seed = 1;
-
-/* ---- random numbers ---- */
-
-static uint64_t random_state;
-
-static int below(int n)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (int)((random_state >> 11) % (uint64_t)n);
-}
 
 /* ---- methods: steps, each of which makes one value of values before it ---- */
 
@@ -271,11 +260,11 @@ static void add_step(context_t *ctx, module_t *module, const tensor_t *x, const 
     int n = method.n_steps;
     step_t *step = &method.steps[n];
     results_t results;
-    *step = (step_t){.kind = (step_kind_t)below(N_STEP_KINDS),
-                     .x = below(4) != 0 ? n : below(n + 1),
-                     .y = below(n + 1),
-                     .dim = below(12),
-                     .amount = below(4)};
+    *step = (step_t){.kind = (step_kind_t)seeded_below(N_STEP_KINDS),
+                     .x = seeded_below(4) != 0 ? n : seeded_below(n + 1),
+                     .y = seeded_below(n + 1),
+                     .dim = seeded_below(12),
+                     .amount = seeded_below(4)};
     if (step->kind == STEP_LINEAR || step->kind == STEP_CONV) {
         int rank = tensor_rank(newest);
         step->x = n;
@@ -292,7 +281,7 @@ static void add_step(context_t *ctx, module_t *module, const tensor_t *x, const 
 static module_t *make(context_t *ctx, const tensor_t *x)
 {
     module_t *module = NULL;
-    int n_wanted = 2 + below(MAX_STEPS - 2);
+    int n_wanted = 2 + seeded_below(MAX_STEPS - 2);
     CHECK_OK(ctx, module_create(ctx, "Random", &module));
     CHECK_OK(ctx, module_set_forward(ctx, module, "forward", run_method));
     method.n_steps = method.n_params = 0;
@@ -373,10 +362,10 @@ static tensor_t *input(context_t *ctx, int run, int rank)
 static void check_seed(context_t *ctx, uint64_t seed, tally_t *tally)
 {
     module_t *modules[3] = {NULL};
-    random_state = seed * 0x9E3779B97F4A7C15U + 1;
-    for (int i = 0; i < 8; i++) (void)below(2);
+    seeded_begin(seed);
+    for (int i = 0; i < 8; i++) (void)seeded_below(2);
     context_seed(ctx, seed);
-    int rank = 2 + below(3), traced = below(N_RUNS - 1);
+    int rank = 2 + seeded_below(3), traced = seeded_below(N_RUNS - 1);
     tensor_t *x = input(ctx, traced, rank);
     modules[1] = make(ctx, x);
     CHECK_OK(ctx, module_clone(ctx, modules[1], &modules[0]));

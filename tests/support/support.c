@@ -45,9 +45,10 @@ void counting_fail(counting_t *counting, long n, bool for_ever)
     atomic_store(&counting->fail_at, n);
 }
 
-static status_t create(counting_t *counting, context_t **out_ctx)
+/* On n_threads, 0: as many as the machine has. */
+static status_t create(counting_t *counting, int n_threads, context_t **out_ctx)
 {
-    context_options_t options = {.allocator = &counting->allocator};
+    context_options_t options = {.allocator = &counting->allocator, .n_threads = n_threads};
     return context_create(&options, out_ctx);
 }
 
@@ -56,7 +57,7 @@ int fixture_setup(void **state)
     fixture_t *fixture = calloc(1, sizeof *fixture);
     if (fixture == NULL) return -1;
     counting_begin(&fixture->memory);
-    if (create(&fixture->memory, &fixture->ctx) != STATUS_OK) {
+    if (create(&fixture->memory, 0, &fixture->ctx) != STATUS_OK) {
         free(fixture);
         return -1;
     }
@@ -76,13 +77,13 @@ int fixture_teardown(void **state)
 }
 
 /* True if the run was refused something. */
-static bool run_refused(status_t (*scenario)(context_t *ctx), long n, bool for_ever)
+static bool run_refused(status_t (*scenario)(context_t *ctx), int n_threads, long n, bool for_ever)
 {
     counting_t counting;
     counting_begin(&counting);
     counting_fail(&counting, n, for_ever);
     context_t *ctx = NULL;
-    status_t status = create(&counting, &ctx);
+    status_t status = create(&counting, n_threads, &ctx);
     if (status == STATUS_OK) {
         status = scenario(ctx);
         if (status != STATUS_OK) {
@@ -104,9 +105,16 @@ void check_every_allocation(status_t (*scenario)(context_t *ctx))
 {
     for (int for_ever = 0; for_ever < 2; for_ever++) {
         long n = 1;
-        while (run_refused(scenario, n, for_ever != 0)) n++;
+        while (run_refused(scenario, 0, n, for_ever != 0)) n++;
         assert_true(n > 1);
     }
+}
+
+void check_allocations_by_turns(status_t (*scenario)(context_t *ctx))
+{
+    long n = 1;
+    while (run_refused(scenario, 1, n, n % 2 == 0)) n++;
+    assert_true(n > 1);
 }
 
 void skip_without(const char *what)
