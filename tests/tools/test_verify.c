@@ -4,23 +4,29 @@
 
 #include "tests/support/support.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tensor/tensor_impl.h"
+#include "tests/support/onnx_model.h"
 #include "tools/run.h"
 
-/* Overwrites the output of every pooling. The observer that was added last is told first: one that
- * was there before that of --verify spoils what is checked already, as a step does that is placed
- * over a value which is still needed; its second, added again at every event, what is not. */
+/* Overwrites what every operator of a name makes. The observer that was added last is told first:
+ * one that was there before that of --verify spoils what is checked already, as a step does that is
+ * placed over a value which is still needed; its second, added again at every event, what is not.
+ */
 typedef struct spoiler {
-    observer_t first, second;
+    const char *op;
     bool is_early;
+    observer_t first, second;
     int n_spoilt, n_planned;
 } spoiler_t;
 
 static void spoil(spoiler_t *spoiler, const op_event_t *event)
 {
-    if (strcmp(event->op->name, "max_pool2d") != 0) return;
+    if (strcmp(event->op->name, spoiler->op) != 0) return;
     const tensor_t *out = event->out[0];
     memset((char *)(uintptr_t)tensor_bytes(out), 0x41, info_bytes(tensor_info(out)));
     spoiler->n_spoilt++;
@@ -45,10 +51,15 @@ static status_t watch(context_t *ctx, void *user, const op_event_t *event)
     return dispatch_add_observer(ctx, &spoiler->second);
 }
 
+static void begin_model_at(session_t *session, const char *spec, run_mode_t mode)
+{
+    assert_true(session_begin("run", spec, &(session_options_t){0}, session));
+    assert_true(session_prepare("run", session, mode));
+}
+
 static void begin(session_t *session, run_mode_t mode)
 {
-    assert_true(session_begin("run", "zoo:squeezenet1_1", &(session_options_t){0}, session));
-    assert_true(session_prepare("run", session, mode));
+    begin_model_at(session, "zoo:squeezenet1_1", mode);
 }
 
 /* Both that verify_run found it, and the exit code of the command. */
@@ -73,7 +84,7 @@ static void an_element_of_a_plan_that_is_computed_wrongly_is_seen(void **state)
 {
     (void)state;
     session_t session;
-    spoiler_t spoiler = {.is_early = true};
+    spoiler_t spoiler = {.op = "max_pool2d", .is_early = true};
     verify_result_t result;
     begin(&session, MODE_FROZEN);
     assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
@@ -87,7 +98,7 @@ static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
 {
     (void)state;
     session_t session;
-    spoiler_t spoiler = {.is_early = false};
+    spoiler_t spoiler = {.op = "max_pool2d"};
     verify_result_t result;
     begin(&session, MODE_FROZEN);
     assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
@@ -95,6 +106,37 @@ static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
     assert_int_equal(result.n_failed, 0);
     assert_true(result.n_overwritten > 0);
     session_end(&session);
+}
+
+/* The result of the convolution is blocked: what is overwritten is what a transition reads. */
+static void a_result_that_is_overwritten_before_it_is_made_dense_is_seen(void **state)
+{
+    (void)state;
+#ifdef TESSERA_HAVE_ONNX
+    static float weight[16 * 16 * 3 * 3 / 4];
+    char path[] = "/tmp/tessera-verify-XXXXXX.onnx";
+    size_t n_bytes = 0;
+    int file = mkstemps(path, (int)strlen(".onnx"));
+    for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) weight[i] = (float)(i % 7) - 3.0f;
+    begin_model(13, DIMS(1, 4, 8, 8));
+    maker_initializer(&maker, "w", FLOAT, DIMS(16, 4, 3, 3), weight, sizeof weight);
+    maker_node(&maker, "Conv", "conv", "x w", "y");
+    uint8_t *bytes = maker_pack(&maker, &n_bytes);
+    assert_true(file >= 0 && write(file, bytes, n_bytes) == (ssize_t)n_bytes);
+    close(file);
+    free(bytes);
+    session_t session;
+    spoiler_t spoiler = {.op = "conv2d"};
+    verify_result_t result;
+    begin_model_at(&session, path, MODE_FROZEN);
+    int code = verify(&session, &spoiler, &result);
+    unlink(path);
+    assert_int_equal(code, EXIT_DIFFERS);
+    assert_int_equal(result.n_overwritten, 1);
+    session_end(&session);
+#else
+    skip_without("protobuf-c");
+#endif
 }
 
 static void whatever_runs_is_right_when_nobody_spoils_it(void **state)
@@ -118,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_element_of_a_plan_that_is_computed_wrongly_is_seen),
         cmocka_unit_test(a_value_that_is_overwritten_before_it_is_read_is_seen),
+        cmocka_unit_test(a_result_that_is_overwritten_before_it_is_made_dense_is_seen),
         cmocka_unit_test(whatever_runs_is_right_when_nobody_spoils_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
