@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,6 +210,46 @@ void attrs_init(const attr_table_t *table, void *out_attrs)
     }
 }
 
+/* The meaningful part of a list: its length as given, and the values that there is room for. */
+static void copy_list(const void *from, void *to, int n, size_t values_at, size_t value_bytes)
+{
+    memcpy(to, from, sizeof(int));
+    memcpy((char *)to + values_at, (const char *)from + values_at,
+           (size_t)bounded(n, TENSOR_MAX_RANK) * value_bytes);
+}
+
+static void copy_post(const post_ops_t *from, post_ops_t *to)
+{
+    to->n = from->n;
+    for (int i = 0; i < post_n(from); i++) {
+        to->op[i].kind = from->op[i].kind;
+        to->op[i].eltwise = from->op[i].eltwise;
+        to->op[i].alpha = from->op[i].alpha;
+        to->op[i].beta = from->op[i].beta;
+    }
+}
+
+/* Writes what a field means and nothing else, so that equal attributes have equal bytes. */
+static void copy_field(const attr_field_t *field, const void *attrs, void *out_attrs)
+{
+    const void *from = at_const(field, attrs);
+    void *to = at(field, out_attrs);
+    switch (field->kind) {
+    case ATTR_FLOAT: *(double *)to = float_at(field, attrs, 0); return;
+    case ATTR_INTS:
+        copy_list(from, to, *(const int *)from, offsetof(ints_t, values), sizeof(int64_t));
+        return;
+    case ATTR_FLOATS:
+        copy_list(from, to, *(const int *)from, offsetof(floats_t, values), sizeof(double));
+        return;
+    case ATTR_POST: copy_post(from, to); return;
+    case ATTR_FORMAT: *(format_t *)to = *(const format_t *)from; return;
+    default:
+        for (int i = 0; i < n_elements(field, attrs); i++)
+            store_integer(field, out_attrs, i, integer_at(field, attrs, i));
+    }
+}
+
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
 {
     if (table->bytes == 0) return;
@@ -216,16 +257,9 @@ void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_att
         attrs_init(table, out_attrs);
         return;
     }
-    memmove(out_attrs, attrs, table->bytes);
-    for (int f = 0; f < table->n_fields; f++) {
-        const attr_field_t *field = &table->fields[f];
-        if (!field->zero_is_default) continue;
-        if (field->kind == ATTR_FLOAT)
-            *(double *)at(field, out_attrs) = float_at(field, out_attrs, 0);
-        else
-            for (int i = 0; i < n_elements(field, out_attrs); i++)
-                store_integer(field, out_attrs, i, integer_at(field, out_attrs, i));
-    }
+    INVARIANT(attrs != out_attrs);
+    memset(out_attrs, 0, table->bytes);
+    for (int f = 0; f < table->n_fields; f++) copy_field(&table->fields[f], attrs, out_attrs);
 }
 
 static status_t check_name(context_t *ctx, const char *op, const attr_field_t *field, int64_t value)

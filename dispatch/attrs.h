@@ -128,7 +128,9 @@ typedef struct attr_table {
 /* Fills a struct with the defaults. */
 void attrs_init(const attr_table_t *table, void *out_attrs) TESSERA_API(attrs_init);
 
-/* A copy in which zeros that stand for defaults are replaced; attrs NULL means all defaults. */
+/* A copy in which zeros that stand for defaults are replaced; attrs NULL means all defaults. Bytes
+ * between the fields, and behind the end of a list, are zero, so that what is given alike is equal
+ * by memcmp. The two do not overlap. */
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
     TESSERA_API(attrs_normalize);
 

@@ -7,6 +7,7 @@
 #include "dispatch/pack_impl.h"
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/info_impl.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
@@ -127,14 +128,17 @@ void hollow_end(context_t *ctx, hollow_run_t *run)
     state->hollow = NULL;
 }
 
-/* infos: of `in`. */
 static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_event_t *call,
-                           const tensor_info_t *const *infos, int *n_out, tensor_t **out)
+                           int *n_out, tensor_t **out)
 {
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const tensor_info_t *infos[OP_MAX_INPUTS];
     tensor_info_t made[OP_MAX_OUTPUTS];
     tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
     op_event_t event = *call;
     int n_given = 0;
+    for (int i = 0; i < call->n_in; i++)
+        infos[i] = call->in[i] == NULL ? &absent : &call->in[i]->info;
     TRY(dispatch_infer(ctx, call->op, call->attrs, call->n_in, infos, &event.n_out, made));
     status_t status = STATUS_OK;
     for (int i = 0; i < event.n_out && status == STATUS_OK; i++)
@@ -154,49 +158,54 @@ static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_eve
 
 /* ---- inputs ---- */
 
-/* The input in the form that is wanted, retained. */
-static status_t fetch(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
-                      const tensor_t *tensor, tensor_t **out_tensor)
+/* An input in the form that is wanted: the tensor itself, or what *out_made then holds. */
+static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t policy, int index,
+                           const tensor_t *tensor, const tensor_t **out_input, tensor_t **out_made)
 {
+    const arrival_t *arrival = &prepared->arrivals[index];
     const tensor_info_t *want = &prepared->in[index];
-    if (tensor == NULL || want->dtype == DTYPE_NONE) return STATUS_OK;
-    operand_role_t role = select_operand(prepared->op, index)->role;
-    bool is_activation = role == ROLE_ACTIVATION;
-    reorder_cause_t cause = is_activation ? convert_cause(&tensor->info, want) : CAUSE_WEIGHT;
+    if (arrival->kind == ARRIVAL_PASS) {
+        if (arrival->is_transition) convert_count_transition(ctx, want->layout);
+        *out_input = tensor;
+        return STATUS_OK;
+    }
     /* an activation that is a marked parameter stands before a transition */
-    bool is_weight = role == ROLE_WEIGHT || (is_activation && storage_is_packable(tensor->storage));
-    if (is_weight && policy != POLICY_PER_OP)
-        TRY(pack_weight(ctx, tensor, want, out_tensor));
+    bool is_packed = arrival->kind == ARRIVAL_PACK ||
+                     (arrival->cause != CAUSE_WEIGHT && storage_is_packable(tensor->storage));
+    if (is_packed && policy != POLICY_PER_OP)
+        TRY((prepared->is_view ? pack_weight : pack_moved_weight)(ctx, tensor, want, out_made));
     else
-        TRY(convert_for_call(ctx, tensor, want, cause, out_tensor));
-    return prepared->is_view ? convert_own(ctx, tensor, out_tensor) : STATUS_OK;
+        TRY(convert_for_call(ctx, tensor, want, arrival->cause, out_made));
+    if (prepared->is_view) TRY(convert_own(ctx, tensor, out_made));
+    *out_input = *out_made;
+    return STATUS_OK;
 }
 
 /* A view of a dense tensor shares its bytes. One of an mkldnn tensor is a snapshot, since it
  * depends on the blocks whether it could share: a write to either never reaches the other. */
-static status_t make_outputs(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
-                             tensor_t *const *in, tensor_t **out)
+static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_snapshot,
+                           const tensor_t *in, tensor_t **out)
 {
     for (int i = 0; i < prepared->n_out; i++) {
-        if (prepared->is_view) {
-            int64_t offset = in[0]->offset +
-                             prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
-            TRY(is_snapshot ? tensor_snapshot(ctx, in[0], &prepared->out[i], offset, &out[i])
-                            : tensor_over(ctx, &prepared->out[i], in[0]->storage, offset, &out[i]));
-        } else {
-            TRY(tensor_make(ctx, &prepared->out[i], &out[i]));
-        }
+        int64_t offset = in->offset +
+                         prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
+        TRY(is_snapshot ? tensor_snapshot(ctx, in, &prepared->out[i], offset, &out[i])
+                        : tensor_over(ctx, &prepared->out[i], in->storage, offset, &out[i]));
     }
     return STATUS_OK;
 }
 
-static status_t run_kernel(context_t *ctx, const prepared_t *prepared, tensor_t *const *in,
-                           tensor_t *const *out)
+static status_t run_kernel(context_t *ctx, const prepared_t *prepared, const tensor_t *const *in,
+                           tensor_t **out)
 {
     void *in_bytes[OP_MAX_INPUTS], *out_bytes[OP_MAX_OUTPUTS], *scratch = NULL;
-    for (int i = 0; i < prepared->n_in; i++)
-        in_bytes[i] = in[i] == NULL ? NULL : (void *)(uintptr_t)tensor_bytes(in[i]);
-    for (int i = 0; i < prepared->n_out; i++) TRY(tensor_writable(ctx, out[i], &out_bytes[i]));
+    for (int i = 0; i < prepared->n_in; i++) {
+        bool is_read = in[i] != NULL && prepared->in[i].dtype != DTYPE_NONE;
+        in_bytes[i] = is_read ? (void *)(uintptr_t)tensor_bytes(in[i]) : NULL;
+    }
+    for (int i = 0; i < prepared->n_out; i++)
+        TRY(tensor_make_of(ctx, &prepared->out[i], prepared->out_bytes[i], prepared->out_hash[i],
+                           &out[i], &out_bytes[i]));
     if (prepared->scratch_bytes > 0) TRY(context_scratch(ctx, prepared->scratch_bytes, &scratch));
     return prepared->kernel->run(ctx, prepared, in_bytes, out_bytes, scratch);
 }
@@ -215,26 +224,31 @@ static status_t make_plain(context_t *ctx, int n, tensor_t **out)
     return STATUS_OK;
 }
 
-status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
-                               const tensor_t *const *in, tensor_t **out)
+/* The inputs have the infos that the operator was selected for. */
+static status_t run_selected(context_t *ctx, const prepared_t *prepared, policy_t policy,
+                             const tensor_t *const *in, tensor_t **out)
 {
-    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
-    if (prepared == NULL) return context_null(ctx, "dispatch_run_prepared", "prepared");
-    if (n_in > 0 && in == NULL) return context_null(ctx, "dispatch_run_prepared", "in");
-    if (out == NULL) return context_null(ctx, "dispatch_run_prepared", "the output");
-    tensor_t *inputs[OP_MAX_INPUTS] = {NULL}, *outputs[OP_MAX_OUTPUTS] = {NULL};
+    const tensor_t *inputs[OP_MAX_INPUTS];
+    tensor_t *made[OP_MAX_INPUTS], *outputs[OP_MAX_OUTPUTS];
     status_t status = STATUS_OK;
-    for (int i = 0; status == STATUS_OK && i < n_in; i++)
-        status = fetch(ctx, prepared, policy, i, in[i], &inputs[i]);
-    bool is_snapshot = prepared->is_view && (prepared->op->traits & TRAIT_IDENTITY) == 0 &&
-                       in[0]->info.layout == LAYOUT_MKLDNN;
-    if (status == STATUS_OK) status = make_outputs(ctx, prepared, is_snapshot, inputs, outputs);
-    if (status == STATUS_OK && !prepared->is_view)
+    int n_taken = 0;
+    for (int i = 0; i < prepared->n_out; i++) outputs[i] = NULL;
+    for (; status == STATUS_OK && n_taken < prepared->n_in; n_taken++) {
+        made[n_taken] = NULL;
+        status = take_input(ctx, prepared, policy, n_taken, in[n_taken], &inputs[n_taken],
+                            &made[n_taken]);
+    }
+    if (status == STATUS_OK && prepared->is_view) {
+        bool is_snapshot = (prepared->op->traits & TRAIT_IDENTITY) == 0 &&
+                           in[0]->info.layout == LAYOUT_MKLDNN;
+        status = make_views(ctx, prepared, is_snapshot, inputs[0], outputs);
+    } else if (status == STATUS_OK) {
         status = run_kernel(ctx, prepared, inputs, outputs);
+    }
     if (status == STATUS_OK && policy == POLICY_PER_OP)
         status = make_plain(ctx, prepared->n_out, outputs);
     context_counters(ctx)->operators++;
-    for (int i = 0; i < n_in; i++) tensor_drop(inputs[i]);
+    for (int i = 0; i < n_taken; i++) tensor_drop(made[i]);
     for (int i = 0; i < prepared->n_out; i++) {
         if (status == STATUS_OK)
             out[i] = outputs[i];
@@ -242,6 +256,33 @@ status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t po
             tensor_drop(outputs[i]);
     }
     return status;
+}
+
+static status_t check_asked(context_t *ctx, const prepared_t *prepared, int n_in,
+                            const tensor_t *const *in)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    REQUIRE(ctx, n_in == prepared->n_in, "%s: %d inputs, it was selected for %d",
+            prepared->op->name, n_in, prepared->n_in);
+    for (int i = 0; i < n_in; i++) {
+        const tensor_info_t *info = in[i] != NULL ? &in[i]->info : &absent;
+        const tensor_info_t *asked = &prepared->asked[i];
+        REQUIRE(ctx, info_identical(info, asked) || info_equal(info, asked),
+                "%s: %s is %s, it was selected for %s", prepared->op->name,
+                select_operand(prepared->op, i)->name, info_brief(info), info_brief(asked));
+    }
+    return STATUS_OK;
+}
+
+status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
+                               const tensor_t *const *in, tensor_t **out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (prepared == NULL) return context_null(ctx, "dispatch_run_prepared", "prepared");
+    if (n_in > 0 && in == NULL) return context_null(ctx, "dispatch_run_prepared", "in");
+    if (out == NULL) return context_null(ctx, "dispatch_run_prepared", "the output");
+    TRY(check_asked(ctx, prepared, n_in, in));
+    return run_selected(ctx, prepared, policy, in, out);
 }
 
 static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
@@ -282,7 +323,7 @@ static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t polic
     bool is_watched = false;
     TRY(dispatch_is_watched(ctx, &is_watched));
     uint64_t begin = is_watched ? context_now() : 0;
-    TRY(dispatch_run_prepared(ctx, prepared, policy, n_in, in, out));
+    TRY(run_selected(ctx, prepared, policy, in, out));
     if (begin == 0) return STATUS_OK;
     uint64_t ns = context_now() - begin;
     op_event_t event = {.op = prepared->op,
@@ -330,10 +371,8 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_t *const *in, const format_t *out_format, int *n_out,
                          tensor_t **out)
 {
-    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    const tensor_info_t *infos[OP_MAX_INPUTS];
     alignas(16) char normalised[ATTRS_MAX];
-    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    tensor_t *outputs[OP_MAX_OUTPUTS];
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (op == NULL) return context_null(ctx, "dispatch_run", "op");
     TRY(clear_outputs(ctx, op, n_out, out));
@@ -344,14 +383,13 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
         const operand_t *operand = select_operand(op, i);
         if (in[i] == NULL && !operand->is_optional)
             return context_null(ctx, op->name, operand->name);
-        infos[i] = in[i] == NULL ? &absent : &in[i]->info;
     }
     TRY(select_attrs(ctx, op, attrs, normalised));
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
     if (state->hollow != NULL) {
         op_event_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
-        return run_hollow(ctx, state, &call, infos, n_out, out);
+        return run_hollow(ctx, state, &call, n_out, out);
     }
     policy_t policy = state->policy;
     bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
@@ -359,7 +397,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
 
     threads_guard_t guard = threads_enter(ctx);
     prepared_t *prepared = NULL;
-    status_t status = cache_select(ctx, op, normalised, n_in, infos, policy, out_format, &prepared);
+    status_t status = cache_select(ctx, op, normalised, n_in, in, policy, out_format, &prepared);
     if (status == STATUS_OK) {
         prepared_retain(prepared); /* an observer may clear the cache */
         status = check_room(ctx, op, prepared->n_out, n_out);

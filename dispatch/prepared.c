@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/info_impl.h"
 #include "tensor/text.h"
 
 static size_t align(size_t bytes)
@@ -14,22 +16,39 @@ static size_t align(size_t bytes)
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared)
 {
-    size_t head = align(sizeof(prepared_t)), attr_bytes = align(op->attrs.bytes);
-    size_t in_bytes = align((size_t)n_in * sizeof(tensor_info_t));
+    const size_t info_bytes = sizeof(tensor_info_t);
+    size_t sizes[] = {sizeof(prepared_t),
+                      op->attrs.bytes,
+                      (size_t)n_in * info_bytes,
+                      (size_t)n_in * info_bytes,
+                      (size_t)n_out * info_bytes,
+                      (size_t)n_in * sizeof(arrival_t),
+                      (size_t)n_out * sizeof(size_t),
+                      (size_t)n_out * sizeof(uint64_t)};
+    enum { N_PARTS = sizeof sizes / sizeof *sizes };
+    size_t bytes = 0;
     char *block = NULL;
-    TRY(context_get_zeroed(ctx,
-                           head + attr_bytes + in_bytes + (size_t)n_out * sizeof(tensor_info_t),
-                           "a prepared operator", &block));
-    prepared_t *prepared = (prepared_t *)(void *)block;
+    void *parts[N_PARTS];
+    for (int i = 0; i < N_PARTS; i++) bytes += align(sizes[i]);
+    TRY(context_get_zeroed(ctx, bytes, "a prepared operator", &block));
+    for (int i = 0; i < N_PARTS; i++) {
+        parts[i] = block;
+        block += align(sizes[i]);
+    }
+    prepared_t *prepared = parts[0];
     atomic_init(&prepared->n_references, 1);
     prepared->allocator = *context_allocator(ctx);
     prepared->op = op;
-    prepared->attrs = block + head;
+    prepared->attrs = parts[1];
     if (op->attrs.bytes > 0) memcpy(prepared->attrs, attrs, op->attrs.bytes);
     prepared->n_in = n_in;
     prepared->n_out = n_out;
-    prepared->in = (tensor_info_t *)(void *)(block + head + attr_bytes);
-    prepared->out = (tensor_info_t *)(void *)(block + head + attr_bytes + in_bytes);
+    prepared->asked = parts[2];
+    prepared->in = parts[3];
+    prepared->out = parts[4];
+    prepared->arrivals = parts[5];
+    prepared->out_bytes = parts[6];
+    prepared->out_hash = parts[7];
     prepared->sum_operand = -1;
     prepared->implementation = "";
     *out_prepared = prepared;
@@ -63,6 +82,33 @@ void prepared_release(prepared_t *prepared)
     allocator_t allocator = prepared->allocator;
     allocator_put(&allocator, prepared->reasons);
     allocator_put(&allocator, prepared);
+}
+
+static arrival_t arrival_of(const prepared_t *prepared, int index)
+{
+    const tensor_info_t *asked = &prepared->asked[index], *want = &prepared->in[index];
+    arrival_t arrival = {ARRIVAL_PASS, false, CAUSE_WEIGHT};
+    if (asked->dtype == DTYPE_NONE || want->dtype == DTYPE_NONE) return arrival;
+    operand_role_t role = select_operand(prepared->op, index)->role;
+    arrival.is_transition = asked->layout != want->layout;
+    if (role == ROLE_ACTIVATION) arrival.cause = convert_cause(asked, want);
+    /* The result of a view has the storage of what the kernel gets, so that must be of its own. */
+    if (convert_moves_bytes(asked, want) || (prepared->is_view && arrival.is_transition))
+        arrival.kind = role == ROLE_WEIGHT ? ARRIVAL_PACK : ARRIVAL_CONVERT;
+    return arrival;
+}
+
+status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info_t *const *asked)
+{
+    for (int i = 0; i < prepared->n_in; i++) {
+        prepared->asked[i] = *asked[i];
+        prepared->arrivals[i] = arrival_of(prepared, i);
+    }
+    for (int i = 0; i < prepared->n_out; i++) {
+        TRY(tensor_count_bytes(ctx, &prepared->out[i], &prepared->out_bytes[i]));
+        prepared->out_hash[i] = info_identity_hash(&prepared->out[i]);
+    }
+    return STATUS_OK;
 }
 
 TESSERA_PRINTF(2, 0)

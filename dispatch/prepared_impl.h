@@ -7,8 +7,22 @@
 
 #include "dispatch/dispatch.h"
 #include "dispatch/opdef.h"
+#include "tensor/counters.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
+
+/* How an input gets to the kernel. */
+typedef enum arrival_kind {
+    ARRIVAL_PASS,    /* it is read where it lies: its bytes are as the kernel wants them */
+    ARRIVAL_CONVERT, /* reordered for the call; of an mkldnn tensor the form that is kept */
+    ARRIVAL_PACK     /* a weight: a marked storage keeps the form, of others as ARRIVAL_CONVERT */
+} arrival_kind_t;
+
+typedef struct arrival {
+    arrival_kind_t kind;
+    bool is_transition; /* the kernel sees it in the other layout */
+    reorder_cause_t cause;
+} arrival_t;
 
 struct prepared {
     atomic_int n_references;
@@ -17,8 +31,12 @@ struct prepared {
     const kernel_t *kernel;
     void *attrs;
     int n_in, n_out;
-    tensor_info_t *in;  /* wanted. A weight may be wanted with other sizes over the same elements */
-    tensor_info_t *out; /* what is made, before the policy has its say */
+    tensor_info_t *asked; /* the inputs it was selected for */
+    tensor_info_t *in; /* wanted. A weight may be wanted with other sizes over the same elements */
+    arrival_t *arrivals; /* of each input, from `asked` to `in` */
+    tensor_info_t *out;  /* what is made, before the policy has its say */
+    size_t *out_bytes;
+    uint64_t *out_hash; /* info_identity_hash */
     bool is_view;       /* outputs lie in input 0, `offset` elements in */
     int64_t offset[OP_MAX_OUTPUTS];
     int sum_operand;     /* input that output 0 is accumulated on, or -1 */

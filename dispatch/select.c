@@ -210,6 +210,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
                      call.n_in > 0 ? info_text(in[0], text) : "no input",
                      prepared_reasons(prepared));
     }
+    if (status == STATUS_OK) status = prepared_settle(ctx, prepared, in);
     if (status != STATUS_OK) {
         prepared_release(prepared);
         return status;

@@ -14,6 +14,10 @@ status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void
 status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, int n_out,
                          prepared_t **out_prepared);
 
+/* Ends the making: what becomes of each input, given what was asked, and how large the outputs are.
+ */
+status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info_t *const *asked);
+
 /* Drops what a kernel that declined had filled in; reasons stay. */
 void prepared_reset(prepared_t *prepared);
 
@@ -29,7 +33,7 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 /* The context's cache: a prepared operator for these metadata, borrowed until the next call. With
  * out_format as dispatch_select_fixed where that can be, else as dispatch_select. */
 status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                      const tensor_info_t *const *in, policy_t policy, const format_t *out_format,
+                      const tensor_t *const *in, policy_t policy, const format_t *out_format,
                       prepared_t **out_prepared);
 
 /* Whether an observer, or the trace, is to be told of calls. */

@@ -257,27 +257,43 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
     }
 }
 
+/* A run of the native kernel. */
+typedef struct run {
+    function_t function;
+    dtype_t src_dtype, dst_dtype;
+    const char *src;
+    char *dst;
+    int64_t n;
+} run_t;
+
+static void run_chunks(void *user, int64_t first_chunk, int64_t last_chunk)
+{
+    const run_t *run = user;
+    const function_t *f = &run->function;
+    const int64_t src_size = (int64_t)dtype_size(run->src_dtype);
+    const int64_t dst_size = (int64_t)dtype_size(run->dst_dtype);
+    for (int64_t chunk = first_chunk; chunk < last_chunk; chunk++) {
+        int64_t first = chunk * CHUNK, n = run->n - first < CHUNK ? run->n - first : CHUNK;
+        const void *src = run->src + first * src_size;
+        void *dst = run->dst + first * dst_size;
+        if (run->src_dtype == DTYPE_F32)
+            eltwise_apply(f->eltwise, f->alpha, f->beta, n, src, dst);
+        else
+            apply_chunk(f, n, run->src_dtype, src, run->dst_dtype, dst);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const function_t f = function_of(prepared->op, prepared->attrs);
-    const dtype_t src_dtype = prepared->in[X].dtype, dst_dtype = prepared->out[0].dtype;
-    const int64_t src_size = (int64_t)dtype_size(src_dtype);
-    const int64_t dst_size = (int64_t)dtype_size(dst_dtype);
-    const int64_t n = walk_elements(&prepared->in[X]);
-    const int64_t n_chunks = (n + CHUNK - 1) / CHUNK;
-    const bool is_f32 = src_dtype == DTYPE_F32;
-#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
-    for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
-        int64_t first = chunk * CHUNK, count = n - first < CHUNK ? n - first : CHUNK;
-        const void *src = (const char *)in[X] + first * src_size;
-        void *dst = (char *)out[0] + first * dst_size;
-        if (is_f32)
-            eltwise_apply(f.eltwise, f.alpha, f.beta, count, src, dst);
-        else
-            apply_chunk(&f, count, src_dtype, src, dst_dtype, dst);
-    }
+    run_t run = {.function = function_of(prepared->op, prepared->attrs),
+                 .src_dtype = prepared->in[X].dtype,
+                 .dst_dtype = prepared->out[0].dtype,
+                 .src = in[X],
+                 .dst = out[0],
+                 .n = walk_elements(&prepared->in[X])};
+    threads_share(threads_for(ctx, run.n), (run.n + CHUNK - 1) / CHUNK, run_chunks, &run);
     zero_padding(prepared, out[0]);
     return STATUS_OK;
 }

@@ -357,15 +357,29 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan,
     }
 }
 
+/* A run of the kernel. */
+typedef struct run {
+    const prepared_t *prepared;
+    const broadcast_t *plan;
+    broadcast_compute_t compute;
+    const char *in[BROADCAST_OPERANDS];
+    char *out;
+} run_t;
+
+static void run_pieces(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t piece = first; piece < last; piece++)
+        run_piece(run->prepared, run->plan, run->compute, run->in, run->out, piece);
+}
+
 void broadcast_run(context_t *ctx, const prepared_t *prepared, const broadcast_t *plan,
                    broadcast_compute_t compute, void *const *in, void *const *out, void *scratch)
 {
     char *cursor = scratch;
-    const char *from[BROADCAST_OPERANDS] = {NULL};
-    for (int i = 0; i < plan->n; i++) from[i] = fetch(plan, i, in[i], &cursor);
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->out[0])))           \
-    schedule(static)
-    for (int64_t piece = 0; piece < plan->n_pieces; piece++)
-        run_piece(prepared, plan, compute, from, out[0], piece);
+    run_t run = {.prepared = prepared, .plan = plan, .compute = compute, .out = out[0]};
+    for (int i = 0; i < plan->n; i++) run.in[i] = fetch(plan, i, in[i], &cursor);
+    threads_share(threads_for(ctx, walk_elements(&prepared->out[0])), plan->n_pieces, run_pieces,
+                  &run);
     if (plan->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
 }

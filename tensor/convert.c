@@ -314,11 +314,10 @@ bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want)
            !format_same(&info.format, &want->format, want->sizes);
 }
 
-static void count_transition(context_t *ctx, const tensor_info_t *from, const tensor_info_t *to)
+void convert_count_transition(context_t *ctx, layout_t to)
 {
-    if (from->layout == to->layout) return;
     counters_t *counters = context_counters(ctx);
-    *(to->layout == LAYOUT_MKLDNN ? &counters->to_mkldnn : &counters->to_dense) += 1;
+    *(to == LAYOUT_MKLDNN ? &counters->to_mkldnn : &counters->to_dense) += 1;
 }
 
 static status_t fill(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want, void *bytes,
@@ -348,7 +347,7 @@ status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_
         tensor_drop(result);
         return status;
     }
-    count_transition(ctx, &tensor->info, want);
+    if (tensor->info.layout != want->layout) convert_count_transition(ctx, want->layout);
     *out_tensor = result;
     return STATUS_OK;
 }
@@ -366,7 +365,7 @@ status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_i
         *out_tensor = tensor_hold((tensor_t *)(uintptr_t)tensor);
         return STATUS_OK;
     }
-    count_transition(ctx, &tensor->info, want);
+    if (tensor->info.layout != want->layout) convert_count_transition(ctx, want->layout);
     return tensor_over(ctx, want, tensor->storage, tensor->offset, out_tensor);
 }
 

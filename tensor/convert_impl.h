@@ -37,6 +37,9 @@ static inline reorder_cause_t convert_cause(const tensor_info_t *from, const ten
     return to->layout == LAYOUT_MKLDNN ? CAUSE_INPUT : CAUSE_OUTPUT;
 }
 
+/* Counts a tensor that is taken in the other layout. */
+void convert_count_transition(context_t *ctx, layout_t to);
+
 /* Why this tensor cannot be mkldnn, or NULL if it can. */
 const char *convert_refusal(const tensor_info_t *info);
 

@@ -1,17 +1,23 @@
 #include "tensor/form_impl.h"
 
 #include "tensor/convert_impl.h"
+#include "tensor/info_impl.h"
+
+static bool is_same(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return info_identical(a, b) || info_equal(a, b);
+}
 
 static bool is_form_of(const form_t *form, const tensor_t *tensor)
 {
-    return form->offset == tensor->offset && info_equal(&form->from, &tensor->info);
+    return form->offset == tensor->offset && is_same(&form->from, &tensor->info);
 }
 
 /* The storage is locked. */
 static form_t *find(const tensor_t *tensor, const tensor_info_t *want)
 {
-    form_t *form = *storage_forms(tensor->storage);
-    while (form != NULL && !(is_form_of(form, tensor) && info_equal(&form->tensor->info, want)))
+    form_t *form = storage_forms(tensor->storage);
+    while (form != NULL && !(is_form_of(form, tensor) && is_same(&form->tensor->info, want)))
         form = form->next;
     return form;
 }
@@ -19,14 +25,14 @@ static form_t *find(const tensor_t *tensor, const tensor_info_t *want)
 /* The storage is locked. */
 static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as)
 {
-    form_t *form = NULL, **first = storage_forms(tensor->storage);
+    form_t *form = NULL;
     TRY(context_get(ctx, sizeof *form, "a form", &form));
-    *form = (form_t){.next = *first,
+    *form = (form_t){.next = storage_forms(tensor->storage),
                      .allocator = *context_allocator(ctx),
                      .offset = tensor->offset,
                      .from = tensor->info,
                      .tensor = tensor_hold(as)};
-    *first = form;
+    storage_set_forms(tensor->storage, form);
     return STATUS_OK;
 }
 
@@ -71,7 +77,7 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
 {
     int n = 0;
     storage_lock(tensor->storage);
-    for (form_t *form = *storage_forms(tensor->storage); form != NULL && n < capacity;
+    for (form_t *form = storage_forms(tensor->storage); form != NULL && n < capacity;
          form = form->next)
         if (is_form_of(form, tensor)) out_forms[n++] = tensor_hold(form->tensor);
     storage_unlock(tensor->storage);
@@ -81,9 +87,10 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
 /* Detached under the lock, released outside it: a form may have forms of its own. */
 void form_drop(storage_t *storage)
 {
+    if (storage_forms(storage) == NULL) return;
     storage_lock(storage);
-    form_t *form = *storage_forms(storage);
-    *storage_forms(storage) = NULL;
+    form_t *form = storage_forms(storage);
+    storage_set_forms(storage, NULL);
     storage_unlock(storage);
     while (form != NULL) {
         form_t *next = form->next;

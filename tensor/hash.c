@@ -1,6 +1,14 @@
+#define XXH_INLINE_ALL /* libxxhash need not be there when a program runs */
 #include "tensor/hash_impl.h"
 
+#include <xxhash.h>
+
 #define FIRST_SLOTS 64
+
+uint64_t hash_bytes(const void *bytes, size_t n_bytes, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(bytes, n_bytes, seed);
+}
 
 static size_t next_slot(const hash_table_t *table, size_t at)
 {

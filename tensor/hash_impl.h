@@ -34,6 +34,9 @@ static inline uint64_t hash_mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 31;
 }
 
+/* Of any bytes. */
+uint64_t hash_bytes(const void *bytes, size_t n_bytes, uint64_t seed);
+
 /* True if the item is the one that the key asks for. */
 typedef bool (*hash_equal_t)(const void *item, const void *key);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/hash_impl.h"
+#include "tensor/info_impl.h"
 
 const char *layout_name(layout_t layout)
 {
@@ -79,6 +80,54 @@ uint64_t info_hash(const tensor_info_t *info, uint64_t seed)
     hash = hash_mix(hash, traits);
     for (int d = 0; d < info->rank; d++) hash = hash_mix(hash, (uint64_t)info->sizes[d]);
     return format_hash(&info->format, info->sizes, hash);
+}
+
+bool format_identical(const format_t *a, const format_t *b)
+{
+    if (a->kind != b->kind || a->rank != b->rank || a->n_blocks != b->n_blocks ||
+        a->inner_rank != b->inner_rank)
+        return false;
+    if (a->kind == FORMAT_STRIDED)
+        return memcmp(a->strides, b->strides, a->rank * sizeof *a->strides) == 0;
+    if (memcmp(a->order, b->order, sizeof a->order) != 0 ||
+        memcmp(a->block_dims, b->block_dims, sizeof a->block_dims) != 0 ||
+        memcmp(a->block_sizes, b->block_sizes, sizeof a->block_sizes) != 0)
+        return false;
+    return a->kind == FORMAT_TAG || memcmp(a->words, b->words, sizeof a->words) == 0;
+}
+
+bool info_identical(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout && a->rank == b->rank &&
+           a->is_number == b->is_number &&
+           memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) == 0 &&
+           format_identical(&a->format, &b->format);
+}
+
+uint64_t format_identity_hash(const format_t *format, uint64_t seed)
+{
+    uint64_t hash = hash_mix(seed, (uint64_t)format->kind << 8 | format->rank);
+    if (format->kind == FORMAT_TAG || format->kind == FORMAT_REGROUPED) {
+        uint64_t order[(TENSOR_MAX_RANK + 7) / 8] = {0};
+        memcpy(order, format->order, sizeof format->order);
+        for (size_t i = 0; i < sizeof order / sizeof *order; i++) hash = hash_mix(hash, order[i]);
+        for (int b = 0; b < format->n_blocks; b++)
+            hash = hash_mix(hash, format->block_sizes[b] * 16u + format->block_dims[b]);
+    }
+    int n = format->kind == FORMAT_STRIDED ? format->rank
+            : format->kind == FORMAT_TAG   ? 0
+                                           : FORMAT_WORDS;
+    for (int i = 0; i < n; i++) hash = hash_mix(hash, (uint64_t)format->words[i]);
+    return hash;
+}
+
+uint64_t info_identity_hash(const tensor_info_t *info)
+{
+    uint64_t hash = hash_mix((uint64_t)info->dtype, (uint64_t)info->rank << 8 |
+                                                        (uint64_t)info->layout << 1 |
+                                                        info->is_number);
+    for (int d = 0; d < info->rank; d++) hash = hash_mix(hash, (uint64_t)info->sizes[d]);
+    return format_identity_hash(&info->format, hash);
 }
 
 const char *info_text(const tensor_info_t *info, char *out_text)

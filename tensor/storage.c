@@ -6,10 +6,13 @@
 
 #include "tensor/form_impl.h"
 
-#define DATA_OFFSET 128 /* of owned bytes behind their buffer; keeps them aligned to 64 */
+/* Owned bytes up to this many share a block of memory with the storage and the handle they are made
+ * for; larger ones have a block of their own, so that they can be given back before the handle. */
+#define SHARED_BLOCK_MAX ((size_t)128 << 10)
 
 struct buffer {
     atomic_int n_references;
+    atomic_bool is_left; /* one reference is of the storage in its block, which uses other bytes */
     bool is_read_only;
     bool is_borrowed;
     allocator_t allocator;
@@ -18,7 +21,6 @@ struct buffer {
     buffer_deleter_t deleter;
     void *user;
 };
-_Static_assert(sizeof(struct buffer) <= DATA_OFFSET, "owned bytes would begin inside the buffer");
 
 struct storage {
     atomic_int n_references;
@@ -26,25 +28,43 @@ struct storage {
     atomic_uint_fast64_t version;
     allocator_t allocator;
     buffer_t *buffer;
+    buffer_t *home; /* the buffer in whose block this storage lies, of which it holds a reference
+                       while it lives; NULL: it has a block of its own */
     pthread_mutex_t lock;
-    form_t *forms;
+    _Atomic(form_t *) forms;
     atomic_int *looks; /* NULL unless hollow */
 };
 
 /* ---- buffers ---- */
 
-static status_t make_buffer(context_t *ctx, size_t bytes, buffer_t **out_buffer)
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+static void init_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
+{
+    *buffer = (buffer_t){.allocator = *context_allocator(ctx), .data = data, .bytes = bytes};
+    atomic_init(&buffer->n_references, 1);
+    atomic_init(&buffer->is_left, false);
+    context_counters(ctx)->tensor_bytes += bytes;
+}
+
+/* A block of memory that ends in `bytes` aligned bytes. */
+static status_t get_block(context_t *ctx, size_t head, size_t bytes, char **out_block)
 {
     size_t total;
-    if (__builtin_add_overflow(bytes, (size_t)DATA_OFFSET, &total))
+    if (__builtin_add_overflow(bytes, head, &total))
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a tensor, too many", bytes);
-    buffer_t *buffer = NULL;
-    TRY(context_get(ctx, total, "a tensor", &buffer));
-    *buffer = (buffer_t){.allocator = *context_allocator(ctx), .bytes = bytes};
-    atomic_init(&buffer->n_references, 1);
-    buffer->data = (char *)buffer + DATA_OFFSET;
-    context_counters(ctx)->tensor_bytes += bytes;
-    *out_buffer = buffer;
+    return context_get(ctx, total, "a tensor", out_block);
+}
+
+static status_t make_buffer(context_t *ctx, size_t bytes, buffer_t **out_buffer)
+{
+    char *block = NULL;
+    TRY(get_block(ctx, aligned(sizeof(buffer_t)), bytes, &block));
+    *out_buffer = (buffer_t *)(void *)block;
+    init_buffer(ctx, *out_buffer, block + aligned(sizeof(buffer_t)), bytes);
     return STATUS_OK;
 }
 
@@ -56,33 +76,62 @@ static void release_buffer(buffer_t *buffer)
     allocator_put(&allocator, buffer);
 }
 
+static bool is_shared(const buffer_t *buffer)
+{
+    return atomic_load(&buffer->n_references) > 1 + atomic_load(&buffer->is_left);
+}
+
 /* ---- storages ---- */
 
-/* Takes over one reference of the buffer, on success only. */
-static status_t wrap_take(context_t *ctx, buffer_t *buffer, storage_t **out_storage)
+static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, buffer_t *home)
 {
-    storage_t *storage = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *storage, "a storage", &storage));
-    if (pthread_mutex_init(&storage->lock, NULL) != 0) {
-        context_put(ctx, storage);
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: the system has no mutex left");
-    }
     atomic_init(&storage->n_references, 1);
     atomic_init(&storage->is_packable, false);
     atomic_init(&storage->version, 0);
     storage->allocator = *context_allocator(ctx);
     storage->buffer = buffer;
-    *out_storage = storage;
+    storage->home = home;
+    storage->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    atomic_init(&storage->forms, NULL);
+    storage->looks = NULL;
+}
+
+/* Takes over one reference of the buffer, on success only. */
+static status_t wrap_take(context_t *ctx, buffer_t *buffer, storage_t **out_storage)
+{
+    TRY(context_get(ctx, sizeof **out_storage, "a storage", out_storage));
+    init_storage(ctx, *out_storage, buffer, NULL);
     return STATUS_OK;
 }
 
 status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage)
 {
+    return storage_create_for(ctx, 0, bytes, NULL, out_storage);
+}
+
+status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, void **out_handle,
+                            storage_t **out_storage)
+{
+    bool is_small = bytes <= SHARED_BLOCK_MAX;
+    size_t at_storage = is_small ? aligned(sizeof(buffer_t)) : 0;
+    size_t at_handle = at_storage + aligned(sizeof(storage_t));
+    size_t at_data = at_handle + aligned(handle_bytes);
+    char *block = NULL;
     buffer_t *buffer = NULL;
-    TRY(make_buffer(ctx, bytes, &buffer));
-    status_t status = wrap_take(ctx, buffer, out_storage);
-    if (status != STATUS_OK) release_buffer(buffer);
-    return status;
+    if (!is_small) TRY(make_buffer(ctx, bytes, &buffer));
+    status_t status = get_block(ctx, at_data, is_small ? bytes : 0, &block);
+    if (status != STATUS_OK) {
+        release_buffer(buffer);
+        return status;
+    }
+    if (is_small) {
+        buffer = (buffer_t *)(void *)block;
+        init_buffer(ctx, buffer, block + at_data, bytes);
+    }
+    *out_storage = (storage_t *)(void *)(block + at_storage);
+    init_storage(ctx, *out_storage, buffer, is_small ? buffer : NULL);
+    if (out_handle != NULL) *out_handle = block + at_handle;
+    return STATUS_OK;
 }
 
 status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_only,
@@ -153,10 +202,16 @@ void storage_release(storage_t *storage)
 {
     if (storage == NULL || atomic_fetch_sub(&storage->n_references, 1) != 1) return;
     form_drop(storage);
-    release_buffer(storage->buffer);
     pthread_mutex_destroy(&storage->lock);
+    buffer_t *home = storage->home;
+    if (storage->buffer != home) release_buffer(storage->buffer);
     allocator_t allocator = storage->allocator;
-    allocator_put(&allocator, storage);
+    if (home == NULL) {
+        allocator_put(&allocator, storage);
+    } else {
+        atomic_store(&home->is_left, false);
+        release_buffer(home); /* its block is this storage's, too */
+    }
 }
 
 const void *storage_data(const storage_t *storage)
@@ -169,15 +224,24 @@ size_t storage_bytes(const storage_t *storage)
     return storage->buffer->bytes;
 }
 
+/* The storage uses other bytes from here on. It lies in its home's block, and keeps that. */
+static void leave_buffer(const storage_t *storage, buffer_t *buffer)
+{
+    if (buffer == storage->home)
+        atomic_store(&buffer->is_left, true);
+    else
+        release_buffer(buffer);
+}
+
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
 {
     buffer_t *old = storage->buffer;
-    if (old->is_read_only || atomic_load(&old->n_references) > 1) {
+    if (old->is_read_only || is_shared(old)) {
         buffer_t *own = NULL;
         TRY(make_buffer(ctx, old->bytes, &own));
         if (old->bytes > 0) memcpy(own->data, old->data, old->bytes);
         storage->buffer = own;
-        release_buffer(old);
+        leave_buffer(storage, old);
     }
     atomic_fetch_add(&storage->version, 1);
     form_drop(storage);
@@ -215,7 +279,12 @@ void storage_unlock(storage_t *storage)
     pthread_mutex_unlock(&storage->lock);
 }
 
-form_t **storage_forms(storage_t *storage)
+form_t *storage_forms(const storage_t *storage)
 {
-    return &storage->forms;
+    return atomic_load_explicit(&storage->forms, memory_order_acquire);
+}
+
+void storage_set_forms(storage_t *storage, form_t *first)
+{
+    atomic_store_explicit(&storage->forms, first, memory_order_release);
 }

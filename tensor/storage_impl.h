@@ -21,8 +21,14 @@ typedef void (*buffer_deleter_t)(void *user, void *data);
 /* What a storage keeps of its elements in other formats; see form_impl.h. */
 typedef struct form form_t;
 
-/* Owned, uninitialised bytes. */
+/* Owned, uninitialised bytes, aligned to 64. */
 status_t storage_create(context_t *ctx, size_t bytes, storage_t **out_storage);
+
+/* The same with room in the storage's block of memory for the handle of a tensor, which ends with
+ * the storage's last reference. Small tensors have all in one block: handle, storage, buffer and
+ * bytes. */
+status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, void **out_handle,
+                            storage_t **out_storage);
 
 /* Bytes of somebody else; deleter (may be NULL) runs when the last user lets go. */
 status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_only,
@@ -59,9 +65,11 @@ bool storage_is_read_only(const storage_t *storage);
 bool storage_is_packable(const storage_t *storage);
 void storage_set_packable(storage_t *storage, bool is_packable);
 
-/* The first of its forms, to be read and changed under the storage's lock. */
+/* The first of its forms. The list is read and changed under the storage's lock; whether there are
+ * any may be asked without. */
 void storage_lock(storage_t *storage);
 void storage_unlock(storage_t *storage);
-form_t **storage_forms(storage_t *storage);
+form_t *storage_forms(const storage_t *storage);
+void storage_set_forms(storage_t *storage, form_t *first);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/info_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -10,17 +11,26 @@
 
 /* ---- lifetime ---- */
 
-status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *storage, int64_t offset,
-                     tensor_t **out_tensor)
+/* Takes over one reference of the storage. */
+static void init_handle(context_t *ctx, tensor_t *tensor, const tensor_info_t *info,
+                        storage_t *storage, int64_t offset)
 {
-    tensor_t *tensor = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *tensor, "a tensor's handle", &tensor));
     atomic_init(&tensor->n_references, 1);
     atomic_init(&tensor->n_scopes, 0);
     tensor->allocator = *context_allocator(ctx);
     tensor->info = *info;
-    tensor->storage = storage_retain(storage);
+    tensor->storage = storage;
     tensor->offset = offset;
+    atomic_init(&tensor->hash, 0);
+    tensor->is_in_block = false;
+}
+
+status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *storage, int64_t offset,
+                     tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    TRY(context_get(ctx, sizeof *tensor, "a tensor's handle", &tensor));
+    init_handle(ctx, tensor, info, storage_retain(storage), offset);
     *out_tensor = tensor;
     return STATUS_OK;
 }
@@ -35,17 +45,48 @@ status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_in
     return status;
 }
 
-status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
+status_t tensor_count_bytes(context_t *ctx, const tensor_info_t *info, size_t *out_bytes)
 {
     int64_t n_elements, n_bytes;
     if (!format_elements(&info->format, info->sizes, &n_elements) ||
         !shape_multiply(n_elements, (int64_t)dtype_size(info->dtype), &n_bytes))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "tensor: %s, its bytes overflow", info_brief(info));
+    *out_bytes = (size_t)n_bytes;
+    return STATUS_OK;
+}
+
+status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
+{
+    size_t n_bytes = 0;
+    TRY(tensor_count_bytes(ctx, info, &n_bytes));
+    void *bytes = NULL;
+    return tensor_make_of(ctx, info, n_bytes, 0, out_tensor, &bytes);
+}
+
+uint64_t tensor_hash(const tensor_t *tensor)
+{
+    atomic_uint_fast64_t *kept = &((tensor_t *)(uintptr_t)tensor)->hash;
+    uint64_t hash = atomic_load_explicit(kept, memory_order_relaxed);
+    if (hash == 0) {
+        hash = info_identity_hash(&tensor->info) | 1;
+        atomic_store_explicit(kept, hash, memory_order_relaxed);
+    }
+    return hash;
+}
+
+status_t tensor_make_of(context_t *ctx, const tensor_info_t *info, size_t n_bytes, uint64_t hash,
+                        tensor_t **out_tensor, void **out_bytes)
+{
     storage_t *storage = NULL;
-    TRY(storage_create(ctx, (size_t)n_bytes, &storage));
-    status_t status = tensor_over(ctx, info, storage, 0, out_tensor);
-    storage_release(storage);
-    return status;
+    void *handle = NULL;
+    TRY(storage_create_for(ctx, sizeof(tensor_t), n_bytes, &handle, &storage));
+    tensor_t *tensor = handle;
+    init_handle(ctx, tensor, info, storage, 0);
+    tensor->is_in_block = true;
+    atomic_init(&tensor->hash, hash);
+    *out_bytes = (void *)(uintptr_t)storage_data(storage);
+    *out_tensor = tensor;
+    return STATUS_OK;
 }
 
 status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,
@@ -88,9 +129,10 @@ tensor_t *tensor_hold(tensor_t *tensor)
 void tensor_drop(tensor_t *tensor)
 {
     if (tensor == NULL || atomic_fetch_sub(&tensor->n_references, 1) != 1) return;
-    storage_release(tensor->storage);
     allocator_t allocator = tensor->allocator;
-    allocator_put(&allocator, tensor);
+    bool is_in_block = tensor->is_in_block; /* then it ends with its storage */
+    storage_release(tensor->storage);
+    if (!is_in_block) allocator_put(&allocator, tensor);
 }
 
 tensor_t *tensor_retain(tensor_t *tensor)

@@ -13,7 +13,9 @@ struct tensor {
     allocator_t allocator;
     tensor_info_t info;
     storage_t *storage;
-    int64_t offset; /* bytes from the storage's first */
+    int64_t offset;            /* bytes from the storage's first */
+    atomic_uint_fast64_t hash; /* 0: not asked for yet */
+    bool is_in_block;          /* made with its storage, in whose block of memory it lies */
 };
 
 /* References of library code, which no scope knows of: a module holds its parameters, a datum its
@@ -30,6 +32,16 @@ status_t tensor_over(context_t *ctx, const tensor_info_t *info, storage_t *stora
 
 /* Uninitialised, with storage of its own, in any layout and format. */
 status_t tensor_make(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor);
+/* The same for who knows how many bytes that is, and info_identity_hash(info) or 0. Gives the
+ * bytes, which are to be written before anybody else has the tensor. */
+status_t tensor_make_of(context_t *ctx, const tensor_info_t *info, size_t n_bytes, uint64_t hash,
+                        tensor_t **out_tensor, void **out_bytes);
+
+/* The bytes of a tensor; refuses what overflows. */
+status_t tensor_count_bytes(context_t *ctx, const tensor_info_t *info, size_t *out_bytes);
+
+/* The hash of info_identical's fields, kept with the tensor once it was asked for. */
+uint64_t tensor_hash(const tensor_t *tensor);
 
 /* A dense tensor of these sizes of which one element stands for all: see storage_set_hollow. */
 status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,

@@ -110,3 +110,18 @@ void threads_leave(context_t *ctx, threads_guard_t guard)
     if (guard.n_flushing > 0) end_flush(guard.n_flushing);
     if (omp_get_max_threads() != guard.n_threads) omp_set_num_threads(guard.n_threads);
 }
+
+void threads_share(int n_threads, int64_t n, threads_body_t body, void *user)
+{
+    if (n_threads <= 1) {
+        body(user, 0, n);
+        return;
+    }
+#pragma omp parallel num_threads(n_threads)
+    {
+        int64_t n_members = omp_get_num_threads(), member = omp_get_thread_num();
+        int64_t share = n / n_members, rest = n % n_members;
+        int64_t first = member * share + (member < rest ? member : rest);
+        body(user, first, first + share + (member < rest ? 1 : 0));
+    }
+}

@@ -1,6 +1,8 @@
 #include "dispatch/dispatch.h"
 
+#include "module/mkldnn.h"
 #include "ops/ops.h"
+#include "tensor/convert.h"
 #include "tests/support/support.h"
 
 static void more_outputs_than_there_is_room_for_are_refused(void **state)
@@ -30,8 +32,86 @@ static void more_outputs_than_there_is_room_for_are_refused(void **state)
     tensor_release(x);
 }
 
+static void a_prepared_operator_refuses_inputs_it_was_not_selected_for(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *wide = NULL, *out = NULL;
+    prepared_t *prepared = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(64), &wide));
+    const tensor_info_t *infos[] = {tensor_info(x)};
+    const tensor_t *right[] = {x}, *wrong[] = {wide}, *none[] = {NULL};
+    CHECK_OK(ctx, dispatch_select(ctx, ops_find("relu"), NULL, 1, infos, POLICY_AUTO, &prepared));
+    CHECK_FAILS(ctx, dispatch_run_prepared(ctx, prepared, POLICY_AUTO, 1, wrong, &out),
+                STATUS_INVALID_ARGUMENT, "relu: x is f32[64], it was selected for f32[4]");
+    CHECK_FAILS(ctx, dispatch_run_prepared(ctx, prepared, POLICY_AUTO, 1, none, &out),
+                STATUS_INVALID_ARGUMENT, "relu: x is none, it was selected for f32[4]");
+    CHECK_FAILS(ctx, dispatch_run_prepared(ctx, prepared, POLICY_AUTO, 0, NULL, &out),
+                STATUS_INVALID_ARGUMENT, "relu: 0 inputs, it was selected for 1");
+    assert_null(out);
+    CHECK_OK(ctx, dispatch_run_prepared(ctx, prepared, POLICY_AUTO, 1, right, &out));
+    tensor_release(out);
+    prepared_release(prepared);
+    tensor_release(wide);
+    tensor_release(x);
+}
+
+/* A call whose operands are there: mkldnn x, dense d, a weight w that module_mkldnn marked. */
+typedef struct operands {
+    tensor_t *x, *d, *w;
+} operands_t;
+typedef status_t (*call_t)(context_t *ctx, const operands_t *operands, tensor_t **out);
+
+static status_t call_relu(context_t *ctx, const operands_t *operands, tensor_t **out)
+{
+    return op_relu(ctx, operands->d, out);
+}
+static status_t call_add(context_t *ctx, const operands_t *operands, tensor_t **out)
+{
+    return op_add(ctx, operands->x, operands->x, out);
+}
+static status_t call_conv(context_t *ctx, const operands_t *operands, tensor_t **out)
+{
+    return op_conv2d(ctx, operands->x, operands->w, NULL, &(conv_attrs_t){.padding = {1, 1}}, out);
+}
+
+/* From the second call on. */
+static void a_small_output_is_all_that_a_call_allocates(void **state)
+{
+    static const call_t calls[] = {call_relu, call_add, call_conv};
+    fixture_t *fixture = *state;
+    context_t *ctx = fixture->ctx;
+    operands_t operands = {NULL};
+    tensor_t *weight = NULL;
+    module_t *module = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 8, 8), &operands.d));
+    CHECK_OK(ctx, convert_reorder(ctx, operands.d, "aBcd16b", &operands.x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(16, 16, 3, 3), &weight));
+    CHECK_OK(ctx, module_create(ctx, "conv", &module));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "weight", weight));
+    CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
+    operands.w = module_parameter(module, "weight");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        for (int call = 0; call < 3; call++) {
+            tensor_t *out = NULL;
+            counting_fail(&fixture->memory, 0, false);
+            CHECK_OK(ctx, calls[i](ctx, &operands, &out));
+            if (call > 0) assert_int_equal(atomic_load(&fixture->memory.requests), 1);
+            tensor_release(out);
+        }
+    }
+    module_release(module);
+    tensor_release(weight);
+    tensor_release(operands.x);
+    tensor_release(operands.d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(more_outputs_than_there_is_room_for_are_refused)};
+    const struct CMUnitTest tests[] = {
+        TEST(more_outputs_than_there_is_room_for_are_refused),
+        TEST(a_prepared_operator_refuses_inputs_it_was_not_selected_for),
+        TEST(a_small_output_is_all_that_a_call_allocates),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

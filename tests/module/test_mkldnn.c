@@ -35,7 +35,7 @@ static bool is_marked(const module_t *net, const char *path)
 
 static bool has_packed(const module_t *net, const char *path)
 {
-    return *storage_forms(module_parameter(net, path)->storage) != NULL;
+    return storage_forms(module_parameter(net, path)->storage) != NULL;
 }
 
 static tensor_t *image(context_t *ctx)

@@ -82,6 +82,46 @@ static void a_snapshot_does_not_see_later_writes_nor_show_its_own(void **state)
     storage_release(snapshot);
 }
 
+/* Who writes leaves the bytes to the snapshot, but its handle goes on lying beside them. */
+static void a_handle_in_one_block_with_its_bytes_outlives_their_use(void **state)
+{
+    fixture_t *fixture = *state;
+    context_t *ctx = fixture->ctx;
+    storage_t *storage = NULL, *snapshot = NULL;
+    void *handle = NULL;
+    long live = atomic_load(&fixture->memory.live);
+    CHECK_OK(ctx, storage_create_for(ctx, 24, 8, &handle, &storage));
+    assert_int_equal(atomic_load(&fixture->memory.live) - live, 1);
+    memset(handle, 3, 24);
+    memcpy(write_to(ctx, storage), "old....", 8);
+    CHECK_OK(ctx, storage_snapshot(ctx, storage, &snapshot));
+    memcpy(write_to(ctx, storage), "new....", 8);
+    assert_string_equal(storage_data(snapshot), "old....");
+    storage_release(snapshot);
+    assert_int_equal(*((char *)handle + 23), 3);
+    assert_string_equal(storage_data(storage), "new....");
+    storage_release(storage);
+    assert_int_equal(atomic_load(&fixture->memory.live), live);
+}
+
+/* So that they can be given back before their handle. */
+static void many_bytes_have_a_block_of_their_own(void **state)
+{
+    fixture_t *fixture = *state;
+    context_t *ctx = fixture->ctx;
+    storage_t *storage = NULL;
+    void *handle = NULL;
+    long live = atomic_load(&fixture->memory.live);
+    CHECK_FAILS(ctx, storage_create_for(ctx, 24, SIZE_MAX, &handle, &storage), STATUS_OUT_OF_MEMORY,
+                "too many");
+    CHECK_OK(ctx, storage_create_for(ctx, 24, (128 << 10) + 1, &handle, &storage));
+    assert_int_equal(atomic_load(&fixture->memory.live) - live, 2);
+    assert_int_equal((uintptr_t)storage_data(storage) % 64, 0);
+    memset(handle, 3, 24);
+    storage_release(storage);
+    assert_int_equal(atomic_load(&fixture->memory.live), live);
+}
+
 static void a_read_only_buffer_is_copied_before_a_write(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -229,6 +269,8 @@ int main(void)
         TEST(bytes_that_overflow_are_refused),
         TEST(a_write_stays_in_place_where_nobody_shares),
         TEST(a_snapshot_does_not_see_later_writes_nor_show_its_own),
+        TEST(a_handle_in_one_block_with_its_bytes_outlives_their_use),
+        TEST(many_bytes_have_a_block_of_their_own),
         TEST(a_read_only_buffer_is_copied_before_a_write),
         TEST(the_deleter_runs_when_the_last_user_lets_go),
         TEST(a_snapshot_of_borrowed_bytes_that_may_be_written_is_a_copy),
