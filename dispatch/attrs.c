@@ -229,6 +229,14 @@ static void copy_post(const post_ops_t *from, post_ops_t *to)
     }
 }
 
+/* As integer_at, for all of an array: eager calls do this each time. */
+static void copy_array(const attr_field_t *field, const int64_t *from, int64_t *to)
+{
+    int64_t instead = field->zero_is_default && from[0] == 0 ? integral(field->initial) : from[0];
+    for (int i = 0; i < field->length; i++)
+        to[i] = from[i] == 0 && field->zero_is_default ? instead : from[i];
+}
+
 /* Writes what a field means and nothing else, so that equal attributes have equal bytes. */
 static void copy_field(const attr_field_t *field, const void *attrs, void *out_attrs)
 {
@@ -236,6 +244,7 @@ static void copy_field(const attr_field_t *field, const void *attrs, void *out_a
     void *to = at(field, out_attrs);
     switch (field->kind) {
     case ATTR_FLOAT: *(double *)to = float_at(field, attrs, 0); return;
+    case ATTR_ARRAY: copy_array(field, from, to); return;
     case ATTR_INTS:
         copy_list(from, to, *(const int *)from, offsetof(ints_t, values), sizeof(int64_t));
         return;

@@ -380,9 +380,9 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
             op->name, n_in, OP_MAX_INPUTS);
     if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
     for (int i = 0; i < n_in; i++) {
+        if (in[i] != NULL) continue;
         const operand_t *operand = select_operand(op, i);
-        if (in[i] == NULL && !operand->is_optional)
-            return context_null(ctx, op->name, operand->name);
+        if (!operand->is_optional) return context_null(ctx, op->name, operand->name);
     }
     TRY(select_attrs(ctx, op, attrs, normalised));
     dispatch_state_t *state = NULL;

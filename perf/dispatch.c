@@ -1,353 +1,183 @@
-/* What an eager call costs above the primitive itself: relu, to_mkldnn and a small convolution.
+/* What an eager call costs above the primitive itself: the time of the call, and that of one in
+ * which oneDNN's primitives return at once. relu of a dense tensor is a loop of our own, which
+ * counts as above.
  *
- * usage: dispatch [N]    (N calls in each of 101 samples; 200 if not given)
+ * usage: dispatch [N]    (N calls in each of 101 samples; 500 if not given)
  *
- * For each: the public call; the same prepared operator by dispatch_run_prepared, which has no
- * look-up, no scope and no observers; and the lone oneDNN primitive on memory made before, in the
- * format it likes best. One thread, then the context's number of threads. Medians, ns. */
-#include <math.h>
+ * One thread, then the context's number of threads. Medians, ns; allocations for each call. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-#include <omp.h>
-
-#include <oneapi/dnnl/dnnl.h>
-#include <oneapi/dnnl/dnnl_version.h>
-
 #include <tessera.h>
 
-#include "tools/try.h"
+#include "support/clock.h"
+#include "support/still.h"
 
-#define N_SAMPLES 101
-#define BATCH 16
-#define CHANNELS 16
-#define SIZE 8
-#define KERNEL 3
+enum { N_SAMPLES = 101, CHANNELS = 16, SIZE = 8, KERNEL = 3 };
 
-/* One thing to time. */
-typedef struct subject {
-    context_t *ctx;
-    const tensor_t *x, *weight;
-    prepared_t *prepared;
-    int n_in;
-    const tensor_t *in[3];
-    dnnl_primitive_t primitive;
-    dnnl_stream_t stream;
-    int n_arguments;
-    dnnl_exec_arg_t arguments[3];
-} subject_t;
+/* The operands of the calls; `weight` was marked by module_mkldnn, so it is packed once. */
+typedef struct operands {
+    tensor_t *dense, *blocked;
+    const tensor_t *weight;
+} operands_t;
 
-typedef status_t (*action_t)(subject_t *subject);
+typedef status_t (*call_t)(context_t *ctx, const operands_t *operands, tensor_t **out);
 
-static double now_ns(void)
+static status_t relu_dense(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+    return op_relu(ctx, operands->dense, out);
 }
-
-static int compare_times(const void *a, const void *b)
+static status_t relu_mkldnn(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
+    return op_relu(ctx, operands->blocked, out);
 }
-
-/* The ways of running a subject that are compared. */
-enum { WAY_CALL, WAY_PREPARED, WAY_PRIMITIVE, WAY_COUNT };
-
-static double median(double *times)
+static status_t sigmoid_mkldnn(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    qsort(times, N_SAMPLES, sizeof times[0], compare_times);
-    return times[N_SAMPLES / 2];
+    return op_sigmoid(ctx, operands->blocked, out);
 }
-
-/* The mean of n calls; NaN if a call failed. */
-static double time_calls(subject_t *subject, action_t action, int n)
+static status_t add_dense(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    double begin = now_ns();
-    for (int i = 0; i < n; i++)
-        if (action(subject) != STATUS_OK) return (double)NAN;
-    return (now_ns() - begin) / (double)n;
+    return op_add(ctx, operands->dense, operands->dense, out);
 }
-
-/* ---- through tessera ---- */
-
-static status_t call_relu(subject_t *subject)
+static status_t add_mkldnn(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    tensor_t *out = NULL;
-    TRY(op_relu(subject->ctx, subject->x, &out));
-    tensor_release(out);
-    return STATUS_OK;
+    return op_add(ctx, operands->blocked, operands->blocked, out);
 }
-
-static status_t call_to_mkldnn(subject_t *subject)
+static status_t conv_packed(context_t *ctx, const operands_t *operands, tensor_t **out)
 {
-    tensor_t *out = NULL;
-    TRY(to_mkldnn(subject->ctx, subject->x, &out));
-    tensor_release(out);
-    return STATUS_OK;
-}
-
-static status_t call_reorder(subject_t *subject)
-{
-    tensor_t *out = NULL;
-    TRY(convert_reorder(subject->ctx, subject->x, "aBcd16b", &out));
-    tensor_release(out);
-    return STATUS_OK;
-}
-
-static status_t call_conv(subject_t *subject)
-{
-    tensor_t *out = NULL;
     conv_attrs_t attrs = {.padding = {1, 1}};
-    TRY(op_conv2d(subject->ctx, subject->x, subject->weight, NULL, &attrs, &out));
-    tensor_release(out);
-    return STATUS_OK;
+    return op_conv2d(ctx, operands->blocked, operands->weight, NULL, &attrs, out);
+}
+static status_t snapshot(context_t *ctx, const operands_t *operands, tensor_t **out)
+{
+    return to_mkldnn(ctx, operands->dense, out);
+}
+static status_t reorder(context_t *ctx, const operands_t *operands, tensor_t **out)
+{
+    return convert_reorder(ctx, operands->dense, "aBcd16b", out);
 }
 
-static status_t run_prepared(subject_t *subject)
-{
-    tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
-    TRY(dispatch_run_prepared(subject->ctx, subject->prepared, POLICY_AUTO, subject->n_in,
-                              subject->in, out));
-    tensor_release(out[0]);
-    return STATUS_OK;
-}
+static const struct subject {
+    const char *name;
+    call_t call;
+} subjects[] = {{"relu, dense", relu_dense},
+                {"relu, mkldnn", relu_mkldnn},
+                {"sigmoid, mkldnn", sigmoid_mkldnn},
+                {"add, dense", add_dense},
+                {"add, mkldnn", add_mkldnn},
+                {"conv2d 3x3, packed", conv_packed},
+                {"to_mkldnn, plain: no copy", snapshot},
+                {"reorder to aBcd16b", reorder}};
 
-static status_t prepare(subject_t *subject, const char *name, const void *attrs)
-{
-    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    const tensor_info_t *infos[3];
-    for (int i = 0; i < subject->n_in; i++)
-        infos[i] = subject->in[i] != NULL ? tensor_info(subject->in[i]) : &absent;
-    return dispatch_select(subject->ctx, ops_find(name), attrs, subject->n_in, infos, POLICY_AUTO,
-                           &subject->prepared);
-}
+/* ---- an allocator that counts; it is not the one that is timed ---- */
 
-/* ---- oneDNN alone ---- */
+static long n_allocations;
 
-static status_t run_primitive(subject_t *subject)
+static void *get_counted(void *user, size_t bytes)
 {
-    bool is_done = dnnl_primitive_execute(subject->primitive, subject->stream, subject->n_arguments,
-                                          subject->arguments) == dnnl_success &&
-                   dnnl_stream_wait(subject->stream) == dnnl_success;
-    return is_done ? STATUS_OK : STATUS_ONEDNN;
+    (void)user;
+    n_allocations++;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
-
-static const dnnl_dims_t x_dims = {BATCH, CHANNELS, SIZE, SIZE};
-static const dnnl_dims_t weight_dims = {CHANNELS, CHANNELS, KERNEL, KERNEL};
-
-#if DNNL_VERSION_MAJOR == 2
-typedef dnnl_memory_desc_t desc_t;
-#define DESC(desc) (&(desc))
-static void make_desc(desc_t *out_desc, const dnnl_dims_t dims, dnnl_format_tag_t tag)
+static void put_counted(void *user, void *block)
 {
-    dnnl_memory_desc_init_by_tag(out_desc, 4, dims, dnnl_f32, tag);
-}
-static desc_t wanted(const_dnnl_primitive_desc_t pd, dnnl_query_t query)
-{
-    return *dnnl_primitive_desc_query_md(pd, query, 0);
-}
-static void describe_relu(dnnl_engine_t engine, const desc_t *x, dnnl_primitive_desc_t *out_pd)
-{
-    dnnl_eltwise_desc_t op;
-    dnnl_eltwise_forward_desc_init(&op, dnnl_forward_inference, dnnl_eltwise_relu, x, 0, 0);
-    dnnl_primitive_desc_create(out_pd, &op, NULL, engine, NULL);
-}
-static void describe_conv(dnnl_engine_t engine, const desc_t *x, const desc_t *weight,
-                          dnnl_primitive_desc_t *out_pd)
-{
-    static const dnnl_dims_t ones = {1, 1}, zeros = {0, 0};
-    dnnl_convolution_desc_t op;
-    dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, dnnl_convolution_direct,
-                                               x, weight, NULL, x, ones, zeros, ones, ones);
-    dnnl_primitive_desc_create(out_pd, &op, NULL, engine, NULL);
-}
-#else
-typedef dnnl_memory_desc_t desc_t;
-#define DESC(desc) (desc)
-static void make_desc(desc_t *out_desc, const dnnl_dims_t dims, dnnl_format_tag_t tag)
-{
-    dnnl_memory_desc_create_with_tag(out_desc, 4, dims, dnnl_f32, tag);
-}
-static desc_t wanted(const_dnnl_primitive_desc_t pd, dnnl_query_t query)
-{
-    desc_t copy = NULL;
-    dnnl_memory_desc_clone(&copy, dnnl_primitive_desc_query_md(pd, query, 0));
-    return copy;
-}
-static void describe_relu(dnnl_engine_t engine, const desc_t *x, dnnl_primitive_desc_t *out_pd)
-{
-    dnnl_eltwise_forward_primitive_desc_create(out_pd, engine, dnnl_forward_inference,
-                                               dnnl_eltwise_relu, *x, *x, 0, 0, NULL);
-}
-static void describe_conv(dnnl_engine_t engine, const desc_t *x, const desc_t *weight,
-                          dnnl_primitive_desc_t *out_pd)
-{
-    static const dnnl_dims_t ones = {1, 1}, zeros = {0, 0};
-    dnnl_convolution_forward_primitive_desc_create(out_pd, engine, dnnl_forward_inference,
-                                                   dnnl_convolution_direct, *x, *weight, NULL, *x,
-                                                   ones, zeros, ones, ones, NULL);
-}
-#endif
-
-/* Memory of its own for a descriptor; the process ends before it would be missed. */
-static dnnl_exec_arg_t argument(dnnl_engine_t engine, int name, desc_t *desc)
-{
-    dnnl_exec_arg_t made = {.arg = name};
-    dnnl_memory_create(&made.memory, DESC(*desc), engine, DNNL_MEMORY_ALLOCATE);
-    return made;
-}
-
-static void take_primitive(subject_t *subject, dnnl_engine_t engine, dnnl_primitive_desc_t pd,
-                           int n, const int *names, desc_t *const *descs)
-{
-    dnnl_primitive_create(&subject->primitive, pd);
-    dnnl_stream_create(&subject->stream, engine, dnnl_stream_default_flags);
-    subject->n_arguments = n;
-    for (int i = 0; i < n; i++) subject->arguments[i] = argument(engine, names[i], descs[i]);
-    dnnl_primitive_desc_destroy(pd);
-}
-
-static void lone_relu(subject_t *subject, dnnl_engine_t engine, dnnl_format_tag_t tag)
-{
-    desc_t x;
-    dnnl_primitive_desc_t pd = NULL;
-    make_desc(&x, x_dims, tag);
-    describe_relu(engine, &x, &pd);
-    take_primitive(subject, engine, pd, 2, (int[]){DNNL_ARG_SRC, DNNL_ARG_DST},
-                   (desc_t *[]){&x, &x});
-}
-
-static void lone_reorder(subject_t *subject, dnnl_engine_t engine)
-{
-    desc_t src, dst;
-    dnnl_primitive_desc_t pd = NULL;
-    make_desc(&src, x_dims, dnnl_abcd);
-    make_desc(&dst, x_dims, dnnl_aBcd16b);
-    dnnl_reorder_primitive_desc_create(&pd, DESC(src), engine, DESC(dst), engine, NULL);
-    take_primitive(subject, engine, pd, 2, (int[]){DNNL_ARG_SRC, DNNL_ARG_DST},
-                   (desc_t *[]){&src, &dst});
-}
-
-static void lone_conv(subject_t *subject, dnnl_engine_t engine)
-{
-    desc_t x, weight;
-    dnnl_primitive_desc_t pd = NULL;
-    make_desc(&x, x_dims, dnnl_format_tag_any);
-    make_desc(&weight, weight_dims, dnnl_format_tag_any);
-    describe_conv(engine, &x, &weight, &pd);
-    desc_t src = wanted(pd, dnnl_query_src_md), packed = wanted(pd, dnnl_query_weights_md),
-           dst = wanted(pd, dnnl_query_dst_md);
-    take_primitive(subject, engine, pd, 3, (int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                   (desc_t *[]){&src, &packed, &dst});
+    (void)user;
+    free(block);
 }
 
 /* ---- the table ---- */
 
-/* The ways take turns, so that what else the machine does falls on all of them alike; what a call
- * is above another way is the median of differences between neighbours. */
-static void print_row(const char *name, subject_t *subject, action_t call, int n)
+static status_t make_operands(context_t *ctx, operands_t *out, module_t **out_layer)
 {
-    static double times[WAY_COUNT][N_SAMPLES], above[WAY_COUNT][N_SAMPLES];
-    const action_t actions[WAY_COUNT] = {call, subject->prepared != NULL ? run_prepared : NULL,
-                                         subject->primitive != NULL ? run_primitive : NULL};
-    for (int sample = -2; sample < N_SAMPLES; sample++)
-        for (int way = 0; way < WAY_COUNT; way++) {
-            if (actions[way] == NULL) continue;
-            double ns = time_calls(subject, actions[way], n);
-            if (sample < 0) continue;
-            times[way][sample] = ns;
-            above[way][sample] = times[WAY_CALL][sample] - ns;
-        }
-    printf("%-28s %9.0f", name, median(times[WAY_CALL]));
-    for (int way = WAY_PREPARED; way < WAY_COUNT; way++) {
-        if (actions[way] != NULL)
-            printf(" %12.0f %9.0f", median(times[way]), median(above[way]));
-        else
-            printf(" %12s %9s", "-", "-");
+    status_t status = tensor_randn(ctx, DTYPE_F32, SHAPE(1, CHANNELS, SIZE, SIZE), &out->dense);
+    if (status == STATUS_OK) status = convert_reorder(ctx, out->dense, "aBcd16b", &out->blocked);
+    if (status == STATUS_OK)
+        status = layer_conv2d(ctx, CHANNELS, CHANNELS, KERNEL, NULL, false, out_layer);
+    if (status == STATUS_OK) status = module_mkldnn(ctx, *out_layer, NULL);
+    out->weight = module_parameter(*out_layer, "weight");
+    return status;
+}
+
+/* The mean of n calls, ns. */
+static status_t time_calls(context_t *ctx, const operands_t *operands, call_t call, int n,
+                           double *out_ns)
+{
+    double begin = clock_ns();
+    for (int i = 0; i < n; i++) {
+        tensor_t *out = NULL;
+        status_t status = call(ctx, operands, &out);
+        if (status != STATUS_OK) return status;
+        tensor_release(out);
     }
-    printf("\n");
-    prepared_release(subject->prepared);
-}
-
-static status_t relu(context_t *ctx, dnnl_engine_t engine, const char *name, const tensor_t *x,
-                     dnnl_format_tag_t tag, int n)
-{
-    subject_t subject = {.ctx = ctx, .x = x, .n_in = 1, .in = {x}};
-    TRY(prepare(&subject, "relu", NULL));
-    lone_relu(&subject, engine, tag);
-    print_row(name, &subject, call_relu, n);
+    *out_ns = (clock_ns() - begin) / n;
     return STATUS_OK;
 }
 
-/* The weight becomes a module's parameter, so that it is packed once. */
-static status_t conv(context_t *ctx, dnnl_engine_t engine, const tensor_t *x, int n)
+static status_t print_row(context_t *ctx, const operands_t *operands, const struct subject *subject,
+                          int n)
 {
+    static double whole[N_SAMPLES], above[N_SAMPLES];
+    status_t status = time_calls(ctx, operands, subject->call, 2, &whole[0]);
+    for (int i = 0; i < N_SAMPLES && status == STATUS_OK; i++) {
+        status = time_calls(ctx, operands, subject->call, n, &whole[i]);
+        still_set(true);
+        if (status == STATUS_OK) status = time_calls(ctx, operands, subject->call, n, &above[i]);
+        still_set(false);
+    }
+    if (status != STATUS_OK) return status;
+    double median = clock_median(N_SAMPLES, above);
+    printf("%-28s %9.0f %22.0f %9.0f\n", subject->name, clock_median(N_SAMPLES, whole), median,
+           above[0]);
+    return STATUS_OK;
+}
+
+static status_t print_allocations(context_t *ctx, const operands_t *operands,
+                                  const struct subject *subject)
+{
+    double ns = 0;
+    status_t status = time_calls(ctx, operands, subject->call, 2, &ns);
+    n_allocations = 0;
+    if (status == STATUS_OK) status = time_calls(ctx, operands, subject->call, 1, &ns);
+    printf("%-28s %9ld\n", subject->name, n_allocations);
+    return status;
+}
+
+enum { N_SUBJECTS = sizeof subjects / sizeof *subjects };
+
+/* Times if n > 0, else allocations. */
+static status_t measure(const context_options_t *options, int n)
+{
+    operands_t operands = {NULL, NULL, NULL};
     module_t *layer = NULL;
-    conv_attrs_t attrs = {.padding = {1, 1}};
-    tensor_t *first = NULL, *blocked = NULL;
-    TRY(layer_conv2d(ctx, CHANNELS, CHANNELS, KERNEL, &attrs, false, &layer));
-    TRY(module_mkldnn(ctx, layer, NULL));
-    const tensor_t *weight = module_parameter(layer, "weight");
-    /* What a convolution gives is in the format that the next one wants. */
-    TRY(op_conv2d(ctx, x, weight, NULL, &attrs, &first));
-    TRY(op_conv2d(ctx, first, weight, NULL, &attrs, &blocked));
-    subject_t subject = {
-        .ctx = ctx, .x = blocked, .weight = weight, .n_in = 3, .in = {blocked, weight, NULL}};
-    TRY(prepare(&subject, "conv2d", &attrs));
-    lone_conv(&subject, engine);
-    print_row("conv2d 3x3, packed", &subject, call_conv, n);
-    tensor_release(first);
-    tensor_release(blocked);
+    context_t *ctx = NULL;
+    if (context_create(options, &ctx) != STATUS_OK) return STATUS_OUT_OF_MEMORY;
+    status_t status = make_operands(ctx, &operands, &layer);
+    printf("%d threads, oneDNN %s, %s, f32[1,%d,%d,%d]\n", context_threads(ctx),
+           onednn_version_text(), onednn_isa_text(), CHANNELS, SIZE, SIZE);
+    if (n > 0)
+        printf("%-28s %9s %22s %9s\n", "", "call, ns", "above the primitive", "least");
+    else
+        printf("%-28s %9s\n", "", "allocations");
+    for (int i = 0; i < N_SUBJECTS && status == STATUS_OK; i++)
+        status = n > 0 ? print_row(ctx, &operands, &subjects[i], n)
+                       : print_allocations(ctx, &operands, &subjects[i]);
+    if (status != STATUS_OK) fprintf(stderr, "dispatch: %s\n", context_error(ctx));
     module_release(layer);
-    return STATUS_OK;
-}
-
-static status_t measure(context_t *ctx, int n)
-{
-    tensor_t *x = NULL, *blocked = NULL;
-    dnnl_engine_t engine = NULL;
-    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
-        FAIL(ctx, STATUS_ONEDNN, "dispatch: no engine");
-    omp_set_num_threads(context_threads(ctx)); /* for the lone primitives */
-    TRY(tensor_randn(ctx, DTYPE_F32, SHAPE(BATCH, CHANNELS, SIZE, SIZE), &x));
-    TRY(convert_reorder(ctx, x, "aBcd16b", &blocked));
-    printf("%d threads, oneDNN %s, %s, f32[%d,%d,%d,%d], ns\n", context_threads(ctx),
-           onednn_version_text(), onednn_isa_text(), BATCH, CHANNELS, SIZE, SIZE);
-    printf("%-28s %9s %12s %9s %12s %9s\n", "", "call", "run_prepared", "above it", "primitive",
-           "above it");
-    TRY(relu(ctx, engine, "relu, dense", x, dnnl_abcd, n));
-    TRY(relu(ctx, engine, "relu, mkldnn", blocked, dnnl_aBcd16b, n));
-    subject_t snapshot = {.ctx = ctx, .x = x};
-    print_row("to_mkldnn, plain: no copy", &snapshot, call_to_mkldnn, n);
-    subject_t reorder = {.ctx = ctx, .x = x};
-    lone_reorder(&reorder, engine);
-    print_row("reorder to aBcd16b", &reorder, call_reorder, n);
-    TRY(conv(ctx, engine, x, n));
-    tensor_release(x);
-    tensor_release(blocked);
-    return STATUS_OK;
+    tensor_release(operands.blocked);
+    tensor_release(operands.dense);
+    context_destroy(ctx);
+    return status;
 }
 
 int main(int argc, char **argv)
 {
-    int n = argc > 1 ? atoi(argv[1]) : 200;
+    const allocator_t counting = {NULL, get_counted, put_counted};
+    const context_options_t runs[] = {{.n_threads = 1}, {.n_threads = 0}, {.allocator = &counting}};
+    int n = argc > 1 ? atoi(argv[1]) : 500;
     if (n < 1) {
         fprintf(stderr, "usage: dispatch [N]\n");
         return 2;
     }
-    for (int n_threads = 1; n_threads >= 0; n_threads--) {
-        context_t *ctx = NULL;
-        context_options_t options = {.n_threads = n_threads};
-        status_t status = context_create(&options, &ctx);
-        if (status == STATUS_OK) status = measure(ctx, n);
-        if (status != STATUS_OK) {
-            fprintf(stderr, "dispatch: %s\n", ctx != NULL ? context_error(ctx) : "no context");
-            return 1;
-        }
-        context_destroy(ctx);
-    }
+    for (int i = 0; i < 3; i++)
+        if (measure(&runs[i], i < 2 ? n : 0) != STATUS_OK) return 1;
     return 0;
 }

@@ -1,29 +1,18 @@
-/* What a frozen network costs above the primitives in it: wall time of an inference without
- * oneDNN's verbose output, over the sum of times that a child process with verbose output reports
- * for one.
+/* What a frozen network costs above the primitives in it: the time of an inference, and of one in
+ * which oneDNN's primitives return at once. Steps that are no primitives (copies, loops of our own)
+ * count as above them.
  *
- * usage: overhead [NETWORK] [PAIRS] [SIZE]
- * (default: resnet50, 5 pairs, interleaved, pictures of the network's own size; prints the least
- * ratio, and the least time above the primitives for a step of the plan. Small pictures show the
- * latter best: TESSERA_THREADS=1 overhead resnet18 9 32) */
+ * usage: overhead [NETWORK] [SAMPLES] [SIZE]
+ * (default: resnet50, 51 samples of either, in turns, pictures of the network's own size. Medians.
+ * Small pictures and one thread show it best: TESSERA_THREADS=1 overhead resnet18 51 32) */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <tessera.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "tools/try.h"
+#include "support/clock.h"
+#include "support/still.h"
 
-enum { ITERATIONS = 50 };
-#define MARK "overhead: iteration\n"
-
-static double now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
-}
+enum { MAX_SAMPLES = 1001, CALLS = 100 };
 
 /* size 0: the network's own. */
 static status_t load(context_t *ctx, const char *name, int64_t size, module_t **out_frozen,
@@ -42,94 +31,58 @@ static status_t load(context_t *ctx, const char *name, int64_t size, module_t **
     return status;
 }
 
-/* Least wall time of an inference; with marks, a line before each. */
-static status_t run(context_t *ctx, module_t *frozen, const tensor_t *image, bool marks,
-                    double *out_ms)
+/* The mean of `calls` inferences, ns. */
+static status_t run(context_t *ctx, module_t *frozen, const tensor_t *image, int calls,
+                    double *out_ns)
 {
-    double least = 1e30;
-    for (int i = 0; i < ITERATIONS; i++) {
+    double begin = clock_ns();
+    for (int i = 0; i < calls; i++) {
         tensor_t *scores = NULL;
-        if (marks) {
-            fputs(MARK, stdout);
-            fflush(stdout);
-        }
-        double begin = now_ms();
         status_t status = module_forward(ctx, frozen, image, &scores);
-        double ms = now_ms() - begin;
-        tensor_release(scores);
         if (status != STATUS_OK) return status;
-        if (ms < least) least = ms;
+        tensor_release(scores);
     }
-    *out_ms = least;
+    *out_ns = (clock_ns() - begin) / calls;
     return STATUS_OK;
 }
 
-/* Sums the last field of execution lines between marks, and gives the least sum. */
-static double least_sum(FILE *log)
+static status_t measure(context_t *ctx, const char *name, int samples, module_t *frozen,
+                        const tensor_t *image)
 {
-    char line[4096];
-    double least = 1e30, sum = -1.0;
-    while (fgets(line, sizeof line, log) != NULL) {
-        const char *comma = strrchr(line, ',');
-        if (strcmp(line, MARK) == 0) {
-            if (sum > 0.0 && sum < least) least = sum;
-            sum = 0.0;
-        } else if (sum >= 0.0 && strstr(line, ",exec,cpu,") != NULL && comma != NULL) {
-            sum += strtod(comma + 1, NULL);
-        }
-    }
-    return sum > 0.0 && sum < least ? sum : least;
-}
-
-static double verbose_ms(const char *self, const char *name, int64_t size)
-{
-    char command[1024];
-    snprintf(command, sizeof command, "ONEDNN_VERBOSE=1 '%s' --child '%s' %lld", self, name,
-             (long long)size);
-    FILE *log = popen(command, "r");
-    if (log == NULL) return -1.0;
-    double ms = least_sum(log);
-    pclose(log);
-    return ms;
-}
-
-/* Wall and primitives in turn; prints a line for each pair, then the least. */
-static status_t compare(context_t *ctx, const char *self, const char *name, int64_t size, int pairs,
-                        module_t *frozen, const tensor_t *image)
-{
-    double wall, least_ratio = 1e30, least_us = 1e30;
-    TRY(run(ctx, frozen, image, false, &wall)); /* builds the plan */
+    static double whole[MAX_SAMPLES], above[MAX_SAMPLES];
+    double warm = 0;
+    status_t status = run(ctx, frozen, image, 3, &warm); /* builds the plan */
     int n_steps = plan_n_steps(plan_of(frozen, "forward"));
-    for (int i = 0; i < pairs; i++) {
-        TRY(run(ctx, frozen, image, false, &wall));
-        double primitives = verbose_ms(self, name, size);
-        double ratio = wall / primitives, us = (wall - primitives) * 1e3 / n_steps;
-        printf("%s: wall %.3f ms, primitives %.3f ms, ratio %.3f, %.3f us above for each of %d "
-               "steps\n",
-               name, wall, primitives, ratio, us, n_steps);
-        if (ratio < least_ratio) least_ratio = ratio;
-        if (us < least_us) least_us = us;
+    for (int i = 0; i < samples && status == STATUS_OK; i++) {
+        status = run(ctx, frozen, image, 1, &whole[i]);
+        still_set(true);
+        if (status == STATUS_OK) status = run(ctx, frozen, image, CALLS, &above[i]);
+        still_set(false);
     }
-    printf("%s: least ratio %.3f, least time above a step %.3f us\n", name, least_ratio, least_us);
+    if (status != STATUS_OK) return status;
+    double whole_ns = clock_median(samples, whole), above_ns = clock_median(samples, above);
+    printf("%s: %.3f ms, of which %.2f us (%.3f %%) above the primitives: %.3f us for each of %d "
+           "steps\n",
+           name, whole_ns / 1e6, above_ns / 1e3, above_ns / whole_ns * 100,
+           above_ns / 1e3 / n_steps, n_steps);
     return STATUS_OK;
 }
 
 int main(int argc, char **argv)
 {
-    bool is_child = argc > 2 && strcmp(argv[1], "--child") == 0;
-    const char *name = is_child ? argv[2] : argc > 1 ? argv[1] : "resnet50";
-    int pairs = !is_child && argc > 2 ? atoi(argv[2]) : 5;
+    const char *name = argc > 1 ? argv[1] : "resnet50";
+    int samples = argc > 2 ? atoi(argv[2]) : 51;
     int64_t size = argc > 3 ? atoll(argv[3]) : 0;
     context_t *ctx = NULL;
     module_t *frozen = NULL;
     tensor_t *image = NULL;
-    double wall = 0.0;
+    if (samples < 1 || samples > MAX_SAMPLES || size < 0) {
+        fprintf(stderr, "usage: overhead [NETWORK] [SAMPLES up to %d] [SIZE]\n", MAX_SAMPLES);
+        return 2;
+    }
     if (context_create(NULL, &ctx) != STATUS_OK) return 1;
     status_t status = load(ctx, name, size, &frozen, &image);
-    if (status == STATUS_OK && is_child)
-        status = run(ctx, frozen, image, true, &wall);
-    else if (status == STATUS_OK)
-        status = compare(ctx, argv[0], name, size, pairs, frozen, image);
+    if (status == STATUS_OK) status = measure(ctx, name, samples, frozen, image);
     if (status != STATUS_OK) fprintf(stderr, "overhead: %s\n", context_error(ctx));
     tensor_release(image);
     module_release(frozen);
