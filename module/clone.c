@@ -17,10 +17,11 @@ typedef struct cloner {
     map_t datums;
 } cloner_t;
 
-static status_t copy_storage(context_t *ctx, const storage_t *storage, storage_t **out_copy)
+static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out_copy)
 {
     storage_t *copy = NULL;
     void *bytes = NULL;
+    TRY(storage_restore(ctx, storage));
     TRY(storage_create(ctx, storage_bytes(storage), &copy));
     status_t status = storage_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {

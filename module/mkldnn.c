@@ -26,6 +26,7 @@ static void unmark(storages_t *storages)
 {
     for (int i = 0; i < storages->n; i++) {
         storage_set_packable(storages->items[i], false);
+        storage_let_shed(storages->items[i], false);
         form_drop(storages->items[i]);
     }
 }
@@ -41,6 +42,7 @@ static status_t mark(context_t *ctx, const module_t *module, storages_t *marked)
                          sizeof(storage_t *)));
         marked->items[marked->n++] = storage_retain(storage);
         storage_set_packable(storage, true);
+        storage_let_shed(storage, true);
     }
     return STATUS_OK;
 }
@@ -107,15 +109,18 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
 
 /* ---- module_dense ---- */
 
-/* Parameters and buffers that are mkldnn tensors themselves get a plain form, the same one wherever
- * the same tensor stands; the scope holds it until it has been put in. */
+/* Bytes that were shed come back. Parameters and buffers that are mkldnn tensors themselves get a
+ * plain form, the same one wherever the same tensor stands; the scope holds it until it has been
+ * put in. */
 static status_t make_plain(context_t *ctx, const module_t *module, map_t *plain)
 {
     for (int i = 0; i < module->n_members; i++) {
         const member_t *member = &module->members[i];
         if (member->kind != MEMBER_PARAMETER && member->kind != MEMBER_BUFFER) continue;
         tensor_t *tensor = member->is.tensor;
-        if (tensor == NULL || tensor_layout(tensor) == LAYOUT_DENSE) continue;
+        if (tensor == NULL) continue;
+        TRY(storage_restore(ctx, tensor->storage));
+        if (tensor_layout(tensor) == LAYOUT_DENSE) continue;
         if (map_get(plain, tensor) != NULL) continue;
         tensor_t *dense = NULL;
         TRY(to_dense(ctx, tensor, &dense));
@@ -137,6 +142,7 @@ static void put_plain(module_t *module, const map_t *plain)
         }
         if (member->kind != MEMBER_PARAMETER) continue;
         storage_set_packable(member->is.tensor->storage, false);
+        storage_let_shed(member->is.tensor->storage, false);
         form_drop(member->is.tensor->storage);
     }
 }

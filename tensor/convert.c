@@ -320,36 +320,44 @@ void convert_count_transition(context_t *ctx, layout_t to)
     *(to == LAYOUT_MKLDNN ? &counters->to_mkldnn : &counters->to_dense) += 1;
 }
 
-static status_t fill(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want, void *bytes,
-                     reorder_cause_t cause)
+static status_t fill(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                     const tensor_info_t *want, void *bytes, reorder_cause_t cause)
 {
     tensor_info_t info;
-    if (with_sizes_of(&tensor->info, want, &info))
-        return convert_bytes(ctx, &info, tensor_bytes(tensor), want, bytes, cause);
-    tensor_info_t plain = info_dense(want->dtype, tensor->info.rank, tensor->info.sizes);
+    if (with_sizes_of(from, want, &info))
+        return convert_bytes(ctx, &info, from_bytes, want, bytes, cause);
+    tensor_info_t plain = info_dense(want->dtype, from->rank, from->sizes);
     void *rows = NULL;
     TRY(context_get(ctx, info_bytes(&plain), "a plain copy", &rows));
-    status_t status = convert_bytes(ctx, &tensor->info, tensor_bytes(tensor), &plain, rows, cause);
+    status_t status = convert_bytes(ctx, from, from_bytes, &plain, rows, cause);
     if (status == STATUS_OK) status = convert_bytes(ctx, &info, rows, want, bytes, cause);
     context_put(ctx, rows);
     return status;
 }
 
-status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                      reorder_cause_t cause, tensor_t **out_tensor)
+status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                           const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor)
 {
     tensor_t *result = NULL;
     void *bytes = NULL;
-    TRY(tensor_make(ctx, want, &result));
-    status_t status = tensor_writable(ctx, result, &bytes);
-    if (status == STATUS_OK) status = fill(ctx, tensor, want, bytes, cause);
+    size_t n_bytes = 0;
+    TRY(tensor_count_bytes(ctx, want, &n_bytes));
+    TRY(tensor_make_of(ctx, want, n_bytes, 0, &result, &bytes));
+    status_t status = fill(ctx, from, from_bytes, want, bytes, cause);
     if (status != STATUS_OK) {
         tensor_drop(result);
         return status;
     }
-    if (tensor->info.layout != want->layout) convert_count_transition(ctx, want->layout);
+    if (from->layout != want->layout) convert_count_transition(ctx, want->layout);
     *out_tensor = result;
     return STATUS_OK;
+}
+
+status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause, tensor_t **out_tensor)
+{
+    TRY(storage_restore(ctx, tensor->storage));
+    return convert_make_from(ctx, &tensor->info, tensor_bytes(tensor), want, cause, out_tensor);
 }
 
 status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,

@@ -30,6 +30,10 @@ bool convert_moves_bytes(const tensor_info_t *from, const tensor_info_t *want);
 status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause, tensor_t **out_tensor);
 
+/* The same of bytes. */
+status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                           const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor);
+
 /* The cause of a conversion that dispatch or a plan puts between two forms of an activation. */
 static inline reorder_cause_t convert_cause(const tensor_info_t *from, const tensor_info_t *to)
 {

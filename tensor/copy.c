@@ -48,6 +48,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
 {
     tensor_t *copy = NULL;
     void *bytes = NULL;
+    TRY(storage_restore(ctx, src->storage));
     TRY(tensor_make(ctx, info, &copy));
     status_t status = tensor_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {
@@ -273,7 +274,8 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     tensor_t *source = NULL;
     void *bytes = NULL;
     TRY(prepare_source(ctx, dst, src, &source));
-    status_t status = tensor_writable(ctx, dst, &bytes);
+    status_t status = storage_restore(ctx, source->storage);
+    if (status == STATUS_OK) status = tensor_writable(ctx, dst, &bytes);
     if (status == STATUS_OK) {
         if (source->info.layout == LAYOUT_DENSE && dst->info.layout == LAYOUT_DENSE)
             move(ctx, &source->info, tensor_bytes(source), &dst->info, bytes);
@@ -328,6 +330,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
             tensor_text(tensor), needed, capacity);
     if (needed == 0) return STATUS_OK;
     if (out_elements == NULL) return context_null(ctx, "tensor_read", "the output");
+    TRY(storage_restore(ctx, tensor->storage));
     tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
     if (info->layout == LAYOUT_MKLDNN)
         return convert_bytes(ctx, info, tensor_bytes(tensor), &plain, out_elements, CAUSE_USER);

@@ -36,18 +36,34 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as)
     return STATUS_OK;
 }
 
+/* The tensor is all of its storage, in row-major order, and the form is one that we can read. */
+static bool can_be_master(const tensor_t *tensor, const tensor_t *form)
+{
+    const tensor_info_t *info = &tensor->info;
+    tensor_info_t inner = convert_inner_info(&form->info);
+    return info->layout == LAYOUT_DENSE && tensor->offset == 0 && info_is_contiguous(info) &&
+           info_bytes(info) == storage_bytes(tensor->storage) && inner.format.kind == FORMAT_TAG &&
+           info_numel(info) == info_numel(&inner);
+}
+
 /* The storage is locked. */
 static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                      reorder_cause_t cause, tensor_t **out_form)
 {
     tensor_t *made = NULL;
-    TRY(convert_make(ctx, tensor, want, cause, &made));
+    const char *bytes = storage_peek(tensor->storage);
+    if (bytes == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for the plain form of a tensor",
+             storage_bytes(tensor->storage));
+    TRY(convert_make_from(ctx, &tensor->info, bytes + tensor->offset, want, cause, &made));
     status_t status = keep(ctx, tensor, made);
-    if (status == STATUS_OK)
-        *out_form = made;
-    else
+    if (status != STATUS_OK) {
         tensor_drop(made);
-    return status;
+        return status;
+    }
+    if (can_be_master(tensor, made)) storage_shed(tensor->storage);
+    *out_form = made;
+    return STATUS_OK;
 }
 
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
@@ -85,7 +101,7 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
 }
 
 /* Detached under the lock, released outside it: a form may have forms of its own. */
-void form_drop(storage_t *storage)
+void form_clear(storage_t *storage)
 {
     if (storage_forms(storage) == NULL) return;
     storage_lock(storage);
@@ -99,4 +115,79 @@ void form_drop(storage_t *storage)
         allocator_put(&allocator, form);
         form = next;
     }
+}
+
+void form_drop(storage_t *storage)
+{
+    if (!storage_is_shed(storage)) form_clear(storage);
+}
+
+/* ---- back to plain ---- */
+
+/* Where element i of dimension d lies is tables[d][i], added over the dimensions. */
+typedef struct places {
+    int rank;
+    const int64_t *sizes;
+    const int64_t *tables[TENSOR_MAX_RANK];
+} places_t;
+
+static void fill_tables(const tensor_info_t *info, int64_t *memory, places_t *out_places)
+{
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    *out_places = (places_t){.rank = info->rank, .sizes = info->sizes};
+    for (int d = 0; d < info->rank; d++) {
+        out_places->tables[d] = memory;
+        for (int64_t i = 0; i < info->sizes[d]; i++) {
+            index[d] = i;
+            *memory++ = format_offset(&info->format, info->sizes, index);
+        }
+        index[d] = 0;
+    }
+}
+
+#define COPY_ROW(type)                                                                             \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    ((type *)(void *)to)[i] = ((const type *)(const void *)from)[base + row[i]]
+
+static void copy_row(size_t size, int64_t n, const int64_t *row, const char *from, int64_t base,
+                     char *to)
+{
+    switch (size) {
+    case 1: COPY_ROW(uint8_t); return;
+    case 2: COPY_ROW(uint16_t); return;
+    case 4: COPY_ROW(uint32_t); return;
+    default: COPY_ROW(uint64_t); return;
+    }
+}
+
+static void copy_rows(const places_t *places, size_t size, const char *from, char *to)
+{
+    const int last = places->rank - 1;
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    do {
+        int64_t base = 0;
+        for (int d = 0; d < last; d++) base += places->tables[d][index[d]];
+        copy_row(size, places->sizes[last], places->tables[last], from, base, to);
+        to += (size_t)places->sizes[last] * size;
+    } while (last > 0 && shape_next(last, places->sizes, index));
+}
+
+bool form_write_plain(storage_t *storage, void *bytes)
+{
+    const form_t *form = storage_forms(storage);
+    while (form != NULL && !(form->offset == 0 && info_is_contiguous(&form->from) &&
+                             info_bytes(&form->from) == storage_bytes(storage) &&
+                             convert_inner_info(&form->tensor->info).format.kind == FORMAT_TAG))
+        form = form->next;
+    if (form == NULL) return false;
+    tensor_info_t info = convert_inner_info(&form->tensor->info);
+    int64_t n_places = 0;
+    for (int d = 0; d < info.rank; d++) n_places += info.sizes[d];
+    int64_t *memory = allocator_get(&form->allocator, (size_t)n_places * sizeof *memory);
+    if (memory == NULL) return false;
+    places_t places;
+    fill_tables(&info, memory, &places);
+    copy_rows(&places, dtype_size(info.dtype), tensor_bytes(form->tensor), bytes);
+    allocator_put(&form->allocator, memory);
+    return true;
 }

@@ -2,7 +2,9 @@
  *
  * A form is made when it is first asked for, and serves whoever asks later: an mkldnn tensor that
  * a consumer wanted in other blocks, a weight packed for a kernel, a packed weight from a file.
- * Views share their storage and so its forms. A write through any of them drops all forms. */
+ * Views share their storage and so its forms. A write through any of them drops all forms. Of a
+ * storage that may shed its bytes the form becomes the master: the plain bytes go, and come back
+ * from the form. */
 #ifndef TESSERA_TENSOR_FORM_IMPL_H
 #define TESSERA_TENSOR_FORM_IMPL_H
 
@@ -32,7 +34,13 @@ status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form);
  * number. */
 int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms);
 
-/* Releases all forms of a storage. */
+/* Releases all forms of a storage; nothing happens where its bytes are shed, since the forms are
+ * all that is left of them. form_clear does it there, too, for a storage that ends. */
 void form_drop(storage_t *storage);
+void form_clear(storage_t *storage);
+
+/* Writes the elements of a locked storage in row-major order, as a form that has all of them says.
+ * False: there is none, or no memory. */
+bool form_write_plain(storage_t *storage, void *bytes);
 
 #endif

@@ -25,9 +25,12 @@ struct buffer {
 struct storage {
     atomic_int n_references;
     atomic_bool is_packable;
+    atomic_bool may_shed;
+    atomic_bool is_exposed; /* somebody outside has a pointer to the bytes */
     atomic_uint_fast64_t version;
     allocator_t allocator;
-    buffer_t *buffer;
+    size_t bytes;
+    _Atomic(buffer_t *) buffer; /* NULL: shed */
     buffer_t *home; /* the buffer in whose block this storage lies, of which it holds a reference
                        while it lives; NULL: it has a block of its own */
     pthread_mutex_t lock;
@@ -87,9 +90,12 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
 {
     atomic_init(&storage->n_references, 1);
     atomic_init(&storage->is_packable, false);
+    atomic_init(&storage->may_shed, false);
+    atomic_init(&storage->is_exposed, false);
     atomic_init(&storage->version, 0);
     storage->allocator = *context_allocator(ctx);
-    storage->buffer = buffer;
+    storage->bytes = buffer->bytes;
+    atomic_init(&storage->buffer, buffer);
     storage->home = home;
     storage->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     atomic_init(&storage->forms, NULL);
@@ -157,8 +163,9 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
 
 void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *user)
 {
-    storage->buffer->deleter = deleter;
-    storage->buffer->user = user;
+    buffer_t *buffer = atomic_load(&storage->buffer);
+    buffer->deleter = deleter;
+    buffer->user = user;
 }
 
 void storage_set_hollow(storage_t *storage, atomic_int *looks)
@@ -171,23 +178,31 @@ atomic_int *storage_looks(const storage_t *storage)
     return storage->looks;
 }
 
-static status_t copy_storage(context_t *ctx, const storage_t *storage, storage_t **out_storage)
+static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
     storage_t *copy = NULL;
-    TRY(storage_create(ctx, storage_bytes(storage), &copy));
-    if (storage_bytes(storage) > 0)
-        memcpy(copy->buffer->data, storage_data(storage), storage_bytes(storage));
+    TRY(storage_create(ctx, storage->bytes, &copy));
+    const void *bytes = storage_data(storage);
+    if (bytes == NULL) {
+        storage_release(copy);
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a tensor", storage->bytes);
+    }
+    if (storage->bytes > 0) memcpy(copy->buffer->data, bytes, storage->bytes);
     *out_storage = copy;
     return STATUS_OK;
 }
 
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
-    if (storage->buffer->is_borrowed && !storage->buffer->is_read_only)
-        return copy_storage(ctx, storage, out_storage);
-    atomic_fetch_add(&storage->buffer->n_references, 1);
-    status_t status = wrap_take(ctx, storage->buffer, out_storage);
-    if (status != STATUS_OK) release_buffer(storage->buffer);
+    TRY(storage_restore(ctx, storage));
+    storage_lock(storage); /* bytes that are held by two are not shed */
+    buffer_t *buffer = atomic_load(&storage->buffer);
+    bool is_copied = buffer == NULL || (buffer->is_borrowed && !buffer->is_read_only);
+    if (!is_copied) atomic_fetch_add(&buffer->n_references, 1);
+    storage_unlock(storage);
+    if (is_copied) return copy_storage(ctx, storage, out_storage);
+    status_t status = wrap_take(ctx, buffer, out_storage);
+    if (status != STATUS_OK) release_buffer(buffer);
     if (status == STATUS_OK) (*out_storage)->looks = storage->looks;
     return status;
 }
@@ -201,10 +216,10 @@ storage_t *storage_retain(storage_t *storage)
 void storage_release(storage_t *storage)
 {
     if (storage == NULL || atomic_fetch_sub(&storage->n_references, 1) != 1) return;
-    form_drop(storage);
+    form_clear(storage);
     pthread_mutex_destroy(&storage->lock);
-    buffer_t *home = storage->home;
-    if (storage->buffer != home) release_buffer(storage->buffer);
+    buffer_t *home = storage->home, *buffer = atomic_load(&storage->buffer);
+    if (buffer != home) release_buffer(buffer);
     allocator_t allocator = storage->allocator;
     if (home == NULL) {
         allocator_put(&allocator, storage);
@@ -214,14 +229,90 @@ void storage_release(storage_t *storage)
     }
 }
 
+/* ---- bytes that are shed, and come back ---- */
+
+bool storage_shed(storage_t *storage)
+{
+    buffer_t *buffer = atomic_load(&storage->buffer);
+    if (!atomic_load(&storage->may_shed) || atomic_load(&storage->is_exposed) || buffer == NULL ||
+        buffer == storage->home || buffer->is_borrowed || buffer->is_read_only || is_shared(buffer))
+        return false;
+    atomic_store(&storage->buffer, NULL);
+    release_buffer(buffer);
+    return true;
+}
+
+/* The storage is locked. No message: it may be that nobody has a context. */
+static buffer_t *restore(storage_t *storage)
+{
+    buffer_t *buffer = atomic_load(&storage->buffer);
+    if (buffer != NULL) return buffer;
+    const size_t head = aligned(sizeof(buffer_t));
+    char *block = allocator_get(&storage->allocator, head + storage->bytes);
+    if (block == NULL) return NULL;
+    buffer = (buffer_t *)(void *)block;
+    *buffer = (buffer_t){
+        .allocator = storage->allocator, .data = block + head, .bytes = storage->bytes};
+    atomic_init(&buffer->n_references, 1);
+    atomic_init(&buffer->is_left, false);
+    if (!form_write_plain(storage, buffer->data)) {
+        release_buffer(buffer);
+        return NULL;
+    }
+    atomic_store(&storage->buffer, buffer);
+    return buffer;
+}
+
+const void *storage_peek(storage_t *storage)
+{
+    const buffer_t *buffer = restore(storage);
+    return buffer != NULL ? buffer->data : NULL;
+}
+
+status_t storage_restore(context_t *ctx, storage_t *storage)
+{
+    if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
+    storage_lock(storage);
+    const buffer_t *buffer = restore(storage);
+    storage_unlock(storage);
+    if (buffer == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for the plain form of a tensor",
+             storage->bytes);
+    return STATUS_OK;
+}
+
+void storage_expose(storage_t *storage)
+{
+    atomic_store(&storage->is_exposed, true);
+}
+
 const void *storage_data(const storage_t *storage)
 {
-    return storage->buffer->data;
+    const buffer_t *buffer = atomic_load_explicit(&storage->buffer, memory_order_acquire);
+    bool may_go = atomic_load_explicit(&storage->may_shed, memory_order_relaxed) &&
+                  !atomic_load_explicit(&storage->is_exposed, memory_order_relaxed);
+    if (buffer != NULL && !may_go) return buffer->data;
+    storage_t *changed = (storage_t *)(uintptr_t)storage;
+    storage_lock(changed);
+    const void *bytes = storage_peek(changed);
+    storage_expose(changed);
+    storage_unlock(changed);
+    return bytes;
+}
+
+bool storage_is_shed(const storage_t *storage)
+{
+    return atomic_load(&storage->buffer) == NULL;
+}
+
+void storage_let_shed(storage_t *storage, bool may_shed)
+{
+    atomic_store(&storage->may_shed, may_shed);
 }
 
 size_t storage_bytes(const storage_t *storage)
 {
-    return storage->buffer->bytes;
+    return storage->bytes;
 }
 
 /* The storage uses other bytes from here on. It lies in its home's block, and keeps that. */
@@ -235,17 +326,18 @@ static void leave_buffer(const storage_t *storage, buffer_t *buffer)
 
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
 {
-    buffer_t *old = storage->buffer;
+    TRY(storage_restore(ctx, storage));
+    buffer_t *old = atomic_load(&storage->buffer);
     if (old->is_read_only || is_shared(old)) {
         buffer_t *own = NULL;
         TRY(make_buffer(ctx, old->bytes, &own));
         if (old->bytes > 0) memcpy(own->data, old->data, old->bytes);
-        storage->buffer = own;
+        atomic_store(&storage->buffer, own);
         leave_buffer(storage, old);
     }
     atomic_fetch_add(&storage->version, 1);
     form_drop(storage);
-    *out_data = storage->buffer->data;
+    *out_data = atomic_load(&storage->buffer)->data;
     return STATUS_OK;
 }
 
@@ -256,7 +348,8 @@ uint64_t storage_version(const storage_t *storage)
 
 bool storage_is_read_only(const storage_t *storage)
 {
-    return storage->buffer->is_read_only;
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    return buffer != NULL && buffer->is_read_only;
 }
 
 bool storage_is_packable(const storage_t *storage)

@@ -44,8 +44,24 @@ status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_st
 storage_t *storage_retain(storage_t *storage);
 void storage_release(storage_t *storage);
 
+/* The bytes, which come back if they were shed, and then stay; NULL when there is no memory for
+ * that: call storage_restore before, which says so. */
 const void *storage_data(const storage_t *storage);
 size_t storage_bytes(const storage_t *storage);
+
+/* Bytes that are shed. A storage that may shed gives its plain bytes up once a form of all its
+ * elements is kept, so that a packed weight is in memory once; they are made again from the form
+ * when somebody asks. They stay where they are borrowed, read-only, shared with a snapshot, in one
+ * block with the storage, or where somebody was given a pointer to them (storage_expose). */
+void storage_let_shed(storage_t *storage, bool may_shed);
+bool storage_is_shed(const storage_t *storage);
+status_t storage_restore(context_t *ctx, storage_t *storage);
+void storage_expose(storage_t *storage);
+
+/* For form.c, the storage being locked: gives the bytes up where that may be; and the bytes,
+ * without their having to stay, NULL when there is no memory. */
+bool storage_shed(storage_t *storage);
+const void *storage_peek(storage_t *storage);
 
 /* Bytes to write: copies a buffer that is shared with a snapshot or read-only, and counts a new
  * version, before which all forms are dropped. Views that share the storage see the copy too. */

@@ -459,12 +459,13 @@ status_t tensor_strides(context_t *ctx, const tensor_t *tensor, const int64_t **
     return STATUS_OK;
 }
 
+/* The elements are there to be read. */
 static status_t need_elements(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
             "%s: %s stands for its sizes alone while a method is traced at other sizes", op,
             tensor_text(tensor));
-    return STATUS_OK;
+    return storage_restore(ctx, tensor->storage);
 }
 
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)
@@ -472,6 +473,7 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
     TRY(context_output(ctx, "tensor_data", out_data));
     TRY(need_dense(ctx, "tensor_data", tensor));
     TRY(need_elements(ctx, "tensor_data", tensor));
+    storage_expose(tensor->storage);
     *out_data = tensor_bytes(tensor);
     return STATUS_OK;
 }
@@ -481,6 +483,7 @@ status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     TRY(context_output(ctx, "tensor_data_mutable", out_data));
     TRY(need_dense(ctx, "tensor_data_mutable", tensor));
     TRY(need_elements(ctx, "tensor_data_mutable", tensor));
+    storage_expose(tensor->storage);
     return tensor_writable(ctx, tensor, out_data);
 }
 

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "ops/ops.h"
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 
@@ -183,6 +184,123 @@ static void forms_survive_every_refused_allocation(void **state)
     check_every_allocation(make_form);
 }
 
+/* ---- bytes that are shed ---- */
+
+enum { SHED_NUMEL = 65 * 67 * 3 * 3 };
+
+/* f32[65,67,3,3] of 0, 1, ..., more than shares a block with its handle, and one that may shed. */
+static tensor_t *shedding(context_t *ctx)
+{
+    tensor_t *numbers = NULL, *copy = NULL, *weight = NULL;
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, SHED_NUMEL, 0, &numbers));
+    CHECK_OK(ctx, tensor_view(ctx, numbers, SHAPE(65, 67, 3, 3), &copy));
+    CHECK_OK(ctx, tensor_clone(ctx, copy, &weight));
+    tensor_release(numbers);
+    tensor_release(copy);
+    storage_let_shed(weight->storage, true);
+    return weight;
+}
+
+static tensor_t *form_of(context_t *ctx, const tensor_t *weight, const char *tag)
+{
+    format_t format;
+    tensor_t *form = NULL;
+    CHECK_OK(ctx, format_parse(ctx, tag, &format));
+    tensor_info_t want = info_mkldnn(tensor_info(weight), &format);
+    CHECK_OK(ctx, form_get(ctx, weight, &want, CAUSE_WEIGHT, NULL, &form));
+    return form;
+}
+
+static void check_counts(const float *elements, float first)
+{
+    for (int i = 0; i < SHED_NUMEL; i++)
+        if (elements[i] != (float)i + first) fail_msg("element %d is %g", i, (double)elements[i]);
+}
+
+static void plain_bytes_go_with_the_first_form_and_come_back_when_asked_for(void **state)
+{
+    static const char *const tags[] = {"ABcd16b16a", "Abcd8a", "ABcd2b8a4b", "acdb", "BAcd16a16b"};
+    static float read[SHED_NUMEL];
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        tensor_t *weight = shedding(ctx);
+        assert_false(storage_is_shed(weight->storage));
+        tensor_t *form = form_of(ctx, weight, tags[i]);
+        assert_true(storage_is_shed(weight->storage));
+        tensor_release(form);
+        form_drop(weight->storage); /* they are all that is left */
+        CHECK_OK(ctx, tensor_read(ctx, weight, read, sizeof read));
+        assert_false(storage_is_shed(weight->storage));
+        check_counts(read, 0);
+        tensor_release(weight);
+    }
+}
+
+static void a_second_form_and_a_write_find_the_elements_again(void **state)
+{
+    static float read[SHED_NUMEL];
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = shedding(ctx), *one = NULL;
+    tensor_release(form_of(ctx, weight, "ABcd16b16a"));
+    tensor_t *second = form_of(ctx, weight, "Abcd8a");
+    assert_true(storage_is_shed(weight->storage));
+    CHECK_OK(ctx, tensor_read(ctx, second, read, sizeof read));
+    check_counts(read, 0);
+    tensor_release(second);
+    CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 0, 1, &one));
+    CHECK_OK(ctx, tensor_fill(ctx, one, -1));
+    assert_int_equal(n_forms(weight), 0);
+    CHECK_OK(ctx, tensor_read(ctx, weight, read, sizeof read));
+    assert_true(read[0] == -1 && read[602] == -1 && read[603] == 603);
+    tensor_release(one);
+    tensor_release(weight);
+}
+
+static void bytes_that_somebody_else_has_stay(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = shedding(ctx), *snapshot = NULL;
+    const void *bytes = NULL;
+    CHECK_OK(ctx, tensor_data(ctx, weight, &bytes));
+    tensor_release(form_of(ctx, weight, "ABcd16b16a"));
+    assert_false(storage_is_shed(weight->storage));
+    assert_true(((const float *)bytes)[5] == 5);
+    tensor_release(weight);
+
+    weight = shedding(ctx);
+    CHECK_OK(ctx, tensor_snapshot(ctx, weight, &weight->info, 0, &snapshot));
+    tensor_release(form_of(ctx, weight, "ABcd16b16a"));
+    assert_false(storage_is_shed(weight->storage));
+    tensor_release(weight);
+    tensor_release(snapshot);
+
+    weight = shedding(ctx); /* a part has not all elements */
+    tensor_t *part = NULL;
+    CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 0, 64, &part));
+    tensor_release(form_of(ctx, part, "ABcd16b16a"));
+    assert_false(storage_is_shed(weight->storage));
+    tensor_release(part);
+    tensor_release(weight);
+}
+
+static void no_memory_for_bytes_to_come_back_is_a_status(void **state)
+{
+    static float read[SHED_NUMEL];
+    fixture_t *fixture = *state;
+    context_t *ctx = fixture->ctx;
+    tensor_t *weight = shedding(ctx), *sum = NULL;
+    tensor_release(form_of(ctx, weight, "ABcd16b16a"));
+    counting_fail(&fixture->memory, 1, true);
+    CHECK_FAILS(ctx, tensor_read(ctx, weight, read, sizeof read), STATUS_OUT_OF_MEMORY,
+                "for the plain form of a tensor");
+    counting_fail(&fixture->memory, 0, false);
+    CHECK_OK(ctx, op_relu(ctx, weight, &sum));
+    CHECK_OK(ctx, tensor_read(ctx, sum, read, sizeof read));
+    check_counts(read, 0);
+    tensor_release(sum);
+    tensor_release(weight);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +310,10 @@ int main(void)
         TEST(a_form_belongs_to_the_place_and_the_sizes_it_was_made_from),
         TEST(threads_that_ask_at_once_get_one_form),
         TEST(forms_survive_every_refused_allocation),
+        TEST(plain_bytes_go_with_the_first_form_and_come_back_when_asked_for),
+        TEST(a_second_form_and_a_write_find_the_elements_again),
+        TEST(bytes_that_somebody_else_has_stay),
+        TEST(no_memory_for_bytes_to_come_back_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
