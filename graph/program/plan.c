@@ -8,6 +8,7 @@
 #include "graph/program/plan_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/info_impl.h"
 #include "tensor/threads_impl.h"
 
 plan_t *plan_retain(plan_t *plan)
@@ -369,13 +370,19 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
     return STATUS_OK;
 }
 
-/* A constant is given so that whoever writes the result does not write the plan. */
+/* A result that is all of an output buffer is the tensor that was bound to it. A constant is given
+ * so that whoever writes the result does not write the plan. */
 static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t **out)
 {
     tensor_t *base = run->frame->bound[result->root];
     bool is_constant = base == NULL;
     if (is_constant) base = run->plan->roots[result->root].snapshot;
     int64_t offset = base->offset + (int64_t)result->offset;
+    if (run->plan->roots[result->root].kind == ROOT_OUTPUT && offset == base->offset &&
+        info_identical(&base->info, &result->info)) {
+        *out = tensor_hold(base);
+        return STATUS_OK;
+    }
     if (is_constant) return tensor_snapshot(run->ctx, base, &result->info, offset, out);
     return tensor_over(run->ctx, &result->info, base->storage, offset, out);
 }

@@ -179,6 +179,71 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* Runs into one tensor of its own, by a context of its own whose allocations are counted. */
+typedef struct runner {
+    module_t *net;
+    const tensor_t *x;
+    const tensor_t *expected;
+    int n_wrong;
+    long n_allocations; /* of all runs but the first ten */
+} runner_t;
+
+enum { RUNS = 10000 };
+
+static void *run_many(void *argument)
+{
+    runner_t *runner = argument;
+    counting_t memory;
+    context_t *ctx = NULL;
+    tensor_t *y = NULL;
+    const void *bytes = NULL, *expected = NULL;
+    const tensor_info_t *info = tensor_info(runner->expected);
+    counting_begin(&memory);
+    runner->n_wrong = RUNS;
+    context_options_t options = {.allocator = &memory.allocator, .n_threads = 1};
+    if (context_create(&options, &ctx) != STATUS_OK) return NULL;
+    if (tensor_empty(ctx, DTYPE_F32, info->rank, info->sizes, &y) == STATUS_OK &&
+        tensor_data(ctx, y, &bytes) == STATUS_OK &&
+        tensor_data(ctx, runner->expected, &expected) == STATUS_OK) {
+        runner->n_wrong = 0;
+        for (int i = 0; i < RUNS; i++) {
+            if (i == 10) counting_fail(&memory, 0, false);
+            bool is_right = module_forward_into(ctx, runner->net, runner->x, y) == STATUS_OK &&
+                            memcmp(bytes, expected, info_bytes(info)) == 0;
+            runner->n_wrong += !is_right;
+        }
+        runner->n_allocations = atomic_load(&memory.requests);
+    }
+    tensor_release(y);
+    context_destroy(ctx);
+    return NULL;
+}
+
+static void two_threads_on_one_plan_allocate_nothing_and_agree_to_the_bit(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx), *frozen = NULL;
+    tensor_t *x = net_input(ctx, 1), *y = NULL;
+    pthread_t threads[2];
+    runner_t runners[2];
+    CHECK_OK(ctx, context_set_threads(ctx, 1));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    for (int i = 0; i < 2; i++) {
+        runners[i] = (runner_t){frozen, x, y, 0, 0};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_many, &runners[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(runners[i].n_wrong, 0);
+        assert_int_equal(runners[i].n_allocations, 0);
+    }
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+}
+
 static void two_threads_run_one_frozen_plan(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -698,6 +763,7 @@ int main(void)
         TEST(a_weight_may_be_a_view_of_a_constant),
         TEST(a_plan_keeps_its_constants_when_their_tensor_is_written),
         TEST(two_threads_run_one_frozen_plan),
+        TEST(two_threads_on_one_plan_allocate_nothing_and_agree_to_the_bit),
         TEST(a_method_may_be_run_by_a_context_with_another_allocator),
         TEST(plan_of_waits_for_a_run_that_makes_a_plan),
         cmocka_unit_test(every_failing_allocation_is_a_status),
