@@ -115,7 +115,7 @@ static void a_function_may_be_off_by_four_units_in_the_last_place(void **state)
 }
 
 /* The verdict on a convolution of 16 channels whose result is off by so much in one element. */
-static double judge_conv(context_t *ctx, conv_algorithm_t algorithm, float off)
+static double judge_conv(context_t *ctx, int algorithm, float off)
 {
     const conv_attrs_t direct = {.padding = {1, 1}};
     const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
