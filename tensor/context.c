@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,6 @@
 #include "tensor/threads_impl.h"
 #include "tensor/trace_impl.h"
 
-#define BLOCK_ALIGNMENT 64
 #define DEFAULT_CACHE_ENTRIES 1024
 #define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
 #define MAX_THREADS 1024
@@ -67,102 +65,11 @@ const environment_variable_t *context_environment(int *out_n)
     return variables;
 }
 
-/* ---- memory ---- */
-
-/* malloc, with the block aligned by hand and malloc's own address in front of it: glibc's
- * aligned_alloc never takes from a thread's cache of free blocks, and is five times slower. */
-static void *get_default(void *user, size_t bytes)
-{
-    (void)user;
-    if (bytes > SIZE_MAX - BLOCK_ALIGNMENT) return NULL;
-    char *start = malloc(bytes + BLOCK_ALIGNMENT);
-    if (start == NULL) return NULL;
-    char *block = start + BLOCK_ALIGNMENT - (uintptr_t)start % BLOCK_ALIGNMENT;
-    ((void **)(void *)block)[-1] = start;
-    return block;
-}
-
-static void put_default(void *user, void *block)
-{
-    (void)user;
-    free(((void **)block)[-1]);
-}
-
-static const allocator_t default_allocator = {NULL, get_default, put_default};
+/* ---- memory: see memory.c ---- */
 
 const allocator_t *context_allocator(const context_t *ctx)
 {
     return &ctx->allocator;
-}
-
-void *allocator_get(const allocator_t *allocator, size_t bytes)
-{
-    return allocator->get(allocator->user, bytes > 0 ? bytes : 1);
-}
-
-void allocator_put(const allocator_t *allocator, void *block)
-{
-    if (block != NULL) allocator->put(allocator->user, block);
-}
-
-/* out_block is the address of a pointer of any type. */
-status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
-{
-    void *block = allocator_get(&ctx->allocator, bytes);
-    if (block == NULL)
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for %s, the allocator refused",
-             bytes, purpose);
-    memcpy(out_block, &block, sizeof block);
-    return STATUS_OK;
-}
-
-status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
-{
-    void *block = NULL;
-    TRY(context_get(ctx, bytes, purpose, &block));
-    memset(block, 0, bytes);
-    memcpy(out_block, &block, sizeof block);
-    return STATUS_OK;
-}
-
-void context_put(context_t *ctx, void *block)
-{
-    allocator_put(&ctx->allocator, block);
-}
-
-status_t context_string(context_t *ctx, const char *text, char **out_text)
-{
-    char *copy = NULL;
-    if (text != NULL) {
-        size_t bytes = strlen(text) + 1;
-        TRY(context_get(ctx, bytes, "a string", &copy));
-        memcpy(copy, text, bytes);
-    }
-    *out_text = copy;
-    return STATUS_OK;
-}
-
-status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, size_t item_bytes)
-{
-    if (needed <= *capacity) return STATUS_OK;
-    int wanted = *capacity > INT32_MAX / 2 ? INT32_MAX : *capacity * 2;
-    if (wanted < 8) wanted = 8;
-    if (wanted < needed) wanted = needed;
-
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)wanted, item_bytes, &bytes))
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %d items of %zu bytes, the sum overflows",
-             wanted, item_bytes);
-    void *grown = NULL;
-    TRY(context_get(ctx, bytes, "a growing array", &grown));
-
-    void *old = NULL;
-    memcpy(&old, items, sizeof old);
-    if (old != NULL) memcpy(grown, old, (size_t)*capacity * item_bytes);
-    context_put(ctx, old);
-    memcpy(items, &grown, sizeof grown);
-    *capacity = wanted;
-    return STATUS_OK;
 }
 
 status_t context_scratch(context_t *ctx, size_t bytes, void **out_block)
@@ -263,7 +170,7 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     static const context_options_t defaults = {0};
     if (options == NULL) options = &defaults;
     const allocator_t *allocator = options->allocator;
-    if (allocator == NULL) allocator = &default_allocator;
+    if (allocator == NULL) allocator = allocator_default();
 
     context_t *ctx = allocator_get(allocator, sizeof *ctx);
     if (ctx == NULL)
@@ -307,19 +214,7 @@ void context_destroy(context_t *ctx)
     allocator_put(&allocator, ctx);
 }
 
-/* ---- the last failure ---- */
-
-void failure_clear(failure_t *failure)
-{
-    failure->status = STATUS_OK;
-    failure->message[0] = '\0';
-}
-
-void failure_copy(failure_t *dst, const failure_t *src)
-{
-    dst->status = src->status;
-    memcpy(dst->message, src->message, strlen(src->message) + 1);
-}
+/* ---- the last failure: see failure.c ---- */
 
 failures_t *context_root_failures(context_t *ctx)
 {
@@ -339,76 +234,6 @@ const char *context_error(const context_t *ctx)
 status_t context_status(const context_t *ctx)
 {
     return ctx != NULL ? ctx->last.status : creation.status;
-}
-
-void context_clear_error(context_t *ctx)
-{
-    if (ctx == NULL) return;
-    failure_clear(&ctx->last);
-    failure_clear(&scope_failures(ctx)->first);
-}
-
-/* A scope remembers its first failure, code outside of scopes its last. */
-static void note_failure(context_t *ctx)
-{
-    failures_t *failures = scope_failures(ctx);
-    if (failures->n_attempts > 0) return;
-    if (failures == &ctx->root || failures->first.status == STATUS_OK)
-        failure_copy(&failures->first, &ctx->last);
-}
-
-/* By way of a second buffer, so that a message may quote the one before it. */
-TESSERA_PRINTF(3, 0)
-static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
-{
-    char message[CONTEXT_ERROR_MAX];
-    int length = vsnprintf(message, sizeof message, format, arguments);
-    if (length < 0) message[0] = '\0';
-    ctx->last.status = status;
-    memcpy(ctx->last.message, message, strlen(message) + 1);
-}
-
-status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
-{
-    if (ctx == NULL || status == STATUS_OK) return status;
-    va_list arguments;
-    va_start(arguments, format);
-    tell(ctx, status, format, arguments);
-    va_end(arguments);
-    note_failure(ctx);
-    return status;
-}
-
-status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
-{
-    if (ctx == NULL) return status;
-    va_list arguments;
-    va_start(arguments, format);
-    tell(ctx, status, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-/* In an attempt nothing is noted; there the last failure is that of the attempt. */
-status_t context_null(context_t *ctx, const char *op, const char *argument)
-{
-    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
-    const failure_t *first = scope_first_failure(ctx);
-    bool is_attempt = scope_failures(ctx)->n_attempts > 0 && ctx->last.status != STATUS_OK;
-    if (first->status == STATUS_OK && !is_attempt)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: %s is NULL", op, argument);
-    if (first->status != STATUS_OK) failure_copy(&ctx->last, first);
-    note_failure(ctx);
-    return ctx->last.status;
-}
-
-status_t context_output(context_t *ctx, const char *op, void *out)
-{
-    static void *const nothing = NULL;
-    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
-    if (out == NULL) return context_null(ctx, op, "the output");
-    memcpy(out, &nothing, sizeof nothing);
-    return STATUS_OK;
 }
 
 /* ---- settings and what folders to the right reach ---- */

@@ -51,6 +51,7 @@ status_t context_string(context_t *ctx, const char *text, char **out_text);
 status_t context_grow(context_t *ctx, void *items, int *capacity, int needed, size_t item_bytes);
 
 const allocator_t *context_allocator(const context_t *ctx);
+const allocator_t *allocator_default(void); /* the C library's */
 void *allocator_get(const allocator_t *allocator, size_t bytes);
 void allocator_put(const allocator_t *allocator, void *block);
 

@@ -94,77 +94,7 @@ void convert_zero_padding(const tensor_info_t *info, void *bytes)
     }
 }
 
-/* ---- reorders by oneDNN, their primitives kept in a small table ---- */
-
-#define REORDER_SLOTS 1024
-#define REORDER_PROBES 8
-
-typedef struct reorder_entry {
-    tensor_info_t src, dst;
-    int n_threads;
-    onednn_primitive_t *primitive;
-} reorder_entry_t;
-
-static void reorders_fini(context_t *ctx, void *value)
-{
-    reorder_entry_t **table = value;
-    for (int i = 0; i < REORDER_SLOTS; i++) {
-        if (table[i] != NULL) onednn_release(table[i]->primitive);
-        context_put(ctx, table[i]);
-    }
-}
-
-static const context_slot_t reorders_slot = {REORDER_SLOTS * sizeof(reorder_entry_t *), NULL,
-                                             reorders_fini};
-
-static bool is_reorder(const reorder_entry_t *entry, const tensor_info_t *src,
-                       const tensor_info_t *dst, int n_threads)
-{
-    return entry->n_threads == n_threads && info_equal(&entry->src, src) &&
-           info_equal(&entry->dst, dst);
-}
-
-static status_t make_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
-                             reorder_entry_t **slot)
-{
-    onednn_problem_t problem = {.kind = ONEDNN_REORDER, .n_src = 1, .src = src, .dst = dst};
-    onednn_primitive_t *primitive = NULL;
-    TRY(onednn_describe(ctx, &problem, &primitive));
-    if (*slot == NULL) {
-        status_t status = context_get_zeroed(ctx, sizeof **slot, "a reorder", slot);
-        if (status != STATUS_OK) {
-            onednn_release(primitive);
-            return status;
-        }
-    }
-    onednn_release((*slot)->primitive);
-    **slot = (reorder_entry_t){*src, *dst, context_threads(ctx), primitive};
-    return STATUS_OK;
-}
-
-/* The primitive of a pair, borrowed until the next call; UNSUPPORTED when oneDNN has no such
- * reorder. Probes a few places from the hash on; where all are taken the first gives way. */
-static status_t find_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
-                             onednn_primitive_t **out_primitive)
-{
-    void *value = NULL;
-    TRY(context_slot(ctx, &reorders_slot, &value));
-    reorder_entry_t **table = value, **slot = NULL;
-    const int n_threads = context_threads(ctx);
-    uint64_t hash = info_hash(dst, info_hash(src, 0));
-    for (uint64_t probe = 0; probe < REORDER_PROBES; probe++) {
-        reorder_entry_t **at = &table[(hash + probe) % REORDER_SLOTS];
-        if (*at != NULL && is_reorder(*at, src, dst, n_threads)) {
-            *out_primitive = (*at)->primitive;
-            return STATUS_OK;
-        }
-        if (slot == NULL && *at == NULL) slot = at;
-    }
-    if (slot == NULL) slot = &table[hash % REORDER_SLOTS];
-    TRY(make_reorder(ctx, src, dst, slot));
-    *out_primitive = (*slot)->primitive;
-    return STATUS_OK;
-}
+/* ---- one conversion ---- */
 
 /* Two elements at one place: oneDNN does not take such a source. */
 static bool has_overlap(const tensor_info_t *info)
@@ -226,7 +156,7 @@ static status_t convert_by_onednn(context_t *ctx, const tensor_info_t *src_info,
         return STATUS_UNSUPPORTED;
     onednn_primitive_t *primitive = NULL;
     void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
-    TRY(find_reorder(ctx, src_info, dst_info, &primitive));
+    TRY(onednn_reorder(ctx, src_info, dst_info, &primitive));
     TRY(context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch));
     return onednn_run(ctx, primitive, arguments, scratch);
 }

@@ -156,7 +156,13 @@ int onednn_n_arguments(const onednn_primitive_t *primitive);
 status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
                     void *scratch);
 
-/* The same in two steps. A frame holds the memory objects of a run, for one thread at a time. */
+/* The primitive that moves bytes from one info to the other, of equal dtype and sizes, described
+ * once for each pair; arguments src, dst. Borrowed until the next call; UNSUPPORTED, without a
+ * message, when oneDNN has no such reorder. */
+status_t onednn_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
+                        onednn_primitive_t **out_primitive);
+
+/* onednn_run in two steps. A frame holds the memory objects of a run, for one thread at a time. */
 status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
                              onednn_frame_t **out_frame);
 void onednn_frame_destroy(onednn_frame_t *frame);

@@ -70,6 +70,40 @@ static void known_faults_are_told(void **state)
     assert_null(onednn_fault(&conv, "x64:gemm:jit", &last));
 }
 
+/* f32[1,channels,2,2], plain and in blocks of 16. */
+static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_t *out_dst)
+{
+    format_t plain = format_plain(4), blocks = format_channel_blocks(4, 16);
+    tensor_info_t dense = info_dense(DTYPE_F32, 4, (const int64_t[]){1, channels, 2, 2});
+    *out_src = info_mkldnn(&dense, &plain);
+    *out_dst = info_mkldnn(&dense, &blocks);
+}
+
+/* More pairs than are kept: then they are described anew, and nothing is lost or wrong. */
+static void a_reorder_is_described_once_until_there_are_too_many(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_info_t src, dst;
+    onednn_primitive_t *first = NULL, *again = NULL, *back = NULL;
+    describe_pair(3, &src, &dst);
+    CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &first));
+    CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &again));
+    assert_ptr_equal(first, again);
+    CHECK_OK(ctx, onednn_reorder(ctx, &dst, &src, &back));
+    assert_ptr_not_equal(first, back);
+    for (int64_t channels = 1; channels <= 1100; channels++) {
+        float in[1100 * 4] = {0}, out[1104 * 4];
+        void *arguments[] = {in, out}, *scratch = NULL;
+        describe_pair(channels, &src, &dst);
+        CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &again));
+        if (channels % 100 != 0) continue;
+        for (int i = 0; i < channels * 4; i++) in[i] = (float)i;
+        CHECK_OK(ctx, context_scratch(ctx, onednn_scratch_bytes(again), &scratch));
+        CHECK_OK(ctx, onednn_run(ctx, again, arguments, scratch));
+        assert_true(out[1] == 4 && out[16] == 1); /* channel 1; the next position of channel 0 */
+    }
+}
+
 static void the_version_is_three_numbers(void **state)
 {
     (void)state;
@@ -86,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it),
         TEST(known_faults_are_told),
+        TEST(a_reorder_is_described_once_until_there_are_too_many),
         TEST(the_version_is_three_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,90 @@
+/* What failed, and who is told. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/scope_impl.h"
+
+void failure_clear(failure_t *failure)
+{
+    failure->status = STATUS_OK;
+    failure->message[0] = '\0';
+}
+
+void failure_copy(failure_t *dst, const failure_t *src)
+{
+    dst->status = src->status;
+    memcpy(dst->message, src->message, strlen(src->message) + 1);
+}
+
+void context_clear_error(context_t *ctx)
+{
+    if (ctx == NULL) return;
+    failure_clear(context_last_failure(ctx));
+    failure_clear(&scope_failures(ctx)->first);
+}
+
+/* A scope remembers its first failure, code outside of scopes its last. */
+static void note_failure(context_t *ctx)
+{
+    failures_t *failures = scope_failures(ctx);
+    if (failures->n_attempts > 0) return;
+    if (failures == context_root_failures(ctx) || failures->first.status == STATUS_OK)
+        failure_copy(&failures->first, context_last_failure(ctx));
+}
+
+/* By way of a second buffer, so that a message may quote the one before it. */
+TESSERA_PRINTF(3, 0)
+static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
+{
+    char message[CONTEXT_ERROR_MAX];
+    int length = vsnprintf(message, sizeof message, format, arguments);
+    if (length < 0) message[0] = '\0';
+    failure_t *last = context_last_failure(ctx);
+    last->status = status;
+    memcpy(last->message, message, strlen(message) + 1);
+}
+
+status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
+{
+    if (ctx == NULL || status == STATUS_OK) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    tell(ctx, status, format, arguments);
+    va_end(arguments);
+    note_failure(ctx);
+    return status;
+}
+
+status_t context_decline(context_t *ctx, status_t status, const char *format, ...)
+{
+    if (ctx == NULL) return status;
+    va_list arguments;
+    va_start(arguments, format);
+    tell(ctx, status, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+/* In an attempt nothing is noted; there the last failure is that of the attempt. */
+status_t context_null(context_t *ctx, const char *op, const char *argument)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    const failure_t *first = scope_first_failure(ctx);
+    bool is_attempt = scope_failures(ctx)->n_attempts > 0 &&
+                      context_last_failure(ctx)->status != STATUS_OK;
+    if (first->status == STATUS_OK && !is_attempt)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: %s is NULL", op, argument);
+    if (first->status != STATUS_OK) failure_copy(context_last_failure(ctx), first);
+    note_failure(ctx);
+    return context_last_failure(ctx)->status;
+}
+
+status_t context_output(context_t *ctx, const char *op, void *out)
+{
+    static void *const nothing = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (out == NULL) return context_null(ctx, op, "the output");
+    memcpy(out, &nothing, sizeof nothing);
+    return STATUS_OK;
+}
