@@ -8,16 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatch/literal_impl.h"
 #include "tensor/hash_impl.h"
+#include "tensor/literal_impl.h"
 
 /* Longest array that is read, and how much of what was given a message shows. */
 #define ARRAY_MAX 32
 #define SHOWN_MAX 80
-
-static const char *const post_names[] = {
-    [POST_SUM] = "sum", [POST_ADD] = "add",     [POST_SUB] = "sub",     [POST_MUL] = "mul",
-    [POST_DIV] = "div", [POST_MAXIMUM] = "max", [POST_MINIMUM] = "min", [POST_ELTWISE] = ""};
 
 /* ---- fields as sequences of elements ---- */
 
@@ -175,18 +171,6 @@ static bool is_default(const attr_field_t *field, const void *attrs)
     for (int i = 0; i < n_words(field, attrs); i++)
         if (word(field, attrs, i) != initial) return false;
     return true;
-}
-
-int post_operands(const post_ops_t *post)
-{
-    int n = 0;
-    for (int i = 0; i < post_n(post); i++) n += post->op[i].kind != POST_ELTWISE;
-    return n;
-}
-
-const char *post_name(post_kind_t kind)
-{
-    return (unsigned)kind < POST_ELTWISE ? post_names[kind] : "";
 }
 
 const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs)
@@ -355,7 +339,7 @@ static void print_parameter(text_t *text, double value)
 static void print_post_op(text_t *text, const post_op_t *op)
 {
     if (op->kind != POST_ELTWISE) {
-        text_append(text, "\"%s\"", (unsigned)op->kind < POST_ELTWISE ? post_names[op->kind] : "?");
+        text_append(text, "\"%s\"", (unsigned)op->kind < POST_ELTWISE ? post_name(op->kind) : "?");
         return;
     }
     int n_parameters = eltwise_parameters(op->eltwise);
@@ -480,7 +464,7 @@ static status_t read_post_op(reader_t *reader, post_op_t *out_op)
     name[length] = '\0';
     post_op_t op = {.kind = POST_ELTWISE, .eltwise = eltwise_parse(name)};
     for (int kind = POST_SUM; kind < POST_ELTWISE; kind++)
-        if (strcmp(name, post_names[kind]) == 0) op.kind = (post_kind_t)kind;
+        if (strcmp(name, post_name((post_kind_t)kind)) == 0) op.kind = (post_kind_t)kind;
     if (op.kind == POST_ELTWISE && op.eltwise == ELTWISE_NONE)
         return misfit(reader, "\"%s\" is no post-op", name);
     int n = eltwise_parameters(op.eltwise);

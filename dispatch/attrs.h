@@ -2,6 +2,7 @@
 #ifndef TESSERA_DISPATCH_ATTRS_H
 #define TESSERA_DISPATCH_ATTRS_H
 
+#include "dispatch/post.h"
 #include "tensor/datum.h"
 #include "tensor/info.h"
 
@@ -30,69 +31,6 @@ typedef struct floats {
     int n;
     double values[TENSOR_MAX_RANK];
 } floats_t;
-
-/* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
- * comments; those without do not look at them. */
-typedef enum eltwise {
-    ELTWISE_NONE,
-    ELTWISE_RELU,
-    ELTWISE_LEAKY_RELU, /* x > 0 ? x : alpha x */
-    ELTWISE_ELU,        /* x > 0 ? x : alpha (exp(x) - 1) */
-    ELTWISE_SELU,
-    ELTWISE_CLAMP, /* min(max(x, alpha), beta) */
-    ELTWISE_SIGMOID,
-    ELTWISE_TANH,
-    ELTWISE_GELU, /* 0.5 x (1 + erf(x / sqrt(2))) */
-    ELTWISE_GELU_TANH,
-    ELTWISE_SILU,        /* x sigmoid(x) */
-    ELTWISE_HARDSIGMOID, /* clamp(alpha x + beta, 0, 1) */
-    ELTWISE_HARDSWISH,   /* x clamp(x + 3, 0, 6) / 6 */
-    ELTWISE_SOFTPLUS,
-    ELTWISE_EXP,
-    ELTWISE_LOG,
-    ELTWISE_SQRT,
-    ELTWISE_ABS,
-    ELTWISE_SQUARE,
-    ELTWISE_ERF,
-    ELTWISE_NEG,
-    ELTWISE_RECIPROCAL,
-    ELTWISE_LINEAR, /* alpha x + beta */
-    ELTWISE_COUNT
-} eltwise_t;
-
-/* What a fused operator does to its result before it is stored, in order: "sum" adds the next
- * operand behind the ";" (of the result's shape, whose bytes it takes over), "add", "sub", "mul",
- * "div", "max" and "min" combine the result with one that broadcasts, the others are elementwise
- * functions, printed "relu", "clamp(0,6)". */
-typedef enum post_kind {
-    POST_SUM,
-    POST_ADD,
-    POST_SUB,
-    POST_MUL,
-    POST_DIV,
-    POST_MAXIMUM,
-    POST_MINIMUM,
-    POST_ELTWISE
-} post_kind_t;
-#define POST_MAX 4
-typedef struct post_op {
-    post_kind_t kind;
-    eltwise_t eltwise;
-    double alpha, beta;
-} post_op_t;
-typedef struct post_ops {
-    int n;
-    post_op_t op[POST_MAX];
-} post_ops_t;
-
-/* Operands that the post-ops take; 0 for NULL. */
-int post_operands(const post_ops_t *post) TESSERA_API(post_operands);
-
-/* "sum", "add", ...; "" for elementwise functions, which have names of their own. */
-const char *post_name(post_kind_t kind) TESSERA_API(post_name);
-
-/* What one makes of a value; operand is not looked at by elementwise functions. */
-double post_value(const post_op_t *op, double value, double operand) TESSERA_API(post_value);
 
 typedef enum attr_kind {
     ATTR_BOOL,   /* bool */
@@ -155,22 +93,6 @@ void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
  * that op lacks, or the literal that does not fit. */
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs) TESSERA_API(attrs_parse);
-
-/* The elementwise functions: name ("clamp"), number of parameters, value, and whether padded lanes
- * stay zero under it. */
-const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
-eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
-int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
-double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
-    TESSERA_API(eltwise_value);
-/* The same on many, in single precision; dst may be src. */
-void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
-                   float *dst) TESSERA_API(eltwise_apply);
-/* The largest terms that are subtracted where the function is computed the usual way: 8 of gelu, as
- * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision. */
-double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
-bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
-    TESSERA_API(eltwise_keeps_zero);
 
 TESSERA_END
 

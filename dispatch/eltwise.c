@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "dispatch/attrs.h"
+#include "dispatch/post.h"
 #include "dispatch/vector_math_impl.h"
 
 static double relu(double x)

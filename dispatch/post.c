@@ -3,6 +3,26 @@
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
+/* ---- what they are ---- */
+
+int post_operands(const post_ops_t *post)
+{
+    int n = 0;
+    for (int i = 0; post != NULL && i < post->n && i < POST_MAX; i++)
+        n += post->op[i].kind != POST_ELTWISE;
+    return n;
+}
+
+const char *post_name(post_kind_t kind)
+{
+    static const char *const names[] = {
+        [POST_SUM] = "sum", [POST_ADD] = "add",     [POST_SUB] = "sub",     [POST_MUL] = "mul",
+        [POST_DIV] = "div", [POST_MAXIMUM] = "max", [POST_MINIMUM] = "min", [POST_ELTWISE] = ""};
+    return (unsigned)kind < POST_ELTWISE ? names[kind] : "";
+}
+
+/* ---- behind a primitive ---- */
+
 /* Operands of the result's shape lie as the result does, so they are walked together, some thousand
  * elements at a time; for the others the index is needed. */
 

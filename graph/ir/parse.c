@@ -2,10 +2,10 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "dispatch/literal_impl.h"
 #include "dispatch/select_impl.h"
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/literal_impl.h"
 
 /* A statement while it is read. Offsets are into the parser's bytes, -1 when there is nothing. */
 typedef struct statement {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatch/literal_impl.h"
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/literal_impl.h"
 
 /* How much of what was found a message shows. */
 #define SHOWN_MAX 40

@@ -1,9 +1,9 @@
 /* "where sizes[0]=N, end=(#1+1)/2" in graph text. */
 #include <string.h>
 
-#include "dispatch/literal_impl.h"
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/literal_impl.h"
 
 static status_t read_integer(parser_t *parser, int64_t *out_value)
 {

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "dispatch/literal_impl.h"
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/literal_impl.h"
 
 static status_t push_level(parser_t *parser, int depth);
 

@@ -81,7 +81,7 @@ static void a_small_output_is_all_that_a_call_allocates(void **state)
     static const call_t calls[] = {call_relu, call_add, call_conv};
     fixture_t *fixture = *state;
     context_t *ctx = fixture->ctx;
-    operands_t operands = {NULL};
+    operands_t operands = {NULL, NULL, NULL};
     tensor_t *weight = NULL;
     module_t *module = NULL;
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 8, 8), &operands.d));

@@ -1,4 +1,4 @@
-#include "dispatch/literal_impl.h"
+#include "tensor/literal_impl.h"
 
 #include <locale.h>
 #include <math.h>

@@ -2,8 +2,8 @@
  *
  * The cursor moves behind the literal on success, and stays on failure. A literal ends where it
  * cannot go on: "3.5" and "3x" are no integers. Text ends in a zero byte and is not trusted. */
-#ifndef TESSERA_DISPATCH_LITERAL_IMPL_H
-#define TESSERA_DISPATCH_LITERAL_IMPL_H
+#ifndef TESSERA_TENSOR_LITERAL_IMPL_H
+#define TESSERA_TENSOR_LITERAL_IMPL_H
 
 #include "tensor/api.h"
 

@@ -1,0 +1,56 @@
+/* Elementwise functions of one number. */
+#ifndef TESSERA_DISPATCH_ELTWISE_H
+#define TESSERA_DISPATCH_ELTWISE_H
+
+#include "tensor/api.h"
+
+TESSERA_BEGIN
+
+/* Elementwise functions: operators of their own, and post-ops of others. alpha and beta as in the
+ * comments; those without do not look at them. */
+typedef enum eltwise {
+    ELTWISE_NONE,
+    ELTWISE_RELU,
+    ELTWISE_LEAKY_RELU, /* x > 0 ? x : alpha x */
+    ELTWISE_ELU,        /* x > 0 ? x : alpha (exp(x) - 1) */
+    ELTWISE_SELU,
+    ELTWISE_CLAMP, /* min(max(x, alpha), beta) */
+    ELTWISE_SIGMOID,
+    ELTWISE_TANH,
+    ELTWISE_GELU, /* 0.5 x (1 + erf(x / sqrt(2))) */
+    ELTWISE_GELU_TANH,
+    ELTWISE_SILU,        /* x sigmoid(x) */
+    ELTWISE_HARDSIGMOID, /* clamp(alpha x + beta, 0, 1) */
+    ELTWISE_HARDSWISH,   /* x clamp(x + 3, 0, 6) / 6 */
+    ELTWISE_SOFTPLUS,
+    ELTWISE_EXP,
+    ELTWISE_LOG,
+    ELTWISE_SQRT,
+    ELTWISE_ABS,
+    ELTWISE_SQUARE,
+    ELTWISE_ERF,
+    ELTWISE_NEG,
+    ELTWISE_RECIPROCAL,
+    ELTWISE_LINEAR, /* alpha x + beta */
+    ELTWISE_COUNT
+} eltwise_t;
+
+/* The elementwise functions: name ("clamp"), number of parameters, value, and whether padded lanes
+ * stay zero under it. */
+const char *eltwise_name(eltwise_t eltwise) TESSERA_API(eltwise_name);
+eltwise_t eltwise_parse(const char *name) TESSERA_API(eltwise_parse);
+int eltwise_parameters(eltwise_t eltwise) TESSERA_API(eltwise_parameters);
+double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
+    TESSERA_API(eltwise_value);
+/* The same on many, in single precision; dst may be src. */
+void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
+                   float *dst) TESSERA_API(eltwise_apply);
+/* The largest terms that are subtracted where the function is computed the usual way: 8 of gelu, as
+ * x (1 + erf(x / sqrt 2)) / 2 has terms as large as x until it is 0 in single precision. */
+double eltwise_cancels(eltwise_t eltwise, double alpha) TESSERA_API(eltwise_cancels);
+bool eltwise_keeps_zero(eltwise_t eltwise, double alpha, double beta)
+    TESSERA_API(eltwise_keeps_zero);
+
+TESSERA_END
+
+#endif
