@@ -281,9 +281,13 @@ status_t storage_restore(context_t *ctx, storage_t *storage)
     return STATUS_OK;
 }
 
+/* Under the lock, so that bytes which are about to be shed are not given out. */
 void storage_expose(storage_t *storage)
 {
+    if (atomic_load(&storage->is_exposed)) return;
+    storage_lock(storage);
     atomic_store(&storage->is_exposed, true);
+    storage_unlock(storage);
 }
 
 const void *storage_data(const storage_t *storage)
@@ -295,7 +299,7 @@ const void *storage_data(const storage_t *storage)
     storage_t *changed = (storage_t *)(uintptr_t)storage;
     storage_lock(changed);
     const void *bytes = storage_peek(changed);
-    storage_expose(changed);
+    atomic_store(&changed->is_exposed, true);
     storage_unlock(changed);
     return bytes;
 }
