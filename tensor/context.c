@@ -346,7 +346,7 @@ uint64_t context_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- random numbers: xoshiro256** seeded by splitmix64 (Blackman, Vigna) ---- */
+/* ---- random numbers: xoshiro256** seeded by splitmix64 ---- */
 
 void context_seed(context_t *ctx, uint64_t seed)
 {
