@@ -308,7 +308,7 @@ static const char *const cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* Winograd computes tiles of 4x4 (Lavin and Gray, 2015). The last element of one is made of 36 sums
+/* Winograd computes tiles of 4x4 (arXiv 1509.09308). The last element of one is made of 36 sums
  * of C products, by coefficients whose squares add up to 94 in each dimension; a direct sum is one
  * of 9 C products. The error of a sum grows with its number of terms: 94 / 9 times as much. */
 static double amplifies(const void *attrs)
