@@ -36,13 +36,14 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as)
     return STATUS_OK;
 }
 
-/* The tensor is all of its storage, in row-major order, and the form is one that we can read. */
-static bool can_be_master(const tensor_t *tensor, const tensor_t *form)
+/* Whether the plain bytes of a storage can be made from a form of a tensor in it: the tensor is all
+ * of the storage, in row-major order, and a tag says where the form has its elements. */
+static bool can_be_master(const storage_t *storage, const tensor_info_t *info, int64_t offset,
+                          const tensor_t *form)
 {
-    const tensor_info_t *info = &tensor->info;
     tensor_info_t inner = convert_inner_info(&form->info);
-    return info->layout == LAYOUT_DENSE && tensor->offset == 0 && info_is_contiguous(info) &&
-           info_bytes(info) == storage_bytes(tensor->storage) && inner.format.kind == FORMAT_TAG &&
+    return info->layout == LAYOUT_DENSE && offset == 0 && info_is_contiguous(info) &&
+           info_bytes(info) == storage_bytes(storage) && inner.format.kind == FORMAT_TAG &&
            info_numel(info) == info_numel(&inner);
 }
 
@@ -61,7 +62,8 @@ static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t
         tensor_drop(made);
         return status;
     }
-    if (can_be_master(tensor, made)) storage_shed(tensor->storage);
+    if (can_be_master(tensor->storage, &tensor->info, tensor->offset, made))
+        storage_shed(tensor->storage);
     *out_form = made;
     return STATUS_OK;
 }
@@ -175,9 +177,7 @@ static void copy_rows(const places_t *places, size_t size, const char *from, cha
 bool form_write_plain(storage_t *storage, void *bytes)
 {
     const form_t *form = storage_forms(storage);
-    while (form != NULL && !(form->offset == 0 && info_is_contiguous(&form->from) &&
-                             info_bytes(&form->from) == storage_bytes(storage) &&
-                             convert_inner_info(&form->tensor->info).format.kind == FORMAT_TAG))
+    while (form != NULL && !can_be_master(storage, &form->from, form->offset, form->tensor))
         form = form->next;
     if (form == NULL) return false;
     tensor_info_t info = convert_inner_info(&form->tensor->info);

@@ -45,11 +45,17 @@ static size_t aligned(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-static void init_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
+static void init_buffer(const allocator_t *allocator, buffer_t *buffer, void *data, size_t bytes)
 {
-    *buffer = (buffer_t){.allocator = *context_allocator(ctx), .data = data, .bytes = bytes};
+    *buffer = (buffer_t){.allocator = *allocator, .data = data, .bytes = bytes};
     atomic_init(&buffer->n_references, 1);
     atomic_init(&buffer->is_left, false);
+}
+
+/* Counts a new tensor's bytes. */
+static void init_new_buffer(context_t *ctx, buffer_t *buffer, void *data, size_t bytes)
+{
+    init_buffer(context_allocator(ctx), buffer, data, bytes);
     context_counters(ctx)->tensor_bytes += bytes;
 }
 
@@ -67,7 +73,7 @@ static status_t make_buffer(context_t *ctx, size_t bytes, buffer_t **out_buffer)
     char *block = NULL;
     TRY(get_block(ctx, aligned(sizeof(buffer_t)), bytes, &block));
     *out_buffer = (buffer_t *)(void *)block;
-    init_buffer(ctx, *out_buffer, block + aligned(sizeof(buffer_t)), bytes);
+    init_new_buffer(ctx, *out_buffer, block + aligned(sizeof(buffer_t)), bytes);
     return STATUS_OK;
 }
 
@@ -132,7 +138,7 @@ status_t storage_create_for(context_t *ctx, size_t handle_bytes, size_t bytes, v
     }
     if (is_small) {
         buffer = (buffer_t *)(void *)block;
-        init_buffer(ctx, buffer, block + at_data, bytes);
+        init_new_buffer(ctx, buffer, block + at_data, bytes);
     }
     *out_storage = (storage_t *)(void *)(block + at_storage);
     init_storage(ctx, *out_storage, buffer, is_small ? buffer : NULL);
@@ -145,12 +151,9 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
 {
     buffer_t *buffer = NULL;
     TRY(context_get(ctx, sizeof *buffer, "a borrowed buffer", &buffer));
-    *buffer = (buffer_t){.allocator = *context_allocator(ctx),
-                         .is_read_only = is_read_only,
-                         .is_borrowed = true,
-                         .data = data,
-                         .bytes = bytes};
-    atomic_init(&buffer->n_references, 1);
+    init_buffer(context_allocator(ctx), buffer, data, bytes);
+    buffer->is_read_only = is_read_only;
+    buffer->is_borrowed = true;
     status_t status = wrap_take(ctx, buffer, out_storage);
     if (status != STATUS_OK) {
         release_buffer(buffer);
@@ -251,10 +254,7 @@ static buffer_t *restore(storage_t *storage)
     char *block = allocator_get(&storage->allocator, head + storage->bytes);
     if (block == NULL) return NULL;
     buffer = (buffer_t *)(void *)block;
-    *buffer = (buffer_t){
-        .allocator = storage->allocator, .data = block + head, .bytes = storage->bytes};
-    atomic_init(&buffer->n_references, 1);
-    atomic_init(&buffer->is_left, false);
+    init_buffer(&storage->allocator, buffer, block + head, storage->bytes);
     if (!form_write_plain(storage, buffer->data)) {
         release_buffer(buffer);
         return NULL;

@@ -3,7 +3,7 @@
 #include "tensor/info_impl.h"
 #include "tensor/onednn/onednn.h"
 
-/* As many are kept; a context that asks for more pairs starts over. */
+/* A context keeps at most this many. The next one empties the table. */
 #define MAX_REORDERS 1024
 
 typedef struct reorder {
