@@ -378,7 +378,7 @@ static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t
     bool is_constant = base == NULL;
     if (is_constant) base = run->plan->roots[result->root].snapshot;
     int64_t offset = base->offset + (int64_t)result->offset;
-    if (run->plan->roots[result->root].kind == ROOT_OUTPUT && offset == base->offset &&
+    if (run->plan->roots[result->root].kind == ROOT_OUTPUT && result->offset == 0 &&
         info_identical(&base->info, &result->info)) {
         *out = tensor_hold(base);
         return STATUS_OK;

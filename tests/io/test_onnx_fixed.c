@@ -227,13 +227,6 @@ static void a_refused_allocation_leaves_nothing_behind(void **state)
     check_every_allocation(load_positions);
 }
 
-static int remove_file(void **state)
-{
-    (void)state;
-    remove(sizes_file);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,7 +239,7 @@ int main(void)
         TEST(a_refused_allocation_leaves_nothing_behind),
     };
     sizes_file = "test_onnx_fixed.tessera";
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }
 
 #else

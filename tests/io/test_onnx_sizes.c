@@ -387,13 +387,6 @@ static void a_slice_is_cut_where_the_size_that_is_run_ends(void **state)
     sizes_check_at(fixture_context(state), &trial, 4, sizes);
 }
 
-static int remove_file(void **state)
-{
-    (void)state;
-    remove(sizes_file);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,7 +402,7 @@ int main(void)
         TEST(sizes_that_the_model_does_not_take_are_refused),
         TEST(a_slice_is_cut_where_the_size_that_is_run_ends),
     };
-    return cmocka_run_group_tests(tests, NULL, remove_file);
+    return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }
 
 #else

@@ -15,6 +15,13 @@
 
 const char *sizes_file = "test_onnx_sizes.tessera";
 
+int sizes_remove_file(void **state)
+{
+    (void)state;
+    remove(sizes_file);
+    return 0;
+}
+
 /* ---- running ---- */
 
 double sizes_element(int64_t i)

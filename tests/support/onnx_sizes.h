@@ -10,6 +10,9 @@
 /* Where models are saved; tests that run side by side need other names. */
 extern const char *sizes_file;
 
+/* Removes that file: the teardown of a group of tests. */
+int sizes_remove_file(void **state);
+
 /* ---- running ---- */
 
 /* Element i of the input and of every weight. */
