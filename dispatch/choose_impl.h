@@ -7,6 +7,8 @@
 #define TESSERA_DISPATCH_CHOOSE_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "tensor/onednn/candidates.h"
+#include "tensor/onednn/cost.h"
 
 /* Fills the problem's post-ops from the call's attribute `post`; problem->dst may be the result
  * with its first dimensions joined. Operands of the result's shape take its format, those that
@@ -32,14 +34,5 @@ bool choose_tells_apart(const post_ops_t *post);
  * width, channels last, oneDNN's proposal, other blocks, plain. Under per_op: the proposal only. */
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops);
-
-/* The candidates for a rank, best first for this ISA; gives their number (at most 5). */
-int choose_candidates(int rank, format_t *out_formats);
-
-/* Estimated nanoseconds of an implementation for this many flops and bytes on the context's
- * threads; and of a reorder. */
-double choose_cost(const context_t *ctx, const char *implementation, double flops, double bytes);
-double choose_reorder_cost(const context_t *ctx, const tensor_info_t *from,
-                           const tensor_info_t *to);
 
 #endif

@@ -195,8 +195,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
-    prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
-                                    2.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0,
+                                 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 
@@ -224,7 +224,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 {
     TRY(walk_follow(call, prepared, false));
     prepared->overwrites = 1u << X;
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 

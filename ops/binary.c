@@ -209,8 +209,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
-    prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
-                                    3.0 * (double)info_bytes(a));
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0, 3.0 * (double)info_bytes(a));
     return STATUS_OK;
 }
 

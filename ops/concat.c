@@ -100,13 +100,13 @@ static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t 
     (void)ctx;
     if (call->layout == LAYOUT_DENSE) return prepared_decline(prepared, "slabs: mkldnn only");
     int rank = call->out[0].rank, dim = find_dim(call->attrs, rank);
-    format_t formats[7];
+    format_t formats[2 + CANDIDATES_MAX];
     int n = 0;
     if (call->out_format != NULL)
         formats[n++] = *call->out_format;
     else
         formats[n++] = largest_format(call);
-    if (!call->keep_formats) n += choose_candidates(rank, &formats[n]);
+    if (!call->keep_formats) n += candidates_list(rank, &formats[n]);
     for (int i = 0; i < n; i++) {
         if (formats[i].kind != FORMAT_TAG || !blocks_divide(call, &formats[i], dim)) continue;
         status_t status = accept_all(call, prepared, &formats[i]);

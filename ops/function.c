@@ -100,7 +100,7 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
     broadcast->out_dtype = function->result == TRUTH ? DTYPE_BOOL : state->compute;
     broadcast->keeps_zero = (function->flags & ZERO) != 0;
     TRY(broadcast_prepare(call, prepared, broadcast));
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0,
-                                    (1.0 + call->n_in) * (double)info_bytes(&call->out[0]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0,
+                                 (1.0 + call->n_in) * (double)info_bytes(&call->out[0]));
     return STATUS_OK;
 }

@@ -112,7 +112,7 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
         if (status == STATUS_OK) {
             double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst) +
                            (double)info_bytes(&prepared->in[WEIGHT]);
-            prepared->cost_ns = choose_cost(ctx, implementation, flops, bytes);
+            prepared->cost_ns = cost_run(ctx, implementation, flops, bytes);
             prepared_take_primitive(prepared, primitive);
             return STATUS_OK;
         }

@@ -101,7 +101,7 @@ static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(walk_follow(call, prepared, true));
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 6.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 6.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 

@@ -184,9 +184,9 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
         onednn_release(primitive);
         return status;
     }
-    prepared->cost_ns = choose_cost(
-        ctx, implementation, 2.0 * (double)info_numel(&dst) * (double)p.k,
-        (double)info_bytes(&src) + (double)info_bytes(&weight) + (double)info_bytes(&dst));
+    prepared->cost_ns = cost_run(ctx, implementation, 2.0 * (double)info_numel(&dst) * (double)p.k,
+                                 (double)info_bytes(&src) + (double)info_bytes(&weight) +
+                                     (double)info_bytes(&dst));
     prepared_take_primitive(prepared, primitive);
     return STATUS_OK;
 }

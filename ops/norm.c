@@ -202,8 +202,8 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     prepared->overwrites = 1u << X;
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: layer_norm is %s", prepared->implementation);
-    prepared->cost_ns = choose_cost(ctx, prepared->implementation, 0.0,
-                                    2.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, prepared->implementation, 0.0,
+                                 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 
@@ -236,7 +236,7 @@ static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prep
     walk_channels(&prepared->in[X], &walk);
     prepared->overwrites = 1u << X;
     prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * 2 * sizeof(double);
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 
@@ -338,7 +338,7 @@ static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prep
     TRY(accept_out_plain(call, prepared, 0));
     want_contiguous(call, prepared);
     prepared->overwrites = 1u << X;
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 8.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 8.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 

@@ -340,7 +340,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
         plan->in_plane *= plan->axes[i].in;
         plan->out_plane *= plan->axes[i].out;
     }
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
     return STATUS_OK;
 }
 

@@ -62,7 +62,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     prepared->in[WEIGHT] = info_dense(weight->dtype, weight->rank, weight->sizes);
     walk_of(prepared, &walk);
     prepared->scratch_bytes = (size_t)(walk.n_blocks * walk.block) * sizeof(double);
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 

@@ -158,7 +158,7 @@ static status_t accept_parts(context_t *ctx, const op_call_t *call, prepared_t *
         prepared->offset[i] = (int64_t)(bytes_before(x, parts->dim, parts->starts[i]) /
                                         dtype_size(x->dtype));
     if (!prepared->is_view)
-        prepared->cost_ns = choose_cost(ctx, "slabs", 0.0, 2.0 * (double)info_bytes(x));
+        prepared->cost_ns = cost_run(ctx, "slabs", 0.0, 2.0 * (double)info_bytes(x));
     return STATUS_OK;
 }
 
@@ -166,12 +166,12 @@ static status_t prepare_parts(context_t *ctx, const op_call_t *call, prepared_t 
                               const parts_t *parts)
 {
     const tensor_info_t *x = call->in[0];
-    format_t formats[7];
+    format_t formats[2 + CANDIDATES_MAX];
     int n = 0;
     if (call->layout == LAYOUT_DENSE) return prepared_decline(prepared, "slabs: mkldnn only");
     if (call->out_format != NULL) formats[n++] = *call->out_format;
     formats[n++] = accept_own(x);
-    if (!call->keep_formats) n += choose_candidates(x->rank, &formats[n]);
+    if (!call->keep_formats) n += candidates_list(x->rank, &formats[n]);
     for (int i = 0; i < n; i++) {
         if (!blocks_divide(&formats[i], parts, x->sizes[parts->dim])) continue;
         status_t status = accept_parts(ctx, call, prepared, &formats[i], parts);

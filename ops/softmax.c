@@ -168,7 +168,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (has_blocks(&format, dim)) format = format_plain(x->rank);
     TRY(accept_format(call, prepared, X, &format));
     TRY(accept_out(call, prepared, 0, &format));
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
     return STATUS_OK;
 }
 

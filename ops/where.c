@@ -56,7 +56,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     plan->in_dtype[CONDITION] = DTYPE_BOOL;
     plan->in_dtype[A] = plan->in_dtype[B] = plan->out_dtype = call->out[0].dtype;
     TRY(broadcast_prepare(call, prepared, plan));
-    prepared->cost_ns = choose_cost(ctx, "native", 0.0, 3.0 * (double)info_bytes(&call->out[0]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 3.0 * (double)info_bytes(&call->out[0]));
     return STATUS_OK;
 }
 

@@ -8,9 +8,8 @@
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
 #define LAYOUT_MAX_WAYS 12
-#define LAYOUT_MAX_CANDIDATES 5
 
-/* What was asked for a way: candidates (of choose_candidates) for the main input and the output,
+/* What was asked for a way: candidates (of candidates_list) for the main input and the output,
  * -1 where none was; dense has neither. */
 typedef struct layout_asked {
     int8_t in, out;

@@ -92,9 +92,9 @@ static const layout_asked_t asked_dense = {-1, -1};
 static status_t list_ways(context_t *ctx, layout_site_t *site, const tensor_info_t *infos)
 {
     const graph_node_t *node = site->node;
-    format_t candidates[LAYOUT_MAX_CANDIDATES];
+    format_t candidates[CANDIDATES_MAX];
     int rank = main_rank(node, infos);
-    int n = rank > 0 ? choose_candidates(rank, candidates) : 0;
+    int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     if (node->op->preference != OP_DENSE)
         for (int i = 0; i < n; i++)
             TRY(add_way(ctx, site, infos, candidates, (layout_asked_t){(int8_t)i, -1}));
@@ -119,9 +119,9 @@ static int8_t read_candidate(const char **at, int n)
 static status_t take_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
                          const char **at)
 {
-    format_t candidates[LAYOUT_MAX_CANDIDATES];
+    format_t candidates[CANDIDATES_MAX];
     int rank = main_rank(site->node, infos);
-    int n = rank > 0 ? choose_candidates(rank, candidates) : 0;
+    int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     layout_asked_t asked = asked_dense;
     if (**at == 'd') {
         ++*at;
@@ -331,7 +331,7 @@ static double input_cost(const layout_search_t *search, const layout_site_t *sit
         const layout_site_t *maker = &search->sites[producer];
         have = &layout_way(maker)->out[output_of(maker, site->sources[input])];
     }
-    return choose_reorder_cost(search->ctx, have, &way->in[input]);
+    return cost_reorder(have, &way->in[input]);
 }
 
 static double way_cost(const layout_search_t *search, const layout_site_t *site,
@@ -351,8 +351,7 @@ static double readers_cost(const layout_search_t *search, const layout_site_t *s
         const layout_reader_t *reader = &search->readers[site->first_reader + r];
         const layout_site_t *to = &search->sites[reader->site];
         if (layout_way(to) == NULL || !layout_is_activation(to, reader->input)) continue;
-        cost += choose_reorder_cost(search->ctx, &way->out[reader->output],
-                                    &layout_way(to)->in[reader->input]);
+        cost += cost_reorder(&way->out[reader->output], &layout_way(to)->in[reader->input]);
     }
     return cost;
 }
@@ -406,12 +405,12 @@ static int uniform_way(const layout_site_t *site, int candidate)
         const tensor_info_t *out = &site->ways[w]->out[0], *in = NULL;
         for (int i = 0; i < site->node->n_inputs && in == NULL; i++)
             if (layout_is_activation(site, i)) in = &site->ways[w]->in[i];
-        format_t formats[LAYOUT_MAX_CANDIDATES];
+        format_t formats[CANDIDATES_MAX];
         int score = 0;
-        if (candidate < choose_candidates(out->rank, formats) &&
+        if (candidate < candidates_list(out->rank, formats) &&
             format_same(&out->format, &formats[candidate], out->sizes))
             score += 2;
-        if (in != NULL && candidate < choose_candidates(in->rank, formats) &&
+        if (in != NULL && candidate < candidates_list(in->rank, formats) &&
             format_same(&in->format, &formats[candidate], in->sizes))
             score += 1;
         if (score > best_score ||
@@ -425,8 +424,8 @@ static int uniform_way(const layout_site_t *site, int candidate)
 
 static status_t choose(context_t *ctx, layout_search_t *search)
 {
-    format_t formats[LAYOUT_MAX_CANDIDATES];
-    int n_starts = choose_candidates(4, formats), *best = NULL;
+    format_t formats[CANDIDATES_MAX];
+    int n_starts = candidates_list(4, formats), *best = NULL;
     double best_cost = 0.0;
     TRY(context_get(ctx, (size_t)search->n_sites * sizeof *best, "layout choices", &best));
     for (int start = 0; start < n_starts; start++) {

@@ -148,6 +148,11 @@ bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
 #endif
 }
 
+bool onednn_isa_is_wide(unsigned isa)
+{
+    return onednn_isa_has(isa, ONEDNN_ISA_AVX512) || onednn_isa_has(isa, ONEDNN_ISA_SVE_512);
+}
+
 unsigned onednn_isa(void)
 {
     return (unsigned)dnnl_get_effective_cpu_isa();

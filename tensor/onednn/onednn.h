@@ -184,6 +184,9 @@ unsigned onednn_isa(void);
 const char *onednn_isa_name(unsigned isa);
 bool onednn_isa_has(unsigned isa, onednn_isa_t wanted);
 
+/* True if its vectors hold 16 floats. */
+bool onednn_isa_is_wide(unsigned isa);
+
 /* dtypes that oneDNN knows. */
 bool onednn_has_dtype(dtype_t dtype);
 
