@@ -5,20 +5,22 @@
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
 
-typedef struct entry {
-    struct entry *newer, *older;
+struct cache_entry {
+    cache_entry_t *newer, *older;
     uint64_t hash;
+    int n_users; /* calls that run it */
+    bool is_out; /* it lost its place, and ends with its last user */
     policy_t policy;
     int n_threads;
     bool has_format;
     format_t out_format; /* a tag, when it was asked for */
     prepared_t *prepared;
-} entry_t;
+};
 
 typedef struct cache {
     hash_table_t entries;
     int64_t capacity;
-    entry_t *newest, *oldest;
+    cache_entry_t *newest, *oldest;
 } cache_t;
 
 static status_t cache_init(context_t *ctx, void *value)
@@ -28,13 +30,13 @@ static status_t cache_init(context_t *ctx, void *value)
     return STATUS_OK;
 }
 
-static size_t entry_bytes(const entry_t *entry)
+static size_t entry_bytes(const cache_entry_t *entry)
 {
     return sizeof *entry + (size_t)entry->prepared->n_in * 2 * sizeof(tensor_info_t) +
            sizeof(prepared_t);
 }
 
-static void unlink_entry(cache_t *cache, entry_t *entry)
+static void unlink_entry(cache_t *cache, cache_entry_t *entry)
 {
     if (entry->newer != NULL)
         entry->newer->older = entry->older;
@@ -46,7 +48,7 @@ static void unlink_entry(cache_t *cache, entry_t *entry)
         cache->oldest = entry->newer;
 }
 
-static void push_newest(cache_t *cache, entry_t *entry)
+static void push_newest(cache_t *cache, cache_entry_t *entry)
 {
     entry->newer = NULL;
     entry->older = cache->newest;
@@ -55,15 +57,21 @@ static void push_newest(cache_t *cache, entry_t *entry)
     if (cache->oldest == NULL) cache->oldest = entry;
 }
 
-static void evict(context_t *ctx, cache_t *cache, entry_t *entry)
+static void end_entry(context_t *ctx, cache_entry_t *entry)
+{
+    prepared_release(entry->prepared);
+    context_put(ctx, entry);
+}
+
+static void evict(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 {
     hash_remove(&cache->entries, entry->hash, entry);
     unlink_entry(cache, entry);
     counters_t *counters = context_counters(ctx);
     counters->cache_entries = cache->entries.n;
     counters->cache_bytes -= entry_bytes(entry);
-    prepared_release(entry->prepared);
-    context_put(ctx, entry);
+    entry->is_out = true;
+    if (entry->n_users == 0) end_entry(ctx, entry);
 }
 
 static void cache_empty(context_t *ctx, cache_t *cache)
@@ -95,7 +103,7 @@ static const tensor_info_t absent = {.dtype = DTYPE_NONE};
 
 static bool is_entry_of(const void *item, const void *of)
 {
-    const entry_t *entry = item;
+    const cache_entry_t *entry = item;
     const call_key_t *key = of;
     const format_t *format = key->out_format;
     if (entry->has_format != (format != NULL) ||
@@ -125,15 +133,15 @@ static uint64_t hash_key(const call_key_t *key)
 
 /* Takes over the prepared operator on success. */
 static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const call_key_t *key,
-                       prepared_t *prepared)
+                       prepared_t *prepared, cache_entry_t **out_entry)
 {
-    entry_t *entry = NULL;
+    cache_entry_t *entry = NULL;
     TRY(context_get(ctx, sizeof *entry, "the cache", &entry));
-    *entry = (entry_t){.hash = hash,
-                       .policy = key->policy,
-                       .n_threads = key->n_threads,
-                       .has_format = key->out_format != NULL,
-                       .prepared = prepared};
+    *entry = (cache_entry_t){.hash = hash,
+                             .policy = key->policy,
+                             .n_threads = key->n_threads,
+                             .has_format = key->out_format != NULL,
+                             .prepared = prepared};
     if (key->out_format != NULL) entry->out_format = *key->out_format;
     while ((int64_t)cache->entries.n >= cache->capacity && cache->oldest != NULL)
         evict(ctx, cache, cache->oldest);
@@ -145,6 +153,7 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const call
     push_newest(cache, entry);
     context_counters(ctx)->cache_entries = cache->entries.n;
     context_counters(ctx)->cache_bytes += entry_bytes(entry);
+    *out_entry = entry;
     return STATUS_OK;
 }
 
@@ -161,37 +170,52 @@ static status_t select_for(context_t *ctx, const opdef_t *op, const void *attrs,
     return select_prepared(ctx, op, attrs, n_in, in, policy, out_prepared);
 }
 
-status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                      const tensor_t *const *in, policy_t policy, const format_t *out_format,
-                      prepared_t **out_prepared)
+static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const call_key_t *key,
+                           cache_entry_t **out_entry)
+{
+    prepared_t *prepared = NULL;
+    const tensor_info_t *infos[OP_MAX_INPUTS];
+    for (int i = 0; i < key->n_in; i++) infos[i] = key->in[i] != NULL ? &key->in[i]->info : &absent;
+    TRY(select_for(ctx, key->op, key->attrs, key->n_in, infos, key->policy, key->out_format,
+                   &prepared));
+    status_t status = insert(ctx, cache, hash, key, prepared, out_entry);
+    if (status != STATUS_OK) prepared_release(prepared);
+    return status;
+}
+
+status_t cache_enter(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                     const tensor_t *const *in, policy_t policy, const format_t *out_format,
+                     cache_entry_t **out_entry)
 {
     void *value = NULL;
     TRY(context_slot(ctx, &cache_slot, &value));
     cache_t *cache = value;
     call_key_t key = {op, attrs, n_in, in, policy, out_format, context_threads(ctx)};
     uint64_t hash = hash_key(&key);
-    entry_t *entry = hash_find(&cache->entries, hash, is_entry_of, &key);
-    if (entry != NULL) {
+    cache_entry_t *entry = hash_find(&cache->entries, hash, is_entry_of, &key);
+    if (entry == NULL) {
+        context_counters(ctx)->cache_misses++;
+        TRY(make_entry(ctx, cache, hash, &key, &entry));
+    } else {
         context_counters(ctx)->cache_hits++;
         if (cache->newest != entry) {
             unlink_entry(cache, entry);
             push_newest(cache, entry);
         }
-        *out_prepared = entry->prepared;
-        return STATUS_OK;
     }
-    context_counters(ctx)->cache_misses++;
-    prepared_t *prepared = NULL;
-    const tensor_info_t *infos[OP_MAX_INPUTS];
-    for (int i = 0; i < n_in; i++) infos[i] = in[i] != NULL ? &in[i]->info : &absent;
-    TRY(select_for(ctx, op, attrs, n_in, infos, policy, out_format, &prepared));
-    status_t status = insert(ctx, cache, hash, &key, prepared);
-    if (status != STATUS_OK) {
-        prepared_release(prepared);
-        return status;
-    }
-    *out_prepared = prepared;
+    entry->n_users++;
+    *out_entry = entry;
     return STATUS_OK;
+}
+
+prepared_t *cache_prepared(const cache_entry_t *entry)
+{
+    return entry->prepared;
+}
+
+void cache_leave(context_t *ctx, cache_entry_t *entry)
+{
+    if (--entry->n_users == 0 && entry->is_out) end_entry(ctx, entry);
 }
 
 void dispatch_clear_cache(context_t *ctx)

@@ -368,6 +368,33 @@ status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int 
     return dispatch_run_as(ctx, op, attrs, n_in, in, NULL, n_out, out);
 }
 
+static status_t check_inputs(context_t *ctx, const opdef_t *op, int n_in, const tensor_t *const *in)
+{
+    REQUIRE(ctx, n_in >= 0 && n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible",
+            op->name, n_in, OP_MAX_INPUTS);
+    if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
+    for (int i = 0; i < n_in; i++) {
+        if (in[i] != NULL) continue;
+        const operand_t *operand = select_operand(op, i);
+        if (!operand->is_optional) return context_null(ctx, op->name, operand->name);
+    }
+    return STATUS_OK;
+}
+
+/* Gives all of n tensors to the caller, or none. */
+static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t **out)
+{
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n; i++) {
+        status_t given = tensor_give(ctx, outputs[i], &out[i]);
+        if (given != STATUS_OK) out[i] = NULL;
+        if (status == STATUS_OK) status = given;
+    }
+    if (status != STATUS_OK)
+        for (int i = 0; i < n; i++) out[i] = NULL;
+    return status;
+}
+
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_t *const *in, const format_t *out_format, int *n_out,
                          tensor_t **out)
@@ -377,14 +404,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (op == NULL) return context_null(ctx, "dispatch_run", "op");
     TRY(clear_outputs(ctx, op, n_out, out));
-    REQUIRE(ctx, n_in >= 0 && n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible",
-            op->name, n_in, OP_MAX_INPUTS);
-    if (n_in > 0 && in == NULL) return context_null(ctx, op->name, "in");
-    for (int i = 0; i < n_in; i++) {
-        if (in[i] != NULL) continue;
-        const operand_t *operand = select_operand(op, i);
-        if (!operand->is_optional) return context_null(ctx, op->name, operand->name);
-    }
+    TRY(check_inputs(ctx, op, n_in, in));
     TRY(select_attrs(ctx, op, attrs, normalised));
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
@@ -397,25 +417,19 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     if (policy != POLICY_AUTO || !is_asked) out_format = NULL;
 
     threads_guard_t guard = threads_enter(ctx);
-    prepared_t *prepared = NULL;
-    status_t status = cache_select(ctx, op, normalised, n_in, in, policy, out_format, &prepared);
+    cache_entry_t *entry = NULL;
+    int n_made = 0;
+    status_t status = cache_enter(ctx, op, normalised, n_in, in, policy, out_format, &entry);
     if (status == STATUS_OK) {
-        prepared_retain(prepared); /* an observer may clear the cache */
-        status = check_room(ctx, op, prepared->n_out, n_out);
-    }
-    if (status == STATUS_OK) {
-        status = run_watched(ctx, prepared, policy, n_in, in, outputs);
+        prepared_t *prepared = cache_prepared(entry);
+        n_made = prepared->n_out;
+        status = check_room(ctx, op, n_made, n_out);
+        if (status == STATUS_OK) status = run_watched(ctx, prepared, policy, n_in, in, outputs);
+        cache_leave(ctx, entry);
     }
     threads_leave(ctx, guard);
-    if (status == STATUS_OK) {
-        for (int i = 0; i < prepared->n_out; i++) {
-            status_t given = tensor_give(ctx, outputs[i], &outputs[i]);
-            if (given != STATUS_OK) outputs[i] = NULL;
-            if (status == STATUS_OK) status = given;
-        }
-        for (int i = 0; status == STATUS_OK && i < prepared->n_out; i++) out[i] = outputs[i];
-        if (status == STATUS_OK && n_out != NULL) *n_out = prepared->n_out;
-    }
-    prepared_release(prepared);
-    return status;
+    TRY(status);
+    TRY(give_outputs(ctx, n_made, outputs, out));
+    if (n_out != NULL) *n_out = n_made;
+    return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/references_impl.h"
 #include "tensor/text.h"
 
 static size_t align(size_t bytes)
@@ -57,7 +58,7 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
 
 prepared_t *prepared_retain(prepared_t *prepared)
 {
-    if (prepared != NULL) atomic_fetch_add(&prepared->n_references, 1);
+    if (prepared != NULL) references_add(&prepared->n_references);
     return prepared;
 }
 
@@ -77,7 +78,7 @@ void prepared_reset(prepared_t *prepared)
 
 void prepared_release(prepared_t *prepared)
 {
-    if (prepared == NULL || atomic_fetch_sub(&prepared->n_references, 1) != 1) return;
+    if (prepared == NULL || !references_drop(&prepared->n_references)) return;
     prepared_reset(prepared);
     allocator_t allocator = prepared->allocator;
     allocator_put(&allocator, prepared->reasons);

@@ -30,11 +30,15 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, policy_t policy,
                          prepared_t **out_prepared);
 
-/* The context's cache: a prepared operator for these metadata, borrowed until the next call. With
+/* The context's cache: the entry of these metadata, which is there until cache_leave even if it
+ * loses its place meanwhile: a kernel may run operators, an observer may clear the cache. With
  * out_format as dispatch_select_fixed where that can be, else as dispatch_select. */
-status_t cache_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                      const tensor_t *const *in, policy_t policy, const format_t *out_format,
-                      prepared_t **out_prepared);
+typedef struct cache_entry cache_entry_t;
+status_t cache_enter(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                     const tensor_t *const *in, policy_t policy, const format_t *out_format,
+                     cache_entry_t **out_entry);
+prepared_t *cache_prepared(const cache_entry_t *entry);
+void cache_leave(context_t *ctx, cache_entry_t *entry);
 
 /* Whether an observer, or the trace, is to be told of calls. */
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched);

@@ -1,4 +1,5 @@
 #include "module/module_impl.h"
+#include "tensor/references_impl.h"
 #include "tensor/tensor_impl.h"
 
 #include <stdio.h>
@@ -79,14 +80,14 @@ status_t module_create(context_t *ctx, const char *type_name, module_t **out_mod
 
 module_t *module_retain(module_t *module)
 {
-    if (module != NULL) atomic_fetch_add_explicit(&module->n_references, 1, memory_order_relaxed);
+    if (module != NULL) references_add(&module->n_references);
     return module;
 }
 
 void module_release(module_t *module)
 {
     if (module == NULL) return;
-    if (atomic_fetch_sub_explicit(&module->n_references, 1, memory_order_acq_rel) > 1) return;
+    if (!references_drop(&module->n_references)) return;
     allocator_t allocator = module->allocator;
     for (int i = module->n_members - 1; i >= 0; i--) {
         drop_value(&module->members[i]);

@@ -1,9 +1,9 @@
 #include "tensor/datum.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
+#include "tensor/references_impl.h"
 #include "tensor/tensor_impl.h"
 
 typedef struct entry {
@@ -211,13 +211,13 @@ status_t datum_dict(context_t *ctx, int n, const char *const *keys, datum_t *con
 
 datum_t *datum_retain(datum_t *datum)
 {
-    if (datum != NULL) atomic_fetch_add_explicit(&datum->n_references, 1, memory_order_relaxed);
+    if (datum != NULL) references_add(&datum->n_references);
     return datum;
 }
 
 void datum_release(datum_t *datum)
 {
-    if (datum == NULL || atomic_fetch_sub(&datum->n_references, 1) != 1) return;
+    if (datum == NULL || !references_drop(&datum->n_references)) return;
     allocator_t allocator = datum->allocator;
     if (datum->kind == DATUM_TENSOR) tensor_drop(datum->tensor);
     if (datum->kind == DATUM_STRING) allocator_put(&allocator, datum->string);

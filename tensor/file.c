@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tensor/references_impl.h"
 #include "tensor/tensor_impl.h"
 
 #define WRITE_BUFFER 65536
@@ -90,13 +91,13 @@ size_t file_size(const file_mapping_t *mapping)
 
 file_mapping_t *file_retain(file_mapping_t *mapping)
 {
-    if (mapping != NULL) atomic_fetch_add_explicit(&mapping->n_references, 1, memory_order_relaxed);
+    if (mapping != NULL) references_add(&mapping->n_references);
     return mapping;
 }
 
 void file_release(file_mapping_t *mapping)
 {
-    if (mapping == NULL || atomic_fetch_sub(&mapping->n_references, 1) != 1) return;
+    if (mapping == NULL || !references_drop(&mapping->n_references)) return;
     munmap(mapping->bytes, mapping->n_bytes);
     allocator_t allocator = mapping->allocator;
     allocator_put(&allocator, mapping);

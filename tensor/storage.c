@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tensor/form_impl.h"
+#include "tensor/references_impl.h"
 
 /* Owned bytes up to this many share a block of memory with the storage and the handle they are made
  * for; larger ones have a block of their own, so that they can be given back before the handle. */
@@ -79,7 +80,7 @@ static status_t make_buffer(context_t *ctx, size_t bytes, buffer_t **out_buffer)
 
 static void release_buffer(buffer_t *buffer)
 {
-    if (buffer == NULL || atomic_fetch_sub(&buffer->n_references, 1) != 1) return;
+    if (buffer == NULL || !references_drop(&buffer->n_references)) return;
     if (buffer->deleter != NULL) buffer->deleter(buffer->user, buffer->data);
     allocator_t allocator = buffer->allocator;
     allocator_put(&allocator, buffer);
@@ -201,7 +202,7 @@ status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_st
     storage_lock(storage); /* bytes that are held by two are not shed */
     buffer_t *buffer = atomic_load(&storage->buffer);
     bool is_copied = buffer == NULL || (buffer->is_borrowed && !buffer->is_read_only);
-    if (!is_copied) atomic_fetch_add(&buffer->n_references, 1);
+    if (!is_copied) references_add(&buffer->n_references);
     storage_unlock(storage);
     if (is_copied) return copy_storage(ctx, storage, out_storage);
     status_t status = wrap_take(ctx, buffer, out_storage);
@@ -212,13 +213,13 @@ status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_st
 
 storage_t *storage_retain(storage_t *storage)
 {
-    if (storage != NULL) atomic_fetch_add_explicit(&storage->n_references, 1, memory_order_relaxed);
+    if (storage != NULL) references_add(&storage->n_references);
     return storage;
 }
 
 void storage_release(storage_t *storage)
 {
-    if (storage == NULL || atomic_fetch_sub(&storage->n_references, 1) != 1) return;
+    if (storage == NULL || !references_drop(&storage->n_references)) return;
     form_clear(storage);
     pthread_mutex_destroy(&storage->lock);
     buffer_t *home = storage->home, *buffer = atomic_load(&storage->buffer);
@@ -227,7 +228,7 @@ void storage_release(storage_t *storage)
     if (home == NULL) {
         allocator_put(&allocator, storage);
     } else {
-        atomic_store(&home->is_left, false);
+        atomic_store_explicit(&home->is_left, false, memory_order_relaxed);
         release_buffer(home); /* its block is this storage's, too */
     }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/info_impl.h"
+#include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -122,13 +123,13 @@ status_t tensor_give(context_t *ctx, tensor_t *tensor, tensor_t **out_tensor)
 
 tensor_t *tensor_hold(tensor_t *tensor)
 {
-    if (tensor != NULL) atomic_fetch_add_explicit(&tensor->n_references, 1, memory_order_relaxed);
+    if (tensor != NULL) references_add(&tensor->n_references);
     return tensor;
 }
 
 void tensor_drop(tensor_t *tensor)
 {
-    if (tensor == NULL || atomic_fetch_sub(&tensor->n_references, 1) != 1) return;
+    if (tensor == NULL || !references_drop(&tensor->n_references)) return;
     allocator_t allocator = tensor->allocator;
     bool is_in_block = tensor->is_in_block; /* then it ends with its storage */
     storage_release(tensor->storage);

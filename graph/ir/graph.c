@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/references_impl.h"
 
 /* Chunks double from the first to the largest; whatever is larger gets one of its own. */
 #define CHUNK_FIRST 4096
@@ -78,13 +79,13 @@ status_t graph_hold(context_t *ctx, graph_t *graph, datum_t *datum)
 
 graph_t *graph_retain(graph_t *graph)
 {
-    if (graph != NULL) atomic_fetch_add_explicit(&graph->n_references, 1, memory_order_relaxed);
+    if (graph != NULL) references_add(&graph->n_references);
     return graph;
 }
 
 void graph_release(graph_t *graph)
 {
-    if (graph == NULL || atomic_fetch_sub(&graph->n_references, 1) != 1) return;
+    if (graph == NULL || !references_drop(&graph->n_references)) return;
     for (held_datum_t *held = graph->held; held != NULL; held = held->next)
         datum_release(held->datum);
     allocator_t allocator = graph->allocator;

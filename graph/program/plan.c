@@ -9,11 +9,12 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/references_impl.h"
 #include "tensor/threads_impl.h"
 
 plan_t *plan_retain(plan_t *plan)
 {
-    if (plan != NULL) atomic_fetch_add(&plan->n_references, 1);
+    if (plan != NULL) references_add(&plan->n_references);
     return plan;
 }
 
@@ -33,7 +34,7 @@ void plan_source_clear(const plan_source_t *source)
 
 void plan_release(plan_t *plan)
 {
-    if (plan == NULL || atomic_fetch_sub(&plan->n_references, 1) != 1) return;
+    if (plan == NULL || !references_drop(&plan->n_references)) return;
     allocator_t allocator = plan->allocator;
     while (plan->idle != NULL) {
         plan_frame_t *next = plan->idle->next;

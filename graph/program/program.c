@@ -4,17 +4,18 @@
 #include "graph/program/regions_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
 
 program_t *program_retain(program_t *program)
 {
-    if (program != NULL) atomic_fetch_add(&program->n_references, 1);
+    if (program != NULL) references_add(&program->n_references);
     return program;
 }
 
 void program_release(program_t *program)
 {
-    if (program == NULL || atomic_fetch_sub(&program->n_references, 1) != 1) return;
+    if (program == NULL || !references_drop(&program->n_references)) return;
     allocator_t allocator = program->allocator;
     for (int i = 0; i < program->n_regions; i++) {
         region_t *region = &program->regions[i];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
+#include "tensor/references_impl.h"
 
 /* ---- one engine, counted by the streams and primitives that use it ---- */
 
@@ -428,13 +429,13 @@ struct onednn_frame {
 
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive)
 {
-    if (primitive != NULL) atomic_fetch_add(&primitive->n_references, 1);
+    if (primitive != NULL) references_add(&primitive->n_references);
     return primitive;
 }
 
 void onednn_release(onednn_primitive_t *primitive)
 {
-    if (primitive == NULL || atomic_fetch_sub(&primitive->n_references, 1) != 1) return;
+    if (primitive == NULL || !references_drop(&primitive->n_references)) return;
     onednn_frame_destroy(atomic_load(&primitive->idle));
     while (primitive->more != NULL) {
         onednn_frame_t *next = primitive->more->next;
