@@ -46,6 +46,7 @@ prepared_t *prepared_retain(prepared_t *prepared) TESSERA_API(prepared_retain);
 void prepared_release(prepared_t *prepared) TESSERA_API(prepared_release);
 
 /* What was chosen. Infos of inputs are those wanted. */
+const opdef_t *prepared_op(const prepared_t *prepared) TESSERA_API(prepared_op);
 const char *prepared_kernel(const prepared_t *prepared) TESSERA_API(prepared_kernel);
 const char *prepared_implementation(const prepared_t *prepared)
     TESSERA_API(prepared_implementation);

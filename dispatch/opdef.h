@@ -101,6 +101,9 @@ typedef struct kernel {
 
 struct opdef {
     const char *name;
+    /* Tells operators apart that share their functions, as max and avg of pooling; the functions
+     * say what its values mean. 0 for an operator that shares none. */
+    int variant;
     op_preference_t preference;
     uint32_t traits;
     attr_table_t attrs;
@@ -122,6 +125,10 @@ struct opdef {
     /* How many times the rounding of its sums the algorithm makes that the attributes ask for, as
      * winograd; NULL: once. */
     double (*amplifies)(const void *attrs);
+
+    /* What it computes as a post-op of another operator, as relu behind a convolution: gives false
+     * where it is none. A post-op with an operand combines inputs 0 and 1. NULL: never one. */
+    bool (*as_post_op)(const opdef_t *op, const void *attrs, post_op_t *out_post);
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by

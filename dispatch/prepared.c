@@ -195,6 +195,11 @@ const void *prepared_attrs(const prepared_t *prepared)
     return prepared != NULL && prepared->op->attrs.bytes > 0 ? prepared->attrs : NULL;
 }
 
+const opdef_t *prepared_op(const prepared_t *prepared)
+{
+    return prepared != NULL ? prepared->op : NULL;
+}
+
 const char *prepared_kernel(const prepared_t *prepared)
 {
     return prepared != NULL ? prepared->kernel->name : NULL;

@@ -1,6 +1,4 @@
 /* Elementwise functions of one tensor: one table, one inference, one specification, two kernels. */
-#include "ops/activation_impl.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -34,68 +32,34 @@ static const attr_field_t fields_gelu[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-/* relu6 is a clamp whose bounds nobody gives. */
-static const struct {
-    const opdef_t *op;
-    eltwise_t eltwise;
-    bool keeps_integers; /* integers stay what they are; else they give f32 */
-} table[] = {
-    {&op_def_relu, ELTWISE_RELU, true},
-    {&op_def_relu6, ELTWISE_CLAMP, true},
-    {&op_def_clamp, ELTWISE_CLAMP, true},
-    {&op_def_leaky_relu, ELTWISE_LEAKY_RELU, false},
-    {&op_def_elu, ELTWISE_ELU, false},
-    {&op_def_selu, ELTWISE_SELU, false},
-    {&op_def_gelu, ELTWISE_GELU, false},
-    {&op_def_erf, ELTWISE_ERF, false},
-    {&op_def_sigmoid, ELTWISE_SIGMOID, false},
-    {&op_def_tanh, ELTWISE_TANH, false},
-    {&op_def_hardsigmoid, ELTWISE_HARDSIGMOID, false},
-    {&op_def_hardswish, ELTWISE_HARDSWISH, false},
-    {&op_def_silu, ELTWISE_SILU, false},
-    {&op_def_softplus, ELTWISE_SOFTPLUS, false},
-    {&op_def_sqrt, ELTWISE_SQRT, false},
-    {&op_def_exp, ELTWISE_EXP, false},
-    {&op_def_log, ELTWISE_LOG, false},
-    {&op_def_abs, ELTWISE_ABS, true},
-    {&op_def_neg, ELTWISE_NEG, true},
-    {&op_def_reciprocal, ELTWISE_RECIPROCAL, false},
-};
-
-static int find(const opdef_t *op)
-{
-    for (int i = 0; i < (int)(sizeof table / sizeof *table); i++)
-        if (table[i].op == op) return i;
-    return -1;
-}
-
-/* What a call computes; the operator is one of the table. */
+/* What a call computes. */
 typedef struct function {
     eltwise_t eltwise;
     double alpha, beta;
 } function_t;
 
+/* The variant is the function; relu6 is a clamp whose bounds nobody gives. */
 static function_t function_of(const opdef_t *op, const void *attrs)
 {
     const attrs_t *given = attrs;
-    function_t function = {.eltwise = table[find(op)].eltwise};
-    if (op == &op_def_relu6) function.beta = 6.0;
+    function_t function = {.eltwise = (eltwise_t)op->variant};
     if (op->attrs.bytes > 0) {
         function.alpha = given->alpha;
         function.beta = given->beta;
+        if (given->tanh_approximation) function.eltwise = ELTWISE_GELU_TANH;
+    } else if (function.eltwise == ELTWISE_CLAMP) {
+        function.beta = 6.0;
     }
-    if (op == &op_def_gelu && given->tanh_approximation) function.eltwise = ELTWISE_GELU_TANH;
     return function;
 }
 
-bool activation_eltwise(const opdef_t *op, const void *attrs, eltwise_t *out_eltwise,
-                        double *out_alpha, double *out_beta)
+static bool as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
 {
-    if (find(op) < 0) return false;
-    function_t function = function_of(op, attrs);
-    *out_eltwise = function.eltwise;
-    *out_alpha = function.alpha;
-    *out_beta = function.beta;
+    const function_t function = function_of(op, attrs);
+    *out_post = (post_op_t){.kind = POST_ELTWISE,
+                            .eltwise = function.eltwise,
+                            .alpha = function.alpha,
+                            .beta = function.beta};
     return true;
 }
 
@@ -106,12 +70,24 @@ static bool is_whole(double bound)
     return !isfinite(bound) ? !isnan(bound) : bound == floor(bound);
 }
 
+/* Functions that give integers of integers; the others give f32. */
+static bool keeps_integers(const opdef_t *op)
+{
+    switch ((eltwise_t)op->variant) {
+    case ELTWISE_RELU:
+    case ELTWISE_CLAMP:
+    case ELTWISE_ABS:
+    case ELTWISE_NEG: return true;
+    default: return false;
+    }
+}
+
 /* Integers stay integers, but for a clamp to a bound that is none: as PyTorch's they give f32. */
 static bool keeps_dtype(const op_call_t *call)
 {
     const function_t f = function_of(call->op, call->attrs);
     if (dtype_is_floating(call->in[X]->dtype)) return true;
-    if (!table[find(call->op)].keeps_integers) return false;
+    if (!keeps_integers(call->op)) return false;
     return f.eltwise != ELTWISE_CLAMP || (is_whole(f.alpha) && is_whole(f.beta));
 }
 
@@ -119,9 +95,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 {
     (void)out_n;
     const tensor_info_t *x = call->in[X];
-    bool keeps_integers = table[find(call->op)].keeps_integers;
-    REQUIRE(ctx, x->dtype != DTYPE_BOOL || !keeps_integers, "%s: x is %s, numbers are needed",
-            call->op->name, info_brief(x));
+    REQUIRE(ctx, x->dtype != DTYPE_BOOL || !keeps_integers(call->op),
+            "%s: x is %s, numbers are needed", call->op->name, info_brief(x));
     out[0] = info_dense(keeps_dtype(call) ? x->dtype : DTYPE_F32, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -160,6 +135,33 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, &element);
 }
 
+/* ---- what both kernels settle ---- */
+
+/* Elements, padding included, and whether the function gives padded lanes, which hold +0, another
+ * value: every bit of theirs is to be zero. */
+typedef struct state {
+    function_t function;
+    int64_t n;
+    bool dirties_padding;
+} state_t;
+
+static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    state_t *state = NULL;
+    TRY(walk_follow(call, prepared, false));
+    TRY(context_get_zeroed(ctx, sizeof *state, "an activation", &state));
+    prepared->state = state;
+    state->function = function_of(call->op, call->attrs);
+    state->n = walk_elements(&prepared->in[X]);
+    const function_t *f = &state->function;
+    const tensor_info_t *out = &prepared->out[0];
+    double of_zero = eltwise_value(f->eltwise, 0.0, f->alpha, f->beta);
+    state->dirties_padding = (of_zero != 0.0 || signbit(of_zero)) &&
+                             format_is_padded(&out->format, out->sizes);
+    prepared->overwrites = 1u << X;
+    return STATUS_OK;
+}
+
 /* ---- kernel on oneDNN: over the bytes as they lie. Not of all functions: its relu and clamp lose
  * NaN, and choose_eltwise says what it has not or wrong; loops of our own are as fast ---- */
 
@@ -175,10 +177,9 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: leaky_relu with slope 0 loses NaN");
     if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
         return prepared_decline(prepared, "onednn: no %s", call->op->name);
-    TRY(walk_follow(call, prepared, false));
+    TRY(settle(ctx, call, prepared));
 
-    int64_t n = walk_elements(&prepared->in[X]);
-    tensor_info_t flat = info_dense(x->dtype, 1, &n);
+    tensor_info_t flat = info_dense(x->dtype, 1, &((const state_t *)prepared->state)->n);
     onednn_problem_t problem = {.kind = ONEDNN_ELTWISE,
                                 .algorithm = eltwise.algorithm,
                                 .n_src = 1,
@@ -191,7 +192,6 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(x));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
-    prepared->overwrites = 1u << X;
     if (onednn_is_reference(prepared->implementation))
         return prepared_decline(prepared, "onednn: %s is %s", call->op->name,
                                 prepared->implementation);
@@ -200,19 +200,12 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Padded lanes hold +0: every bit of theirs is zero. */
-static void zero_padding(const prepared_t *prepared, void *out)
-{
-    const function_t f = function_of(prepared->op, prepared->attrs);
-    double of_zero = eltwise_value(f.eltwise, 0.0, f.alpha, f.beta);
-    if (of_zero != 0.0 || signbit(of_zero)) walk_zero_padding(&prepared->out[0], out);
-}
-
 static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
+    const state_t *state = prepared->state;
     TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
-    zero_padding(prepared, out[0]);
+    if (state->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
@@ -222,8 +215,7 @@ static const kernel_t onednn = {"onednn", prepare_onednn, run_onednn};
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    TRY(walk_follow(call, prepared, false));
-    prepared->overwrites = 1u << X;
+    TRY(settle(ctx, call, prepared));
     prepared->cost_ns = cost_run(ctx, "native", 0.0, 2.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
@@ -259,27 +251,32 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
 
 /* A run of the native kernel. */
 typedef struct run {
-    function_t function;
+    const function_t *function;
     dtype_t src_dtype, dst_dtype;
     const char *src;
     char *dst;
     int64_t n;
 } run_t;
 
+static void run_f32(void *user, int64_t first_chunk, int64_t last_chunk)
+{
+    const run_t *run = user;
+    const function_t *f = run->function;
+    const int64_t first = first_chunk * CHUNK, last = last_chunk * CHUNK;
+    if (first == last) return;
+    eltwise_apply(f->eltwise, f->alpha, f->beta, (last < run->n ? last : run->n) - first,
+                  (const float *)(const void *)run->src + first, (float *)(void *)run->dst + first);
+}
+
 static void run_chunks(void *user, int64_t first_chunk, int64_t last_chunk)
 {
     const run_t *run = user;
-    const function_t *f = &run->function;
     const int64_t src_size = (int64_t)dtype_size(run->src_dtype);
     const int64_t dst_size = (int64_t)dtype_size(run->dst_dtype);
     for (int64_t chunk = first_chunk; chunk < last_chunk; chunk++) {
         int64_t first = chunk * CHUNK, n = run->n - first < CHUNK ? run->n - first : CHUNK;
-        const void *src = run->src + first * src_size;
-        void *dst = run->dst + first * dst_size;
-        if (run->src_dtype == DTYPE_F32)
-            eltwise_apply(f->eltwise, f->alpha, f->beta, n, src, dst);
-        else
-            apply_chunk(f, n, run->src_dtype, src, run->dst_dtype, dst);
+        apply_chunk(run->function, n, run->src_dtype, run->src + first * src_size, run->dst_dtype,
+                    run->dst + first * dst_size);
     }
 }
 
@@ -287,14 +284,16 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    run_t run = {.function = function_of(prepared->op, prepared->attrs),
+    const state_t *state = prepared->state;
+    run_t run = {.function = &state->function,
                  .src_dtype = prepared->in[X].dtype,
                  .dst_dtype = prepared->out[0].dtype,
                  .src = in[X],
                  .dst = out[0],
-                 .n = walk_elements(&prepared->in[X])};
-    threads_share(threads_for(ctx, run.n), (run.n + CHUNK - 1) / CHUNK, run_chunks, &run);
-    zero_padding(prepared, out[0]);
+                 .n = state->n};
+    threads_share(threads_for(ctx, run.n), (run.n + CHUNK - 1) / CHUNK,
+                  run.src_dtype == DTYPE_F32 ? run_f32 : run_chunks, &run);
+    if (state->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
@@ -329,8 +328,9 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
 /* ---- definitions ---- */
 
 /* `terms` as eltwise_cancels. */
-#define DEFINE(op_name, attr_table, op_cases, op_kernels, terms)                                   \
+#define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms)                         \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = ELTWISE_##function,                               \
                                       .preference = OP_FOLLOWS,                                    \
                                       .traits = TRAIT_ELEMENTWISE,                                 \
                                       .attrs = attr_table,                                         \
@@ -341,6 +341,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
+                                      .as_post_op = as_post_op,                                    \
                                       .cases = op_cases}
 #define NO_ATTRS                                                                                   \
     {                                                                                              \
@@ -351,26 +352,26 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
         sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
     }
 
-DEFINE(relu, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(relu6, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(clamp, ATTRS(fields_clamp), cases_clamp, ours, 0.0);
-DEFINE(leaky_relu, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0);
-DEFINE(elu, ATTRS(fields_elu), cases_elu, either, 1.0);
-DEFINE(selu, NO_ATTRS, cases_floating, ours, 1.76);
-DEFINE(gelu, ATTRS(fields_gelu), cases_gelu, either, 8.0);
-DEFINE(erf, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(sigmoid, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(tanh, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(hardsigmoid, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0);
-DEFINE(hardswish, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(silu, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(softplus, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(sqrt, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(exp, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(log, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(abs, NO_ATTRS, cases_numbers, either, 0.0);
-DEFINE(neg, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(reciprocal, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(relu, RELU, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(relu6, CLAMP, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0);
+DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0);
+DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0);
+DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76);
+DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, either, 8.0);
+DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0);
+DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(sqrt, SQRT, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(exp, EXP, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(log, LOG, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(abs, ABS, NO_ATTRS, cases_numbers, either, 0.0);
+DEFINE(neg, NEG, NO_ATTRS, cases_numbers, ours, 0.0);
+DEFINE(reciprocal, RECIPROCAL, NO_ATTRS, cases_floating, ours, 0.0);
 
 /* ---- public ---- */
 

@@ -132,9 +132,16 @@ ROWS_BINARY(square_f64, double, element_t, ((void)y, x *x))
 ROWS_BINARY(root_f32, float, element_t, ((void)y, sqrt(x)))
 ROWS_BINARY(root_f64, double, element_t, ((void)y, sqrt(x)))
 
+/* The variants: lines of the table. */
+enum {
+#define BINARY(name, result, takes, flags, floating, integral) VARIANT_##name,
+#include "ops/binary.def"
+#undef BINARY
+};
+
 static const function_t functions[] = {
 #define BINARY(name, result, takes, flags, floating, integral)                                     \
-    {&op_def_##name, result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
+    [VARIANT_##name] = {result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
 #include "ops/binary.def"
 #undef BINARY
 };
@@ -143,45 +150,56 @@ static const operand_t operands[] = {{"a", ROLE_ACTIVATION, false, false},
                                      {"b", ROLE_ACTIVATION, false, false}};
 enum { A, B };
 
+static bool as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
+{
+    (void)attrs;
+    *out_post = (post_op_t){.kind = POST_ELTWISE};
+    switch (op->variant) {
+    case VARIANT_add: out_post->kind = POST_ADD; return true;
+    case VARIANT_sub: out_post->kind = POST_SUB; return true;
+    case VARIANT_mul: out_post->kind = POST_MUL; return true;
+    case VARIANT_div: out_post->kind = POST_DIV; return true;
+    case VARIANT_maximum: out_post->kind = POST_MAXIMUM; return true;
+    case VARIANT_minimum: out_post->kind = POST_MINIMUM; return true;
+    default: return false;
+    }
+}
+
 /* ---- inference and specification ---- */
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
-    return function_infer(ctx, call, function_of(functions, call->op), out);
+    return function_infer(ctx, call, &functions[call->op->variant], out);
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
-    return function_spec(call, function_of(functions, call->op), index);
+    return function_spec(call, &functions[call->op->variant], index);
 }
 
 /* ---- kernel on oneDNN: equal shapes in one format, over the bytes as they lie ---- */
 
-typedef struct algorithm {
-    const opdef_t *op;
-    onednn_algorithm_t algorithm;
-} algorithm_t;
-
 /* Its maximum and minimum lose NaN. */
-static const algorithm_t *find_algorithm(const opdef_t *op)
+static bool find_algorithm(const opdef_t *op, onednn_algorithm_t *out_algorithm)
 {
-    static const algorithm_t algorithms[] = {{&op_def_add, ONEDNN_BINARY_ADD},
-                                             {&op_def_sub, ONEDNN_BINARY_SUB},
-                                             {&op_def_mul, ONEDNN_BINARY_MUL},
-                                             {&op_def_div, ONEDNN_BINARY_DIV}};
-    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
-        if (algorithms[i].op == op) return &algorithms[i];
-    return NULL;
+    switch (op->variant) {
+    case VARIANT_add: *out_algorithm = ONEDNN_BINARY_ADD; return true;
+    case VARIANT_sub: *out_algorithm = ONEDNN_BINARY_SUB; return true;
+    case VARIANT_mul: *out_algorithm = ONEDNN_BINARY_MUL; return true;
+    case VARIANT_div: *out_algorithm = ONEDNN_BINARY_DIV; return true;
+    default: return false;
+    }
 }
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *a = call->in[A], *b = call->in[B];
-    const algorithm_t *algorithm = find_algorithm(call->op);
+    onednn_algorithm_t algorithm = ONEDNN_BINARY_ADD;
     onednn_primitive_t *primitive = NULL;
-    if (algorithm == NULL) return prepared_decline(prepared, "onednn: no good %s", call->op->name);
+    if (!find_algorithm(call->op, &algorithm))
+        return prepared_decline(prepared, "onednn: no good %s", call->op->name);
     if ((a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16) || a->dtype != b->dtype)
         return prepared_decline(prepared, "onednn: dtypes %s and %s", dtype_name(a->dtype),
                                 dtype_name(b->dtype));
@@ -195,11 +213,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     int64_t n = walk_elements(a);
     tensor_info_t flat = info_dense(a->dtype, 1, &n);
     const tensor_info_t src[] = {flat, flat};
-    onednn_problem_t problem = {.kind = ONEDNN_BINARY,
-                                .algorithm = algorithm->algorithm,
-                                .n_src = 2,
-                                .src = src,
-                                .dst = &flat};
+    onednn_problem_t problem = {
+        .kind = ONEDNN_BINARY, .algorithm = algorithm, .n_src = 2, .src = src, .dst = &flat};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(a));
@@ -218,7 +233,7 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
-    if (prepared->op == &op_def_div) walk_zero_padding(&prepared->out[0], out[0]);
+    if (prepared->op->variant == VARIANT_div) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
@@ -233,7 +248,7 @@ static bool divides_integers(const function_state_t *state)
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    TRY(function_prepare(ctx, call, function_of(functions, call->op), prepared));
+    TRY(function_prepare(ctx, call, &functions[call->op->variant], prepared));
     if (call->layout == LAYOUT_MKLDNN && divides_integers(prepared->state))
         return prepared_decline(prepared, "native: padded lanes would be divisors");
     return STATUS_OK;
@@ -265,7 +280,7 @@ static broadcast_compute_t choose_rows(const prepared_t *prepared, const void *b
     const tensor_info_t *info = &prepared->in[B];
     bool is_f32 = state->compute == DTYPE_F32;
     broadcast_compute_t rows = function_rows(state->function, state->compute);
-    if (state->function->op != &op_def_pow || !dtype_is_floating(state->compute) ||
+    if (prepared->op->variant != VARIANT_pow || !dtype_is_floating(state->compute) ||
         info_numel(info) != 1)
         return rows;
     double exponent = dtype_load(info->dtype, b);
@@ -329,6 +344,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
 
 #define BINARY(op_name, result, takes, flags, floating, integral)                                  \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = VARIANT_##op_name,                                \
                                       .preference = FUNCTION_PREFERENCE(result),                   \
                                       .traits = TRAIT_ELEMENTWISE |                                \
                                                 (((flags)&COMMUTES) != 0 ? TRAIT_COMMUTATIVE : 0), \
@@ -338,6 +354,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .infer = infer,                                              \
                                       .kernels = ((flags)&ONEDNN) != 0 ? either : ours,            \
                                       .spec = spec,                                                \
+                                      .as_post_op = as_post_op,                                    \
                                       .cases = CASES(takes, flags)};
 #include "ops/binary.def"
 #undef BINARY

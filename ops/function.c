@@ -4,12 +4,6 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 
-const function_t *function_of(const function_t *table, const opdef_t *op)
-{
-    while (table->op != op) table++;
-    return table;
-}
-
 /* The dtype that the operands are taken to. */
 static dtype_t common_dtype(const function_t *function, int n_in, const tensor_info_t *const *in)
 {

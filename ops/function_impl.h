@@ -21,7 +21,6 @@ typedef enum function_flag {
 } function_flag_t;
 
 typedef struct function {
-    const opdef_t *op;
     function_result_t result;
     function_takes_t takes;
     unsigned flags;
@@ -34,9 +33,6 @@ typedef struct function_state {
     const function_t *function;
     dtype_t compute; /* f32, f64, s64 or u64 */
 } function_state_t;
-
-/* The line of an operator, which the table has. */
-const function_t *function_of(const function_t *table, const opdef_t *op);
 
 /* One inference and one specification for all. The latter runs the rows on one element, floating
  * ones in double. */

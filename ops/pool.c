@@ -44,15 +44,17 @@ static const attr_field_t fields_adaptive[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
+/* The variants, to be combined; a maximum over windows has neither. */
+enum { AVERAGE = 1, ADAPTIVE = 2, VARIANT_max = 0, VARIANT_avg = AVERAGE };
+
 static bool is_adaptive(const opdef_t *op)
 {
-    return op == &op_def_adaptive_avg_pool || op == &op_def_adaptive_max_pool;
+    return (op->variant & ADAPTIVE) != 0;
 }
 
 static bool is_average(const opdef_t *op)
 {
-    return op == &op_def_avg_pool1d || op == &op_def_avg_pool2d || op == &op_def_avg_pool3d ||
-           op == &op_def_adaptive_avg_pool;
+    return (op->variant & AVERAGE) != 0;
 }
 
 /* ---- windows ---- */
@@ -556,6 +558,7 @@ static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
 #define DEFINE(kind, n)                                                                            \
     const opdef_t op_def_##kind##_pool##n##d = {                                                   \
         .name = #kind "_pool" #n "d",                                                              \
+        .variant = VARIANT_##kind,                                                                 \
         .preference = OP_FOLLOWS,                                                                  \
         .attrs = {sizeof(pool_attrs_t),                                                            \
                   sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
@@ -578,6 +581,7 @@ DEFINE(avg, 3);
 #define DEFINE_ADAPTIVE(kind)                                                                      \
     const opdef_t op_def_adaptive_##kind##_pool = {                                                \
         .name = "adaptive_" #kind "_pool",                                                         \
+        .variant = ADAPTIVE | VARIANT_##kind,                                                      \
         .preference = OP_FOLLOWS,                                                                  \
         .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
         .n_operands = 1,                                                                           \

@@ -20,9 +20,11 @@ static const attr_field_t fields[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
+enum { VARIANT_softmax, VARIANT_log_softmax };
+
 static bool is_log(const opdef_t *op)
 {
-    return op == &op_def_log_softmax;
+    return op->variant == VARIANT_log_softmax;
 }
 
 /* The dimension counted from the front; `infer` has seen that there is one. */
@@ -328,6 +330,7 @@ static const char *const cases[] = {"(f32[5,17])",
 
 #define DEFINE(op_name, op_kernels, terms)                                                         \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = VARIANT_##op_name,                                \
                                       .preference = OP_FOLLOWS,                                    \
                                       .attrs = {sizeof(attrs_t), 1, fields},                       \
                                       .n_operands = 1,                                             \

@@ -21,9 +21,16 @@
 #include "ops/unary.def"
 #undef UNARY
 
+/* The variants: lines of the table. */
+enum {
+#define UNARY(name, result, takes, flags, floating, integral) VARIANT_##name,
+#include "ops/unary.def"
+#undef UNARY
+};
+
 static const function_t functions[] = {
 #define UNARY(name, result, takes, flags, floating, integral)                                      \
-    {&op_def_##name, result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
+    [VARIANT_##name] = {result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
 #include "ops/unary.def"
 #undef UNARY
 };
@@ -31,8 +38,8 @@ static const function_t functions[] = {
 /* ~1 is not 0: the bits of bool are not those of the integer that is computed in. */
 static const function_t *find(const opdef_t *op, dtype_t dtype)
 {
-    bool is_not = op == &op_def_bitwise_not && dtype == DTYPE_BOOL;
-    return function_of(functions, is_not ? &op_def_logical_not : op);
+    bool is_not = op->variant == VARIANT_bitwise_not && dtype == DTYPE_BOOL;
+    return &functions[is_not ? VARIANT_logical_not : op->variant];
 }
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
@@ -89,6 +96,7 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
 
 #define UNARY(op_name, result, takes, op_flags, floating, integral)                                \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
+                                      .variant = VARIANT_##op_name,                                \
                                       .preference = FUNCTION_PREFERENCE(result),                   \
                                       .traits = FUNCTION_TRAITS(op_flags),                         \
                                       .n_operands = 1,                                             \

@@ -5,7 +5,6 @@
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/pass_impl.h"
-#include "ops/activation_impl.h"
 #include "tensor/context_impl.h"
 
 /* Chains from an operator that takes post-ops (the anchor) through activations, and through
@@ -224,6 +223,12 @@ static const char *describe_function(post_op_t op, link_t *out_link)
     return NULL;
 }
 
+static bool is_post_op(const graph_node_t *node, post_op_t *out_post)
+{
+    return node->kind == NODE_OP && node->op->as_post_op != NULL &&
+           node->op->as_post_op(node->op, node->attrs, out_post);
+}
+
 static status_t look_at_activation(fusing_t *fusing, const graph_block_t *block,
                                    const graph_node_t *node)
 {
@@ -231,8 +236,7 @@ static status_t look_at_activation(fusing_t *fusing, const graph_block_t *block,
     link_t link;
     int place;
     bool is_prelu = rewrite_is_op(node, "prelu");
-    if (node->n_inputs < 1 ||
-        (!is_prelu && !activation_eltwise(node->op, node->attrs, &op.eltwise, &op.alpha, &op.beta)))
+    if (node->n_inputs < 1 || (!is_prelu && !(is_post_op(node, &op) && op.kind == POST_ELTWISE)))
         return STATUS_OK;
     TRY(chain_at(fusing, block, node->inputs[0], &place));
     if (place < 0 || !is_floating(fusing, &fusing->chains[place])) return STATUS_OK;
@@ -288,19 +292,6 @@ static bool reads(const chain_t *chain, value_t value)
     for (int i = 0; i < chain->anchor->n_inputs; i++) found |= chain->anchor->inputs[i] == value;
     for (int i = 0; i < chain->n_operands; i++) found |= chain->operands[i] == value;
     return found;
-}
-
-/* POST_ELTWISE for operators that are no post-op. */
-static post_kind_t kind_of(const graph_node_t *node)
-{
-    static const struct {
-        const char *op;
-        post_kind_t kind;
-    } names[] = {{"add", POST_ADD}, {"sub", POST_SUB},         {"mul", POST_MUL},
-                 {"div", POST_DIV}, {"maximum", POST_MAXIMUM}, {"minimum", POST_MINIMUM}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (node->n_inputs == 2 && rewrite_is_op(node, names[i].op)) return names[i].kind;
-    return POST_ELTWISE;
 }
 
 /* x op c, or c op x where the chain comes second. */
@@ -387,8 +378,10 @@ static void accumulate(const fusing_t *fusing, const graph_block_t *block, int i
 static status_t look_at_binary(fusing_t *fusing, const graph_block_t *block, int index)
 {
     const graph_node_t *node = block->nodes[index];
-    post_kind_t kind = kind_of(node);
-    if (kind == POST_ELTWISE) return STATUS_OK;
+    post_op_t post;
+    if (node->n_inputs != 2 || !is_post_op(node, &post) || post.kind == POST_ELTWISE)
+        return STATUS_OK;
+    post_kind_t kind = post.kind;
     for (int i = 0; i < (node->is_in_place ? 1 : 2); i++) {
         int place;
         double number = 0.0;

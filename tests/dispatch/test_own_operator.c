@@ -160,6 +160,90 @@ static void it_freezes_but_no_file_holds_it(void **state)
     module_release(net);
 }
 
+/* ---- one family: two operators with the same functions ---- */
+
+enum { DOUBLES = 2, TRIPLES = 3 };
+
+static status_t run_times(context_t *ctx, const prepared_t *prepared, void *const *in,
+                          void *const *out, void *scratch)
+{
+    (void)ctx, (void)scratch;
+    const float times = (float)prepared_op(prepared)->variant, *x = in[0];
+    float *y = out[0];
+    for (int64_t i = 0; i < info_numel(prepared_output(prepared, 0)); i++) y[i] = times * x[i];
+    return STATUS_OK;
+}
+
+static bool times_as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post)
+{
+    (void)attrs;
+    *out_post = (post_op_t){
+        .kind = POST_ELTWISE, .eltwise = ELTWISE_LINEAR, .alpha = (double)op->variant};
+    return true;
+}
+
+static const kernel_t times = {"times", ops_prepare_dense, run_times};
+static const kernel_t *const times_kernels[] = {&times, NULL};
+#define TIMES(op_name, op_variant)                                                                 \
+    {                                                                                              \
+        .name = op_name, .variant = op_variant, .n_operands = 1, .operands = operands,             \
+        .n_outputs = 1, .infer = infer, .kernels = times_kernels, .as_post_op = times_as_post_op   \
+    }
+static const opdef_t twice = TIMES("twice", DOUBLES), thrice = TIMES("thrice", TRIPLES);
+
+static void variants_share_their_functions(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *y = NULL, *z = NULL;
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 3, 1, &x));
+    CHECK_OK(ctx, dispatch_run(ctx, &twice, NULL, 1, (const tensor_t *[]){x}, NULL, &y));
+    CHECK_OK(ctx, dispatch_run(ctx, &thrice, NULL, 1, (const tensor_t *[]){x}, NULL, &z));
+    check_elements(ctx, y, 3, (float[]){2, 4, 6});
+    check_elements(ctx, z, 3, (float[]){3, 6, 9});
+    tensor_release(z);
+    tensor_release(y);
+    tensor_release(x);
+}
+
+static status_t forward_linear(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                               int *n_out, tensor_t **out)
+{
+    (void)n_in;
+    tensor_t *product = NULL;
+    TRY(op_linear(ctx, in[0], module_parameter(self, "weight"), NULL, &product));
+    *n_out = 1;
+    status_t status = dispatch_run(ctx, &thrice, NULL, 1, (const tensor_t *[]){product}, NULL, out);
+    tensor_release(product);
+    return status;
+}
+
+static void it_is_fused_as_the_post_op_that_it_says(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *weight = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, 2), (float[]){1, -2}, &x));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(3, 2), (float[]){1, 0, 2, 1, 0, 4}, &weight));
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "weight", weight));
+    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_linear));
+    CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, (const tensor_t *[]){x}));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    check_elements(ctx, y, 3, (float[]){3, 0, -24});
+    tensor_release(y);
+    counters_t counters;
+    counters_reset(ctx);
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.operators, 1);
+    tensor_release(y);
+    tensor_release(weight);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +251,8 @@ int main(void)
         TEST(a_reason_to_decline_is_told),
         TEST(a_definition_that_lacks_something_is_refused),
         TEST(it_freezes_but_no_file_holds_it),
+        TEST(variants_share_their_functions),
+        TEST(it_is_fused_as_the_post_op_that_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "dispatch/select_impl.h"
-#include "ops/activation_impl.h"
 #include "ops/ops.h"
 
 #define N 16
@@ -168,7 +167,7 @@ static void run_behind_conv(context_t *ctx, size_t row, float *out_values)
     conv_attrs_t conv = {.post = {.n = 1}};
     tensor_t *in[3] = {NULL}, *zeros = NULL, *out = NULL;
     parse_attrs(ctx, row, &op, attrs);
-    assert_true(activation_eltwise(op, attrs, &post.eltwise, &post.alpha, &post.beta));
+    assert_true(op->as_post_op(op, attrs, &post));
     conv.post.op[0] = post;
     CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, N, 4, 4), &zeros));
     CHECK_OK(ctx, op_reorder(ctx, zeros, "aBcd16b", &in[0]));
