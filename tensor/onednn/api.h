@@ -113,5 +113,76 @@ dnnl_status_t dnnl_resampling_forward_primitive_desc_create(
     dnnl_alg_kind_t alg_kind, const float *factors, const_dnnl_memory_desc_t src,
     const_dnnl_memory_desc_t dst, const_dnnl_primitive_attr_t attr);
 
+dnnl_status_t dnnl_convolution_backward_data_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t weights,
+    const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides, const dnnl_dims_t dilates,
+    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_convolution_backward_weights_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t diff_weights,
+    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst,
+    const dnnl_dims_t strides, const dnnl_dims_t dilates, const dnnl_dims_t padding_l,
+    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_deconvolution_backward_data_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t weights,
+    const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides, const dnnl_dims_t dilates,
+    const dnnl_dims_t padding_l, const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_deconvolution_backward_weights_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t diff_weights,
+    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst,
+    const dnnl_dims_t strides, const dnnl_dims_t dilates, const dnnl_dims_t padding_l,
+    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_inner_product_backward_data_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t diff_src,
+    const_dnnl_memory_desc_t weights, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_inner_product_backward_weights_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, const_dnnl_memory_desc_t src,
+    const_dnnl_memory_desc_t diff_weights, const_dnnl_memory_desc_t diff_bias,
+    const_dnnl_memory_desc_t diff_dst, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_eltwise_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_memory_desc_t data, float alpha, float beta, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_softmax_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_memory_desc_t dst, int axis, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_pooling_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst, const dnnl_dims_t strides,
+    const dnnl_dims_t kernel, const dnnl_dims_t dilation, const dnnl_dims_t padding_l,
+    const dnnl_dims_t padding_r, const_dnnl_primitive_desc_t forward,
+    const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_lrn_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_memory_desc_t src, dnnl_dim_t local_size, float alpha, float beta, float k,
+    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_batch_normalization_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_memory_desc_t src, float epsilon, unsigned flags,
+    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_layer_normalization_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_memory_desc_t src, const_dnnl_memory_desc_t stat, float epsilon, unsigned flags,
+    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+dnnl_status_t dnnl_resampling_backward_primitive_desc_create(
+    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_alg_kind_t alg_kind, const float *factors,
+    const_dnnl_memory_desc_t diff_src, const_dnnl_memory_desc_t diff_dst,
+    const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr);
+
 #endif
 #endif

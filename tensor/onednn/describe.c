@@ -1,4 +1,4 @@
-/* From a problem to oneDNN's primitive descriptor: one case per kind of primitive. */
+/* From a problem to oneDNN's primitive descriptor: forward, one case per kind of primitive. */
 #include <stdint.h>
 
 #include "tensor/onednn/onednn_impl.h"
@@ -39,16 +39,21 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_RESAMPLING_LINEAR] = dnnl_resampling_linear,
 };
 
-/* The descriptors of one problem while it is being described. */
-typedef struct descriptors {
-    dnnl_memory_desc_t src[ONEDNN_MAX_ARGUMENTS];
-    dnnl_memory_desc_t operand[ONEDNN_MAX_POST_OPS];
-    dnnl_memory_desc_t weight, bias, dst;
-    dnnl_primitive_attr_t attr;
-    dnnl_post_ops_t post;
-} descriptors_t;
+/* The algorithms whose backward goes by the result. */
+static dnnl_alg_kind_t algorithm_of(const onednn_problem_t *p)
+{
+    static const dnnl_alg_kind_t by_result[ONEDNN_ALGORITHM_COUNT] = {
+        [ONEDNN_ELTWISE_RELU] = dnnl_eltwise_relu_use_dst_for_bwd,
+        [ONEDNN_ELTWISE_ELU] = dnnl_eltwise_elu_use_dst_for_bwd,
+        [ONEDNN_ELTWISE_TANH] = dnnl_eltwise_tanh_use_dst_for_bwd,
+        [ONEDNN_ELTWISE_SIGMOID] = dnnl_eltwise_logistic_use_dst_for_bwd,
+        [ONEDNN_ELTWISE_EXP] = dnnl_eltwise_exp_use_dst_for_bwd,
+        [ONEDNN_ELTWISE_SQRT] = dnnl_eltwise_sqrt_use_dst_for_bwd,
+    };
+    return p->from_dst ? by_result[p->algorithm] : algorithms[p->algorithm];
+}
 
-static dnnl_status_t append_post_ops(const onednn_problem_t *problem, descriptors_t *d)
+static dnnl_status_t append_post_ops(const onednn_problem_t *problem, onednn_descriptors_t *d)
 {
     dnnl_status_t status = dnnl_post_ops_create(&d->post);
     for (int i = 0; status == dnnl_success && i < problem->n_post; i++) {
@@ -62,10 +67,8 @@ static dnnl_status_t append_post_ops(const onednn_problem_t *problem, descriptor
                                                   op->beta);
             break;
         case ONEDNN_POST_BINARY:
-            status = onednn_md_create(op->operand, &d->operand[i]);
-            if (status == dnnl_success)
-                status = dnnl_post_ops_append_binary(d->post, algorithms[op->algorithm],
-                                                     d->operand[i]);
+            status = dnnl_post_ops_append_binary(d->post, algorithms[op->algorithm],
+                                                 d->md[ONEDNN_ARGUMENT_OPERAND + i]);
             break;
         }
     }
@@ -73,100 +76,108 @@ static dnnl_status_t append_post_ops(const onednn_problem_t *problem, descriptor
     return status;
 }
 
-static dnnl_status_t descriptors_init(const onednn_problem_t *problem, descriptors_t *d)
+static dnnl_status_t descriptors_init(const onednn_problem_t *problem, onednn_descriptors_t *d)
 {
     dnnl_status_t status = dnnl_success;
-    for (int i = 0; status == dnnl_success && i < problem->n_src; i++)
-        status = onednn_md_create(&problem->src[i], &d->src[i]);
-    if (status == dnnl_success) status = onednn_md_create(problem->weight, &d->weight);
-    if (status == dnnl_success) status = onednn_md_create(problem->bias, &d->bias);
-    if (status == dnnl_success) status = onednn_md_create(problem->dst, &d->dst);
+    for (int i = 0; status == dnnl_success && i < ONEDNN_ARGUMENT_COUNT; i++)
+        status = onednn_md_create(onednn_operand(problem, i), &d->md[i]);
     if (status == dnnl_success) status = dnnl_primitive_attr_create(&d->attr);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(d->attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && problem->n_post > 0) status = append_post_ops(problem, d);
+    d->algorithm = algorithm_of(problem);
+    d->forward = problem->forward == NULL ? NULL : problem->forward->description;
     return status;
 }
 
-static void descriptors_fini(const onednn_problem_t *problem, descriptors_t *d)
+static void descriptors_fini(onednn_descriptors_t *d)
 {
-    for (int i = 0; i < problem->n_src; i++)
-        if (d->src[i] != NULL) dnnl_memory_desc_destroy(d->src[i]);
-    for (int i = 0; i < problem->n_post; i++)
-        if (d->operand[i] != NULL) dnnl_memory_desc_destroy(d->operand[i]);
-    if (d->weight != NULL) dnnl_memory_desc_destroy(d->weight);
-    if (d->bias != NULL) dnnl_memory_desc_destroy(d->bias);
-    if (d->dst != NULL) dnnl_memory_desc_destroy(d->dst);
+    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++)
+        if (d->md[i] != NULL) dnnl_memory_desc_destroy(d->md[i]);
     if (d->post != NULL) dnnl_post_ops_destroy(d->post);
     if (d->attr != NULL) dnnl_primitive_attr_destroy(d->attr);
+}
+
+static dnnl_prop_kind_t prop_of(const onednn_problem_t *p)
+{
+    return p->propagation == ONEDNN_TRAINING ? dnnl_forward_training : dnnl_forward_inference;
 }
 
 /* Twice, the second time with the formats that the first gave: oneDNN 2.6 keeps built primitives by
  * what was asked for, where abcd and acdb are the same for a single channel, though the weight that
  * each reads is another. */
-static dnnl_status_t describe_deconvolution(const onednn_problem_t *p, descriptors_t *d,
+static dnnl_status_t describe_deconvolution(const onednn_problem_t *p,
+                                            const onednn_descriptors_t *d,
                                             const dnnl_dims_t dilation, dnnl_primitive_desc_t *out)
 {
     dnnl_primitive_desc_t first = NULL;
     dnnl_engine_t engine = onednn_engine();
     dnnl_status_t status = dnnl_deconvolution_forward_primitive_desc_create(
-        &first, engine, dnnl_forward_inference, dnnl_deconvolution_direct, d->src[0], d->weight,
-        d->bias, d->dst, p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+        &first, engine, prop_of(p), dnnl_deconvolution_direct, d->md[ONEDNN_ARGUMENT_SRC],
+        d->md[ONEDNN_ARGUMENT_WEIGHT], d->md[ONEDNN_ARGUMENT_BIAS], d->md[ONEDNN_ARGUMENT_DST],
+        p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
     if (status != dnnl_success) return status;
     status = dnnl_deconvolution_forward_primitive_desc_create(
-        out, engine, dnnl_forward_inference, dnnl_deconvolution_direct,
+        out, engine, prop_of(p), dnnl_deconvolution_direct,
         dnnl_primitive_desc_query_md(first, dnnl_query_src_md, 0),
-        dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0), d->bias,
+        dnnl_primitive_desc_query_md(first, dnnl_query_weights_md, 0), d->md[ONEDNN_ARGUMENT_BIAS],
         dnnl_primitive_desc_query_md(first, dnnl_query_dst_md, 0), p->stride, dilation,
         p->pad_begin, p->pad_end, d->attr);
     dnnl_primitive_desc_destroy(first);
     return status;
 }
 
-static dnnl_status_t describe_windowed(const onednn_problem_t *p, descriptors_t *d,
+static dnnl_status_t describe_windowed(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                        dnnl_primitive_desc_t *out)
 {
     dnnl_engine_t engine = onednn_engine();
-    dnnl_alg_kind_t algorithm = algorithms[p->algorithm];
+    const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC], dst = d->md[ONEDNN_ARGUMENT_DST];
     dnnl_dims_t dilation = {0};
     for (int i = 0; i < p->src[0].rank - 2; i++) dilation[i] = p->dilation[i] - 1;
     switch (p->kind) {
     case ONEDNN_CONVOLUTION:
         return dnnl_convolution_forward_primitive_desc_create(
-            out, engine, dnnl_forward_inference, algorithm, d->src[0], d->weight, d->bias, d->dst,
-            p->stride, dilation, p->pad_begin, p->pad_end, d->attr);
+            out, engine, prop_of(p), d->algorithm, src, d->md[ONEDNN_ARGUMENT_WEIGHT],
+            d->md[ONEDNN_ARGUMENT_BIAS], dst, p->stride, dilation, p->pad_begin, p->pad_end,
+            d->attr);
     case ONEDNN_DECONVOLUTION: return describe_deconvolution(p, d, dilation, out);
     default:
-        return dnnl_pooling_forward_primitive_desc_create(
-            out, engine, dnnl_forward_inference, algorithm, d->src[0], d->dst, p->stride, p->kernel,
-            dilation, p->pad_begin, p->pad_end, d->attr);
+        return dnnl_pooling_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
+                                                          src, dst, p->stride, p->kernel, dilation,
+                                                          p->pad_begin, p->pad_end, d->attr);
     }
 }
 
-static dnnl_status_t describe_norm(const onednn_problem_t *p, descriptors_t *d,
+unsigned onednn_norm_flags(const onednn_problem_t *p)
+{
+    unsigned flags = 0;
+    bool is_given = p->kind == ONEDNN_BATCH_NORM && p->propagation == ONEDNN_INFERENCE;
+    if (is_given || p->fixed_statistics) flags |= dnnl_use_global_stats;
+    if (p->has_scale) flags |= (unsigned)(dnnl_use_scale | dnnl_use_shift);
+    if (p->has_relu) flags |= dnnl_fuse_norm_relu;
+    return flags;
+}
+
+static dnnl_status_t describe_norm(const onednn_problem_t *p, const onednn_descriptors_t *d,
                                    dnnl_primitive_desc_t *out)
 {
     dnnl_engine_t engine = onednn_engine();
-    unsigned scale = p->has_scale ? (unsigned)(dnnl_use_scale | dnnl_use_shift) : 0u;
+    const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC], dst = d->md[ONEDNN_ARGUMENT_DST];
     if (p->kind == ONEDNN_BATCH_NORM)
         return dnnl_batch_normalization_forward_primitive_desc_create(
-            out, engine, dnnl_forward_inference, d->src[0], d->dst, p->epsilon,
-            (unsigned)dnnl_use_global_stats | scale, d->attr);
+            out, engine, prop_of(p), src, dst, p->epsilon, onednn_norm_flags(p), d->attr);
     if (p->kind == ONEDNN_LAYER_NORM)
         return dnnl_layer_normalization_forward_primitive_desc_create(
-            out, engine, dnnl_forward_inference, d->src[0], d->dst, NULL, p->epsilon, scale,
-            d->attr);
-    return dnnl_lrn_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
-                                                  algorithms[p->algorithm], d->src[0], d->dst,
+            out, engine, prop_of(p), src, dst, NULL, p->epsilon, onednn_norm_flags(p), d->attr);
+    return dnnl_lrn_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm, src, dst,
                                                   p->size, p->alpha, p->beta, p->k, d->attr);
 }
 
-static dnnl_status_t describe(const onednn_problem_t *p, descriptors_t *d,
+static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptors_t *d,
                               dnnl_primitive_desc_t *out)
 {
     dnnl_engine_t engine = onednn_engine();
-    dnnl_alg_kind_t algorithm = algorithms[p->algorithm];
-    const dnnl_prop_kind_t inference = dnnl_forward_inference;
+    const_dnnl_memory_desc_t src = d->md[ONEDNN_ARGUMENT_SRC], dst = d->md[ONEDNN_ARGUMENT_DST];
     switch (p->kind) {
     case ONEDNN_CONVOLUTION:
     case ONEDNN_DECONVOLUTION:
@@ -176,24 +187,25 @@ static dnnl_status_t describe(const onednn_problem_t *p, descriptors_t *d,
     case ONEDNN_LRN: return describe_norm(p, d, out);
     case ONEDNN_INNER_PRODUCT:
         return dnnl_inner_product_forward_primitive_desc_create(
-            out, engine, inference, d->src[0], d->weight, d->bias, d->dst, d->attr);
+            out, engine, prop_of(p), src, d->md[ONEDNN_ARGUMENT_WEIGHT],
+            d->md[ONEDNN_ARGUMENT_BIAS], dst, d->attr);
     case ONEDNN_MATMUL:
-        return dnnl_matmul_primitive_desc_create(out, engine, d->src[0], d->weight, d->bias, d->dst,
-                                                 d->attr);
+        return dnnl_matmul_primitive_desc_create(out, engine, src, d->md[ONEDNN_ARGUMENT_WEIGHT],
+                                                 d->md[ONEDNN_ARGUMENT_BIAS], dst, d->attr);
     case ONEDNN_ELTWISE:
-        return dnnl_eltwise_forward_primitive_desc_create(
-            out, engine, inference, algorithm, d->src[0], d->dst, p->alpha, p->beta, d->attr);
+        return dnnl_eltwise_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
+                                                          src, dst, p->alpha, p->beta, d->attr);
     case ONEDNN_BINARY:
-        return dnnl_binary_primitive_desc_create(out, engine, algorithm, d->src[0], d->src[1],
-                                                 d->dst, d->attr);
+        return dnnl_binary_primitive_desc_create(out, engine, d->algorithm, src,
+                                                 d->md[ONEDNN_ARGUMENT_SRC + 1], dst, d->attr);
     case ONEDNN_SOFTMAX:
-        return dnnl_softmax_forward_primitive_desc_create(out, engine, inference, algorithm,
-                                                          d->src[0], d->dst, p->axis, d->attr);
+        return dnnl_softmax_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
+                                                          src, dst, p->axis, d->attr);
     case ONEDNN_RESAMPLING:
-        return dnnl_resampling_forward_primitive_desc_create(out, engine, inference, algorithm,
-                                                             NULL, d->src[0], d->dst, d->attr);
+        return dnnl_resampling_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
+                                                             NULL, src, dst, d->attr);
     case ONEDNN_REORDER:
-        return dnnl_reorder_primitive_desc_create(out, d->src[0], engine, d->dst, engine, d->attr);
+        return dnnl_reorder_primitive_desc_create(out, src, engine, dst, engine, d->attr);
     }
     return dnnl_invalid_arguments;
 }
@@ -209,17 +221,22 @@ static bool counts_in_32_bits(const tensor_info_t *info)
 
 static bool sizes_are_safe(const onednn_problem_t *p)
 {
-    bool safe = counts_in_32_bits(p->weight) && counts_in_32_bits(p->dst);
-    for (int i = 0; i < p->n_src; i++) safe = safe && counts_in_32_bits(&p->src[i]);
-    return safe;
+    bool are_safe = true;
+    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++)
+        are_safe = are_safe && counts_in_32_bits(onednn_operand(p, i));
+    return are_safe;
 }
 
 dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out)
 {
     if (DNNL_VERSION_MAJOR == 2 && !sizes_are_safe(problem)) return dnnl_unimplemented;
-    descriptors_t descriptors = {0};
-    dnnl_status_t status = descriptors_init(problem, &descriptors);
-    if (status == dnnl_success) status = describe(problem, &descriptors, out);
-    descriptors_fini(problem, &descriptors);
+    onednn_descriptors_t d = {0};
+    bool is_forward = problem->propagation == ONEDNN_INFERENCE ||
+                      problem->propagation == ONEDNN_TRAINING;
+    dnnl_status_t status = descriptors_init(problem, &d);
+    if (status == dnnl_success)
+        status = is_forward ? describe(problem, &d, out)
+                            : onednn_describe_backward(problem, &d, out);
+    descriptors_fini(&d);
     return status;
 }

@@ -323,28 +323,6 @@ bool onednn_is_reference(const char *implementation)
     return false;
 }
 
-/* oneDNN's argument for each of ours, in the order that onednn_run documents. */
-static void list_arguments(const onednn_problem_t *p, onednn_primitive_t *primitive)
-{
-    int n = 0, *out = primitive->arguments;
-    for (int i = 0; i < p->n_src; i++) out[n++] = DNNL_ARG_SRC_0 + i;
-    if (p->weight != NULL) out[n++] = DNNL_ARG_WEIGHTS;
-    if (p->bias != NULL) out[n++] = DNNL_ARG_BIAS;
-    if (p->kind == ONEDNN_BATCH_NORM) {
-        out[n++] = DNNL_ARG_MEAN;
-        out[n++] = DNNL_ARG_VARIANCE;
-    }
-    if (p->has_scale) {
-        out[n++] = DNNL_ARG_SCALE;
-        out[n++] = DNNL_ARG_SHIFT;
-    }
-    for (int i = 0; i < p->n_post; i++)
-        if (p->post[i].kind == ONEDNN_POST_BINARY)
-            out[n++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1;
-    out[n++] = DNNL_ARG_DST;
-    primitive->n_arguments = n;
-}
-
 /* A primitive remembers its problem: a block of both, the infos that the problem points to last. */
 typedef struct remembered {
     onednn_primitive_t primitive;
@@ -354,15 +332,19 @@ typedef struct remembered {
 
 static size_t remembered_bytes(const onednn_problem_t *p)
 {
-    int n = p->n_src + p->n_post + (p->weight != NULL) + (p->bias != NULL) + 1;
-    return sizeof(remembered_t) + (size_t)n * sizeof(tensor_info_t);
+    size_t n = 0;
+    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++) n += onednn_operand(p, i) != NULL;
+    return sizeof(remembered_t) + n * sizeof(tensor_info_t);
 }
 
-static const tensor_info_t *remember_info(remembered_t *block, int *n, const tensor_info_t *info)
+static const tensor_info_t *remember_infos(remembered_t *block, int *n, int n_infos,
+                                           const tensor_info_t *infos)
 {
-    if (info == NULL) return NULL;
-    block->infos[*n] = *info;
-    return &block->infos[(*n)++];
+    if (infos == NULL) return NULL;
+    tensor_info_t *to = &block->infos[*n];
+    for (int i = 0; i < n_infos; i++) to[i] = infos[i];
+    *n += n_infos;
+    return to;
 }
 
 static void remember(remembered_t *block, const onednn_problem_t *problem)
@@ -370,21 +352,23 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     int n = 0;
     onednn_problem_t *p = &block->problem;
     *p = *problem;
-    p->src = block->infos;
-    for (int i = 0; i < p->n_src; i++) remember_info(block, &n, &problem->src[i]);
-    p->weight = remember_info(block, &n, problem->weight);
-    p->bias = remember_info(block, &n, problem->bias);
-    p->dst = remember_info(block, &n, problem->dst);
+    p->src = remember_infos(block, &n, p->n_src, problem->src);
+    const tensor_info_t **each[] = {&p->weight,   &p->bias,        &p->dst,      &p->diff_dst,
+                                    &p->diff_src, &p->diff_weight, &p->diff_bias};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        *each[i] = remember_infos(block, &n, 1, *each[i]);
     for (int i = 0; i < p->n_post; i++)
-        p->post[i].operand = remember_info(block, &n, problem->post[i].operand);
+        p->post[i].operand = remember_infos(block, &n, 1,
+                                            onednn_operand(problem, ONEDNN_ARGUMENT_OPERAND + i));
     block->primitive.problem = p;
+    block->primitive.forward = onednn_retain(problem->forward);
 }
 
 status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
                          onednn_primitive_t **out_primitive)
 {
     dnnl_primitive_desc_t description = NULL;
-    if (problem->n_src > ONEDNN_MAX_ARGUMENTS - 8) return STATUS_UNSUPPORTED;
+    if (problem->n_src > ONEDNN_MAX_SRC) return STATUS_UNSUPPORTED;
     dnnl_status_t status = onednn_describe_problem(problem, &description);
     if (status == dnnl_out_of_memory)
         return onednn_fail(ctx, (int)status, "describing a primitive");
@@ -413,18 +397,20 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     const_dnnl_memory_desc_t scratch = dnnl_primitive_desc_query_md(description,
                                                                     dnnl_query_scratchpad_md, 0);
     primitive->scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
-    list_arguments(problem, primitive);
+    onednn_list_arguments(primitive);
     *out_primitive = primitive;
     return STATUS_OK;
 }
 
+#define MAX_MEMORIES (ONEDNN_MAX_ARGUMENTS + 2)
+
 struct onednn_frame {
     onednn_frame_t *next;          /* among the idle ones */
     onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
-    dnnl_exec_arg_t arguments[ONEDNN_MAX_ARGUMENTS + 1];
-    void *handles[ONEDNN_MAX_ARGUMENTS + 1]; /* what the memory objects point to; NULL: to be set */
-    bool is_padded[ONEDNN_MAX_ARGUMENTS + 1];
-    int n_arguments; /* with scratch */
+    dnnl_exec_arg_t arguments[MAX_MEMORIES];
+    void *handles[MAX_MEMORIES]; /* what the memory objects point to; NULL: to be set */
+    bool is_padded[MAX_MEMORIES];
+    int n_arguments; /* the primitive's; scratch if it has any; what no run sets */
 };
 
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive)
@@ -446,6 +432,7 @@ void onednn_release(onednn_primitive_t *primitive)
     dnnl_primitive_t kernel = atomic_load(&primitive->kernel);
     if (kernel != NULL) dnnl_primitive_destroy(kernel);
     dnnl_primitive_desc_destroy(primitive->description);
+    onednn_release(primitive->forward);
     engine_release();
     allocator_t allocator = primitive->allocator;
     allocator_put(&allocator, primitive);
@@ -459,29 +446,6 @@ const char *onednn_implementation(const onednn_primitive_t *primitive)
 size_t onednn_scratch_bytes(const onednn_primitive_t *primitive)
 {
     return primitive->scratch_bytes;
-}
-
-int onednn_n_arguments(const onednn_primitive_t *primitive)
-{
-    return primitive->n_arguments;
-}
-
-status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
-                      tensor_info_t *out_info)
-{
-    (void)ctx;
-    dnnl_query_t what = dnnl_query_src_md;
-    int index = argument;
-    if (argument == ONEDNN_ARGUMENT_WEIGHT || argument == ONEDNN_ARGUMENT_BIAS) {
-        what = dnnl_query_weights_md;
-        index = argument - ONEDNN_ARGUMENT_WEIGHT;
-    } else if (argument == ONEDNN_ARGUMENT_DST) {
-        what = dnnl_query_dst_md;
-        index = 0;
-    }
-    const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(primitive->description, what, index);
-    if (md == NULL || !onednn_md_info(md, out_info)) return STATUS_UNSUPPORTED;
-    return STATUS_OK;
 }
 
 /* ---- running ---- */
@@ -509,6 +473,43 @@ static bool has_padding(const_dnnl_memory_desc_t md)
     return !onednn_md_info(md, &info) || format_is_padded(&info.format, info.sizes);
 }
 
+/* Adds a memory object, which points nowhere yet. */
+static status_t add_memory(context_t *ctx, onednn_frame_t *frame, int number)
+{
+    const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(frame->primitive->description,
+                                                               dnnl_query_exec_arg_md, number);
+    dnnl_memory_t memory = NULL;
+    dnnl_status_t status = md == NULL ? dnnl_invalid_arguments
+                                      : dnnl_memory_create(&memory, md, engine, DNNL_MEMORY_NONE);
+    if (status != dnnl_success) return onednn_fail(ctx, (int)status, "dnnl_memory_create");
+    int i = frame->n_arguments++;
+    frame->arguments[i] = (dnnl_exec_arg_t){number, memory};
+    frame->handles[i] = NULL;
+    frame->is_padded[i] = has_padding(md);
+    return STATUS_OK;
+}
+
+/* The gradient of a norm does not depend on the shift, but some versions count it among what a
+ * primitive reads: they get one that points nowhere. */
+static bool counts_shift(const onednn_primitive_t *primitive)
+{
+    const onednn_problem_t *p = primitive->problem;
+    int n_read = 0, n_written = 3; /* the gradients of src, scale and shift */
+    dnnl_primitive_desc_query(primitive->description, dnnl_query_num_of_inputs_s32, 0, &n_read);
+    return p->propagation == ONEDNN_BACKWARD && p->has_scale &&
+           n_read > primitive->n_arguments - n_written;
+}
+
+static status_t add_memories(context_t *ctx, onednn_frame_t *frame)
+{
+    const onednn_primitive_t *primitive = frame->primitive;
+    for (int i = 0; i < primitive->n_arguments; i++)
+        TRY(add_memory(ctx, frame, onednn_argument_number(primitive->arguments[i])));
+    if (primitive->scratch_bytes > 0) TRY(add_memory(ctx, frame, DNNL_ARG_SCRATCHPAD));
+    if (counts_shift(primitive)) TRY(add_memory(ctx, frame, DNNL_ARG_SHIFT));
+    return STATUS_OK;
+}
+
 status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
                              onednn_frame_t **out_frame)
 {
@@ -519,22 +520,10 @@ status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a frame", sizeof *frame);
     frame->primitive = primitive;
     frame->n_arguments = 0;
-    int n = primitive->n_arguments + (primitive->scratch_bytes > 0 ? 1 : 0);
-    for (int i = 0; i < n; i++) {
-        int argument = i < primitive->n_arguments ? primitive->arguments[i] : DNNL_ARG_SCRATCHPAD;
-        const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(
-            primitive->description, dnnl_query_exec_arg_md, argument);
-        dnnl_memory_t memory = NULL;
-        dnnl_status_t status = md == NULL ? dnnl_invalid_arguments
-                                          : dnnl_memory_create(&memory, md, engine, NULL);
-        if (status != dnnl_success) {
-            onednn_frame_destroy(frame);
-            return onednn_fail(ctx, (int)status, "dnnl_memory_create");
-        }
-        frame->arguments[i] = (dnnl_exec_arg_t){argument, memory};
-        frame->handles[i] = NULL;
-        frame->is_padded[i] = has_padding(md);
-        frame->n_arguments++;
+    status_t status = add_memories(ctx, frame);
+    if (status != STATUS_OK) {
+        onednn_frame_destroy(frame);
+        return status;
     }
     *out_frame = frame;
     return STATUS_OK;
@@ -563,8 +552,7 @@ status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *ar
 {
     const onednn_primitive_t *primitive = frame->primitive;
     for (int i = 0; i < primitive->n_arguments; i++) TRY(bind(ctx, frame, i, arguments[i]));
-    if (frame->n_arguments > primitive->n_arguments)
-        TRY(bind(ctx, frame, primitive->n_arguments, scratch));
+    if (primitive->scratch_bytes > 0) TRY(bind(ctx, frame, primitive->n_arguments, scratch));
     TRY_ONEDNN(ctx,
                dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
                                       frame->n_arguments, frame->arguments));

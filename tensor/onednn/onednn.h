@@ -64,9 +64,22 @@ typedef enum onednn_algorithm {
     ONEDNN_ALGORITHM_COUNT
 } onednn_algorithm_t;
 
+typedef struct onednn_primitive onednn_primitive_t;
+
+/* What is computed. Training: forward, and what backward needs is kept: a workspace, and for norms
+ * mean and variance. Backward: gradients from the gradient of dst. */
+typedef enum onednn_propagation {
+    ONEDNN_INFERENCE = 0,
+    ONEDNN_TRAINING,
+    ONEDNN_BACKWARD,       /* norms: the gradients of src, scale and shift */
+    ONEDNN_BACKWARD_DATA,  /* the gradient of src alone */
+    ONEDNN_BACKWARD_WEIGHT /* those of weight and bias */
+} onednn_propagation_t;
+
 #define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
+#define ONEDNN_MAX_SRC 4
 #define ONEDNN_MAX_POST_OPS 4
-#define ONEDNN_MAX_ARGUMENTS 16
+#define ONEDNN_MAX_ARGUMENTS 24
 
 typedef enum onednn_post_kind {
     ONEDNN_POST_SUM,
@@ -82,31 +95,54 @@ typedef struct onednn_post_op {
 } onednn_post_op_t;
 
 /* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
- * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero. */
+ * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero.
+ *
+ * A problem gives the operands that it reads and writes, and no others:
+ *
+ *   forward, any kind                          src, weight, bias > dst
+ *   convolution, deconvolution, inner product
+ *       BACKWARD_DATA                          weight, diff_dst > diff_src
+ *       BACKWARD_WEIGHT                        src, diff_dst > diff_weight, diff_bias
+ *   pooling, resampling: BACKWARD_DATA         diff_dst > diff_src
+ *   eltwise: BACKWARD_DATA                     src, or dst if from_dst, diff_dst > diff_src
+ *   softmax: BACKWARD_DATA                     dst, diff_dst > diff_src
+ *   lrn: BACKWARD_DATA                         src, diff_dst > diff_src
+ *   norms: BACKWARD if has_scale, else
+ *       BACKWARD_DATA                          src, diff_dst > diff_src
+ *
+ * Matmul, binary and reorder are forward only. What is taken besides (workspace, mean and variance,
+ * scale and shift) follows from the other fields: see onednn_argument_t. */
 typedef struct onednn_problem {
     onednn_kind_t kind;
     onednn_algorithm_t algorithm;
+    onednn_propagation_t propagation;
+    onednn_primitive_t *forward; /* backward: the same layer in training, described before */
     int n_src;
     const tensor_info_t *src;    /* [n_src] */
-    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; prelu; NULL */
+    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; NULL */
     const tensor_info_t *bias;   /* NULL: none */
     const tensor_info_t *dst;
+    const tensor_info_t *diff_src, *diff_weight, *diff_bias, *diff_dst;
     int64_t kernel[ONEDNN_MAX_SPATIAL];
     int64_t stride[ONEDNN_MAX_SPATIAL];
     int64_t dilation[ONEDNN_MAX_SPATIAL];
     int64_t pad_begin[ONEDNN_MAX_SPATIAL];
     int64_t pad_end[ONEDNN_MAX_SPATIAL];
-    int axis;          /* softmax, concat */
-    int64_t size;      /* lrn */
-    float alpha, beta; /* eltwise; lrn */
-    float k;           /* lrn */
-    float epsilon;     /* norms */
-    bool has_scale;    /* norms: weight and bias given */
+    int axis;              /* softmax */
+    int64_t size;          /* lrn */
+    float alpha, beta;     /* eltwise; lrn */
+    float k;               /* lrn */
+    float epsilon;         /* norms */
+    bool has_scale;        /* norms: scale and shift given */
+    bool has_relu;         /* batch norm: the result is max(0, ..) */
+    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; batch norm
+                              in inference does so always */
+    bool from_dst;         /* eltwise: backward goes by dst, as relu, elu with alpha >= 0, tanh,
+                              sigmoid, exp and sqrt can */
     int n_post;
     onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
 } onednn_problem_t;
 
-typedef struct onednn_primitive onednn_primitive_t;
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;
 
@@ -128,16 +164,46 @@ bool onednn_is_reference(const char *implementation);
 const char *onednn_fault(const onednn_problem_t *problem, const char *implementation,
                          const tensor_info_t *dst);
 
-/* What the primitive wants: the chosen formats, as mkldnn infos. UNSUPPORTED if a format is
- * none of ours. */
+/* What a primitive reads and writes. A run is given their bytes in this order: those that the
+ * problem gives, and
+ *   mean, variance    norms, but for layer norm in inference without fixed_statistics; outputs in
+ *                     training without fixed_statistics, else inputs. f32
+ *   scale, shift      norms with has_scale; shift only forward. f32
+ *   operand           of each binary post-op
+ *   workspace         training writes it and backward reads it, where the implementations have one
+ *   diff_scale, diff_shift   norms with has_scale, BACKWARD
+ * Of a convolution for inference that is src, weight, bias, dst. */
 typedef enum onednn_argument {
-    ONEDNN_ARGUMENT_SRC, /* + index */
-    ONEDNN_ARGUMENT_WEIGHT = 1000,
+    ONEDNN_ARGUMENT_SRC = 0, /* + index */
+    ONEDNN_ARGUMENT_WEIGHT = ONEDNN_ARGUMENT_SRC + ONEDNN_MAX_SRC,
     ONEDNN_ARGUMENT_BIAS,
-    ONEDNN_ARGUMENT_DST
+    ONEDNN_ARGUMENT_MEAN,
+    ONEDNN_ARGUMENT_VARIANCE,
+    ONEDNN_ARGUMENT_SCALE,
+    ONEDNN_ARGUMENT_SHIFT,
+    ONEDNN_ARGUMENT_OPERAND, /* + index of the post-op */
+    ONEDNN_ARGUMENT_DST = ONEDNN_ARGUMENT_OPERAND + ONEDNN_MAX_POST_OPS,
+    ONEDNN_ARGUMENT_DIFF_DST,
+    ONEDNN_ARGUMENT_WORKSPACE,
+    ONEDNN_ARGUMENT_DIFF_SRC,
+    ONEDNN_ARGUMENT_DIFF_WEIGHT,
+    ONEDNN_ARGUMENT_DIFF_BIAS,
+    ONEDNN_ARGUMENT_DIFF_SCALE,
+    ONEDNN_ARGUMENT_DIFF_SHIFT,
+    ONEDNN_ARGUMENT_COUNT
 } onednn_argument_t;
+
+/* How many a primitive takes; and where in the order one of them stands, -1 if it is not taken. */
+int onednn_n_arguments(const onednn_primitive_t *primitive);
+int onednn_argument_index(const onednn_primitive_t *primitive, int argument);
+
+/* What the primitive wants of an argument: dtype, sizes and the chosen format, as an mkldnn info.
+ * UNSUPPORTED, without a message, if the format is none of ours, or the argument is not taken. */
 status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                       tensor_info_t *out_info);
+
+/* Bytes of an argument, of those too whose format is none of ours; 0 if it is not taken. */
+size_t onednn_argument_bytes(const onednn_primitive_t *primitive, int argument);
 
 /* The command line of benchdnn, oneDNN's own test, that repeats a problem: "./benchdnn --conv ...".
  * All formats of a problem have to be known; a primitive's are those it wants. */
@@ -145,11 +211,6 @@ void onednn_repro_problem(const onednn_problem_t *problem, text_t *text);
 void onednn_repro(const onednn_primitive_t *primitive, text_t *text);
 
 size_t onednn_scratch_bytes(const onednn_primitive_t *primitive);
-
-/* Bytes are given in this order: every src; weight; bias; for batch norm mean and variance, for
- * both norms scale and shift if has_scale; the operand of each binary post-op; last dst. Extra
- * outputs of layer norm are not asked for. */
-int onednn_n_arguments(const onednn_primitive_t *primitive);
 
 /* Runs on the context's stream with memory objects that the primitive lends for the call. scratch
  * may be NULL when onednn_scratch_bytes is 0. */

@@ -1,4 +1,4 @@
-/* What onednn.c and onednn_describe.c share. */
+/* What the files of this folder share. */
 #ifndef TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_IMPL_H
 
@@ -20,11 +20,12 @@ struct onednn_primitive {
     pthread_mutex_t lock;
     onednn_frame_t *more;            /* idle frames beyond that one, under the lock */
     const onednn_problem_t *problem; /* as described, behind the primitive with its infos */
+    onednn_primitive_t *forward;     /* the problem's, which the description may look at */
     const char *implementation;
     size_t scratch_bytes;
     int n_threads;
-    int n_arguments; /* without scratch */
-    int arguments[ONEDNN_MAX_ARGUMENTS];
+    int n_arguments;                         /* without scratch */
+    uint8_t arguments[ONEDNN_MAX_ARGUMENTS]; /* onednn_argument_t */
 };
 
 struct onednn_stream {
@@ -45,7 +46,30 @@ bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words);
 dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t data_type,
                                  dnnl_memory_desc_t *out_md);
 
+/* What the problem says of an argument; NULL: not given. */
+const tensor_info_t *onednn_operand(const onednn_problem_t *problem, int argument);
+
+/* oneDNN's number of an argument. */
+int onednn_argument_number(int argument);
+
+/* Fills arguments of a primitive that has all else. */
+void onednn_list_arguments(onednn_primitive_t *primitive);
+
+/* Of one problem while it is being described: a descriptor for each operand, else NULL. */
+typedef struct onednn_descriptors {
+    dnnl_memory_desc_t md[ONEDNN_ARGUMENT_COUNT];
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t post;
+    dnnl_alg_kind_t algorithm;
+    const_dnnl_primitive_desc_t forward; /* NULL: none */
+} onednn_descriptors_t;
+
 /* The description of a problem, before any primitive; see onednn_describe. */
 dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out);
+dnnl_status_t onednn_describe_backward(const onednn_problem_t *problem,
+                                       const onednn_descriptors_t *d, dnnl_primitive_desc_t *out);
+
+/* Flags of a norm's description. */
+unsigned onednn_norm_flags(const onednn_problem_t *problem);
 
 #endif

@@ -130,6 +130,20 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
     }
 }
 
+/* Whether there is a bias is said by some drivers with the direction alone. */
+static void append_direction(text_t *text, const onednn_problem_t *p)
+{
+    const char *direction = p->bias != NULL ? "FWD_B" : "FWD_I";
+    switch (p->propagation) {
+    case ONEDNN_INFERENCE: break;
+    case ONEDNN_TRAINING: direction = p->bias != NULL ? "FWD_B" : "FWD_D"; break;
+    case ONEDNN_BACKWARD: direction = "BWD_DW"; break;
+    case ONEDNN_BACKWARD_DATA: direction = "BWD_D"; break;
+    case ONEDNN_BACKWARD_WEIGHT: direction = p->bias != NULL ? "BWD_WB" : "BWD_W"; break;
+    }
+    text_append(text, " --dir=%s", direction);
+}
+
 /* ---- problem descriptors ---- */
 
 /* Letters of the spatial dimensions: "dhw", "hw" or "w". */
@@ -167,7 +181,7 @@ static void append_channels(text_t *text, const onednn_problem_t *p)
 static void append_weighted(text_t *text, const onednn_problem_t *p)
 {
     const tensor_info_t *infos[] = {&p->src[0], p->weight, p->dst};
-    text_append(text, " --dir=%s", p->bias != NULL ? "FWD_B" : "FWD_I");
+    append_direction(text, p);
     append_dtypes(text, "cfg", "", 3, infos);
     append_tag(text, "stag", &p->src[0]);
     append_tag(text, "wtag", p->weight);
@@ -210,7 +224,8 @@ static void append_matmul(text_t *text, const onednn_problem_t *p)
 
 static void append_pooling(text_t *text, const onednn_problem_t *p)
 {
-    text_append(text, " --dir=FWD_I --cfg=%s", dtype_name(p->src[0].dtype));
+    append_direction(text, p);
+    text_append(text, " --cfg=%s", dtype_name(p->src[0].dtype));
     append_tag(text, "tag", &p->src[0]);
     text_append(text, " --alg=%s", algorithms[p->algorithm].name);
     append_post_ops(text, p);
@@ -220,7 +235,8 @@ static void append_pooling(text_t *text, const onednn_problem_t *p)
 
 static void append_norm(text_t *text, const onednn_problem_t *p)
 {
-    text_append(text, " --dir=FWD_I --dt=%s", dtype_name(p->src[0].dtype));
+    append_direction(text, p);
+    text_append(text, " --dt=%s", dtype_name(p->src[0].dtype));
     append_tag(text, "tag", &p->src[0]);
     if (p->kind == ONEDNN_LRN) {
         text_append(text, " --alg=%s", algorithms[p->algorithm].name);
@@ -230,9 +246,10 @@ static void append_norm(text_t *text, const onednn_problem_t *p)
                     (double)p->beta, (double)p->k);
         return;
     }
-    const char *global = p->kind == ONEDNN_BATCH_NORM ? "G" : "";
-    if (p->kind == ONEDNN_BATCH_NORM || p->has_scale)
-        text_append(text, " --flags=%s%s", global, p->has_scale ? "CH" : "");
+    const unsigned flags = onednn_norm_flags(p);
+    if (flags != 0)
+        text_append(text, " --flags=%s%s%s", flags & dnnl_use_global_stats ? "G" : "",
+                    p->has_scale ? "CH" : "", p->has_relu ? "R" : "");
     append_post_ops(text, p);
     if (p->kind == ONEDNN_LAYER_NORM) {
         append_sizes(text, " ", &p->src[0]);
@@ -246,10 +263,11 @@ static void append_norm(text_t *text, const onednn_problem_t *p)
 static void append_eltwise(text_t *text, const onednn_problem_t *p)
 {
     const struct algorithm *algorithm = &algorithms[p->algorithm];
-    text_append(text, " --dir=FWD_I --dt=%s", dtype_name(p->src[0].dtype));
+    append_direction(text, p);
+    text_append(text, " --dt=%s", dtype_name(p->src[0].dtype));
     append_tag(text, "tag", &p->src[0]);
-    text_append(text, " --alg=%s --alpha=%g --beta=%g", algorithm->name,
-                algorithm->n_parameters >= 1 ? (double)p->alpha : 0.0,
+    text_append(text, " --alg=%s%s --alpha=%g --beta=%g", algorithm->name,
+                p->from_dst ? "_dst" : "", algorithm->n_parameters >= 1 ? (double)p->alpha : 0.0,
                 algorithm->n_parameters == 2 ? (double)p->beta : 0.0);
     append_post_ops(text, p);
     append_sizes(text, " ", &p->src[0]);
@@ -269,7 +287,7 @@ static void append_binary(text_t *text, const onednn_problem_t *p)
 /* Softmax and reorder, which have options of their own for source and destination. */
 static void append_converting(text_t *text, const onednn_problem_t *p)
 {
-    if (p->kind == ONEDNN_SOFTMAX) text_append(text, " --dir=FWD_I");
+    if (p->kind == ONEDNN_SOFTMAX) append_direction(text, p);
     text_append(text, " --sdt=%s --ddt=%s", dtype_name(p->src[0].dtype), dtype_name(p->dst->dtype));
     append_tag(text, "stag", &p->src[0]);
     append_tag(text, "dtag", p->dst);
@@ -281,8 +299,8 @@ static void append_converting(text_t *text, const onednn_problem_t *p)
 
 static void append_resampling(text_t *text, const onednn_problem_t *p)
 {
-    text_append(text, " --dir=FWD_I --sdt=%s --ddt=%s", dtype_name(p->src[0].dtype),
-                dtype_name(p->dst->dtype));
+    append_direction(text, p);
+    text_append(text, " --sdt=%s --ddt=%s", dtype_name(p->src[0].dtype), dtype_name(p->dst->dtype));
     append_tag(text, "tag", &p->src[0]);
     text_append(text, " --alg=%s", algorithms[p->algorithm].name);
     append_post_ops(text, p);
@@ -290,8 +308,20 @@ static void append_resampling(text_t *text, const onednn_problem_t *p)
     append_spatial(text, p, NULL, true);
 }
 
-void onednn_repro_problem(const onednn_problem_t *p, text_t *text)
+/* benchdnn says a gradient's dtype, sizes and format as those of what it is the gradient of. */
+static onednn_problem_t without_gradients(const onednn_problem_t *problem)
 {
+    onednn_problem_t p = *problem;
+    if (p.n_src == 0) p.src = p.diff_src;
+    if (p.weight == NULL) p.weight = p.diff_weight;
+    if (p.bias == NULL) p.bias = p.diff_bias;
+    if (p.dst == NULL) p.dst = p.diff_dst;
+    return p;
+}
+
+void onednn_repro_problem(const onednn_problem_t *problem, text_t *text)
+{
+    const onednn_problem_t whole = without_gradients(problem), *p = &whole;
     text_append(text, "./benchdnn --%s --allow-enum-tags-only=0", drivers[p->kind]);
     switch (p->kind) {
     case ONEDNN_CONVOLUTION:
@@ -325,16 +355,17 @@ static tensor_info_t settle(context_t *ctx, const onednn_primitive_t *primitive,
 
 void onednn_repro(const onednn_primitive_t *primitive, text_t *text)
 {
-    onednn_problem_t problem = *primitive->problem;
-    tensor_info_t src[ONEDNN_MAX_ARGUMENTS], weight, dst;
-    for (int i = 0; i < problem.n_src; i++)
-        src[i] = settle(text->ctx, primitive, ONEDNN_ARGUMENT_SRC + i, &problem.src[i]);
-    problem.src = src;
-    if (problem.weight != NULL) {
-        weight = settle(text->ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, problem.weight);
-        problem.weight = &weight;
+    onednn_problem_t p = *primitive->problem;
+    tensor_info_t infos[ONEDNN_ARGUMENT_COUNT];
+    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++) {
+        const tensor_info_t *given = onednn_operand(&p, i);
+        if (given != NULL) infos[i] = settle(text->ctx, primitive, i, given);
     }
-    dst = settle(text->ctx, primitive, ONEDNN_ARGUMENT_DST, problem.dst);
-    problem.dst = &dst;
-    onednn_repro_problem(&problem, text);
+    p.src = &infos[ONEDNN_ARGUMENT_SRC];
+    if (p.weight != NULL) p.weight = &infos[ONEDNN_ARGUMENT_WEIGHT];
+    if (p.dst != NULL) p.dst = &infos[ONEDNN_ARGUMENT_DST];
+    if (p.diff_src != NULL) p.diff_src = &infos[ONEDNN_ARGUMENT_DIFF_SRC];
+    if (p.diff_weight != NULL) p.diff_weight = &infos[ONEDNN_ARGUMENT_DIFF_WEIGHT];
+    if (p.diff_dst != NULL) p.diff_dst = &infos[ONEDNN_ARGUMENT_DIFF_DST];
+    onednn_repro_problem(&p, text);
 }

@@ -196,12 +196,68 @@ static void the_others_say_their_algorithm(void **state)
     check(ctx, &p, "reorder --sdt=f32 --ddt=f32 --stag=abcd --dtag=aBcd8b 1x64x112x112");
 }
 
+static void gradients_say_their_direction(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_info_t x = INFO("aBcd8b", 2, 7, 9, 9), y = INFO("aBcd8b", 2, 16, 9, 9);
+    tensor_info_t w = INFO("abcd", 16, 7, 3, 3), b = INFO("a", 16);
+    const char *sizes = "mb2_ic7oc16_ih9oh9kh3sh1dh0ph1_iw9ow9kw3sw1dw0pw1";
+    char line[256];
+    onednn_problem_t data = {.kind = ONEDNN_CONVOLUTION,
+                             .propagation = ONEDNN_BACKWARD_DATA,
+                             .weight = &w,
+                             .diff_src = &x,
+                             .diff_dst = &y,
+                             .stride = {1, 1},
+                             .dilation = {1, 1},
+                             .pad_begin = {1, 1},
+                             .pad_end = {1, 1}};
+    snprintf(line, sizeof line,
+             "conv --dir=BWD_D --cfg=f32 --stag=aBcd8b --wtag=abcd --dtag=aBcd8b %s", sizes);
+    check(ctx, &data, line);
+    onednn_problem_t weights = data;
+    weights.propagation = ONEDNN_BACKWARD_WEIGHT;
+    weights.weight = weights.diff_src = NULL;
+    weights.n_src = 1;
+    weights.src = &x;
+    weights.diff_weight = &w;
+    weights.diff_bias = &b;
+    snprintf(line, sizeof line,
+             "conv --dir=BWD_WB --cfg=f32 --stag=aBcd8b --wtag=abcd --dtag=aBcd8b %s", sizes);
+    check(ctx, &weights, line);
+
+    onednn_problem_t norm = {.kind = ONEDNN_BATCH_NORM,
+                             .propagation = ONEDNN_TRAINING,
+                             .n_src = 1,
+                             .src = &x,
+                             .dst = &x,
+                             .epsilon = 0.5f,
+                             .has_scale = true,
+                             .has_relu = true};
+    check(ctx, &norm, "bnorm --dir=FWD_D --dt=f32 --tag=aBcd8b --flags=CHR mb2ic7ih9iw9_eps0.5");
+    norm.propagation = ONEDNN_BACKWARD;
+    norm.dst = NULL;
+    norm.diff_src = norm.diff_dst = &x;
+    norm.fixed_statistics = true;
+    check(ctx, &norm, "bnorm --dir=BWD_DW --dt=f32 --tag=aBcd8b --flags=GCHR mb2ic7ih9iw9_eps0.5");
+    onednn_problem_t tanh = {.kind = ONEDNN_ELTWISE,
+                             .algorithm = ONEDNN_ELTWISE_TANH,
+                             .propagation = ONEDNN_BACKWARD_DATA,
+                             .dst = &x,
+                             .diff_src = &x,
+                             .diff_dst = &x,
+                             .from_dst = true};
+    check(ctx, &tanh,
+          "eltwise --dir=BWD_D --dt=f32 --tag=aBcd8b --alg=tanh_dst --alpha=0 --beta=0 2x7x9x9");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(convolutions_say_every_spatial_dimension),
         TEST(products_say_their_sizes),
         TEST(the_others_say_their_algorithm),
+        TEST(gradients_say_their_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
