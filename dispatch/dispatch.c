@@ -166,7 +166,7 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
     const tensor_info_t *want = &prepared->in[index];
     if (arrival->kind == ARRIVAL_PASS) {
         if (arrival->is_transition) convert_count_transition(ctx, want->layout);
-        if (tensor != NULL) TRY(storage_restore(ctx, tensor->storage));
+        if (tensor != NULL) TRY(storage_restore(ctx, tensor->storage, arrival->cause));
         *out_input = tensor;
         return STATUS_OK;
     }

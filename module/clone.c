@@ -21,7 +21,7 @@ static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out
 {
     storage_t *copy = NULL;
     void *bytes = NULL;
-    TRY(storage_restore(ctx, storage));
+    TRY(storage_restore(ctx, storage, CAUSE_USER));
     TRY(storage_create(ctx, storage_bytes(storage), &copy));
     status_t status = storage_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {

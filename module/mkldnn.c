@@ -119,7 +119,7 @@ static status_t make_plain(context_t *ctx, const module_t *module, map_t *plain)
         if (member->kind != MEMBER_PARAMETER && member->kind != MEMBER_BUFFER) continue;
         tensor_t *tensor = member->is.tensor;
         if (tensor == NULL) continue;
-        TRY(storage_restore(ctx, tensor->storage));
+        TRY(storage_restore(ctx, tensor->storage, CAUSE_USER));
         if (tensor_layout(tensor) == LAYOUT_DENSE) continue;
         if (map_get(plain, tensor) != NULL) continue;
         tensor_t *dense = NULL;

@@ -206,7 +206,7 @@ static status_t load(context_t *ctx, const entry_t *entry)
     if (info->layout != LAYOUT_DENSE || !info_is_contiguous(info))
         return tensor_copy(ctx, entry->tensor, entry->value);
     void *bytes = NULL;
-    TRY(storage_restore(ctx, entry->value->storage));
+    TRY(storage_restore(ctx, entry->value->storage, CAUSE_USER));
     TRY(tensor_writable(ctx, entry->tensor, &bytes));
     if (info_bytes(info) > 0) memmove(bytes, tensor_bytes(entry->value), info_bytes(info));
     return STATUS_OK;

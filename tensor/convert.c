@@ -71,11 +71,13 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
 }
 
 /* Every index that lies in the padding of at least one blocked dimension: for each such dimension
- * in turn, all others running over their padded sizes. */
-void convert_zero_padding(const tensor_info_t *info, void *bytes)
+ * in turn, all others running over their padded sizes. Gives whether all are zero, or makes them.
+ */
+static bool visit_padding(const tensor_info_t *info, char *bytes, bool is_to_zero)
 {
+    static const char zero[sizeof(double)];
     const format_t *format = &info->format;
-    if (!format_is_padded(format, info->sizes)) return;
+    if (!format_is_padded(format, info->sizes)) return true;
     const size_t size = dtype_size(info->dtype);
     int64_t padded[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK];
     format_padded_sizes(format, info->sizes, padded);
@@ -87,11 +89,25 @@ void convert_zero_padding(const tensor_info_t *info, void *bytes)
         memset(index, 0, sizeof index);
         do {
             index[d] += info->sizes[d];
-            memset((char *)bytes + (size_t)format_offset(format, info->sizes, index) * size, 0,
-                   size);
+            char *element = bytes + (size_t)format_offset(format, info->sizes, index) * size;
+            if (is_to_zero)
+                memset(element, 0, size);
+            else if (memcmp(element, zero, size) != 0)
+                return false;
             index[d] -= info->sizes[d];
         } while (shape_next(info->rank, range, index));
     }
+    return true;
+}
+
+void convert_zero_padding(const tensor_info_t *info, void *bytes)
+{
+    visit_padding(info, bytes, true);
+}
+
+bool convert_padding_is_zero(const tensor_info_t *info, const void *bytes)
+{
+    return visit_padding(info, (char *)(uintptr_t)bytes, false);
 }
 
 /* ---- one conversion ---- */
@@ -250,8 +266,8 @@ void convert_count_transition(context_t *ctx, layout_t to)
     *(to == LAYOUT_MKLDNN ? &counters->to_mkldnn : &counters->to_dense) += 1;
 }
 
-static status_t fill(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
-                     const tensor_info_t *want, void *bytes, reorder_cause_t cause)
+status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                      const tensor_info_t *want, void *bytes, reorder_cause_t cause)
 {
     tensor_info_t info;
     if (with_sizes_of(from, want, &info))
@@ -273,7 +289,7 @@ status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void
     size_t n_bytes = 0;
     TRY(tensor_count_bytes(ctx, want, &n_bytes));
     TRY(tensor_make_of(ctx, want, n_bytes, 0, &result, &bytes));
-    status_t status = fill(ctx, from, from_bytes, want, bytes, cause);
+    status_t status = convert_into(ctx, from, from_bytes, want, bytes, cause);
     if (status != STATUS_OK) {
         tensor_drop(result);
         return status;
@@ -286,7 +302,7 @@ status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void
 status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause, tensor_t **out_tensor)
 {
-    TRY(storage_restore(ctx, tensor->storage));
+    TRY(storage_restore(ctx, tensor->storage, cause));
     return convert_make_from(ctx, &tensor->info, tensor_bytes(tensor), want, cause, out_tensor);
 }
 

@@ -52,6 +52,10 @@ const char *convert_refusal(const tensor_info_t *info);
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause);
 
+/* The same where the sizes may differ over the same row-major order. */
+status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                      const tensor_info_t *want, void *bytes, reorder_cause_t cause);
+
 /* Of a regrouped tensor: what its bytes are under the sizes that its tag is for. Others as they
  * are.
  */
@@ -62,7 +66,8 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
                      int n_threads);
 
-/* Sets the padded lanes of a blocked tensor to zero. */
+/* Sets the padded lanes of a blocked tensor to zero, and tells whether they all are. */
 void convert_zero_padding(const tensor_info_t *info, void *bytes);
+bool convert_padding_is_zero(const tensor_info_t *info, const void *bytes);
 
 #endif

@@ -48,7 +48,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
 {
     tensor_t *copy = NULL;
     void *bytes = NULL;
-    TRY(storage_restore(ctx, src->storage));
+    TRY(storage_restore(ctx, src->storage, CAUSE_USER));
     TRY(tensor_make(ctx, info, &copy));
     status_t status = tensor_writable(ctx, copy, &bytes);
     if (status != STATUS_OK) {
@@ -254,9 +254,17 @@ bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
+/* Of one storage the offsets tell, also where its bytes are shed. */
 bool tensor_overlaps(const tensor_t *a, const tensor_t *b)
 {
-    const char *a_begin = tensor_bytes(a), *b_begin = tensor_bytes(b);
+    uintptr_t a_begin = 0, b_begin = 0;
+    if (a->storage != b->storage) {
+        a_begin = (uintptr_t)storage_place(a->storage);
+        b_begin = (uintptr_t)storage_place(b->storage);
+        if (a_begin == 0 || b_begin == 0) return false;
+    }
+    a_begin += (uintptr_t)a->offset;
+    b_begin += (uintptr_t)b->offset;
     return info_numel(&a->info) > 0 && info_numel(&b->info) > 0 &&
            a_begin < b_begin + info_bytes(&b->info) && b_begin < a_begin + info_bytes(&a->info);
 }
@@ -274,7 +282,7 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     tensor_t *source = NULL;
     void *bytes = NULL;
     TRY(prepare_source(ctx, dst, src, &source));
-    status_t status = storage_restore(ctx, source->storage);
+    status_t status = storage_restore(ctx, source->storage, CAUSE_USER);
     if (status == STATUS_OK) status = tensor_writable(ctx, dst, &bytes);
     if (status == STATUS_OK) {
         if (source->info.layout == LAYOUT_DENSE && dst->info.layout == LAYOUT_DENSE)
@@ -330,7 +338,7 @@ status_t tensor_read(context_t *ctx, const tensor_t *tensor, void *out_elements,
             tensor_text(tensor), needed, capacity);
     if (needed == 0) return STATUS_OK;
     if (out_elements == NULL) return context_null(ctx, "tensor_read", "the output");
-    TRY(storage_restore(ctx, tensor->storage));
+    TRY(storage_restore(ctx, tensor->storage, CAUSE_USER));
     tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
     if (info->layout == LAYOUT_MKLDNN)
         return convert_bytes(ctx, info, tensor_bytes(tensor), &plain, out_elements, CAUSE_USER);

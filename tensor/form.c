@@ -1,5 +1,7 @@
 #include "tensor/form_impl.h"
 
+#include <string.h>
+
 #include "tensor/convert_impl.h"
 #include "tensor/info_impl.h"
 
@@ -23,7 +25,7 @@ static form_t *find(const tensor_t *tensor, const tensor_info_t *want)
 }
 
 /* The storage is locked. */
-static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as)
+static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as, form_t **out_form)
 {
     form_t *form = NULL;
     TRY(context_get(ctx, sizeof *form, "a form", &form));
@@ -31,8 +33,10 @@ static status_t keep(context_t *ctx, const tensor_t *tensor, tensor_t *as)
                      .allocator = *context_allocator(ctx),
                      .offset = tensor->offset,
                      .from = tensor->info,
+                     .is_clean = true,
                      .tensor = tensor_hold(as)};
     storage_set_forms(tensor->storage, form);
+    *out_form = form;
     return STATUS_OK;
 }
 
@@ -47,46 +51,132 @@ static bool can_be_master(const storage_t *storage, const tensor_info_t *info, i
            info_numel(info) == info_numel(&inner);
 }
 
+/* ---- making and refreshing ---- */
+
+/* A clean form of the tensor from which one reorder goes to `want`; NULL: there is none, or the
+ * plain bytes are clean and will do. */
+static const form_t *find_clean(const tensor_t *tensor, const tensor_info_t *want)
+{
+    bool is_far = want->format.kind != FORMAT_TAG && want->format.kind != FORMAT_STRIDED;
+    if (is_far || storage_is_plain(tensor->storage)) return NULL;
+    const form_t *form = storage_forms(tensor->storage);
+    for (; form != NULL; form = form->next) {
+        tensor_info_t info = convert_inner_info(&form->tensor->info);
+        if (form->is_clean && is_form_of(form, tensor) && info.format.kind == FORMAT_TAG &&
+            shape_equal(info.rank, info.sizes, want->rank, want->sizes))
+            return form;
+    }
+    return NULL;
+}
+
+/* The elements that a form is to be made of. The storage is locked. */
+static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                              reorder_cause_t cause, const tensor_info_t **out_info,
+                              const void **out_bytes)
+{
+    const form_t *form = find_clean(tensor, want);
+    const void *bytes = NULL;
+    if (form != NULL) {
+        *out_info = &form->tensor->info;
+        *out_bytes = tensor_bytes(form->tensor);
+        return STATUS_OK;
+    }
+    TRY(storage_peek(ctx, tensor->storage, cause, &bytes));
+    *out_info = &tensor->info;
+    *out_bytes = (const char *)bytes + tensor->offset;
+    return STATUS_OK;
+}
+
+static void shed_plain(const tensor_t *tensor, const form_t *form)
+{
+    if (can_be_master(tensor->storage, &form->from, form->offset, form->tensor))
+        storage_shed(tensor->storage);
+}
+
 /* The storage is locked. */
 static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                     reorder_cause_t cause, tensor_t **out_form)
+                     reorder_cause_t cause, form_t **out_form)
 {
+    const tensor_info_t *info = NULL;
+    const void *bytes = NULL;
     tensor_t *made = NULL;
-    const char *bytes = storage_peek(tensor->storage);
-    if (bytes == NULL)
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for the plain form of a tensor",
-             storage_bytes(tensor->storage));
-    TRY(convert_make_from(ctx, &tensor->info, bytes + tensor->offset, want, cause, &made));
-    status_t status = keep(ctx, tensor, made);
-    if (status != STATUS_OK) {
-        tensor_drop(made);
-        return status;
+    TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
+    TRY(convert_make_from(ctx, info, bytes, want, cause, &made));
+    status_t status = keep(ctx, tensor, made, out_form);
+    tensor_drop(made);
+    if (status == STATUS_OK) shed_plain(tensor, *out_form);
+    return status;
+}
+
+/* Nobody else has the form: neither the tensor, as a call or a plan has while it reads it, nor its
+ * bytes, as a snapshot has. */
+static bool is_alone(const tensor_t *form)
+{
+    return atomic_load(&form->n_references) == 1 && storage_is_alone(form->storage);
+}
+
+/* Puts another tensor in the form's place; the old one is to be released outside the lock. */
+static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
+{
+    *out_old = form->tensor;
+    form->tensor = tensor;
+}
+
+/* Brings a dirty form up to date, in its own bytes, or in new ones where others have those. Plain
+ * bytes that had to come back for it stay, since the next write will ask for them again. */
+static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, reorder_cause_t cause,
+                        tensor_t **out_old)
+{
+    const bool was_plain = storage_is_plain(tensor->storage);
+    const tensor_info_t *info = NULL, *want = &form->tensor->info;
+    const void *from = NULL;
+    tensor_t *made = NULL;
+    void *bytes = NULL;
+    TRY(find_elements(ctx, tensor, want, cause, &info, &from));
+    if (is_alone(form->tensor)) {
+        TRY(tensor_writable(ctx, form->tensor, &bytes));
+        TRY(convert_into(ctx, info, from, want, bytes, cause));
+        if (info->layout != want->layout) convert_count_transition(ctx, want->layout);
+    } else {
+        TRY(convert_make_from(ctx, info, from, want, cause, &made));
+        replace_take(form, made, out_old);
     }
-    if (can_be_master(tensor->storage, &tensor->info, tensor->offset, made))
-        storage_shed(tensor->storage);
-    *out_form = made;
+    form->is_clean = true;
+    if (was_plain) shed_plain(tensor, form);
     return STATUS_OK;
+}
+
+/* The storage is locked. */
+static status_t get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                    reorder_cause_t cause, bool *out_is_made, form_t **out_form, tensor_t **out_old)
+{
+    form_t *form = find(tensor, want);
+    *out_is_made = form == NULL || !form->is_clean;
+    if (form == NULL) return make(ctx, tensor, want, cause, out_form);
+    *out_form = form;
+    return form->is_clean ? STATUS_OK : refresh(ctx, tensor, form, cause, out_old);
 }
 
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                   reorder_cause_t cause, bool *out_is_made, tensor_t **out_form)
 {
-    status_t status = STATUS_OK;
+    form_t *form = NULL;
+    tensor_t *old = NULL;
+    bool is_made = false;
     storage_lock(tensor->storage);
-    const form_t *found = find(tensor, want);
-    if (found != NULL)
-        *out_form = tensor_hold(found->tensor);
-    else
-        status = make(ctx, tensor, want, cause, out_form);
+    status_t status = get(ctx, tensor, want, cause, &is_made, &form, &old);
+    if (status == STATUS_OK) *out_form = tensor_hold(form->tensor);
     storage_unlock(tensor->storage);
-    if (status == STATUS_OK && out_is_made != NULL) *out_is_made = found == NULL;
+    tensor_drop(old);
+    if (status == STATUS_OK && out_is_made != NULL) *out_is_made = is_made;
     return status;
 }
 
 status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form)
 {
+    form_t *kept = NULL;
     storage_lock(tensor->storage);
-    status_t status = keep(ctx, tensor, form);
+    status_t status = keep(ctx, tensor, form, &kept);
     storage_unlock(tensor->storage);
     return status;
 }
@@ -97,7 +187,7 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
     storage_lock(tensor->storage);
     for (form_t *form = storage_forms(tensor->storage); form != NULL && n < capacity;
          form = form->next)
-        if (is_form_of(form, tensor)) out_forms[n++] = tensor_hold(form->tensor);
+        if (form->is_clean && is_form_of(form, tensor)) out_forms[n++] = tensor_hold(form->tensor);
     storage_unlock(tensor->storage);
     return n;
 }
@@ -121,7 +211,107 @@ void form_clear(storage_t *storage)
 
 void form_drop(storage_t *storage)
 {
-    if (!storage_is_shed(storage)) form_clear(storage);
+    if (storage_is_plain(storage)) form_clear(storage);
+}
+
+/* ---- writing ---- */
+
+/* The storage is locked. */
+static void mark_dirty(const storage_t *storage)
+{
+    for (form_t *form = storage_forms(storage); form != NULL; form = form->next)
+        form->is_clean = false;
+}
+
+void form_mark_dirty(storage_t *storage)
+{
+    if (storage_forms(storage) == NULL) return;
+    storage_lock(storage);
+    mark_dirty(storage);
+    storage_unlock(storage);
+}
+
+/* The form's elements in bytes of its own, if others have its bytes, too. */
+static status_t separate(context_t *ctx, form_t *form, tensor_t **out_old)
+{
+    if (is_alone(form->tensor)) return STATUS_OK;
+    const tensor_info_t *info = &form->tensor->info;
+    const size_t n_bytes = info_bytes(info);
+    tensor_t *copy = NULL;
+    void *bytes = NULL;
+    TRY(tensor_make_of(ctx, info, n_bytes, 0, &copy, &bytes));
+    memcpy(bytes, tensor_bytes(form->tensor), n_bytes);
+    replace_take(form, copy, out_old);
+    return STATUS_OK;
+}
+
+/* Makes the form the master where the plain bytes can be made from it; else it is dirty, as all
+ * forms are, until form_written has brought it back to plain. The storage is locked. */
+static status_t begin_write(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                            reorder_cause_t cause, void **out_bytes, bool *out_is_master,
+                            tensor_t **old)
+{
+    storage_t *storage = tensor->storage;
+    form_t *form = NULL;
+    bool is_made = false;
+    TRY(get(ctx, tensor, want, cause, &is_made, &form, &old[0]));
+    TRY(separate(ctx, form, &old[1]));
+    TRY(tensor_writable(ctx, form->tensor, out_bytes));
+    *out_is_master = !storage_is_lent(storage) &&
+                     can_be_master(storage, &form->from, form->offset, form->tensor);
+    if (!*out_is_master) return STATUS_OK;
+    mark_dirty(storage);
+    form->is_clean = true;
+    storage_give_way(storage);
+    return STATUS_OK;
+}
+
+status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                       reorder_cause_t cause, void **out_bytes)
+{
+    if (!convert_moves_bytes(&tensor->info, want)) return tensor_writable(ctx, tensor, out_bytes);
+    if (want->format.kind == FORMAT_OPAQUE)
+        FAIL(ctx, STATUS_UNSUPPORTED, "form: %s to be written as %s, which cannot be read back",
+             tensor_text(tensor), info_brief(want));
+    tensor_t *old[2] = {NULL};
+    void *bytes = NULL, *plain = NULL;
+    bool is_master = false;
+    storage_lock(tensor->storage);
+    status_t status = begin_write(ctx, tensor, want, cause, &bytes, &is_master, old);
+    storage_unlock(tensor->storage);
+    tensor_drop(old[0]);
+    tensor_drop(old[1]);
+    if (status == STATUS_OK && !is_master) status = storage_writable(ctx, tensor->storage, &plain);
+    if (status == STATUS_OK) *out_bytes = bytes;
+    return status;
+}
+
+/* Row-major plain bytes are the same under the form's sizes, which spares a copy between. */
+static status_t write_back(context_t *ctx, tensor_t *tensor, const tensor_t *form,
+                           reorder_cause_t cause)
+{
+    tensor_info_t info = convert_inner_info(&form->info), plain = tensor->info;
+    void *bytes = NULL;
+    if (info_is_contiguous(&plain)) plain = info_dense(info.dtype, info.rank, info.sizes);
+    TRY(tensor_writable(ctx, tensor, &bytes));
+    return convert_into(ctx, &info, tensor_bytes(form), &plain, bytes, cause);
+}
+
+status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause)
+{
+    if (!convert_moves_bytes(&tensor->info, want)) return STATUS_OK;
+    storage_lock(tensor->storage);
+    form_t *form = find(tensor, want);
+    INVARIANT(form != NULL);
+    storage_unlock(tensor->storage);
+    INVARIANT(convert_padding_is_zero(&form->tensor->info, tensor_bytes(form->tensor)));
+    if (form->is_clean) return STATUS_OK;
+    TRY(write_back(ctx, tensor, form->tensor, cause));
+    storage_lock(tensor->storage);
+    form->is_clean = true;
+    storage_unlock(tensor->storage);
+    return STATUS_OK;
 }
 
 /* ---- back to plain ---- */
@@ -174,20 +364,30 @@ static void copy_rows(const places_t *places, size_t size, const char *from, cha
     } while (last > 0 && shape_next(last, places->sizes, index));
 }
 
-bool form_write_plain(storage_t *storage, void *bytes)
+/* Without a context by a loop of our own, on this thread. */
+static status_t write_rows(const form_t *form, const tensor_info_t *info, void *bytes)
+{
+    int64_t n_places = 0;
+    for (int d = 0; d < info->rank; d++) n_places += info->sizes[d];
+    int64_t *memory = allocator_get(&form->allocator, (size_t)n_places * sizeof *memory);
+    if (memory == NULL) return STATUS_OUT_OF_MEMORY;
+    places_t places;
+    fill_tables(info, memory, &places);
+    copy_rows(&places, dtype_size(info->dtype), tensor_bytes(form->tensor), bytes);
+    allocator_put(&form->allocator, memory);
+    return STATUS_OK;
+}
+
+status_t form_write_plain(context_t *ctx, const storage_t *storage, reorder_cause_t cause,
+                          void *bytes)
 {
     const form_t *form = storage_forms(storage);
-    while (form != NULL && !can_be_master(storage, &form->from, form->offset, form->tensor))
+    while (form != NULL &&
+           !(form->is_clean && can_be_master(storage, &form->from, form->offset, form->tensor)))
         form = form->next;
-    if (form == NULL) return false;
+    INVARIANT(form != NULL);
     tensor_info_t info = convert_inner_info(&form->tensor->info);
-    int64_t n_places = 0;
-    for (int d = 0; d < info.rank; d++) n_places += info.sizes[d];
-    int64_t *memory = allocator_get(&form->allocator, (size_t)n_places * sizeof *memory);
-    if (memory == NULL) return false;
-    places_t places;
-    fill_tables(&info, memory, &places);
-    copy_rows(&places, dtype_size(info.dtype), tensor_bytes(form->tensor), bytes);
-    allocator_put(&form->allocator, memory);
-    return true;
+    if (ctx == NULL) return write_rows(form, &info, bytes);
+    tensor_info_t plain = info_dense(info.dtype, info.rank, info.sizes);
+    return convert_bytes(ctx, &info, tensor_bytes(form->tensor), &plain, bytes, cause);
 }

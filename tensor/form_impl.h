@@ -2,9 +2,17 @@
  *
  * A form is made when it is first asked for, and serves whoever asks later: an mkldnn tensor that
  * a consumer wanted in other blocks, a weight packed for a kernel, a packed weight from a file.
- * Views share their storage and so its forms. A write through any of them drops all forms. Of a
- * storage that may shed its bytes the form becomes the master: the plain bytes go, and come back
- * from the form. */
+ * Views share their storage and so its forms.
+ *
+ * Each form, and the plain bytes, is clean or dirty. A write makes what is written the master and
+ * all else dirty, which keeps its memory and is refreshed in place when it is asked for: from the
+ * plain bytes, or straight from a clean form. A form whose tensor or bytes somebody else has (a
+ * handle given to a user, a plan's constant) is a snapshot: it stays as it is, and the storage goes
+ * on with another one. Example: a step of an optimizer writes a weight as ABcd16b16a; the forward
+ * pass finds it, the backward pass gets its BAcd16a16b by one reorder, and the plain bytes are made
+ * when the weight is saved.
+ *
+ * A storage that may shed gives its plain bytes up for a form that has all elements. */
 #ifndef TESSERA_TENSOR_FORM_IMPL_H
 #define TESSERA_TENSOR_FORM_IMPL_H
 
@@ -17,30 +25,45 @@ struct form {
     allocator_t allocator;
     int64_t offset;
     tensor_info_t from;
+    bool is_clean; /* it has the storage's elements */
     tensor_t *tensor;
 };
 
 /* The tensor's elements as `want`, which may have other sizes over the same row-major order: the
- * kept form, else one that is made, counted under `cause` and kept. The storage is locked while a
- * form is made, so threads that ask at once get the same one. Retained for the caller; out_is_made
- * may be NULL. */
+ * kept form if it is clean, else one that is refreshed or made, counted under `cause`, and kept.
+ * The storage is locked meanwhile, so threads that ask at once get the same one. Retained for the
+ * caller; out_is_made may be NULL: bytes were converted. */
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
                   reorder_cause_t cause, bool *out_is_made, tensor_t **out_form);
+
+/* The bytes of the tensor's form `want`, with its elements, to be written in place, and what is to
+ * be called once they are written, before anything else is asked of the tensor. The form becomes
+ * the master. Where plain bytes cannot be made from a form, form_written writes them at once: those
+ * of memory that somebody lent (writes have to reach him), of a part of the storage, of an mkldnn
+ * tensor. Padded lanes are to be left zero. UNSUPPORTED for opaque formats. */
+status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                       reorder_cause_t cause, void **out_bytes);
+status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause);
 
 /* Keeps a tensor of the same elements as a form. */
 status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form);
 
-/* The forms of a tensor, also those under other sizes, retained; at most `capacity`. Gives their
- * number. */
+/* The clean forms of a tensor, also those under other sizes, retained; at most `capacity`. Gives
+ * their number. */
 int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms);
 
-/* Releases all forms of a storage; nothing happens where its bytes are shed, since the forms are
- * all that is left of them. form_clear does it there, too, for a storage that ends. */
+/* The plain bytes are written: all forms become dirty. */
+void form_mark_dirty(storage_t *storage);
+
+/* Releases all forms of a storage; nothing happens where its plain bytes are not clean, since the
+ * forms are all that is left of them. form_clear does it there, too, for a storage that ends. */
 void form_drop(storage_t *storage);
 void form_clear(storage_t *storage);
 
-/* Writes the elements of a locked storage in row-major order, as a form that has all of them says.
- * False: there is none, or no memory. */
-bool form_write_plain(storage_t *storage, void *bytes);
+/* Writes the elements of a locked storage in row-major order, from a clean form that has all of
+ * them: by a reorder that is counted, without a context (NULL) by a loop of our own. */
+status_t form_write_plain(context_t *ctx, const storage_t *storage, reorder_cause_t cause,
+                          void *bytes);
 
 #endif

@@ -28,10 +28,12 @@ struct storage {
     atomic_bool is_packable;
     atomic_bool may_shed;
     atomic_bool is_exposed; /* somebody outside has a pointer to the bytes */
+    int n_returns;          /* writes for which shed bytes came back; 0 after a write of a form */
     atomic_uint_fast64_t version;
     allocator_t allocator;
     size_t bytes;
-    _Atomic(buffer_t *) buffer; /* NULL: shed */
+    _Atomic(buffer_t *) buffer; /* the plain bytes; NULL: dirty or shed, the forms have them */
+    _Atomic(buffer_t *) dirty;  /* memory of plain bytes that are dirty; NULL: clean or shed */
     buffer_t *home; /* the buffer in whose block this storage lies, of which it holds a reference
                        while it lives; NULL: it has a block of its own */
     pthread_mutex_t lock;
@@ -99,10 +101,12 @@ static void init_storage(context_t *ctx, storage_t *storage, buffer_t *buffer, b
     atomic_init(&storage->is_packable, false);
     atomic_init(&storage->may_shed, false);
     atomic_init(&storage->is_exposed, false);
+    storage->n_returns = 0;
     atomic_init(&storage->version, 0);
     storage->allocator = *context_allocator(ctx);
     storage->bytes = buffer->bytes;
     atomic_init(&storage->buffer, buffer);
+    atomic_init(&storage->dirty, NULL);
     storage->home = home;
     storage->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     atomic_init(&storage->forms, NULL);
@@ -198,10 +202,10 @@ static status_t copy_storage(context_t *ctx, storage_t *storage, storage_t **out
 
 status_t storage_snapshot(context_t *ctx, storage_t *storage, storage_t **out_storage)
 {
-    TRY(storage_restore(ctx, storage));
+    TRY(storage_restore(ctx, storage, CAUSE_USER));
     storage_lock(storage); /* bytes that are held by two are not shed */
     buffer_t *buffer = atomic_load(&storage->buffer);
-    bool is_copied = buffer == NULL || (buffer->is_borrowed && !buffer->is_read_only);
+    bool is_copied = buffer == NULL || storage_is_lent(storage);
     if (!is_copied) references_add(&buffer->n_references);
     storage_unlock(storage);
     if (is_copied) return copy_storage(ctx, storage, out_storage);
@@ -223,7 +227,9 @@ void storage_release(storage_t *storage)
     form_clear(storage);
     pthread_mutex_destroy(&storage->lock);
     buffer_t *home = storage->home, *buffer = atomic_load(&storage->buffer);
+    buffer_t *dirty = atomic_load(&storage->dirty);
     if (buffer != home) release_buffer(buffer);
+    if (dirty != home) release_buffer(dirty);
     allocator_t allocator = storage->allocator;
     if (home == NULL) {
         allocator_put(&allocator, storage);
@@ -233,53 +239,93 @@ void storage_release(storage_t *storage)
     }
 }
 
-/* ---- bytes that are shed, and come back ---- */
+/* ---- bytes that are shed or dirty, and come back ---- */
+
+/* The storage uses other bytes from here on. It lies in its home's block, and keeps that. */
+static void leave_buffer(const storage_t *storage, buffer_t *buffer)
+{
+    if (buffer == storage->home)
+        atomic_store(&buffer->is_left, true);
+    else
+        release_buffer(buffer);
+}
+
+/* Nobody else has the bytes, and we may write them. */
+static bool is_own(const buffer_t *buffer)
+{
+    return !buffer->is_borrowed && !buffer->is_read_only && !is_shared(buffer);
+}
 
 bool storage_shed(storage_t *storage)
 {
     buffer_t *buffer = atomic_load(&storage->buffer);
     if (!atomic_load(&storage->may_shed) || atomic_load(&storage->is_exposed) || buffer == NULL ||
-        buffer == storage->home || buffer->is_borrowed || buffer->is_read_only || is_shared(buffer))
+        buffer == storage->home || storage->n_returns > 1 || !is_own(buffer))
         return false;
     atomic_store(&storage->buffer, NULL);
     release_buffer(buffer);
     return true;
 }
 
-/* The storage is locked. No message: it may be that nobody has a context. */
-static buffer_t *restore(storage_t *storage)
+void storage_give_way(storage_t *storage)
 {
-    buffer_t *buffer = atomic_load(&storage->buffer);
-    if (buffer != NULL) return buffer;
-    const size_t head = aligned(sizeof(buffer_t));
-    char *block = allocator_get(&storage->allocator, head + storage->bytes);
-    if (block == NULL) return NULL;
-    buffer = (buffer_t *)(void *)block;
-    init_buffer(&storage->allocator, buffer, block + head, storage->bytes);
-    if (!form_write_plain(storage, buffer->data)) {
-        release_buffer(buffer);
-        return NULL;
+    buffer_t *buffer = atomic_load(&storage->buffer), *dirty = atomic_load(&storage->dirty);
+    if (buffer != NULL) {
+        if (is_own(buffer)) /* stored before the other goes: storage_place finds either */
+            atomic_store(&storage->dirty, buffer);
+        else
+            leave_buffer(storage, buffer);
+        atomic_store(&storage->buffer, NULL);
+    } else if (dirty != NULL && dirty != storage->home && atomic_load(&storage->may_shed)) {
+        atomic_store(&storage->dirty, NULL);
+        release_buffer(dirty);
+    }
+    atomic_store(&storage->is_exposed, false);
+    storage->n_returns = 0;
+    atomic_fetch_add(&storage->version, 1);
+}
+
+/* The storage is locked. Without a context there is no message, and the work is not counted. */
+static status_t restore(context_t *ctx, storage_t *storage, reorder_cause_t cause)
+{
+    if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
+    buffer_t *buffer = atomic_load(&storage->dirty);
+    const bool is_shed = buffer == NULL;
+    if (is_shed) {
+        const size_t head = aligned(sizeof(buffer_t));
+        char *block = allocator_get(&storage->allocator, head + storage->bytes);
+        if (block == NULL && ctx == NULL) return STATUS_OUT_OF_MEMORY;
+        if (block == NULL)
+            FAIL(ctx, STATUS_OUT_OF_MEMORY,
+                 "out of memory: %zu bytes for the plain form of a tensor", storage->bytes);
+        buffer = (buffer_t *)(void *)block;
+        init_buffer(&storage->allocator, buffer, block + head, storage->bytes);
+    }
+    status_t status = form_write_plain(ctx, storage, cause, buffer->data);
+    if (status != STATUS_OK) {
+        if (is_shed) release_buffer(buffer);
+        return status;
     }
     atomic_store(&storage->buffer, buffer);
-    return buffer;
+    atomic_store(&storage->dirty, NULL);
+    return STATUS_OK;
 }
 
-const void *storage_peek(storage_t *storage)
+status_t storage_peek(context_t *ctx, storage_t *storage, reorder_cause_t cause,
+                      const void **out_data)
 {
-    const buffer_t *buffer = restore(storage);
-    return buffer != NULL ? buffer->data : NULL;
+    TRY(restore(ctx, storage, cause));
+    *out_data = atomic_load(&storage->buffer)->data;
+    return STATUS_OK;
 }
 
-status_t storage_restore(context_t *ctx, storage_t *storage)
+status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cause)
 {
     if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
     storage_lock(storage);
-    const buffer_t *buffer = restore(storage);
+    status_t status = restore(ctx, storage, cause);
     storage_unlock(storage);
-    if (buffer == NULL)
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for the plain form of a tensor",
-             storage->bytes);
-    return STATUS_OK;
+    return status;
 }
 
 /* Under the lock, so that bytes which are about to be shed are not given out. */
@@ -299,20 +345,48 @@ const void *storage_data(const storage_t *storage)
     if (buffer != NULL && !may_go) return buffer->data;
     storage_t *changed = (storage_t *)(uintptr_t)storage;
     storage_lock(changed);
-    const void *bytes = storage_peek(changed);
+    const void *bytes = NULL;
+    (void)storage_peek(NULL, changed, CAUSE_USER, &bytes);
     atomic_store(&changed->is_exposed, true);
     storage_unlock(changed);
     return bytes;
 }
 
+bool storage_is_plain(const storage_t *storage)
+{
+    return atomic_load(&storage->buffer) != NULL;
+}
+
 bool storage_is_shed(const storage_t *storage)
 {
-    return atomic_load(&storage->buffer) == NULL;
+    return atomic_load(&storage->buffer) == NULL && atomic_load(&storage->dirty) == NULL;
+}
+
+bool storage_is_lent(const storage_t *storage)
+{
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    return buffer != NULL && buffer->is_borrowed && !buffer->is_read_only;
+}
+
+const void *storage_place(const storage_t *storage)
+{
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    if (buffer == NULL) buffer = atomic_load(&storage->dirty);
+    return buffer != NULL ? buffer->data : NULL;
+}
+
+bool storage_is_alone(const storage_t *storage)
+{
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    return atomic_load(&storage->n_references) == 1 && buffer != NULL && is_own(buffer);
 }
 
 void storage_let_shed(storage_t *storage, bool may_shed)
 {
+    storage_lock(storage);
+    storage->n_returns = 0;
     atomic_store(&storage->may_shed, may_shed);
+    storage_unlock(storage);
 }
 
 size_t storage_bytes(const storage_t *storage)
@@ -320,18 +394,21 @@ size_t storage_bytes(const storage_t *storage)
     return storage->bytes;
 }
 
-/* The storage uses other bytes from here on. It lies in its home's block, and keeps that. */
-static void leave_buffer(const storage_t *storage, buffer_t *buffer)
+/* Counts what comes back from nothing: see storage_shed. */
+static status_t restore_to_write(context_t *ctx, storage_t *storage)
 {
-    if (buffer == storage->home)
-        atomic_store(&buffer->is_left, true);
-    else
-        release_buffer(buffer);
+    if (atomic_load(&storage->buffer) != NULL) return STATUS_OK;
+    storage_lock(storage);
+    bool is_shed = storage_is_shed(storage);
+    status_t status = restore(ctx, storage, CAUSE_USER);
+    if (status == STATUS_OK && is_shed && storage->n_returns < 2) storage->n_returns++;
+    storage_unlock(storage);
+    return status;
 }
 
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
 {
-    TRY(storage_restore(ctx, storage));
+    TRY(restore_to_write(ctx, storage));
     buffer_t *old = atomic_load(&storage->buffer);
     if (old->is_read_only || is_shared(old)) {
         buffer_t *own = NULL;
@@ -341,7 +418,7 @@ status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data)
         leave_buffer(storage, old);
     }
     atomic_fetch_add(&storage->version, 1);
-    form_drop(storage);
+    form_mark_dirty(storage);
     *out_data = atomic_load(&storage->buffer)->data;
     return STATUS_OK;
 }

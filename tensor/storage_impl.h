@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/counters.h"
 #include "tensor/info.h"
 
 typedef struct buffer buffer_t;
@@ -49,22 +50,40 @@ void storage_release(storage_t *storage);
 const void *storage_data(const storage_t *storage);
 size_t storage_bytes(const storage_t *storage);
 
-/* Bytes that are shed. A storage that may shed gives its plain bytes up once a form of all its
- * elements is kept, so that a packed weight is in memory once; they are made again from the form
- * when somebody asks. They stay where they are borrowed, read-only, shared with a snapshot, in one
- * block with the storage, or where somebody was given a pointer to them (storage_expose). */
-void storage_let_shed(storage_t *storage, bool may_shed);
+/* Plain bytes are clean, dirty or shed. Dirty ones keep their memory while a form is written in
+ * their place; shed ones gave it up. Either come back from a form when somebody asks: the work is
+ * counted under `cause`, as a reorder. storage_is_plain: they are clean. */
+status_t storage_restore(context_t *ctx, storage_t *storage, reorder_cause_t cause);
+bool storage_is_plain(const storage_t *storage);
 bool storage_is_shed(const storage_t *storage);
-status_t storage_restore(context_t *ctx, storage_t *storage);
+
+/* A storage that may shed gives its plain bytes up once a form of all its elements is kept, so that
+ * a packed weight is in memory once. They stay where they are borrowed, read-only, shared with a
+ * snapshot, in one block with the storage, where somebody was given a pointer to them
+ * (storage_expose), and where they came back for two writes: there will be more of those. */
+void storage_let_shed(storage_t *storage, bool may_shed);
 void storage_expose(storage_t *storage);
 
-/* For form.c, the storage being locked: gives the bytes up where that may be; and the bytes,
- * without their having to stay, NULL when there is no memory. */
-bool storage_shed(storage_t *storage);
-const void *storage_peek(storage_t *storage);
+/* Where the plain bytes lie, clean or dirty, to compare with; NULL: shed. */
+const void *storage_place(const storage_t *storage);
 
-/* Bytes to write: copies a buffer that is shared with a snapshot or read-only, and counts a new
- * version, before which all forms are dropped. Views that share the storage see the copy too. */
+/* For form.c, the storage being locked. storage_peek: the plain bytes, without their having to
+ * stay. storage_shed: gives them up where that may be. storage_give_way: a form is about to be
+ * written, so they become dirty, and are shed where they may be and nobody asked for them since the
+ * last such write; counts a new version. Pointers to them are invalid from here on. */
+status_t storage_peek(context_t *ctx, storage_t *storage, reorder_cause_t cause,
+                      const void **out_data);
+bool storage_shed(storage_t *storage);
+void storage_give_way(storage_t *storage);
+
+/* The bytes are somebody's whom writes have to reach. */
+bool storage_is_lent(const storage_t *storage);
+
+/* One tensor alone has the storage, and nobody else its bytes, which it may write in place. */
+bool storage_is_alone(const storage_t *storage);
+
+/* Bytes to write: copies a buffer that is shared with a snapshot or read-only, counts a new
+ * version, and makes all forms dirty. Views that share the storage see the copy too. */
 status_t storage_writable(context_t *ctx, storage_t *storage, void **out_data);
 
 /* Of a hollow tensor: one element stands for all, so nobody may read them; looks at its sizes are

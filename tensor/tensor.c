@@ -466,7 +466,7 @@ static status_t need_elements(context_t *ctx, const char *op, const tensor_t *te
     REQUIRE(ctx, storage_looks(tensor->storage) == NULL,
             "%s: %s stands for its sizes alone while a method is traced at other sizes", op,
             tensor_text(tensor));
-    return storage_restore(ctx, tensor->storage);
+    return storage_restore(ctx, tensor->storage, CAUSE_USER);
 }
 
 status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_data)

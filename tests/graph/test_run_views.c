@@ -3,6 +3,7 @@
 #include "graph/ir/graph.h"
 
 #include "tensor/convert.h"
+#include "tensor/form_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/support.h"
 
@@ -49,6 +50,50 @@ static void views_share_with_what_is_written_under_every_policy(void **state)
     graph_release(graph);
 }
 
+/* A dense tensor whose elements are in a form only, and an mkldnn tensor that has a form. */
+static void in_place_operators_reach_the_forms_of_what_they_write(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph f(%x : tensor) {\n"
+                              "  %y = add_(%x, 1.0)\n"
+                              "  return %x\n"
+                              "}\n",
+                              NULL, &graph));
+    for (int is_blocked = 0; is_blocked < 2; is_blocked++) {
+        tensor_t *x = NULL, *m = NULL, *form = NULL;
+        datum_t *in = NULL, *out[METHOD_MAX_OUTPUTS] = {NULL};
+        void *bytes = NULL;
+        int n_out = METHOD_MAX_OUTPUTS;
+        counters_t counters;
+        CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 16, 4, 4), &x));
+        if (is_blocked != 0) {
+            CHECK_OK(ctx, to_mkldnn(ctx, x, &m));
+            tensor_release(x);
+            x = m;
+        }
+        format_t blocks = format_channel_blocks(4, 8);
+        tensor_info_t want = info_mkldnn(&x->info, &blocks);
+        CHECK_OK(ctx, form_writable(ctx, x, &want, CAUSE_WEIGHT, &bytes));
+        for (int i = 0; i < 256; i++) ((float *)bytes)[i] = (float)i;
+        CHECK_OK(ctx, form_written(ctx, x, &want, CAUSE_WEIGHT));
+        CHECK_OK(ctx, datum_tensor(ctx, x, &in));
+        CHECK_OK(ctx, graph_run(ctx, graph, NULL, 1, &in, &n_out, out));
+        counters_reset(ctx);
+        CHECK_OK(ctx, form_get(ctx, x, &want, CAUSE_WEIGHT, NULL, &form));
+        counters_read(ctx, &counters);
+        assert_int_equal(counters.reorders[CAUSE_WEIGHT], 1);
+        assert_ptr_equal(tensor_bytes(form), bytes);
+        for (int i = 0; i < 256; i++) assert_true(((float *)bytes)[i] == (float)(i + 1));
+        for (int i = 0; i < n_out; i++) datum_release(out[i]);
+        datum_release(in);
+        tensor_release(form);
+        tensor_release(x);
+    }
+    graph_release(graph);
+}
+
 /* The module's own tensor cannot become dense for one run. */
 static void a_view_of_a_blocked_attribute_is_not_written(void **state)
 {
@@ -78,6 +123,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(views_share_with_what_is_written_under_every_policy),
+        TEST(in_place_operators_reach_the_forms_of_what_they_write),
         TEST(a_view_of_a_blocked_attribute_is_not_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

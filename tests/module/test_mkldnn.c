@@ -3,8 +3,10 @@
 #include "tests/support/support.h"
 
 #include "module/layers.h"
+#include "module/state_dict.h"
 #include "tensor/convert.h"
 #include "tensor/counters.h"
+#include "tensor/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
@@ -169,6 +171,103 @@ static void writing_a_weight_is_seen_by_the_next_run(void **state)
     module_release(net);
 }
 
+/* One convolution 64 > 64 without a bias: its weight has more bytes than share a block. */
+static module_t *make_large(context_t *ctx)
+{
+    module_t *net = NULL;
+    CHECK_OK(ctx, layer_conv2d(ctx, 64, 64, 3, &(conv_attrs_t){.padding = {1, 1}}, false, &net));
+    return net;
+}
+
+/* Twice the weight, in the bytes that the convolution reads: a step of an optimizer. */
+static void double_packed(context_t *ctx, tensor_t *weight)
+{
+    tensor_t *form = NULL;
+    void *bytes = NULL;
+    assert_int_equal(form_list(weight, 1, &form), 1);
+    tensor_info_t info = form->info;
+    tensor_release(form);
+    CHECK_OK(ctx, form_writable(ctx, weight, &info, CAUSE_WEIGHT, &bytes));
+    for (size_t i = 0; i < info_bytes(&info) / sizeof(float); i++) ((float *)bytes)[i] *= 2;
+    CHECK_OK(ctx, form_written(ctx, weight, &info, CAUSE_WEIGHT));
+}
+
+static void check_times(context_t *ctx, const tensor_t *tensor, const tensor_t *base, float factor)
+{
+    enum { NUMEL = 64 * 64 * 9 };
+    static float is[NUMEL], was[NUMEL];
+    assert_int_equal(tensor_numel(tensor), tensor_numel(base));
+    CHECK_OK(ctx, tensor_read(ctx, tensor, is, sizeof is));
+    CHECK_OK(ctx, tensor_read(ctx, base, was, sizeof was));
+    for (int64_t i = 0; i < tensor_numel(base); i++) assert_true(is[i] == factor * was[i]);
+}
+
+static void a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_large(ctx), *copy = NULL;
+    tensor_t *weight = module_parameter(net, "weight"), *before = NULL, *x = NULL, *y[4] = {NULL};
+    datum_t *dict = NULL;
+    CHECK_OK(ctx, tensor_clone(ctx, weight, &before));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 64, 8, 8), &x));
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    assert_int_equal(run(ctx, net, x, &y[0]), 1);
+    for (int step = 1; step < 4; step++) {
+        double_packed(ctx, weight);
+        assert_int_equal(run(ctx, net, x, &y[step]), 0);
+        assert_true(storage_is_shed(weight->storage));
+        check_times(ctx, y[step], y[0], (float)(1 << step));
+    }
+    CHECK_OK(ctx, module_state_dict(ctx, net, &dict));
+    CHECK_OK(ctx, module_clone(ctx, net, &copy));
+    check_times(ctx, datum_as_tensor(datum_find(dict, "weight")), before, 8);
+    check_times(ctx, module_parameter(copy, "weight"), before, 8);
+    datum_release(dict);
+    assert_true(storage_is_plain(weight->storage));
+    double_packed(ctx, weight);
+    double_packed(ctx, weight);
+    assert_true(storage_is_shed(weight->storage));
+    check_times(ctx, module_parameter(copy, "weight"), before, 8);
+    CHECK_OK(ctx, module_dense(ctx, net));
+    assert_false(has_packed(net, "weight"));
+    check_times(ctx, weight, before, 32);
+    for (int i = 0; i < 4; i++) tensor_release(y[i]);
+    tensor_release(x);
+    tensor_release(before);
+    module_release(copy);
+    module_release(net);
+}
+
+static void values_that_are_loaded_are_packed_into_the_same_bytes(void **state)
+{
+    fixture_t *fixture = *state;
+    context_t *ctx = fixture->ctx;
+    module_t *net = make(ctx), *other = make(ctx);
+    tensor_t *x = image(ctx), *y = NULL, *wanted = NULL;
+    datum_t *dict = NULL;
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    assert_int_equal(run(ctx, net, x, &y), 2);
+    tensor_release(y);
+    for (int round = 0; round < 2; round++) {
+        CHECK_OK(ctx, module_state_dict(ctx, other, &dict));
+        CHECK_OK(ctx, module_load_state_dict(ctx, net, dict));
+        datum_release(dict);
+        long live = atomic_load(&fixture->memory.live);
+        assert_int_equal(run(ctx, net, x, &y), 2);
+        assert_int_equal(atomic_load(&fixture->memory.live), live + 1); /* y */
+        CHECK_OK(ctx, module_forward(ctx, other, x, &wanted));
+        double difference = -1;
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, wanted, &difference));
+        assert_true(difference < 1e-5);
+        tensor_release(wanted);
+        tensor_release(y);
+        CHECK_OK(ctx, tensor_fill(ctx, module_parameter(other, "0.weight"), 0.5));
+    }
+    tensor_release(x);
+    module_release(other);
+    module_release(net);
+}
+
 static void dense_makes_blocked_parameters_plain_and_keeps_ties(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -215,6 +314,8 @@ int main(void)
         TEST(an_example_packs_at_once),
         TEST(an_example_that_fails_leaves_the_model_as_it_was),
         TEST(writing_a_weight_is_seen_by_the_next_run),
+        TEST(a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one),
+        TEST(values_that_are_loaded_are_packed_into_the_same_bytes),
         TEST(dense_makes_blocked_parameters_plain_and_keeps_ties),
         TEST(conversion_survives_every_failed_allocation),
     };

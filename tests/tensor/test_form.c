@@ -61,7 +61,7 @@ static void a_form_is_made_once_and_given_to_all(void **state)
     tensor_release(m);
 }
 
-static void a_write_through_a_view_drops_the_forms_of_all_that_share(void **state)
+static void a_write_through_a_view_is_seen_in_the_forms_of_all_that_share(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *m = counted(ctx), *view = NULL, *form = NULL;
@@ -305,7 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_form_is_made_once_and_given_to_all),
-        TEST(a_write_through_a_view_drops_the_forms_of_all_that_share),
+        TEST(a_write_through_a_view_is_seen_in_the_forms_of_all_that_share),
         TEST(a_form_that_is_given_out_is_not_written_through),
         TEST(a_form_belongs_to_the_place_and_the_sizes_it_was_made_from),
         TEST(threads_that_ask_at_once_get_one_form),
