@@ -284,6 +284,7 @@ static status_t write_all(context_t *ctx, const char *path, const tensor_t *plai
     char header[HEADER_MAX + 64];
     file_writer_t *writer = NULL;
     size_t n_bytes = (size_t)tensor_numel(plain) * dtype_size(tensor_dtype(plain));
+    TRY(storage_restore(ctx, plain->storage, CAUSE_USER));
     TRY(file_write_begin(ctx, path, &writer));
     status_t status = file_write(writer, header, print_header(tensor_info(plain), header));
     if (status == STATUS_OK) status = file_write(writer, tensor_bytes(plain), n_bytes);

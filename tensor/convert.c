@@ -315,6 +315,7 @@ status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_i
             return form_get(ctx, tensor, want, cause, NULL, out_tensor);
         return convert_make(ctx, tensor, want, cause, out_tensor);
     }
+    TRY(storage_restore(ctx, tensor->storage, cause));
     if (tensor->info.layout == want->layout && has_sizes_of(&tensor->info, want)) {
         *out_tensor = tensor_hold((tensor_t *)(uintptr_t)tensor);
         return STATUS_OK;

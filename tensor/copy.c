@@ -63,6 +63,7 @@ static status_t copy_as(context_t *ctx, const tensor_t *src, const tensor_info_t
 status_t tensor_readable(context_t *ctx, const tensor_t *tensor, tensor_t **out_dense)
 {
     if (tensor->info.layout == LAYOUT_DENSE) {
+        TRY(storage_restore(ctx, tensor->storage, CAUSE_USER));
         *out_dense = tensor_hold((tensor_t *)(uintptr_t)tensor);
         return STATUS_OK;
     }

@@ -397,7 +397,9 @@ static bool equal_tensors(context_t *ctx, const tensor_t *a, const tensor_t *b)
     if (n_bytes == 0) return true;
     if (info->layout == LAYOUT_DENSE && info_is_contiguous(info) &&
         b->info.layout == LAYOUT_DENSE && info_is_contiguous(&b->info))
-        return memcmp(tensor_bytes(a), tensor_bytes(b), n_bytes) == 0;
+        return storage_restore(ctx, a->storage, CAUSE_USER) == STATUS_OK &&
+               storage_restore(ctx, b->storage, CAUSE_USER) == STATUS_OK &&
+               memcmp(tensor_bytes(a), tensor_bytes(b), n_bytes) == 0;
     void *bytes_a = NULL, *bytes_b = NULL;
     bool is_equal = context_get(ctx, n_bytes, "a comparison", &bytes_a) == STATUS_OK &&
                     context_get(ctx, n_bytes, "a comparison", &bytes_b) == STATUS_OK &&

@@ -285,10 +285,11 @@ static status_t run_step(run_t *run, const step_t *step)
 
 /* ---- results into tensors of the caller's ---- */
 
-/* What kernels write is aligned as our own memory is. */
+/* What kernels write is aligned as our own memory is. Bytes that are shed lie nowhere yet. */
 static bool is_aligned(const tensor_t *tensor)
 {
-    return (uintptr_t)tensor_bytes(tensor) % 64 == 0;
+    uintptr_t place = (uintptr_t)storage_place(tensor->storage);
+    return place != 0 && (place + (uintptr_t)tensor->offset) % 64 == 0;
 }
 
 /* Steps read parameters where they lie, at any time of the run. */

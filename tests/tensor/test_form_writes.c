@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "tensor/convert_impl.h"
+#include "tensor/datum.h"
 #include "tensor/form_impl.h"
+#include "tensor/print.h"
 
 /* What an optimizer writes, what another pass asks for. */
 #define MASTER "ABcd16b16a"
@@ -221,6 +223,60 @@ static void plain_bytes_come_back_by_one_reorder_that_counts(void **state)
     assert_true(((const float *)tensor_bytes(weight))[NUMEL - 1] == NUMEL + 3);
     assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
     check_counts(ctx, weight, 4);
+    tensor_release(weight);
+}
+
+static status_t convert_to_itself(context_t *ctx, tensor_t *weight)
+{
+    tensor_t *same = NULL;
+    tensor_info_t want = weight->info;
+    TRY(convert_to(ctx, weight, &want, CAUSE_USER, &same));
+    assert_ptr_equal(same, weight);
+    tensor_release(same);
+    return STATUS_OK;
+}
+
+static status_t print_it(context_t *ctx, tensor_t *weight)
+{
+    text_t text = text_begin(ctx);
+    status_t status = tensor_print_text(ctx, weight, &text);
+    text_clear(&text);
+    return status;
+}
+
+static status_t compare_it(context_t *ctx, tensor_t *weight)
+{
+    double difference = -1;
+    return tensor_max_rel_diff(ctx, weight, weight, &difference);
+}
+
+static status_t equal_it(context_t *ctx, tensor_t *weight)
+{
+    tensor_t *other = NULL;
+    datum_t *a = NULL, *b = NULL;
+    TRY(tensor_zeros(ctx, DTYPE_F32, SHAPE(K, C, 3, 3), &other));
+    TRY(datum_tensor(ctx, weight, &a));
+    TRY(datum_tensor(ctx, other, &b));
+    assert_false(datum_equal(ctx, a, b));
+    datum_release(a);
+    datum_release(b);
+    tensor_release(other);
+    return STATUS_OK;
+}
+
+static void whoever_reads_the_plain_bytes_gets_them_by_a_reorder_that_counts(void **state)
+{
+    status_t (*const readers[])(context_t *, tensor_t *) = {convert_to_itself, print_it, compare_it,
+                                                            equal_it};
+    context_t *ctx = fixture_context(state);
+    tensor_t *weight = counted(ctx, K, C);
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        add(ctx, weight, MASTER, 1);
+        counters_reset(ctx);
+        CHECK_OK(ctx, readers[i](ctx, weight));
+        assert_int_equal(read_counters(ctx).reorders[CAUSE_USER], 1);
+        assert_true(storage_is_plain(weight->storage));
+    }
     tensor_release(weight);
 }
 
@@ -597,6 +653,7 @@ int main(void)
         TEST(a_form_that_somebody_has_keeps_its_elements),
         TEST(what_is_written_through_a_form_is_seen_everywhere),
         TEST(plain_bytes_come_back_by_one_reorder_that_counts),
+        TEST(whoever_reads_the_plain_bytes_gets_them_by_a_reorder_that_counts),
         TEST(steps_in_the_same_forms_allocate_nothing),
         TEST(snapshots_from_before_a_write_keep_their_elements),
         TEST(a_part_is_written_back_at_the_end_of_the_write),
