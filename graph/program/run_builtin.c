@@ -16,6 +16,21 @@ typedef struct call {
     datum_t **out;
 } call_t;
 
+status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *out_truth)
+{
+    datum_kind_t kind = datum_kind(datum);
+    if (kind == DATUM_TENSOR) {
+        double value;
+        TRY(tensor_item(ctx, datum_as_tensor(datum), &value));
+        *out_truth = value != 0.0;
+        return STATUS_OK;
+    }
+    REQUIRE(ctx, kind == DATUM_BOOL || kind == DATUM_INT || kind == DATUM_FLOAT,
+            "%s: the condition is of kind %s, must be a bool", who, datum_kind_name(kind));
+    *out_truth = kind == DATUM_BOOL ? datum_as_bool(datum) : datum_as_float(datum) != 0.0;
+    return STATUS_OK;
+}
+
 /* ---- containers ---- */
 
 static status_t run_list(const call_t *call)
