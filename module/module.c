@@ -45,12 +45,32 @@ static void drop_value(const member_t *member)
     }
 }
 
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+void module_lock(module_t *module)
+{
+    pthread_mutex_lock(&module->lock);
+}
+
+void module_unlock(module_t *module)
+{
+    pthread_mutex_unlock(&module->lock);
+}
+
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module)
 {
     if (type_name == NULL) return context_null(ctx, "module_create", "type_name");
     module_t *module = NULL;
     TRY(context_get_zeroed(ctx, sizeof *module, "a module", &module));
     atomic_init(&module->n_references, 1);
+    init_lock(&module->lock);
     module->allocator = *context_allocator(ctx);
     status_t status = copy_name(ctx, module, type_name, &module->type);
     if (status != STATUS_OK) {
@@ -95,6 +115,7 @@ void module_release(module_t *module)
     }
     allocator_put(&allocator, module->members);
     allocator_put(&allocator, module->type);
+    pthread_mutex_destroy(&module->lock);
     allocator_put(&allocator, module);
 }
 

@@ -2,6 +2,7 @@
 #ifndef TESSERA_MODULE_MODULE_IMPL_H
 #define TESSERA_MODULE_MODULE_IMPL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "module/module.h"
@@ -29,10 +30,16 @@ struct module {
     member_t *members;
     int n_members;
     int capacity;
+    pthread_mutex_t lock; /* held by a run that changes members or their tensors; recursive */
 };
 
 /* A module without any member, not even `training`. */
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module);
+
+/* Round a run that changes state below the module: such runs of one module wait for each other, but
+ * for those that one of them makes itself. */
+void module_lock(module_t *module);
+void module_unlock(module_t *module);
 
 /* A clone whose tensors share the bytes of the original's until either is written through the API.
  */

@@ -4,7 +4,7 @@
  * to_mkldnn (bytes stay), reorder, to_dense. Weights get a reorder too: fold_reorders turns that of
  * a constant into a blocked constant, and that of an attribute is run, once if the attribute is
  * marked by module_mkldnn. Nodes of unknown types, those that write in place, and borders of blocks
- * get dense tensors. */
+ * get dense tensors, but for tensors that are written and were blocked before: these stay so. */
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
@@ -25,9 +25,13 @@ typedef struct emission {
     int n_outer; /* forms made outside the block that is being filled */
 } emission_t;
 
-/* What stands for an old value in the new graph. */
+/* What stands for an old value in the new graph. What an in-place operator gives is its operand. */
 static const tensor_info_t *form_of(const emission_t *emission, value_t old)
 {
+    const graph_node_t *node = graph_producer(emission->search.graph, old);
+    for (; node != NULL && node->kind == NODE_OP && node->is_in_place && node->inputs[0] >= 0;
+         node = graph_producer(emission->search.graph, old))
+        old = node->inputs[0];
     int site = emission->search.site_of_value[old];
     if (site < 0) return layout_value_info(emission->search.graph, old);
     const layout_site_t *maker = &emission->search.sites[site];
@@ -88,10 +92,14 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     return STATUS_OK;
 }
 
+/* What is written in place stays as it is: a dense copy would be written instead of it, or read
+ * after it. */
 static status_t fetch_dense(rewrite_t *rewrite, value_t old, value_t *out)
 {
-    const tensor_info_t *have = old < 0 ? NULL : form_of(rewrite->user, old);
-    if (have == NULL || have->layout == LAYOUT_DENSE) {
+    const emission_t *emission = rewrite->user;
+    const tensor_info_t *have = old < 0 ? NULL : form_of(emission, old);
+    if (have == NULL || have->layout == LAYOUT_DENSE ||
+        alias_is_mutated(emission->search.alias, old)) {
         *out = rewrite_value(rewrite, old);
         return STATUS_OK;
     }
@@ -147,6 +155,10 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         status = rewrite_emit(rewrite, node, inputs, node->outputs);
         for (int i = 0; site != NULL && status == STATUS_OK && i < node->n_outputs; i++)
             set_info(rewrite, rewrite_value(rewrite, node->outputs[i]), &layout_way(site)->out[i]);
+        const tensor_info_t *written = node->is_in_place ? form_of(emission, node->outputs[0])
+                                                         : NULL;
+        if (status == STATUS_OK && written != NULL)
+            set_info(rewrite, rewrite_value(rewrite, node->outputs[0]), written);
     }
     context_put(rewrite->ctx, inputs);
     return status;

@@ -89,8 +89,27 @@ const graph_t *plan_graph(const plan_t *plan)
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info)
 {
     const tensor_info_t *want = &plan->inputs[index];
+    if (plan->roots[index].is_shared)
+        return info->layout == want->layout && tensor_lies_like(info, want);
     return info->dtype == want->dtype &&
            shape_equal(info->rank, info->sizes, want->rank, want->sizes);
+}
+
+bool plan_splits(const plan_t *plan, const tensor_t *const *in)
+{
+    for (int i = 0; i < plan->n_inputs; i++) {
+        if (plan->roots[i].is_shared || tensor_lies_like(&in[i]->info, &plan->inputs[i])) continue;
+        for (int j = 0; j < plan->n_inputs; j++)
+            if (plan->roots[j].is_written && tensor_overlaps(in[i], in[j])) return true;
+    }
+    return false;
+}
+
+bool plan_overlaps_itself(const tensor_info_t *info)
+{
+    for (int d = 0; info->format.kind == FORMAT_STRIDED && d < info->rank; d++)
+        if (info->sizes[d] > 1 && info->format.strides[d] == 0) return true;
+    return false;
 }
 
 /* ---- frames ---- */
@@ -254,11 +273,86 @@ static status_t run_watched(run_t *run, const step_t *step, void *const *in, voi
     return status;
 }
 
+/* ---- steps that write in place, or set attributes ---- */
+
+/* Before a root is written: who else has its bytes keeps them as they are (snapshots) or is told
+ * (forms, by the version). All roots that lie in this storage find its bytes anew. */
+static status_t open_root(run_t *run, int root)
+{
+    plan_frame_t *frame = run->frame;
+    tensor_t *written = frame->bound[root];
+    void *bytes = NULL;
+    if (written == NULL) return STATUS_OK; /* of the arena: nobody else has them */
+    TRY(tensor_writable(run->ctx, written, &bytes));
+    if (frame->pointers[root] == bytes) return STATUS_OK;
+    for (int r = 0; r < run->plan->n_roots; r++)
+        if (frame->bound[r] != NULL && frame->bound[r]->storage == written->storage)
+            frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(frame->bound[r]);
+    return STATUS_OK;
+}
+
+/* Operands that lie where an in-place operator writes, such as views of its target, are read from
+ * copies. copies[i] belongs to the caller, also on failure. */
+static status_t part_operands(run_t *run, const step_t *step, void **in, const char *written,
+                              void **copies)
+{
+    size_t n_written = info_bytes(&step->prepared->out[0]);
+    for (int i = 1; i < step->n_sources; i++) {
+        if (in[i] == NULL) continue;
+        size_t bytes = info_bytes(&step->prepared->in[i]);
+        const char *read = in[i];
+        if (read >= written + n_written || written >= read + bytes) continue;
+        TRY(context_get(run->ctx, bytes, "an operand", &copies[i]));
+        memcpy(copies[i], read, bytes);
+        in[i] = copies[i];
+    }
+    return STATUS_OK;
+}
+
+static status_t run_kernel_in_place(run_t *run, const step_t *step, void **in, void *const *out)
+{
+    void *copies[OP_MAX_INPUTS] = {NULL};
+    status_t status = part_operands(run, step, in, out[0], copies);
+    if (status == STATUS_OK)
+        status = run->is_watched ? run_watched(run, step, in, out) : run_kernel(run, step, in, out);
+    for (int i = 0; i < step->n_sources; i++) context_put(run->ctx, copies[i]);
+    return status;
+}
+
+/* Bytes that lie alike are moved as they are, which is no reorder. */
+static status_t run_conversion(run_t *run, const step_t *step, const void *in, void *out)
+{
+    bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
+    if (!step->is_in_place || !is_whole || !tensor_lies_like(&step->from, &step->to))
+        return convert_bytes(run->ctx, &step->from, in, &step->to, out, step->cause);
+    memcpy(out, in, info_bytes(&step->to));
+    return STATUS_OK;
+}
+
+static status_t take_tensor(run_t *run, int root, size_t offset, const tensor_info_t *info,
+                            tensor_t **out);
+
+static status_t set_attribute(run_t *run, const step_t *step)
+{
+    const plan_source_t *value = &step->sources[0];
+    tensor_t *tensor = NULL;
+    datum_t *datum = NULL;
+    TRY(take_tensor(run, value->root, value->offset, &step->from, &tensor));
+    status_t status = datum_tensor(run->ctx, tensor, &datum);
+    tensor_drop(tensor);
+    if (status == STATUS_OK)
+        status = attribute_set(run->ctx, run->plan->self, step->attribute, datum);
+    datum_release(datum);
+    return status;
+}
+
 static status_t run_step(run_t *run, const step_t *step)
 {
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     tensor_t *held[OP_MAX_INPUTS];
     int n_held = 0;
+    if (step->attribute != NULL) return set_attribute(run, step);
+    if (step->is_in_place) TRY(open_root(run, step->output_roots[0]));
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < step->n_sources; i++) {
         const plan_source_t *source = &step->sources[i];
@@ -275,7 +369,9 @@ static status_t run_step(run_t *run, const step_t *step)
     for (int i = 0; i < step->n_outputs; i++)
         out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i];
     if (status == STATUS_OK && step->prepared == NULL)
-        status = convert_bytes(run->ctx, &step->from, in[0], &step->to, out[0], step->cause);
+        status = run_conversion(run, step, in[0], out[0]);
+    else if (status == STATUS_OK && step->is_in_place)
+        status = run_kernel_in_place(run, step, in, out);
     else if (status == STATUS_OK)
         status = run->is_watched ? run_watched(run, step, in, out) : run_kernel(run, step, in, out);
     while (n_held > 0) tensor_drop(held[--n_held]);
@@ -365,6 +461,7 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
                                     root->info.sizes),
                     "plan: input %d is %s, the plan is for %s", root->index, tensor_text(tensor),
                     info_brief(&root->info));
+            INVARIANT(!root->is_shared || plan_takes(plan, root->index, &tensor->info));
             TRY(convert_to(run->ctx, tensor, &root->info, CAUSE_INPUT, &run->frame->bound[r]));
             run->frame->pointers[r] = (void *)(uintptr_t)tensor_bytes(run->frame->bound[r]);
         }
@@ -372,28 +469,30 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
     return STATUS_OK;
 }
 
-/* A result that is all of an output buffer is the tensor that was bound to it. A constant is given
- * so that whoever writes the result does not write the plan. */
-static status_t collect_result(run_t *run, const plan_result_t *result, tensor_t **out)
+/* What is all of an output buffer, or of a shared input, is the tensor that was bound to it. A
+ * constant is given so that whoever writes it does not write the plan. */
+static status_t take_tensor(run_t *run, int root, size_t at, const tensor_info_t *info,
+                            tensor_t **out)
 {
-    tensor_t *base = run->frame->bound[result->root];
-    bool is_constant = base == NULL;
-    if (is_constant) base = run->plan->roots[result->root].snapshot;
-    int64_t offset = base->offset + (int64_t)result->offset;
-    if (run->plan->roots[result->root].kind == ROOT_OUTPUT && result->offset == 0 &&
-        info_identical(&base->info, &result->info)) {
+    const plan_root_t *of = &run->plan->roots[root];
+    tensor_t *base = run->frame->bound[root];
+    bool is_constant = base == NULL, is_itself = of->kind == ROOT_OUTPUT || of->is_shared;
+    if (is_constant) base = of->snapshot;
+    int64_t offset = base->offset + (int64_t)at;
+    if (is_itself && at == 0 && info_identical(&base->info, info)) {
         *out = tensor_hold(base);
         return STATUS_OK;
     }
-    if (is_constant) return tensor_snapshot(run->ctx, base, &result->info, offset, out);
-    return tensor_over(run->ctx, &result->info, base->storage, offset, out);
+    if (is_constant) return tensor_snapshot(run->ctx, base, info, offset, out);
+    return tensor_over(run->ctx, info, base->storage, offset, out);
 }
 
 static status_t collect_results(run_t *run, tensor_t **out)
 {
     const plan_t *plan = run->plan;
     for (int i = 0; i < plan->n_results; i++) {
-        status_t status = collect_result(run, &plan->results[i], &out[i]);
+        status_t status = take_tensor(run, plan->results[i].root, plan->results[i].offset,
+                                      &plan->results[i].info, &out[i]);
         if (status == STATUS_OK) continue;
         while (i > 0) tensor_drop(out[--i]);
         return status;

@@ -20,9 +20,15 @@ typedef struct build {
     slot_t *slots;  /* [n_values] */
     int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
     int roots_capacity, steps_capacity;
-    int node;           /* being built */
-    bool keeps_formats; /* results leave as their types say */
+    int node;                   /* being built */
+    const plan_share_t *shares; /* [n_values], of a region; NULL: nothing is shared, and results
+                                   leave dense */
 } build_t;
+
+static plan_share_t share_of(const build_t *b, value_t value)
+{
+    return b->shares == NULL || value < 0 ? PLAN_ALONE : b->shares[value];
+}
 
 /* ---- roots ---- */
 
@@ -285,6 +291,53 @@ static status_t place_outputs(build_t *b, const graph_node_t *node, step_t *step
     return STATUS_OK;
 }
 
+/* True if the kernel may write the target of an in-place operator: output 0 and operand 0 lie alike
+ * there, and no other operand is known to lie there. Of others it is seen when the step is run. */
+static bool writes_target(const step_t *step, const plan_source_t *target)
+{
+    const prepared_t *prepared = step->prepared;
+    const plan_source_t *first = &step->sources[0];
+    bool is_there = first->kind == SOURCE_ROOT && first->root == target->root &&
+                    first->offset == target->offset;
+    for (int i = 1; i < step->n_sources; i++)
+        is_there &= step->sources[i].kind != SOURCE_ROOT || step->sources[i].root != target->root;
+    return is_there && (prepared->overwrites & 1) != 0 &&
+           lie_alike(&prepared->in[0], &prepared->out[0]) &&
+           lie_alike(&target->info, &prepared->out[0]);
+}
+
+static status_t place_in_place(build_t *b, const graph_node_t *node, step_t *step)
+{
+    const plan_source_t target = b->slots[node->inputs[0]].source;
+    b->slots[node->outputs[0]].source = target;
+    step->view.overwrites = -1;
+    if (writes_target(step, &target)) {
+        step->view.overwrites = 0;
+        step->is_in_place = true;
+        step->output_roots[0] = target.root;
+        step->output_offsets[0] = target.offset;
+        touch(b, step);
+        return STATUS_OK;
+    }
+    const tensor_info_t made = step->prepared->out[0];
+    int root = 0;
+    TRY(add_root(b, ROOT_ARENA, &made, &root));
+    b->plan->roots[root].first_step = (int)(step - b->plan->steps);
+    step->output_roots[0] = root;
+    touch(b, step);
+    TRY(add_step(b, 1, 1, &step));
+    step->view = (plan_step_t){.name = "copy", .path = node->path, .overwrites = -1};
+    step->is_in_place = true;
+    step->sources[0] = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = made};
+    step->output_roots[0] = target.root;
+    step->output_offsets[0] = target.offset;
+    step->from = made;
+    step->to = target.info;
+    step->cause = CAUSE_USER;
+    touch(b, step);
+    return STATUS_OK;
+}
+
 static status_t alias_outputs(build_t *b, const graph_node_t *node, const prepared_t *prepared,
                               const plan_source_t *source)
 {
@@ -309,10 +362,39 @@ static status_t build_sources(build_t *b, const graph_node_t *node, const prepar
     return STATUS_OK;
 }
 
+/* A view of shared bytes is one in a plan as it is elsewhere: of what lies as the view reads it. */
+static status_t check_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
+{
+    const tensor_info_t *base = &b->slots[node->inputs[0]].source.info;
+    if (share_of(b, node->inputs[0]) != PLAN_ALONE &&
+        (base->layout != LAYOUT_DENSE || !lie_alike(base, &prepared->in[0])))
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: a view of %s, which is shared", info_brief(base));
+    return STATUS_OK;
+}
+
+/* What is shared leaves its operator as all its names see it: dense where views share it or its
+ * type says so. */
+static status_t share_outputs(build_t *b, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        plan_share_t share = share_of(b, node->outputs[i]);
+        plan_source_t *source = &b->slots[node->outputs[i]].source;
+        const tensor_info_t *said = said_info(b, node->outputs[i]);
+        bool is_dense = share == PLAN_VIEWED || said == NULL || said->layout == LAYOUT_DENSE;
+        if (share == PLAN_ALONE || source->info.layout == LAYOUT_DENSE || !is_dense) continue;
+        const tensor_info_t *info = &source->info;
+        tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
+        plan_source_t blocked = *source;
+        TRY(convert_source(b, &blocked, &dense, node->path, source));
+    }
+    return STATUS_OK;
+}
+
 static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
     plan_source_t sources[OP_MAX_INPUTS];
     if (prepared->is_view) {
+        TRY(check_view(b, node, prepared));
         TRY(input_source(b, node, prepared, 0, &sources[0]));
         if (sources[0].kind != SOURCE_ROOT)
             FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s of a parameter", node->op->name);
@@ -335,9 +417,30 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
                                .inputs = node->inputs};
     if (prepared->scratch_bytes > b->plan->scratch_bytes)
         b->plan->scratch_bytes = prepared->scratch_bytes;
+    if (node->is_in_place) return place_in_place(b, node, step);
     TRY(place_outputs(b, node, step));
     touch(b, step);
-    return STATUS_OK;
+    return share_outputs(b, node);
+}
+
+/* An in-place operator writes the root of operand 0: its kernel does where it may, else a step
+ * behind it moves the result there. */
+static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
+{
+    const plan_source_t target = b->slots[node->inputs[0]].source;
+    const tensor_info_t *made = &prepared->out[0];
+    bool is_ours = target.kind == SOURCE_ROOT && share_of(b, node->inputs[0]) != PLAN_ALONE &&
+                   b->plan->roots[target.root].kind != ROOT_CONSTANT;
+    bool fits = prepared->n_out == 1 && made->dtype == target.info.dtype &&
+                shape_equal(made->rank, made->sizes, target.info.rank, target.info.sizes) &&
+                !plan_overlaps_itself(&target.info);
+    if (!is_ours || !fits)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ of %s gives %s", node->op->name,
+             info_brief(&target.info), info_brief(made));
+    if (prepared->is_view)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ writes nothing", node->op->name);
+    b->plan->roots[target.root].is_written = true;
+    return build_prepared(b, node, prepared);
 }
 
 /* A parameter stays where it is: the step that reads it converts it. */
@@ -368,7 +471,8 @@ static status_t build_op(build_t *b, const graph_node_t *node)
     }
     prepared_t *prepared = NULL;
     TRY(select_node(b, node, &prepared));
-    status_t status = build_prepared(b, node, prepared);
+    status_t status = node->is_in_place ? build_in_place(b, node, prepared)
+                                        : build_prepared(b, node, prepared);
     prepared_release(prepared);
     return status;
 }
@@ -428,14 +532,34 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* The attribute gets a tensor over the value's root, which then lies in no arena. */
+static status_t build_setattr(build_t *b, const graph_node_t *node)
+{
+    const plan_source_t *value = &b->slots[node->inputs[1]].source;
+    if (b->shares == NULL || !b->slots[node->inputs[0]].is_module || value->kind != SOURCE_ROOT ||
+        b->plan->roots[value->root].kind == ROOT_CONSTANT)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: setattr of %s", node->name);
+    step_t *step = NULL;
+    TRY(add_step(b, 1, 0, &step));
+    step->view = (plan_step_t){.name = "setattr", .overwrites = -1};
+    step->attribute = node->name;
+    step->sources[0] = *value;
+    step->from = value->info;
+    plan_root_t *root = &b->plan->roots[value->root];
+    if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
+    touch(b, step);
+    return STATUS_OK;
+}
+
 static status_t build_node(build_t *b, const graph_node_t *node)
 {
-    if (node->is_in_place)
+    if (node->is_in_place && b->shares == NULL)
         FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s_ writes in place", node->op->name);
     switch (node->kind) {
     case NODE_OP: return build_op(b, node);
     case NODE_CONSTANT: return build_constant(b, node);
     case NODE_GETATTR: return build_getattr(b, node);
+    case NODE_SETATTR: return build_setattr(b, node);
     case NODE_IF: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: if is no straight line");
     case NODE_LOOP: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: loop is no straight line");
     default: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
@@ -466,16 +590,19 @@ static status_t build_params(build_t *b)
         int root = 0;
         TRY(add_root(b, ROOT_INPUT, &taken, &root));
         plan->roots[root].index = plan->n_inputs;
+        plan->roots[root].is_shared = share_of(b, body->params[i]) != PLAN_ALONE;
         plan->inputs[plan->n_inputs++] = taken;
         slot->source = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = taken};
     }
     return STATUS_OK;
 }
 
-/* What a result is given as: dense, or, of a region, what its type says. */
+/* What a result is given as: dense, or, of a region, what its type says; shared bytes as they are.
+ */
 static tensor_info_t result_info(const build_t *b, value_t value, const tensor_info_t *made)
 {
-    const tensor_info_t *said = b->keeps_formats ? said_info(b, value) : NULL;
+    const tensor_info_t *said = b->shares != NULL ? said_info(b, value) : NULL;
+    if (share_of(b, value) != PLAN_ALONE) return *made;
     if (said != NULL && said->layout == LAYOUT_MKLDNN) return *made;
     if (made->layout == LAYOUT_DENSE) return *made;
     return info_dense(made->dtype, made->rank, made->sizes);
@@ -511,6 +638,9 @@ static void find_last_uses(build_t *b)
     for (int n = 0; n < body->n_nodes; n++)
         for (int i = 0; i < body->nodes[n]->n_inputs; i++)
             if (body->nodes[n]->inputs[i] >= 0) b->last_uses[body->nodes[n]->inputs[i]] = n;
+    for (int n = 0; n < body->n_nodes; n++)
+        if (body->nodes[n]->kind == NODE_SETATTR)
+            b->last_uses[body->nodes[n]->inputs[1]] = INT32_MAX;
     for (int i = 0; i < body->n_results; i++)
         if (body->results[i] >= 0) b->last_uses[body->results[i]] = INT32_MAX;
 }
@@ -533,8 +663,8 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bool keeps_formats,
-                       plan_t **out_plan)
+static status_t create(context_t *ctx, const graph_t *graph, module_t *self,
+                       const plan_share_t *shares, plan_t **out_plan)
 {
     plan_t *plan = NULL;
     TRY(context_get_zeroed(ctx, sizeof *plan, "a plan", &plan));
@@ -543,7 +673,7 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self, boo
     plan->graph = graph_retain((graph_t *)(uintptr_t)graph);
     plan->self = self;
     pthread_mutex_init(&plan->lock, NULL);
-    build_t build = {.ctx = ctx, .graph = graph, .plan = plan, .keeps_formats = keeps_formats};
+    build_t build = {.ctx = ctx, .graph = graph, .plan = plan, .shares = shares};
     status_t status = build_all(&build);
     context_put(ctx, build.slots);
     context_put(ctx, build.last_uses);
@@ -559,10 +689,11 @@ status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_
 {
     TRY(context_output(ctx, "plan_create", out_plan));
     if (graph == NULL) return context_null(ctx, "plan_create", "graph");
-    return create(ctx, graph, self, false, out_plan);
+    return create(ctx, graph, self, NULL, out_plan);
 }
 
-status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
+status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
+                            const plan_share_t *shares, plan_t **out_plan)
 {
-    return create(ctx, graph, self, true, out_plan);
+    return create(ctx, graph, self, shares, out_plan);
 }

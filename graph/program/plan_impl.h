@@ -11,7 +11,7 @@
 
 /* A run of bytes that values lie in. Values that are views share their root. */
 typedef enum root_kind {
-    ROOT_INPUT,    /* given at each run; index is the input's */
+    ROOT_INPUT,    /* given at each run; index is the input's; state where is_shared */
     ROOT_CONSTANT, /* snapshot */
     ROOT_ARENA,    /* offset in the frame's arena */
     ROOT_OUTPUT    /* a tensor made at each run */
@@ -25,6 +25,9 @@ typedef struct plan_root {
     tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
     size_t bytes, offset;
     int first_step, last_step; /* ROOT_ARENA: written first, read last */
+    bool is_shared; /* ROOT_INPUT: the plan uses the bytes of the tensor that is given, and no other
+                       form of it: they are written, here or elsewhere, or the tensor is kept */
+    bool is_written; /* ROOT_INPUT: a step writes it */
 } plan_root_t;
 
 /* Where a step finds an input. */
@@ -53,8 +56,10 @@ typedef struct step {
     plan_source_t *sources;
     int *output_roots;
     size_t *output_offsets;
-    tensor_info_t from, to; /* conversions */
+    tensor_info_t from, to; /* conversions; `from` also of what goes into an attribute */
     reorder_cause_t cause;
+    bool is_in_place;      /* output 0 is what an in-place operator writes */
+    const char *attribute; /* of self that source 0 becomes, no more; NULL: of no attribute */
 } step_t;
 
 typedef struct plan_frame {
@@ -87,13 +92,30 @@ struct plan {
     plan_frame_t *idle;
 };
 
-/* plan_create for a region of a program: results leave in the layout and format that their types
- * say, where plan_create makes them dense. */
-status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
-                            plan_t **out_plan);
+/* Who else has the bytes of a value while a region runs. */
+typedef enum plan_share {
+    PLAN_ALONE,  /* nobody writes them: a plan may copy or convert them as it likes */
+    PLAN_SHARED, /* written somewhere in the run, or kept in an attribute: all names of these bytes
+                    stay names of the same bytes */
+    PLAN_VIEWED  /* the same, and views share them: dense */
+} plan_share_t;
 
-/* True if input `index` is planned for this dtype and these sizes. */
+/* plan_create for a region of a program: results leave in the layout and format that their types
+ * say, where plan_create makes them dense. The region may write in place and set attributes of
+ * self: `shares` tells of each value of the graph who else has its bytes. */
+status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
+                            const plan_share_t *shares, plan_t **out_plan);
+
+/* True if input `index` is planned for this dtype and these sizes; of shared bytes, for this very
+ * form, too. */
 bool plan_takes(const plan_t *plan, int index, const tensor_info_t *info);
+
+/* True if the plan would convert an input whose bytes it writes by another name: then it would read
+ * the bytes as they were before. plan_takes is true for all of the inputs. */
+bool plan_splits(const plan_t *plan, const tensor_t *const *in);
+
+/* True for a tensor two elements of which lie in the same bytes, as f32[4]{0}. */
+bool plan_overlaps_itself(const tensor_info_t *info);
 
 /* Lets go of what a source holds. */
 void plan_source_clear(const plan_source_t *source);

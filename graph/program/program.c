@@ -1,8 +1,10 @@
 #include "graph/program/program_impl.h"
 
+#include "graph/analysis/alias_impl.h"
 #include "graph/program/plan_impl.h"
 #include "graph/program/regions_impl.h"
 #include "graph/program/run_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
@@ -22,7 +24,7 @@ void program_release(program_t *program)
         plan_release(region->plan);
         allocator_put(&allocator, region->in);
         allocator_put(&allocator, region->out);
-        allocator_put(&allocator, region->constants);
+        allocator_put(&allocator, region->before);
     }
     allocator_put(&allocator, program->regions);
     plan_release(program->plan);
@@ -30,9 +32,23 @@ void program_release(program_t *program)
     allocator_put(&allocator, program);
 }
 
-/* A graph that is no straight line has regions instead of a plan. */
+static bool has_state(const alias_t *alias)
+{
+    bool has_state = false;
+    for (int i = 0; i < alias->n_places; i++) has_state |= alias->places[i].setter != NULL;
+    for (int i = 0; i < alias->n_classes; i++)
+        has_state |= alias->classes[i].writer != NULL &&
+                     (alias->classes[i].origins & ALIAS_ATTRIBUTE) != 0;
+    return has_state;
+}
+
+/* A graph that is no straight line, or has state, has regions instead of a plan. */
 static status_t compile(context_t *ctx, program_t *program, module_t *self)
 {
+    const alias_t *alias = NULL;
+    TRY(alias_of(ctx, program->graph, &alias));
+    program->has_state = has_state(alias);
+    if (alias->has_effects) return regions_find(ctx, program, self);
     scope_attempt(ctx);
     status_t status = plan_create(ctx, program->graph, self, &program->plan);
     bool has_control = status == STATUS_UNSUPPORTED;
@@ -101,5 +117,9 @@ status_t program_run(context_t *ctx, const program_t *program, module_t *self, i
                      datum_t *const *in, int *n_out, datum_t **out)
 {
     if (program->plan != NULL) return run_plan(ctx, program->plan, n_in, in, n_out, out);
-    return run_program(ctx, program, self, n_in, in, n_out, out);
+    bool is_locked = program->has_state && self != NULL;
+    if (is_locked) module_lock(self);
+    status_t status = run_program(ctx, program, self, n_in, in, n_out, out);
+    if (is_locked) module_unlock(self);
+    return status;
 }

@@ -1,10 +1,10 @@
 /* Programs: a graph compiled for one set of sizes, ready to run.
  *
  * A program consists of regions and control. A region is a stretch of operators of one block, as
- * long as can be, that runs as a plan; a graph without control is one region, and the program is
- * its plan. What is left is control: if, loop, calls, lists, attributes, writes in place; those
- * nodes are run one by one. Tensors pass between regions, branches and iterations in the formats
- * that the layout pass gave their types.
+ * long as can be, that runs as a plan; a graph without control and without state is one region, and
+ * the program is its plan. What is left is control: if, loop, calls, lists; those nodes are run one
+ * by one. Tensors pass between regions, branches and iterations in the formats that the layout pass
+ * gave their types.
  *
  *   loop (50, true, %h) do (%i, %h) {     control
  *     %a = linear(%h, %w, %b)             region: one plan for both operators; live-in %h,
@@ -12,7 +12,21 @@
  *     yield true, %t
  *   }
  *
- * A program is immutable and counted; threads with contexts of their own may run it at once. */
+ * State is what a run leaves changed: tensors of the module that in-place operators write, and
+ * attributes that setattr replaces. Both are steps of a region, in the order of its nodes. A state
+ * root is the tensor that getattr gives before the region runs, with the layout, format and strides
+ * that it has; another form of it means that the region's nodes are run one by one. Before a step
+ * writes a root, snapshots of its storage get bytes of their own and its version goes up; padded
+ * lanes of a blocked one are zero again after the step. setattr replaces the tensor of an attribute
+ * and never writes into the old one, which others may have.
+ *
+ *   %n = getattr(%self) name="total"      before the region: binds the state root
+ *   %s = add_(%n, %x)                     region: one step, which writes the module's tensor
+ *   setattr(%self, %y) name="last"        region: the attribute is a new tensor from here on
+ *
+ * A program is immutable and counted; threads with contexts of their own may run it at once. A
+ * module with state is for one thread at a time: runs of a program with state wait for each other,
+ * so that nothing is torn, but their order is nobody's. */
 #ifndef TESSERA_GRAPH_PROGRAM_PROGRAM_IMPL_H
 #define TESSERA_GRAPH_PROGRAM_PROGRAM_IMPL_H
 
@@ -21,15 +35,16 @@
 #include "graph/program/plan.h"
 
 /* Nodes first .. first + n_nodes - 1 of a block. Constants and parameters that it reads are part of
- * its plan; constants that stand between its nodes and are read elsewhere as well are run before
- * it. */
+ * its plan. What gives tensors that the plan takes as inputs (getattr of state, constants that are
+ * written), or is read elsewhere as well, and stands between the nodes, is run before it. */
 typedef struct region {
     const graph_block_t *block;
     int first, n_nodes;
-    int n_in, n_out, n_constants;
+    int n_in, n_out, n_before;
     value_t *in;  /* tensors made before it, in the order of the plan's inputs */
     value_t *out; /* tensors that are read after it, in the order of the plan's results */
-    const graph_node_t **constants; /* nodes inside the stretch that others read */
+    const graph_node_t *
+        *before; /* constants and getattr of the stretch that are run by themselves */
     plan_t *plan;
 } region_t;
 
@@ -40,6 +55,7 @@ typedef struct program {
     plan_t *plan;      /* of a graph that is one region; NULL: regions and control */
     region_t *regions; /* those of one block in a row, in the order of its nodes */
     int n_regions;
+    bool has_state; /* a run changes attributes, or tensors that they hold */
 } program_t;
 
 /* Compiles a graph whose layout pass has run, or not: then every node is selected under policy

@@ -9,6 +9,7 @@
 #include "graph/program/regions_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 #define VALUE_UNMAPPED (-2)
 
@@ -19,13 +20,18 @@ typedef struct finding {
     module_t *self;
     const alias_t *alias;
     const lifetimes_t *lifetimes;
-    bool sets_attributes; /* a setattr or call: parameters may be replaced while the graph runs */
+    module_t **objects; /* [n_values]: modules that values are; NULL: not one, or not known */
+    attribute_t *set;   /* attributes that setattr replaces */
+    int n_set, set_capacity;
+    bool sets_any; /* a call, or setattr of a module that is not known: it may replace any */
     int capacity;
     int *uses;    /* [n_values]: by operators of regions */
     int *made_in; /* [n_values]: the number of the stretch whose operator makes the value, or 0 */
     int n_stretches;
     value_t *
         map; /* [n_values]: the value in the region's graph, or VALUE_UNMAPPED; while one is made */
+    const graph_node_t **setters; /* setattr nodes of the stretch that is looked at */
+    int n_setters, setter_capacity;
 } finding_t;
 
 /* ---- what may be part of a region ---- */
@@ -33,8 +39,45 @@ typedef struct finding {
 static status_t note_setters(void *user, const graph_node_t *node)
 {
     finding_t *f = user;
-    f->sets_attributes |= node->kind == NODE_SETATTR || node->kind == NODE_CALL;
+    attribute_t place;
+    if (node->kind != NODE_SETATTR) {
+        f->sets_any |= node->kind == NODE_CALL;
+        return STATUS_OK;
+    }
+    module_t *object = node->inputs[0] >= 0 ? f->objects[node->inputs[0]] : NULL;
+    if (object == NULL || !attribute_place(object, node->name, &place)) {
+        f->sets_any = true;
+        return STATUS_OK;
+    }
+    TRY(context_grow(f->ctx, &f->set, &f->set_capacity, f->n_set + 1, sizeof *f->set));
+    f->set[f->n_set++] = place;
     return STATUS_OK;
+}
+
+static bool is_set(const finding_t *f, const attribute_t *attribute)
+{
+    bool is_set = f->sets_any;
+    for (int i = 0; i < f->n_set; i++)
+        is_set |= f->set[i].owner == attribute->owner &&
+                  strcmp(f->set[i].name, attribute->name) == 0;
+    return is_set;
+}
+
+static bool is_self(const finding_t *f, value_t value)
+{
+    const graph_block_t *body = graph_body(f->graph);
+    return body->n_params > 0 && value == body->params[0] &&
+           graph_value_type(f->graph, value)->kind == TYPE_MODULE;
+}
+
+/* Who else has the bytes of a value: other names in the graph, or an attribute it is put into. */
+static plan_share_t share_of(const finding_t *f, value_t value)
+{
+    int class = alias_class(f->alias, value);
+    if (class < 0) return PLAN_ALONE;
+    if (alias_is_viewed(f->alias, value)) return PLAN_VIEWED;
+    bool is_kept = f->alias->classes[class].keeper != NULL;
+    return is_kept || alias_is_mutated(f->alias, value) ? PLAN_SHARED : PLAN_ALONE;
 }
 
 static bool is_number(const datum_t *datum)
@@ -47,14 +90,11 @@ static bool is_number(const datum_t *datum)
 static bool is_parameter(const finding_t *f, const graph_node_t *node)
 {
     attribute_t member;
-    if (node->kind != NODE_GETATTR || f->sets_attributes || f->self == NULL ||
-        alias_is_mutated(f->alias, node->outputs[0]))
+    if (node->kind != NODE_GETATTR || f->self == NULL || !is_self(f, node->inputs[0]) ||
+        share_of(f, node->outputs[0]) != PLAN_ALONE)
         return false;
-    const graph_block_t *body = graph_body(f->graph);
-    bool is_of_self = body->n_params > 0 && node->inputs[0] == body->params[0] &&
-                      graph_value_type(f->graph, body->params[0])->kind == TYPE_MODULE;
-    return is_of_self && attribute_find(f->self, node->name, &member) &&
-           member.kind == MEMBER_PARAMETER && attribute_tensor(&member) != NULL;
+    return attribute_find(f->self, node->name, &member) && member.kind == MEMBER_PARAMETER &&
+           attribute_tensor(&member) != NULL && !is_set(f, &member);
 }
 
 /* What a plan reads as it was when it was built, or finds by itself: no input of the region. */
@@ -62,8 +102,8 @@ static bool is_constant(const finding_t *f, const graph_node_t *node)
 {
     if (node == NULL) return false;
     if (node->kind != NODE_CONSTANT) return is_parameter(f, node);
-    return is_number(node->datum) || (datum_kind(node->datum) == DATUM_TENSOR &&
-                                      !alias_is_mutated(f->alias, node->outputs[0]));
+    return is_number(node->datum) ||
+           (datum_kind(node->datum) == DATUM_TENSOR && share_of(f, node->outputs[0]) == PLAN_ALONE);
 }
 
 static bool can_read(const finding_t *f, value_t value)
@@ -72,21 +112,53 @@ static bool can_read(const finding_t *f, value_t value)
            is_constant(f, graph_producer(f->graph, value));
 }
 
-/* Operators whose types say all. A view of what is written stays outside: a plan may copy it. */
-static bool can_join(const finding_t *f, const graph_node_t *node)
+static bool is_static_tensor(const finding_t *f, value_t value)
 {
-    if (node->kind != NODE_OP || node->is_in_place || node->n_outputs == 0) return false;
-    bool is_view = alias_shares(node), is_written = false;
+    if (value < 0) return false;
+    const graph_type_t *type = graph_value_type(f->graph, value);
+    return type->kind == TYPE_TENSOR && type_is_static(type) && !type->is_optional;
+}
+
+/* Operators whose types say all. A conversion of shared bytes stays outside: whether it gives the
+ * tensor itself or another is seen when it is run. */
+static bool can_join_op(const finding_t *f, const graph_node_t *node)
+{
+    if (node->n_outputs == 0) return false;
+    bool is_shared = false;
     for (int i = 0; i < node->n_inputs; i++) {
         if (!can_read(f, node->inputs[i])) return false;
-        is_written |= node->inputs[i] >= 0 && alias_is_mutated(f->alias, node->inputs[i]);
+        is_shared |= share_of(f, node->inputs[i]) != PLAN_ALONE;
     }
     for (int i = 0; i < node->n_outputs; i++) {
-        const graph_type_t *type = graph_value_type(f->graph, node->outputs[i]);
-        if (!type_is_static(type) || type->is_optional) return false;
-        is_written |= alias_is_mutated(f->alias, node->outputs[i]);
+        if (!is_static_tensor(f, node->outputs[i])) return false;
+        is_shared |= share_of(f, node->outputs[i]) != PLAN_ALONE;
     }
-    return !is_view || !is_written;
+    if (node->is_in_place) return node->n_outputs == 1 && is_static_tensor(f, node->inputs[0]);
+    return !is_shared || !graph_is_conversion(node->op);
+}
+
+static bool can_join(const finding_t *f, const graph_node_t *node)
+{
+    if (node->kind == NODE_OP) return can_join_op(f, node);
+    return node->kind == NODE_SETATTR && f->self != NULL && is_self(f, node->inputs[0]) &&
+           is_static_tensor(f, node->inputs[1]) &&
+           !is_constant(f, graph_producer(f->graph, node->inputs[1]));
+}
+
+static const char *last_name(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL ? dot + 1 : path;
+}
+
+/* Nodes between those of a stretch that can be run before it: what they give is the same there. */
+static bool can_run_before(const finding_t *f, const graph_node_t *node)
+{
+    if (node->kind == NODE_CONSTANT) return true;
+    if (node->kind != NODE_GETATTR || !is_self(f, node->inputs[0])) return false;
+    for (int i = 0; i < f->n_setters; i++)
+        if (strcmp(last_name(f->setters[i]->name), last_name(node->name)) == 0) return false;
+    return true;
 }
 
 /* ---- borders ---- */
@@ -110,11 +182,11 @@ static status_t find_borders(finding_t *f, region_t *region, values_t *in, value
     int last = region->first + region->n_nodes - 1, stretch = ++f->n_stretches;
     for (int n = region->first; n <= last; n++) {
         const graph_node_t *node = region->block->nodes[n];
-        if (node->kind != NODE_OP) continue;
+        if (!can_join(f, node)) continue;
         for (int i = 0; i < node->n_outputs; i++) f->made_in[node->outputs[i]] = stretch;
         for (int i = 0; i < node->n_inputs; i++) {
             value_t value = node->inputs[i];
-            if (value >= 0 && f->made_in[value] != stretch &&
+            if (value >= 0 && f->made_in[value] != stretch && !is_self(f, value) &&
                 !is_constant(f, graph_producer(f->graph, value)))
                 TRY(add_value(f->ctx, in, value));
         }
@@ -140,8 +212,8 @@ static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value
     const graph_type_t *types[OP_MAX_OUTPUTS];
     const char *names[OP_MAX_OUTPUTS];
     for (int i = 0; i < node->n_inputs; i++) {
-        bool is_self = node->kind == NODE_GETATTR;
-        inputs[i] = node->inputs[i] < 0 ? GRAPH_NONE : is_self ? self : f->map[node->inputs[i]];
+        value_t old = node->inputs[i];
+        inputs[i] = old < 0 ? GRAPH_NONE : is_self(f, old) ? self : f->map[old];
     }
     for (int i = 0; i < node->n_outputs; i++) {
         types[i] = graph_value_type(f->graph, node->outputs[i]);
@@ -152,27 +224,58 @@ static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value
     for (int i = 0; i < node->n_outputs; i++) map_value(f, mapped, node->outputs[i], outputs[i]);
 }
 
+/* The type of a live-in: of shared bytes what the attribute has at present, in blocks or strides
+ * that the graph does not know of. */
+static graph_type_t live_in_type(const finding_t *f, value_t value)
+{
+    graph_type_t type = *graph_value_type(f->graph, value);
+    const graph_node_t *node = graph_producer(f->graph, value);
+    attribute_t member;
+    const tensor_t *tensor = NULL;
+    if (share_of(f, value) == PLAN_ALONE || node == NULL || node->kind != NODE_GETATTR ||
+        f->self == NULL || !is_self(f, node->inputs[0]))
+        return type;
+    if (attribute_find(f->self, node->name, &member)) tensor = attribute_tensor(&member);
+    if (tensor != NULL && tensor->info.dtype == type.info.dtype &&
+        shape_equal(tensor->info.rank, tensor->info.sizes, type.info.rank, type.info.sizes))
+        type.info = tensor->info;
+    return type;
+}
+
 static void fill_graph(finding_t *f, graph_builder_t *to, values_t *mapped, const region_t *region)
 {
     static const graph_type_t module = {.kind = TYPE_MODULE};
     value_t self = graph_add_param(to, "self", &module);
-    for (int i = 0; i < region->n_in; i++)
+    for (int i = 0; i < region->n_in; i++) {
+        const graph_type_t type = live_in_type(f, region->in[i]);
         map_value(f, mapped, region->in[i],
-                  graph_add_param(to, rewrite_name(f->graph, region->in[i]),
-                                  graph_value_type(f->graph, region->in[i])));
+                  graph_add_param(to, rewrite_name(f->graph, region->in[i]), &type));
+    }
     for (int n = 0; n < region->n_nodes; n++) {
         const graph_node_t *node = region->block->nodes[region->first + n];
-        if (node->kind != NODE_OP) continue;
+        if (!can_join(f, node)) continue;
         for (int i = 0; i < node->n_inputs; i++) {
             value_t value = node->inputs[i];
-            if (value >= 0 && f->map[value] == VALUE_UNMAPPED)
+            if (value >= 0 && !is_self(f, value) && f->map[value] == VALUE_UNMAPPED)
                 copy_node(f, to, mapped, self, graph_producer(f->graph, value));
         }
         copy_node(f, to, mapped, self, node);
     }
 }
 
-static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_graph)
+static status_t find_shares(finding_t *f, const graph_t *graph, const values_t *mapped,
+                            plan_share_t **out_shares)
+{
+    TRY(context_get_zeroed(f->ctx, (size_t)graph_n_values(graph) * sizeof **out_shares,
+                           "values of a region", out_shares));
+    for (int i = 0; i < mapped->n; i++)
+        (*out_shares)[f->map[mapped->items[i]]] = share_of(f, mapped->items[i]);
+    return STATUS_OK;
+}
+
+/* The caller puts the shares back. */
+static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_graph,
+                           plan_share_t **out_shares)
 {
     context_t *ctx = f->ctx;
     graph_builder_t *to = NULL;
@@ -189,6 +292,7 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
         for (int i = 0; i < region->n_out; i++) results[i] = f->map[region->out[i]];
         status = graph_finish(to, region->n_out, results, out_graph);
     }
+    if (status == STATUS_OK) status = find_shares(f, *out_graph, &mapped, out_shares);
     for (int i = 0; i < mapped.n; i++) f->map[mapped.items[i]] = VALUE_UNMAPPED;
     graph_builder_destroy(to);
     context_put(ctx, mapped.items);
@@ -202,11 +306,16 @@ static status_t make_graph(finding_t *f, const region_t *region, graph_t **out_g
 static status_t plan_region(finding_t *f, region_t *region)
 {
     graph_t *graph = NULL;
-    TRY(make_graph(f, region, &graph));
-    scope_attempt(f->ctx);
-    status_t status = plan_create_region(f->ctx, graph, f->self, &region->plan);
-    bool is_refused = status == STATUS_UNSUPPORTED;
-    status = scope_attempt_end(f->ctx, status, is_refused);
+    plan_share_t *shares = NULL;
+    bool is_refused = false;
+    status_t status = make_graph(f, region, &graph, &shares);
+    if (status == STATUS_OK) {
+        scope_attempt(f->ctx);
+        status = plan_create_region(f->ctx, graph, f->self, shares, &region->plan);
+        is_refused = status == STATUS_UNSUPPORTED;
+        status = scope_attempt_end(f->ctx, status, is_refused);
+    }
+    context_put(f->ctx, shares);
     graph_release(graph);
     return is_refused ? STATUS_OK : status;
 }
@@ -230,6 +339,15 @@ static status_t add_region(finding_t *f, const region_t *region)
     return STATUS_OK;
 }
 
+static bool has_effect(const finding_t *f, const region_t *region)
+{
+    for (int n = 0; n < region->n_nodes; n++) {
+        const graph_node_t *node = region->block->nodes[region->first + n];
+        if (can_join(f, node) && alias_has_effect(node)) return true;
+    }
+    return false;
+}
+
 /* A stretch with more results than a plan gives is cut in two. */
 static status_t add_stretch(finding_t *f, const graph_block_t *block, int first, int n_nodes)
 {
@@ -241,7 +359,8 @@ static status_t add_stretch(finding_t *f, const graph_block_t *block, int first,
     region.n_in = in.n;
     region.out = out.items;
     region.n_out = out.n;
-    if (status == STATUS_OK && !is_cut && out.n > 0) status = plan_region(f, &region);
+    bool is_useful = out.n > 0 || has_effect(f, &region);
+    if (status == STATUS_OK && !is_cut && is_useful) status = plan_region(f, &region);
     if (status == STATUS_OK && region.plan != NULL) {
         status = add_region(f, &region);
         if (status == STATUS_OK) return STATUS_OK;
@@ -254,8 +373,18 @@ static status_t add_stretch(finding_t *f, const graph_block_t *block, int first,
     return add_stretch(f, block, first + n_nodes / 2, n_nodes - n_nodes / 2);
 }
 
-/* The regions of a block stand in a row, those of inner blocks after them. Constants between
- * operators do not end a stretch. */
+/* A node of the stretch that is looked at. */
+static status_t note_joined(finding_t *f, const graph_node_t *node)
+{
+    if (node->kind != NODE_SETATTR) return STATUS_OK;
+    TRY(context_grow(f->ctx, &f->setters, &f->setter_capacity, f->n_setters + 1,
+                     sizeof *f->setters));
+    f->setters[f->n_setters++] = node;
+    return STATUS_OK;
+}
+
+/* The regions of a block stand in a row, those of inner blocks after them. Nodes that can be run
+ * before a stretch do not end it. */
 static status_t look_at_block(finding_t *f, const graph_block_t *block)
 {
     int first = -1, last = -1;
@@ -264,31 +393,43 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
         if (can_join(f, node)) {
             if (first < 0) first = n;
             last = n;
+            TRY(note_joined(f, node));
             continue;
         }
-        if (is_constant(f, node)) continue;
+        if (can_run_before(f, node)) continue;
         if (first >= 0) TRY(add_stretch(f, block, first, last - first + 1));
         first = -1;
+        f->n_setters = 0;
     }
     if (first >= 0) TRY(add_stretch(f, block, first, last - first + 1));
+    f->n_setters = 0;
     for (int n = 0; n < block->n_nodes; n++)
         for (int b = 0; b < block->nodes[n]->n_blocks; b++)
             TRY(look_at_block(f, block->nodes[n]->blocks[b]));
     return STATUS_OK;
 }
 
-/* Constants that stand inside a stretch and that others read, too. */
-static status_t find_constants(finding_t *f, region_t *region)
+static bool is_live_in(const region_t *region, value_t value)
+{
+    for (int i = 0; i < region->n_in; i++)
+        if (region->in[i] == value) return true;
+    return false;
+}
+
+/* Nodes that stand inside a stretch and are run before it: their value goes into the plan, or
+ * others read it, too. */
+static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;
     for (int n = 0; n < region->n_nodes; n++) {
         const graph_node_t *node = region->block->nodes[region->first + n];
-        if (node->kind == NODE_OP ||
-            f->uses[node->outputs[0]] == graph_n_uses(f->graph, node->outputs[0]))
+        if (can_join(f, node) ||
+            (!is_live_in(region, node->outputs[0]) &&
+             f->uses[node->outputs[0]] == graph_n_uses(f->graph, node->outputs[0])))
             continue;
-        TRY(context_grow(f->ctx, &region->constants, &capacity, region->n_constants + 1,
-                         sizeof *region->constants));
-        region->constants[region->n_constants++] = node;
+        TRY(context_grow(f->ctx, &region->before, &capacity, region->n_before + 1,
+                         sizeof *region->before));
+        region->before[region->n_before++] = node;
     }
     return STATUS_OK;
 }
@@ -302,9 +443,10 @@ static status_t find_all(finding_t *f)
     TRY(context_get_zeroed(f->ctx, n * sizeof *f->made_in, "stretches", &f->made_in));
     TRY(context_get(f->ctx, n * sizeof *f->map, "values of a region", &f->map));
     for (size_t i = 0; i < n; i++) f->map[i] = VALUE_UNMAPPED;
-    (void)rewrite_visit(graph_body(f->graph), note_setters, f);
+    TRY(attribute_objects(f->ctx, f->graph, f->self, &f->objects));
+    TRY(rewrite_visit(graph_body(f->graph), note_setters, f));
     TRY(look_at_block(f, graph_body(f->graph)));
-    for (int i = 0; i < f->program->n_regions; i++) TRY(find_constants(f, &f->program->regions[i]));
+    for (int i = 0; i < f->program->n_regions; i++) TRY(find_before(f, &f->program->regions[i]));
     return STATUS_OK;
 }
 
@@ -312,6 +454,9 @@ status_t regions_find(context_t *ctx, program_t *program, module_t *self)
 {
     finding_t finding = {.ctx = ctx, .program = program, .graph = program->graph, .self = self};
     status_t status = find_all(&finding);
+    context_put(ctx, finding.objects);
+    context_put(ctx, finding.set);
+    context_put(ctx, finding.setters);
     context_put(ctx, finding.uses);
     context_put(ctx, finding.made_in);
     context_put(ctx, finding.map);

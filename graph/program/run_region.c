@@ -1,6 +1,7 @@
 /* Regions as their plans. */
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_inside_impl.h"
+#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* False when a live-in is not the tensor that the plan was built for: a number, or other sizes. */
@@ -12,13 +13,29 @@ static bool gather_live_in(run_t *run, const region_t *region)
         run->live_in[i] = datum_as_tensor(datum);
         if (!plan_takes(region->plan, i, &run->live_in[i]->info)) return false;
     }
-    return true;
+    return !plan_splits(region->plan, run->live_in);
+}
+
+/* What fails here fails again at its own place among the nodes, when they are run one by one. */
+static bool run_before(run_t *run, const region_t *region)
+{
+    status_t status = STATUS_OK;
+    if (region->n_before == 0) return true;
+    scope_attempt(run->ctx);
+    for (int i = 0; i < region->n_before && status == STATUS_OK; i++)
+        status = run_node(run, region->before[i]);
+    return scope_attempt_end(run->ctx, status, true) == STATUS_OK;
+}
+
+static void clear_before(run_t *run, const region_t *region)
+{
+    for (int i = 0; i < region->n_before; i++)
+        run_clear_slot(&run->slots[region->before[i]->outputs[0]]);
 }
 
 static status_t run_plan_of(run_t *run, const region_t *region)
 {
     tensor_t *results[METHOD_MAX_OUTPUTS];
-    for (int i = 0; i < region->n_constants; i++) TRY(run_node(run, region->constants[i]));
     TRY(plan_execute(run->ctx, region->plan, region->n_in, run->live_in, results));
     status_t status = STATUS_OK;
     for (int i = 0; i < region->n_out; i++) {
@@ -34,7 +51,10 @@ static status_t run_plan_of(run_t *run, const region_t *region)
 status_t run_region(run_t *run, const region_t *region)
 {
     int end = region->first + region->n_nodes;
-    if (!gather_live_in(run, region)) return run_nodes(run, region->block, region->first, end);
+    if (!run_before(run, region) || !gather_live_in(run, region)) {
+        clear_before(run, region);
+        return run_nodes(run, region->block, region->first, end);
+    }
     TRY(run_plan_of(run, region));
     for (int i = 0; i < region->n_in; i++)
         run_release_dead(run, region->block, end - 1, region->in[i]);
