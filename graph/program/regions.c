@@ -409,22 +409,15 @@ static status_t look_at_block(finding_t *f, const graph_block_t *block)
     return STATUS_OK;
 }
 
-static bool is_live_in(const region_t *region, value_t value)
-{
-    for (int i = 0; i < region->n_in; i++)
-        if (region->in[i] == value) return true;
-    return false;
-}
-
-/* Nodes that stand inside a stretch and are run before it: their value goes into the plan, or
- * others read it, too. */
+/* Nodes that stand inside a stretch and are run before it: all but constants and parameters that
+ * plans alone read. */
 static status_t find_before(finding_t *f, region_t *region)
 {
     int capacity = 0;
     for (int n = 0; n < region->n_nodes; n++) {
         const graph_node_t *node = region->block->nodes[region->first + n];
         if (can_join(f, node) ||
-            (!is_live_in(region, node->outputs[0]) &&
+            (is_constant(f, node) &&
              f->uses[node->outputs[0]] == graph_n_uses(f->graph, node->outputs[0])))
             continue;
         TRY(context_grow(f->ctx, &region->before, &capacity, region->n_before + 1,
