@@ -87,6 +87,45 @@ static void it_runs_on_views_and_on_blocked_tensors(void **state)
     tensor_release(x);
 }
 
+/* Runs an operator itself, for which it loses its place in the cache, and clears that. */
+static status_t run_nested(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2), &x));
+    CHECK_OK(ctx, op_exp(ctx, x, &y));
+    check_elements(ctx, y, 2, (float[]){1.0f, 1.0f});
+    dispatch_clear_cache(ctx);
+    tensor_release(y);
+    tensor_release(x);
+    return run(ctx, prepared, in, out, scratch);
+}
+
+static void a_kernel_may_run_operators_and_clear_the_cache(void **state)
+{
+    static const kernel_t nested = {"nested", prepare, run_nested};
+    static const kernel_t *const only[] = {&nested, NULL};
+    (void)state;
+    context_t *ctx = NULL;
+    counters_t counters;
+    opdef_t op = shift;
+    op.kernels = only;
+    assert_int_equal(context_create(&(context_options_t){.cache_entries = 1}, &ctx), STATUS_OK);
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 3, 0, &x));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ctx, run_shift(ctx, &op, x, &y));
+        check_elements(ctx, y, 3, (float[]){2.5f, 3.5f, 4.5f});
+        tensor_release(y);
+        counters_read(ctx, &counters);
+        assert_int_equal(counters.cache_entries, 0);
+        assert_int_equal(counters.cache_bytes, 0);
+    }
+    assert_int_equal(counters.cache_misses, 6); /* it and exp, each time */
+    tensor_release(x);
+    context_destroy(ctx);
+}
+
 static void a_reason_to_decline_is_told(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -248,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(it_runs_on_views_and_on_blocked_tensors),
+        TEST(a_kernel_may_run_operators_and_clear_the_cache),
         TEST(a_reason_to_decline_is_told),
         TEST(a_definition_that_lacks_something_is_refused),
         TEST(it_freezes_but_no_file_holds_it),
