@@ -55,6 +55,8 @@ static status_t describe_operand(const op_call_t *call, prepared_t *prepared, in
 {
     const tensor_info_t *dst = problem->dst;
     const tensor_info_t *operand = call->in[index], *out = &call->out[0];
+    if (operand->dtype == DTYPE_F16) /* its kernels take the halves for something else */
+        return prepared_decline(prepared, "onednn: post-op operand %s", info_brief(operand));
     if (shape_equal(operand->rank, operand->sizes, out->rank, out->sizes)) {
         prepared->in[index] = prepared->out[0];
         prepared->in[index].dtype = operand->dtype;

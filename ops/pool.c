@@ -357,12 +357,13 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
                               (w)[2].first;                                                        \
                  s_ < (w)[2].count; s_++, at += (w)[2].step)
 
+/* 1 for windows with nothing under them, which give 0. */
 static double divisor_of(const plan_t *plan, const window_t *w)
 {
     double divisor = 1.0;
     for (int i = 0; i < 3; i++)
         divisor *= (double)(plan->counts_padding ? w[i].length : w[i].count);
-    return divisor;
+    return divisor > 0.0 ? divisor : 1.0;
 }
 
 static void pool_f32(const plan_t *plan, const window_t *w, const float *src, int64_t n, float *dst)
@@ -534,6 +535,7 @@ static const char *const cases_avg_2d[] = {
     "(f32[2,17,9,8]) kernel=[3,2] stride=[1,2] dilation=[2,3]",
     "(f32[1,31,9,9]) kernel=[3,3] stride=[2,1] padding=[2,1] dilation=[2,2] ceil_mode=true",
     "(f32[1,7,8,9]) kernel=[2,3] padding=[1,2] dilation=[3,2] count_include_pad=true",
+    "(f32[1,3,9,9]) kernel=[3,3] stride=[33,6] padding=[3,1] dilation=[17,2] ceil_mode=true",
     NULL};
 static const char *const cases_avg_3d[] = {
     CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};

@@ -4,7 +4,7 @@
  * usage: test_conformance [THREADS [ONE_IN]]. THREADS 0 means one and two; "test_conformance 5 4"
  * runs on 5 threads, and only a quarter of the patterns of layouts of each case, another quarter
  * for each case. TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of
- * them. */
+ * them. "test_conformance list" prints all cases, of which tests/fuzz/make_corpus makes seeds. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -15,100 +15,24 @@
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
 #include "tensor/convert_impl.h"
+#include "tests/support/arrange.h"
 #include "tests/support/case.h"
 
 #define MAX_FAILURES 8 /* of an operator, that are printed */
 #define MAX_KERNELS 8  /* of an operator */
 
-/* ---- the ways an activation may come ---- */
-
-typedef enum variant {
-    CONTIGUOUS,
-    LAST,     /* dense, channels last */
-    REVERSED, /* dense, the first dimension fastest */
-    GAPPED,   /* dense, every other element of something larger */
-    SNAPSHOT, /* mkldnn, the bytes as they were */
-    BLOCKS_16,
-    BLOCKS_8,
-    MKLDNN_LAST
-} variant_t;
-
-static const char *const variant_names[] = {"contiguous", "channels last", "reversed", "gapped",
-                                            "snapshot",   "16c",           "8c",       "nhwc"};
-
 /* For the first activation, and for the others. */
 static const struct {
-    variant_t first, others;
+    arrangement_t first, others;
 } patterns[] = {
-    {CONTIGUOUS, CONTIGUOUS}, {LAST, LAST},
-    {REVERSED, REVERSED},     {GAPPED, GAPPED},
-    {SNAPSHOT, SNAPSHOT},     {BLOCKS_16, BLOCKS_16},
-    {BLOCKS_8, BLOCKS_8},     {MKLDNN_LAST, MKLDNN_LAST},
-    {CONTIGUOUS, BLOCKS_16},  {BLOCKS_16, CONTIGUOUS},
-    {MKLDNN_LAST, BLOCKS_16}, {BLOCKS_16, SNAPSHOT},
-    {LAST, CONTIGUOUS},
+    {ARRANGE_CONTIGUOUS, ARRANGE_CONTIGUOUS}, {ARRANGE_LAST, ARRANGE_LAST},
+    {ARRANGE_REVERSED, ARRANGE_REVERSED},     {ARRANGE_GAPPED, ARRANGE_GAPPED},
+    {ARRANGE_SNAPSHOT, ARRANGE_SNAPSHOT},     {ARRANGE_BLOCKS_16, ARRANGE_BLOCKS_16},
+    {ARRANGE_BLOCKS_8, ARRANGE_BLOCKS_8},     {ARRANGE_MKLDNN_LAST, ARRANGE_MKLDNN_LAST},
+    {ARRANGE_CONTIGUOUS, ARRANGE_BLOCKS_16},  {ARRANGE_BLOCKS_16, ARRANGE_CONTIGUOUS},
+    {ARRANGE_MKLDNN_LAST, ARRANGE_BLOCKS_16}, {ARRANGE_BLOCKS_16, ARRANGE_SNAPSHOT},
+    {ARRANGE_LAST, ARRANGE_CONTIGUOUS},
 };
-
-static status_t reverse(context_t *ctx, const tensor_t *tensor, tensor_t **out)
-{
-    int rank = tensor_rank(tensor);
-    int64_t dims[TENSOR_MAX_RANK];
-    for (int d = 0; d < rank; d++) dims[d] = rank - 1 - d;
-    tensor_t *there = NULL, *copy = NULL;
-    status_t status = tensor_permute(ctx, tensor, rank, dims, &there);
-    if (status == STATUS_OK) status = tensor_clone(ctx, there, &copy);
-    if (status == STATUS_OK) status = tensor_permute(ctx, copy, rank, dims, out);
-    tensor_release(there);
-    tensor_release(copy);
-    return status;
-}
-
-static status_t spread(context_t *ctx, const tensor_t *tensor, tensor_t **out)
-{
-    int rank = tensor_rank(tensor);
-    int64_t strides[TENSOR_MAX_RANK], numel = 2 * tensor_numel(tensor) + 3;
-    shape_strides(rank, tensor_sizes(tensor), strides);
-    for (int d = 0; d < rank; d++) strides[d] *= 2;
-    tensor_t *base = NULL;
-    status_t status = tensor_zeros(ctx, tensor_dtype(tensor), 1, &numel, &base);
-    if (status == STATUS_OK)
-        status = tensor_as_strided(ctx, base, rank, tensor_sizes(tensor), strides, 1, out);
-    if (status == STATUS_OK) status = tensor_copy(ctx, *out, tensor);
-    tensor_release(base);
-    return status;
-}
-
-static bool is_possible(const tensor_t *tensor, variant_t variant)
-{
-    int rank = tensor_rank(tensor);
-    bool is_image = rank >= 3 && rank <= 5;
-    switch (variant) {
-    case CONTIGUOUS: return true;
-    case LAST: return is_image;
-    case REVERSED: return rank >= 2;
-    case GAPPED: return rank >= 1;
-    case SNAPSHOT: return convert_refusal(tensor_info(tensor)) == NULL;
-    default: return is_image && convert_refusal(tensor_info(tensor)) == NULL;
-    }
-}
-
-static status_t vary(context_t *ctx, tensor_t *tensor, variant_t variant, tensor_t **out)
-{
-    char text[FORMAT_TEXT_MAX];
-    int rank = tensor_rank(tensor);
-    format_t format;
-    switch (variant) {
-    case CONTIGUOUS: *out = tensor_retain(tensor); return STATUS_OK;
-    case LAST: return tensor_channels_last(ctx, tensor, out);
-    case REVERSED: return reverse(ctx, tensor, out);
-    case GAPPED: return spread(ctx, tensor, out);
-    case SNAPSHOT: return to_mkldnn(ctx, tensor, out);
-    case BLOCKS_16: format = format_channel_blocks(rank, 16); break;
-    case BLOCKS_8: format = format_channel_blocks(rank, 8); break;
-    default: format = format_channels_last(rank); break;
-    }
-    return convert_reorder(ctx, tensor, format_text(&format, text), out);
-}
 
 /* ---- one case ---- */
 
@@ -152,8 +76,8 @@ TESSERA_PRINTF(2, 3) static void complain(subject_t *s, const char *format, ...)
     if (s->n_failures++ >= MAX_FAILURES) return;
     print_error("%s%s: inputs %s and %s, policy %s, %d threads\n    %s\n"
                 "    again: TESSERA_CASE=%s:%d test_conformance\n",
-                s->op->name, s->op->cases[s->index], variant_names[patterns[s->pattern].first],
-                variant_names[patterns[s->pattern].others], policy_name(s->policy), s->n_threads,
+                s->op->name, s->op->cases[s->index], arrange_name(patterns[s->pattern].first),
+                arrange_name(patterns[s->pattern].others), policy_name(s->policy), s->n_threads,
                 what, s->op->name, s->index);
 }
 
@@ -415,12 +339,12 @@ static bool make_inputs(subject_t *s)
     for (int i = 0; i < s->call.n_in; i++) {
         s->in[i] = tensor_retain(s->dense[i]);
         if (!is_activation(s, i)) continue;
-        variant_t variant = n_activations++ == 0 ? patterns[s->pattern].first
-                                                 : patterns[s->pattern].others;
-        if (variant != CONTIGUOUS && is_possible(s->dense[i], variant)) {
+        arrangement_t as = n_activations++ == 0 ? patterns[s->pattern].first
+                                                : patterns[s->pattern].others;
+        if (as != ARRANGE_CONTIGUOUS && arrange_is_possible(s->dense[i], as)) {
             tensor_release(s->in[i]);
             s->in[i] = NULL;
-            if (vary(s->ctx, s->dense[i], variant, &s->in[i]) != STATUS_OK) {
+            if (arrange(s->ctx, s->dense[i], as, &s->in[i]) != STATUS_OK) {
                 complain(s, "input %d: %s", i, context_error(s->ctx));
                 return false;
             }
@@ -583,10 +507,19 @@ static bool is_filter_right(void)
     return n > 0;
 }
 
+static int list_cases(void)
+{
+    for (int i = 0; i < ops_count(); i++)
+        for (int k = 0; ops_at(i)->cases[k] != NULL; k++)
+            printf("%s%s\n", ops_at(i)->name, ops_at(i)->cases[k]);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[256];
     int n = ops_count();
+    if (argc == 2 && strcmp(argv[1], "list") == 0) return list_cases();
     if (n > 256 || !is_filter_right()) return 1;
     if (argc > 1) only_threads = atoi(argv[1]);
     if (argc > 2) one_in = atoi(argv[2]);

@@ -24,7 +24,7 @@ static bool read_number(const char **at, case_operand_t *operand)
 {
     char *end = NULL;
     double value = strtod(*at, &end);
-    if (end == *at) return false;
+    if (end == *at || !(fabs(value) <= 0x1p53)) return false;
     bool is_floating = memchr(*at, '.', (size_t)(end - *at)) != NULL;
     *operand = (case_operand_t){
         .dtype = is_floating ? DTYPE_F64 : DTYPE_S64, .is_number = true, .number = value};
@@ -34,9 +34,12 @@ static bool read_number(const char **at, case_operand_t *operand)
 
 static bool read_sizes(const char **at, case_operand_t *operand)
 {
-    if (*(*at)++ != '[') return false;
-    while (**at != ']') {
-        if (operand->rank > 0 && *(*at)++ != ',') return false;
+    if (**at != '[') return false;
+    for (++*at; **at != ']';) {
+        if (operand->rank > 0) {
+            if (**at != ',') return false;
+            ++*at;
+        }
         if (operand->rank == TENSOR_MAX_RANK) return false;
         if (!read_integer(at, &operand->sizes[operand->rank++])) return false;
     }
@@ -72,7 +75,8 @@ status_t case_parse(context_t *ctx, const opdef_t *op, const char *text, case_ca
 {
     const char *at = skip(text);
     case_call_t call = {0};
-    REQUIRE(ctx, *at++ == '(', "case: \"%s\", ( is missing", text);
+    REQUIRE(ctx, *at == '(', "case: \"%s\", ( is missing", text);
+    at++;
     REQUIRE(ctx, op->attrs.bytes <= sizeof call.attrs, "case: attributes of %s are too large",
             op->name);
     for (at = skip(at); *at != ')'; at = skip(at)) {

@@ -1,0 +1,224 @@
+/* Calls of operators as text: what is inferred runs, in the layouts asked for, and is what the
+ * specification says.
+ *
+ *   input = digit digit " " operator case      "50 conv2d(f32[1,3,7,7], f32[4,3,3,3], none)"
+ *
+ * The digits say how the first activation and the others lie (tests/support/arrange.h); cases are
+ * those of tests/support/case.h. */
+#include "tests/fuzz/fuzz.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "ops/ops.h"
+#include "tests/support/arrange.h"
+#include "tests/support/case.h"
+
+#define MAX_NUMEL 4096 /* of an operand, and of a result */
+#define MAX_NUMBER 1e3 /* in an attribute of a call whose result is looked at */
+#define N_LOOKS 24     /* elements of a result that are */
+
+/* A wrong element is many bounds off. Roundings on the way, which exponents such as lrn's beta=32
+ * multiply, are the conformance suite's to judge. */
+#define MAX_ERROR 32.0
+
+typedef struct call {
+    const opdef_t *op;
+    case_call_t call;
+    arrangement_t first, others;
+    tensor_t *in[CASE_MAX_INPUTS];
+} call_t;
+
+/* False for what is no call, or a large one. */
+static bool read_call(context_t *ctx, char *text, call_t *out)
+{
+    char *open = strchr(text, '(');
+    if (strlen(text) < 4 || open == NULL || open - text < 4) return false;
+    if (text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9') return false;
+    out->first = (arrangement_t)((text[0] - '0') % ARRANGE_COUNT);
+    out->others = (arrangement_t)((text[1] - '0') % ARRANGE_COUNT);
+    *open = '\0';
+    out->op = ops_find(text + 3);
+    *open = '(';
+    if (out->op == NULL) return false;
+    status_t status = case_parse(ctx, out->op, open, &out->call);
+    fuzz_check_failure(ctx, status);
+    if (status != STATUS_OK) return false;
+    for (int i = 0; i < out->call.n_in; i++) {
+        int64_t n = 0;
+        const case_operand_t *operand = &out->call.in[i];
+        for (int d = 0; d < operand->rank; d++)
+            if (operand->sizes[d] < 0) return false;
+        if (!shape_numel(operand->rank, operand->sizes, &n) || n > MAX_NUMEL) return false;
+    }
+    return true;
+}
+
+static bool make_input(context_t *ctx, call_t *call, int i, arrangement_t arrangement)
+{
+    tensor_t *dense = NULL;
+    status_t status = case_fill(ctx, &call->call.in[i], &dense);
+    fuzz_check_failure(ctx, status);
+    if (dense == NULL) return status == STATUS_OK;
+    bool is_activation = select_operand(call->op, i)->role == ROLE_ACTIVATION;
+    if (!is_activation || !arrange_is_possible(dense, arrangement))
+        arrangement = ARRANGE_CONTIGUOUS;
+    status = arrange(ctx, dense, arrangement, &call->in[i]);
+    tensor_release(dense);
+    return status == STATUS_OK;
+}
+
+static bool make_inputs(context_t *ctx, call_t *call)
+{
+    for (int i = 0; i < call->call.n_in; i++)
+        if (!make_input(ctx, call, i, i == 0 ? call->first : call->others)) return false;
+    return true;
+}
+
+static bool is_tame(double number)
+{
+    return isfinite(number) && fabs(number) <= MAX_NUMBER;
+}
+
+/* Numbers far from 1 overflow on the way, in an order that is the kernel's. */
+static bool has_tame_numbers(const call_t *call)
+{
+    const attr_table_t *table = &call->op->attrs;
+    bool is_right = true;
+    for (int i = 0; i < call->call.n_in; i++)
+        is_right = is_right && is_tame(call->call.in[i].number) &&
+                   (double)call->call.in[i].scale <= MAX_NUMBER;
+    for (int f = 0; f < table->n_fields; f++) {
+        const void *at = call->call.attrs + table->fields[f].offset;
+        const floats_t *floats = at;
+        if (table->fields[f].kind == ATTR_FLOAT)
+            is_right = is_right && is_tame(*(const double *)at);
+        if (table->fields[f].kind == ATTR_FLOATS)
+            for (int i = 0; i < floats->n && i < TENSOR_MAX_RANK; i++)
+                is_right = is_right && is_tame(floats->values[i]);
+    }
+    const post_ops_t *post = attrs_post(table, call->call.attrs);
+    for (int i = 0; post != NULL && i < post->n; i++)
+        is_right = is_right && is_tame(post->op[i].alpha) && is_tame(post->op[i].beta);
+    return is_right;
+}
+
+static bool infer(context_t *ctx, const call_t *call)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const tensor_info_t *in[CASE_MAX_INPUTS];
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    int n_out = 0;
+    for (int i = 0; i < call->call.n_in; i++)
+        in[i] = call->in[i] == NULL ? &absent : tensor_info(call->in[i]);
+    status_t status = dispatch_infer(ctx, call->op, call->call.attrs, call->call.n_in, in, &n_out,
+                                     out);
+    fuzz_check_failure(ctx, status);
+    for (int i = 0; status == STATUS_OK && i < n_out; i++)
+        if (info_numel(&out[i]) > MAX_NUMEL) return false;
+    return status == STATUS_OK;
+}
+
+/* Integers may be indices, which are refused when they are seen. */
+static bool has_integers(const call_t *call)
+{
+    bool has = false;
+    for (int i = 0; i < call->call.n_in; i++)
+        has = has || dtype_is_integral(call->call.in[i].dtype);
+    return has;
+}
+
+static void run(context_t *ctx, const call_t *call, const char *text)
+{
+    const tensor_t *in[CASE_MAX_INPUTS], *given[OP_MAX_OUTPUTS];
+    tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
+    int n_out = OP_MAX_OUTPUTS;
+    double error = 0.0;
+    for (int i = 0; i < call->call.n_in; i++) in[i] = call->in[i];
+    status_t status = dispatch_run(ctx, call->op, call->call.attrs, call->call.n_in, in, &n_out,
+                                   out);
+    fuzz_check_failure(ctx, status);
+    FUZZ_CHECK(status != STATUS_INVALID_ARGUMENT || has_integers(call), "%s was inferred: %s", text,
+               context_error(ctx));
+    if (status != STATUS_OK) return;
+    bool is_empty = false;
+    for (int i = 0; i < n_out; i++) {
+        given[i] = out[i];
+        is_empty = is_empty || tensor_numel(out[i]) == 0;
+    }
+    if (!is_empty && has_tame_numbers(call)) {
+        status = dispatch_verify(ctx, call->op, call->call.attrs, call->call.n_in, in, n_out, given,
+                                 N_LOOKS, &error);
+        fuzz_check_failure(ctx, status);
+        FUZZ_CHECK(status != STATUS_OK || error <= MAX_ERROR, "%s is off by %g times its bound",
+                   text, error);
+    }
+    for (int i = 0; i < n_out; i++) tensor_release(out[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
+{
+    context_t *ctx = fuzz_begin(16 << 20, 100000);
+    call_t call = {0};
+    char *text = malloc(n_bytes + 1);
+    FUZZ_CHECK(text != NULL, "%zu bytes", n_bytes);
+    if (n_bytes > 0) memcpy(text, bytes, n_bytes);
+    text[n_bytes] = '\0';
+    context_seed(ctx, 1);
+    if (read_call(ctx, text, &call) && make_inputs(ctx, &call) && infer(ctx, &call))
+        run(ctx, &call, text);
+    for (int i = 0; i < CASE_MAX_INPUTS; i++) tensor_release(call.in[i]);
+    free(text);
+    fuzz_end(ctx);
+    return 0;
+}
+
+#ifdef TESSERA_LIBFUZZER
+/* ---- mutations that keep the grammar: most others are no case ---- */
+
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n, size_t max_n);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed);
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* Puts a word in the place of bytes [first, last). */
+static size_t replace(uint8_t *bytes, size_t n, size_t max_n, size_t first, size_t last,
+                      const char *word)
+{
+    size_t length = strlen(word), grown = n - (last - first) + length;
+    if (grown > max_n) return n;
+    memmove(bytes + first + length, bytes + last, n - last);
+    memcpy(bytes + first, word, length);
+    return grown;
+}
+
+/* Another number for one of the text, or another dtype for one. */
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max_n, unsigned seed)
+{
+    static const char *const numbers[] = {"0", "1", "1", "2",  "2",  "3",  "3",  "4",  "5",  "6",
+                                          "7", "8", "9", "12", "15", "16", "17", "31", "32", "33"};
+    static const char *const dtypes[] = {"f32", "f32", "f64", "f16", "bf16",
+                                         "s64", "s32", "s8",  "u8",  "bool"};
+    const unsigned pick = seed >> 8;
+    if (n < 4 || seed % 8 == 0) return LLVMFuzzerMutate(bytes, n, max_n);
+    size_t first = pick % n;
+    if (seed % 8 == 1) {
+        while (first < n && bytes[first] != '[') first++;
+        size_t last = first;
+        while (first > 0 && bytes[first - 1] != '(' && bytes[first - 1] != ' ') first--;
+        if (last == n) return LLVMFuzzerMutate(bytes, n, max_n);
+        return replace(bytes, n, max_n, first, last, dtypes[pick / n % 10]);
+    }
+    while (first < n && !is_digit(bytes[first])) first++;
+    size_t last = first + (first < 2); /* a layout's digit stays one */
+    while (first >= 2 && first > 2 && is_digit(bytes[first - 1])) first--;
+    while (first >= 2 && last < n && is_digit(bytes[last])) last++;
+    if (first == n) return LLVMFuzzerMutate(bytes, n, max_n);
+    return replace(bytes, n, max_n, first, last, numbers[pick / n % (first < 2 ? 13 : 20)]);
+}
+#endif
