@@ -1,5 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,14 +182,32 @@ static bool is_quick(const graph_t *graph)
     return graph_n_nodes(graph) <= MAX_NODES;
 }
 
-/* Element i is i % 5 - 2, or 0 and 1 in turns: what indices, conditions and numbers like. */
-static status_t make_tensor(context_t *ctx, const tensor_info_t *info, datum_t **out)
+double fuzz_number(int64_t i, double shake)
+{
+    double number = (double)(i % 5 - 2) + 0.25 * (double)(i % 3 + 1);
+    return number * (1.0 + shake * (double)(i * 7 % 5 - 2) / 2.0);
+}
+
+double fuzz_shake(const graph_t *graph)
+{
+    double shake = 1e-4;
+    for (value_t v = 0; v < graph_n_values(graph); v++) {
+        const graph_type_t *type = graph_value_type(graph, v);
+        dtype_t dtype = type->kind == TYPE_TENSOR && type->has_info ? type->info.dtype : DTYPE_NONE;
+        if (dtype == DTYPE_BF16 || dtype == DTYPE_F16) shake = 0.03;
+    }
+    return shake;
+}
+
+/* Floating elements are fuzz_number, others 0 and 1 in turns: what indices and conditions like. */
+static status_t make_tensor(context_t *ctx, const tensor_info_t *info, double shake, datum_t **out)
 {
     tensor_t *tensor = NULL, *typed = NULL, *shaped = NULL;
     bool is_floating = dtype_is_floating(info->dtype);
     int64_t n = info_numel(info);
     float values[MAX_ELEMENTS];
-    for (int64_t i = 0; i < n; i++) values[i] = is_floating ? (float)(i % 5 - 2) : (float)(i % 2);
+    for (int64_t i = 0; i < n; i++)
+        values[i] = is_floating ? (float)fuzz_number(i, shake) : (float)(i % 2);
     TRY(tensor_from(ctx, DTYPE_F32, 1, &n, values, &tensor));
     status_t status = tensor_cast(ctx, tensor, info->dtype, &typed);
     if (status == STATUS_OK) status = tensor_view(ctx, typed, info->rank, info->sizes, &shaped);
@@ -199,12 +218,12 @@ static status_t make_tensor(context_t *ctx, const tensor_info_t *info, datum_t *
     return status;
 }
 
-static status_t make_input(context_t *ctx, const graph_type_t *type, datum_t **out)
+static status_t make_input(context_t *ctx, const graph_type_t *type, double shake, datum_t **out)
 {
     switch (type->kind) {
-    case TYPE_TENSOR: return make_tensor(ctx, &type->info, out);
+    case TYPE_TENSOR: return make_tensor(ctx, &type->info, shake, out);
     case TYPE_INT: return datum_int(ctx, 2, out);
-    case TYPE_FLOAT: return datum_float(ctx, 0.5, out);
+    case TYPE_FLOAT: return datum_float(ctx, 0.5 * (1.0 + shake), out);
     case TYPE_BOOL: return datum_bool(ctx, true, out);
     case TYPE_STRING: return datum_string(ctx, "weight", out);
     case TYPE_NONE: return datum_none(ctx, out);
@@ -213,75 +232,143 @@ static status_t make_input(context_t *ctx, const graph_type_t *type, datum_t **o
 }
 
 /* False when there is no input for one of the parameters, or no memory for it. */
-static bool make_inputs(context_t *ctx, const graph_t *graph, int *out_n, datum_t **out)
+static bool make_inputs(context_t *ctx, const graph_t *graph, double shake, int *out_n,
+                        datum_t **out)
 {
     const graph_block_t *body = graph_body(graph);
     int first = body->n_params > 0 && graph_value_type(graph, body->params[0])->kind == TYPE_MODULE;
     if (body->n_params - first > MAX_IN) return false;
     for (int i = first; i < body->n_params; i++) {
         const graph_type_t *type = graph_value_type(graph, body->params[i]);
-        if (make_input(ctx, type, &out[*out_n]) != STATUS_OK) return false;
+        if (make_input(ctx, type, shake, &out[*out_n]) != STATUS_OK) return false;
         ++*out_n;
     }
     return true;
 }
 
-/* Takes over the outputs. */
-static void tell(fuzz_outcome_t *outcome, status_t status, int n_out, datum_t **out)
+static double *read_elements(context_t *ctx, const tensor_t *tensor)
 {
-    outcome->status = status;
+    const tensor_info_t *info = tensor_info(tensor);
+    const size_t size = dtype_size(info->dtype);
+    const int64_t n = info_numel(info);
+    if (n > MAX_ELEMENTS) return NULL;
+    char *bytes = malloc((size_t)n * size + 1);
+    double *elements = malloc((size_t)n * sizeof *elements + 1);
+    FUZZ_CHECK(bytes != NULL && elements != NULL, "%lld elements", (long long)n);
+    if (tensor_read(ctx, tensor, bytes, (size_t)n * size) == STATUS_OK) {
+        for (int64_t i = 0; i < n; i++)
+            elements[i] = dtype_load(info->dtype, bytes + (size_t)i * size);
+    } else {
+        free(elements);
+        elements = NULL;
+    }
+    free(bytes);
+    return elements;
+}
+
+/* Takes over the outputs. */
+static void tell(context_t *ctx, fuzz_outcome_t *outcome, status_t status, int n_out, datum_t **out)
+{
+    *outcome = (fuzz_outcome_t){.status = status, .n = status == STATUS_OK ? n_out : 0};
     for (int i = 0; i < METHOD_MAX_OUTPUTS; i++) {
         FUZZ_CHECK(status == STATUS_OK || out[i] == NULL, "an output of a failure");
         if (out[i] == NULL) continue;
         bool is_tensor = datum_kind(out[i]) == DATUM_TENSOR;
         FUZZ_CHECK(i < n_out, "output %d of %d", i, n_out);
         outcome->kinds[i] = datum_kind(out[i]);
-        if (is_tensor) outcome->infos[i] = *tensor_info(datum_as_tensor(out[i]));
+        if (is_tensor) {
+            outcome->infos[i] = *tensor_info(datum_as_tensor(out[i]));
+            outcome->elements[i] = read_elements(ctx, datum_as_tensor(out[i]));
+        }
         datum_release(out[i]);
     }
-    outcome->n = status == STATUS_OK ? n_out : 0;
 }
 
-static bool run(context_t *ctx, const graph_t *graph, module_t *self, bool as_method,
+void fuzz_outcome_clear(fuzz_outcome_t *outcome)
+{
+    for (int i = 0; i < METHOD_MAX_OUTPUTS; i++) free(outcome->elements[i]);
+    *outcome = (fuzz_outcome_t){0};
+}
+
+static bool run(context_t *ctx, const graph_t *graph, module_t *self, bool as_method, double shake,
                 fuzz_outcome_t *outcome)
 {
     datum_t *in[MAX_IN] = {NULL}, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_in = 0, n_out = METHOD_MAX_OUTPUTS;
+    *outcome = (fuzz_outcome_t){0};
     if (!is_quick(graph)) return false;
-    bool has_inputs = make_inputs(ctx, graph, &n_in, in);
+    bool has_inputs = make_inputs(ctx, graph, shake, &n_in, in);
     if (has_inputs) {
         status_t status = as_method
                               ? module_call(ctx, self, graph_name(graph), n_in, in, &n_out, out)
                               : graph_run(ctx, graph, self, n_in, in, &n_out, out);
         fuzz_check_failure(ctx, status);
-        tell(outcome, status, n_out, out);
+        tell(ctx, outcome, status, n_out, out);
     }
     for (int i = 0; i < n_in; i++) datum_release(in[i]);
     return has_inputs;
 }
 
-bool fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self, fuzz_outcome_t *outcome)
+bool fuzz_run_graph(context_t *ctx, const graph_t *graph, module_t *self, double shake,
+                    fuzz_outcome_t *outcome)
 {
-    return run(ctx, graph, self, false, outcome);
+    return run(ctx, graph, self, false, shake, outcome);
 }
 
 void fuzz_run_method(context_t *ctx, const graph_t *graph, module_t *self)
 {
     fuzz_outcome_t outcome;
-    run(ctx, graph, self, true, &outcome);
+    run(ctx, graph, self, true, 0.0, &outcome);
+    fuzz_outcome_clear(&outcome);
 }
 
-void fuzz_check_same(const context_t *ctx, const fuzz_outcome_t *a, const fuzz_outcome_t *b)
+/* ---- comparing ---- */
+
+static bool are_alike(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && shape_equal(a->rank, a->sizes, b->rank, b->sizes);
+}
+
+/* The largest difference of finite elements, and the largest of those of a. */
+static double difference(int64_t n, const double *a, const double *b, double *out_largest)
+{
+    double most = 0.0;
+    *out_largest = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i]) || !isfinite(b[i])) continue;
+        most = fmax(most, fabs(a[i] - b[i]));
+        *out_largest = fmax(*out_largest, fabs(a[i]));
+    }
+    return most;
+}
+
+static void check_elements(const fuzz_outcome_t *a, const fuzz_outcome_t *shaken,
+                           const fuzz_outcome_t *b, int i)
+{
+    const tensor_info_t *info = &a->infos[i];
+    double largest = 0.0;
+    if (shaken->status != STATUS_OK || shaken->n != a->n || shaken->kinds[i] != DATUM_TENSOR ||
+        !are_alike(info, &shaken->infos[i]))
+        return;
+    if (a->elements[i] == NULL || b->elements[i] == NULL || shaken->elements[i] == NULL) return;
+    const int64_t n = info_numel(info);
+    double allowed = difference(n, a->elements[i], shaken->elements[i], &largest);
+    double found = difference(n, a->elements[i], b->elements[i], &largest);
+    if (dtype_is_floating(info->dtype))
+        allowed += (16 * dtype_epsilon(info->dtype) + 1e-6) * largest;
+    FUZZ_CHECK(found <= allowed, "output %d differs by %g, %g is allowed", i, found, allowed);
+}
+
+void fuzz_check_same(const context_t *ctx, const fuzz_outcome_t *a, const fuzz_outcome_t *shaken,
+                     const fuzz_outcome_t *b)
 {
     if (a->status != STATUS_OK || b->status == STATUS_OUT_OF_MEMORY) return;
     FUZZ_CHECK(b->status == STATUS_OK, "%s", context_error(ctx));
     FUZZ_CHECK(a->n == b->n, "%d and %d outputs", a->n, b->n);
     for (int i = 0; i < a->n; i++) {
-        const tensor_info_t *x = &a->infos[i], *y = &b->infos[i];
         FUZZ_CHECK(a->kinds[i] == b->kinds[i], "output %d", i);
         if (a->kinds[i] != DATUM_TENSOR) continue;
-        FUZZ_CHECK(x->dtype == y->dtype && x->rank == y->rank, "output %d", i);
-        for (int d = 0; d < x->rank; d++)
-            FUZZ_CHECK(x->sizes[d] == y->sizes[d], "output %d, dimension %d", i, d);
+        FUZZ_CHECK(are_alike(&a->infos[i], &b->infos[i]), "output %d", i);
+        check_elements(a, shaken, b, i);
     }
 }

@@ -20,13 +20,29 @@ static const struct constant {
 };
 enum { N_CONSTANTS = sizeof constants / sizeof *constants };
 
-static status_t add_constant(context_t *ctx, const struct constant *constant, datum_t *pool,
-                             module_t *self)
+/* Indices are 1, variances positive. */
+static status_t fill_constant(context_t *ctx, const struct constant *constant, double shake,
+                              tensor_t **out)
+{
+    TRY(tensor_full(ctx, constant->dtype, constant->rank, constant->sizes, 1, out));
+    void *data = NULL;
+    if (constant->dtype != DTYPE_F32) return STATUS_OK;
+    status_t status = tensor_data_mutable(ctx, *out, &data);
+    for (int64_t i = 0; status == STATUS_OK && i < tensor_numel(*out); i++) {
+        double number = fuzz_number(i, shake);
+        bool is_variance = strstr(constant->name, "var") != NULL;
+        ((float *)data)[i] = (float)(is_variance ? number * number + 0.5 : number);
+    }
+    return status;
+}
+
+static status_t add_constant(context_t *ctx, const struct constant *constant, double shake,
+                             datum_t *pool, module_t *self)
 {
     tensor_t *tensor = NULL;
     datum_t *datum = NULL;
-    TRY(tensor_full(ctx, constant->dtype, constant->rank, constant->sizes, 1, &tensor));
-    status_t status = datum_tensor(ctx, tensor, &datum);
+    status_t status = fill_constant(ctx, constant, shake, &tensor);
+    if (status == STATUS_OK) status = datum_tensor(ctx, tensor, &datum);
     if (status == STATUS_OK) status = datum_append(ctx, pool, datum);
     if (status == STATUS_OK) status = module_set_parameter(ctx, self, constant->name, tensor);
     datum_release(datum);
@@ -35,13 +51,13 @@ static status_t add_constant(context_t *ctx, const struct constant *constant, da
 }
 
 /* False when there is no memory; what was made is the caller's in any case. */
-static bool make_world(context_t *ctx, datum_t **out_pool, module_t **out_self)
+static bool make_world(context_t *ctx, double shake, datum_t **out_pool, module_t **out_self)
 {
     datum_t *training = NULL;
     status_t status = datum_list(ctx, 0, NULL, out_pool);
     if (status == STATUS_OK) status = module_create(ctx, "Net", out_self);
     for (int i = 0; i < N_CONSTANTS && status == STATUS_OK; i++)
-        status = add_constant(ctx, &constants[i], *out_pool, *out_self);
+        status = add_constant(ctx, &constants[i], shake, *out_pool, *out_self);
     if (status == STATUS_OK) status = datum_bool(ctx, false, &training);
     if (status == STATUS_OK) status = module_set_attribute(ctx, *out_self, "training", training);
     datum_release(training);
@@ -83,12 +99,12 @@ static void check_text(context_t *ctx, const graph_t *graph)
 }
 
 /* On a module of its own, since running may change it. */
-static bool run(context_t *ctx, const graph_t *graph, fuzz_outcome_t *outcome)
+static bool run(context_t *ctx, const graph_t *graph, double shake, fuzz_outcome_t *outcome)
 {
     datum_t *pool = NULL;
     module_t *self = NULL;
-    bool has_room = make_world(ctx, &pool, &self);
-    bool has_run = has_room && fuzz_run_graph(ctx, graph, self, outcome);
+    bool has_room = make_world(ctx, shake, &pool, &self);
+    bool has_run = has_room && fuzz_run_graph(ctx, graph, self, shake, outcome);
     datum_release(pool);
     module_release(self);
     return has_run;
@@ -101,8 +117,9 @@ static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
     const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_freeze(),
                                             pass_pipeline_optimize()};
     pass_options_t options = {.self = self};
-    fuzz_outcome_t before, after;
-    bool has_run = run(ctx, graph, &before);
+    fuzz_outcome_t before = {0}, shaken = {0}, after = {0};
+    bool has_run = run(ctx, graph, 0.0, &before);
+    if (has_run) run(ctx, graph, fuzz_shake(graph), &shaken);
     for (int i = 0; i < 3; i++) {
         graph_t *result = NULL;
         status_t status = pass_run(ctx, graph, pipelines[i], &options, &result);
@@ -110,10 +127,13 @@ static void optimise(context_t *ctx, const graph_t *graph, module_t *self)
         bool is_spoilt = status == STATUS_INVALID_ARGUMENT &&
                          strncmp(context_error(ctx), "pass ", 5) == 0;
         FUZZ_CHECK(!is_spoilt, "%s", context_error(ctx));
-        if (result != NULL && has_run && run(ctx, result, &after))
-            fuzz_check_same(ctx, &before, &after);
+        if (result != NULL && has_run && run(ctx, result, 0.0, &after))
+            fuzz_check_same(ctx, &before, &shaken, &after);
+        fuzz_outcome_clear(&after);
         graph_release(result);
     }
+    fuzz_outcome_clear(&before);
+    fuzz_outcome_clear(&shaken);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
@@ -126,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     FUZZ_CHECK(text != NULL, "%zu bytes", n_bytes);
     if (n_bytes > 0) memcpy(text, bytes, n_bytes);
     text[n_bytes] = '\0';
-    FUZZ_CHECK(make_world(ctx, &pool, &self), "%s", context_error(ctx));
+    FUZZ_CHECK(make_world(ctx, 0.0, &pool, &self), "%s", context_error(ctx));
     status_t status = graph_parse(ctx, text, pool, &graph);
     fuzz_check_failure(ctx, status);
     if (status == STATUS_OK) {

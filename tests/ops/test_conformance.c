@@ -4,7 +4,7 @@
  * usage: test_conformance [THREADS [ONE_IN]]. THREADS 0 means one and two; "test_conformance 5 4"
  * runs on 5 threads, and only a quarter of the patterns of layouts of each case, another quarter
  * for each case. TESSERA_CASE=conv2d runs the cases of one operator, TESSERA_CASE=conv2d:3 one of
- * them. "test_conformance list" prints all cases, of which tests/fuzz/make_corpus makes seeds. */
+ * them. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -507,19 +507,10 @@ static bool is_filter_right(void)
     return n > 0;
 }
 
-static int list_cases(void)
-{
-    for (int i = 0; i < ops_count(); i++)
-        for (int k = 0; ops_at(i)->cases[k] != NULL; k++)
-            printf("%s%s\n", ops_at(i)->name, ops_at(i)->cases[k]);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[256];
     int n = ops_count();
-    if (argc == 2 && strcmp(argv[1], "list") == 0) return list_cases();
     if (n > 256 || !is_filter_right()) return 1;
     if (argc > 1) only_threads = atoi(argv[1]);
     if (argc > 2) one_in = atoi(argv[2]);
