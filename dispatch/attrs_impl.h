@@ -1,0 +1,53 @@
+/* The fields of attribute structs as sequences of elements: "padding" of a conv2d is two integers,
+ * "scales" of a resize as many numbers as were given. Attributes as text, and what is computed with
+ * them, stand on this. */
+#ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
+#define TESSERA_DISPATCH_ATTRS_IMPL_H
+
+#include <string.h>
+
+#include "dispatch/attrs.h"
+#include "tensor/status_impl.h"
+
+static inline void *attrs_field(const attr_field_t *field, void *attrs)
+{
+    return (char *)attrs + field->offset;
+}
+
+static inline const void *attrs_field_const(const attr_field_t *field, const void *attrs)
+{
+    return (const char *)attrs + field->offset;
+}
+
+/* A number as a word, either zero as 0; the comparison is one that flushed denormals do not
+ * disturb. */
+static inline uint64_t attrs_float_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits << 1 == 0 ? 0 : bits;
+}
+
+static inline int attrs_bounded(int n, int max)
+{
+    return n < 0 ? 0 : n > max ? max : n;
+}
+
+/* Post-ops of a list that may be NULL. */
+static inline int attrs_n_post(const post_ops_t *post)
+{
+    return post == NULL ? 0 : attrs_bounded(post->n, POST_MAX);
+}
+
+/* Integers or floats in a field: none in ATTR_POST and ATTR_FORMAT. */
+int attrs_n_elements(const attr_field_t *field, const void *attrs);
+
+/* An element, with the default for a zero that stands for it: of stride {2} both are 2. */
+int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i);
+double attrs_float(const attr_field_t *field, const void *attrs, int i);
+
+void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t value);
+
+bool attrs_is_default(const attr_field_t *field, const void *attrs);
+
+#endif
