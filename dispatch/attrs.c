@@ -176,22 +176,26 @@ static void copy_post(const post_ops_t *from, post_ops_t *to)
     }
 }
 
-/* As integer_at, for all of an array: eager calls do this each time. */
-static void copy_array(const attr_field_t *field, const int64_t *from, int64_t *to)
+/* As attrs_integer, for n integers side by side: eager calls do this each time. */
+static inline void copy_integers(const attr_field_t *field, const int64_t *from, int64_t *to, int n)
 {
-    int64_t instead = field->zero_is_default && from[0] == 0 ? integral(field->initial) : from[0];
-    for (int i = 0; i < field->length; i++)
-        to[i] = from[i] == 0 && field->zero_is_default ? instead : from[i];
+    if (!field->zero_is_default) {
+        for (int i = 0; i < n; i++) to[i] = from[i];
+        return;
+    }
+    int64_t instead = from[0] != 0 ? from[0] : integral(field->initial);
+    for (int i = 0; i < n; i++) to[i] = from[i] != 0 ? from[i] : instead;
 }
 
 /* Writes what a field means and nothing else, so that equal attributes have equal bytes. */
-static void copy_field(const attr_field_t *field, const void *attrs, void *out_attrs)
+static inline void copy_field(const attr_field_t *field, const void *attrs, void *out_attrs)
 {
     const void *from = attrs_field_const(field, attrs);
     void *to = attrs_field(field, out_attrs);
     switch (field->kind) {
+    case ATTR_INT: copy_integers(field, from, to, 1); return;
+    case ATTR_ARRAY: copy_integers(field, from, to, field->length); return;
     case ATTR_FLOAT: *(double *)to = attrs_float(field, attrs, 0); return;
-    case ATTR_ARRAY: copy_array(field, from, to); return;
     case ATTR_INTS:
         copy_list(from, to, *(const int *)from, offsetof(ints_t, values), sizeof(int64_t));
         return;
@@ -200,9 +204,7 @@ static void copy_field(const attr_field_t *field, const void *attrs, void *out_a
         return;
     case ATTR_POST: copy_post(from, to); return;
     case ATTR_FORMAT: *(format_t *)to = *(const format_t *)from; return;
-    default:
-        for (int i = 0; i < attrs_n_elements(field, attrs); i++)
-            attrs_set_integer(field, out_attrs, i, attrs_integer(field, attrs, i));
+    default: attrs_set_integer(field, out_attrs, 0, attrs_integer(field, attrs, 0));
     }
 }
 
