@@ -10,7 +10,7 @@
 
 #include <tessera.h>
 
-#include "tools/try.h"
+#include "tensor/try_impl.h"
 
 #define STEPS 50
 #define FEATURES 512

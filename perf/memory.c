@@ -9,7 +9,7 @@
 #include <tessera.h>
 #include <unistd.h>
 
-#include "tools/try.h"
+#include "tensor/try_impl.h"
 
 /* Of this process, MB. */
 static double resident_mb(void)

@@ -6,11 +6,11 @@
 
 #include <tessera.h>
 
+#include "tensor/try_impl.h"
 #include "tools/audit.h"
 #include "tools/command.h"
 #include "tools/session.h"
 #include "tools/table.h"
-#include "tools/try.h"
 
 #define MAX_PAIRS_SHOWN 12
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
-#include "tools/try.h"
 
 #define NAME "bench"
 #define MAX_ITERATIONS 100000

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/bench.h"
 #include "tools/table.h"
-#include "tools/try.h"
 
 static const bench_row_t *find_dense(const bench_t *bench)
 {

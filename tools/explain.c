@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/path.h"
 #include "tools/session.h"
 #include "tools/table.h"
-#include "tools/try.h"
 
 #define NAME "explain"
 #define FORMATS_MAX 512

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/session.h"
-#include "tools/try.h"
 
 #define NAME "freeze"
 

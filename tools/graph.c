@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/session.h"
 #include "tools/svg.h"
-#include "tools/try.h"
 
 #define NAME "graph"
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/session.h"
 #include "tools/table.h"
-#include "tools/try.h"
 
 #define NAME "info"
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "tools/try.h"
+#include "tensor/try_impl.h"
 
 static const char *const names[MODE_COUNT] = {"dense", "nhwc", "mkldnn", "graph", "frozen"};
 

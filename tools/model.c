@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/sizes.h"
-#include "tools/try.h"
 
 /* ---- loading ---- */
 

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/run.h"
 #include "tools/table.h"
-#include "tools/try.h"
 #include "tools/verify.h"
 
 #define NAME "run"

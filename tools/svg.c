@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/try.h"
+#include "tensor/try_impl.h"
 
 extern char **environ;
 

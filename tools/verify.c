@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/try_impl.h"
 #include "tools/path.h"
-#include "tools/try.h"
 
 /* What a value of the plan's graph was when its step had made it, whatever format it lay in. */
 typedef struct record {

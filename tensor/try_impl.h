@@ -1,8 +1,8 @@
-/* How functions of the command, and of the programs in perf, leave when they cannot go on. */
-#ifndef TESSERA_TOOLS_TRY_H
-#define TESSERA_TOOLS_TRY_H
-
-#include <tessera.h>
+/* How a function that gives a status leaves when it cannot go on. Macros alone: the library's code
+ * has them by tensor/status_impl.h, the command and the programs in perf beside tessera.h. Users
+ * have context_fail. */
+#ifndef TESSERA_TENSOR_TRY_IMPL_H
+#define TESSERA_TENSOR_TRY_IMPL_H
 
 /* Passes a failure on. */
 #define TRY(expr)                                                                                  \
@@ -11,7 +11,7 @@
         if (try_status_ != STATUS_OK) return try_status_;                                          \
     } while (0)
 
-/* Leaves the function with a code and a message "<command>: <what was given>, <rule>". */
+/* Leaves the function with a code and a message "<op>: <what was given>, <rule>". */
 #define FAIL(ctx, code, ...) return context_fail((ctx), (code), __VA_ARGS__)
 
 /* A rule about what the user gave. */
