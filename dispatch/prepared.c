@@ -88,14 +88,15 @@ void prepared_release(prepared_t *prepared)
 static arrival_t arrival_of(const prepared_t *prepared, int index)
 {
     const tensor_info_t *asked = &prepared->asked[index], *want = &prepared->in[index];
-    arrival_t arrival = {ARRIVAL_PASS, false, CAUSE_WEIGHT};
+    const operand_role_t role = select_operand(prepared->op, index)->role;
+    arrival_t arrival = {.kind = ARRIVAL_PASS, .role = role, .cause = CAUSE_WEIGHT};
     if (asked->dtype == DTYPE_NONE || want->dtype == DTYPE_NONE) return arrival;
-    operand_role_t role = select_operand(prepared->op, index)->role;
     arrival.is_transition = asked->layout != want->layout;
     if (role == ROLE_ACTIVATION) arrival.cause = convert_cause(asked, want);
-    /* The result of a view has the storage of what the kernel gets, so that must be of its own. */
-    if (convert_moves_bytes(asked, want) || (prepared->is_view && arrival.is_transition))
+    if (convert_moves_bytes(asked, want))
         arrival.kind = role == ROLE_WEIGHT ? ARRIVAL_PACK : ARRIVAL_CONVERT;
+    else if (prepared->is_view && arrival.is_transition)
+        arrival.kind = ARRIVAL_SHARE;
     return arrival;
 }
 

@@ -14,12 +14,14 @@
 /* How an input gets to the kernel. */
 typedef enum arrival_kind {
     ARRIVAL_PASS,    /* it is read where it lies: its bytes are as the kernel wants them */
+    ARRIVAL_SHARE,   /* the same bytes in the other layout, of which a view is made */
     ARRIVAL_CONVERT, /* reordered for the call; of an mkldnn tensor the form that is kept */
     ARRIVAL_PACK     /* a weight: a marked storage keeps the form, of others as ARRIVAL_CONVERT */
 } arrival_kind_t;
 
 typedef struct arrival {
     arrival_kind_t kind;
+    operand_role_t role;
     bool is_transition; /* the kernel sees it in the other layout */
     reorder_cause_t cause;
 } arrival_t;
