@@ -336,6 +336,7 @@ static const kernel_t *const ours[] = {&native, NULL};
 
 static const char *const cases_ANY[] = {SHAPES, INTEGER_PAIRS, BOOLS, NULL};
 static const char *const cases_NUMBERS[] = {SHAPES, INTEGER_PAIRS, "(bool[7], s8[7])", NULL};
+static const char *const cases_NUMBERS_ONLY[] = {SHAPES, INTEGER_PAIRS, NULL};
 static const char *const cases_INTEGERS[] = {INTEGER_PAIRS, BOOLS, "(bool[7], s8[7])", NULL};
 static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
 #define CASES(takes, flags) ((flags)&DIVIDES) != 0 ? cases_divisions : cases_##takes

@@ -75,8 +75,9 @@ status_t op_atanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API
 /* ---- functions of several tensors ---- */
 
 /* With broadcasting and PyTorch's type promotion; u16, u32 and u64 meet themselves and floating
- * types only. Integers wrap. For a C number there are functions below, and for those that have none
- * tensor_number and tensor_integer. */
+ * types only. Integers wrap. Nothing is subtracted from a bool, nor a bool from anything. For a C
+ * number there are functions below, and for those that have none tensor_number and tensor_integer.
+ */
 status_t op_add(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_add);
 status_t op_sub(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)

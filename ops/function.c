@@ -53,6 +53,10 @@ status_t function_infer(context_t *ctx, const op_call_t *call, const function_t 
     if (dtype == DTYPE_NONE) return refuse(ctx, call, "these dtypes meet in none");
     if (dtype == DTYPE_BOOL && function->takes == NUMBERS)
         return refuse(ctx, call, "numbers are needed");
+    for (int i = 0; function->takes == NUMBERS_ONLY && i < call->n_in; i++)
+        if (call->in[i]->dtype == DTYPE_BOOL)
+            return refuse(ctx, call,
+                          "a bool is no number; logical_xor and logical_not take it as truth");
     if (dtype_is_floating(dtype) && function->takes == INTEGERS)
         return refuse(ctx, call, "integers are needed");
     out[0] = info_dense(function->result == TRUTH ? DTYPE_BOOL : dtype, rank, sizes);

@@ -11,7 +11,12 @@ typedef enum function_result {
     TRUTH     /* bool */
 } function_result_t;
 
-typedef enum function_takes { ANY, NUMBERS /* no bool */, INTEGERS /* or bool */ } function_takes_t;
+typedef enum function_takes {
+    ANY,
+    NUMBERS,      /* operands do not meet in bool */
+    NUMBERS_ONLY, /* no operand is bool */
+    INTEGERS      /* or bool */
+} function_takes_t;
 
 typedef enum function_flag {
     COMMUTES = 1, /* the operands may change places */

@@ -174,6 +174,30 @@ static void dtypes_that_do_not_fit_are_refused(void **state)
     tensor_release(b);
 }
 
+/* As PyTorch: "Subtraction, the `-` operator, with a bool tensor is not supported." */
+static void bools_are_not_subtracted(void **state)
+{
+    static const uint8_t bools[] = {1, 0};
+    static const float floats[] = {1, 2};
+    context_t *ctx = fixture_context(state);
+    tensor_t *b = make(ctx, DTYPE_BOOL, 2, bools), *f = make(ctx, DTYPE_F32, 2, floats);
+    tensor_t *u = make(ctx, DTYPE_U8, 2, bools), *out = NULL;
+#define RULE ", a bool is no number; logical_xor and logical_not take it as truth"
+    CHECK_FAILS(ctx, op_sub(ctx, b, b, &out), STATUS_INVALID_ARGUMENT,
+                "sub: a is bool[2], b is bool[2]" RULE);
+    CHECK_FAILS(ctx, op_sub(ctx, b, u, &out), STATUS_INVALID_ARGUMENT,
+                "sub: a is bool[2], b is u8[2]" RULE);
+    CHECK_FAILS(ctx, op_sub(ctx, f, b, &out), STATUS_INVALID_ARGUMENT,
+                "sub: a is f32[2], b is bool[2]" RULE);
+    CHECK_FAILS(ctx, op_sub_integer(ctx, b, 1, &out), STATUS_INVALID_ARGUMENT,
+                "sub: a is bool[2], b is s64[]" RULE);
+    CHECK_FAILS(ctx, op_sub_scalar(ctx, b, 0.5, &out), STATUS_INVALID_ARGUMENT,
+                "sub: a is bool[2], b is f64[]" RULE);
+    tensor_release(b);
+    tensor_release(f);
+    tensor_release(u);
+}
+
 static void check_numbers(context_t *ctx, tensor_t *tensor, int64_t n, const double *wanted)
 {
     assert_int_equal(tensor_numel(tensor), n);
@@ -283,6 +307,7 @@ int main(void)
         TEST(an_integer_by_zero_is_refused),
         TEST(large_u64_are_compared_and_divided_as_such),
         TEST(dtypes_that_do_not_fit_are_refused),
+        TEST(bools_are_not_subtracted),
         TEST(each_call_computes_the_function_of_its_name),
         TEST(bits_and_logic_are_those_of_integers),
         TEST(a_tensor_is_filled_with_one_value_of_any_dtype),
