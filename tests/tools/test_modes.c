@@ -11,6 +11,7 @@
 #include "graph/program/plan.h"
 #include "module/zoo.h"
 #include "tensor/onednn/onednn.h"
+#include "tests/support/networks.h"
 
 #ifdef NDEBUG
 enum { DIVIDE = 1, SIZE = 224, CLASSES = 1000 };
@@ -184,28 +185,12 @@ static void check_network(const char *name)
         check_network(#name);                                                                      \
     }
 
-NETWORK(alexnet)
-NETWORK(vgg16)
-NETWORK(resnet18)
-NETWORK(resnet50)
-NETWORK(resnext50_32x4d)
-NETWORK(mobilenet_v2)
-NETWORK(densenet121)
-NETWORK(squeezenet1_1)
-NETWORK(googlenet)
+#define NETWORK_TEST(name) cmocka_unit_test(name##_agrees_in_all_modes_without_references),
+
+NETWORKS(NETWORK)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alexnet_agrees_in_all_modes_without_references),
-        cmocka_unit_test(vgg16_agrees_in_all_modes_without_references),
-        cmocka_unit_test(resnet18_agrees_in_all_modes_without_references),
-        cmocka_unit_test(resnet50_agrees_in_all_modes_without_references),
-        cmocka_unit_test(resnext50_32x4d_agrees_in_all_modes_without_references),
-        cmocka_unit_test(mobilenet_v2_agrees_in_all_modes_without_references),
-        cmocka_unit_test(densenet121_agrees_in_all_modes_without_references),
-        cmocka_unit_test(squeezenet1_1_agrees_in_all_modes_without_references),
-        cmocka_unit_test(googlenet_agrees_in_all_modes_without_references),
-    };
+    const struct CMUnitTest tests[] = {NETWORKS(NETWORK_TEST)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "tests/support/networks.h"
+
 #define OUT_MAX (4 << 20)
 
 static char out[OUT_MAX];
@@ -68,9 +70,8 @@ static int check_steps(const char *model)
 static void every_step_of_the_zoo_has_a_line_and_oneDNN_s_problem(void **state)
 {
     (void)state;
-    static const char *const models[] = {"alexnet",       "vgg16",        "resnet18",
-                                         "resnet50",      "mobilenet_v2", "densenet121",
-                                         "squeezenet1_1", "googlenet",    "resnext50_32x4d"};
+#define NAME(name) #name,
+    static const char *const models[] = {NETWORKS(NAME)};
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         explain(models[i], "graph");
         assert_true(check_steps(models[i]) > 10);

@@ -11,6 +11,7 @@
 
 #include "module/zoo.h"
 #include "tests/support/drawn.h"
+#include "tests/support/networks.h"
 
 enum { N_IMAGES = 2, N_CLASSES = 10 };
 
@@ -141,33 +142,18 @@ static void check_network(const char *name)
         check_network(#name);                                                                      \
     }
 
-/* 130 million weights take minutes to draw and pack in builds that are not optimised. */
+#define NETWORK_TEST(name) cmocka_unit_test(name##_gives_the_scores_of_torchvision),
+
 #ifdef NDEBUG
-NETWORK(vgg16)
+#define ALL(X) NETWORKS(X)
+#else
+#define ALL(X) NETWORKS_BUT_VGG(X)
 #endif
-NETWORK(alexnet)
-NETWORK(resnet18)
-NETWORK(resnet50)
-NETWORK(resnext50_32x4d)
-NETWORK(mobilenet_v2)
-NETWORK(densenet121)
-NETWORK(squeezenet1_1)
-NETWORK(googlenet)
+
+ALL(NETWORK)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#ifdef NDEBUG
-        cmocka_unit_test(vgg16_gives_the_scores_of_torchvision),
-#endif
-        cmocka_unit_test(alexnet_gives_the_scores_of_torchvision),
-        cmocka_unit_test(resnet18_gives_the_scores_of_torchvision),
-        cmocka_unit_test(resnet50_gives_the_scores_of_torchvision),
-        cmocka_unit_test(resnext50_32x4d_gives_the_scores_of_torchvision),
-        cmocka_unit_test(mobilenet_v2_gives_the_scores_of_torchvision),
-        cmocka_unit_test(densenet121_gives_the_scores_of_torchvision),
-        cmocka_unit_test(squeezenet1_1_gives_the_scores_of_torchvision),
-        cmocka_unit_test(googlenet_gives_the_scores_of_torchvision),
-    };
+    const struct CMUnitTest tests[] = {ALL(NETWORK_TEST)};
     return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
 }
