@@ -55,6 +55,9 @@ dnnl_status_t dnnl_post_ops_append_sum(dnnl_post_ops_t post_ops, float scale, in
 dnnl_status_t dnnl_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_alg_kind_t alg_kind,
                                            float alpha, float beta);
 
+dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t attr, int arg,
+                                                       int mask);
+
 dnnl_status_t dnnl_binary_primitive_desc_create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                                                 dnnl_alg_kind_t alg_kind,
                                                 const_dnnl_memory_desc_t src0,

@@ -32,6 +32,14 @@ int onednn_argument_number(int argument)
         [ONEDNN_ARGUMENT_VARIANCE] = DNNL_ARG_VARIANCE,
         [ONEDNN_ARGUMENT_SCALE] = DNNL_ARG_SCALE,
         [ONEDNN_ARGUMENT_SHIFT] = DNNL_ARG_SHIFT,
+#if DNNL_VERSION_MAJOR > 2
+        [ONEDNN_ARGUMENT_SRC_SCALE] = DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC,
+        [ONEDNN_ARGUMENT_WEIGHT_SCALE] = DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+        [ONEDNN_ARGUMENT_DST_SCALE] = DNNL_ARG_ATTR_SCALES | DNNL_ARG_DST,
+#endif
+        [ONEDNN_ARGUMENT_SRC_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
+        [ONEDNN_ARGUMENT_WEIGHT_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_WEIGHTS,
+        [ONEDNN_ARGUMENT_DST_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST,
         [ONEDNN_ARGUMENT_DST] = DNNL_ARG_DST,
         [ONEDNN_ARGUMENT_DIFF_DST] = DNNL_ARG_DIFF_DST,
         [ONEDNN_ARGUMENT_WORKSPACE] = DNNL_ARG_WORKSPACE,
@@ -55,6 +63,9 @@ static bool is_implied(const onednn_primitive_t *primitive, int argument)
     const onednn_problem_t *p = primitive->problem;
     const_dnnl_memory_desc_t workspace = NULL;
     bool keeps = p->propagation != ONEDNN_INFERENCE;
+    tensor_info_t info;
+    const void *constant = NULL;
+    if (onednn_quantity(p, argument, &info, &constant)) return constant == NULL;
     switch (argument) {
     case ONEDNN_ARGUMENT_MEAN:
     case ONEDNN_ARGUMENT_VARIANCE:
@@ -93,7 +104,7 @@ int onednn_argument_index(const onednn_primitive_t *primitive, int argument)
     return -1;
 }
 
-static const_dnnl_memory_desc_t wanted(const onednn_primitive_t *primitive, int argument)
+const_dnnl_memory_desc_t onednn_wanted(const onednn_primitive_t *primitive, int argument)
 {
     if (onednn_argument_index(primitive, argument) < 0) return NULL;
     return dnnl_primitive_desc_query_md(primitive->description, dnnl_query_exec_arg_md,
@@ -104,12 +115,19 @@ status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int a
                       tensor_info_t *out_info)
 {
     (void)ctx;
-    const_dnnl_memory_desc_t md = wanted(primitive, argument);
+    const void *constant = NULL;
+    if (onednn_argument_index(primitive, argument) < 0) return STATUS_UNSUPPORTED;
+    if (onednn_quantity(primitive->problem, argument, out_info, &constant)) return STATUS_OK;
+    const_dnnl_memory_desc_t md = onednn_wanted(primitive, argument);
     return md != NULL && onednn_md_info(md, out_info) ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
 size_t onednn_argument_bytes(const onednn_primitive_t *primitive, int argument)
 {
-    const_dnnl_memory_desc_t md = wanted(primitive, argument);
+    tensor_info_t info;
+    const void *constant = NULL;
+    if (onednn_argument_index(primitive, argument) < 0) return 0;
+    if (onednn_quantity(primitive->problem, argument, &info, &constant)) return info_bytes(&info);
+    const_dnnl_memory_desc_t md = onednn_wanted(primitive, argument);
     return md == NULL ? 0 : dnnl_memory_desc_get_size(md);
 }

@@ -59,9 +59,7 @@ static dnnl_status_t append_post_ops(const onednn_problem_t *problem, onednn_des
     for (int i = 0; status == dnnl_success && i < problem->n_post; i++) {
         const onednn_post_op_t *op = &problem->post[i];
         switch (op->kind) {
-        case ONEDNN_POST_SUM:
-            status = dnnl_post_ops_append_sum(d->post, 1.0f, 0, dnnl_data_type_undef);
-            break;
+        case ONEDNN_POST_SUM: status = onednn_append_sum(problem, d->post); break;
         case ONEDNN_POST_ELTWISE:
             status = dnnl_post_ops_append_eltwise(d->post, algorithms[op->algorithm], op->alpha,
                                                   op->beta);
@@ -72,11 +70,13 @@ static dnnl_status_t append_post_ops(const onednn_problem_t *problem, onednn_des
             break;
         }
     }
+    if (status == dnnl_success) status = onednn_append_scale(problem, d->post);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(d->attr, d->post);
     return status;
 }
 
-static dnnl_status_t descriptors_init(const onednn_problem_t *problem, onednn_descriptors_t *d)
+static dnnl_status_t descriptors_init(context_t *ctx, const onednn_problem_t *problem,
+                                      onednn_descriptors_t *d)
 {
     dnnl_status_t status = dnnl_success;
     for (int i = 0; status == dnnl_success && i < ONEDNN_ARGUMENT_COUNT; i++)
@@ -84,6 +84,7 @@ static dnnl_status_t descriptors_init(const onednn_problem_t *problem, onednn_de
     if (status == dnnl_success) status = dnnl_primitive_attr_create(&d->attr);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(d->attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success) status = onednn_set_quantization(ctx, problem, d->attr);
     if (status == dnnl_success && problem->n_post > 0) status = append_post_ops(problem, d);
     d->algorithm = algorithm_of(problem);
     d->forward = problem->forward == NULL ? NULL : problem->forward->description;
@@ -227,13 +228,14 @@ static bool sizes_are_safe(const onednn_problem_t *p)
     return are_safe;
 }
 
-dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out)
+dnnl_status_t onednn_describe_problem(context_t *ctx, const onednn_problem_t *problem,
+                                      dnnl_primitive_desc_t *out)
 {
     if (DNNL_VERSION_MAJOR == 2 && !sizes_are_safe(problem)) return dnnl_unimplemented;
     onednn_descriptors_t d = {0};
     bool is_forward = problem->propagation == ONEDNN_INFERENCE ||
                       problem->propagation == ONEDNN_TRAINING;
-    dnnl_status_t status = descriptors_init(problem, &d);
+    dnnl_status_t status = descriptors_init(ctx, problem, &d);
     if (status == dnnl_success)
         status = is_forward ? describe(problem, &d, out)
                             : onednn_describe_backward(problem, &d, out);

@@ -1,4 +1,4 @@
-/* The engine, formats to and from memory descriptors, primitives and their execution. */
+/* The engine, formats to and from memory descriptors, primitives; frame.c runs them. */
 #define _POSIX_C_SOURCE 200809L
 #include "tensor/onednn/onednn.h"
 
@@ -323,7 +323,7 @@ bool onednn_is_reference(const char *implementation)
     return false;
 }
 
-/* A primitive remembers its problem: a block of both, the infos that the problem points to last. */
+/* A primitive remembers its problem: a block of both, what the problem points to last. */
 typedef struct remembered {
     onednn_primitive_t primitive;
     onednn_problem_t problem;
@@ -332,9 +332,14 @@ typedef struct remembered {
 
 static size_t remembered_bytes(const onednn_problem_t *p)
 {
-    size_t n = 0;
-    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++) n += onednn_operand(p, i) != NULL;
-    return sizeof(remembered_t) + n * sizeof(tensor_info_t);
+    size_t bytes = sizeof(remembered_t);
+    for (int a = 0; a < ONEDNN_ARGUMENT_COUNT; a++) {
+        tensor_info_t info;
+        const void *constant = NULL;
+        if (onednn_operand(p, a) != NULL) bytes += sizeof(tensor_info_t);
+        if (onednn_quantity(p, a, &info, &constant) && constant != NULL) bytes += info_bytes(&info);
+    }
+    return bytes;
 }
 
 static const tensor_info_t *remember_infos(remembered_t *block, int *n, int n_infos,
@@ -345,6 +350,24 @@ static const tensor_info_t *remember_infos(remembered_t *block, int *n, int n_in
     for (int i = 0; i < n_infos; i++) to[i] = infos[i];
     *n += n_infos;
     return to;
+}
+
+/* Scales and zeros that are constants, behind the infos. */
+static void remember_constants(onednn_problem_t *p, char *to)
+{
+    onednn_quantization_t *each[] = {&p->src_quantization, &p->weight_quantization,
+                                     &p->dst_quantization};
+    for (int a = ONEDNN_ARGUMENT_SRC_SCALE; a <= ONEDNN_ARGUMENT_DST_ZERO; a++) {
+        tensor_info_t info;
+        const void *constant = NULL;
+        if (!onednn_quantity(p, a, &info, &constant) || constant == NULL) continue;
+        memcpy(to, constant, info_bytes(&info));
+        if (a < ONEDNN_ARGUMENT_SRC_ZERO)
+            each[a - ONEDNN_ARGUMENT_SRC_SCALE]->scale = (const float *)(const void *)to;
+        else
+            each[a - ONEDNN_ARGUMENT_SRC_ZERO]->zero = (const int32_t *)(const void *)to;
+        to += info_bytes(&info);
+    }
 }
 
 static void remember(remembered_t *block, const onednn_problem_t *problem)
@@ -360,6 +383,7 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     for (int i = 0; i < p->n_post; i++)
         p->post[i].operand = remember_infos(block, &n, 1,
                                             onednn_operand(problem, ONEDNN_ARGUMENT_OPERAND + i));
+    remember_constants(p, (char *)&block->infos[n]);
     block->primitive.problem = p;
     block->primitive.forward = onednn_retain(problem->forward);
 }
@@ -369,7 +393,7 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
 {
     dnnl_primitive_desc_t description = NULL;
     if (problem->n_src > ONEDNN_MAX_SRC) return STATUS_UNSUPPORTED;
-    dnnl_status_t status = onednn_describe_problem(problem, &description);
+    dnnl_status_t status = onednn_describe_problem(ctx, problem, &description);
     if (status == dnnl_out_of_memory)
         return onednn_fail(ctx, (int)status, "describing a primitive");
     if (status != dnnl_success) return STATUS_UNSUPPORTED;
@@ -401,17 +425,6 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
     *out_primitive = primitive;
     return STATUS_OK;
 }
-
-#define MAX_MEMORIES (ONEDNN_MAX_ARGUMENTS + 2)
-
-struct onednn_frame {
-    onednn_frame_t *next;          /* among the idle ones */
-    onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
-    dnnl_exec_arg_t arguments[MAX_MEMORIES];
-    void *handles[MAX_MEMORIES]; /* what the memory objects point to; NULL: to be set */
-    bool is_padded[MAX_MEMORIES];
-    int n_arguments; /* the primitive's; scratch if it has any; what no run sets */
-};
 
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive)
 {
@@ -446,147 +459,4 @@ const char *onednn_implementation(const onednn_primitive_t *primitive)
 size_t onednn_scratch_bytes(const onednn_primitive_t *primitive)
 {
     return primitive->scratch_bytes;
-}
-
-/* ---- running ---- */
-
-static status_t build(context_t *ctx, onednn_primitive_t *primitive)
-{
-    if (atomic_load(&primitive->kernel) != NULL) return STATUS_OK;
-    dnnl_primitive_t kernel = NULL, expected = NULL;
-    int n_threads = omp_get_max_threads();
-    if (n_threads != primitive->n_threads) omp_set_num_threads(primitive->n_threads);
-    dnnl_status_t status = dnnl_primitive_create(&kernel, primitive->description);
-    if (n_threads != primitive->n_threads) omp_set_num_threads(n_threads);
-    TRY_ONEDNN(ctx, status);
-    if (atomic_compare_exchange_strong(&primitive->kernel, &expected, kernel))
-        context_counters(ctx)->primitives_built++;
-    else
-        dnnl_primitive_destroy(kernel);
-    return STATUS_OK;
-}
-
-/* True also where it cannot be told. */
-static bool has_padding(const_dnnl_memory_desc_t md)
-{
-    tensor_info_t info;
-    return !onednn_md_info(md, &info) || format_is_padded(&info.format, info.sizes);
-}
-
-/* Adds a memory object, which points nowhere yet. */
-static status_t add_memory(context_t *ctx, onednn_frame_t *frame, int number)
-{
-    const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(frame->primitive->description,
-                                                               dnnl_query_exec_arg_md, number);
-    dnnl_memory_t memory = NULL;
-    dnnl_status_t status = md == NULL ? dnnl_invalid_arguments
-                                      : dnnl_memory_create(&memory, md, engine, DNNL_MEMORY_NONE);
-    if (status != dnnl_success) return onednn_fail(ctx, (int)status, "dnnl_memory_create");
-    int i = frame->n_arguments++;
-    frame->arguments[i] = (dnnl_exec_arg_t){number, memory};
-    frame->handles[i] = NULL;
-    frame->is_padded[i] = has_padding(md);
-    return STATUS_OK;
-}
-
-/* The gradient of a norm does not depend on the shift, but some versions count it among what a
- * primitive reads: they get one that points nowhere. */
-static bool counts_shift(const onednn_primitive_t *primitive)
-{
-    const onednn_problem_t *p = primitive->problem;
-    int n_read = 0, n_written = 3; /* the gradients of src, scale and shift */
-    dnnl_primitive_desc_query(primitive->description, dnnl_query_num_of_inputs_s32, 0, &n_read);
-    return p->propagation == ONEDNN_BACKWARD && p->has_scale &&
-           n_read > primitive->n_arguments - n_written;
-}
-
-static status_t add_memories(context_t *ctx, onednn_frame_t *frame)
-{
-    const onednn_primitive_t *primitive = frame->primitive;
-    for (int i = 0; i < primitive->n_arguments; i++)
-        TRY(add_memory(ctx, frame, onednn_argument_number(primitive->arguments[i])));
-    if (primitive->scratch_bytes > 0) TRY(add_memory(ctx, frame, DNNL_ARG_SCRATCHPAD));
-    if (counts_shift(primitive)) TRY(add_memory(ctx, frame, DNNL_ARG_SHIFT));
-    return STATUS_OK;
-}
-
-status_t onednn_frame_create(context_t *ctx, onednn_primitive_t *primitive,
-                             onednn_frame_t **out_frame)
-{
-    onednn_frame_t *frame = NULL;
-    TRY(build(ctx, primitive));
-    frame = allocator_get(&primitive->allocator, sizeof *frame);
-    if (frame == NULL)
-        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for a frame", sizeof *frame);
-    frame->primitive = primitive;
-    frame->n_arguments = 0;
-    status_t status = add_memories(ctx, frame);
-    if (status != STATUS_OK) {
-        onednn_frame_destroy(frame);
-        return status;
-    }
-    *out_frame = frame;
-    return STATUS_OK;
-}
-
-void onednn_frame_destroy(onednn_frame_t *frame)
-{
-    if (frame == NULL) return;
-    for (int i = 0; i < frame->n_arguments; i++) dnnl_memory_destroy(frame->arguments[i].memory);
-    allocator_t allocator = frame->primitive->allocator;
-    allocator_put(&allocator, frame);
-}
-
-/* A run of a plan gives most arguments where the last one had them: those are left as they are. Not
- * so the padded ones: oneDNN 2.6 sets their padded lanes to zero when the pointer is given. */
-static status_t bind(context_t *ctx, onednn_frame_t *frame, int index, void *handle)
-{
-    if (handle != NULL && frame->handles[index] == handle) return STATUS_OK;
-    TRY_ONEDNN(ctx, dnnl_memory_set_data_handle(frame->arguments[index].memory, handle));
-    frame->handles[index] = frame->is_padded[index] ? NULL : handle;
-    return STATUS_OK;
-}
-
-status_t onednn_frame_run(context_t *ctx, onednn_frame_t *frame, void *const *arguments,
-                          void *scratch)
-{
-    const onednn_primitive_t *primitive = frame->primitive;
-    for (int i = 0; i < primitive->n_arguments; i++) TRY(bind(ctx, frame, i, arguments[i]));
-    if (primitive->scratch_bytes > 0) TRY(bind(ctx, frame, primitive->n_arguments, scratch));
-    TRY_ONEDNN(ctx,
-               dnnl_primitive_execute(atomic_load(&primitive->kernel), context_stream(ctx)->stream,
-                                      frame->n_arguments, frame->arguments));
-    return STATUS_OK;
-}
-
-/* One frame is handed on without a lock, which is all that a single thread needs. */
-static onednn_frame_t *take_idle(onednn_primitive_t *primitive)
-{
-    onednn_frame_t *frame = atomic_exchange(&primitive->idle, NULL);
-    if (frame != NULL) return frame;
-    pthread_mutex_lock(&primitive->lock);
-    frame = primitive->more;
-    if (frame != NULL) primitive->more = frame->next;
-    pthread_mutex_unlock(&primitive->lock);
-    return frame;
-}
-
-static void give_back(onednn_primitive_t *primitive, onednn_frame_t *frame)
-{
-    onednn_frame_t *none = NULL;
-    if (atomic_compare_exchange_strong(&primitive->idle, &none, frame)) return;
-    pthread_mutex_lock(&primitive->lock);
-    frame->next = primitive->more;
-    primitive->more = frame;
-    pthread_mutex_unlock(&primitive->lock);
-}
-
-status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
-                    void *scratch)
-{
-    onednn_frame_t *frame = take_idle(primitive);
-    if (frame == NULL) TRY(onednn_frame_create(ctx, primitive, &frame));
-    status_t status = onednn_frame_run(ctx, frame, arguments, scratch);
-    give_back(primitive, frame);
-    return status;
 }

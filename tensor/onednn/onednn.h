@@ -94,6 +94,14 @@ typedef struct onednn_post_op {
     const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
 } onednn_post_op_t;
 
+/* How the integers of an operand stand for numbers: number = scale (integer - zero). */
+typedef struct onednn_quantization {
+    bool has_scale, has_zero;
+    bool is_per_channel; /* weight: a scale for each output channel, else one for all */
+    const float *scale;  /* that many, constant; NULL: an argument of every run */
+    const int32_t *zero; /* one, constant; NULL: an argument of every run */
+} onednn_quantization_t;
+
 /* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
  * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero.
  *
@@ -139,6 +147,11 @@ typedef struct onednn_problem {
                               in inference does so always */
     bool from_dst;         /* eltwise: backward goes by dst, as relu, elu with alpha >= 0, tanh,
                               sigmoid, exp and sqrt can */
+    /* Convolution, deconvolution, inner product, matmul, reorder: the result is computed from the
+     * numbers, then post-ops; it is rounded to integers last. The bias is in f32, of numbers.
+     * oneDNN 2.6 has no convolution whose scales are arguments, and no dst scale that is one before
+     * post-ops. */
+    onednn_quantization_t src_quantization, weight_quantization, dst_quantization;
     int n_post;
     onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
 } onednn_problem_t;
@@ -170,6 +183,7 @@ const char *onednn_fault(const onednn_problem_t *problem, const char *implementa
  *                     training without fixed_statistics, else inputs. f32
  *   scale, shift      norms with has_scale; shift only forward. f32
  *   operand           of each binary post-op
+ *   scales, zeros     of src, weight and dst, where they are no constants; f32, s32
  *   workspace         training writes it and backward reads it, where the implementations have one
  *   diff_scale, diff_shift   norms with has_scale, BACKWARD
  * Of a convolution for inference that is src, weight, bias, dst. */
@@ -182,7 +196,13 @@ typedef enum onednn_argument {
     ONEDNN_ARGUMENT_SCALE,
     ONEDNN_ARGUMENT_SHIFT,
     ONEDNN_ARGUMENT_OPERAND, /* + index of the post-op */
-    ONEDNN_ARGUMENT_DST = ONEDNN_ARGUMENT_OPERAND + ONEDNN_MAX_POST_OPS,
+    ONEDNN_ARGUMENT_SRC_SCALE = ONEDNN_ARGUMENT_OPERAND + ONEDNN_MAX_POST_OPS,
+    ONEDNN_ARGUMENT_WEIGHT_SCALE,
+    ONEDNN_ARGUMENT_DST_SCALE,
+    ONEDNN_ARGUMENT_SRC_ZERO,
+    ONEDNN_ARGUMENT_WEIGHT_ZERO,
+    ONEDNN_ARGUMENT_DST_ZERO,
+    ONEDNN_ARGUMENT_DST,
     ONEDNN_ARGUMENT_DIFF_DST,
     ONEDNN_ARGUMENT_WORKSPACE,
     ONEDNN_ARGUMENT_DIFF_SRC,
@@ -216,6 +236,11 @@ size_t onednn_scratch_bytes(const onednn_primitive_t *primitive);
  * may be NULL when onednn_scratch_bytes is 0. */
 status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *arguments,
                     void *scratch);
+
+/* Writes an argument, which lies as `from` says, as the primitive wants it, in a format that may be
+ * none of ours: int8 weights with the sums over their inputs behind them. */
+status_t onednn_pack(context_t *ctx, const onednn_primitive_t *primitive, int argument,
+                     const tensor_info_t *from, const void *bytes, void *out_bytes);
 
 /* The primitive that moves bytes from one info to the other, of equal dtype and sizes, described
  * once for each pair; arguments src, dst. Borrowed until the next call; UNSUPPORTED, without a

@@ -28,6 +28,23 @@ struct onednn_primitive {
     uint8_t arguments[ONEDNN_MAX_ARGUMENTS]; /* onednn_argument_t */
 };
 
+#define ONEDNN_MAX_MEMORIES (ONEDNN_MAX_ARGUMENTS + 8)
+
+typedef struct onednn_fold onednn_fold_t;
+
+/* Memory objects: those of the primitive's arguments, in their order, then of scratch if it has
+ * any; `given` has them all, and what no run sets. */
+struct onednn_frame {
+    onednn_frame_t *next;          /* among the idle ones */
+    onednn_primitive_t *primitive; /* borrowed: whoever holds the frame holds the primitive */
+    onednn_fold_t *fold;           /* NULL: oneDNN takes every argument as it is given */
+    dnnl_exec_arg_t given[ONEDNN_MAX_MEMORIES];
+    int n_given;
+    dnnl_memory_t memories[ONEDNN_MAX_ARGUMENTS + 1];
+    void *handles[ONEDNN_MAX_ARGUMENTS + 1]; /* what those point to; NULL: to be set */
+    bool is_padded[ONEDNN_MAX_ARGUMENTS + 1];
+};
+
 struct onednn_stream {
     dnnl_stream_t stream;
 };
@@ -49,8 +66,20 @@ dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t dat
 /* What the problem says of an argument; NULL: not given. */
 const tensor_info_t *onednn_operand(const onednn_problem_t *problem, int argument);
 
-/* oneDNN's number of an argument. */
+/* oneDNN's number of an argument, 0 where this version does not take it as such: see
+ * scales.c. */
 int onednn_argument_number(int argument);
+
+/* Output channels, each of which may have a scale. */
+int64_t onednn_output_channels(const onednn_problem_t *problem);
+
+/* The scale or zero that an argument is: whose, and the constant; false if it is none, or not
+ * there. The info is f32[1], f32[channels] or s32[1]. */
+bool onednn_quantity(const onednn_problem_t *problem, int argument, tensor_info_t *out_info,
+                     const void **out_constant);
+
+/* What a primitive wants for an argument, from its description; NULL if it says nothing. */
+const_dnnl_memory_desc_t onednn_wanted(const onednn_primitive_t *primitive, int argument);
 
 /* Fills arguments of a primitive that has all else. */
 void onednn_list_arguments(onednn_primitive_t *primitive);
@@ -65,9 +94,35 @@ typedef struct onednn_descriptors {
 } onednn_descriptors_t;
 
 /* The description of a problem, before any primitive; see onednn_describe. */
-dnnl_status_t onednn_describe_problem(const onednn_problem_t *problem, dnnl_primitive_desc_t *out);
+dnnl_status_t onednn_describe_problem(context_t *ctx, const onednn_problem_t *problem,
+                                      dnnl_primitive_desc_t *out);
 dnnl_status_t onednn_describe_backward(const onednn_problem_t *problem,
                                        const onednn_descriptors_t *d, dnnl_primitive_desc_t *out);
+
+/* Sets scales and zeros of the attributes; scales alone, in a version's own way. */
+dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *problem,
+                                      dnnl_primitive_attr_t attr);
+dnnl_status_t onednn_set_scales(context_t *ctx, const onednn_problem_t *problem,
+                                dnnl_primitive_attr_t attr);
+
+/* Post-ops: dst as it was is added; on 2.6 the result is divided by dst's scale after all others.
+ */
+dnnl_status_t onednn_append_sum(const onednn_problem_t *problem, dnnl_post_ops_t post);
+dnnl_status_t onednn_append_scale(const onednn_problem_t *problem, dnnl_post_ops_t post);
+
+/* What a run on 2.6 computes before oneDNN is called: the one scale, where parts of it are given at
+ * each run, and the bias divided by it. out_fold stays as it is where there is no such thing. */
+status_t onednn_fold_create(context_t *ctx, onednn_frame_t *frame, onednn_fold_t **out_fold);
+void onednn_fold_destroy(const onednn_primitive_t *primitive, onednn_fold_t *fold);
+
+/* The arguments of a run as oneDNN takes them, in out_arguments. */
+void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *const *arguments,
+                             void **out_arguments);
+
+/* Adds a memory object to what a frame gives oneDNN; out_memory may be NULL. */
+status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
+                          const tensor_info_t *info, void *handle, dnnl_memory_t *out_memory);
+status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame);
 
 /* Flags of a norm's description. */
 unsigned onednn_norm_flags(const onednn_problem_t *problem);

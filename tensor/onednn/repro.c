@@ -104,15 +104,68 @@ static const char *policy_of(const tensor_info_t *operand, const tensor_info_t *
     }
 }
 
+static double scale_of(const onednn_quantization_t *q)
+{
+    return q->has_scale && q->scale != NULL ? (double)q->scale[0] : 1.0;
+}
+
+/* Version 2 has one scale, of the sums; of scales by channel the first stands for all. */
+static void append_scales(text_t *text, const onednn_problem_t *p)
+{
+    const onednn_quantization_t *src = &p->src_quantization, *weight = &p->weight_quantization,
+                                *dst = &p->dst_quantization;
+    const char *policy = weight->is_per_channel ? "per_oc" : "common";
+    if (!src->has_scale && !weight->has_scale && !dst->has_scale) return;
+    if (DNNL_VERSION_MAJOR == 2) {
+        double product = scale_of(src) * scale_of(weight);
+        bool at_run = (src->has_scale && src->scale == NULL) ||
+                      (weight->has_scale && weight->scale == NULL) ||
+                      (dst->has_scale && dst->scale == NULL);
+        text_append(text, " --attr-oscale=%s:%g%s", policy,
+                    p->n_post > 0 ? product : product / scale_of(dst), at_run ? "*" : "");
+        return;
+    }
+    const char *separator = " --attr-scales=";
+    if (src->has_scale) text_append(text, "%ssrc:common:%g", separator, scale_of(src));
+    if (src->has_scale) separator = "+";
+    if (weight->has_scale) text_append(text, "%swei:%s:%g", separator, policy, scale_of(weight));
+    if (weight->has_scale) separator = "+";
+    if (dst->has_scale) text_append(text, "%sdst:common:%g", separator, scale_of(dst));
+}
+
+static void append_quantization(text_t *text, const onednn_problem_t *p)
+{
+    static const char *const names[] = {"src", "wei", "dst"};
+    const onednn_quantization_t *each[] = {&p->src_quantization, &p->weight_quantization,
+                                           &p->dst_quantization};
+    const char *separator = " --attr-zero-points=";
+    append_scales(text, p);
+    for (int i = 0; i < 3; i++) {
+        if (!each[i]->has_zero) continue;
+        text_append(text, "%s%s:common:%d*", separator, names[i],
+                    each[i]->zero != NULL ? (int)each[i]->zero[0] : 1);
+        separator = "+";
+    }
+}
+
+static void append_sum(text_t *text, const onednn_problem_t *p)
+{
+    const onednn_quantization_t *dst = &p->dst_quantization;
+    text_append(text, "sum");
+    if (dst->has_scale || dst->has_zero) text_append(text, ":%g", scale_of(dst));
+    if (dst->has_zero) text_append(text, ":%d", dst->zero != NULL ? (int)dst->zero[0] : 0);
+}
+
 static void append_post_ops(text_t *text, const onednn_problem_t *p)
 {
+    append_quantization(text, p);
     char tag[FORMAT_TEXT_MAX];
     for (int i = 0; i < p->n_post; i++) {
         const onednn_post_op_t *op = &p->post[i];
         const struct algorithm *algorithm = &algorithms[op->algorithm];
         text_append(text, "%s", i == 0 ? " --attr-post-ops=" : "+");
         switch (op->kind) {
-        case ONEDNN_POST_SUM: text_append(text, "sum"); break;
+        case ONEDNN_POST_SUM: append_sum(text, p); break;
         case ONEDNN_POST_ELTWISE:
             text_append(text, "%s", algorithm->name);
             if (algorithm->n_parameters == 2)
@@ -128,6 +181,8 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
             break;
         }
     }
+    if (DNNL_VERSION_MAJOR == 2 && p->n_post > 0 && p->dst_quantization.has_scale)
+        text_append(text, "+linear:%g:0", 1.0 / scale_of(&p->dst_quantization));
 }
 
 /* Whether there is a bias is said by some drivers with the direction alone. */

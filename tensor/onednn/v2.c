@@ -83,6 +83,13 @@ dnnl_status_t onednn_v2_post_ops_append_eltwise(dnnl_post_ops_t post_ops, dnnl_a
     return dnnl_post_ops_append_eltwise(post_ops, 1.0f, alg_kind, alpha, beta);
 }
 
+dnnl_status_t dnnl_primitive_attr_set_zero_points_mask(dnnl_primitive_attr_t attr, int arg,
+                                                       int mask)
+{
+    const int32_t at_run = DNNL_RUNTIME_S32_VAL;
+    return dnnl_primitive_attr_set_zero_points(attr, arg, 1, mask, &at_run);
+}
+
 /* What all the others do: fill an operation descriptor, then ask for the primitive's. */
 static dnnl_status_t create(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
                             const_dnnl_primitive_attr_t attr, const void *op_desc,

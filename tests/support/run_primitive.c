@@ -44,17 +44,35 @@ static void next(const tensor_info_t *info, int64_t *index)
     }
 }
 
+static void store(const tensor_info_t *info, char *bytes, const double *values)
+{
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    for (int64_t i = 0; i < info_numel(info); i++) {
+        int64_t at = format_offset(&info->format, info->sizes, index);
+        dtype_store(info->dtype, bytes + at * (int64_t)dtype_size(info->dtype), values[i]);
+        next(info, index);
+    }
+}
+
 void run_primitive_put(run_primitive_t *run, int argument, const double *values)
 {
     tensor_info_t info;
     char *bytes = bytes_of(run, argument, &info);
-    int64_t index[TENSOR_MAX_RANK] = {0};
     memset(bytes, 0, onednn_argument_bytes(run->primitive, argument));
-    for (int64_t i = 0; i < info_numel(&info); i++) {
-        int64_t at = format_offset(&info.format, info.sizes, index);
-        dtype_store(info.dtype, bytes + at * (int64_t)dtype_size(info.dtype), values[i]);
-        next(&info, index);
-    }
+    store(&info, bytes, values);
+}
+
+void run_primitive_pack(run_primitive_t *run, int argument, const tensor_info_t *plain,
+                        const double *values)
+{
+    int index = onednn_argument_index(run->primitive, argument);
+    char *bytes = malloc(info_bytes(plain));
+    assert_true(index >= 0);
+    assert_non_null(bytes);
+    store(plain, bytes, values);
+    CHECK_OK(run->ctx,
+             onednn_pack(run->ctx, run->primitive, argument, plain, bytes, run->bytes[index]));
+    free(bytes);
 }
 
 void run_primitive_get(const run_primitive_t *run, int argument, double *out_values)

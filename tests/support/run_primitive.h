@@ -19,6 +19,10 @@ void run_primitive_end(run_primitive_t *run);
 void run_primitive_put(run_primitive_t *run, int argument, const double *values);
 void run_primitive_get(const run_primitive_t *run, int argument, double *out_values);
 
+/* The same of an argument whose format may be none of ours, by way of `plain`. */
+void run_primitive_pack(run_primitive_t *run, int argument, const tensor_info_t *plain,
+                        const double *values);
+
 /* The bytes of an argument as another primitive left them: a workspace. */
 void run_primitive_copy(run_primitive_t *run, int argument, const run_primitive_t *from);
 

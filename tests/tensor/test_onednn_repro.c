@@ -251,13 +251,53 @@ static void gradients_say_their_direction(void **state)
           "eltwise --dir=BWD_D --dt=f32 --tag=aBcd8b --alg=tanh_dst --alpha=0 --beta=0 2x7x9x9");
 }
 
+static void integers_say_their_scales_and_zeros(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float scale = 0.5f, scales[] = {0.25f, 0.125f};
+    const int32_t zero = 5;
+    tensor_info_t x = INFO("acdb", 1, 3, 1, 1), w = INFO("abcd", 2, 3, 1, 1);
+    tensor_info_t y = INFO("acdb", 1, 2, 1, 1);
+    x.dtype = y.dtype = DTYPE_U8;
+    w.dtype = DTYPE_S8;
+    onednn_problem_t p = {.kind = ONEDNN_CONVOLUTION,
+                          .n_src = 1,
+                          .src = &x,
+                          .weight = &w,
+                          .dst = &y,
+                          .stride = {1, 1},
+                          .dilation = {1, 1},
+                          .src_quantization = {true, true, false, &scale, &zero},
+                          .weight_quantization = {true, false, true, scales, NULL},
+                          .dst_quantization = {true, true, false, &scale, NULL}};
+    const char *scale_words = DNNL_VERSION_MAJOR == 2
+                                  ? "--attr-oscale=per_oc:0.25"
+                                  : "--attr-scales=src:common:0.5+wei:per_oc:0.25+dst:common:0.5";
+    char line[512];
+    snprintf(line, sizeof line,
+             "conv --dir=FWD_I --cfg=u8s8u8 --stag=acdb --wtag=abcd --dtag=acdb %s "
+             "--attr-zero-points=src:common:5*+dst:common:1* "
+             "mb1_ic3oc2_ih1oh1kh1sh1dh0ph0_iw1ow1kw1sw1dw0pw0",
+             scale_words);
+    check(ctx, &p, line);
+
+    p.src_quantization.has_zero = p.dst_quantization.has_zero = false;
+    p.n_post = 1;
+    p.post[0] = (onednn_post_op_t){.kind = ONEDNN_POST_SUM};
+    snprintf(line, sizeof line,
+             "conv --dir=FWD_I --cfg=u8s8u8 --stag=acdb --wtag=abcd --dtag=acdb %s "
+             "--attr-post-ops=sum:0.5%s mb1_ic3oc2_ih1oh1kh1sh1dh0ph0_iw1ow1kw1sw1dw0pw0",
+             DNNL_VERSION_MAJOR == 2 ? "--attr-oscale=per_oc:0.125" : scale_words,
+             DNNL_VERSION_MAJOR == 2 ? "+linear:2:0" : "");
+    check(ctx, &p, line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(convolutions_say_every_spatial_dimension),
-        TEST(products_say_their_sizes),
-        TEST(the_others_say_their_algorithm),
-        TEST(gradients_say_their_direction),
+        TEST(convolutions_say_every_spatial_dimension), TEST(products_say_their_sizes),
+        TEST(the_others_say_their_algorithm),           TEST(gradients_say_their_direction),
+        TEST(integers_say_their_scales_and_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
