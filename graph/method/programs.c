@@ -1,0 +1,253 @@
+/* Finding, waiting for and evicting the programs of a method. */
+#include "graph/method/programs_impl.h"
+
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/tensor_impl.h"
+#include "tensor/trace.h"
+
+/* ---- life ---- */
+
+status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,
+                         const char *purpose, void *out_block)
+{
+    void *block = allocator_get(&programs->allocator, bytes);
+    if (block == NULL)
+        FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for %s, the allocator refused",
+             bytes, purpose);
+    memset(block, 0, bytes);
+    memcpy(out_block, &block, sizeof block);
+    return STATUS_OK;
+}
+
+status_t programs_string(context_t *ctx, const programs_t *programs, const char *text,
+                         char **out_text)
+{
+    size_t bytes = strlen(text) + 1;
+    TRY(programs_memory(ctx, programs, bytes, "a layout", out_text));
+    memcpy(*out_text, text, bytes);
+    return STATUS_OK;
+}
+
+status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs)
+{
+    programs_t *programs = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *programs, "a plan method", &programs));
+    programs->allocator = *context_allocator(ctx);
+    programs->graph = graph_retain(graph);
+    programs->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
+    pthread_mutex_init(&programs->lock, NULL);
+    pthread_cond_init(&programs->changed, NULL);
+    *out_programs = programs;
+    return STATUS_OK;
+}
+
+/* Under the lock. */
+static void let_go(const programs_t *programs, programs_entry_t *entry)
+{
+    if (--entry->n_references > 0) return;
+    program_release(entry->program);
+    allocator_put(&programs->allocator, entry->layout);
+    allocator_put(&programs->allocator, entry);
+}
+
+void programs_release(programs_t *programs)
+{
+    allocator_t allocator = programs->allocator;
+    while (programs->entries != NULL) {
+        programs_entry_t *next = programs->entries->next;
+        let_go(programs, programs->entries);
+        programs->entries = next;
+    }
+    graph_release(programs->graph);
+    allocator_put(&allocator, programs->layouts);
+    pthread_cond_destroy(&programs->changed);
+    pthread_mutex_destroy(&programs->lock);
+    allocator_put(&allocator, programs);
+}
+
+/* ---- the list; under the lock ---- */
+
+static void list(programs_t *programs, programs_entry_t *entry)
+{
+    entry->next = programs->entries;
+    programs->entries = entry;
+}
+
+static void unlist(programs_t *programs, const programs_entry_t *entry)
+{
+    programs_entry_t **at = &programs->entries;
+    while (*at != entry) at = &(*at)->next;
+    *at = entry->next;
+}
+
+static bool matches(const programs_entry_t *entry, int n_threads, int n_in,
+                    const tensor_info_t *const *in)
+{
+    if (entry->n_threads != n_threads || entry->n_inputs != n_in) return false;
+    for (int i = 0; i < n_in; i++)
+        if (in[i]->dtype != entry->inputs[i].dtype ||
+            !shape_equal(in[i]->rank, in[i]->sizes, entry->inputs[i].rank, entry->inputs[i].sizes))
+            return false;
+    return true;
+}
+
+static void move_to_front(programs_t *programs, programs_entry_t *entry)
+{
+    unlist(programs, entry);
+    list(programs, entry);
+}
+
+/* The entry for these inputs, moved to the front, or NULL. */
+static programs_entry_t *find(programs_t *programs, int n_threads, int n_in,
+                              const tensor_info_t *const *in)
+{
+    programs_entry_t *entry = programs->entries;
+    while (entry != NULL && !matches(entry, n_threads, n_in, in)) entry = entry->next;
+    if (entry != NULL) move_to_front(programs, entry);
+    return entry;
+}
+
+/* The least recently used program beyond the capacity, out of the list, or NULL. What is being
+ * compiled does not go. */
+static programs_entry_t *take_surplus(programs_t *programs)
+{
+    programs_entry_t *last = NULL;
+    int n = 0;
+    for (programs_entry_t *entry = programs->entries; entry != NULL; entry = entry->next) {
+        if (entry->state != PROGRAMS_READY) continue;
+        last = entry;
+        n++;
+    }
+    if (n <= programs->capacity) return NULL;
+    unlist(programs, last);
+    return last;
+}
+
+static void evict(context_t *ctx, programs_t *programs)
+{
+    programs_entry_t *entry = NULL;
+    while ((entry = take_surplus(programs)) != NULL) {
+        text_t key = text_begin(ctx);
+        programs_print_key(entry, &key);
+        trace_event(ctx, TRACE_PLAN, "evicted,%s,\"%s\",%d", graph_name(programs->graph),
+                    text_string(&key), programs->capacity);
+        text_clear(&key);
+        context_counters(ctx)->plans_evicted++;
+        let_go(programs, entry);
+    }
+}
+
+/* ---- asking ---- */
+
+static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
+                          const tensor_info_t *const *in, programs_entry_t **out_entry)
+{
+    programs_entry_t *entry = NULL;
+    size_t bytes = sizeof *entry + (size_t)n_in * sizeof(tensor_info_t);
+    TRY(graph_check_inputs(ctx, programs->graph, n_in, in));
+    TRY(programs_memory(ctx, programs, bytes, "a plan", &entry));
+    entry->n_references = 2; /* the list, and who compiles */
+    entry->n_threads = context_threads(ctx);
+    entry->n_inputs = n_in;
+    for (int i = 0; i < n_in; i++)
+        entry->inputs[i] = info_dense(in[i]->dtype, in[i]->rank, in[i]->sizes);
+    list(programs, entry);
+    *out_entry = entry;
+    return STATUS_OK;
+}
+
+/* Under the lock, which is let go meanwhile. */
+static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
+                           programs_entry_t *entry)
+{
+    char *known = NULL;
+    status_t status = programs_known_layout(ctx, programs, entry, &known);
+    pthread_mutex_unlock(&programs->lock);
+    if (status == STATUS_OK) status = programs_compile(ctx, programs, self, known, entry);
+    context_put(ctx, known);
+    pthread_mutex_lock(&programs->lock);
+    entry->state = status == STATUS_OK ? PROGRAMS_READY : PROGRAMS_FAILED;
+    if (status == STATUS_OK) {
+        context_counters(ctx)->plans_built++;
+        move_to_front(programs, entry); /* others may have been used meanwhile */
+        evict(ctx, programs);
+    } else {
+        unlist(programs, entry);
+        let_go(programs, entry);
+    }
+    pthread_cond_broadcast(&programs->changed);
+    return status;
+}
+
+static void wait_for(programs_t *programs, programs_entry_t *entry)
+{
+    entry->n_references++;
+    while (entry->state == PROGRAMS_COMPILING)
+        pthread_cond_wait(&programs->changed, &programs->lock);
+}
+
+/* Whoever waited for an entry that failed tries himself, and has a message of his own. Gives the
+ * entry with a reference more. */
+static status_t get_entry(context_t *ctx, programs_t *programs, module_t *self, int n_in,
+                          const tensor_info_t *const *in, programs_entry_t **out_entry)
+{
+    programs_entry_t *entry = NULL;
+    while ((entry = find(programs, context_threads(ctx), n_in, in)) != NULL) {
+        wait_for(programs, entry);
+        *out_entry = entry;
+        if (entry->state == PROGRAMS_READY) return STATUS_OK;
+        let_go(programs, entry);
+    }
+    TRY(add_entry(ctx, programs, n_in, in, &entry));
+    status_t status = fill_entry(ctx, programs, self, entry);
+    if (status == STATUS_OK)
+        *out_entry = entry;
+    else
+        let_go(programs, entry);
+    return status;
+}
+
+status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,
+                      const tensor_info_t *const *in, program_t **out_program)
+{
+    programs_entry_t *entry = NULL;
+    pthread_mutex_lock(&programs->lock);
+    status_t status = get_entry(ctx, programs, self, n_in, in, &entry);
+    if (status == STATUS_OK) {
+        *out_program = program_retain(entry->program);
+        let_go(programs, entry);
+    }
+    pthread_mutex_unlock(&programs->lock);
+    return status;
+}
+
+program_t *programs_last(programs_t *programs)
+{
+    pthread_mutex_lock(&programs->lock);
+    programs_entry_t *entry = programs->entries;
+    while (entry != NULL && entry->state != PROGRAMS_READY) entry = entry->next;
+    program_t *program = entry != NULL ? program_retain(entry->program) : NULL;
+    pthread_mutex_unlock(&programs->lock);
+    return program;
+}
+
+int programs_capacity(programs_t *programs)
+{
+    pthread_mutex_lock(&programs->lock);
+    int capacity = programs->capacity;
+    pthread_mutex_unlock(&programs->lock);
+    return capacity;
+}
+
+void programs_set_capacity(programs_t *programs, int capacity)
+{
+    programs_entry_t *entry = NULL;
+    pthread_mutex_lock(&programs->lock);
+    programs->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
+    while ((entry = take_surplus(programs)) != NULL) let_go(programs, entry);
+    pthread_mutex_unlock(&programs->lock);
+}

@@ -1,0 +1,80 @@
+/* The programs of a method: one for each set of input dtypes and sizes and number of threads.
+ *
+ * The lock is held to look, never to compile: while a thread compiles for new sizes, others run on
+ * with what there is, and one that wants the same sizes waits for that entry alone. */
+#ifndef TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
+#define TESSERA_GRAPH_METHOD_PROGRAMS_IMPL_H
+
+#include <pthread.h>
+
+#include "graph/program/program_impl.h"
+#include "tensor/text.h"
+
+typedef enum programs_state {
+    PROGRAMS_COMPILING,
+    PROGRAMS_READY,
+    PROGRAMS_FAILED /* no longer listed; whoever waited tries himself */
+} programs_state_t;
+
+typedef struct programs_entry {
+    struct programs_entry *next;
+    int n_references; /* the list, who compiles, who waits; under the lock */
+    programs_state_t state;
+    int n_threads, n_inputs;
+    program_t *program;
+    char *layout;           /* what the layout pass chose; NULL while it is compiled */
+    tensor_info_t inputs[]; /* dtype and sizes matter */
+} programs_entry_t;
+
+/* Entries are listed with the most recently used first. */
+typedef struct programs {
+    allocator_t allocator;
+    graph_t *graph;
+    int capacity;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an entry is no longer compiling */
+    programs_entry_t *entries;
+    char *layouts; /* lines "infos;choice" of programs to come, for `layouts_threads`; NULL: none */
+    int layouts_threads;
+} programs_t;
+
+status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
+void programs_release(programs_t *programs);
+
+/* The program for these inputs, retained: found, waited for or compiled. */
+status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,
+                      const tensor_info_t *const *in, program_t **out_program);
+
+/* That of the entry used last, retained; NULL when there is none. */
+program_t *programs_last(programs_t *programs);
+
+/* How many entries are kept; those beyond go at once. */
+int programs_capacity(programs_t *programs);
+void programs_set_capacity(programs_t *programs, int capacity);
+
+/* Compiles what an entry is for; of the entry only `program` and `layout` are written. known: what
+ * the layout pass shall choose, or NULL. */
+status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
+                          const char *known, programs_entry_t *entry);
+
+/* ---- what the layout pass chose ---- */
+
+/* "f32[1,3,224,224] s64[4];" */
+void programs_print_key(const programs_entry_t *entry, text_t *text);
+
+/* What was chosen for an entry's inputs by whoever made the file, a copy by the context; NULL when
+ * it is not known. Under the lock. */
+status_t programs_known_layout(context_t *ctx, const programs_t *programs,
+                               const programs_entry_t *entry, char **out_layout);
+
+/* As plan_layouts and plan_set_layouts. */
+status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text);
+status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *lines);
+
+/* What the programs of a method keep is their own allocator's, whichever context asks. Zeroed. */
+status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,
+                         const char *purpose, void *out_block);
+status_t programs_string(context_t *ctx, const programs_t *programs, const char *text,
+                         char **out_text);
+
+#endif

@@ -1,0 +1,81 @@
+/* What the layout pass chose for the programs of a method, as lines. */
+#include <string.h>
+
+#include "graph/method/programs_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/info_impl.h"
+
+void programs_print_key(const programs_entry_t *entry, text_t *text)
+{
+    char info[INFO_TEXT_MAX];
+    for (int i = 0; i < entry->n_inputs; i++)
+        text_append(text, "%s%s", i > 0 ? " " : "", info_text(&entry->inputs[i], info));
+    text_append(text, ";");
+}
+
+/* The line behind this key, or NULL. */
+static const char *find_line(const char *lines, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = lines; at != NULL && *at != '\0'; at = strchr(at, '\n') + 1)
+        if (strncmp(at, key, length) == 0) return at + length;
+    return NULL;
+}
+
+status_t programs_known_layout(context_t *ctx, const programs_t *programs,
+                               const programs_entry_t *entry, char **out_layout)
+{
+    *out_layout = NULL;
+    if (programs->layouts == NULL || programs->layouts_threads != entry->n_threads)
+        return STATUS_OK;
+    text_t key = text_begin(ctx);
+    programs_print_key(entry, &key);
+    const char *line = find_line(programs->layouts, text_string(&key));
+    status_t status = text_status(&key);
+    if (status == STATUS_OK && line != NULL) {
+        size_t length = (size_t)(strchr(line, '\n') - line);
+        status = context_get_zeroed(ctx, length + 1, "a layout", out_layout);
+        if (status == STATUS_OK) memcpy(*out_layout, line, length);
+    }
+    text_clear(&key);
+    return status;
+}
+
+/* The entries' lines, the oldest first, behind those that are known already. */
+static void print_entries(const programs_entry_t *entry, int n_threads, text_t *text)
+{
+    if (entry == NULL) return;
+    print_entries(entry->next, n_threads, text);
+    if (entry->state != PROGRAMS_READY || entry->n_threads != n_threads || entry->layout[0] == '\0')
+        return;
+    text_t key = text_begin(text->ctx);
+    programs_print_key(entry, &key);
+    if (text_status(&key) != STATUS_OK)
+        text->status = text_status(&key);
+    else if (find_line(text_string(text), text_string(&key)) == NULL)
+        text_append(text, "%s%s\n", text_string(&key), entry->layout);
+    text_clear(&key);
+}
+
+status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text)
+{
+    int n_threads = context_threads(ctx);
+    pthread_mutex_lock(&programs->lock);
+    if (programs->layouts != NULL && programs->layouts_threads == n_threads)
+        text_append(text, "%s", programs->layouts);
+    print_entries(programs->entries, n_threads, text);
+    pthread_mutex_unlock(&programs->lock);
+    return text_status(text);
+}
+
+status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *lines)
+{
+    char *copy = NULL;
+    TRY(programs_string(ctx, programs, lines, &copy));
+    pthread_mutex_lock(&programs->lock);
+    allocator_put(&programs->allocator, programs->layouts);
+    programs->layouts = copy;
+    programs->layouts_threads = context_threads(ctx);
+    pthread_mutex_unlock(&programs->lock);
+    return STATUS_OK;
+}

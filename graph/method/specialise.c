@@ -1,0 +1,128 @@
+#include "graph/method/specialise_impl.h"
+
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "graph/ir/size_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "graph/program/plan.h"
+#include "tensor/context_impl.h"
+#include "tensor/tensor_impl.h"
+
+static bool fits(const graph_t *graph, const shapes_t *shapes)
+{
+    const graph_block_t *body = graph_body(graph);
+    int input = 0;
+    for (int i = 0; i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind == TYPE_MODULE) continue;
+        if (input == shapes->n) return false;
+        const tensor_info_t *info = &shapes->infos[input++];
+        if (!type_is_static(type) || type->info.dtype != info->dtype ||
+            !shape_equal(type->info.rank, type->info.sizes, info->rank, info->sizes))
+            return false;
+    }
+    return input == shapes->n;
+}
+
+/* The graph with its parameters typed as these inputs, and all types that follow. */
+static status_t retype(context_t *ctx, const graph_t *graph, const shapes_t *shapes,
+                       graph_t **out_graph)
+{
+    if (fits(graph, shapes)) return graph_close(ctx, graph, out_graph);
+    return graph_resize(ctx, graph, shapes->infos, false, out_graph);
+}
+
+static status_t find_sized(void *user, const graph_node_t *node)
+{
+    *(bool *)user |= node->n_sized > 0;
+    return STATUS_OK;
+}
+
+/* What `size` and `shape` give becomes constants, and so does what is calculated from them, and
+ * from constants by integers that follow sizes. */
+static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
+{
+    bool has_sized = false;
+    (void)rewrite_visit(graph_body(open), find_sized, &has_sized);
+    static const char *const find[] = {"sizes", NULL};
+    static const char *const compute[] = {"constant_propagation", "dead_code", NULL};
+    graph_t *found = NULL, *computed = NULL;
+    TRY(pass_run(ctx, *graph, find, NULL, &found));
+    status_t status = STATUS_OK;
+    if (found != *graph || has_sized) {
+        status = pass_run(ctx, found, compute, NULL, &computed);
+        if (status == STATUS_OK) {
+            graph_release(*graph);
+            *graph = computed;
+        }
+    }
+    graph_release(found);
+    return status;
+}
+
+status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,
+                    const char *known, text_t *chosen, graph_t **out_graph)
+{
+    graph_t *typed = NULL;
+    pass_options_t options = {.self = self, .layout = known, .out_layout = chosen};
+    TRY(retype(ctx, graph, shapes, &typed));
+    status_t status = compute_sizes(ctx, graph, &typed);
+    if (status == STATUS_OK)
+        status = pass_run(ctx, typed, pass_pipeline_plan(), &options, out_graph);
+    graph_release(typed);
+    return status;
+}
+
+/* ---- for one set of inputs ---- */
+
+static status_t check_tensors(context_t *ctx, const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_params; i++) {
+        type_kind_t kind = graph_value_type(graph, body->params[i])->kind;
+        REQUIRE(ctx, kind == TYPE_MODULE || kind == TYPE_TENSOR || kind == TYPE_UNKNOWN,
+                "graph_for: %%%s of %s is no tensor, and tensors alone can be given",
+                graph_value_name(graph, body->params[i]), graph_name(graph));
+    }
+    return STATUS_OK;
+}
+
+static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *graph, int n_in,
+                               const tensor_t *const *inputs, graph_t **out_graph)
+{
+    tensor_info_t *infos = NULL;
+    for (int i = 0; i < n_in; i++)
+        if (inputs[i] == NULL) return context_null(ctx, "graph_for", "an input");
+    TRY(check_tensors(ctx, graph));
+    TRY(context_get(ctx, (size_t)n_in * sizeof *infos, "infos of inputs", &infos));
+    const tensor_info_t **given = NULL;
+    status_t status = context_get(ctx, (size_t)n_in * sizeof *given, "infos of inputs", &given);
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        given[i] = &inputs[i]->info;
+        infos[i] = info_dense(given[i]->dtype, given[i]->rank, given[i]->sizes);
+    }
+    if (status == STATUS_OK) status = graph_check_inputs(ctx, graph, n_in, given);
+    if (status == STATUS_OK)
+        status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, NULL, NULL, out_graph);
+    context_put(ctx, given);
+    context_put(ctx, infos);
+    return status;
+}
+
+status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,
+                   const tensor_t *const *inputs, graph_t **out_graph)
+{
+    TRY(context_output(ctx, "graph_for", out_graph));
+    if (module == NULL) return context_null(ctx, "graph_for", "module");
+    if (method == NULL) return context_null(ctx, "graph_for", "method");
+    graph_t *graph = graph_of(module, method), *optimized = NULL;
+    if (plan_is_method(module, method))
+        return specialise_for(ctx, module, graph, n_in, inputs, out_graph);
+    REQUIRE(ctx, graph != NULL,
+            "graph_for: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
+            module_type(module), method);
+    TRY(pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module}, &optimized));
+    status_t status = specialise_for(ctx, module, optimized, n_in, inputs, out_graph);
+    graph_release(optimized);
+    return status;
+}

@@ -1,0 +1,262 @@
+/* The programs of a method: who waits for whom while one is compiled. Compiling is halted in its
+ * midst by an allocator that does not return. */
+#include "graph/method/programs_impl.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include "graph/program/plan.h"
+#include "tests/support/support.h"
+
+enum { SECONDS = 20 };
+
+static const char text[] = "graph forward(%self : module, %x : f32[n,3]) {\n"
+                           "  %a = relu(%x)\n"
+                           "  %b = tanh(%a)\n"
+                           "  %y = add(%b, %x)\n"
+                           "  return %y\n"
+                           "}\n";
+
+static module_t *make_net(context_t *ctx)
+{
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    CHECK_OK(ctx, graph_parse(ctx, text, NULL, &graph));
+    CHECK_OK(ctx, plan_set_method(ctx, net, "forward", graph, 0));
+    graph_release(graph);
+    return net;
+}
+
+/* A call with n rows of zeros. */
+static status_t run(context_t *ctx, module_t *net, int64_t n)
+{
+    tensor_t *x = NULL, *y = NULL;
+    TRY(tensor_zeros(ctx, DTYPE_F32, SHAPE(n, 3), &x));
+    status_t status = module_forward(ctx, net, x, &y);
+    tensor_release(y);
+    tensor_release(x);
+    return status;
+}
+
+static uint64_t n_built(context_t *ctx)
+{
+    counters_t counters;
+    counters_read(ctx, &counters);
+    return counters.plans_built;
+}
+
+/* False when it does not come to pass. */
+static bool wait_for(sem_t *semaphore)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += SECONDS;
+    int failed;
+    do failed = sem_timedwait(semaphore, &until);
+    while (failed != 0 && errno == EINTR);
+    return failed == 0;
+}
+
+/* ---- a thread that halts in the midst of compiling ---- */
+
+typedef struct halted {
+    counting_t memory;
+    allocator_t allocator;
+    atomic_long halt_at; /* of the requests to come; 0: none */
+    atomic_bool is_refusing;
+    sem_t is_inside, may_go;
+    context_t *ctx;
+    module_t *net;
+    int64_t n;
+    pthread_t thread;
+    status_t status;
+    bool was_let_go;
+} halted_t;
+
+static void *get_or_halt(void *user, size_t bytes)
+{
+    halted_t *halted = user;
+    if (atomic_load(&halted->halt_at) > 0 && atomic_fetch_sub(&halted->halt_at, 1) == 1) {
+        sem_post(&halted->is_inside);
+        halted->was_let_go = wait_for(&halted->may_go);
+        if (atomic_load(&halted->is_refusing)) return NULL;
+    }
+    return halted->memory.allocator.get(halted->memory.allocator.user, bytes);
+}
+
+static void put_back(void *user, void *block)
+{
+    halted_t *halted = user;
+    halted->memory.allocator.put(halted->memory.allocator.user, block);
+}
+
+static void *call_halted(void *user)
+{
+    halted_t *halted = user;
+    halted->status = run(halted->ctx, halted->net, halted->n);
+    return NULL;
+}
+
+/* Half of the requests of a call that compiles are in the midst of that. */
+static void halted_begin(halted_t *halted, module_t *net, int64_t n)
+{
+    counting_begin(&halted->memory);
+    halted->allocator = (allocator_t){halted, get_or_halt, put_back};
+    atomic_init(&halted->halt_at, 0);
+    atomic_init(&halted->is_refusing, false);
+    sem_init(&halted->is_inside, 0, 0);
+    sem_init(&halted->may_go, 0, 0);
+    halted->net = net;
+    halted->n = n;
+    context_options_t options = {.allocator = &halted->allocator, .n_threads = 1};
+    assert_int_equal(context_create(&options, &halted->ctx), STATUS_OK);
+    counting_fail(&halted->memory, 0, false);
+    CHECK_OK(halted->ctx, run(halted->ctx, net, 1));
+    atomic_store(&halted->halt_at, atomic_load(&halted->memory.requests) / 2);
+    assert_int_equal(pthread_create(&halted->thread, NULL, call_halted, halted), 0);
+    assert_true(wait_for(&halted->is_inside));
+}
+
+static void halted_join(halted_t *halted)
+{
+    sem_post(&halted->may_go);
+    pthread_join(halted->thread, NULL);
+    assert_true(halted->was_let_go);
+}
+
+/* The module goes first: it has memory of this thread's. */
+static void halted_end(halted_t *halted)
+{
+    context_destroy(halted->ctx);
+    assert_int_equal(atomic_load(&halted->memory.live), 0);
+    sem_destroy(&halted->is_inside);
+    sem_destroy(&halted->may_go);
+}
+
+/* ---- another thread ---- */
+
+typedef struct other {
+    context_t *ctx;
+    module_t *net;
+    int64_t n;
+    sem_t is_done;
+    pthread_t thread;
+    status_t status;
+} other_t;
+
+static void *call(void *user)
+{
+    other_t *other = user;
+    other->status = run(other->ctx, other->net, other->n);
+    sem_post(&other->is_done);
+    return NULL;
+}
+
+static void other_begin(other_t *other, module_t *net, int64_t n)
+{
+    other->net = net;
+    other->n = n;
+    sem_init(&other->is_done, 0, 0);
+    assert_int_equal(context_create(&(context_options_t){.n_threads = 1}, &other->ctx), STATUS_OK);
+    assert_int_equal(pthread_create(&other->thread, NULL, call, other), 0);
+}
+
+/* ---- tests ---- */
+
+static void others_run_and_compile_while_one_compiles(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    static halted_t halted;
+    CHECK_OK(ctx, context_set_threads(ctx, 1));
+    CHECK_OK(ctx, run(ctx, net, 2));
+    halted_begin(&halted, net, 3);
+    for (int i = 0; i < 10; i++) CHECK_OK(ctx, run(ctx, net, 2));
+    CHECK_OK(ctx, run(ctx, net, 4));
+    assert_int_equal(n_built(ctx), 2);
+    halted_join(&halted);
+    assert_int_equal(halted.status, STATUS_OK);
+    assert_int_equal(n_built(halted.ctx), 2);
+    CHECK_OK(ctx, run(ctx, net, 3));
+    assert_int_equal(n_built(ctx), 2);
+    module_release(net);
+    halted_end(&halted);
+}
+
+static void the_second_who_wants_the_same_sizes_waits(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    static halted_t halted;
+    static other_t other;
+    halted_begin(&halted, net, 3);
+    other_begin(&other, net, 3);
+    /* If it compiled by itself it would be done soon. */
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    assert_int_not_equal(sem_trywait(&other.is_done), 0);
+    halted_join(&halted);
+    pthread_join(other.thread, NULL);
+    assert_int_equal(halted.status, STATUS_OK);
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(n_built(halted.ctx), 2);
+    assert_int_equal(n_built(other.ctx), 0);
+    context_destroy(other.ctx);
+    module_release(net);
+    halted_end(&halted);
+}
+
+/* The first is refused memory. The second does not fail for it. */
+static void who_waited_for_one_that_failed_compiles_himself(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    static halted_t halted;
+    static other_t other;
+    halted_begin(&halted, net, 3);
+    other_begin(&other, net, 3);
+    atomic_store(&halted.is_refusing, true);
+    halted_join(&halted);
+    pthread_join(other.thread, NULL);
+    assert_int_equal(halted.status, STATUS_OUT_OF_MEMORY);
+    assert_int_equal(other.status, STATUS_OK);
+    assert_int_equal(n_built(other.ctx), 1);
+    module_release(net);
+    context_destroy(other.ctx);
+    halted_end(&halted);
+}
+
+/* Room for one: what is being compiled is not counted, and is what stays. */
+static void what_is_being_compiled_is_not_evicted(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make_net(ctx);
+    static halted_t halted;
+    CHECK_OK(ctx, context_set_threads(ctx, 1));
+    plan_set_capacity(net, "forward", 1);
+    halted_begin(&halted, net, 3);
+    CHECK_OK(ctx, run(ctx, net, 2));
+    plan_set_capacity(net, "forward", 1);
+    halted_join(&halted);
+    assert_int_equal(halted.status, STATUS_OK);
+    uint64_t n = n_built(ctx);
+    CHECK_OK(ctx, run(ctx, net, 3));
+    assert_int_equal(n_built(ctx), n);
+    CHECK_OK(ctx, run(ctx, net, 2));
+    assert_int_equal(n_built(ctx), n + 1);
+    module_release(net);
+    halted_end(&halted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(others_run_and_compile_while_one_compiles),
+        TEST(the_second_who_wants_the_same_sizes_waits),
+        TEST(who_waited_for_one_that_failed_compiles_himself),
+        TEST(what_is_being_compiled_is_not_evicted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
