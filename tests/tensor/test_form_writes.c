@@ -319,6 +319,7 @@ static void snapshots_from_before_a_write_keep_their_elements(void **state)
     add(ctx, weight, MASTER, 1);
     assert_ptr_not_equal(get_bytes(ctx, weight, MASTER), before);
     assert_true(convert_padding_is_zero(&want, get_bytes(ctx, weight, MASTER)));
+    check_counts(ctx, held, 0);
     tensor_release(held); /* the snapshot alone is left */
     add(ctx, weight, MASTER, 1);
     CHECK_OK(ctx, to_mkldnn(ctx, weight, &again));
@@ -505,9 +506,15 @@ static void plain_bytes_that_nobody_asks_for_between_two_writes_are_shed(void **
     add(ctx, weight, MASTER, 1);
     assert_false(storage_is_plain(weight->storage));
     assert_false(storage_is_shed(weight->storage));
+    CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
+    tensor_release(get(ctx, weight, OTHER)); /* nobody has a pointer that is valid */
+    assert_true(storage_is_shed(weight->storage));
+    CHECK_OK(ctx, storage_restore(ctx, weight->storage, CAUSE_USER));
+    add(ctx, weight, MASTER, 1);
+    assert_false(storage_is_shed(weight->storage));
     add(ctx, weight, MASTER, 1);
     assert_true(storage_is_shed(weight->storage));
-    check_counts(ctx, weight, 3);
+    check_counts(ctx, weight, 4);
     tensor_release(weight);
 }
 
