@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
@@ -256,56 +257,66 @@ static status_t run_all(context_t *ctx, const graph_t *graph, const char *const 
 
 /* ---- graphs that hold for many sizes ---- */
 
+/* The graph at these sizes, its names kept; NULL where a node does not take them, and then
+ * `reason`, if it has none yet and is not NULL, says which. */
+static status_t try_sizes(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
+                          text_t *reason, graph_t **out_graph)
+{
+    *out_graph = NULL;
+    scope_attempt(ctx);
+    status_t status = graph_resize(ctx, graph, infos, true, out_graph);
+    bool is_forgiven = status == STATUS_INVALID_ARGUMENT;
+    if (is_forgiven && reason != NULL && reason->length == 0)
+        text_append(reason, "other sizes fail, %s", context_error(ctx));
+    status = scope_attempt_end(ctx, status, is_forgiven);
+    return is_forgiven ? STATUS_OK : status;
+}
+
 status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
-                           graph_t **out_graph)
+                           text_t *reason, graph_t **out_graph)
 {
     int64_t sizes[GRAPH_MAX_NAMES];
-    status_t status = STATUS_INVALID_ARGUMENT;
     *out_graph = NULL;
-    for (int attempt = 0; status == STATUS_INVALID_ARGUMENT; attempt++) {
+    for (int attempt = 0; *out_graph == NULL; attempt++) {
         graph_sizes(graph, sizes);
-        if (!graph_generic_sizes(attempt, graph_substitute(graph, NULL, NULL), sizes))
-            return STATUS_OK;
+        if (!graph_generic_sizes(attempt, graph_substitute(graph, NULL, NULL), sizes)) break;
         (void)graph_substitute(graph, sizes, infos);
-        scope_attempt(ctx);
-        status = graph_resize(ctx, graph, infos, true, out_graph);
-        status = scope_attempt_end(ctx, status, status == STATUS_INVALID_ARGUMENT);
+        TRY(try_sizes(ctx, graph, infos, reason, out_graph));
     }
-    return status;
+    return STATUS_OK;
 }
 
 /* What the passes make of the graph at generic sizes, at its own sizes again; NULL when that cannot
- * be. */
+ * be, for the reason that is given. */
 static status_t run_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
-                            const char *const *names, const pass_options_t *options,
+                            const char *const *names, const pass_options_t *options, text_t *reason,
                             graph_t **out_graph)
 {
     graph_t *generic = NULL, *result = NULL;
     *out_graph = NULL;
-    TRY(pass_make_generic(ctx, graph, infos, &generic));
+    TRY(pass_make_generic(ctx, graph, infos, reason, &generic));
     if (generic == NULL) return STATUS_OK;
     status_t status = run_all(ctx, generic, names, options, &result);
     if (status == STATUS_OK && result == generic) {
         status = rewrite_nothing(graph, out_graph);
     } else if (status == STATUS_OK) {
         (void)graph_substitute(graph, NULL, infos);
-        scope_attempt(ctx);
-        status = graph_resize(ctx, result, infos, true, out_graph);
-        bool is_forgiven = status == STATUS_INVALID_ARGUMENT;
-        status = scope_attempt_end(ctx, status, is_forgiven);
-        if (is_forgiven) status = STATUS_OK;
+        status = try_sizes(ctx, result, infos, reason, out_graph);
     }
     graph_release(result);
     graph_release(generic);
     return status;
 }
 
+/* reason: why the graph holds for its own sizes alone, or "". */
 static status_t run_closed(context_t *ctx, const graph_t *graph, const char *const *names,
-                           const pass_options_t *options, graph_t **out_graph)
+                           const pass_options_t *options, const char *reason, graph_t **out_graph)
 {
-    graph_t *closed = NULL;
+    graph_t *closed = NULL, *explained = NULL;
     TRY(graph_close(ctx, graph, &closed));
-    status_t status = run_all(ctx, closed, names, options, out_graph);
+    status_t status = graph_with_reason(ctx, closed, reason, &explained);
+    if (status == STATUS_OK) status = run_all(ctx, explained, names, options, out_graph);
+    graph_release(explained);
     graph_release(closed);
     return status;
 }
@@ -320,13 +331,16 @@ static status_t run_open(context_t *ctx, const graph_t *graph, const char *const
     tensor_info_t *infos = NULL;
     size_t n = (size_t)graph_body(graph)->n_params;
     TRY(context_get(ctx, n * sizeof *infos, "infos of inputs", &infos));
-    status_t status = run_generic(ctx, graph, infos, names, options, &result);
+    text_t reason = text_begin(ctx);
+    status_t status = run_generic(ctx, graph, infos, names, options, &reason, &result);
     context_put(ctx, infos);
+    if (status == STATUS_OK) status = text_status(&reason);
     if (status == STATUS_OK && result == NULL) {
-        trace_event(ctx, TRACE_PASS, "sizes,,,,%s: holds for the sizes in its types alone",
-                    graph_name(graph));
-        status = run_closed(ctx, graph, names, options, &result);
+        trace_event(ctx, TRACE_PASS, "sizes,,,,%s: holds for the sizes in its types alone, %s",
+                    graph_name(graph), text_string(&reason));
+        status = run_closed(ctx, graph, names, options, text_string(&reason), &result);
     }
+    text_clear(&reason);
     if (status == STATUS_OK) *out_graph = result;
     return status;
 }
@@ -346,5 +360,5 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
     if (!graph_has_names(graph)) return run_all(ctx, graph, names, options, out_graph);
     if (graph_is_open(graph) && !lists(names, "layout"))
         return run_open(ctx, graph, names, options, out_graph);
-    return run_closed(ctx, graph, names, options, out_graph);
+    return run_closed(ctx, graph, names, options, "", out_graph);
 }

@@ -10,10 +10,10 @@
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason);
 
 /* The open graph at sizes of which none is 1, or equal to another, by chance, and all others than
- * in its types; NULL when it can be had at no such sizes. infos has room for one of each parameter.
- */
+ * in its types; NULL when it can be had at no such sizes, and then reason, which may be NULL, says
+ * which node takes none. infos has room for one of each parameter. */
 status_t pass_make_generic(context_t *ctx, const graph_t *graph, tensor_info_t *infos,
-                           graph_t **out_graph);
+                           text_t *reason, graph_t **out_graph);
 
 /* The passes themselves, as passes.def lists them. */
 #define PASS(name, changes_numerics, contract)                                                     \
