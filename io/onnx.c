@@ -2,7 +2,8 @@
  *
  * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
  * all, goes at the end. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,8 @@
  * calculate; what follows nothing fixes a size, and all is found out anew. Then the graph is built,
  * and held against the trials: it has to give the sizes that they gave, and to fail where they did.
  */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -1,6 +1,6 @@
 /* Calls of our operators: run at import when all operands are known, else noted for the graph. What
  * trial 0 calls is compared with what the others do. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

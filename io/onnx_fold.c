@@ -2,7 +2,7 @@
  *
  * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest,
  * one element after the other, in s64 or f64. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

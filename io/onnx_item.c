@@ -1,5 +1,5 @@
 /* Items, their names, and where known ones go in the module. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

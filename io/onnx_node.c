@@ -1,5 +1,5 @@
 /* Attributes and known inputs of ONNX nodes. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

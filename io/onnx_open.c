@@ -2,7 +2,8 @@
  *
  * Each size is tried by itself at small, near and large numbers, then all of them together. A trial
  * at which a node fails is over: the graph has to fail there as well. */
-#include "io/onnx_impl.h"
+#include "io/onnx_item_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

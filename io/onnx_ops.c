@@ -1,5 +1,5 @@
 /* The table of ONNX operators. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

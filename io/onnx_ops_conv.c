@@ -1,5 +1,5 @@
 /* Convolution and pooling: windows over spatial dimensions. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -1,5 +1,5 @@
 /* Activations and arithmetic. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

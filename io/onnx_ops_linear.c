@@ -1,5 +1,5 @@
 /* Matrix products, normalisation, softmax and reductions. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -1,6 +1,6 @@
 /* Resize and Upsample. ONNX has many ways to sample; those that are ours go there, other nearest
  * ones take elements by a known index along each dimension. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

@@ -1,5 +1,5 @@
 /* Operators that move elements or only name them anew. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

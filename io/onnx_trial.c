@@ -3,7 +3,8 @@
  * The import function runs at trial 0, then at the others, where it has to make the same calls. It
  * is begun again with fewer shortcuts where it does not: what changes nothing at one size is made
  * anyway, and a constant whose shape follows a size is calculated by the graph. */
-#include "io/onnx_impl.h"
+#include "io/onnx_node_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 

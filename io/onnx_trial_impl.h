@@ -1,0 +1,28 @@
+/* Sizes that a file leaves open, and the trials that try them at several numbers. */
+#ifndef TESSERA_IO_ONNX_TRIAL_IMPL_H
+#define TESSERA_IO_ONNX_TRIAL_IMPL_H
+
+#include "io/onnx_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+/* An open size of this name in the file (NULL: none), of an input's dimension `dim`: its index in
+ * onnx->open, found or made; ONNX_NOT_OPEN when there are too many. */
+int onnx_open_find(onnx_t *onnx, const char *param, int dim);
+
+/* Chooses names and trials, when all inputs are read. */
+void onnx_open_begin(onnx_t *onnx);
+status_t onnx_set_inputs(onnx_t *onnx);
+
+/* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
+void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
+void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
+
+/* Fixes open sizes that no trial but those that are over tries by itself. */
+void onnx_fix_lost(onnx_t *onnx);
+
+/* What the graph says of sizes that are fixed; empty: none is. */
+void onnx_reason(const onnx_t *onnx, size_t capacity, char *out_text);
+
+#endif
+#endif
