@@ -22,6 +22,7 @@ typedef struct verifier {
     const plan_t *plan; /* NULL: operators run one by one */
     int next_step;
     record_t *records; /* by value of the plan's graph */
+    bool is_following; /* views are made again, and their events are none of the plan's */
     verify_result_t result;
 } verifier_t;
 
@@ -94,6 +95,43 @@ static bool is_transition(const graph_node_t *node)
     return false;
 }
 
+static status_t keep_views(context_t *ctx, verifier_t *verifier, value_t value,
+                           const tensor_t *tensor);
+
+/* What a view of the tensor is. */
+static status_t keep_view(context_t *ctx, verifier_t *verifier, const graph_node_t *node,
+                          const tensor_t *tensor)
+{
+    tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
+    int n = OP_MAX_OUTPUTS;
+    verifier->is_following = true;
+    status_t status = dispatch_run(ctx, node->op, node->attrs, 1, &tensor, &n, out);
+    verifier->is_following = false;
+    for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++) {
+        status = keep_value(ctx, verifier, node->outputs[i], out[i]);
+        if (status == STATUS_OK) status = keep_views(ctx, verifier, node->outputs[i], out[i]);
+    }
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) tensor_release(out[i]);
+    return status;
+}
+
+/* A view is no step of a plan: what it shows of a value is kept with the value, and so are views of
+ * what transitions make of it. */
+static status_t keep_views(context_t *ctx, verifier_t *verifier, value_t value,
+                           const tensor_t *tensor)
+{
+    const graph_block_t *body = graph_body(plan_graph(verifier->plan));
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (node->n_inputs != 1 || node->inputs[0] != value) continue;
+        if (is_transition(node))
+            TRY(keep_views(ctx, verifier, node->outputs[0], tensor));
+        else if (node->kind == NODE_OP && (node->op->traits & TRAIT_VIEW) != 0)
+            TRY(keep_view(ctx, verifier, node, tensor));
+    }
+    return STATUS_OK;
+}
+
 /* Of the value, or of what transitions have made it from; NULL: not known. */
 static const record_t *find_record(const verifier_t *verifier, value_t value)
 {
@@ -138,8 +176,10 @@ static status_t check_step(context_t *ctx, verifier_t *verifier, const op_event_
     place(verifier, event->op->name, reader, sizeof reader);
     for (int i = 0; i < event->n_in && i < step->n_in; i++)
         TRY(check_value(ctx, verifier, step->inputs[i], event->in[i], reader));
-    for (int i = 0; i < event->n_out && i < step->node->n_outputs; i++)
+    for (int i = 0; i < event->n_out && i < step->node->n_outputs; i++) {
         TRY(keep_value(ctx, verifier, step->node->outputs[i], event->out[i]));
+        TRY(keep_views(ctx, verifier, step->node->outputs[i], event->out[i]));
+    }
     return STATUS_OK;
 }
 
@@ -157,6 +197,7 @@ static status_t check_results(verifier_t *verifier, context_t *ctx, int n, tenso
 static status_t check(context_t *ctx, void *user, const op_event_t *event)
 {
     verifier_t *verifier = user;
+    if (verifier->is_following) return STATUS_OK;
     if (verifier->plan != NULL) TRY(check_step(ctx, verifier, event));
     return check_elements(ctx, verifier, event);
 }
