@@ -188,6 +188,11 @@ datum_t *graph_builder_constant(const graph_builder_t *builder, value_t value)
     return producer != NULL && producer->kind == NODE_CONSTANT ? producer->datum : NULL;
 }
 
+const char *graph_builder_name(const graph_builder_t *builder, value_t value)
+{
+    return value >= 0 && value < builder->n_values ? builder->values[value].name : NULL;
+}
+
 status_t graph_builder_set_fixed(graph_builder_t *builder, const char *reason)
 {
     return graph_string(builder->ctx, builder->graph, reason, &builder->graph->fixed);

@@ -92,6 +92,9 @@ int graph_builder_depth(const graph_builder_t *builder);
  */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);
 
+/* The name that a value was made with; NULL for one that is numbered in the end. */
+const char *graph_builder_name(const graph_builder_t *builder, value_t value);
+
 /* Operands of the post-ops in these attributes. */
 int graph_n_post(const opdef_t *op, const void *attrs);
 

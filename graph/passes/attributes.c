@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <string.h>
 
 #include "graph/analysis/keep_impl.h"
@@ -9,8 +8,6 @@
  * other getattr becomes a constant: one for each attribute, made in the body, where all uses see
  * it.
  */
-
-#define NAME_MAX_BYTES 256
 
 /* A constant that was made. */
 typedef struct frozen {
@@ -54,16 +51,16 @@ static bool is_frozen(const freezing_t *freezing, const graph_node_t *node,
 
 /* ---- constants ---- */
 
-/* "%7" of "layer1.conv1.weight" gives "7.weight", and "%weight" stays. */
-static void name_constant(const rewrite_t *rewrite, const graph_node_t *node, char *out_name)
+/* A constant is called by the path that the graph reads it by: "layer1.conv1.weight", in one
+ * getattr or in several, one behind the other. */
+static void name_constant(const freezing_t *freezing, const graph_node_t *node, text_t *name)
 {
-    const char *value = graph_value_name(rewrite->from, node->outputs[0]);
-    const char *dot = strrchr(node->name, '.');
-    const char *own = dot != NULL ? dot + 1 : node->name;
-    if (strcmp(value, own) == 0)
-        snprintf(out_name, NAME_MAX_BYTES, "%s", own);
-    else
-        snprintf(out_name, NAME_MAX_BYTES, "%s.%s", value, own);
+    const graph_node_t *owner = graph_producer(freezing->graph, node->inputs[0]);
+    if (owner != NULL && owner->kind == NODE_GETATTR && owner->inputs[0] >= 0) {
+        name_constant(freezing, owner, name);
+        text_append(name, ".");
+    }
+    text_append(name, "%s", node->name);
 }
 
 static const frozen_t *find_frozen(const freezing_t *freezing, const attribute_t *attribute)
@@ -80,16 +77,18 @@ static status_t make_constant(rewrite_t *rewrite, const graph_node_t *node,
                               const attribute_t *attribute, datum_t *datum)
 {
     freezing_t *freezing = rewrite->user;
-    char name[NAME_MAX_BYTES];
-    name_constant(rewrite, node, name);
     datum_t *copy = NULL;
     TRY(context_grow(rewrite->ctx, &freezing->frozen, &freezing->capacity, freezing->n_frozen + 1,
                      sizeof *freezing->frozen));
     TRY(attribute_copy(rewrite->ctx, datum, &copy));
+    text_t name = text_begin(rewrite->ctx);
+    name_constant(freezing, node, &name);
     freezing->frozen[freezing->n_frozen++] = (frozen_t){
-        *attribute, graph_add_constant(rewrite->to, copy, name)};
+        *attribute, graph_add_constant(rewrite->to, copy, text_string(&name))};
+    status_t status = text_status(&name);
+    text_clear(&name);
     datum_release(copy);
-    return STATUS_OK;
+    return status;
 }
 
 /* A parameter that is absent is an operand left out, where only operators ask for it. */

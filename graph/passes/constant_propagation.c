@@ -16,6 +16,7 @@
 
 #define MAX_BYTES ((size_t)64 << 20)
 #define MAX_TRIPS 1024
+#define LONG_NAME 120
 
 typedef struct propagation {
     const alias_t *alias;
@@ -146,6 +147,20 @@ static value_t add_constant(rewrite_t *rewrite, datum_t *datum, const char *name
     }
 }
 
+/* What an operator makes of constants is called after the first that has a name:
+ * "fc.weight.permute" of "fc.weight". A long name is not made longer, and gets a number. */
+static void name_result(const rewrite_t *rewrite, const graph_node_t *node, text_t *name)
+{
+    for (int i = 0; i < node->n_inputs && node->kind == NODE_OP; i++) {
+        const char *origin = graph_builder_name(rewrite->to,
+                                                rewrite_value(rewrite, node->inputs[i]));
+        if (origin == NULL) continue;
+        text_append(name, "%s", origin);
+        if (strlen(origin) < LONG_NAME) text_append(name, ".%s", node->op->name);
+        return;
+    }
+}
+
 static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datum_t **out)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -153,13 +168,16 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
             FAIL(rewrite->ctx, STATUS_UNSUPPORTED, "the result is too large");
         TRY(settle(rewrite->ctx, graph_value_type(rewrite->from, node->outputs[i]), &out[i]));
     }
+    text_t derived = text_begin(rewrite->ctx);
+    name_result(rewrite, node, &derived);
     for (int i = 0; i < node->n_outputs; i++) {
-        const char *name = graph_value_name(rewrite->from, node->outputs[i]);
-        bool is_number = name == NULL || name[strspn(name, "0123456789")] == '\0';
-        rewrite_map(rewrite, node->outputs[i],
-                    add_constant(rewrite, out[i], is_number ? NULL : name));
+        const char *name = rewrite_name(rewrite->from, node->outputs[i]);
+        if (name == NULL && derived.length > 0) name = text_string(&derived);
+        rewrite_map(rewrite, node->outputs[i], add_constant(rewrite, out[i], name));
     }
-    return STATUS_OK;
+    status_t status = text_status(&derived);
+    text_clear(&derived);
+    return status;
 }
 
 /* What a failed run means: nothing, but that the node stays. It may stand in a branch that is never

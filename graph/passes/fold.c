@@ -250,8 +250,8 @@ static const char *folded_name(const rewrite_t *rewrite, const fold_anchor_t *an
     bool is_absent = is_bias && anchor->bias == GRAPH_NONE;
     const char *suffix = ((const folding_t *)rewrite->user)->rule->suffix;
     value_t old = is_bias && !is_absent ? anchor->bias : anchor->weight;
-    const char *name = graph_value_name(rewrite->from, old);
-    if (name == NULL || name[strspn(name, "0123456789")] == '\0') return NULL;
+    const char *name = rewrite_name(rewrite->from, old);
+    if (name == NULL) return NULL;
     size_t length = strlen(name), n_weight = sizeof weight - 1;
     for (const char *end = name; (end = strchr(end, '.')) != NULL; end++)
         if (strncmp(end, ".folded", 7) == 0 || strncmp(end, ".bn_folded", 10) == 0) {

@@ -115,9 +115,10 @@ static void freeze_module_with_submodule(void **state)
     assert_false(mini_has(frozen, "sub1") || mini_has(frozen, "sub2.forward"));
     assert_false(mini_says(ctx, frozen, "forward", "call"));
     for (int i = 0; i < 3; i++) mini_same(ctx, net, frozen, "forward", 1.0);
-    mini_explains(ctx, frozen,
-                  "b: set by `setattr(%self, %c) name=\"b\"` in forward\n"
-                  "sub2.sub.b: set by `setattr(%self, %a) name=\"sub2.sub.b\"` in forward\n");
+    mini_explains(
+        ctx, frozen,
+        "b: set by `setattr(%self, %c) name=\"b\"` in forward\n"
+        "sub2.sub.b: set by `setattr(%self, %sub2.sub.a) name=\"sub2.sub.b\"` in forward\n");
     module_t *loaded = mini_reload(ctx, frozen);
     mini_same(ctx, net, loaded, "forward", 1.0);
     module_release(loaded);
