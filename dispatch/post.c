@@ -47,7 +47,7 @@ void post_settle_operands(prepared_t *prepared)
     }
 }
 
-void post_settle_behind(prepared_t *prepared)
+static void settle_behind(prepared_t *prepared)
 {
     post_settle_operands(prepared);
     prepared->n_arguments = 0;
@@ -56,6 +56,16 @@ void post_settle_behind(prepared_t *prepared)
             prepared->arguments[prepared->n_arguments++] = (int8_t)i;
     prepared->arguments[prepared->n_arguments++] = -1;
     prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / 10.0;
+}
+
+status_t post_prepare_behind(context_t *ctx, const op_call_t *call, post_describe_t describe,
+                             prepared_t *prepared)
+{
+    if (attrs_post(&call->op->attrs, call->attrs)->n == 0)
+        return prepared_decline(prepared, "onednn_then_post: no post-ops");
+    TRY(describe(ctx, call, false, prepared));
+    settle_behind(prepared);
+    return STATUS_OK;
 }
 
 status_t post_run_behind(context_t *ctx, const prepared_t *prepared, void *const *in,

@@ -12,9 +12,14 @@ void post_settle_operands(prepared_t *prepared);
 /* Applies the post-ops to output 0 in place; padded lanes are zero after. */
 void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out);
 
-/* For kernels whose primitive was described without the post-ops: settles them behind it, and runs
- * both. */
-void post_settle_behind(prepared_t *prepared);
+/* Describes an operator's primitive, with its post-ops fused or without. */
+typedef status_t (*post_describe_t)(context_t *ctx, const op_call_t *call, bool fuses,
+                                    prepared_t *prepared);
+
+/* For kernels that run a primitive without the post-ops, and these behind it: prepares both, and
+ * declines where there are none. */
+status_t post_prepare_behind(context_t *ctx, const op_call_t *call, post_describe_t describe,
+                             prepared_t *prepared);
 status_t post_run_behind(context_t *ctx, const prepared_t *prepared, void *const *in,
                          void *const *out, void *scratch);
 

@@ -191,13 +191,15 @@ static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive
 /* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops.
  */
 
+static status_t describe_direct(context_t *ctx, const op_call_t *call, bool fuses,
+                                prepared_t *prepared)
+{
+    return describe(ctx, call, ONEDNN_DIRECT, fuses, prepared);
+}
+
 static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
-    if (post->n == 0) return prepared_decline(prepared, "onednn_then_post: no post-ops");
-    TRY(describe(ctx, call, ONEDNN_DIRECT, false, prepared));
-    post_settle_behind(prepared);
-    return STATUS_OK;
+    return post_prepare_behind(ctx, call, describe_direct, prepared);
 }
 
 static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};

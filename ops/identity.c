@@ -11,18 +11,11 @@ static const attr_field_t dropout_fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
-
 static status_t infer_dropout(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     double p = ((const dropout_attrs_t *)call->attrs)->p;
     REQUIRE(ctx, p >= 0.0 && p <= 1.0, "%s: p=%g, 0 to 1 is needed", call->op->name, p);
-    return infer(ctx, call, out_n, out);
+    return ops_infer_like(ctx, call, out_n, out);
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
@@ -57,7 +50,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .n_operands = 1,
                                  .operands = operands,
                                  .n_outputs = 1,
-                                 .infer = infer,
+                                 .infer = ops_infer_like,
                                  .kernels = kernels,
                                  .spec = spec,
                                  .cases = cases};

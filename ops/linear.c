@@ -179,11 +179,7 @@ static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive
 
 static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    if (((const linear_attrs_t *)call->attrs)->post.n == 0)
-        return prepared_decline(prepared, "onednn_then_post: no post-ops");
-    TRY(describe(ctx, call, false, prepared));
-    post_settle_behind(prepared);
-    return STATUS_OK;
+    return post_prepare_behind(ctx, call, describe, prepared);
 }
 
 static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};

@@ -37,3 +37,22 @@ status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *pr
     for (int i = 0; i < call->n_out; i++) TRY(accept_out_plain(call, prepared, i));
     return STATUS_OK;
 }
+
+status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                       const int64_t *values, tensor_t **out)
+{
+    TRY(context_output(ctx, op->name, out));
+    ints_t ints = {.n = n};
+    if (n > 0 && values == NULL) return context_null(ctx, op->name, op->attrs.fields[0].name);
+    REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d %s, 0 to %d are possible", op->name, n,
+            op->attrs.fields[0].name, TENSOR_MAX_RANK);
+    if (n > 0) memcpy(ints.values, values, (size_t)n * sizeof *values);
+    return dispatch_run(ctx, op, &ints, 1, &x, NULL, out);
+}
+
+status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)ctx, (void)out_n;
+    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
+    return STATUS_OK;
+}

@@ -8,4 +8,11 @@
 #include "ops/ops.def"
 #undef OP
 
+/* An operator of one tensor whose attributes are one list of integers: reshape, permute. */
+status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                       const int64_t *values, tensor_t **out);
+
+/* What an operator infers that gives its input's dtype and sizes. */
+status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
+
 #endif

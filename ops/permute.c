@@ -1,6 +1,4 @@
 /* Other strides over the same elements: transpose, permute, expand. */
-#include <string.h>
-
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 
@@ -220,18 +218,6 @@ DEFINE(expand);
 
 /* ---- public ---- */
 
-static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
-                     const int64_t *values, tensor_t **out)
-{
-    TRY(context_output(ctx, op->name, out));
-    ints_t ints = {.n = n};
-    if (n > 0 && values == NULL) return context_null(ctx, op->name, op->attrs.fields[0].name);
-    REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d %s, 0 to %d are possible", op->name, n,
-            op->attrs.fields[0].name, TENSOR_MAX_RANK);
-    if (n > 0) memcpy(ints.values, values, (size_t)n * sizeof *values);
-    return dispatch_run(ctx, op, &ints, 1, &x, NULL, out);
-}
-
 status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t dim1, tensor_t **out)
 {
     transpose_attrs_t attrs = {dim0, dim1};
@@ -240,11 +226,11 @@ status_t op_transpose(context_t *ctx, const tensor_t *x, int64_t dim0, int64_t d
 
 status_t op_permute(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
 {
-    return call(ctx, &op_def_permute, x, n, dims, out);
+    return ops_call_ints(ctx, &op_def_permute, x, n, dims, out);
 }
 
 status_t op_expand(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                    tensor_t **out)
 {
-    return call(ctx, &op_def_expand, x, rank, sizes, out);
+    return ops_call_ints(ctx, &op_def_expand, x, rank, sizes, out);
 }

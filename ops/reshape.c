@@ -1,6 +1,4 @@
 /* Other sizes over the same elements: reshape, flatten, squeeze, unsqueeze. */
-#include <string.h>
-
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 
@@ -216,22 +214,10 @@ DEFINE(unsqueeze, dims_attrs_t, dims_fields);
 
 /* ---- public ---- */
 
-static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
-                     const int64_t *values, tensor_t **out)
-{
-    TRY(context_output(ctx, op->name, out));
-    ints_t ints = {.n = n};
-    if (n > 0 && values == NULL) return context_null(ctx, op->name, op->attrs.fields[0].name);
-    REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d %s, 0 to %d are possible", op->name, n,
-            op->attrs.fields[0].name, TENSOR_MAX_RANK);
-    if (n > 0) memcpy(ints.values, values, (size_t)n * sizeof *values);
-    return dispatch_run(ctx, op, &ints, 1, &x, NULL, out);
-}
-
 status_t op_reshape(context_t *ctx, const tensor_t *x, int rank, const int64_t *sizes,
                     tensor_t **out)
 {
-    return call(ctx, &op_def_reshape, x, rank, sizes, out);
+    return ops_call_ints(ctx, &op_def_reshape, x, rank, sizes, out);
 }
 
 status_t op_flatten(context_t *ctx, const tensor_t *x, int64_t start_dim, int64_t end_dim,
@@ -243,10 +229,10 @@ status_t op_flatten(context_t *ctx, const tensor_t *x, int64_t start_dim, int64_
 
 status_t op_squeeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
 {
-    return call(ctx, &op_def_squeeze, x, n, dims, out);
+    return ops_call_ints(ctx, &op_def_squeeze, x, n, dims, out);
 }
 
 status_t op_unsqueeze(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, tensor_t **out)
 {
-    return call(ctx, &op_def_unsqueeze, x, n, dims, out);
+    return ops_call_ints(ctx, &op_def_unsqueeze, x, n, dims, out);
 }

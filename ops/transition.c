@@ -12,13 +12,6 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)ctx, (void)out_n;
-    out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
-    return STATUS_OK;
-}
-
 static status_t infer_reorder(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     const format_t *format = &((const reorder_attrs_t *)call->attrs)->format;
@@ -33,7 +26,7 @@ static status_t infer_reorder(context_t *ctx, const op_call_t *call, int *out_n,
                 shape_multiply(elements, (int64_t)dtype_size(x->dtype), &bytes),
             "reorder: %s in format %s, its bytes overflow", info_brief(x),
             format_text(format, text));
-    return infer(ctx, call, out_n, out);
+    return ops_infer_like(ctx, call, out_n, out);
 }
 
 /* ---- specification ---- */
@@ -116,7 +109,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .n_operands = 1,
                                   .operands = operands,
                                   .n_outputs = 1,
-                                  .infer = infer,
+                                  .infer = ops_infer_like,
                                   .kernels = to_mkldnn_kernels,
                                   .spec = spec,
                                   .cases = to_mkldnn_cases};
@@ -127,7 +120,7 @@ const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .n_operands = 1,
                                  .operands = operands,
                                  .n_outputs = 1,
-                                 .infer = infer,
+                                 .infer = ops_infer_like,
                                  .kernels = to_dense_kernels,
                                  .spec = spec,
                                  .cases = to_dense_cases};
