@@ -2,31 +2,51 @@
  */
 #include "tensor/onednn/onednn_impl.h"
 
+int onednn_n_operands(const onednn_problem_t *p, int first)
+{
+    bool is_recurrent = p->kind == ONEDNN_RNN;
+    switch (first) {
+    case ONEDNN_ARGUMENT_SRC: return p->n_src;
+    case ONEDNN_ARGUMENT_DIFF_SRC: return is_recurrent ? p->n_src : 1;
+    case ONEDNN_ARGUMENT_WEIGHT:
+    case ONEDNN_ARGUMENT_DIFF_WEIGHT: return is_recurrent ? ONEDNN_MAX_WEIGHT : 1;
+    case ONEDNN_ARGUMENT_DST:
+    case ONEDNN_ARGUMENT_DIFF_DST: return is_recurrent ? ONEDNN_MAX_DST : 1;
+    default: return 1;
+    }
+}
+
 const tensor_info_t *onednn_operand(const onednn_problem_t *p, int argument)
 {
-    const tensor_info_t *info = NULL;
-    if (argument >= ONEDNN_ARGUMENT_SRC && argument < ONEDNN_ARGUMENT_SRC + p->n_src)
-        info = &p->src[argument - ONEDNN_ARGUMENT_SRC];
-    int post = argument - ONEDNN_ARGUMENT_OPERAND;
-    if (post >= 0 && post < p->n_post && p->post[post].kind == ONEDNN_POST_BINARY)
-        info = p->post[post].operand;
-    switch (argument) {
-    case ONEDNN_ARGUMENT_WEIGHT: info = p->weight; break;
-    case ONEDNN_ARGUMENT_BIAS: info = p->bias; break;
-    case ONEDNN_ARGUMENT_DST: info = p->dst; break;
-    case ONEDNN_ARGUMENT_DIFF_DST: info = p->diff_dst; break;
-    case ONEDNN_ARGUMENT_DIFF_SRC: info = p->diff_src; break;
-    case ONEDNN_ARGUMENT_DIFF_WEIGHT: info = p->diff_weight; break;
-    case ONEDNN_ARGUMENT_DIFF_BIAS: info = p->diff_bias; break;
-    default: break;
+    const struct {
+        int first;
+        const tensor_info_t *infos;
+    } lists[] = {{ONEDNN_ARGUMENT_SRC, p->src},
+                 {ONEDNN_ARGUMENT_WEIGHT, p->weight},
+                 {ONEDNN_ARGUMENT_BIAS, p->bias},
+                 {ONEDNN_ARGUMENT_DST, p->dst},
+                 {ONEDNN_ARGUMENT_DIFF_DST, p->diff_dst},
+                 {ONEDNN_ARGUMENT_DIFF_SRC, p->diff_src},
+                 {ONEDNN_ARGUMENT_DIFF_WEIGHT, p->diff_weight},
+                 {ONEDNN_ARGUMENT_DIFF_BIAS, p->diff_bias}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        int index = argument - lists[i].first;
+        if (index < 0 || index >= onednn_n_operands(p, lists[i].first)) continue;
+        const tensor_info_t *info = lists[i].infos == NULL ? NULL : &lists[i].infos[index];
+        return info != NULL && info->dtype == DTYPE_NONE ? NULL : info;
     }
-    return info;
+    int post = argument - ONEDNN_ARGUMENT_OPERAND;
+    bool is_binary = post >= 0 && post < p->n_post && p->post[post].kind == ONEDNN_POST_BINARY;
+    return is_binary ? p->post[post].operand : NULL;
 }
 
 int onednn_argument_number(int argument)
 {
     static const int numbers[ONEDNN_ARGUMENT_COUNT] = {
-        [ONEDNN_ARGUMENT_WEIGHT] = DNNL_ARG_WEIGHTS,
+        [ONEDNN_ARGUMENT_WEIGHT] = DNNL_ARG_WEIGHTS_0,
+        [ONEDNN_ARGUMENT_WEIGHT + 1] = DNNL_ARG_WEIGHTS_1,
+        [ONEDNN_ARGUMENT_WEIGHT + 2] = DNNL_ARG_WEIGHTS_2,
+        [ONEDNN_ARGUMENT_WEIGHT + 3] = DNNL_ARG_WEIGHTS_3,
         [ONEDNN_ARGUMENT_BIAS] = DNNL_ARG_BIAS,
         [ONEDNN_ARGUMENT_MEAN] = DNNL_ARG_MEAN,
         [ONEDNN_ARGUMENT_VARIANCE] = DNNL_ARG_VARIANCE,
@@ -40,11 +60,20 @@ int onednn_argument_number(int argument)
         [ONEDNN_ARGUMENT_SRC_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
         [ONEDNN_ARGUMENT_WEIGHT_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_WEIGHTS,
         [ONEDNN_ARGUMENT_DST_ZERO] = DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST,
-        [ONEDNN_ARGUMENT_DST] = DNNL_ARG_DST,
-        [ONEDNN_ARGUMENT_DIFF_DST] = DNNL_ARG_DIFF_DST,
+        [ONEDNN_ARGUMENT_DST] = DNNL_ARG_DST_0,
+        [ONEDNN_ARGUMENT_DST + 1] = DNNL_ARG_DST_1,
+        [ONEDNN_ARGUMENT_DST + 2] = DNNL_ARG_DST_2,
+        [ONEDNN_ARGUMENT_DIFF_DST] = DNNL_ARG_DIFF_DST_0,
+        [ONEDNN_ARGUMENT_DIFF_DST + 1] = DNNL_ARG_DIFF_DST_1,
+        [ONEDNN_ARGUMENT_DIFF_DST + 2] = DNNL_ARG_DIFF_DST_2,
         [ONEDNN_ARGUMENT_WORKSPACE] = DNNL_ARG_WORKSPACE,
-        [ONEDNN_ARGUMENT_DIFF_SRC] = DNNL_ARG_DIFF_SRC,
-        [ONEDNN_ARGUMENT_DIFF_WEIGHT] = DNNL_ARG_DIFF_WEIGHTS,
+        [ONEDNN_ARGUMENT_DIFF_SRC] = DNNL_ARG_DIFF_SRC_0,
+        [ONEDNN_ARGUMENT_DIFF_SRC + 1] = DNNL_ARG_DIFF_SRC_1,
+        [ONEDNN_ARGUMENT_DIFF_SRC + 2] = DNNL_ARG_DIFF_SRC_2,
+        [ONEDNN_ARGUMENT_DIFF_WEIGHT] = DNNL_ARG_DIFF_WEIGHTS_0,
+        [ONEDNN_ARGUMENT_DIFF_WEIGHT + 1] = DNNL_ARG_DIFF_WEIGHTS_1,
+        [ONEDNN_ARGUMENT_DIFF_WEIGHT + 2] = DNNL_ARG_DIFF_WEIGHTS_2,
+        [ONEDNN_ARGUMENT_DIFF_WEIGHT + 3] = DNNL_ARG_DIFF_WEIGHTS_3,
         [ONEDNN_ARGUMENT_DIFF_BIAS] = DNNL_ARG_DIFF_BIAS,
         [ONEDNN_ARGUMENT_DIFF_SCALE] = DNNL_ARG_DIFF_SCALE,
         [ONEDNN_ARGUMENT_DIFF_SHIFT] = DNNL_ARG_DIFF_SHIFT,

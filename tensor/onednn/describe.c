@@ -37,6 +37,11 @@ static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
     [ONEDNN_LRN_ACROSS_CHANNELS] = dnnl_lrn_across_channels,
     [ONEDNN_RESAMPLING_NEAREST] = dnnl_resampling_nearest,
     [ONEDNN_RESAMPLING_LINEAR] = dnnl_resampling_linear,
+    [ONEDNN_RNN_TANH] = dnnl_vanilla_rnn,
+    [ONEDNN_RNN_RELU] = dnnl_vanilla_rnn,
+    [ONEDNN_RNN_LSTM] = dnnl_vanilla_lstm,
+    [ONEDNN_RNN_GRU] = dnnl_vanilla_gru,
+    [ONEDNN_RNN_LBR_GRU] = dnnl_lbr_gru,
 };
 
 /* The algorithms whose backward goes by the result. */
@@ -205,6 +210,7 @@ static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptor
     case ONEDNN_RESAMPLING:
         return dnnl_resampling_forward_primitive_desc_create(out, engine, prop_of(p), d->algorithm,
                                                              NULL, src, dst, d->attr);
+    case ONEDNN_RNN: return onednn_describe_rnn(p, d, out);
     case ONEDNN_REORDER:
         return dnnl_reorder_primitive_desc_create(out, src, engine, dst, engine, d->attr);
     }

@@ -90,6 +90,7 @@ static bool has_gradients(const onednn_problem_t *p)
     case ONEDNN_INNER_PRODUCT: return p->propagation != ONEDNN_BACKWARD;
     case ONEDNN_BATCH_NORM:
     case ONEDNN_LAYER_NORM: return p->propagation != ONEDNN_BACKWARD_WEIGHT;
+    case ONEDNN_RNN: return p->propagation == ONEDNN_BACKWARD;
     default: return p->propagation == ONEDNN_BACKWARD_DATA;
     }
 }
@@ -120,6 +121,7 @@ dnnl_status_t onednn_describe_backward(const onednn_problem_t *p, const onednn_d
     case ONEDNN_RESAMPLING:
         return dnnl_resampling_backward_primitive_desc_create(
             out, engine, d->algorithm, NULL, diff_src, diff_dst, d->forward, d->attr);
+    case ONEDNN_RNN: return onednn_describe_rnn(p, d, out);
     case ONEDNN_MATMUL:
     case ONEDNN_BINARY:
     case ONEDNN_REORDER: break; /* forward only */

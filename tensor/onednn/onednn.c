@@ -330,14 +330,43 @@ typedef struct remembered {
     tensor_info_t infos[];
 } remembered_t;
 
-static size_t remembered_bytes(const onednn_problem_t *p)
+/* The pointers of a problem to infos, but for those of post-ops. */
+typedef struct list {
+    int first; /* argument */
+    const tensor_info_t **infos;
+} list_t;
+
+#define N_LISTS 8
+
+static void list_operands(onednn_problem_t *p, list_t out_lists[N_LISTS])
+{
+    const list_t lists[N_LISTS] = {{ONEDNN_ARGUMENT_SRC, &p->src},
+                                   {ONEDNN_ARGUMENT_WEIGHT, &p->weight},
+                                   {ONEDNN_ARGUMENT_BIAS, &p->bias},
+                                   {ONEDNN_ARGUMENT_DST, &p->dst},
+                                   {ONEDNN_ARGUMENT_DIFF_DST, &p->diff_dst},
+                                   {ONEDNN_ARGUMENT_DIFF_SRC, &p->diff_src},
+                                   {ONEDNN_ARGUMENT_DIFF_WEIGHT, &p->diff_weight},
+                                   {ONEDNN_ARGUMENT_DIFF_BIAS, &p->diff_bias}};
+    memcpy(out_lists, lists, sizeof lists);
+}
+
+static size_t remembered_bytes(const onednn_problem_t *problem)
 {
     size_t bytes = sizeof(remembered_t);
-    for (int a = 0; a < ONEDNN_ARGUMENT_COUNT; a++) {
+    onednn_problem_t p = *problem;
+    list_t lists[N_LISTS];
+    list_operands(&p, lists);
+    for (int i = 0; i < N_LISTS; i++)
+        if (*lists[i].infos != NULL)
+            bytes += (size_t)onednn_n_operands(&p, lists[i].first) * sizeof(tensor_info_t);
+    for (int i = 0; i < p.n_post; i++)
+        if (onednn_operand(&p, ONEDNN_ARGUMENT_OPERAND + i) != NULL) bytes += sizeof(tensor_info_t);
+    for (int a = ONEDNN_ARGUMENT_SRC_SCALE; a <= ONEDNN_ARGUMENT_DST_ZERO; a++) {
         tensor_info_t info;
         const void *constant = NULL;
-        if (onednn_operand(p, a) != NULL) bytes += sizeof(tensor_info_t);
-        if (onednn_quantity(p, a, &info, &constant) && constant != NULL) bytes += info_bytes(&info);
+        if (onednn_quantity(&p, a, &info, &constant) && constant != NULL)
+            bytes += info_bytes(&info);
     }
     return bytes;
 }
@@ -375,11 +404,11 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     int n = 0;
     onednn_problem_t *p = &block->problem;
     *p = *problem;
-    p->src = remember_infos(block, &n, p->n_src, problem->src);
-    const tensor_info_t **each[] = {&p->weight,   &p->bias,        &p->dst,      &p->diff_dst,
-                                    &p->diff_src, &p->diff_weight, &p->diff_bias};
-    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
-        *each[i] = remember_infos(block, &n, 1, *each[i]);
+    list_t lists[N_LISTS];
+    list_operands(p, lists);
+    for (int i = 0; i < N_LISTS; i++)
+        *lists[i].infos = remember_infos(block, &n, onednn_n_operands(p, lists[i].first),
+                                         *lists[i].infos);
     for (int i = 0; i < p->n_post; i++)
         p->post[i].operand = remember_infos(block, &n, 1,
                                             onednn_operand(problem, ONEDNN_ARGUMENT_OPERAND + i));

@@ -1,6 +1,6 @@
 /* The only wrapper round oneDNN: a primitive is data, its descriptors are tensor_infos.
  *
- * Written against the C API of oneDNN 3.x; onednn_v2.c gives 2.6 the same calls. Formats go in and
+ * Written against the C API of oneDNN 3.x; v2.c gives 2.6 the same calls. Formats go in and
  * come out as our own values, so nothing to the right sees a oneDNN type. A primitive is immutable
  * and shared between threads; building its kernel is put off until it first runs, so that choosing
  * between candidates costs descriptions only. There is one engine for the process. */
@@ -8,153 +8,8 @@
 #define TESSERA_TENSOR_ONEDNN_ONEDNN_H
 
 #include "tensor/context_impl.h"
-#include "tensor/info.h"
+#include "tensor/onednn/problem.h"
 #include "tensor/text.h"
-
-typedef enum onednn_kind {
-    ONEDNN_CONVOLUTION,
-    ONEDNN_DECONVOLUTION,
-    ONEDNN_INNER_PRODUCT,
-    ONEDNN_MATMUL,
-    ONEDNN_POOLING,
-    ONEDNN_ELTWISE,
-    ONEDNN_BINARY,
-    ONEDNN_BATCH_NORM,
-    ONEDNN_LAYER_NORM,
-    ONEDNN_SOFTMAX,
-    ONEDNN_LRN,
-    ONEDNN_RESAMPLING,
-    ONEDNN_REORDER
-} onednn_kind_t;
-
-typedef enum onednn_algorithm {
-    ONEDNN_DIRECT, /* convolution, deconvolution */
-    ONEDNN_WINOGRAD,
-    ONEDNN_POOL_MAX,
-    ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
-    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
-    ONEDNN_ELTWISE_RELU,        /* x > 0 ? x : alpha x */
-    ONEDNN_ELTWISE_ELU,         /* x > 0 ? x : alpha (exp(x) - 1) */
-    ONEDNN_ELTWISE_TANH,
-    ONEDNN_ELTWISE_SQUARE,
-    ONEDNN_ELTWISE_ABS,
-    ONEDNN_ELTWISE_SQRT,
-    ONEDNN_ELTWISE_LINEAR, /* alpha x + beta */
-    ONEDNN_ELTWISE_CLIP,   /* min(max(x, alpha), beta) */
-    ONEDNN_ELTWISE_SIGMOID,
-    ONEDNN_ELTWISE_EXP,
-    ONEDNN_ELTWISE_LOG,
-    ONEDNN_ELTWISE_GELU_TANH,
-    ONEDNN_ELTWISE_GELU_ERF,
-    ONEDNN_ELTWISE_SWISH, /* x / (1 + exp(-alpha x)) */
-    ONEDNN_ELTWISE_SOFTPLUS,
-    ONEDNN_ELTWISE_HARDSWISH,
-    ONEDNN_ELTWISE_HARDSIGMOID, /* clip(alpha x + beta, 0, 1); oneDNN 3 only */
-    ONEDNN_BINARY_ADD,
-    ONEDNN_BINARY_SUB,
-    ONEDNN_BINARY_MUL,
-    ONEDNN_BINARY_DIV,
-    ONEDNN_BINARY_MAX,
-    ONEDNN_BINARY_MIN,
-    ONEDNN_SOFTMAX_ACCURATE,
-    ONEDNN_SOFTMAX_LOG,
-    ONEDNN_LRN_ACROSS_CHANNELS,
-    ONEDNN_RESAMPLING_NEAREST,
-    ONEDNN_RESAMPLING_LINEAR,
-    ONEDNN_ALGORITHM_COUNT
-} onednn_algorithm_t;
-
-typedef struct onednn_primitive onednn_primitive_t;
-
-/* What is computed. Training: forward, and what backward needs is kept: a workspace, and for norms
- * mean and variance. Backward: gradients from the gradient of dst. */
-typedef enum onednn_propagation {
-    ONEDNN_INFERENCE = 0,
-    ONEDNN_TRAINING,
-    ONEDNN_BACKWARD,       /* norms: the gradients of src, scale and shift */
-    ONEDNN_BACKWARD_DATA,  /* the gradient of src alone */
-    ONEDNN_BACKWARD_WEIGHT /* those of weight and bias */
-} onednn_propagation_t;
-
-#define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
-#define ONEDNN_MAX_SRC 4
-#define ONEDNN_MAX_POST_OPS 4
-#define ONEDNN_MAX_ARGUMENTS 24
-
-typedef enum onednn_post_kind {
-    ONEDNN_POST_SUM,
-    ONEDNN_POST_ELTWISE,
-    ONEDNN_POST_BINARY
-} onednn_post_kind_t;
-
-typedef struct onednn_post_op {
-    onednn_post_kind_t kind;
-    onednn_algorithm_t algorithm;
-    float alpha, beta;
-    const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
-} onednn_post_op_t;
-
-/* How the integers of an operand stand for numbers: number = scale (integer - zero). */
-typedef struct onednn_quantization {
-    bool has_scale, has_zero;
-    bool is_per_channel; /* weight: a scale for each output channel, else one for all */
-    const float *scale;  /* that many, constant; NULL: an argument of every run */
-    const int32_t *zero; /* one, constant; NULL: an argument of every run */
-} onednn_quantization_t;
-
-/* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
- * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero.
- *
- * A problem gives the operands that it reads and writes, and no others:
- *
- *   forward, any kind                          src, weight, bias > dst
- *   convolution, deconvolution, inner product
- *       BACKWARD_DATA                          weight, diff_dst > diff_src
- *       BACKWARD_WEIGHT                        src, diff_dst > diff_weight, diff_bias
- *   pooling, resampling: BACKWARD_DATA         diff_dst > diff_src
- *   eltwise: BACKWARD_DATA                     src, or dst if from_dst, diff_dst > diff_src
- *   softmax: BACKWARD_DATA                     dst, diff_dst > diff_src
- *   lrn: BACKWARD_DATA                         src, diff_dst > diff_src
- *   norms: BACKWARD if has_scale, else
- *       BACKWARD_DATA                          src, diff_dst > diff_src
- *
- * Matmul, binary and reorder are forward only. What is taken besides (workspace, mean and variance,
- * scale and shift) follows from the other fields: see onednn_argument_t. */
-typedef struct onednn_problem {
-    onednn_kind_t kind;
-    onednn_algorithm_t algorithm;
-    onednn_propagation_t propagation;
-    onednn_primitive_t *forward; /* backward: the same layer in training, described before */
-    int n_src;
-    const tensor_info_t *src;    /* [n_src] */
-    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; NULL */
-    const tensor_info_t *bias;   /* NULL: none */
-    const tensor_info_t *dst;
-    const tensor_info_t *diff_src, *diff_weight, *diff_bias, *diff_dst;
-    int64_t kernel[ONEDNN_MAX_SPATIAL];
-    int64_t stride[ONEDNN_MAX_SPATIAL];
-    int64_t dilation[ONEDNN_MAX_SPATIAL];
-    int64_t pad_begin[ONEDNN_MAX_SPATIAL];
-    int64_t pad_end[ONEDNN_MAX_SPATIAL];
-    int axis;              /* softmax */
-    int64_t size;          /* lrn */
-    float alpha, beta;     /* eltwise; lrn */
-    float k;               /* lrn */
-    float epsilon;         /* norms */
-    bool has_scale;        /* norms: scale and shift given */
-    bool has_relu;         /* batch norm: the result is max(0, ..) */
-    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; batch norm
-                              in inference does so always */
-    bool from_dst;         /* eltwise: backward goes by dst, as relu, elu with alpha >= 0, tanh,
-                              sigmoid, exp and sqrt can */
-    /* Convolution, deconvolution, inner product, matmul, reorder: the result is computed from the
-     * numbers, then post-ops; it is rounded to integers last. The bias is in f32, of numbers.
-     * oneDNN 2.6 has no convolution whose scales are arguments, and no dst scale that is one before
-     * post-ops. */
-    onednn_quantization_t src_quantization, weight_quantization, dst_quantization;
-    int n_post;
-    onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
-} onednn_problem_t;
 
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;
@@ -188,9 +43,9 @@ const char *onednn_fault(const onednn_problem_t *problem, const char *implementa
  *   diff_scale, diff_shift   norms with has_scale, BACKWARD
  * Of a convolution for inference that is src, weight, bias, dst. */
 typedef enum onednn_argument {
-    ONEDNN_ARGUMENT_SRC = 0, /* + index */
-    ONEDNN_ARGUMENT_WEIGHT = ONEDNN_ARGUMENT_SRC + ONEDNN_MAX_SRC,
-    ONEDNN_ARGUMENT_BIAS,
+    ONEDNN_ARGUMENT_SRC = 0,                                       /* + index */
+    ONEDNN_ARGUMENT_WEIGHT = ONEDNN_ARGUMENT_SRC + ONEDNN_MAX_SRC, /* + index */
+    ONEDNN_ARGUMENT_BIAS = ONEDNN_ARGUMENT_WEIGHT + ONEDNN_MAX_WEIGHT,
     ONEDNN_ARGUMENT_MEAN,
     ONEDNN_ARGUMENT_VARIANCE,
     ONEDNN_ARGUMENT_SCALE,
@@ -202,12 +57,12 @@ typedef enum onednn_argument {
     ONEDNN_ARGUMENT_SRC_ZERO,
     ONEDNN_ARGUMENT_WEIGHT_ZERO,
     ONEDNN_ARGUMENT_DST_ZERO,
-    ONEDNN_ARGUMENT_DST,
-    ONEDNN_ARGUMENT_DIFF_DST,
-    ONEDNN_ARGUMENT_WORKSPACE,
-    ONEDNN_ARGUMENT_DIFF_SRC,
-    ONEDNN_ARGUMENT_DIFF_WEIGHT,
-    ONEDNN_ARGUMENT_DIFF_BIAS,
+    ONEDNN_ARGUMENT_DST,                                             /* + index */
+    ONEDNN_ARGUMENT_DIFF_DST = ONEDNN_ARGUMENT_DST + ONEDNN_MAX_DST, /* + index */
+    ONEDNN_ARGUMENT_WORKSPACE = ONEDNN_ARGUMENT_DIFF_DST + ONEDNN_MAX_DST,
+    ONEDNN_ARGUMENT_DIFF_SRC,                                                /* + index */
+    ONEDNN_ARGUMENT_DIFF_WEIGHT = ONEDNN_ARGUMENT_DIFF_SRC + ONEDNN_MAX_SRC, /* + index */
+    ONEDNN_ARGUMENT_DIFF_BIAS = ONEDNN_ARGUMENT_DIFF_WEIGHT + ONEDNN_MAX_WEIGHT,
     ONEDNN_ARGUMENT_DIFF_SCALE,
     ONEDNN_ARGUMENT_DIFF_SHIFT,
     ONEDNN_ARGUMENT_COUNT
@@ -238,7 +93,8 @@ status_t onednn_run(context_t *ctx, onednn_primitive_t *primitive, void *const *
                     void *scratch);
 
 /* Writes an argument, which lies as `from` says, as the primitive wants it, in a format that may be
- * none of ours: int8 weights with the sums over their inputs behind them. */
+ * none of ours: int8 weights with the sums over their inputs behind them, recurrent ones in parts.
+ */
 status_t onednn_pack(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                      const tensor_info_t *from, const void *bytes, void *out_bytes);
 

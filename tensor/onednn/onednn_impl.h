@@ -63,6 +63,9 @@ bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words);
 dnnl_status_t onednn_md_of_words(const tensor_info_t *info, dnnl_data_type_t data_type,
                                  dnnl_memory_desc_t *out_md);
 
+/* How many infos a problem has at the pointer for this argument, the first of its kind. */
+int onednn_n_operands(const onednn_problem_t *problem, int first);
+
 /* What the problem says of an argument; NULL: not given. */
 const tensor_info_t *onednn_operand(const onednn_problem_t *problem, int argument);
 
@@ -123,6 +126,10 @@ void *const *onednn_fold_run(onednn_fold_t *fold, onednn_frame_t *frame, void *c
 status_t onednn_frame_add(context_t *ctx, onednn_frame_t *frame, int number,
                           const tensor_info_t *info, void *handle, dnnl_memory_t *out_memory);
 status_t onednn_frame_add_constants(context_t *ctx, onednn_frame_t *frame);
+
+/* Forward and backward. */
+dnnl_status_t onednn_describe_rnn(const onednn_problem_t *problem, const onednn_descriptors_t *d,
+                                  dnnl_primitive_desc_t *out);
 
 /* Flags of a norm's description. */
 unsigned onednn_norm_flags(const onednn_problem_t *problem);

@@ -43,6 +43,11 @@ static const struct algorithm {
     [ONEDNN_LRN_ACROSS_CHANNELS] = {"ACROSS", 0},
     [ONEDNN_RESAMPLING_NEAREST] = {"nearest", 0},
     [ONEDNN_RESAMPLING_LINEAR] = {"linear", 0},
+    [ONEDNN_RNN_TANH] = {"VANILLA_RNN", 0},
+    [ONEDNN_RNN_RELU] = {"VANILLA_RNN", 0},
+    [ONEDNN_RNN_LSTM] = {"VANILLA_LSTM", 0},
+    [ONEDNN_RNN_GRU] = {"VANILLA_GRU", 0},
+    [ONEDNN_RNN_LBR_GRU] = {"LBR_GRU", 0},
 };
 
 static const char *const drivers[] = {
@@ -52,7 +57,7 @@ static const char *const drivers[] = {
     [ONEDNN_BINARY] = "binary",    [ONEDNN_BATCH_NORM] = "bnorm",
     [ONEDNN_LAYER_NORM] = "lnorm", [ONEDNN_SOFTMAX] = "softmax",
     [ONEDNN_LRN] = "lrn",          [ONEDNN_RESAMPLING] = "resampling",
-    [ONEDNN_REORDER] = "reorder",
+    [ONEDNN_RNN] = "rnn",          [ONEDNN_REORDER] = "reorder",
 };
 
 /* ---- options ---- */
@@ -363,6 +368,31 @@ static void append_resampling(text_t *text, const onednn_problem_t *p)
     append_spatial(text, p, NULL, true);
 }
 
+/* Formats are left to benchdnn; dic is the hidden size or, if projected, that of the projection. */
+static void append_recurrent(text_t *text, const onednn_problem_t *p)
+{
+    static const char *const directions[] = {[ONEDNN_LEFT_TO_RIGHT] = "left2right",
+                                             [ONEDNN_RIGHT_TO_LEFT] = "right2left",
+                                             [ONEDNN_BOTH_CONCATENATED] = "concat",
+                                             [ONEDNN_BOTH_SUMMED] = "sum"};
+    const tensor_info_t *layer = &p->weight[0], *iter = &p->weight[1];
+    bool is_projected = p->weight[3].dtype != DTYPE_NONE;
+    const char *prop = p->propagation == ONEDNN_INFERENCE  ? "FWD_I"
+                       : p->propagation == ONEDNN_TRAINING ? "FWD_D"
+                                                           : "BWD_DW";
+    text_append(text, " --prop=%s --cfg=%s --alg=%s --direction=%s", prop,
+                dtype_name(p->src[0].dtype), algorithms[p->algorithm].name,
+                directions[p->direction]);
+    if (p->algorithm == ONEDNN_RNN_TANH) text_append(text, " --activation=TANH");
+    if (p->algorithm == ONEDNN_RNN_RELU) text_append(text, " --activation=RELU");
+    if (p->weight[2].dtype != DTYPE_NONE) text_append(text, " --with-peephole=true");
+    if (is_projected) text_append(text, " --with-projection=true");
+    text_append(text, " l%lldt%lldmb%lldsic%lldslc%llddhc%llddic%lld", (long long)layer->sizes[0],
+                (long long)p->src[0].sizes[0], (long long)p->src[0].sizes[1],
+                (long long)iter->sizes[2], (long long)layer->sizes[2], (long long)layer->sizes[4],
+                (long long)(is_projected ? p->weight[3].sizes[3] : layer->sizes[4]));
+}
+
 /* benchdnn says a gradient's dtype, sizes and format as those of what it is the gradient of. */
 static onednn_problem_t without_gradients(const onednn_problem_t *problem)
 {
@@ -392,6 +422,7 @@ void onednn_repro_problem(const onednn_problem_t *problem, text_t *text)
     case ONEDNN_SOFTMAX:
     case ONEDNN_REORDER: append_converting(text, p); break;
     case ONEDNN_RESAMPLING: append_resampling(text, p); break;
+    case ONEDNN_RNN: append_recurrent(text, p); break;
     }
 }
 
@@ -411,7 +442,7 @@ static tensor_info_t settle(context_t *ctx, const onednn_primitive_t *primitive,
 void onednn_repro(const onednn_primitive_t *primitive, text_t *text)
 {
     onednn_problem_t p = *primitive->problem;
-    tensor_info_t infos[ONEDNN_ARGUMENT_COUNT];
+    tensor_info_t infos[ONEDNN_ARGUMENT_COUNT] = {0};
     for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++) {
         const tensor_info_t *given = onednn_operand(&p, i);
         if (given != NULL) infos[i] = settle(text->ctx, primitive, i, given);

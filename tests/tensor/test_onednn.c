@@ -56,6 +56,15 @@ static void known_faults_are_told(void **state)
         .kind = ONEDNN_CONVOLUTION,
         .n_post = 1,
         .post = {{.kind = ONEDNN_POST_ELTWISE, .algorithm = ONEDNN_ELTWISE_HARDSWISH}}};
+    tensor_info_t states[3] = {f32, f32};
+    onednn_problem_t rnn = {
+        .kind = ONEDNN_RNN, .propagation = ONEDNN_BACKWARD, .n_src = 3, .src = states};
+    assert_null(onednn_fault(&rnn, "ref", &f32));
+    states[1].dtype = DTYPE_NONE;
+    assert_string_equal(onednn_fault(&rnn, "ref", &f32),
+                        "gives other gradients of the weights where there are no initial states");
+    rnn.propagation = ONEDNN_TRAINING;
+    assert_null(onednn_fault(&rnn, "ref", &f32));
     assert_string_equal(onednn_fault(&softmax, "jit:sve_512", &bf16),
                         "says success and writes no bf16");
     assert_null(onednn_fault(&softmax, "jit:sve_512", &f32));

@@ -251,6 +251,31 @@ static void gradients_say_their_direction(void **state)
           "eltwise --dir=BWD_D --dt=f32 --tag=aBcd8b --alg=tanh_dst --alpha=0 --beta=0 2x7x9x9");
 }
 
+static void recurrent_layers_say_their_cell_and_sizes(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_info_t src[] = {INFO("abc", 5, 2, 3)}, dst[3] = {INFO("abc", 5, 2, 14)};
+    tensor_info_t weight[4] = {INFO("abcde", 1, 2, 3, 4, 7), INFO("abcde", 1, 2, 7, 4, 7)};
+    tensor_info_t bias = INFO("abcd", 1, 2, 4, 7);
+    onednn_problem_t p = {.kind = ONEDNN_RNN,
+                          .algorithm = ONEDNN_RNN_LSTM,
+                          .direction = ONEDNN_BOTH_CONCATENATED,
+                          .n_src = 1,
+                          .src = src,
+                          .weight = weight,
+                          .bias = &bias,
+                          .dst = dst};
+    check(ctx, &p,
+          "rnn --prop=FWD_I --cfg=f32 --alg=VANILLA_LSTM --direction=concat "
+          "l1t5mb2sic7slc3dhc7dic7");
+    p.algorithm = ONEDNN_RNN_RELU;
+    p.direction = ONEDNN_LEFT_TO_RIGHT;
+    p.propagation = ONEDNN_TRAINING;
+    check(ctx, &p,
+          "rnn --prop=FWD_D --cfg=f32 --alg=VANILLA_RNN --direction=left2right "
+          "--activation=RELU l1t5mb2sic7slc3dhc7dic7");
+}
+
 static void integers_say_their_scales_and_zeros(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -295,8 +320,11 @@ static void integers_say_their_scales_and_zeros(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(convolutions_say_every_spatial_dimension), TEST(products_say_their_sizes),
-        TEST(the_others_say_their_algorithm),           TEST(gradients_say_their_direction),
+        TEST(convolutions_say_every_spatial_dimension),
+        TEST(products_say_their_sizes),
+        TEST(the_others_say_their_algorithm),
+        TEST(gradients_say_their_direction),
+        TEST(recurrent_layers_say_their_cell_and_sizes),
         TEST(integers_say_their_scales_and_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,183 @@
+/* Problems: what a primitive of oneDNN is to compute, on which tensors, as data. */
+#ifndef TESSERA_TENSOR_ONEDNN_PROBLEM_H
+#define TESSERA_TENSOR_ONEDNN_PROBLEM_H
+
+#include "tensor/info.h"
+
+typedef enum onednn_kind {
+    ONEDNN_CONVOLUTION,
+    ONEDNN_DECONVOLUTION,
+    ONEDNN_INNER_PRODUCT,
+    ONEDNN_MATMUL,
+    ONEDNN_POOLING,
+    ONEDNN_ELTWISE,
+    ONEDNN_BINARY,
+    ONEDNN_BATCH_NORM,
+    ONEDNN_LAYER_NORM,
+    ONEDNN_SOFTMAX,
+    ONEDNN_LRN,
+    ONEDNN_RESAMPLING,
+    ONEDNN_RNN,
+    ONEDNN_REORDER
+} onednn_kind_t;
+
+typedef enum onednn_algorithm {
+    ONEDNN_DIRECT, /* convolution, deconvolution */
+    ONEDNN_WINOGRAD,
+    ONEDNN_POOL_MAX,
+    ONEDNN_POOL_AVERAGE,        /* divides by the elements inside */
+    ONEDNN_POOL_AVERAGE_PADDED, /* divides by the window */
+    ONEDNN_ELTWISE_RELU,        /* x > 0 ? x : alpha x */
+    ONEDNN_ELTWISE_ELU,         /* x > 0 ? x : alpha (exp(x) - 1) */
+    ONEDNN_ELTWISE_TANH,
+    ONEDNN_ELTWISE_SQUARE,
+    ONEDNN_ELTWISE_ABS,
+    ONEDNN_ELTWISE_SQRT,
+    ONEDNN_ELTWISE_LINEAR, /* alpha x + beta */
+    ONEDNN_ELTWISE_CLIP,   /* min(max(x, alpha), beta) */
+    ONEDNN_ELTWISE_SIGMOID,
+    ONEDNN_ELTWISE_EXP,
+    ONEDNN_ELTWISE_LOG,
+    ONEDNN_ELTWISE_GELU_TANH,
+    ONEDNN_ELTWISE_GELU_ERF,
+    ONEDNN_ELTWISE_SWISH, /* x / (1 + exp(-alpha x)) */
+    ONEDNN_ELTWISE_SOFTPLUS,
+    ONEDNN_ELTWISE_HARDSWISH,
+    ONEDNN_ELTWISE_HARDSIGMOID, /* clip(alpha x + beta, 0, 1); oneDNN 3 only */
+    ONEDNN_BINARY_ADD,
+    ONEDNN_BINARY_SUB,
+    ONEDNN_BINARY_MUL,
+    ONEDNN_BINARY_DIV,
+    ONEDNN_BINARY_MAX,
+    ONEDNN_BINARY_MIN,
+    ONEDNN_SOFTMAX_ACCURATE,
+    ONEDNN_SOFTMAX_LOG,
+    ONEDNN_LRN_ACROSS_CHANNELS,
+    ONEDNN_RESAMPLING_NEAREST,
+    ONEDNN_RESAMPLING_LINEAR,
+    ONEDNN_RNN_TANH, /* h' = tanh(W x + U h + b) */
+    ONEDNN_RNN_RELU,
+    ONEDNN_RNN_LSTM,    /* gates in the order input, forget, cell, output */
+    ONEDNN_RNN_GRU,     /* update, reset, output; U_o (r h): reset before the product */
+    ONEDNN_RNN_LBR_GRU, /* r (U_o h + b_u), as PyTorch; its bias has a fourth row, b_u */
+    ONEDNN_ALGORITHM_COUNT
+} onednn_algorithm_t;
+
+typedef struct onednn_primitive onednn_primitive_t;
+
+/* What is computed. Training: forward, and what backward needs is kept: a workspace, and for norms
+ * mean and variance. Backward: gradients from the gradient of dst. */
+typedef enum onednn_propagation {
+    ONEDNN_INFERENCE = 0,
+    ONEDNN_TRAINING,
+    ONEDNN_BACKWARD,       /* norms: the gradients of src, scale and shift; recurrent: all */
+    ONEDNN_BACKWARD_DATA,  /* the gradient of src alone */
+    ONEDNN_BACKWARD_WEIGHT /* those of weight and bias */
+} onednn_propagation_t;
+
+/* The order in which a recurrent layer reads its sequence; what both orders give stands side by
+ * side, or is added up. */
+typedef enum onednn_direction {
+    ONEDNN_LEFT_TO_RIGHT = 0,
+    ONEDNN_RIGHT_TO_LEFT,
+    ONEDNN_BOTH_CONCATENATED,
+    ONEDNN_BOTH_SUMMED
+} onednn_direction_t;
+
+#define ONEDNN_MAX_SPATIAL 12 /* oneDNN reads that many; 3 are used */
+#define ONEDNN_MAX_SRC 4
+#define ONEDNN_MAX_WEIGHT 4
+#define ONEDNN_MAX_DST 3
+#define ONEDNN_MAX_POST_OPS 4
+#define ONEDNN_MAX_ARGUMENTS 24
+
+typedef enum onednn_post_kind {
+    ONEDNN_POST_SUM,
+    ONEDNN_POST_ELTWISE,
+    ONEDNN_POST_BINARY
+} onednn_post_kind_t;
+
+typedef struct onednn_post_op {
+    onednn_post_kind_t kind;
+    onednn_algorithm_t algorithm;
+    float alpha, beta;
+    const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
+} onednn_post_op_t;
+
+/* How the integers of an operand stand for numbers: number = scale (integer - zero). */
+typedef struct onednn_quantization {
+    bool has_scale, has_zero;
+    bool is_per_channel; /* weight: a scale for each output channel, else one for all */
+    const float *scale;  /* that many, constant; NULL: an argument of every run */
+    const int32_t *zero; /* one, constant; NULL: an argument of every run */
+} onednn_quantization_t;
+
+/* A primitive to be. Infos may have FORMAT_ANY where oneDNN shall choose. Arrays over spatial
+ * dimensions begin with the slowest; stride and dilation count from 1. Unused fields stay zero.
+ *
+ * A problem gives the operands that it reads and writes, and no others:
+ *
+ *   forward, any kind                          src, weight, bias > dst
+ *   convolution, deconvolution, inner product
+ *       BACKWARD_DATA                          weight, diff_dst > diff_src
+ *       BACKWARD_WEIGHT                        src, diff_dst > diff_weight, diff_bias
+ *   pooling, resampling: BACKWARD_DATA         diff_dst > diff_src
+ *   eltwise: BACKWARD_DATA                     src, or dst if from_dst, diff_dst > diff_src
+ *   softmax: BACKWARD_DATA                     dst, diff_dst > diff_src
+ *   lrn: BACKWARD_DATA                         src, diff_dst > diff_src
+ *   norms: BACKWARD if has_scale, else
+ *       BACKWARD_DATA                          src, diff_dst > diff_src
+ *   rnn: BACKWARD         src, weight, bias, dst, diff_dst > diff_src, diff_weight, diff_bias
+ *
+ * A recurrent layer has several of some, here with sizes of T steps, N sequences, C inputs, H
+ * hidden elements, L layers, D directions and G gates; dtype DTYPE_NONE where there is none:
+ *
+ *   src[n_src]   layer [T][N][C], iter [L][D][N][H], iter_c [L][D][N][H] (lstm)
+ *   weight[4]    layer [L][D][C][G][H], iter [L][D][H][G][H], peephole [L][D][3][H],
+ *                projection [L][D][H][P]
+ *   bias         [L][D][G][H]; G + 1 for lbr_gru
+ *   dst[3]       layer [T][N][H], 2 H if concatenated; iter and iter_c as in src
+ *
+ * Projected states have P elements, not H. Gradients are alike; those of weight and bias are added
+ * to what is there.
+ *
+ * Matmul, binary and reorder are forward only. What is taken besides (workspace, mean and variance,
+ * scale and shift) follows from the other fields: see onednn_argument_t. */
+typedef struct onednn_problem {
+    onednn_kind_t kind;
+    onednn_algorithm_t algorithm;
+    onednn_propagation_t propagation;
+    onednn_primitive_t *forward; /* backward: the same layer in training, described before */
+    int n_src;
+    const tensor_info_t *src;    /* [n_src] */
+    const tensor_info_t *weight; /* convolution [G][K/G][C/G].. if grouped; recurrent [4]; NULL */
+    const tensor_info_t *bias;   /* NULL: none */
+    const tensor_info_t *dst;    /* recurrent [3] */
+    const tensor_info_t *diff_src, *diff_weight, *diff_bias, *diff_dst;
+    int64_t kernel[ONEDNN_MAX_SPATIAL];
+    int64_t stride[ONEDNN_MAX_SPATIAL];
+    int64_t dilation[ONEDNN_MAX_SPATIAL];
+    int64_t pad_begin[ONEDNN_MAX_SPATIAL];
+    int64_t pad_end[ONEDNN_MAX_SPATIAL];
+    onednn_direction_t direction; /* recurrent */
+    int axis;                     /* softmax */
+    int64_t size;                 /* lrn */
+    float alpha, beta;            /* eltwise; lrn */
+    float k;                      /* lrn */
+    float epsilon;                /* norms */
+    bool has_scale;               /* norms: scale and shift given */
+    bool has_relu;                /* batch norm: the result is max(0, ..) */
+    bool fixed_statistics; /* norms: mean and variance are given, not computed from src; batch norm
+                              in inference does so always */
+    bool from_dst;         /* eltwise: backward goes by dst, as relu, elu with alpha >= 0, tanh,
+                              sigmoid, exp and sqrt can */
+    /* Convolution, deconvolution, inner product, matmul, reorder: the result is computed from the
+     * numbers, then post-ops; it is rounded to integers last. The bias is in f32, of numbers.
+     * oneDNN 2.6 has no convolution whose scales are arguments, and no dst scale that is one before
+     * post-ops. */
+    onednn_quantization_t src_quantization, weight_quantization, dst_quantization;
+    int n_post;
+    onednn_post_op_t post[ONEDNN_MAX_POST_OPS];
+} onednn_problem_t;
+
+#endif
