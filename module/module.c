@@ -9,6 +9,13 @@
 
 static const char *const kind_names[] = {"parameter", "buffer", "attribute", "child", "method"};
 
+static atomic_uint_fast64_t n_changes;
+
+uint64_t module_changes(void)
+{
+    return atomic_load(&n_changes);
+}
+
 /* ---- life ---- */
 
 /* NULL, with the failure noted, when the module's allocator refuses. */
@@ -234,6 +241,7 @@ static status_t grow_members(context_t *ctx, module_t *module)
 
 static status_t put(context_t *ctx, module_t *module, const member_t *member)
 {
+    atomic_fetch_add(&n_changes, 1);
     const char *path = member->name;
     TRY(find_owner(ctx, &module, &path));
     TRY(check_name(ctx, module, path, member->kind));
@@ -335,6 +343,7 @@ status_t module_remove(context_t *ctx, module_t *module, const char *name)
     member_t *member = find_here(module, name, strlen(name));
     REQUIRE(ctx, member != NULL, "module: \"%s\" is no member of %s, nothing to remove", name,
             module->type);
+    atomic_fetch_add(&n_changes, 1);
     member_t old = *member;
     int n_after = --module->n_members - (int)(member - module->members);
     memmove(member, member + 1, (size_t)n_after * sizeof *member);

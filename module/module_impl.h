@@ -36,6 +36,10 @@ struct module {
 /* A module without any member, not even `training`. */
 status_t module_make(context_t *ctx, const char *type_name, module_t **out_module);
 
+/* Goes up when any member of any module is set or removed: as long as it is the same, what was
+ * found by a path is there. */
+uint64_t module_changes(void);
+
 /* Round a run that changes state below the module: such runs of one module wait for each other, but
  * for those that one of them makes itself. */
 void module_lock(module_t *module);

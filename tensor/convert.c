@@ -165,16 +165,26 @@ static status_t convert_regrouped(context_t *ctx, const tensor_info_t *src_info,
     return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
 }
 
+static bool is_for_onednn(const tensor_info_t *src_info)
+{
+    return onednn_has_dtype(src_info->dtype) && src_info->rank > 0 && !has_overlap(src_info);
+}
+
+static status_t run_reorder(context_t *ctx, onednn_primitive_t *primitive, const void *src,
+                            void *dst)
+{
+    void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
+    TRY(context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch));
+    return onednn_run(ctx, primitive, arguments, scratch);
+}
+
 static status_t convert_by_onednn(context_t *ctx, const tensor_info_t *src_info, const void *src,
                                   const tensor_info_t *dst_info, void *dst)
 {
-    if (!onednn_has_dtype(src_info->dtype) || src_info->rank == 0 || has_overlap(src_info))
-        return STATUS_UNSUPPORTED;
     onednn_primitive_t *primitive = NULL;
-    void *arguments[2] = {(void *)(uintptr_t)src, dst}, *scratch = NULL;
+    if (!is_for_onednn(src_info)) return STATUS_UNSUPPORTED;
     TRY(onednn_reorder(ctx, src_info, dst_info, &primitive));
-    TRY(context_scratch(ctx, onednn_scratch_bytes(primitive), &scratch));
-    return onednn_run(ctx, primitive, arguments, scratch);
+    return run_reorder(ctx, primitive, src, dst);
 }
 
 static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, const void *src,
@@ -185,6 +195,18 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
     format_strides(&dst_info->format, dst_info->sizes, dst_strides);
     convert_strided(src_info->rank, src_info->sizes, src_info->dtype, src_strides, src,
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
+}
+
+static void count_conversion(context_t *ctx, bool is_ours, const tensor_info_t *src_info,
+                             const tensor_info_t *dst_info, reorder_cause_t cause, uint64_t begin)
+{
+    counters_t *counters = context_counters(ctx);
+    uint64_t ns = context_now() - begin;
+    size_t bytes = info_bytes(src_info) + info_bytes(dst_info);
+    *(is_ours ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
+    counters->reorder_bytes += bytes;
+    counters->reorder_ns += ns;
+    trace_conversion(ctx, is_ours ? "tessera" : "onednn", cause, src_info, dst_info, bytes, ns);
 }
 
 /* oneDNN first; our own loops between strides; else by plain, if neither side is that already. */
@@ -199,7 +221,6 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
     if (dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
     bool is_blocked = format_is_blocked(&src_info->format) || format_is_blocked(&dst_info->format);
-    counters_t *counters = context_counters(ctx);
     threads_guard_t guard = threads_enter(ctx);
     uint64_t begin = context_now();
     status_t status = convert_by_onednn(ctx, src_info, src, dst_info, dst);
@@ -215,14 +236,42 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         FAIL(ctx, status, "reorder: oneDNN cannot go from %s to %s", info_brief(src_info),
              info_brief(dst_info));
     }
-    if (status != STATUS_OK) return status;
-    uint64_t ns = context_now() - begin;
-    size_t bytes = info_bytes(src_info) + info_bytes(dst_info);
-    *(is_ours ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
-    counters->reorder_bytes += bytes;
-    counters->reorder_ns += ns;
-    trace_conversion(ctx, is_ours ? "tessera" : "onednn", cause, src_info, dst_info, bytes, ns);
+    if (status == STATUS_OK) count_conversion(ctx, is_ours, src_info, dst_info, cause, begin);
+    return status;
+}
+
+/* True where convert_bytes begins with oneDNN. */
+static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_t *dst_info)
+{
+    bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
+    return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
+           is_for_onednn(src_info);
+}
+
+status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
+                        const tensor_info_t *dst_info, onednn_primitive_t **out_primitive)
+{
+    onednn_primitive_t *primitive = NULL;
+    *out_primitive = NULL;
+    if (!begins_with_onednn(src_info, dst_info)) return STATUS_OK;
+    status_t status = onednn_reorder(ctx, src_info, dst_info, &primitive);
+    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
+    TRY(status);
+    *out_primitive = onednn_retain(primitive);
     return STATUS_OK;
+}
+
+status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
+                         const tensor_info_t *src_info, const void *src,
+                         const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    if (primitive == NULL) return convert_bytes(ctx, src_info, src, dst_info, dst, cause);
+    threads_guard_t guard = threads_enter(ctx);
+    uint64_t begin = context_now();
+    status_t status = run_reorder(ctx, primitive, src, dst);
+    threads_leave(ctx, guard);
+    if (status == STATUS_OK) count_conversion(ctx, false, src_info, dst_info, cause, begin);
+    return status;
 }
 
 /* ---- tensors ---- */

@@ -4,6 +4,7 @@
 
 #include "tensor/convert.h"
 #include "tensor/counters.h"
+#include "tensor/onednn/onednn.h"
 #include "tensor/tensor_impl.h"
 
 /* The tensor in another layout or format, of the same dtype and sizes: `tensor` retained where
@@ -55,6 +56,15 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
 /* The same where the sizes may differ over the same row-major order. */
 status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
                       const tensor_info_t *want, void *bytes, reorder_cause_t cause);
+
+/* For conversions that are run often: the primitive by which convert_bytes would go from one info
+ * to the other, retained, or NULL where it goes another way; and convert_bytes with that. Under the
+ * number of threads that it was settled for. */
+status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
+                        const tensor_info_t *dst_info, onednn_primitive_t **out_primitive);
+status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
+                         const tensor_info_t *src_info, const void *src,
+                         const tensor_info_t *dst_info, void *dst, reorder_cause_t cause);
 
 /* Of a regrouped tensor: what its bytes are under the sizes that its tag is for. Others as they
  * are.

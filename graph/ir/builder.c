@@ -429,7 +429,8 @@ static status_t make_block_places(graph_builder_t *builder, graph_node_t *node)
     TRY(graph_get(builder->ctx, builder->graph, (size_t)node->n_blocks * sizeof *blocks, &blocks));
     for (int i = 0; i < node->n_blocks; i++)
         TRY(graph_get(builder->ctx, builder->graph, sizeof **blocks, &blocks[i]));
-    for (int i = 0; i < node->n_blocks; i++) *blocks[i] = (graph_block_t){0};
+    for (int i = 0; i < node->n_blocks; i++)
+        *blocks[i] = (graph_block_t){.index = ++builder->graph->n_blocks};
     node->blocks = blocks;
     return STATUS_OK;
 }
@@ -604,7 +605,8 @@ static status_t settle_block(graph_builder_t *builder, int n_results, const valu
     for (int i = 0; i < block->n_params; i++) params[i] = block->params[i];
     for (int i = 0; i < block->n_nodes; i++) nodes[i] = block->nodes[i];
     for (int i = 0; i < n_results; i++) copies[i] = results[i];
-    *out_block = (graph_block_t){.n_params = block->n_params,
+    *out_block = (graph_block_t){.index = out_block->index,
+                                 .n_params = block->n_params,
                                  .params = params,
                                  .n_nodes = block->n_nodes,
                                  .nodes = nodes,
@@ -731,6 +733,8 @@ static status_t finish(graph_builder_t *builder, int n_results, const value_t *r
     REQUIRE(ctx, builder->depth == 0, "graph_finish: %d blocks are open", builder->depth);
     graph_block_t *body = NULL;
     TRY(graph_get(ctx, graph, sizeof *body, &body));
+    body->index = 0;
+    graph->n_blocks++;
     TRY(settle_block(builder, n_results, results, body));
     graph->body = body;
     int number = 1;

@@ -100,6 +100,7 @@ typedef struct graph_node {
 } graph_node_t;
 
 struct graph_block {
+    int index; /* among the blocks of the graph, of which the body is 0 */
     int n_params;
     const value_t *params;
     int n_nodes;

@@ -53,7 +53,7 @@ struct graph {
     const char *name;
     const char *fixed; /* why sizes are fixed that could have varied; NULL: nothing to say */
     const graph_block_t *body;
-    int n_values, n_nodes;
+    int n_values, n_nodes, n_blocks;
     value_record_t *values;
 };
 

@@ -45,6 +45,7 @@ void plan_release(plan_t *plan)
         step_t *step = &plan->steps[s];
         for (int i = 0; i < step->n_sources; i++) plan_source_clear(&step->sources[i]);
         prepared_release(step->prepared);
+        onednn_release(step->reorder);
         allocator_put(&allocator, step->sources);
     }
     for (int r = 0; r < plan->n_roots; r++) {
@@ -55,6 +56,7 @@ void plan_release(plan_t *plan)
     allocator_put(&allocator, plan->roots);
     allocator_put(&allocator, plan->inputs);
     allocator_put(&allocator, plan->results);
+    allocator_put(&allocator, plan->parameters);
     graph_release(plan->graph);
     pthread_mutex_destroy(&plan->lock);
     allocator_put(&allocator, plan);
@@ -116,11 +118,14 @@ bool plan_overlaps_itself(const tensor_info_t *info)
 
 static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **out_frame)
 {
-    plan_frame_t *frame = allocator_get(&plan->allocator,
-                                        sizeof *frame + 2 * (size_t)plan->n_roots * sizeof(void *));
+    plan_frame_t *frame = allocator_get(
+        &plan->allocator,
+        sizeof *frame + (2 * (size_t)plan->n_roots + (size_t)plan->n_parameters) * sizeof(void *));
     if (frame == NULL) FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for a frame");
     frame->next = NULL;
     frame->bound = (tensor_t **)(void *)&frame->pointers[plan->n_roots];
+    frame->parameters = (const tensor_t **)(void *)&frame->bound[plan->n_roots];
+    frame->changes = 0;
     frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
     frame->scratch = allocator_get(&plan->allocator, plan->scratch_bytes);
     if (frame->arena == NULL || frame->scratch == NULL) {
@@ -170,24 +175,40 @@ typedef struct run {
     tensor_t *const *wanted; /* tensors of the caller's, for results */
 } run_t;
 
-static status_t find_parameter(run_t *run, const plan_source_t *source, const tensor_t **out_tensor)
+static status_t find_parameter(context_t *ctx, const plan_t *plan,
+                               const plan_parameter_t *parameter, const tensor_t **out_tensor)
 {
     attribute_t attribute;
     const tensor_t *tensor = NULL;
-    if (attribute_find(run->plan->self, source->path, &attribute))
+    if (attribute_find(plan->self, parameter->path, &attribute))
         tensor = attribute_tensor(&attribute);
-    if (tensor == NULL || tensor->info.dtype != source->info.dtype ||
-        !shape_equal(tensor->info.rank, tensor->info.sizes, source->info.rank, source->info.sizes))
-        FAIL(run->ctx, STATUS_INVALID_ARGUMENT, "plan: %s is not the %s it was planned for",
-             source->path, info_brief(&source->info));
+    if (tensor == NULL || tensor->info.dtype != parameter->info.dtype ||
+        !shape_equal(tensor->info.rank, tensor->info.sizes, parameter->info.rank,
+                     parameter->info.sizes))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "plan: %s is not the %s it was planned for",
+             parameter->path, info_brief(&parameter->info));
     *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+/* By their paths, when some module has changed since the frame's last run. The first change of all
+ * is that of a first member, so that a frame that never ran finds them. */
+static status_t find_parameters(run_t *run)
+{
+    const plan_t *plan = run->plan;
+    plan_frame_t *frame = run->frame;
+    uint64_t changes = module_changes();
+    if (plan->n_parameters == 0 || frame->changes == changes) return STATUS_OK;
+    frame->changes = 0;
+    for (int i = 0; i < plan->n_parameters; i++)
+        TRY(find_parameter(run->ctx, plan, &plan->parameters[i], &frame->parameters[i]));
+    frame->changes = changes;
     return STATUS_OK;
 }
 
 static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
-    const tensor_t *tensor = NULL;
-    TRY(find_parameter(run, source, &tensor));
+    const tensor_t *tensor = run->frame->parameters[source->parameter];
     if (source->is_weight) return pack_weight(run->ctx, tensor, &source->want, out_tensor);
     return convert_to(run->ctx, tensor, &source->want, CAUSE_WEIGHT, out_tensor);
 }
@@ -217,7 +238,7 @@ static status_t show_input(run_t *run, const step_t *step, int index, void *byte
         return STATUS_OK;
     }
     if (source->kind == SOURCE_PARAMETER) {
-        TRY(find_parameter(run, source, &parameter));
+        parameter = run->frame->parameters[source->parameter];
         *out = tensor_hold((tensor_t *)(uintptr_t)parameter);
         return STATUS_OK;
     }
@@ -324,7 +345,8 @@ static status_t run_conversion(run_t *run, const step_t *step, const void *in, v
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
     if (!step->is_in_place || !is_whole || !tensor_lies_like(&step->from, &step->to))
-        return convert_bytes(run->ctx, &step->from, in, &step->to, out, step->cause);
+        return convert_settled(run->ctx, step->reorder, &step->from, in, &step->to, out,
+                               step->cause);
     memcpy(out, in, info_bytes(&step->to));
     return STATUS_OK;
 }
@@ -391,17 +413,8 @@ static bool is_aligned(const tensor_t *tensor)
 /* Steps read parameters where they lie, at any time of the run. */
 static bool has_parameter_in(run_t *run, const tensor_t *wanted)
 {
-    for (int s = 0; s < run->plan->n_steps; s++) {
-        const step_t *step = &run->plan->steps[s];
-        for (int i = 0; i < step->n_sources; i++) {
-            attribute_t attribute;
-            const tensor_t *parameter = NULL;
-            if (step->sources[i].kind == SOURCE_PARAMETER &&
-                attribute_find(run->plan->self, step->sources[i].path, &attribute))
-                parameter = attribute_tensor(&attribute);
-            if (parameter != NULL && tensor_overlaps(parameter, wanted)) return true;
-        }
-    }
+    for (int i = 0; i < run->plan->n_parameters; i++)
+        if (tensor_overlaps(run->frame->parameters[i], wanted)) return true;
     return false;
 }
 
@@ -491,6 +504,10 @@ static status_t collect_results(run_t *run, tensor_t **out)
 {
     const plan_t *plan = run->plan;
     for (int i = 0; i < plan->n_results; i++) {
+        if (plan->results[i].is_whole && run->n_wanted == 0) {
+            out[i] = tensor_hold(run->frame->bound[plan->results[i].root]);
+            continue;
+        }
         status_t status = take_tensor(run, plan->results[i].root, plan->results[i].offset,
                                       &plan->results[i].info, &out[i]);
         if (status == STATUS_OK) continue;
@@ -502,7 +519,8 @@ static status_t collect_results(run_t *run, tensor_t **out)
 
 static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
-    status_t status = bind_inputs(run, n_in, in);
+    status_t status = find_parameters(run);
+    if (status == STATUS_OK) status = bind_inputs(run, n_in, in);
     for (int s = 0; status == STATUS_OK && s < run->plan->n_steps; s++)
         status = run_step(run, &run->plan->steps[s]);
     if (status == STATUS_OK) status = collect_results(run, out);

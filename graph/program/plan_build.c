@@ -6,6 +6,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/info_impl.h"
 
 /* What a value of the graph is for the plan. */
 typedef struct slot {
@@ -19,7 +20,7 @@ typedef struct build {
     plan_t *plan;
     slot_t *slots;  /* [n_values] */
     int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
-    int roots_capacity, steps_capacity;
+    int roots_capacity, steps_capacity, parameters_capacity;
     int node;                   /* being built */
     const plan_share_t *shares; /* [n_values], of a region; NULL: nothing is shared, and results
                                    leave dense */
@@ -116,7 +117,7 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->cause = is_constant ? CAUSE_WEIGHT : convert_cause(&from->info, want);
     touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
-    return STATUS_OK;
+    return convert_settle(b->ctx, &step->from, want, &step->reorder);
 }
 
 /* ---- operators ---- */
@@ -335,7 +336,7 @@ static status_t place_in_place(build_t *b, const graph_node_t *node, step_t *ste
     step->to = target.info;
     step->cause = CAUSE_USER;
     touch(b, step);
-    return STATUS_OK;
+    return convert_settle(b->ctx, &step->from, &step->to, &step->reorder);
 }
 
 static status_t alias_outputs(build_t *b, const graph_node_t *node, const prepared_t *prepared,
@@ -517,6 +518,21 @@ static status_t build_constant(build_t *b, const graph_node_t *node)
     return status;
 }
 
+static status_t add_parameter(build_t *b, const char *path, const tensor_info_t *info,
+                              int *out_parameter)
+{
+    plan_t *plan = b->plan;
+    for (int i = 0; i < plan->n_parameters; i++) {
+        *out_parameter = i;
+        if (strcmp(plan->parameters[i].path, path) == 0) return STATUS_OK;
+    }
+    TRY(context_grow(b->ctx, &plan->parameters, &b->parameters_capacity, plan->n_parameters + 1,
+                     sizeof *plan->parameters));
+    *out_parameter = plan->n_parameters++;
+    plan->parameters[*out_parameter] = (plan_parameter_t){path, *info};
+    return STATUS_OK;
+}
+
 static status_t build_getattr(build_t *b, const graph_node_t *node)
 {
     attribute_t attribute;
@@ -527,8 +543,10 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
              "plan: getattr of %s, only parameters of the module itself", node->name);
     const tensor_t *tensor = attribute_tensor(&attribute);
     if (tensor == NULL) return STATUS_OK;
+    int parameter = 0;
+    TRY(add_parameter(b, node->name, &tensor->info, &parameter));
     slot->source = (plan_source_t){
-        .kind = SOURCE_PARAMETER, .path = node->name, .info = tensor->info};
+        .kind = SOURCE_PARAMETER, .parameter = parameter, .info = tensor->info};
     return STATUS_OK;
 }
 
@@ -626,7 +644,11 @@ static status_t build_results(build_t *b)
         plan_root_t *root = &plan->roots[source.root];
         if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
         plan->results[plan->n_results++] = (plan_result_t){
-            .root = source.root, .offset = source.offset, .info = source.info};
+            .root = source.root,
+            .offset = source.offset,
+            .info = source.info,
+            .is_whole = root->kind == ROOT_OUTPUT && source.offset == 0 &&
+                        info_identical(&root->info, &source.info)};
     }
     return STATUS_OK;
 }

@@ -37,13 +37,20 @@ typedef enum source_kind {
     SOURCE_TENSOR,
     SOURCE_PARAMETER
 } source_kind_t;
+
+/* A parameter that steps read at each run, as it is then. */
+typedef struct plan_parameter {
+    const char *path;   /* of the module; in the graph's arena */
+    tensor_info_t info; /* dtype and sizes that it was planned for */
+} plan_parameter_t;
+
 typedef struct plan_source {
     source_kind_t kind;
     int root;
     size_t offset;
     tensor_t *tensor; /* SOURCE_TENSOR: packed at build, retained */
     tensor_t *given;  /* SOURCE_TENSOR: the constant as the graph has it, for observers; retained */
-    const char *path; /* SOURCE_PARAMETER: of the module; in the graph's arena */
+    int parameter;    /* SOURCE_PARAMETER: of the plan's */
     tensor_info_t info; /* as it lies there */
     tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
@@ -56,7 +63,8 @@ typedef struct step {
     plan_source_t *sources;
     int *output_roots;
     size_t *output_offsets;
-    tensor_info_t from, to; /* conversions; `from` also of what goes into an attribute */
+    onednn_primitive_t *reorder; /* of a conversion that oneDNN does in one go, else NULL */
+    tensor_info_t from, to;      /* conversions; `from` also of what goes into an attribute */
     reorder_cause_t cause;
     bool is_in_place;      /* output 0 is what an in-place operator writes */
     const char *attribute; /* of self that source 0 becomes, no more; NULL: of no attribute */
@@ -68,13 +76,17 @@ typedef struct plan_frame {
     char *scratch;
     tensor_t *
         *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
-    void *pointers[]; /* [n_roots] */
+    const tensor_t **parameters; /* [n_parameters]: borrowed, found when `changes` was what
+                                    module_changes gave; behind bound */
+    uint64_t changes;            /* 0: not found yet */
+    void *pointers[];            /* [n_roots] */
 } plan_frame_t;
 
 typedef struct plan_result {
     int root;
     size_t offset;
     tensor_info_t info;
+    bool is_whole; /* all of a root that a run makes, with the root's own info */
 } plan_result_t;
 
 struct plan {
@@ -82,7 +94,8 @@ struct plan {
     allocator_t allocator;
     graph_t *graph;
     module_t *self; /* borrowed: the module that holds the method holds the plan */
-    int n_inputs, n_roots, n_steps, n_results;
+    int n_inputs, n_roots, n_steps, n_results, n_parameters;
+    plan_parameter_t *parameters;
     tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
     plan_root_t *roots;
     step_t *steps;

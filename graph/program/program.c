@@ -27,6 +27,7 @@ void program_release(program_t *program)
         allocator_put(&allocator, region->before);
     }
     allocator_put(&allocator, program->regions);
+    allocator_put(&allocator, program->rows);
     plan_release(program->plan);
     graph_release(program->graph);
     allocator_put(&allocator, program);
@@ -70,26 +71,6 @@ status_t program_create(context_t *ctx, const graph_t *graph, module_t *self,
     else
         program_release(program);
     return status;
-}
-
-const region_t *program_regions(const program_t *program, const graph_block_t *block, int *out_n)
-{
-    const region_t *first = NULL;
-    *out_n = 0;
-    for (int i = 0; i < program->n_regions; i++) {
-        if (program->regions[i].block != block) continue;
-        if (first == NULL) first = &program->regions[i];
-        ++*out_n;
-    }
-    return first;
-}
-
-int program_most_inputs(const program_t *program)
-{
-    int most = 0;
-    for (int i = 0; i < program->n_regions; i++)
-        if (program->regions[i].n_in > most) most = program->regions[i].n_in;
-    return most;
 }
 
 static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const *in, int *n_out,

@@ -48,6 +48,11 @@ typedef struct region {
     plan_t *plan;
 } region_t;
 
+/* Regions first .. first + n - 1. */
+typedef struct row {
+    int first, n;
+} row_t;
+
 typedef struct program {
     atomic_int n_references;
     allocator_t allocator;
@@ -55,7 +60,9 @@ typedef struct program {
     plan_t *plan;      /* of a graph that is one region; NULL: regions and control */
     region_t *regions; /* those of one block in a row, in the order of its nodes */
     int n_regions;
-    bool has_state; /* a run changes attributes, or tensors that they hold */
+    row_t *rows;     /* [n_blocks]: the regions of each block */
+    int most_inputs; /* of one region */
+    bool has_state;  /* a run changes attributes, or tensors that they hold */
 } program_t;
 
 /* Compiles a graph whose layout pass has run, or not: then every node is selected under policy
@@ -68,11 +75,5 @@ void program_release(program_t *program);
 /* Runs it; self as in graph_run. out has room for the graph's results. */
 status_t program_run(context_t *ctx, const program_t *program, module_t *self, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out);
-
-/* Inputs of one region, at the most. */
-int program_most_inputs(const program_t *program);
-
-/* The regions of a block, a row of *out_n; NULL when it has none. */
-const region_t *program_regions(const program_t *program, const graph_block_t *block, int *out_n);
 
 #endif

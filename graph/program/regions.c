@@ -443,10 +443,26 @@ static status_t find_all(finding_t *f)
     return STATUS_OK;
 }
 
+/* What running looks for: regions by block, room for inputs. */
+static status_t settle_rows(finding_t *f)
+{
+    program_t *program = f->program;
+    TRY(context_get_zeroed(f->ctx, (size_t)f->graph->n_blocks * sizeof *program->rows,
+                           "regions of blocks", &program->rows));
+    for (int i = 0; i < program->n_regions; i++) {
+        const region_t *region = &program->regions[i];
+        row_t *row = &program->rows[region->block->index];
+        if (row->n++ == 0) row->first = i;
+        if (region->n_in > program->most_inputs) program->most_inputs = region->n_in;
+    }
+    return STATUS_OK;
+}
+
 status_t regions_find(context_t *ctx, program_t *program, module_t *self)
 {
     finding_t finding = {.ctx = ctx, .program = program, .graph = program->graph, .self = self};
     status_t status = find_all(&finding);
+    if (status == STATUS_OK) status = settle_rows(&finding);
     context_put(ctx, finding.objects);
     context_put(ctx, finding.set);
     context_put(ctx, finding.setters);

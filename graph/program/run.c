@@ -184,11 +184,10 @@ status_t run_nodes(run_t *run, const graph_block_t *block, int first, int end)
 
 static status_t run_all(run_t *run, const graph_block_t *block)
 {
-    int n_regions = 0, at = 0;
-    const region_t *region = run->program == NULL
-                                 ? NULL
-                                 : program_regions(run->program, block, &n_regions);
-    for (int i = 0; i < n_regions; i++, region++) {
+    int at = 0;
+    const row_t row = run->program != NULL ? run->program->rows[block->index] : (row_t){0};
+    for (int i = 0; i < row.n; i++) {
+        const region_t *region = &run->program->regions[row.first + i];
         TRY(run_nodes(run, block, at, region->first));
         TRY(run_region(run, region));
         at = region->first + region->n_nodes;
@@ -250,7 +249,7 @@ static status_t prepare(run_t *run)
     size_t bytes = (size_t)(most > 2 ? most : 2) * sizeof(datum_t *);
     TRY(context_get_zeroed(ctx, bytes, "operands of a run", &run->in));
     TRY(context_get_zeroed(ctx, bytes, "results of a run", &run->out));
-    int n_live = run->program == NULL ? 0 : program_most_inputs(run->program);
+    int n_live = run->program == NULL ? 0 : run->program->most_inputs;
     TRY(context_get(ctx, (size_t)n_live * sizeof *run->live_in, "inputs of regions",
                     &run->live_in));
     return datum_none(ctx, &run->none);

@@ -6,6 +6,7 @@
 
 #include "graph/program/plan_impl.h"
 #include "graph/program/run_impl.h"
+#include "module/module_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/mini.h"
 #include "tests/support/subject.h"
@@ -36,9 +37,8 @@ static int count_regions(const subject_t *s)
     assert_null(program->plan);
     int n = program->n_regions;
     for (int i = 0; i < n; i++) {
-        int n_of_block = 0;
-        assert_non_null(program_regions(program, program->regions[i].block, &n_of_block));
-        assert_in_range(n_of_block, 1, n);
+        const row_t row = program->rows[program->regions[i].block->index];
+        assert_in_range(i, row.first, row.first + row.n - 1);
     }
     program_release(program);
     return n;
@@ -186,6 +186,99 @@ static void a_stretch_with_many_results_is_cut(void **state)
     subject_end(&s);
 }
 
+/* ---- what a run finds settled ---- */
+
+/* The conversions that the layout pass left to plans: each has its primitive from the start. */
+static void conversions_have_their_primitive_when_the_plan_is_built(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    subject_t s = subject_begin(ctx, "", "%x : f32[1,16,9,9], %c : bool[]",
+                                "%a = reorder(%x) format=\"aBcd8b\"\n"
+                                "%p = relu(%a)\n"
+                                "%d = if(%c) {\n"
+                                "  yield %p\n"
+                                "} else {\n"
+                                "  yield %a\n"
+                                "}\n"
+                                "return %d\n");
+    tensor_release(run_frozen(&s));
+    program_t *program = program_of(s.frozen, "forward");
+    int n_conversions = 0;
+    for (int i = 0; i < program->n_regions; i++) {
+        const plan_t *plan = program->regions[i].plan;
+        for (int k = 0; k < plan->n_steps; k++) {
+            if (plan->steps[k].prepared != NULL) continue;
+            assert_non_null(plan->steps[k].reorder);
+            n_conversions++;
+        }
+    }
+    assert_true(n_conversions > 0);
+    program_release(program);
+    subject_end(&s);
+}
+
+static module_t *scaling_net(context_t *ctx, module_t **out_child)
+{
+    static const char text[] = "graph forward(%self : module, %x : f32[1,4]) {\n"
+                               "  %w = getattr(%self) name=\"inner.w\" : f32[1,4]\n"
+                               "  %y = mul(%x, %w)\n"
+                               "  return %y\n"
+                               "}\n";
+    module_t *net = NULL;
+    graph_t *graph = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    *out_child = mini_child(ctx, net, "inner", "Inner");
+    CHECK_OK(ctx, graph_parse(ctx, text, NULL, &graph));
+    CHECK_OK(ctx, plan_set_method(ctx, net, "forward", graph, 0));
+    graph_release(graph);
+    return net;
+}
+
+static void set_scale(context_t *ctx, module_t *inner, int64_t n, double value)
+{
+    tensor_t *w = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, n), value, &w));
+    CHECK_OK(ctx, module_set_parameter(ctx, inner, "w", w));
+    tensor_release(w);
+}
+
+static double scaled(context_t *ctx, module_t *net, const tensor_t *x)
+{
+    tensor_t *y = NULL;
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    double value = last_float(ctx, y);
+    tensor_release(y);
+    return value;
+}
+
+/* A frame keeps what it found by path for as long as no module changes, and no longer. */
+static void a_parameter_that_is_replaced_below_is_seen_by_the_next_run(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *inner = NULL, *net = scaling_net(ctx, &inner);
+    tensor_t *x = NULL, *y = NULL;
+    set_scale(ctx, inner, 4, 2);
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 4), 3, &x));
+    assert_true(scaled(ctx, net, x) == 6.0);
+    const plan_frame_t *frame = plan_of(net, "forward")->idle;
+    assert_true(frame->changes == module_changes());
+    assert_ptr_equal(frame->parameters[0], module_parameter(inner, "w"));
+    set_scale(ctx, inner, 4, 5);
+    assert_true(frame->changes != module_changes());
+    assert_true(scaled(ctx, net, x) == 15.0);
+    CHECK_OK(ctx, tensor_fill(ctx, module_parameter(inner, "w"), 7));
+    assert_true(scaled(ctx, net, x) == 21.0);
+    set_scale(ctx, inner, 2, 5);
+    assert_int_equal(module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT);
+    assert_string_equal(context_error(ctx), "plan: inner.w is not the f32[1,4] it was planned for");
+    CHECK_OK(ctx, module_remove(ctx, inner, "w"));
+    assert_int_equal(module_forward(ctx, net, x, &y), STATUS_INVALID_ARGUMENT);
+    set_scale(ctx, inner, 4, 1);
+    assert_true(scaled(ctx, net, x) == 3.0);
+    tensor_release(x);
+    module_release(net);
+}
+
 static status_t freeze_and_run(context_t *ctx)
 {
     static const char text[] = "graph forward(%self : module, %x : f32[1,4]) {\n"
@@ -230,6 +323,8 @@ int main(void)
         TEST(tensors_pass_between_branches_and_stages_in_blocks),
         TEST(a_write_in_place_is_control),
         TEST(a_stretch_with_many_results_is_cut),
+        TEST(conversions_have_their_primitive_when_the_plan_is_built),
+        TEST(a_parameter_that_is_replaced_below_is_seen_by_the_next_run),
         cmocka_unit_test(every_failing_allocation_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
