@@ -210,7 +210,7 @@ static status_t run_kernel(context_t *ctx, const prepared_t *prepared, const ten
         TRY(tensor_make_of(ctx, &prepared->out[i], prepared->out_bytes[i], prepared->out_hash[i],
                            &out[i], &out_bytes[i]));
     if (prepared->scratch_bytes > 0) TRY(context_scratch(ctx, prepared->scratch_bytes, &scratch));
-    return prepared->kernel->run(ctx, prepared, in_bytes, out_bytes, scratch);
+    return prepared->run(ctx, prepared, in_bytes, out_bytes, scratch);
 }
 
 /* Under policy per_op nothing but plain tensors crosses an operator's border. */

@@ -57,7 +57,8 @@ const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
     TESSERA_API(prepared_output);
 int prepared_n_outputs(const prepared_t *prepared) TESSERA_API(prepared_n_outputs);
 double prepared_cost(const prepared_t *prepared) TESSERA_API(prepared_cost);
-/* The attributes, normalised; NULL where the operator has none. */
+/* The attributes as the kernel sees them: normalised, without post-ops that were peeled off. NULL
+ * where the operator has none. */
 const void *prepared_attrs(const prepared_t *prepared) TESSERA_API(prepared_attrs);
 
 /* ---- for the `prepare` of a kernel ---- */

@@ -84,6 +84,17 @@ static inline bool spec_has(const spec_call_t *call, int operand)
 double spec_post(const spec_call_t *call, const post_ops_t *post, int first_operand, double value,
                  const int64_t *index) TESSERA_API(spec_post);
 
+typedef enum kernel_flag {
+    /* Computes the call's attribute `post` itself, or declines it. Where it declines, and for all
+     * kernels without the flag, selection peels the post-ops: `prepare` sees a call without them,
+     * and dispatch computes them behind `run`. */
+    KERNEL_FUSES_POST_OPS = 1 << 0,
+    /* The results lie in input 0, from its first element on; `run` is NULL. */
+    KERNEL_IS_VIEW = 1 << 1,
+    /* Is not asked about calls with an empty input. */
+    KERNEL_NEEDS_ELEMENTS = 1 << 2
+} kernel_flag_t;
+
 /* One way to compute an operator. */
 typedef struct kernel {
     const char *name; /* "onednn", "native", "view" */
@@ -93,10 +104,11 @@ typedef struct kernel {
     status_t (*prepare)(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
     /* Computes; pointers to first elements, NULL for operands that are absent. prepared_input,
-     * prepared_output and prepared_attrs say what they point to. NULL for kernels that only make
-     * views. */
+     * prepared_output and prepared_attrs say what they point to. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
+
+    uint32_t flags; /* kernel_flag_t */
 } kernel_t;
 
 struct opdef {

@@ -21,7 +21,7 @@ const char *post_name(post_kind_t kind)
     return (unsigned)kind < POST_ELTWISE ? names[kind] : "";
 }
 
-/* ---- behind a primitive ---- */
+/* ---- behind a kernel ---- */
 
 /* Operands of the result's shape lie as the result does, so they are walked together, some thousand
  * elements at a time; for the others the index is needed. */
@@ -45,35 +45,6 @@ void post_settle_operands(prepared_t *prepared)
             operand->format = out->format;
         }
     }
-}
-
-static void settle_behind(prepared_t *prepared)
-{
-    post_settle_operands(prepared);
-    prepared->n_arguments = 0;
-    for (int i = 0; i < prepared->op->n_operands; i++)
-        if (prepared->in[i].dtype != DTYPE_NONE)
-            prepared->arguments[prepared->n_arguments++] = (int8_t)i;
-    prepared->arguments[prepared->n_arguments++] = -1;
-    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / 10.0;
-}
-
-status_t post_prepare_behind(context_t *ctx, const op_call_t *call, post_describe_t describe,
-                             prepared_t *prepared)
-{
-    if (attrs_post(&call->op->attrs, call->attrs)->n == 0)
-        return prepared_decline(prepared, "onednn_then_post: no post-ops");
-    TRY(describe(ctx, call, false, prepared));
-    settle_behind(prepared);
-    return STATUS_OK;
-}
-
-status_t post_run_behind(context_t *ctx, const prepared_t *prepared, void *const *in,
-                         void *const *out, void *scratch)
-{
-    TRY(prepared_run_primitive(ctx, prepared, in, out, scratch));
-    post_apply(ctx, prepared, in, out[0]);
-    return STATUS_OK;
 }
 
 static void combine_f32(const post_op_t *op, int64_t n, const float *operand, float *out)

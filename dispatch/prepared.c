@@ -20,6 +20,7 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
     const size_t info_bytes = sizeof(tensor_info_t);
     size_t sizes[] = {sizeof(prepared_t),
                       op->attrs.bytes,
+                      op->attrs.bytes,
                       (size_t)n_in * info_bytes,
                       (size_t)n_in * info_bytes,
                       (size_t)n_out * info_bytes,
@@ -41,15 +42,19 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
     prepared->allocator = *context_allocator(ctx);
     prepared->op = op;
     prepared->attrs = parts[1];
-    if (op->attrs.bytes > 0) memcpy(prepared->attrs, attrs, op->attrs.bytes);
+    prepared->kernel_attrs = parts[2];
+    if (op->attrs.bytes > 0) {
+        memcpy(prepared->attrs, attrs, op->attrs.bytes);
+        memcpy(prepared->kernel_attrs, attrs, op->attrs.bytes);
+    }
     prepared->n_in = n_in;
     prepared->n_out = n_out;
-    prepared->asked = parts[2];
-    prepared->in = parts[3];
-    prepared->out = parts[4];
-    prepared->arrivals = parts[5];
-    prepared->out_bytes = parts[6];
-    prepared->out_hash = parts[7];
+    prepared->asked = parts[3];
+    prepared->in = parts[4];
+    prepared->out = parts[5];
+    prepared->arrivals = parts[6];
+    prepared->out_bytes = parts[7];
+    prepared->out_hash = parts[8];
     prepared->sum_operand = -1;
     prepared->implementation = "";
     *out_prepared = prepared;
@@ -68,7 +73,9 @@ void prepared_reset(prepared_t *prepared)
     prepared->primitive = NULL;
     allocator_put(&prepared->allocator, prepared->state);
     prepared->state = NULL;
+    prepared->is_peeled = false;
     prepared->is_view = false;
+    memset(prepared->offset, 0, sizeof prepared->offset);
     prepared->sum_operand = -1;
     prepared->overwrites = 0;
     prepared->scratch_bytes = 0;
@@ -193,7 +200,7 @@ void prepared_out_like_call(prepared_t *prepared, const op_call_t *call)
 
 const void *prepared_attrs(const prepared_t *prepared)
 {
-    return prepared != NULL && prepared->op->attrs.bytes > 0 ? prepared->attrs : NULL;
+    return prepared != NULL && prepared->op->attrs.bytes > 0 ? prepared->kernel_attrs : NULL;
 }
 
 const opdef_t *prepared_op(const prepared_t *prepared)
@@ -203,13 +210,15 @@ const opdef_t *prepared_op(const prepared_t *prepared)
 
 const char *prepared_kernel(const prepared_t *prepared)
 {
-    return prepared != NULL ? prepared->kernel->name : NULL;
+    if (prepared == NULL) return NULL;
+    return prepared->is_peeled ? prepared->peeled_name : prepared->kernel->name;
 }
 
 const char *prepared_implementation(const prepared_t *prepared)
 {
     if (prepared == NULL) return NULL;
-    return prepared->implementation[0] != '\0' ? prepared->implementation : prepared->kernel->name;
+    return prepared->implementation[0] != '\0' ? prepared->implementation
+                                               : prepared_kernel(prepared);
 }
 
 const char *prepared_reasons(const prepared_t *prepared)
@@ -248,7 +257,7 @@ void prepared_repro(const prepared_t *prepared, text_t *text)
         onednn_repro(prepared->primitive, text);
         return;
     }
-    text_append(text, "# %s, %s:", prepared->op->name, prepared->kernel->name);
+    text_append(text, "# %s, %s:", prepared->op->name, prepared_kernel(prepared));
     for (int i = 0; i < prepared->n_in; i++)
         text_append(text, " %s", info_text(&prepared->in[i], info));
     for (int i = 0; i < prepared->n_out; i++)

@@ -31,7 +31,13 @@ struct prepared {
     allocator_t allocator;
     const opdef_t *op;
     const kernel_t *kernel;
+    /* How it is run: the kernel's `run`, or that and the post-ops that were peeled off. */
+    status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch);
+    bool is_peeled;
+    char peeled_name[32]; /* "onednn_then_post" */
     void *attrs;
+    void *kernel_attrs; /* as the kernel sees them: without peeled post-ops */
     int n_in, n_out;
     tensor_info_t *asked; /* the inputs it was selected for */
     tensor_info_t *in; /* wanted. A weight may be wanted with other sizes over the same elements */

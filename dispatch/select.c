@@ -6,7 +6,6 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "dispatch/post_impl.h"
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
@@ -35,7 +34,7 @@ static status_t run_empty(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t empty_kernel = {"empty", prepare_empty, run_empty};
+static const kernel_t empty_kernel = {.name = "empty", .prepare = prepare_empty, .run = run_empty};
 
 static status_t check_operands(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in)
@@ -113,6 +112,22 @@ static bool touches_empty(const op_call_t *call)
     return false;
 }
 
+/* With the call's post-ops, or without those that are computed behind it. */
+static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
+                           bool is_peeled, const tensor_info_t *shown, prepared_t *prepared)
+{
+    prepared_reset(prepared);
+    for (int i = 0; i < call->n_in; i++) prepared->in[i] = shown[i];
+    if (call->op->attrs.bytes > 0)
+        memcpy(prepared->kernel_attrs, prepared->attrs, call->op->attrs.bytes);
+    prepared_out_like_call(prepared, call);
+    prepared->kernel = kernel;
+    prepared->run = kernel->run;
+    prepared->is_view = (kernel->flags & KERNEL_IS_VIEW) != 0;
+    return is_peeled ? peel_prepare(ctx, call, kernel, prepared)
+                     : kernel->prepare(ctx, call, prepared);
+}
+
 static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
                            const tensor_info_t *const *in, prepared_t *prepared)
 {
@@ -125,19 +140,18 @@ static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
     }
     call->layout = layout;
     call->in = shown_at;
-    bool is_empty = touches_empty(call);
+    const bool is_empty = touches_empty(call), has_post = peel_is_due(call);
     status_t status = STATUS_UNSUPPORTED;
     for (int k = 0; status == STATUS_UNSUPPORTED && call->op->kernels[k] != NULL; k++) {
         const kernel_t *kernel = call->op->kernels[k];
-        if (is_empty && (kernel->run == prepared_run_primitive || kernel->run == post_run_behind)) {
+        if (is_empty && (kernel->flags & KERNEL_NEEDS_ELEMENTS) != 0) {
             prepared_note(prepared, "%s: empty tensors never reach oneDNN", kernel->name);
             continue;
         }
-        prepared_reset(prepared);
-        for (int i = 0; i < call->n_in; i++) prepared->in[i] = shown[i];
-        prepared_out_like_call(prepared, call);
-        status = kernel->prepare(ctx, call, prepared);
-        prepared->kernel = kernel;
+        if (!has_post || (kernel->flags & KERNEL_FUSES_POST_OPS) != 0)
+            status = try_kernel(ctx, call, kernel, false, shown, prepared);
+        if (has_post && status == STATUS_UNSUPPORTED)
+            status = try_kernel(ctx, call, kernel, true, shown, prepared);
     }
     call->in = in;
     return status;
@@ -197,6 +211,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     status_t status = STATUS_UNSUPPORTED;
     if (is_empty) {
         prepared->kernel = &empty_kernel;
+        prepared->run = run_empty;
         for (int i = 0; i < call.n_in; i++) prepared->in[i] = *in[i];
         status = prepare_empty(ctx, &call, prepared);
     }

@@ -25,6 +25,12 @@ void prepared_reset(prepared_t *prepared);
  * post-op. */
 const operand_t *select_operand(const opdef_t *op, int index);
 
+/* Whether the call has post-ops; and prepares a kernel without them, which are then computed behind
+ * it. */
+bool peel_is_due(const op_call_t *call);
+status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
+                      prepared_t *prepared);
+
 /* dispatch_select without normalising. */
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *in, policy_t policy,

@@ -73,7 +73,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t kernel = {"rows", ops_prepare_dense, run};
+static const kernel_t kernel = {.name = "rows", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&kernel, NULL};
 
 static const opdef_t rms_norm = {.name = "rms_norm",

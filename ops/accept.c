@@ -68,7 +68,6 @@ status_t accept_view(const op_call_t *call, prepared_t *prepared, int index, con
     TRY(check_out(call, prepared, index, &view.format));
     prepared->out[index] = view;
     prepared->offset[index] = info_numel(&view) > 0 ? offset : 0;
-    prepared->is_view = true;
     return STATUS_OK;
 }
 

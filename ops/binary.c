@@ -237,7 +237,8 @@ static status_t run_onednn(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t onednn = {"onednn", prepare_onednn, run_onednn};
+static const kernel_t onednn = {
+    .name = "onednn", .prepare = prepare_onednn, .run = run_onednn, .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own ---- */
 
@@ -301,7 +302,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 

@@ -63,8 +63,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t view = {"view", prepare_view, NULL};
-static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t view = {.name = "view", .prepare = prepare_view, .flags = KERNEL_IS_VIEW};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&view, &native, NULL};
 
 static const char *const cases[] = {

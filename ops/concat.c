@@ -135,7 +135,7 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t slabs = {"slabs", prepare_slabs, run_slabs};
+static const kernel_t slabs = {.name = "slabs", .prepare = prepare_slabs, .run = run_slabs};
 
 /* ---- dense kernel: each input is copied from the strides it has into its part ---- */
 
@@ -176,7 +176,7 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_dense, run_dense};
+static const kernel_t native = {.name = "native", .prepare = prepare_dense, .run = run_dense};
 static const kernel_t *const kernels[] = {&slabs, &native, NULL};
 
 /* ---- cases ---- */

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
@@ -141,7 +140,7 @@ static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
 }
 
 static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm_t algorithm,
-                         bool fuses, prepared_t *prepared)
+                         prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -171,7 +170,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
         problem.pad_end[i] = reach - x->sizes[2 + i] - attrs->padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
-    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
+    TRY(choose_post_ops(call, prepared, &problem, post));
     return choose_formats(ctx, call, prepared, &problem, flops);
 }
 
@@ -180,29 +179,16 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 {
     const conv_attrs_t *attrs = call->attrs;
     if (attrs->algorithm == CONV_WINOGRAD && !call->per_op) {
-        status_t status = describe(ctx, call, ONEDNN_WINOGRAD, true, prepared);
+        status_t status = describe(ctx, call, ONEDNN_WINOGRAD, prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
-    return describe(ctx, call, ONEDNN_DIRECT, true, prepared);
+    return describe(ctx, call, ONEDNN_DIRECT, prepared);
 }
 
-static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
-
-/* Post-ops that oneDNN fuses in a reference implementation only are done after, by our own loops.
- */
-
-static status_t describe_direct(context_t *ctx, const op_call_t *call, bool fuses,
-                                prepared_t *prepared)
-{
-    return describe(ctx, call, ONEDNN_DIRECT, fuses, prepared);
-}
-
-static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return post_prepare_behind(ctx, call, describe_direct, prepared);
-}
-
-static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -210,7 +196,6 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
 {
     (void)ctx;
     TRY(planes_prepare(call, prepared));
-    post_settle_operands(prepared);
     return STATUS_OK;
 }
 
@@ -245,12 +230,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
     planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
-    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 

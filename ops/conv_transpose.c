@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
@@ -165,7 +164,7 @@ static tensor_info_t swap_dims(const tensor_info_t *info, int a, int b)
     return swapped;
 }
 
-static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const conv_transpose_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -193,26 +192,17 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
         problem.pad_end[i] = attrs->padding[i] - attrs->output_padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
-    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
+    TRY(choose_post_ops(call, prepared, &problem, post));
     TRY(choose_formats(ctx, call, prepared, &problem, flops));
     int first = attrs->groups > 1 ? 1 : 0;
     prepared->in[WEIGHT] = swap_dims(&prepared->in[WEIGHT], first, first + 1);
     return STATUS_OK;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return describe(ctx, call, true, prepared);
-}
-
-static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
-
-static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return post_prepare_behind(ctx, call, describe, prepared);
-}
-
-static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -221,7 +211,6 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     (void)ctx;
     TRY(planes_prepare(call, prepared));
     TRY(accept_out_plain(call, prepared, 0));
-    post_settle_operands(prepared);
     return STATUS_OK;
 }
 
@@ -258,12 +247,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
     planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
-    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 

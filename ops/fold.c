@@ -248,9 +248,10 @@ static status_t run_bias(context_t *ctx, const prepared_t *prepared, void *const
     return STATUS_OK;
 }
 
-static const kernel_t native_weight = {"native", prepare_weight, run_weight};
+static const kernel_t native_weight = {
+    .name = "native", .prepare = prepare_weight, .run = run_weight};
 static const kernel_t *const weight_kernels[] = {&native_weight, NULL};
-static const kernel_t native_bias = {"native", prepare_bias, run_bias};
+static const kernel_t native_bias = {.name = "native", .prepare = prepare_bias, .run = run_bias};
 static const kernel_t *const bias_kernels[] = {&native_bias, NULL};
 
 /* ---- cases ---- */

@@ -33,12 +33,10 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
         return prepared_decline(prepared, "view: the format stays that of %s", info_brief(x));
     prepared->out[0] = *x;
     prepared->out[0].is_number = false;
-    prepared->is_view = true;
-    prepared->offset[0] = 0;
     return STATUS_OK;
 }
 
-static const kernel_t view = {"view", prepare, NULL};
+static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const kernels[] = {&view, NULL};
 
 static const char *const cases[] = {"(f32[2,3,4,5])", "(bf16[1,17,2,2])", "(s64[3])", "(f32[])",

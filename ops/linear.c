@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
@@ -143,7 +142,7 @@ static status_t choose_flattened(context_t *ctx, const op_call_t *call, prepared
     return choose_formats(ctx, &as_it_lies, prepared, &problem, flops);
 }
 
-static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const linear_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
@@ -159,7 +158,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
         problem.bias = &bias;
     }
     TRY(accept_out_plain(call, prepared, 0));
-    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
+    TRY(choose_post_ops(call, prepared, &problem, post));
     double flops = 2.0 * (double)rows * (double)features * (double)weight->sizes[0];
     status_t status = STATUS_UNSUPPORTED;
     format_t plain = format_plain(x->rank); /* a matrix already, whose kernels are faster */
@@ -170,19 +169,10 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     return status;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return describe(ctx, call, true, prepared);
-}
-
-static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
-
-static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return post_prepare_behind(ctx, call, describe, prepared);
-}
-
-static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -198,7 +188,6 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
     TRY(accept_out_plain(call, prepared, 0));
-    post_settle_operands(prepared);
     return STATUS_OK;
 }
 
@@ -230,12 +219,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         const char *weight = (const char *)in[WEIGHT] + k * features * size;
         dtype_store(dtype, (char *)out[0] + i * size, bias + dot(dtype, x, weight, features));
     }
-    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
@@ -139,7 +138,7 @@ static bool is_one(int rank, const int64_t *sizes)
     return true;
 }
 
-static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prepared_t *prepared)
+static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *a = call->in[A], *b = call->in[B];
     if (a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16)
@@ -172,7 +171,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     onednn_problem_t problem = {
         .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight, .dst = &dst};
     tensor_info_t post[POST_MAX];
-    if (fuses) TRY(choose_post_ops(call, prepared, &problem, post));
+    TRY(choose_post_ops(call, prepared, &problem, post));
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
@@ -191,19 +190,10 @@ static status_t describe(context_t *ctx, const op_call_t *call, bool fuses, prep
     return STATUS_OK;
 }
 
-static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return describe(ctx, call, true, prepared);
-}
-
-static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
-
-static status_t prepare_behind(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return post_prepare_behind(ctx, call, describe, prepared);
-}
-
-static const kernel_t onednn_then_post = {"onednn_then_post", prepare_behind, post_run_behind};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: for dtypes that oneDNN does not take ---- */
 
@@ -212,13 +202,10 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     if (call->in[A]->dtype == DTYPE_BOOL) return prepared_decline(prepared, "native: dtype bool");
-    if (((const matmul_attrs_t *)call->attrs)->post.n > 0 && !dtype_is_floating(call->in[A]->dtype))
-        return prepared_decline(prepared, "native: post-ops of integers");
     TRY(accept_plain(call, prepared, A));
     TRY(accept_plain(call, prepared, B));
     prepared->cost_ns = 1e9;
     TRY(accept_out_plain(call, prepared, 0));
-    post_settle_operands(prepared);
     return STATUS_OK;
 }
 
@@ -277,12 +264,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
             multiply(a->dtype, p.k, from_a, from_b + n * size, p.n,
                      (char *)out[0] + (row * p.n + n) * size);
     }
-    post_apply(ctx, prepared, in, out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
-static const kernel_t *const kernels[] = {&onednn, &onednn_then_post, &native, NULL};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */
 

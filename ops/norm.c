@@ -207,8 +207,14 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-static const kernel_t onednn_batch = {"onednn", prepare_batch_onednn, prepared_run_primitive};
-static const kernel_t onednn_layer = {"onednn", prepare_layer_onednn, prepared_run_primitive};
+static const kernel_t onednn_batch = {.name = "onednn",
+                                      .prepare = prepare_batch_onednn,
+                                      .run = prepared_run_primitive,
+                                      .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t onednn_layer = {.name = "onednn",
+                                      .prepare = prepare_layer_onednn,
+                                      .run = prepared_run_primitive,
+                                      .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- batch norm of our own: x * scale[c] + shift[c], whose padded channels are 0 and 0 ---- */
 
@@ -327,7 +333,8 @@ static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, voi
     return STATUS_OK;
 }
 
-static const kernel_t native_batch = {"native", prepare_batch_native, run_batch_native};
+static const kernel_t native_batch = {
+    .name = "native", .prepare = prepare_batch_native, .run = run_batch_native};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
 /* ---- layer norm of our own: three passes over each row, in double ---- */
@@ -384,7 +391,8 @@ static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, voi
     return STATUS_OK;
 }
 
-static const kernel_t native_layer = {"native", prepare_layer_native, run_layer_native};
+static const kernel_t native_layer = {
+    .name = "native", .prepare = prepare_layer_native, .run = run_layer_native};
 static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
 
 /* ---- cases ---- */

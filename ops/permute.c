@@ -178,7 +178,8 @@ static status_t prepare_expand(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 #define KERNELS(op)                                                                                \
-    static const kernel_t op##_view = {"view", prepare_##op, NULL};                                \
+    static const kernel_t op##_view = {                                                            \
+        .name = "view", .prepare = prepare_##op, .flags = KERNEL_IS_VIEW};                         \
     static const kernel_t *const op##_kernels[] = {&op##_view, NULL}
 
 KERNELS(transpose);

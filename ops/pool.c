@@ -294,7 +294,10 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return choose_formats(ctx, &own, prepared, &problem, 0.0);
 }
 
-static const kernel_t onednn = {"onednn", prepare_onednn, prepared_run_primitive};
+static const kernel_t onednn = {.name = "onednn",
+                                .prepare = prepare_onednn,
+                                .run = prepared_run_primitive,
+                                .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernel of our own: window by window, all channels of a block at a time ---- */
 
@@ -485,7 +488,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */

@@ -201,7 +201,7 @@ static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *co
     return STATUS_OK;
 }
 
-static const kernel_t pooling = {"pooling", prepare_pooling, run_pooling};
+static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
 
 /* ---- dense kernel ---- */
 
@@ -331,8 +331,8 @@ static status_t run_sum(context_t *ctx, const prepared_t *prepared, void *const 
     return run_native(ctx, prepared, in, out, false);
 }
 
-static const kernel_t native_mean = {"native", prepare_native, run_mean};
-static const kernel_t native_sum = {"native", prepare_native, run_sum};
+static const kernel_t native_mean = {.name = "native", .prepare = prepare_native, .run = run_mean};
+static const kernel_t native_sum = {.name = "native", .prepare = prepare_native, .run = run_sum};
 static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
 static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
 

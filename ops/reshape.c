@@ -159,13 +159,11 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     if (call->layout == LAYOUT_DENSE &&
         view_strides(call->in[0], call->out[0].rank, call->out[0].sizes, strides))
         return accept_view(call, prepared, 0, strides, 0);
-    prepared->is_view = true;
-    prepared->offset[0] = 0;
     TRY(accept_plain(call, prepared, 0));
     return accept_out_plain(call, prepared, 0);
 }
 
-static const kernel_t view = {"view", prepare, NULL};
+static const kernel_t view = {.name = "view", .prepare = prepare, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const kernels[] = {&view, NULL};
 
 /* ---- cases ---- */

@@ -281,11 +281,15 @@ static status_t prepare_split(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
-static const kernel_t slice_slabs = {"slabs", prepare_slice_slabs, run_slice_slabs};
-static const kernel_t slice_view = {"view", prepare_slice, NULL};
+static const kernel_t slice_slabs = {
+    .name = "slabs", .prepare = prepare_slice_slabs, .run = run_slice_slabs};
+static const kernel_t slice_view = {
+    .name = "view", .prepare = prepare_slice, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const slice_kernels[] = {&slice_slabs, &slice_view, NULL};
-static const kernel_t split_slabs = {"slabs", prepare_split_slabs, run_split_slabs};
-static const kernel_t split_view = {"view", prepare_split, NULL};
+static const kernel_t split_slabs = {
+    .name = "slabs", .prepare = prepare_split_slabs, .run = run_split_slabs};
+static const kernel_t split_view = {
+    .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
 /* ---- cases ---- */

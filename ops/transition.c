@@ -45,8 +45,6 @@ static status_t take(const op_call_t *call, prepared_t *prepared, const tensor_i
         return prepared_decline(prepared, "view: %s is given", info_brief(want));
     prepared->in[0] = prepared->out[0] = *want;
     prepared->in[0].is_number = prepared->out[0].is_number = false;
-    prepared->is_view = true;
-    prepared->offset[0] = 0;
     return STATUS_OK;
 }
 
@@ -86,7 +84,8 @@ static status_t prepare_reorder(context_t *ctx, const op_call_t *call, prepared_
 }
 
 #define KERNELS(op)                                                                                \
-    static const kernel_t op##_view = {"view", prepare_##op, NULL};                                \
+    static const kernel_t op##_view = {                                                            \
+        .name = "view", .prepare = prepare_##op, .flags = KERNEL_IS_VIEW};                         \
     static const kernel_t *const op##_kernels[] = {&op##_view, NULL}
 
 KERNELS(to_mkldnn);

@@ -75,7 +75,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     return STATUS_OK;
 }
 
-static const kernel_t native = {"native", prepare_native, run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */

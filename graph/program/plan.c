@@ -262,7 +262,7 @@ static status_t show_input(run_t *run, const step_t *step, int index, void *byte
 
 static status_t run_kernel(run_t *run, const step_t *step, void *const *in, void *const *out)
 {
-    return step->prepared->kernel->run(run->ctx, step->prepared, in, out, run->frame->scratch);
+    return step->prepared->run(run->ctx, step->prepared, in, out, run->frame->scratch);
 }
 
 static status_t run_watched(run_t *run, const step_t *step, void *const *in, void *const *out)

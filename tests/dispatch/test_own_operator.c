@@ -44,7 +44,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-static const kernel_t kernel = {"own", prepare, run};
+static const kernel_t kernel = {.name = "own", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&kernel, NULL};
 static const opdef_t shift = {.name = "shift",
                               .preference = OP_DENSE,
@@ -221,7 +221,7 @@ static bool times_as_post_op(const opdef_t *op, const void *attrs, post_op_t *ou
     return true;
 }
 
-static const kernel_t times = {"times", ops_prepare_dense, run_times};
+static const kernel_t times = {.name = "times", .prepare = ops_prepare_dense, .run = run_times};
 static const kernel_t *const times_kernels[] = {&times, NULL};
 #define TIMES(op_name, op_variant)                                                                 \
     {                                                                                              \

@@ -266,7 +266,7 @@ static void run_over(subject_t *s, const prepared_t *prepared, tensor_t *const *
     if (status == STATUS_OK)
         status = context_get(s->ctx, prepared->scratch_bytes, "scratch", &scratch);
     in[i] = out[0];
-    if (status == STATUS_OK) status = prepared->kernel->run(s->ctx, prepared, in, out, scratch);
+    if (status == STATUS_OK) status = prepared->run(s->ctx, prepared, in, out, scratch);
     if (status != STATUS_OK)
         complain(s, "over input %d: %s", i, context_error(s->ctx));
     else if (!is_padding_zero(s, target))
