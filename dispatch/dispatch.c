@@ -175,9 +175,9 @@ static status_t take_input(context_t *ctx, const prepared_t *prepared, policy_t 
                      (arrival->kind == ARRIVAL_CONVERT && arrival->role == ROLE_ACTIVATION &&
                       storage_is_packable(tensor->storage));
     if (is_packed && policy != POLICY_PER_OP)
-        TRY(pack_moved_weight(ctx, tensor, want, out_made));
+        TRY(pack_moved_weight(ctx, prepared->kernel, tensor, want, out_made));
     else
-        TRY(convert_for_call(ctx, tensor, want, arrival->cause, out_made));
+        TRY(pack_for_call(ctx, prepared->kernel, tensor, want, arrival->cause, out_made));
     /* the result of a view has the storage of its input, so that must be of its own */
     if (prepared->is_view) TRY(convert_own(ctx, tensor, out_made));
     *out_input = *out_made;

@@ -68,6 +68,19 @@ status_t prepared_decline(prepared_t *prepared, const char *format, ...)
     TESSERA_API(prepared_decline) TESSERA_PRINTF(2, 3);
 /* Bytes that `run` is given as scratch, aligned to 64; 0 at first. */
 void prepared_set_scratch(prepared_t *prepared, size_t bytes) TESSERA_API(prepared_set_scratch);
+/* Data of the kernel's own that ends with the prepared operator: zeroed bytes, aligned to 64, which
+ * `run` finds by prepared_state and only reads. NULL if none was made. Once for each prepare. */
+status_t prepared_make_state(context_t *ctx, prepared_t *prepared, size_t bytes, void *out_state)
+    TESSERA_API(prepared_make_state);
+void *prepared_state(const prepared_t *prepared) TESSERA_API(prepared_state);
+/* Wants operand `index`, a weight, as the kernel's `pack` makes it, and not as ops_prepare_dense
+ * said before: so many elements of the weight's dtype in a format of this kernel's. The version is
+ * raised when `pack` makes something else of the same weight and numbers. Packed once for a weight
+ * that module_mkldnn marked or a plan holds, else in each call; counted as a copy under cause
+ * weight. */
+status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, int64_t elements,
+                              int version, int n_numbers, const int64_t *numbers)
+    TESSERA_API(prepared_want_packed);
 
 /* ---- running and asking ---- */
 

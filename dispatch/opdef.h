@@ -109,6 +109,18 @@ typedef struct kernel {
                     void *scratch);
 
     uint32_t flags; /* kernel_flag_t */
+
+    /* Makes a weight in the format that `prepare` asked for by prepared_want_packed: of row-major
+     * bytes, into `out`, which is zero. Everybody who asks for this format gets what was made once,
+     * so it follows from `from` and `want` alone: format_numbers(&want->format) are the numbers
+     * that `prepare` gave. NULL: the kernel packs nothing. */
+    status_t (*pack)(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out);
+
+    /* Frees what the state of a prepared operator points to, once for each prepared_make_state; the
+     * state itself goes after. It may be half made: `prepare` failed. NULL: it points to nothing.
+     */
+    void (*destroy)(void *state);
 } kernel_t;
 
 struct opdef {

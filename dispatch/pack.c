@@ -4,21 +4,35 @@
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 
-status_t pack_moved_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t *want,
-                           tensor_t **out_packed)
+convert_pack_t pack_of(const kernel_t *kernel, const tensor_info_t *want)
+{
+    return kernel != NULL && format_numbers(&want->format) != NULL ? kernel->pack : NULL;
+}
+
+status_t pack_for_call(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
+                       const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_packed)
+{
+    const convert_pack_t pack = pack_of(kernel, want);
+    if (pack == NULL) return convert_for_call(ctx, weight, want, cause, out_packed);
+    TRY(storage_restore(ctx, weight->storage, cause));
+    return convert_pack(ctx, pack, &weight->info, tensor_bytes(weight), want, cause, out_packed);
+}
+
+status_t pack_moved_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
+                           const tensor_info_t *want, tensor_t **out_packed)
 {
     if (!storage_is_packable(weight->storage))
-        return convert_for_call(ctx, weight, want, CAUSE_WEIGHT, out_packed);
+        return pack_for_call(ctx, kernel, weight, want, CAUSE_WEIGHT, out_packed);
     bool is_made = false;
-    TRY(form_get(ctx, weight, want, CAUSE_WEIGHT, &is_made, out_packed));
+    TRY(form_get(ctx, weight, want, pack_of(kernel, want), CAUSE_WEIGHT, &is_made, out_packed));
     context_counters(ctx)->weights_packed += is_made;
     return STATUS_OK;
 }
 
-status_t pack_weight(context_t *ctx, const tensor_t *weight, const tensor_info_t *want,
-                     tensor_t **out_packed)
+status_t pack_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
+                     const tensor_info_t *want, tensor_t **out_packed)
 {
     if (!convert_moves_bytes(&weight->info, want))
         return convert_for_call(ctx, weight, want, CAUSE_WEIGHT, out_packed);
-    return pack_moved_weight(ctx, weight, want, out_packed);
+    return pack_moved_weight(ctx, kernel, weight, want, out_packed);
 }

@@ -71,6 +71,8 @@ void prepared_reset(prepared_t *prepared)
 {
     onednn_release(prepared->primitive);
     prepared->primitive = NULL;
+    if (prepared->state != NULL && prepared->kernel->destroy != NULL)
+        prepared->kernel->destroy(prepared->state);
     allocator_put(&prepared->allocator, prepared->state);
     prepared->state = NULL;
     prepared->is_peeled = false;
@@ -160,6 +162,62 @@ status_t prepared_decline(prepared_t *prepared, const char *format, ...)
 void prepared_set_scratch(prepared_t *prepared, size_t bytes)
 {
     if (prepared != NULL) prepared->scratch_bytes = bytes;
+}
+
+status_t prepared_make_state(context_t *ctx, prepared_t *prepared, size_t bytes, void *out_state)
+{
+    TRY(context_output(ctx, "prepared_make_state", out_state));
+    if (prepared == NULL) return context_null(ctx, "prepared_make_state", "prepared");
+    REQUIRE(ctx, prepared->state == NULL, "%s: prepared_make_state was called before",
+            prepared->op->name);
+    TRY(context_get_zeroed(ctx, bytes, "the state of a kernel", &prepared->state));
+    *(void **)out_state = prepared->state;
+    return STATUS_OK;
+}
+
+void *prepared_state(const prepared_t *prepared)
+{
+    return prepared != NULL ? prepared->state : NULL;
+}
+
+static status_t check_numbers(context_t *ctx, const char *op, int version, int n_numbers,
+                              const int64_t *numbers)
+{
+    REQUIRE(ctx, version >= 0, "%s: version %d of a packed weight, must not be negative", op,
+            version);
+    REQUIRE(ctx, n_numbers >= 0 && n_numbers <= FORMAT_MAX_NUMBERS,
+            "%s: %d numbers of a packed weight, 0 to %d are possible", op, n_numbers,
+            FORMAT_MAX_NUMBERS);
+    if (n_numbers > 0 && numbers == NULL) return context_null(ctx, op, "numbers");
+    for (int i = 0; i < n_numbers; i++)
+        REQUIRE(ctx, numbers[i] >= 0, "%s: number %lld of a packed weight, must not be negative",
+                op, (long long)numbers[i]);
+    return STATUS_OK;
+}
+
+status_t prepared_want_packed(context_t *ctx, prepared_t *prepared, int index, int64_t elements,
+                              int version, int n_numbers, const int64_t *numbers)
+{
+    if (prepared == NULL) return context_null(ctx, "prepared_want_packed", "prepared");
+    const opdef_t *op = prepared->op;
+    char owner[128];
+    REQUIRE(ctx, prepared->kernel->pack != NULL, "%s: kernel %s has no pack", op->name,
+            prepared->kernel->name);
+    REQUIRE(ctx,
+            index >= 0 && index < op->n_operands && op->operands[index].role == ROLE_WEIGHT &&
+                prepared->in[index].dtype != DTYPE_NONE,
+            "%s: operand %d is no weight, which alone is packed", op->name, index);
+    REQUIRE(ctx, elements > 0, "%s: a packed weight of %lld elements, 1 or more are needed",
+            op->name, (long long)elements);
+    TRY(check_numbers(ctx, op->name, version, n_numbers, numbers));
+    snprintf(owner, sizeof owner, "%s/%s", op->name, prepared->kernel->name);
+    tensor_info_t *info = &prepared->in[index], want = *info;
+    want.layout = LAYOUT_MKLDNN;
+    want.format = format_owned(info->rank, elements, owner, version, n_numbers, numbers);
+    size_t bytes = 0;
+    TRY(tensor_count_bytes(ctx, &want, &bytes));
+    *info = want;
+    return STATUS_OK;
 }
 
 void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive)

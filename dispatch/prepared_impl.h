@@ -61,7 +61,8 @@ struct prepared {
     int n_arguments;
     int8_t arguments[ONEDNN_MAX_ARGUMENTS];
 
-    /* Data of native kernels, released with the prepared operator by allocator_put. */
+    /* Data of native kernels, released with the prepared operator by `destroy` of the kernel and
+     * allocator_put. */
     void *state;
 };
 

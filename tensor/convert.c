@@ -330,15 +330,49 @@ status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *fro
     return status;
 }
 
-status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
-                           const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor)
+static status_t count_packing(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                              const void *from_bytes, const tensor_info_t *want, void *bytes,
+                              reorder_cause_t cause)
+{
+    counters_t *counters = context_counters(ctx);
+    const size_t n_bytes = info_bytes(from) + info_bytes(want);
+    const uint64_t begin = context_now();
+    memset(bytes, 0, info_bytes(want));
+    TRY(pack(ctx, from, from_bytes, want, bytes));
+    const uint64_t ns = context_now() - begin;
+    counters->copies[cause]++;
+    counters->reorder_bytes += n_bytes;
+    counters->reorder_ns += ns;
+    trace_conversion(ctx, "kernel", cause, from, want, n_bytes, ns);
+    return STATUS_OK;
+}
+
+status_t convert_pack_bytes(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                            const void *from_bytes, const tensor_info_t *want, void *bytes,
+                            reorder_cause_t cause)
+{
+    tensor_info_t plain = info_dense(from->dtype, from->rank, from->sizes);
+    void *rows = NULL;
+    if (pack == NULL) return convert_into(ctx, from, from_bytes, want, bytes, cause);
+    if (info_is_contiguous(from))
+        return count_packing(ctx, pack, &plain, from_bytes, want, bytes, cause);
+    TRY(context_get(ctx, info_bytes(&plain), "a plain copy", &rows));
+    status_t status = convert_bytes(ctx, from, from_bytes, &plain, rows, cause);
+    if (status == STATUS_OK) status = count_packing(ctx, pack, &plain, rows, want, bytes, cause);
+    context_put(ctx, rows);
+    return status;
+}
+
+status_t convert_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                      const void *from_bytes, const tensor_info_t *want, reorder_cause_t cause,
+                      tensor_t **out_tensor)
 {
     tensor_t *result = NULL;
     void *bytes = NULL;
     size_t n_bytes = 0;
     TRY(tensor_count_bytes(ctx, want, &n_bytes));
     TRY(tensor_make_of(ctx, want, n_bytes, 0, &result, &bytes));
-    status_t status = convert_into(ctx, from, from_bytes, want, bytes, cause);
+    status_t status = convert_pack_bytes(ctx, pack, from, from_bytes, want, bytes, cause);
     if (status != STATUS_OK) {
         tensor_drop(result);
         return status;
@@ -346,6 +380,12 @@ status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void
     if (from->layout != want->layout) convert_count_transition(ctx, want->layout);
     *out_tensor = result;
     return STATUS_OK;
+}
+
+status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
+                           const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor)
+{
+    return convert_pack(ctx, NULL, from, from_bytes, want, cause, out_tensor);
 }
 
 status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
@@ -361,7 +401,7 @@ status_t convert_for_call(context_t *ctx, const tensor_t *tensor, const tensor_i
     INVARIANT(tensor->info.dtype == want->dtype);
     if (convert_moves_bytes(&tensor->info, want)) {
         if (tensor->info.layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN)
-            return form_get(ctx, tensor, want, cause, NULL, out_tensor);
+            return form_get(ctx, tensor, want, NULL, cause, NULL, out_tensor);
         return convert_make(ctx, tensor, want, cause, out_tensor);
     }
     TRY(storage_restore(ctx, tensor->storage, cause));

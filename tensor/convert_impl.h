@@ -35,6 +35,19 @@ status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_
 status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
                            const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor);
 
+/* How the owner of a format makes a weight in it, of row-major bytes; `out` is zero before. */
+typedef status_t (*convert_pack_t)(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                                   const tensor_info_t *want, void *out);
+
+/* convert_into and convert_make_from by the owner of the format `want`, counted as a copy. pack may
+ * be NULL: oneDNN or our own loops make the format. */
+status_t convert_pack_bytes(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                            const void *from_bytes, const tensor_info_t *want, void *bytes,
+                            reorder_cause_t cause);
+status_t convert_pack(context_t *ctx, convert_pack_t pack, const tensor_info_t *from,
+                      const void *from_bytes, const tensor_info_t *want, reorder_cause_t cause,
+                      tensor_t **out_tensor);
+
 /* The cause of a conversion that dispatch or a plan puts between two forms of an activation. */
 static inline reorder_cause_t convert_cause(const tensor_info_t *from, const tensor_info_t *to)
 {

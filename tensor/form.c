@@ -95,13 +95,13 @@ static void shed_plain(const tensor_t *tensor, const form_t *form)
 
 /* The storage is locked. */
 static status_t make(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                     reorder_cause_t cause, form_t **out_form)
+                     convert_pack_t pack, reorder_cause_t cause, form_t **out_form)
 {
     const tensor_info_t *info = NULL;
     const void *bytes = NULL;
     tensor_t *made = NULL;
     TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
-    TRY(convert_make_from(ctx, info, bytes, want, cause, &made));
+    TRY(convert_pack(ctx, pack, info, bytes, want, cause, &made));
     status_t status = keep(ctx, tensor, made, out_form);
     tensor_drop(made);
     if (status == STATUS_OK) shed_plain(tensor, *out_form);
@@ -124,8 +124,8 @@ static void replace_take(form_t *form, tensor_t *tensor, tensor_t **out_old)
 
 /* Brings a dirty form up to date, in its own bytes, or in new ones where others have those. Plain
  * bytes that had to come back for it stay, since the next write will ask for them again. */
-static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, reorder_cause_t cause,
-                        tensor_t **out_old)
+static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, convert_pack_t pack,
+                        reorder_cause_t cause, tensor_t **out_old)
 {
     const bool was_plain = storage_is_plain(tensor->storage);
     const tensor_info_t *info = NULL, *want = &form->tensor->info;
@@ -135,10 +135,10 @@ static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, re
     TRY(find_elements(ctx, tensor, want, cause, &info, &from));
     if (is_alone(form->tensor)) {
         TRY(tensor_writable(ctx, form->tensor, &bytes));
-        TRY(convert_into(ctx, info, from, want, bytes, cause));
+        TRY(convert_pack_bytes(ctx, pack, info, from, want, bytes, cause));
         if (info->layout != want->layout) convert_count_transition(ctx, want->layout);
     } else {
-        TRY(convert_make_from(ctx, info, from, want, cause, &made));
+        TRY(convert_pack(ctx, pack, info, from, want, cause, &made));
         replace_take(form, made, out_old);
     }
     form->is_clean = true;
@@ -148,23 +148,25 @@ static status_t refresh(context_t *ctx, const tensor_t *tensor, form_t *form, re
 
 /* The storage is locked. */
 static status_t get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                    reorder_cause_t cause, bool *out_is_made, form_t **out_form, tensor_t **out_old)
+                    convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
+                    form_t **out_form, tensor_t **out_old)
 {
     form_t *form = find(tensor, want);
     *out_is_made = form == NULL || !form->is_clean;
-    if (form == NULL) return make(ctx, tensor, want, cause, out_form);
+    if (form == NULL) return make(ctx, tensor, want, pack, cause, out_form);
     *out_form = form;
-    return form->is_clean ? STATUS_OK : refresh(ctx, tensor, form, cause, out_old);
+    return form->is_clean ? STATUS_OK : refresh(ctx, tensor, form, pack, cause, out_old);
 }
 
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                  reorder_cause_t cause, bool *out_is_made, tensor_t **out_form)
+                  convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
+                  tensor_t **out_form)
 {
     form_t *form = NULL;
     tensor_t *old = NULL;
     bool is_made = false;
     storage_lock(tensor->storage);
-    status_t status = get(ctx, tensor, want, cause, &is_made, &form, &old);
+    status_t status = get(ctx, tensor, want, pack, cause, &is_made, &form, &old);
     if (status == STATUS_OK) *out_form = tensor_hold(form->tensor);
     storage_unlock(tensor->storage);
     tensor_drop(old);
@@ -254,7 +256,7 @@ static status_t begin_write(context_t *ctx, const tensor_t *tensor, const tensor
     storage_t *storage = tensor->storage;
     form_t *form = NULL;
     bool is_made = false;
-    TRY(get(ctx, tensor, want, cause, &is_made, &form, &old[0]));
+    TRY(get(ctx, tensor, want, NULL, cause, &is_made, &form, &old[0]));
     TRY(separate(ctx, form, &old[1]));
     TRY(tensor_writable(ctx, form->tensor, out_bytes));
     *out_is_master = !storage_is_lent(storage) &&

@@ -16,7 +16,7 @@
 #ifndef TESSERA_TENSOR_FORM_IMPL_H
 #define TESSERA_TENSOR_FORM_IMPL_H
 
-#include "tensor/counters.h"
+#include "tensor/convert_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* A form of the tensor `from`, `offset` bytes into the storage. */
@@ -31,10 +31,12 @@ struct form {
 
 /* The tensor's elements as `want`, which may have other sizes over the same row-major order: the
  * kept form if it is clean, else one that is refreshed or made, counted under `cause`, and kept.
- * The storage is locked meanwhile, so threads that ask at once get the same one. Retained for the
- * caller; out_is_made may be NULL: bytes were converted. */
+ * The storage is locked meanwhile, so threads that ask at once get the same one. `pack` makes a
+ * format of an owner's; it may be NULL, as out_is_made may: bytes were converted. Retained for the
+ * caller. */
 status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
-                  reorder_cause_t cause, bool *out_is_made, tensor_t **out_form);
+                  convert_pack_t pack, reorder_cause_t cause, bool *out_is_made,
+                  tensor_t **out_form);
 
 /* The bytes of the tensor's form `want`, with its elements, to be written in place, and what is to
  * be called once they are written, before anything else is asked of the tensor. The form becomes

@@ -297,6 +297,30 @@ format_t format_inner(const format_t *format)
     return tag;
 }
 
+/* The owner's word has a bit that no version of oneDNN has. */
+#define OWNER_BIT (INT64_C(1) << 62)
+enum { WORD_ELEMENTS, WORD_OWNER, WORD_VERSION, WORD_NUMBERS };
+
+format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
+                      const int64_t *numbers)
+{
+    format_t format = {.kind = FORMAT_OPAQUE, .rank = (uint8_t)rank};
+    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK && elements >= 0 && version >= 0 &&
+              n_numbers >= 0 && n_numbers <= FORMAT_MAX_NUMBERS);
+    uint64_t hash = hash_bytes(owner, strlen(owner), 0);
+    format.words[WORD_ELEMENTS] = elements;
+    format.words[WORD_OWNER] = OWNER_BIT | (int64_t)(hash & (OWNER_BIT - 1));
+    format.words[WORD_VERSION] = version;
+    for (int i = 0; i < n_numbers; i++) format.words[WORD_NUMBERS + i] = numbers[i];
+    return format;
+}
+
+const int64_t *format_numbers(const format_t *format)
+{
+    bool is_owned = format->kind == FORMAT_OPAQUE && (format->words[WORD_OWNER] & OWNER_BIT) != 0;
+    return is_owned ? &format->words[WORD_NUMBERS] : NULL;
+}
+
 /* Dimensions by falling stride. One of size 1, whose stride says nothing, stands before the first
  * later dimension, so that the plain order results where it can. */
 static format_t sort_by_stride(int rank, const int64_t *sizes, const int64_t *strides)

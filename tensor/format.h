@@ -5,7 +5,8 @@
  * split into an outer b (capital: it has a block) and an innermost block of 16; in "acdb" nothing
  * is split. Blocked dimensions are padded up to their block, and padded elements are zero.
  * Strided formats carry strides in elements instead, for tensors with gaps or broadcasts. Opaque
- * ones (weights as winograd transforms them) are what no tag describes: words that oneDNN said. */
+ * ones are what no tag describes: words that oneDNN said (weights as winograd transforms them), or
+ * a kernel of another owner (weights as it packs them). */
 #ifndef TESSERA_TENSOR_FORMAT_H
 #define TESSERA_TENSOR_FORMAT_H
 
@@ -22,7 +23,8 @@ typedef enum format_kind {
     FORMAT_ANY = 0, /* not chosen yet: "?" */
     FORMAT_TAG,     /* order and blocks */
     FORMAT_STRIDED, /* strides: "{12544,1,112,1}" */
-    FORMAT_OPAQUE, /* of one version of oneDNN, which alone can read it: "opaque4x102400x20603x4" */
+    FORMAT_OPAQUE, /* of one version of its owner, which alone can read it: "opaque4x102400x20603x4"
+                    */
     FORMAT_REGROUPED /* a tag of the tensor under other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 
@@ -36,8 +38,9 @@ typedef struct format {
     uint8_t inner_rank; /* FORMAT_REGROUPED: of the tag; order and blocks are of its dimensions */
     union {
         int64_t strides[TENSOR_MAX_RANK]; /* FORMAT_STRIDED: elements, by dimension */
-        int64_t words[FORMAT_WORDS];      /* FORMAT_OPAQUE: elements, version of oneDNN, its own */
-        int64_t inner[TENSOR_MAX_RANK];   /* FORMAT_REGROUPED: sizes, of as many elements */
+        int64_t words[FORMAT_WORDS];    /* FORMAT_OPAQUE: elements; version of oneDNN, or owner and
+                                         * version; numbers of its own */
+        int64_t inner[TENSOR_MAX_RANK]; /* FORMAT_REGROUPED: sizes, of as many elements */
     };
 } format_t;
 
@@ -55,6 +58,14 @@ const char *format_text(const format_t *format, char *out_text) TESSERA_API(form
 format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
     TESSERA_API(format_regroup);
 format_t format_inner(const format_t *format) TESSERA_API(format_inner);
+
+/* An opaque format of an owner other than oneDNN, which is known by its name: so many elements, of
+ * which the owner's version and numbers (at most FORMAT_MAX_NUMBERS, none below 0) say how they
+ * lie. And the numbers, zeros behind; NULL for any other format. */
+#define FORMAT_MAX_NUMBERS (FORMAT_WORDS - 3)
+format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
+                      const int64_t *numbers) TESSERA_API(format_owned);
+const int64_t *format_numbers(const format_t *format) TESSERA_API(format_numbers);
 
 /* Row-major, and channels last: "abcd", "acdb". */
 format_t format_plain(int rank) TESSERA_API(format_plain);

@@ -28,7 +28,7 @@ static status_t fold_conversion(rewrite_t *rewrite, const graph_node_t *node, da
     tensor_t *tensor = datum_as_tensor(constant), *packed = NULL;
     datum_t *datum = NULL;
     storage_set_packable(tensor->storage, true);
-    status_t status = pack_weight(ctx, tensor, &type->info, &packed);
+    status_t status = pack_weight(ctx, NULL, tensor, &type->info, &packed);
     if (status == STATUS_OK) status = datum_tensor(ctx, packed, &datum);
     if (status == STATUS_OK) {
         value_t value = graph_add_constant(rewrite->to, datum, name_of(rewrite->from, node));

@@ -209,7 +209,8 @@ static status_t find_parameters(run_t *run)
 static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     const tensor_t *tensor = run->frame->parameters[source->parameter];
-    if (source->is_weight) return pack_weight(run->ctx, tensor, &source->want, out_tensor);
+    if (source->is_weight)
+        return pack_weight(run->ctx, source->kernel, tensor, &source->want, out_tensor);
     return convert_to(run->ctx, tensor, &source->want, CAUSE_WEIGHT, out_tensor);
 }
 
@@ -344,6 +345,9 @@ static status_t run_kernel_in_place(run_t *run, const step_t *step, void **in, v
 static status_t run_conversion(run_t *run, const step_t *step, const void *in, void *out)
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
+    if (step->pack != NULL)
+        return convert_pack_bytes(run->ctx, step->pack, &step->from, in, &step->to, out,
+                                  step->cause);
     if (!step->is_in_place || !is_whole || !tensor_lies_like(&step->from, &step->to))
         return convert_settled(run->ctx, step->reorder, &step->from, in, &step->to, out,
                                step->cause);

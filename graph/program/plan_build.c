@@ -94,9 +94,10 @@ static void touch(build_t *b, const step_t *step)
     }
 }
 
-/* The source in another form: an alias where the bytes are the same, else a conversion step. */
+/* The source in another form: an alias where the bytes are the same, else a conversion step, by
+ * `pack` where that is not NULL. */
 static status_t convert_source(build_t *b, const plan_source_t *from, const tensor_info_t *want,
-                               const char *path, plan_source_t *out)
+                               convert_pack_t pack, const char *path, plan_source_t *out)
 {
     *out = *from;
     if (format_same(&from->info.format, &want->format, want->sizes)) {
@@ -112,12 +113,13 @@ static status_t convert_source(build_t *b, const plan_source_t *from, const tens
     step->output_roots[0] = root;
     step->from = from->info;
     step->to = *want;
+    step->pack = pack;
     bool is_constant = from->kind == SOURCE_ROOT &&
                        b->plan->roots[from->root].kind == ROOT_CONSTANT;
     step->cause = is_constant ? CAUSE_WEIGHT : convert_cause(&from->info, want);
     touch(b, step);
     *out = (plan_source_t){.kind = SOURCE_ROOT, .root = root, .info = *want};
-    return convert_settle(b->ctx, &step->from, want, &step->reorder);
+    return pack != NULL ? STATUS_OK : convert_settle(b->ctx, &step->from, want, &step->reorder);
 }
 
 /* ---- operators ---- */
@@ -169,23 +171,24 @@ static status_t constant_view(build_t *b, const plan_source_t *source, tensor_t 
 }
 
 static status_t convert_constant(build_t *b, const tensor_t *tensor, const tensor_info_t *want,
-                                 bool is_weight, tensor_t **out_settled)
+                                 const kernel_t *kernel, tensor_t **out_settled)
 {
-    if (!is_weight) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
+    if (kernel == NULL) return convert_to(b->ctx, tensor, want, CAUSE_WEIGHT, out_settled);
     storage_set_packable(tensor->storage, true);
-    TRY(pack_weight(b->ctx, tensor, want, out_settled));
+    TRY(pack_weight(b->ctx, kernel, tensor, want, out_settled));
     b->plan->weight_bytes += info_bytes(want);
     return STATUS_OK;
 }
 
-/* A constant is brought into the wanted form now and for good: where that is the graph's own bytes,
+/* A constant is brought into the form that the kernel of a weight wants, or that another operand is
+ * wanted in (kernel is NULL), now and for good: where that is the graph's own bytes,
  * the plan's snapshot of them stands in, for the graph's own may be written. */
 static status_t settle_constant(build_t *b, plan_source_t *source, const tensor_info_t *want,
-                                bool is_weight)
+                                const kernel_t *kernel)
 {
     tensor_t *tensor = NULL, *settled = NULL;
     TRY(constant_view(b, source, &tensor));
-    status_t status = convert_constant(b, tensor, want, is_weight, &settled);
+    status_t status = convert_constant(b, tensor, want, kernel, &settled);
     tensor_t *snapshot = b->plan->roots[source->root].snapshot;
     if (status == STATUS_OK && settled->storage == tensor->storage) {
         tensor_t *own = settled;
@@ -213,15 +216,16 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
         *out = source;
         out->want = *want;
         out->is_weight = is_weight;
+        out->kernel = prepared->kernel;
         return STATUS_OK;
     }
     if (source.kind == SOURCE_ROOT && b->plan->roots[source.root].kind == ROOT_CONSTANT &&
         (is_weight || !format_same(&source.info.format, &want->format, want->sizes))) {
-        TRY(settle_constant(b, &source, want, is_weight));
+        TRY(settle_constant(b, &source, want, is_weight ? prepared->kernel : NULL));
         *out = source;
         return STATUS_OK;
     }
-    return convert_source(b, &source, want, node->path, out);
+    return convert_source(b, &source, want, pack_of(prepared->kernel, want), node->path, out);
 }
 
 /* What nothing reads later may be overwritten. */
@@ -386,7 +390,7 @@ static status_t share_outputs(build_t *b, const graph_node_t *node)
         const tensor_info_t *info = &source->info;
         tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
         plan_source_t blocked = *source;
-        TRY(convert_source(b, &blocked, &dense, node->path, source));
+        TRY(convert_source(b, &blocked, &dense, NULL, node->path, source));
     }
     return STATUS_OK;
 }
@@ -456,7 +460,7 @@ static status_t build_conversion(build_t *b, const graph_node_t *node, bool *out
         b->slots[node->outputs[0]].source = source;
         return STATUS_OK;
     }
-    return convert_source(b, &source, said, node->path, &b->slots[node->outputs[0]].source);
+    return convert_source(b, &source, said, NULL, node->path, &b->slots[node->outputs[0]].source);
 }
 
 static status_t build_op(build_t *b, const graph_node_t *node)
@@ -640,7 +644,7 @@ static status_t build_results(build_t *b)
         plan_source_t source = b->slots[value].source;
         tensor_info_t given = result_info(b, value, &source.info);
         if (given.layout != source.info.layout)
-            TRY(convert_source(b, &b->slots[value].source, &given, NULL, &source));
+            TRY(convert_source(b, &b->slots[value].source, &given, NULL, NULL, &source));
         plan_root_t *root = &plan->roots[source.root];
         if (root->kind == ROOT_ARENA) root->kind = ROOT_OUTPUT;
         plan->results[plan->n_results++] = (plan_result_t){

@@ -54,6 +54,7 @@ typedef struct plan_source {
     tensor_info_t info; /* as it lies there */
     tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
+    const kernel_t *kernel; /* that wants it, where it is a weight */
 } plan_source_t;
 
 typedef struct step {
@@ -64,6 +65,7 @@ typedef struct step {
     int *output_roots;
     size_t *output_offsets;
     onednn_primitive_t *reorder; /* of a conversion that oneDNN does in one go, else NULL */
+    convert_pack_t pack;         /* the kernel's that `to` is a format of, or NULL */
     tensor_info_t from, to;      /* conversions; `from` also of what goes into an attribute */
     reorder_cause_t cause;
     bool is_in_place;      /* output 0 is what an in-place operator writes */

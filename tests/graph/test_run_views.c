@@ -81,7 +81,7 @@ static void in_place_operators_reach_the_forms_of_what_they_write(void **state)
         CHECK_OK(ctx, datum_tensor(ctx, x, &in));
         CHECK_OK(ctx, graph_run(ctx, graph, NULL, 1, &in, &n_out, out));
         counters_reset(ctx);
-        CHECK_OK(ctx, form_get(ctx, x, &want, CAUSE_WEIGHT, NULL, &form));
+        CHECK_OK(ctx, form_get(ctx, x, &want, NULL, CAUSE_WEIGHT, NULL, &form));
         counters_read(ctx, &counters);
         assert_int_equal(counters.reorders[CAUSE_WEIGHT], 1);
         assert_ptr_equal(tensor_bytes(form), bytes);

@@ -47,9 +47,9 @@ static void a_form_is_made_once_and_given_to_all(void **state)
     tensor_info_t want = blocked(m);
     bool is_made = false;
     counters_reset(ctx);
-    CHECK_OK(ctx, form_get(ctx, m, &want, CAUSE_MISMATCH, &is_made, &first));
+    CHECK_OK(ctx, form_get(ctx, m, &want, NULL, CAUSE_MISMATCH, &is_made, &first));
     assert_true(is_made);
-    CHECK_OK(ctx, form_get(ctx, m, &want, CAUSE_MISMATCH, &is_made, &second));
+    CHECK_OK(ctx, form_get(ctx, m, &want, NULL, CAUSE_MISMATCH, &is_made, &second));
     assert_false(is_made);
     assert_ptr_equal(first, second);
     assert_true(second_of(first) == 4);
@@ -103,7 +103,7 @@ static void a_form_belongs_to_the_place_and_the_sizes_it_was_made_from(void **st
     for (int i = 0; i < 2; i++) {
         CHECK_OK(ctx, tensor_over(ctx, &info, both->storage, i * 256, &parts[i]));
         tensor_info_t want = blocked(parts[i]);
-        CHECK_OK(ctx, form_get(ctx, parts[i], &want, CAUSE_USER, NULL, &forms[i]));
+        CHECK_OK(ctx, form_get(ctx, parts[i], &want, NULL, CAUSE_USER, NULL, &forms[i]));
         assert_true(second_of(forms[i]) == 4 + i * 64);
     }
     for (int i = 0; i < 2; i++) {
@@ -130,8 +130,8 @@ static void *ask(void *user)
     tensor_info_t want = blocked(asking->source);
     bool is_right = context_create(NULL, &ctx) == STATUS_OK;
     pthread_barrier_wait(asking->start);
-    is_right = is_right && form_get(ctx, asking->source, &want, CAUSE_WEIGHT, &asking->is_made,
-                                    &asking->form) == STATUS_OK;
+    is_right = is_right && form_get(ctx, asking->source, &want, NULL, CAUSE_WEIGHT,
+                                    &asking->is_made, &asking->form) == STATUS_OK;
     context_destroy(ctx);
     return is_right ? user : NULL;
 }
@@ -207,7 +207,7 @@ static tensor_t *form_of(context_t *ctx, const tensor_t *weight, const char *tag
     tensor_t *form = NULL;
     CHECK_OK(ctx, format_parse(ctx, tag, &format));
     tensor_info_t want = info_mkldnn(tensor_info(weight), &format);
-    CHECK_OK(ctx, form_get(ctx, weight, &want, CAUSE_WEIGHT, NULL, &form));
+    CHECK_OK(ctx, form_get(ctx, weight, &want, NULL, CAUSE_WEIGHT, NULL, &form));
     return form;
 }
 

@@ -130,7 +130,7 @@ static void read_form(const trial_t *trial)
     int64_t first = 0;
     tensor_t *part = some_part(trial->ctx, trial->weight->tensor, &first), *form = NULL;
     tensor_info_t want = some_form(trial->ctx, part);
-    CHECK_OK(trial->ctx, form_get(trial->ctx, part, &want, CAUSE_WEIGHT, NULL, &form));
+    CHECK_OK(trial->ctx, form_get(trial->ctx, part, &want, NULL, CAUSE_WEIGHT, NULL, &form));
     check(trial, form, trial->weight->elements + first);
     tensor_release(form);
     tensor_release(part);
@@ -153,7 +153,7 @@ static void take_snapshot(trial_t *trial)
     tensor_info_t want = some_form(ctx, weight);
     if (kind == 0) CHECK_OK(ctx, to_mkldnn(ctx, weight, &made));
     if (kind == 1) CHECK_OK(ctx, tensor_clone(ctx, weight, &made));
-    if (kind >= 2) CHECK_OK(ctx, form_get(ctx, weight, &want, CAUSE_WEIGHT, NULL, &made));
+    if (kind >= 2) CHECK_OK(ctx, form_get(ctx, weight, &want, NULL, CAUSE_WEIGHT, NULL, &made));
     if (kind == 3) CHECK_OK(ctx, convert_own(ctx, weight, &made));
     tensor_release(trial->snapshots[at].tensor);
     trial->snapshots[at].tensor = made;

@@ -47,7 +47,7 @@ static tensor_t *get(context_t *ctx, const tensor_t *tensor, const char *tag)
 {
     tensor_t *form = NULL;
     tensor_info_t want = as(ctx, tensor, tag);
-    CHECK_OK(ctx, form_get(ctx, tensor, &want, CAUSE_WEIGHT, NULL, &form));
+    CHECK_OK(ctx, form_get(ctx, tensor, &want, NULL, CAUSE_WEIGHT, NULL, &form));
     return form;
 }
 
@@ -575,7 +575,7 @@ static void *ask(void *user)
     tensor_info_t want = info_mkldnn(&asking->source->info, &format);
     pthread_barrier_wait(asking->start);
     is_right = is_right &&
-               form_get(ctx, asking->source, &want, CAUSE_WEIGHT, &asking->is_made,
+               form_get(ctx, asking->source, &want, NULL, CAUSE_WEIGHT, &asking->is_made,
                         &asking->form) == STATUS_OK &&
                tensor_data(ctx, asking->source, &asking->plain) == STATUS_OK;
     context_destroy(ctx);
