@@ -280,14 +280,13 @@ static broadcast_compute_t choose_rows(const prepared_t *prepared, const void *b
     const function_state_t *state = prepared->state;
     const tensor_info_t *info = &prepared->in[B];
     bool is_f32 = state->compute == DTYPE_F32;
-    broadcast_compute_t rows = function_rows(state->function, state->compute);
     if (prepared->op->variant != VARIANT_pow || !dtype_is_floating(state->compute) ||
         info_numel(info) != 1)
-        return rows;
+        return state->rows;
     double exponent = dtype_load(info->dtype, b);
     if (exponent == 2.0) return is_f32 ? square_f32 : square_f64;
     if (exponent == 0.5) return is_f32 ? root_f32 : root_f64;
-    return rows;
+    return state->rows;
 }
 
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,

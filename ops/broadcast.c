@@ -222,6 +222,15 @@ static void cut_pieces(broadcast_t *plan, int n_loops)
     for (int i = 0; i < plan->n_outer; i++) plan->n_pieces *= plan->loops[i].size;
 }
 
+static bool is_direct(const prepared_t *prepared, const broadcast_t *plan)
+{
+    bool is = prepared->out[0].dtype == plan->out_dtype;
+    for (int i = 0; i < plan->n; i++)
+        is = is && prepared->in[i].dtype == plan->in_dtype[i] && plan->inner.step[i] <= 1 &&
+             plan->inner.step[i] >= 0;
+    return is;
+}
+
 status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcast_t *plan)
 {
     const tensor_info_t *out = &call->out[0];
@@ -246,6 +255,8 @@ status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcas
     }
     plan->dirties_padding = format_is_padded(&format, out->sizes) && !keeps_zero;
     cut_pieces(plan, make_loops(plan, &split, &prepared->out[0], strides));
+    plan->n_elements = walk_elements(&prepared->out[0]);
+    plan->is_direct = is_direct(prepared, plan);
     return STATUS_OK;
 }
 
@@ -276,16 +287,6 @@ static void compute_row(const prepared_t *prepared, const broadcast_t *plan,
         dtype_cast(rows.n, plan->out_dtype, out_buffer, 1, prepared->out[0].dtype,
                    out + at * size_of(&prepared->out[0]), 1);
     }
-}
-
-/* The dtypes are those that are computed in, and rows have no gaps. */
-static bool is_direct(const prepared_t *prepared, const broadcast_t *plan)
-{
-    bool is = prepared->out[0].dtype == plan->out_dtype;
-    for (int i = 0; i < plan->n; i++)
-        is = is && prepared->in[i].dtype == plan->in_dtype[i] && plan->inner.step[i] <= 1 &&
-             plan->inner.step[i] >= 0;
-    return is;
 }
 
 /* The operand's bytes, or where it needs padded channels a copy in scratch, of which *cursor is the
@@ -343,7 +344,7 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan,
         rows.step[i] = plan->inner.step[i];
         rows.row_step[i] = plan->rows.step[i];
     }
-    if (is_direct(prepared, plan)) {
+    if (plan->is_direct) {
         compute(&rows);
         return;
     }
@@ -379,7 +380,6 @@ void broadcast_run(context_t *ctx, const prepared_t *prepared, const broadcast_t
     char *cursor = scratch;
     run_t run = {.prepared = prepared, .plan = plan, .compute = compute, .out = out[0]};
     for (int i = 0; i < plan->n; i++) run.in[i] = fetch(plan, i, in[i], &cursor);
-    threads_share(threads_for(ctx, walk_elements(&prepared->out[0])), plan->n_pieces, run_pieces,
-                  &run);
+    threads_share(threads_for(ctx, plan->n_elements), plan->n_pieces, run_pieces, &run);
     if (plan->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
 }

@@ -43,6 +43,8 @@ typedef struct broadcast {
     int64_t piece_rows, piece_columns;
     size_t n_rows[BROADCAST_OPERANDS]; /* of operands that are padded by copy */
     size_t row_bytes[BROADCAST_OPERANDS], padded_row_bytes[BROADCAST_OPERANDS];
+    int64_t n_elements; /* of the result, padding included */
+    bool is_direct;     /* the dtypes are those that are computed in, and rows have no gaps */
     bool dirties_padding;
 } broadcast_t;
 

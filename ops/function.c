@@ -20,7 +20,7 @@ static dtype_t compute_dtype(const function_t *function, int n_in, const tensor_
     return dtype == DTYPE_U64 ? DTYPE_U64 : DTYPE_S64;
 }
 
-broadcast_compute_t function_rows(const function_t *function, dtype_t compute)
+static broadcast_compute_t rows_of(const function_t *function, dtype_t compute)
 {
     switch (compute) {
     case DTYPE_F32: return function->f32;
@@ -75,7 +75,7 @@ double function_spec(const spec_call_t *call, const function_t *function, const 
         dtype_store(dtype, &in[i], spec_at_broadcast(call, i, out->rank, index));
     broadcast_rows_t rows = {
         .rows = 1, .n = 1, .in = {&in[0], &in[1]}, .step = {1, 1}, .out = &element};
-    function_rows(function, dtype)(&rows);
+    rows_of(function, dtype)(&rows);
     if (out->dtype == DTYPE_BOOL && function->result == TRUTH)
         return dtype_load(DTYPE_BOOL, &element);
     if (dtype_is_floating(out->dtype)) return dtype_load(dtype, &element);
@@ -93,6 +93,7 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
     prepared->state = state;
     state->function = function;
     state->compute = compute_dtype(function, call->n_in, call->in);
+    state->rows = rows_of(function, state->compute);
     broadcast_t *broadcast = &state->broadcast;
     for (int i = 0; i < call->n_in; i++) broadcast->in_dtype[i] = state->compute;
     broadcast->out_dtype = function->result == TRUTH ? DTYPE_BOOL : state->compute;

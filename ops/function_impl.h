@@ -37,6 +37,7 @@ typedef struct function_state {
     broadcast_t broadcast;
     const function_t *function;
     dtype_t compute; /* f32, f64, s64 or u64 */
+    broadcast_compute_t rows;
 } function_state_t;
 
 /* One inference and one specification for all. The latter runs the rows on one element, floating
@@ -48,7 +49,6 @@ double function_spec(const spec_call_t *call, const function_t *function, const 
 /* The kernel of ours: prepares a function_state_t, or declines; and runs it. */
 status_t function_prepare(context_t *ctx, const op_call_t *call, const function_t *function,
                           prepared_t *prepared);
-broadcast_compute_t function_rows(const function_t *function, dtype_t compute);
 
 /* Of a function that gives bool, which mkldnn tensors do not hold; and of the others. */
 #define FUNCTION_PREFERENCE(result) ((result) == TRUTH ? OP_DENSE : OP_FOLLOWS)

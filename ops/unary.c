@@ -70,8 +70,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     const function_state_t *state = prepared->state;
-    broadcast_run(ctx, prepared, &state->broadcast, function_rows(state->function, state->compute),
-                  in, out, scratch);
+    broadcast_run(ctx, prepared, &state->broadcast, state->rows, in, out, scratch);
     return STATUS_OK;
 }
 

@@ -103,7 +103,7 @@ static status_t run_nested(context_t *ctx, const prepared_t *prepared, void *con
 
 static void a_kernel_may_run_operators_and_clear_the_cache(void **state)
 {
-    static const kernel_t nested = {"nested", prepare, run_nested};
+    static const kernel_t nested = {.name = "nested", .prepare = prepare, .run = run_nested};
     static const kernel_t *const only[] = {&nested, NULL};
     (void)state;
     context_t *ctx = NULL;
