@@ -11,8 +11,11 @@
 /* A parameter or buffer that is there, and the value it is to get. */
 typedef struct entry {
     char *key;
-    tensor_t *tensor;      /* borrowed from the module */
-    const tensor_t *value; /* load: contiguous and of the tensor's dtype */
+    module_t *owner; /* has it as a member */
+    const char *name;
+    member_kind_t kind;
+    tensor_t *tensor; /* borrowed from the module */
+    tensor_t *value;  /* load: contiguous and of the tensor's dtype; NULL: it stays as it is */
 } entry_t;
 
 typedef struct entries {
@@ -38,7 +41,8 @@ static status_t list(context_t *ctx, void *user, const char *path, module_t *mod
                          sizeof *entries->items));
         char *key = NULL;
         TRY(tree_join(ctx, path, member->name, &key));
-        entries->items[entries->n++] = (entry_t){key, member->is.tensor, NULL};
+        entries->items[entries->n++] = (entry_t){
+            key, module, member->name, member->kind, member->is.tensor, NULL};
     }
     return STATUS_OK;
 }
@@ -90,24 +94,17 @@ static bool may_be_absent(const char *key)
     return strcmp(dot != NULL ? dot + 1 : key, name) == 0;
 }
 
-static status_t check_entry(context_t *ctx, const module_t *module, const datum_t *dict,
-                            const entry_t *entry)
+/* The value of a tensor that stands under several keys is that of the last of them in the dict. */
+static const datum_t *find_value(const datum_t *dict, const entries_t *entries,
+                                 const entry_t *entry)
 {
-    const datum_t *value = datum_find(dict, entry->key);
-    if (value == NULL) return STATUS_OK;
-    REQUIRE(ctx, datum_kind(value) == DATUM_TENSOR,
-            "load_state_dict: \"%s\" is %s, must be a tensor", entry->key,
-            datum_kind_name(datum_kind(value)));
-    const tensor_t *given = datum_as_tensor(value);
-    char is[128], wants[128];
-    REQUIRE(
-        ctx,
-        shape_equal(tensor_rank(given), tensor_sizes(given), tensor_rank(entry->tensor),
-                    tensor_sizes(entry->tensor)),
-        "load_state_dict: \"%s\" is %s, %s has %s", entry->key,
-        shape_text(tensor_rank(given), tensor_sizes(given), is, sizeof is), module_type(module),
-        shape_text(tensor_rank(entry->tensor), tensor_sizes(entry->tensor), wants, sizeof wants));
-    return STATUS_OK;
+    const datum_t *value = NULL;
+    for (int i = 0; i < entries->n; i++) {
+        if (entries->items[i].tensor != entry->tensor) continue;
+        const datum_t *found = datum_find(dict, entries->items[i].key);
+        if (found != NULL) value = found;
+    }
+    return value;
 }
 
 static bool has_key(const entries_t *entries, const char *key, int hint)
@@ -118,90 +115,141 @@ static bool has_key(const entries_t *entries, const char *key, int hint)
     return false;
 }
 
-/* Names in a sentence, as many as can be read. */
-typedef struct sentence {
-    text_t text;
-    int n;
-} sentence_t;
+/* What is wrong with a dict: clauses joined by "; ", of each kind as many as can be read. */
 #define MOST_NAMES 12
 
-static void add_name(sentence_t *sentence, const char *name)
+static void begin_clause(text_t *faults)
 {
-    if (++sentence->n > MOST_NAMES) return;
-    if (sentence->n > 1) text_append(&sentence->text, ", ");
-    text_append_quoted(&sentence->text, name);
+    if (faults->length > 0) text_append(faults, "; ");
 }
 
-static void end_sentence(sentence_t *sentence)
+/* False where the value under this key is none that the tensor can have. */
+static bool is_fitting(const entry_t *entry, const datum_t *value)
 {
-    if (sentence->n > MOST_NAMES)
-        text_append(&sentence->text, " and %d more", sentence->n - MOST_NAMES);
+    if (value == NULL) return true;
+    if (datum_kind(value) != DATUM_TENSOR) return false;
+    const tensor_t *given = datum_as_tensor(value);
+    return shape_equal(tensor_rank(given), tensor_sizes(given), tensor_rank(entry->tensor),
+                       tensor_sizes(entry->tensor));
 }
 
-static status_t fail_names(context_t *ctx, const module_t *module, const sentence_t *missing,
-                           const sentence_t *unknown)
+static void tell_value(text_t *faults, const module_t *module, const entry_t *entry,
+                       const datum_t *value)
 {
-    const char *type = module_type(module);
-    TRY(text_status(&missing->text));
-    TRY(text_status(&unknown->text));
-    const char *absent = text_string(&missing->text), *left = text_string(&unknown->text);
-    const bool is_one = missing->n == 1, is_left_one = unknown->n == 1;
-    if (missing->n > 0 && unknown->n > 0)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT,
-             "load_state_dict: %s %s missing, %s needs %s; %s %s unknown, %s has no such parameter "
-             "or buffer",
-             absent, is_one ? "is" : "are", type, is_one ? "it" : "them", left,
-             is_left_one ? "is" : "are", type);
-    REQUIRE(ctx, missing->n == 0, "load_state_dict: %s %s missing, %s needs %s", absent,
-            is_one ? "is" : "are", type, is_one ? "it" : "them");
-    REQUIRE(ctx, unknown->n == 0,
-            "load_state_dict: %s %s unknown, %s has no such parameter or buffer", left,
-            is_left_one ? "is" : "are", type);
-    return STATUS_OK;
+    begin_clause(faults);
+    text_append_quoted(faults, entry->key);
+    if (datum_kind(value) != DATUM_TENSOR) {
+        text_append(faults, " is %s, must be a tensor", datum_kind_name(datum_kind(value)));
+        return;
+    }
+    const tensor_t *given = datum_as_tensor(value);
+    char is[128], wants[128];
+    text_append(
+        faults, " is %s, %s has %s",
+        shape_text(tensor_rank(given), tensor_sizes(given), is, sizeof is), module_type(module),
+        shape_text(tensor_rank(entry->tensor), tensor_sizes(entry->tensor), wants, sizeof wants));
 }
 
-static status_t check_names(context_t *ctx, const module_t *module, const datum_t *dict,
-                            const entries_t *entries)
+static void check_values(text_t *faults, const module_t *module, const datum_t *dict,
+                         const entries_t *entries)
 {
-    sentence_t missing = {text_begin(ctx), 0}, unknown = {text_begin(ctx), 0};
+    int n = 0;
     for (int i = 0; i < entries->n; i++) {
-        const char *key = entries->items[i].key;
-        if (datum_find(dict, key) == NULL && !may_be_absent(key)) add_name(&missing, key);
+        const entry_t *entry = &entries->items[i];
+        const datum_t *value = datum_find(dict, entry->key);
+        if (!is_fitting(entry, value) && n++ < MOST_NAMES) tell_value(faults, module, entry, value);
+    }
+    if (n > MOST_NAMES) text_append(faults, " and %d more do not fit", n - MOST_NAMES);
+}
+
+/* `"a", "b" and 3 more are`: a name, and the end of the list. */
+static void tell_name(text_t *faults, const char *name, int *n)
+{
+    if (++*n > MOST_NAMES) return;
+    if (*n == 1)
+        begin_clause(faults);
+    else
+        text_append(faults, ", ");
+    text_append_quoted(faults, name);
+}
+
+static void end_names(text_t *faults, int n)
+{
+    if (n > MOST_NAMES) text_append(faults, " and %d more", n - MOST_NAMES);
+    text_append(faults, " %s", n == 1 ? "is" : "are");
+}
+
+static void check_names(text_t *faults, const module_t *module, const datum_t *dict,
+                        const entries_t *entries)
+{
+    int n_missing = 0, n_unknown = 0;
+    for (int i = 0; i < entries->n; i++) {
+        const entry_t *entry = &entries->items[i];
+        if (datum_find(dict, entry->key) == NULL && !may_be_absent(entry->key) &&
+            find_value(dict, entries, entry) == NULL)
+            tell_name(faults, entry->key, &n_missing);
+    }
+    if (n_missing > 0) {
+        end_names(faults, n_missing);
+        text_append(faults, " missing, %s needs %s", module_type(module),
+                    n_missing == 1 ? "it" : "them");
     }
     for (int i = 0; i < datum_length(dict); i++)
-        if (!has_key(entries, datum_key(dict, i), i)) add_name(&unknown, datum_key(dict, i));
-    end_sentence(&missing);
-    end_sentence(&unknown);
-    status_t status = fail_names(ctx, module, &missing, &unknown);
-    text_clear(&missing.text);
-    text_clear(&unknown.text);
-    return status;
+        if (!has_key(entries, datum_key(dict, i), i))
+            tell_name(faults, datum_key(dict, i), &n_unknown);
+    if (n_unknown == 0) return;
+    end_names(faults, n_unknown);
+    text_append(faults, " unknown, %s has no such parameter or buffer", module_type(module));
 }
 
 static status_t check(context_t *ctx, const module_t *module, const datum_t *dict,
-                      const entries_t *entries)
+                      const entries_t *entries, bool is_strict)
 {
-    for (int i = 0; i < entries->n; i++) TRY(check_entry(ctx, module, dict, &entries->items[i]));
-    return check_names(ctx, module, dict, entries);
+    text_t faults = text_begin(ctx);
+    check_values(&faults, module, dict, entries);
+    if (is_strict) check_names(&faults, module, dict, entries);
+    status_t status = text_status(&faults);
+    if (status == STATUS_OK && faults.length > 0)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT, "load_state_dict: %s",
+                              text_string(&faults));
+    text_clear(&faults);
+    return status;
 }
 
-/* Everything that can fail is done before the first value is written. */
-static status_t prepare(context_t *ctx, const datum_t *dict, entry_t *entry)
+/* Sets the value that the entry is to get, in its dtype. */
+static status_t convert(context_t *ctx, const datum_t *dict, const entries_t *entries,
+                        entry_t *entry)
 {
-    const datum_t *given = datum_find(dict, entry->key);
+    const datum_t *given = find_value(dict, entries, entry);
     if (given == NULL) return STATUS_OK;
     tensor_t *value = datum_as_tensor(given);
-    void *bytes = NULL;
     TRY(to_dense(ctx, value, &value));
     TRY(tensor_cast(ctx, value, tensor_dtype(entry->tensor), &value));
     TRY(tensor_contiguous(ctx, value, &value));
     entry->value = value;
-    return tensor_writable(ctx, entry->tensor, &bytes);
+    return STATUS_OK;
 }
 
-static status_t load(context_t *ctx, const entry_t *entry)
+/* A member that is mkldnn keeps its format: values are written into it. */
+static bool is_written(const entry_t *entry, bool is_assigned)
 {
+    return !is_assigned || tensor_layout(entry->tensor) != LAYOUT_DENSE;
+}
+
+/* Everything that can fail is done before the first value is written. */
+static status_t prepare(context_t *ctx, const datum_t *dict, const entries_t *entries,
+                        entry_t *entry, bool is_assigned)
+{
+    void *bytes = NULL;
+    TRY(convert(ctx, dict, entries, entry));
     if (entry->value == NULL) return STATUS_OK;
+    if (is_written(entry, is_assigned)) return tensor_writable(ctx, entry->tensor, &bytes);
+    storage_set_packable(entry->value->storage, storage_is_packable(entry->tensor->storage));
+    return STATUS_OK;
+}
+
+static status_t write_value(context_t *ctx, const entry_t *entry)
+{
     const tensor_info_t *info = tensor_info(entry->tensor);
     if (info->layout != LAYOUT_DENSE || !info_is_contiguous(info))
         return tensor_copy(ctx, entry->tensor, entry->value);
@@ -212,21 +260,42 @@ static status_t load(context_t *ctx, const entry_t *entry)
     return STATUS_OK;
 }
 
-status_t module_load_state_dict(context_t *ctx, module_t *module, const datum_t *dict)
+static status_t load_entry(context_t *ctx, const entry_t *entry, bool is_assigned)
 {
-    if (module == NULL) return context_null(ctx, "module_load_state_dict", "module");
-    if (dict == NULL) return context_null(ctx, "module_load_state_dict", "dict");
+    if (entry->value == NULL) return STATUS_OK;
+    if (is_written(entry, is_assigned)) return write_value(ctx, entry);
+    return entry->kind == MEMBER_PARAMETER
+               ? module_set_parameter(ctx, entry->owner, entry->name, entry->value)
+               : module_set_buffer(ctx, entry->owner, entry->name, entry->value);
+}
+
+static status_t load(context_t *ctx, module_t *module, const datum_t *dict, bool is_strict,
+                     bool is_assigned)
+{
+    if (module == NULL) return context_null(ctx, "load_state_dict", "module");
+    if (dict == NULL) return context_null(ctx, "load_state_dict", "dict");
     REQUIRE(ctx, datum_kind(dict) == DATUM_DICT, "load_state_dict: a %s, must be a dict",
             datum_kind_name(datum_kind(dict)));
     entries_t entries = {0};
     TRY(scope_begin(ctx));
     status_t status = module_walk(ctx, module, list, &entries);
-    if (status == STATUS_OK) status = check(ctx, module, dict, &entries);
+    if (status == STATUS_OK) status = check(ctx, module, dict, &entries, is_strict);
     for (int i = 0; i < entries.n && status == STATUS_OK; i++)
-        status = prepare(ctx, dict, &entries.items[i]);
+        status = prepare(ctx, dict, &entries, &entries.items[i], is_assigned);
     for (int i = 0; i < entries.n && status == STATUS_OK; i++)
-        status = load(ctx, &entries.items[i]);
+        status = load_entry(ctx, &entries.items[i], is_assigned);
     status_t ended = scope_end(ctx);
     clear(ctx, &entries);
     return status != STATUS_OK ? status : ended;
+}
+
+status_t module_load_state_dict(context_t *ctx, module_t *module, const datum_t *dict)
+{
+    return load(ctx, module, dict, true, false);
+}
+
+status_t module_assign_state_dict(context_t *ctx, module_t *module, const datum_t *dict,
+                                  bool is_strict)
+{
+    return load(ctx, module, dict, is_strict, true);
 }

@@ -413,6 +413,8 @@ static void the_functions_of_state_dict_take_null(void **state)
     assert_int_not_equal(module_state_dict(NULL, NULL, NULL), STATUS_OK);
     REFUSES(module_load_state_dict(ctx, NULL, NULL));
     assert_int_not_equal(module_load_state_dict(NULL, NULL, NULL), STATUS_OK);
+    REFUSES(module_assign_state_dict(ctx, NULL, NULL, true));
+    assert_int_not_equal(module_assign_state_dict(NULL, NULL, NULL, true), STATUS_OK);
 }
 
 static void the_functions_of_zoo_take_null(void **state)

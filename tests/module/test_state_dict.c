@@ -201,6 +201,125 @@ static void a_wrong_dict_is_told_and_changes_nothing(void **state)
     module_release(net);
 }
 
+static void all_that_is_wrong_is_told_at_once(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    datum_t *other = dict_of(ctx, net), *dict = NULL;
+    CHECK_OK(ctx, datum_dict(ctx, 0, NULL, NULL, &dict));
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(ctx, datum_put(ctx, dict, datum_key(other, i), datum_item(other, i)));
+    CHECK_OK(ctx, datum_put(ctx, dict, "0.weight", other));
+    put(ctx, dict, "0.bias", 4);
+    put(ctx, dict, "2.bias", 3);
+    put(ctx, dict, "2.weight", 3);
+    CHECK_FAILS(ctx, module_load_state_dict(ctx, net, dict), STATUS_INVALID_ARGUMENT,
+                "load_state_dict: \"0.weight\" is dict, must be a tensor; \"0.bias\" is [4], "
+                "Sequential has [3]; \"1.running_mean\", \"1.running_var\" are missing, "
+                "Sequential needs them; \"2.bias\", \"2.weight\" are unknown, Sequential has no "
+                "such parameter or buffer");
+    datum_release(dict);
+    datum_release(other);
+    module_release(net);
+}
+
+static void assigned_tensors_become_the_modules(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx), *other = make(ctx);
+    datum_t *dict = dict_of(ctx, other);
+    CHECK_OK(ctx, module_assign_state_dict(ctx, net, dict, true));
+    assert_int_equal(datum_length(dict), 7);
+    for (int i = 0; i < 7; i++) {
+        const char *key = datum_key(dict, i);
+        const tensor_t *tensor = module_parameter(net, key);
+        if (tensor == NULL) tensor = module_buffer(net, key);
+        assert_ptr_equal(tensor, datum_as_tensor(datum_item(dict, i)));
+    }
+    module_release(other);
+    datum_release(dict);
+    assert_int_equal(tensor_rank(module_parameter(net, "0.weight")), 4);
+    module_release(net);
+}
+
+static void an_assigned_tensor_of_another_dtype_is_converted(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *tensor = NULL;
+    datum_t *value = NULL, *dict = NULL;
+    CHECK_OK(ctx, layer_linear(ctx, 2, 1, false, &net));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F64, SHAPE(1, 2), (double[]){3, 4}, &tensor));
+    CHECK_OK(ctx, datum_tensor(ctx, tensor, &value));
+    CHECK_OK(ctx, datum_dict(ctx, 1, (const char *const[]){"weight"}, &value, &dict));
+    CHECK_OK(ctx, module_assign_state_dict(ctx, net, dict, true));
+    assert_int_equal(tensor_dtype(module_parameter(net, "weight")), DTYPE_F32);
+    assert_true(first(ctx, module_parameter(net, "weight")) == 3);
+    datum_release(dict);
+    datum_release(value);
+    tensor_release(tensor);
+    module_release(net);
+}
+
+static void names_may_differ_where_that_is_allowed_but_shapes_may_not(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    datum_t *dict = NULL;
+    double before = first(ctx, module_parameter(net, "1.weight"));
+    CHECK_OK(ctx, datum_dict(ctx, 0, NULL, NULL, &dict));
+    put(ctx, dict, "1.bias", 3);
+    put(ctx, dict, "elsewhere", 3);
+    CHECK_FAILS(ctx, module_assign_state_dict(ctx, net, dict, true), STATUS_INVALID_ARGUMENT,
+                "\"elsewhere\" is unknown");
+    assert_true(first(ctx, module_parameter(net, "1.bias")) != 9);
+    CHECK_OK(ctx, module_assign_state_dict(ctx, net, dict, false));
+    assert_true(first(ctx, module_parameter(net, "1.bias")) == 9);
+    assert_true(first(ctx, module_parameter(net, "1.weight")) == before);
+    put(ctx, dict, "1.weight", 4);
+    CHECK_FAILS(ctx, module_assign_state_dict(ctx, net, dict, false), STATUS_INVALID_ARGUMENT,
+                "load_state_dict: \"1.weight\" is [4], Sequential has [3]");
+    datum_release(dict);
+    module_release(net);
+}
+
+static void one_key_of_a_tensor_with_two_is_enough(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    datum_t *dict = dict_of(ctx, net);
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "1.twin", module_parameter(net, "1.bias")));
+    put(ctx, dict, "1.bias", 3);
+    CHECK_OK(ctx, module_load_state_dict(ctx, net, dict));
+    assert_true(first(ctx, module_parameter(net, "1.twin")) == 9);
+    CHECK_OK(ctx, module_assign_state_dict(ctx, net, dict, true));
+    assert_ptr_equal(module_parameter(net, "1.twin"), module_parameter(net, "1.bias"));
+    assert_ptr_equal(module_parameter(net, "1.twin"), datum_as_tensor(datum_find(dict, "1.bias")));
+    datum_release(dict);
+    module_release(net);
+}
+
+static void values_are_written_into_mkldnn_parameters(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *mkldnn = NULL, *weight = NULL;
+    datum_t *dict = NULL;
+    CHECK_OK(ctx, layer_linear(ctx, 2, 2, false, &net));
+    dict = dict_of(ctx, net);
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(2, 2), (float[]){1, 2, 3, 4}, &weight));
+    CHECK_OK(ctx, to_mkldnn(ctx, weight, &mkldnn));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, "weight", mkldnn));
+    double wanted = first(ctx, datum_as_tensor(datum_find(dict, "weight")));
+    CHECK_OK(ctx, module_assign_state_dict(ctx, net, dict, true));
+    assert_ptr_equal(module_parameter(net, "weight"), mkldnn);
+    assert_true(first(ctx, mkldnn) == wanted);
+    datum_release(dict);
+    tensor_release(weight);
+    tensor_release(mkldnn);
+    module_release(net);
+}
+
 static status_t save_and_load(context_t *ctx)
 {
     module_t *net = NULL, *other = NULL;
@@ -209,6 +328,7 @@ static status_t save_and_load(context_t *ctx)
     if (status == STATUS_OK) status = build(ctx, &other);
     if (status == STATUS_OK) status = module_state_dict(ctx, net, &dict);
     if (status == STATUS_OK) status = module_load_state_dict(ctx, other, dict);
+    if (status == STATUS_OK) status = module_assign_state_dict(ctx, other, dict, true);
     datum_release(dict);
     module_release(other);
     module_release(net);
@@ -231,6 +351,12 @@ int main(void)
         TEST(loading_copies_values_in_place),
         TEST(loading_converts_dtype_and_strides),
         TEST(a_wrong_dict_is_told_and_changes_nothing),
+        TEST(all_that_is_wrong_is_told_at_once),
+        TEST(assigned_tensors_become_the_modules),
+        TEST(an_assigned_tensor_of_another_dtype_is_converted),
+        TEST(names_may_differ_where_that_is_allowed_but_shapes_may_not),
+        TEST(one_key_of_a_tensor_with_two_is_enough),
+        TEST(values_are_written_into_mkldnn_parameters),
         TEST(it_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests_name("state_dict", tests, NULL, NULL);
