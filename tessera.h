@@ -45,5 +45,6 @@
 /* Files of others. */
 #include "io/npy.h"
 #include "io/onnx.h"
+#include "io/safetensors.h"
 
 #endif

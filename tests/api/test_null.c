@@ -557,6 +557,36 @@ static void the_functions_of_freeze_take_null(void **state)
     assert_int_not_equal(freeze_append(NULL, NULL), STATUS_OK);
 }
 
+static void the_functions_of_safetensors_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(safetensors_t *, safetensors_open(ctx, NULL, &out));
+    REFUSES(safetensors_open(ctx, NULL, NULL));
+    assert_int_not_equal(safetensors_open(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(safetensors_t *, safetensors_open_bytes(ctx, NULL, 0, &out));
+    REFUSES(safetensors_open_bytes(ctx, NULL, 0, NULL));
+    assert_int_not_equal(safetensors_open_bytes(NULL, NULL, 0, NULL), STATUS_OK);
+    safetensors_close(NULL);
+    assert_int_equal(safetensors_count(NULL), 0);
+    assert_null(safetensors_info(NULL, 0));
+    assert_null(safetensors_find(NULL, NULL));
+    assert_int_equal(safetensors_n_metadata(NULL), 0);
+    assert_null(safetensors_metadata_key(NULL, 0));
+    assert_null(safetensors_metadata(NULL, NULL));
+    GIVES_NULL(tensor_t *, safetensors_tensor(ctx, NULL, NULL, &out));
+    REFUSES(safetensors_tensor(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(safetensors_tensor(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(datum_t *, safetensors_load(ctx, NULL, &out));
+    REFUSES(safetensors_load(ctx, NULL, NULL));
+    assert_int_not_equal(safetensors_load(NULL, NULL, NULL), STATUS_OK);
+    REFUSES(safetensors_save(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(safetensors_save(NULL, NULL, NULL, NULL), STATUS_OK);
+    REFUSES(module_load_safetensors(ctx, NULL, NULL, true));
+    assert_int_not_equal(module_load_safetensors(NULL, NULL, NULL, true), STATUS_OK);
+    REFUSES(module_save_safetensors(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(module_save_safetensors(NULL, NULL, NULL, NULL), STATUS_OK);
+}
+
 static void the_functions_of_npy_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -612,6 +642,7 @@ int main(void)
         TEST(the_functions_of_plan_take_null),
         TEST(the_functions_of_freeze_take_null),
         TEST(the_functions_of_npy_take_null),
+        TEST(the_functions_of_safetensors_take_null),
         TEST(the_functions_of_onnx_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
