@@ -1,28 +1,13 @@
-/* Sums and means over dimensions. */
+/* What the reductions share. */
+#include "ops/reduce_impl.h"
+
 #include <string.h>
 
-#include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
-#include "tensor/threads_impl.h"
-
-/* ---- attributes ---- */
-
-typedef struct reduce_attrs {
-    ints_t dims; /* none: all */
-    bool keepdim;
-} reduce_attrs_t;
-
-static const attr_field_t fields[] = {
-    {"dims", ATTR_INTS, false, offsetof(reduce_attrs_t, dims), 0, 0, NULL},
-    {"keepdim", ATTR_BOOL, false, offsetof(reduce_attrs_t, keepdim), 0, 0, NULL}};
-
-static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- inference ---- */
 
-/* Which dimensions go; false when one is out of range or stands twice. */
-static bool mark_dims(const ints_t *dims, int rank, bool *out_gone)
+bool reduce_mark(const ints_t *dims, int rank, bool *out_gone)
 {
     for (int d = 0; d < rank; d++) out_gone[d] = dims->n == 0;
     for (int i = 0; i < dims->n; i++) {
@@ -35,15 +20,15 @@ static bool mark_dims(const ints_t *dims, int rank, bool *out_gone)
     return true;
 }
 
-static status_t infer_as(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
+status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
 {
     const reduce_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
     bool gone[TENSOR_MAX_RANK];
     char text[128];
-    REQUIRE(ctx, mark_dims(&attrs->dims, x->rank, gone), "%s: dims %s of %s, out of range or twice",
-            call->op->name, shape_text(attrs->dims.n, attrs->dims.values, text, sizeof text),
-            info_brief(x));
+    REQUIRE(ctx, reduce_mark(&attrs->dims, x->rank, gone),
+            "%s: dims %s of %s, out of range or twice", call->op->name,
+            shape_text(attrs->dims.n, attrs->dims.values, text, sizeof text), info_brief(x));
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
     for (int d = 0; d < x->rank; d++)
@@ -52,173 +37,48 @@ static status_t infer_as(context_t *ctx, const op_call_t *call, dtype_t dtype, t
     return STATUS_OK;
 }
 
-static status_t infer_mean(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)out_n;
-    dtype_t dtype = call->in[0]->dtype;
-    REQUIRE(ctx, dtype_is_floating(dtype), "mean: x is %s, a floating dtype is needed",
-            info_brief(call->in[0]));
-    return infer_as(ctx, call, dtype, out);
-}
-
-static status_t infer_sum(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
-{
-    (void)out_n;
-    dtype_t dtype = call->in[0]->dtype;
-    return infer_as(ctx, call, dtype_is_floating(dtype) ? dtype : DTYPE_S64, out);
-}
-
-/* ---- specification ---- */
-
-static double spec_total(const spec_call_t *call, const int64_t *index, int64_t *out_n)
-{
-    const reduce_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[0];
-    bool gone[TENSOR_MAX_RANK];
-    int64_t at[TENSOR_MAX_RANK] = {0}, range[TENSOR_MAX_RANK], step[TENSOR_MAX_RANK] = {0};
-    mark_dims(&attrs->dims, x->rank, gone);
-    int from = 0;
-    *out_n = 1;
-    for (int d = 0; d < x->rank; d++) {
-        at[d] = gone[d] ? 0 : index[from];
-        from += !gone[d] || attrs->keepdim;
-        range[d] = gone[d] ? x->sizes[d] : 1;
-        *out_n *= range[d];
-    }
-    double sum = 0.0;
-    if (*out_n == 0) return sum;
-    do {
-        int64_t full[TENSOR_MAX_RANK];
-        for (int d = 0; d < x->rank; d++) full[d] = at[d] + step[d];
-        sum += spec_at(call, 0, full);
-    } while (shape_next(x->rank, range, step));
-    return sum;
-}
-
-static double spec_sum(const spec_call_t *call, int output, const int64_t *index)
-{
-    (void)output;
-    int64_t n = 0;
-    return spec_total(call, index, &n);
-}
-
-static double spec_mean(const spec_call_t *call, int output, const int64_t *index)
-{
-    (void)output;
-    int64_t n = 0;
-    double sum = spec_total(call, index, &n);
-    return sum / (double)n;
-}
-
-/* ---- mkldnn kernel: the mean over all that follows the channels is an average pooling ---- */
-
-static bool is_over_space(const op_call_t *call)
-{
-    const tensor_info_t *x = call->in[0];
-    bool gone[TENSOR_MAX_RANK];
-    mark_dims(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
-    if (x->rank < 3 || x->rank > 5) return false;
-    for (int d = 0; d < x->rank; d++)
-        if (gone[d] != (d >= 2)) return false;
-    return true;
-}
-
-/* True if the channels of each image lie in order, one image behind the other, padding included. */
-static bool has_rows(const tensor_info_t *pooled)
-{
-    const format_t *format = &pooled->format;
-    int64_t padded[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK], block = 1;
-    if (format->n_blocks > 1 || (format->n_blocks == 1 && format->block_dims[0] != 1)) return false;
-    if (format->n_blocks == 1) block = format->block_sizes[0];
-    format_padded_sizes(format, pooled->sizes, padded);
-    format_strides(format, pooled->sizes, strides);
-    return (padded[0] == 1 || strides[0] == padded[1]) &&
-           (padded[1] == block || strides[1] == block);
-}
-
-/* Without keepdim a row of blocked channels loses its padding: it is pooled into scratch memory. */
-static status_t drop_space(const op_call_t *call, prepared_t *prepared, const tensor_info_t *pooled)
-{
-    TRY(accept_out_plain(call, prepared, 0));
-    if (!has_rows(pooled)) return prepared_decline(prepared, "pooling: channels are not in order");
-    if (format_is_padded(&pooled->format, pooled->sizes))
-        prepared->scratch_bytes = ((prepared->scratch_bytes + 63) & ~(size_t)63) +
-                                  info_bytes(pooled);
-    return STATUS_OK;
-}
-
-static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    const tensor_info_t *x = call->in[0];
-    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
-        return prepared_decline(prepared, "pooling: dtype %s", dtype_name(x->dtype));
-    if (call->layout == LAYOUT_DENSE || !is_over_space(call))
-        return prepared_decline(prepared, "pooling: for the mean over space of mkldnn only");
-    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], x->sizes[1], 1, 1, 1};
-    bool keepdim = ((const reduce_attrs_t *)call->attrs)->keepdim;
-    tensor_info_t src = *x, dst = info_dense(x->dtype, x->rank, sizes);
-    onednn_problem_t problem = {.kind = ONEDNN_POOLING,
-                                .algorithm = ONEDNN_POOL_AVERAGE,
-                                .n_src = 1,
-                                .src = &src,
-                                .dst = &dst};
-    for (int i = 0; i < x->rank - 2; i++) {
-        problem.kernel[i] = x->sizes[2 + i];
-        problem.stride[i] = problem.dilation[i] = 1;
-    }
-    op_call_t pooling = *call; /* the format asked for is that of the result without space */
-    if (!keepdim) pooling.out_format = NULL;
-    TRY(choose_formats(ctx, &pooling, prepared, &problem, 0.0));
-    if (keepdim) return STATUS_OK;
-    tensor_info_t pooled = prepared->out[0];
-    return drop_space(call, prepared, &pooled);
-}
-
-/* Elements of one row of channels in what was pooled, padding included. */
-static int64_t padded_channels(const prepared_t *prepared)
-{
-    const tensor_info_t *x = &prepared->in[0];
-    int64_t padded[TENSOR_MAX_RANK];
-    format_padded_sizes(&x->format, x->sizes, padded);
-    return padded[1];
-}
-
-static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *const *in,
-                            void *const *out, void *scratch)
-{
-    const tensor_info_t *result = &prepared->out[0];
-    const int64_t n = prepared->in[0].sizes[0], channels = prepared->in[0].sizes[1];
-    const size_t size = dtype_size(result->dtype);
-    int64_t padded = padded_channels(prepared);
-    bool is_direct = result->rank > 2 || padded == channels;
-    size_t own = onednn_scratch_bytes(prepared->primitive);
-    char *pooled = is_direct ? out[0] : (char *)scratch + ((own + 63) & ~(size_t)63);
-    void *arguments[] = {in[0], pooled};
-    TRY(onednn_run(ctx, prepared->primitive, arguments, scratch));
-    for (int64_t i = 0; !is_direct && i < n; i++)
-        memcpy((char *)out[0] + (size_t)(i * channels) * size, pooled + (size_t)(i * padded) * size,
-               (size_t)channels * size);
-    return STATUS_OK;
-}
-
-static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
-
-/* ---- dense kernel ---- */
-
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+status_t reduce_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     return accept_out_plain(call, prepared, 0);
 }
 
-/* A loop over some dimensions of x; the innermost one is that with the smallest stride. */
-typedef struct loops {
-    int n;
-    int64_t total, sizes[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK];
-} loops_t;
+/* ---- specification ---- */
 
-static void add_dim(loops_t *loops, int64_t size, int64_t stride)
+int64_t reduce_spec(const spec_call_t *call, const int64_t *index, reduce_spec_t *out_spec)
+{
+    const reduce_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[0];
+    bool gone[TENSOR_MAX_RANK];
+    int from = 0;
+    int64_t n = 1;
+    *out_spec = (reduce_spec_t){.call = call};
+    reduce_mark(&attrs->dims, x->rank, gone);
+    for (int d = 0; d < x->rank; d++) {
+        out_spec->at[d] = gone[d] ? 0 : index[from];
+        from += !gone[d] || attrs->keepdim;
+        out_spec->range[d] = gone[d] ? x->sizes[d] : 1;
+        n *= out_spec->range[d];
+    }
+    out_spec->is_done = n == 0;
+    return n;
+}
+
+bool reduce_spec_next(reduce_spec_t *spec, double *out_value)
+{
+    int rank = spec->call->in[0]->rank;
+    int64_t full[TENSOR_MAX_RANK] = {0};
+    if (spec->is_done) return false;
+    for (int d = 0; d < rank; d++) full[d] = spec->at[d] + spec->step[d];
+    *out_value = spec_at(spec->call, 0, full);
+    spec->is_done = !shape_next(rank, spec->range, spec->step);
+    return true;
+}
+
+/* ---- loops ---- */
+
+static void add_dim(reduce_loops_t *loops, int64_t size, int64_t stride)
 {
     loops->total *= size;
     if (size == 1) return;
@@ -226,7 +86,7 @@ static void add_dim(loops_t *loops, int64_t size, int64_t stride)
     loops->strides[loops->n++] = stride;
 }
 
-static void sort_by_stride(loops_t *loops)
+static void sort_by_stride(reduce_loops_t *loops)
 {
     for (int i = 1; i < loops->n; i++)
         for (int j = i; j > 0 && loops->strides[j - 1] < loops->strides[j]; j--) {
@@ -238,7 +98,18 @@ static void sort_by_stride(loops_t *loops)
         }
 }
 
-static int64_t offset_at(const loops_t *loops, int n, int64_t place)
+void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner)
+{
+    const tensor_info_t *x = &prepared->in[0];
+    bool gone[TENSOR_MAX_RANK];
+    *out_kept = *out_inner = (reduce_loops_t){.total = 1};
+    reduce_mark(&((const reduce_attrs_t *)prepared->attrs)->dims, x->rank, gone);
+    for (int d = 0; d < x->rank; d++)
+        add_dim(gone[d] ? out_inner : out_kept, x->sizes[d], x->format.strides[d]);
+    sort_by_stride(out_inner);
+}
+
+int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place)
 {
     int64_t offset = 0;
     for (int d = n - 1; d >= 0; d--) {
@@ -248,156 +119,34 @@ static int64_t offset_at(const loops_t *loops, int n, int64_t place)
     return offset;
 }
 
-static double add_run(dtype_t dtype, const char *x, int64_t n, int64_t stride)
+int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, int64_t first,
+                    dtype_t as, void *chunk)
 {
-    double sum = 0.0;
-    if (dtype == DTYPE_F32) {
-        const float *from = (const float *)(const void *)x;
-        for (int64_t i = 0; i < n; i++) sum += (double)from[i * stride];
-        return sum;
-    }
-    const int64_t step = stride * (int64_t)dtype_size(dtype);
-    for (int64_t i = 0; i < n; i++) sum += dtype_load(dtype, x + i * step);
-    return sum;
-}
-
-static int64_t add_integers(dtype_t dtype, const char *x, int64_t n, int64_t stride)
-{
-    uint64_t sum = 0;
-    const int64_t step = stride * (int64_t)dtype_size(dtype);
-    for (int64_t i = 0; i < n; i++) sum += (uint64_t)dtype_load_integer(dtype, x + i * step);
-    return (int64_t)sum;
-}
-
-/* The sum of one element of the result, over runs of the innermost dimension. */
-static void add_all(const tensor_info_t *x, const loops_t *loops, const char *from, double *out_sum,
-                    int64_t *out_integer)
-{
-    const int64_t size = (int64_t)dtype_size(x->dtype);
     int64_t run = loops->n > 0 ? loops->sizes[loops->n - 1] : 1;
     int64_t stride = loops->n > 0 ? loops->strides[loops->n - 1] : 1;
-    int64_t n_runs = loops->total == 0 ? 0 : loops->total / run;
-    uint64_t integer = 0;
-    double sum = 0.0;
-    for (int64_t r = 0; r < n_runs; r++) {
-        const char *at = from + offset_at(loops, loops->n - 1, r) * size;
-        if (dtype_is_floating(x->dtype))
-            sum += add_run(x->dtype, at, run, stride);
-        else
-            integer += (uint64_t)add_integers(x->dtype, at, run, stride);
+    int64_t n = 0, most = loops->total - first;
+    if (most > REDUCE_CHUNK) most = REDUCE_CHUNK;
+    while (n < most) {
+        int64_t at = (first + n) % run;
+        int64_t count = run - at < most - n ? run - at : most - n;
+        int64_t offset = reduce_offset(loops, loops->n - 1, (first + n) / run) + at * stride;
+        dtype_cast(count, dtype, x + offset * (int64_t)dtype_size(dtype), stride, as,
+                   (char *)chunk + (size_t)n * dtype_size(as), 1);
+        n += count;
     }
-    *out_sum = sum;
-    *out_integer = (int64_t)integer;
+    return n;
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, bool is_mean)
-{
-    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
-    bool gone[TENSOR_MAX_RANK];
-    loops_t kept = {.total = 1}, inner = {.total = 1};
-    mark_dims(&((const reduce_attrs_t *)prepared->attrs)->dims, x->rank, gone);
-    for (int d = 0; d < x->rank; d++)
-        add_dim(gone[d] ? &inner : &kept, x->sizes[d], x->format.strides[d]);
-    sort_by_stride(&inner);
-    const size_t size = dtype_size(result->dtype);
-#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
-    for (int64_t i = 0; i < kept.total; i++) {
-        const char *from = (const char *)in[0] +
-                           offset_at(&kept, kept.n, i) * (int64_t)dtype_size(x->dtype);
-        char *to = (char *)out[0] + (size_t)i * size;
-        double sum = 0.0;
-        int64_t integer = 0;
-        add_all(x, &inner, from, &sum, &integer);
-        if (result->dtype == DTYPE_S64)
-            dtype_store_integer(DTYPE_S64, to, integer);
-        else
-            dtype_store(result->dtype, to, is_mean ? sum / (double)inner.total : sum);
-    }
-    return STATUS_OK;
-}
+/* ---- public functions ---- */
 
-static status_t run_mean(context_t *ctx, const prepared_t *prepared, void *const *in,
-                         void *const *out, void *scratch)
-{
-    (void)scratch;
-    return run_native(ctx, prepared, in, out, true);
-}
-
-static status_t run_sum(context_t *ctx, const prepared_t *prepared, void *const *in,
-                        void *const *out, void *scratch)
-{
-    (void)scratch;
-    return run_native(ctx, prepared, in, out, false);
-}
-
-static const kernel_t native_mean = {.name = "native", .prepare = prepare_native, .run = run_mean};
-static const kernel_t native_sum = {.name = "native", .prepare = prepare_native, .run = run_sum};
-static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
-static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
-
-/* ---- cases ---- */
-
-static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
-                                         "(f32[2,17,5,3]) dims=[-1,-2] keepdim=true",
-                                         "(f32[2,32,3,3]) dims=[2,3]",
-                                         "(f32[2,16,3,2,2]) dims=[2,3,4]",
-                                         "(f32[2,3,5]) dims=[1]",
-                                         "(f32[3,7])",
-                                         "(bf16[1,16,4,4]) dims=[2,3]",
-                                         "(f64[3,2,4]) dims=[0,2] keepdim=true",
-                                         "(f32[])",
-                                         "(f32[2,0]) dims=[1]",
-                                         NULL};
-static const char *const sum_cases[] = {"(f32[2,3,4,5])",
-                                        "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
-                                        "(f32[31,7]) dims=[0]",
-                                        "(s32[3,4]) dims=[-1]",
-                                        "(bool[17])",
-                                        "(s64[2,3]) keepdim=true",
-                                        "(f16[4,4]) dims=[1]",
-                                        "(f32[0,3]) dims=[0]",
-                                        NULL};
-
-/* ---- definitions ---- */
-
-#define DEFINE(op)                                                                                 \
-    const opdef_t op_def_##op = {.name = #op,                                                      \
-                                 .preference = OP_FOLLOWS,                                         \
-                                 .attrs = {sizeof(reduce_attrs_t), 2, fields},                     \
-                                 .n_operands = 1,                                                  \
-                                 .operands = operands,                                             \
-                                 .n_outputs = 1,                                                   \
-                                 .infer = infer_##op,                                              \
-                                 .kernels = op##_kernels,                                          \
-                                 .spec = spec_##op,                                                \
-                                 .cases = op##_cases}
-
-DEFINE(mean);
-DEFINE(sum);
-
-/* ---- public ---- */
-
-static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
-                     const int64_t *dims, bool keepdim, tensor_t **out)
+status_t reduce_call(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                     const int64_t *dims, reduce_attrs_t attrs, tensor_t **out)
 {
     TRY(context_output(ctx, op->name, out));
-    reduce_attrs_t attrs = {.dims = {.n = n}, .keepdim = keepdim};
     if (n > 0 && dims == NULL) return context_null(ctx, op->name, "dims");
     REQUIRE(ctx, n >= 0 && n <= TENSOR_MAX_RANK, "%s: %d dims, 0 to %d are possible", op->name, n,
             TENSOR_MAX_RANK);
+    attrs.dims.n = n;
     if (n > 0) memcpy(attrs.dims.values, dims, (size_t)n * sizeof *dims);
     return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
-}
-
-status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
-                 tensor_t **out)
-{
-    return call(ctx, &op_def_mean, x, n, dims, keepdim, out);
-}
-
-status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
-                tensor_t **out)
-{
-    return call(ctx, &op_def_sum, x, n, dims, keepdim, out);
 }

@@ -1,0 +1,288 @@
+/* Sums and means over dimensions. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "ops/reduce_impl.h"
+#include "tensor/threads_impl.h"
+
+static const attr_field_t fields[] = {REDUCE_FIELDS};
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- inference ---- */
+
+static status_t infer_mean(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    dtype_t dtype = call->in[0]->dtype;
+    REQUIRE(ctx, dtype_is_floating(dtype), "mean: x is %s, a floating dtype is needed",
+            info_brief(call->in[0]));
+    return reduce_infer(ctx, call, dtype, out);
+}
+
+static status_t infer_sum(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    dtype_t dtype = call->in[0]->dtype;
+    return reduce_infer(ctx, call, dtype_is_floating(dtype) ? dtype : DTYPE_S64, out);
+}
+
+/* ---- specification ---- */
+
+static double spec_total(const spec_call_t *call, const int64_t *index, int64_t *out_n)
+{
+    reduce_spec_t spec;
+    double sum = 0.0, value = 0.0;
+    *out_n = reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value)) sum += value;
+    return sum;
+}
+
+static double spec_sum(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    int64_t n = 0;
+    return spec_total(call, index, &n);
+}
+
+static double spec_mean(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    int64_t n = 0;
+    double sum = spec_total(call, index, &n);
+    return sum / (double)n;
+}
+
+/* ---- mkldnn kernel: the mean over all that follows the channels is an average pooling ---- */
+
+static bool is_over_space(const op_call_t *call)
+{
+    const tensor_info_t *x = call->in[0];
+    bool gone[TENSOR_MAX_RANK];
+    reduce_mark(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
+    if (x->rank < 3 || x->rank > 5) return false;
+    for (int d = 0; d < x->rank; d++)
+        if (gone[d] != (d >= 2)) return false;
+    return true;
+}
+
+/* True if the channels of each image lie in order, one image behind the other, padding included. */
+static bool has_rows(const tensor_info_t *pooled)
+{
+    const format_t *format = &pooled->format;
+    int64_t padded[TENSOR_MAX_RANK], strides[TENSOR_MAX_RANK], block = 1;
+    if (format->n_blocks > 1 || (format->n_blocks == 1 && format->block_dims[0] != 1)) return false;
+    if (format->n_blocks == 1) block = format->block_sizes[0];
+    format_padded_sizes(format, pooled->sizes, padded);
+    format_strides(format, pooled->sizes, strides);
+    return (padded[0] == 1 || strides[0] == padded[1]) &&
+           (padded[1] == block || strides[1] == block);
+}
+
+/* Without keepdim a row of blocked channels loses its padding: it is pooled into scratch memory. */
+static status_t drop_space(const op_call_t *call, prepared_t *prepared, const tensor_info_t *pooled)
+{
+    TRY(accept_out_plain(call, prepared, 0));
+    if (!has_rows(pooled)) return prepared_decline(prepared, "pooling: channels are not in order");
+    if (format_is_padded(&pooled->format, pooled->sizes))
+        prepared->scratch_bytes = ((prepared->scratch_bytes + 63) & ~(size_t)63) +
+                                  info_bytes(pooled);
+    return STATUS_OK;
+}
+
+static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[0];
+    if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
+        return prepared_decline(prepared, "pooling: dtype %s", dtype_name(x->dtype));
+    if (call->layout == LAYOUT_DENSE || !is_over_space(call))
+        return prepared_decline(prepared, "pooling: for the mean over space of mkldnn only");
+    int64_t sizes[TENSOR_MAX_RANK] = {x->sizes[0], x->sizes[1], 1, 1, 1};
+    bool keepdim = ((const reduce_attrs_t *)call->attrs)->keepdim;
+    tensor_info_t src = *x, dst = info_dense(x->dtype, x->rank, sizes);
+    onednn_problem_t problem = {.kind = ONEDNN_POOLING,
+                                .algorithm = ONEDNN_POOL_AVERAGE,
+                                .n_src = 1,
+                                .src = &src,
+                                .dst = &dst};
+    for (int i = 0; i < x->rank - 2; i++) {
+        problem.kernel[i] = x->sizes[2 + i];
+        problem.stride[i] = problem.dilation[i] = 1;
+    }
+    op_call_t pooling = *call; /* the format asked for is that of the result without space */
+    if (!keepdim) pooling.out_format = NULL;
+    TRY(choose_formats(ctx, &pooling, prepared, &problem, 0.0));
+    if (keepdim) return STATUS_OK;
+    tensor_info_t pooled = prepared->out[0];
+    return drop_space(call, prepared, &pooled);
+}
+
+/* Elements of one row of channels in what was pooled, padding included. */
+static int64_t padded_channels(const prepared_t *prepared)
+{
+    const tensor_info_t *x = &prepared->in[0];
+    int64_t padded[TENSOR_MAX_RANK];
+    format_padded_sizes(&x->format, x->sizes, padded);
+    return padded[1];
+}
+
+static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *const *in,
+                            void *const *out, void *scratch)
+{
+    const tensor_info_t *result = &prepared->out[0];
+    const int64_t n = prepared->in[0].sizes[0], channels = prepared->in[0].sizes[1];
+    const size_t size = dtype_size(result->dtype);
+    int64_t padded = padded_channels(prepared);
+    bool is_direct = result->rank > 2 || padded == channels;
+    size_t own = onednn_scratch_bytes(prepared->primitive);
+    char *pooled = is_direct ? out[0] : (char *)scratch + ((own + 63) & ~(size_t)63);
+    void *arguments[] = {in[0], pooled};
+    TRY(onednn_run(ctx, prepared->primitive, arguments, scratch));
+    for (int64_t i = 0; !is_direct && i < n; i++)
+        memcpy((char *)out[0] + (size_t)(i * channels) * size, pooled + (size_t)(i * padded) * size,
+               (size_t)channels * size);
+    return STATUS_OK;
+}
+
+static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
+
+/* ---- dense kernel ---- */
+
+static double add_run(dtype_t dtype, const char *x, int64_t n, int64_t stride)
+{
+    double sum = 0.0;
+    if (dtype == DTYPE_F32) {
+        const float *from = (const float *)(const void *)x;
+        for (int64_t i = 0; i < n; i++) sum += (double)from[i * stride];
+        return sum;
+    }
+    const int64_t step = stride * (int64_t)dtype_size(dtype);
+    for (int64_t i = 0; i < n; i++) sum += dtype_load(dtype, x + i * step);
+    return sum;
+}
+
+static int64_t add_integers(dtype_t dtype, const char *x, int64_t n, int64_t stride)
+{
+    uint64_t sum = 0;
+    const int64_t step = stride * (int64_t)dtype_size(dtype);
+    for (int64_t i = 0; i < n; i++) sum += (uint64_t)dtype_load_integer(dtype, x + i * step);
+    return (int64_t)sum;
+}
+
+/* The sum of one element of the result, over runs of the innermost dimension. */
+static void add_all(const tensor_info_t *x, const reduce_loops_t *loops, const char *from,
+                    double *out_sum, int64_t *out_integer)
+{
+    const int64_t size = (int64_t)dtype_size(x->dtype);
+    int64_t run = loops->n > 0 ? loops->sizes[loops->n - 1] : 1;
+    int64_t stride = loops->n > 0 ? loops->strides[loops->n - 1] : 1;
+    int64_t n_runs = loops->total == 0 ? 0 : loops->total / run;
+    uint64_t integer = 0;
+    double sum = 0.0;
+    for (int64_t r = 0; r < n_runs; r++) {
+        const char *at = from + reduce_offset(loops, loops->n - 1, r) * size;
+        if (dtype_is_floating(x->dtype))
+            sum += add_run(x->dtype, at, run, stride);
+        else
+            integer += (uint64_t)add_integers(x->dtype, at, run, stride);
+    }
+    *out_sum = sum;
+    *out_integer = (int64_t)integer;
+}
+
+static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, bool is_mean)
+{
+    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    reduce_loops_t kept, inner;
+    reduce_split(prepared, &kept, &inner);
+    const size_t size = dtype_size(result->dtype);
+#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
+    for (int64_t i = 0; i < kept.total; i++) {
+        const char *from = (const char *)in[0] +
+                           reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(x->dtype);
+        char *to = (char *)out[0] + (size_t)i * size;
+        double sum = 0.0;
+        int64_t integer = 0;
+        add_all(x, &inner, from, &sum, &integer);
+        if (result->dtype == DTYPE_S64)
+            dtype_store_integer(DTYPE_S64, to, integer);
+        else
+            dtype_store(result->dtype, to, is_mean ? sum / (double)inner.total : sum);
+    }
+    return STATUS_OK;
+}
+
+static status_t run_mean(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
+{
+    (void)scratch;
+    return run_native(ctx, prepared, in, out, true);
+}
+
+static status_t run_sum(context_t *ctx, const prepared_t *prepared, void *const *in,
+                        void *const *out, void *scratch)
+{
+    (void)scratch;
+    return run_native(ctx, prepared, in, out, false);
+}
+
+static const kernel_t native_mean = {.name = "native", .prepare = reduce_prepare, .run = run_mean};
+static const kernel_t native_sum = {.name = "native", .prepare = reduce_prepare, .run = run_sum};
+static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
+static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
+
+/* ---- cases ---- */
+
+static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
+                                         "(f32[2,17,5,3]) dims=[-1,-2] keepdim=true",
+                                         "(f32[2,32,3,3]) dims=[2,3]",
+                                         "(f32[2,16,3,2,2]) dims=[2,3,4]",
+                                         "(f32[2,3,5]) dims=[1]",
+                                         "(f32[3,7])",
+                                         "(bf16[1,16,4,4]) dims=[2,3]",
+                                         "(f64[3,2,4]) dims=[0,2] keepdim=true",
+                                         "(f32[])",
+                                         "(f32[2,0]) dims=[1]",
+                                         NULL};
+static const char *const sum_cases[] = {"(f32[2,3,4,5])",
+                                        "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
+                                        "(f32[31,7]) dims=[0]",
+                                        "(s32[3,4]) dims=[-1]",
+                                        "(bool[17])",
+                                        "(s64[2,3]) keepdim=true",
+                                        "(f16[4,4]) dims=[1]",
+                                        "(f32[0,3]) dims=[0]",
+                                        NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(op)                                                                                 \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .preference = OP_FOLLOWS,                                         \
+                                 .attrs = {sizeof(reduce_attrs_t), 2, fields},                     \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer_##op,                                              \
+                                 .kernels = op##_kernels,                                          \
+                                 .spec = spec_##op,                                                \
+                                 .cases = op##_cases}
+
+DEFINE(mean);
+DEFINE(sum);
+
+/* ---- public ---- */
+
+status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out)
+{
+    return reduce_call(ctx, &op_def_mean, x, n, dims, (reduce_attrs_t){.keepdim = keepdim}, out);
+}
+
+status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out)
+{
+    return reduce_call(ctx, &op_def_sum, x, n, dims, (reduce_attrs_t){.keepdim = keepdim}, out);
+}
