@@ -7,12 +7,42 @@
 
 TESSERA_BEGIN
 
-/* ---- reductions: n 0 means all dimensions; integers are summed as s64, and have no mean ---- */
+/* ---- reductions: n 0 means all dimensions ----
+ *
+ * keepdim leaves the dimensions that go at size 1. Sums are rounded to the result's dtype once.
+ * mean, norm, var and std are of floating dtypes. Integers and bool are summed and multiplied as
+ * s64. */
 
 status_t op_mean(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                  tensor_t **out) TESSERA_API(op_mean);
 status_t op_sum(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
                 tensor_t **out) TESSERA_API(op_sum);
+status_t op_prod(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_prod);
+/* The largest and the smallest element, of any dtype. A NaN among them is the result.
+ * INVALID_ARGUMENT where a dimension that goes has no elements. */
+status_t op_amax(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_amax);
+status_t op_amin(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                 tensor_t **out) TESSERA_API(op_amin);
+/* Whether an element is not zero, and whether none is: NaN is not zero. bool; u8 of a u8. */
+status_t op_any(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_any);
+status_t op_all(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                tensor_t **out) TESSERA_API(op_all);
+/* log(sum(exp(x))), which does not overflow where the result does not. Integers give f32. */
+status_t op_logsumexp(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, bool keepdim,
+                      tensor_t **out) TESSERA_API(op_logsumexp);
+/* sum(|x|^p)^(1/p), as torch.linalg.vector_norm: p 0 counts what is not zero, infinity is the
+ * largest |x|, -infinity the smallest. INVALID_ARGUMENT for p < 0 and infinity of no elements. */
+status_t op_norm(context_t *ctx, const tensor_t *x, double p, int n, const int64_t *dims,
+                 bool keepdim, tensor_t **out) TESSERA_API(op_norm);
+/* sum((x - mean)^2) / max(0, N - correction) of N elements, and its root. PyTorch's correction is
+ * 1 unless told otherwise. */
+status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out) TESSERA_API(op_var);
+status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out) TESSERA_API(op_std);
 
 /* Running sums: out[i] = sum(j <= i) x[j] along dim. exclusive leaves x[i] out; reverse adds from
  * the end, those with j >= i. Integers are summed as s64. */

@@ -1,6 +1,8 @@
 /* Attributes that are out of bounds, those that overflow included, are refused in words. */
 #include "tests/support/support.h"
 
+#include <math.h>
+
 #include "ops/ops.h"
 
 static void sizes_that_overflow_are_refused(void **state)
@@ -62,12 +64,39 @@ static void negative_padding_in_total_is_named_by_both_its_parts(void **state)
     tensor_release(weight);
 }
 
+static void reductions_of_what_they_are_not_made_for_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *whole = NULL, *empty = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S32, SHAPE(2, 3), &whole));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(0, 3), &empty));
+    const int64_t first = 0, twice[] = {1, -1};
+    CHECK_FAILS(ctx, op_var(ctx, whole, 0, NULL, 1, false, &out), STATUS_INVALID_ARGUMENT,
+                "var: x is s32[2,3], a floating dtype is needed");
+    CHECK_FAILS(ctx, op_norm(ctx, whole, 2, 0, NULL, false, &out), STATUS_INVALID_ARGUMENT,
+                "norm: x is s32[2,3], a floating dtype is needed");
+    CHECK_FAILS(ctx, op_norm(ctx, empty, NAN, 0, NULL, false, &out), STATUS_INVALID_ARGUMENT,
+                "norm: p is NaN, a number is needed");
+    CHECK_FAILS(ctx, op_amax(ctx, whole, 2, twice, false, &out), STATUS_INVALID_ARGUMENT,
+                "amax: dims [1,-1] of s32[2,3], out of range or twice");
+    CHECK_FAILS(ctx, op_amin(ctx, empty, 1, &first, false, &out), STATUS_INVALID_ARGUMENT,
+                "amin: dimension 0 of f32[0,3] has no elements, needs 1");
+    CHECK_FAILS(ctx, op_norm(ctx, empty, -1, 1, &first, false, &out), STATUS_INVALID_ARGUMENT,
+                "norm: dimension 0 of f32[0,3] has no elements");
+    CHECK_FAILS(ctx, op_any(ctx, whole, 99, twice, false, &out), STATUS_INVALID_ARGUMENT,
+                "any: 99 dims, 0 to");
+    assert_null(out);
+    tensor_release(whole);
+    tensor_release(empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(sizes_that_overflow_are_refused),
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
+        TEST(reductions_of_what_they_are_not_made_for_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,11 +87,6 @@ CALL(abs, in[0])
 CALL(neg, in[0])
 CALL(reciprocal, in[0])
 
-static status_t call_concat(context_t *ctx, const tensor_t *const *in, tensor_t **out)
-{
-    return op_concat(ctx, 2, in, 1, out);
-}
-
 CALL(prelu, in[0], in[1])
 CALL(add, in[0], in[1])
 CALL(sub, in[0], in[1])
@@ -112,6 +107,12 @@ CALL(bitwise_not, in[0])
 CALL(sin, in[0])
 CALL(cos, in[0])
 CALL(tan, in[0])
+
+static status_t call_concat(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_concat(ctx, 2, in, 1, out);
+}
+
 CALL(asin, in[0])
 CALL(acos, in[0])
 CALL(atan, in[0])
@@ -148,6 +149,15 @@ CALL(dropout, in[0], 0.3)
 CALL(feature_dropout, in[0], 0.3)
 CALL(mean, in[0], 2, DIMS(0, 2), true)
 CALL(sum, in[0], 1, DIMS(1), false)
+CALL(amax, in[0], 2, DIMS(0, 2), true)
+CALL(amin, in[0], 1, DIMS(1), false)
+CALL(prod, in[0], 1, DIMS(2), true)
+CALL(any, in[0], 1, DIMS(0), false)
+CALL(all, in[0], 2, DIMS(1, 2), true)
+CALL(logsumexp, in[0], 1, DIMS(1), true)
+CALL(norm, in[0], 3, 2, DIMS(0, 1), true)
+CALL(var, in[0], 1, DIMS(2), 0, true)
+CALL(std, in[0], 1, DIMS(1), 2, false)
 CALL(cumsum, in[0], 1)
 CALL(reshape, in[0], 3, DIMS(4, -1, 3))
 CALL(flatten, in[0], 1, 2)
@@ -282,6 +292,15 @@ static const row_t rows[] = {
     ROW(feature_dropout, "(f32[3,7,2]) p=0.3"),
     ROW(mean, "(f32[2,3,4]) dims=[0,2] keepdim=true"),
     ROW(sum, "(f32[2,3,4]) dims=[1]"),
+    ROW(amax, "(f32[2,3,4]) dims=[0,2] keepdim=true"),
+    ROW(amin, "(f32[2,3,4]) dims=[1]"),
+    ROW(prod, "(f32[2,3,4]) dims=[2] keepdim=true"),
+    ROW(any, "(f32[2,3,4]) dims=[0]"),
+    ROW(all, "(f32[2,3,4]) dims=[1,2] keepdim=true"),
+    ROW(logsumexp, "(f32[2,3,4]) dims=[1] keepdim=true"),
+    ROW(norm, "(f32[2,3,4]) dims=[0,1] keepdim=true p=3.0"),
+    ROW(var, "(f32[2,3,4]) dims=[2] correction=0 keepdim=true"),
+    ROW(std, "(f32[2,3,4]) dims=[1] correction=2"),
     ROW(cumsum, "(f32[2,5,3]) dim=1"),
     ROW(reshape, "(f32[2,3,4]) sizes=[4,-1,3]"),
     ROW(flatten, "(f32[2,3,4,5]) start_dim=1 end_dim=2"),

@@ -1,0 +1,449 @@
+/* Extremes, products, truth, norms and variances over dimensions: one table, one kernel. Sums are
+ * in f64, so that one rounding remains; integers are compared and multiplied as such. */
+#include <math.h>
+
+#include "ops/ops_impl.h"
+#include "ops/reduce_impl.h"
+#include "tensor/threads_impl.h"
+
+/* The variants. */
+enum { AMAX, AMIN, PROD, ANY, ALL, LOGSUMEXP, NORM, VAR, STD };
+
+static const attr_field_t fields[] = {REDUCE_FIELDS};
+static const attr_field_t norm_fields[] = {
+    REDUCE_FIELDS, {"p", ATTR_FLOAT, false, offsetof(reduce_attrs_t, p), 0, 2, NULL}};
+static const attr_field_t var_fields[] = {
+    REDUCE_FIELDS,
+    {"correction", ATTR_INT, false, offsetof(reduce_attrs_t, correction), 0, 1, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+enum { X };
+
+/* ---- inference ---- */
+
+static dtype_t result_dtype(int variant, dtype_t dtype)
+{
+    switch (variant) {
+    case PROD: return dtype_is_floating(dtype) ? dtype : DTYPE_S64;
+    case ANY:
+    case ALL: return dtype == DTYPE_U8 ? DTYPE_U8 : DTYPE_BOOL;
+    case LOGSUMEXP: return dtype_is_floating(dtype) ? dtype : DTYPE_F32;
+    default: return dtype;
+    }
+}
+
+/* What no elements at all have: a product is 1, a norm 0, but there is no largest element. */
+static bool needs_elements(const op_call_t *call)
+{
+    double p = ((const reduce_attrs_t *)call->attrs)->p;
+    int variant = call->op->variant;
+    return variant == AMAX || variant == AMIN || (variant == NORM && (p < 0.0 || isinf(p)));
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const reduce_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const char *name = call->op->name;
+    bool gone[TENSOR_MAX_RANK];
+    REQUIRE(ctx, call->op->variant < NORM || dtype_is_floating(x->dtype),
+            "%s: x is %s, a floating dtype is needed", name, info_brief(x));
+    REQUIRE(ctx, call->op->variant != NORM || !isnan(attrs->p), "%s: p is NaN, a number is needed",
+            name);
+    TRY(reduce_infer(ctx, call, result_dtype(call->op->variant, x->dtype), out));
+    reduce_mark(&attrs->dims, x->rank, gone);
+    for (int d = 0; d < x->rank && needs_elements(call); d++)
+        REQUIRE(ctx, !gone[d] || x->sizes[d] > 0, "%s: dimension %d of %s has no elements, needs 1",
+                name, d, info_brief(x));
+    return STATUS_OK;
+}
+
+/* ---- specification ---- */
+
+static double spec_extreme(const spec_call_t *call, const int64_t *index, double sign)
+{
+    reduce_spec_t spec;
+    double best = -INFINITY, value = 0.0;
+    reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value))
+        if (isnan(value) || sign * value > best) best = sign * value;
+    return sign * best;
+}
+
+static double spec_variance(const spec_call_t *call, const int64_t *index)
+{
+    const reduce_attrs_t *attrs = call->attrs;
+    reduce_spec_t spec;
+    double sum = 0.0, squares = 0.0, value = 0.0;
+    double n = (double)reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value)) sum += value;
+    reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value)) squares += pow(value - sum / n, 2);
+    return squares / fmax(n - (double)attrs->correction, 0.0);
+}
+
+static double spec_logsumexp(const spec_call_t *call, const int64_t *index)
+{
+    reduce_spec_t spec;
+    double sum = 0.0, value = 0.0, most = spec_extreme(call, index, 1.0);
+    if (!isfinite(most)) return most;
+    reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value)) sum += exp(value - most);
+    return most + log(sum);
+}
+
+static double spec_norm(const spec_call_t *call, const int64_t *index)
+{
+    const double p = ((const reduce_attrs_t *)call->attrs)->p;
+    reduce_spec_t spec;
+    double sum = 0.0, value = 0.0, most = 0.0, least = INFINITY;
+    bool has_nan = false;
+    reduce_spec(call, index, &spec);
+    while (reduce_spec_next(&spec, &value)) {
+        has_nan = has_nan || isnan(value);
+        most = fmax(most, fabs(value));
+        least = fmin(least, fabs(value));
+        sum += p == 0.0 ? (double)(value != 0.0) : pow(fabs(value), p);
+    }
+    if (p == 0.0) return sum;
+    if (has_nan) return NAN;
+    if (isinf(p)) return p > 0.0 ? most : least;
+    return pow(sum, 1.0 / p);
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    reduce_spec_t elements;
+    double value = 0.0, product = 1.0;
+    bool any = false, all = true;
+    switch (call->op->variant) {
+    case AMAX: return spec_extreme(call, index, 1.0);
+    case AMIN: return spec_extreme(call, index, -1.0);
+    case LOGSUMEXP: return spec_logsumexp(call, index);
+    case NORM: return spec_norm(call, index);
+    case VAR: return spec_variance(call, index);
+    case STD: return sqrt(spec_variance(call, index));
+    default: break;
+    }
+    reduce_spec(call, index, &elements);
+    while (reduce_spec_next(&elements, &value)) {
+        product *= value;
+        any = any || value != 0.0;
+        all = all && value != 0.0;
+    }
+    if (call->op->variant == PROD) return product;
+    return call->op->variant == ANY ? any : all;
+}
+
+/* ---- dense kernel: chunks of f64 or s64, folded in lanes that the compiler makes vectors of ----
+ */
+
+#define LANES 8
+
+/* The elements that make one element of the result. */
+typedef struct elements {
+    const reduce_loops_t *loops;
+    dtype_t dtype;
+    const char *x;
+} elements_t;
+
+static double larger(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+static double fold_larger(double best, int64_t n, const double *x)
+{
+    double lanes[LANES];
+    int64_t i = 0;
+    for (int j = 0; j < LANES; j++) lanes[j] = best;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lanes[j] = larger(lanes[j], x[i + j]);
+    for (; i < n; i++) lanes[0] = larger(lanes[0], x[i]);
+    for (int j = 1; j < LANES; j++) lanes[0] = larger(lanes[0], lanes[j]);
+    return lanes[0];
+}
+
+static double fold_product(double product, int64_t n, const double *x)
+{
+    double lanes[LANES] = {product, 1, 1, 1, 1, 1, 1, 1};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lanes[j] *= x[i + j];
+    for (; i < n; i++) lanes[0] *= x[i];
+    for (int j = 1; j < LANES; j++) lanes[0] *= lanes[j];
+    return lanes[0];
+}
+
+static double fold_sum(double sum, int64_t n, const double *x)
+{
+    double lanes[LANES] = {sum};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lanes[j] += x[i + j];
+    for (; i < n; i++) lanes[0] += x[i];
+    for (int j = 1; j < LANES; j++) lanes[0] += lanes[j];
+    return lanes[0];
+}
+
+/* What an element becomes before it is folded; `a` is the term's number. */
+typedef enum term {
+    TERM_ITSELF,
+    TERM_NEGATIVE,
+    TERM_SIZE,          /* |x| */
+    TERM_NEGATIVE_SIZE, /* -|x| */
+    TERM_SQUARE,        /* (x - a)^2 */
+    TERM_POWER,         /* |x|^a */
+    TERM_EXP,           /* exp(x - a) */
+    TERM_IS_TRUE        /* 1 where x is not 0 */
+} term_t;
+
+static void make_terms(term_t term, double a, int64_t n, double *x)
+{
+    switch (term) {
+    case TERM_ITSELF: break;
+    case TERM_NEGATIVE:
+        for (int64_t i = 0; i < n; i++) x[i] = -x[i];
+        break;
+    case TERM_SIZE:
+        for (int64_t i = 0; i < n; i++) x[i] = fabs(x[i]);
+        break;
+    case TERM_NEGATIVE_SIZE:
+        for (int64_t i = 0; i < n; i++) x[i] = -fabs(x[i]);
+        break;
+    case TERM_SQUARE:
+        for (int64_t i = 0; i < n; i++) x[i] = (x[i] - a) * (x[i] - a);
+        break;
+    case TERM_POWER:
+        for (int64_t i = 0; i < n; i++) x[i] = pow(fabs(x[i]), a);
+        break;
+    case TERM_EXP:
+        for (int64_t i = 0; i < n; i++) x[i] = exp(x[i] - a);
+        break;
+    case TERM_IS_TRUE:
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] != 0.0;
+        break;
+    }
+}
+
+typedef double (*fold_t)(double folded, int64_t n, const double *x);
+
+static double fold(const elements_t *elements, fold_t function, double folded, term_t term,
+                   double a)
+{
+    double chunk[REDUCE_CHUNK];
+    for (int64_t at = 0; at < elements->loops->total; at += REDUCE_CHUNK) {
+        int64_t n = reduce_read(elements->loops, elements->dtype, elements->x, at, DTYPE_F64,
+                                chunk);
+        make_terms(term, a, n, chunk);
+        folded = function(folded, n, chunk);
+    }
+    return folded;
+}
+
+static double sum_of(const elements_t *elements, term_t term, double a)
+{
+    return fold(elements, fold_sum, 0.0, term, a);
+}
+
+static double largest_of(const elements_t *elements, term_t term)
+{
+    return fold(elements, fold_larger, -INFINITY, term, 0.0);
+}
+
+static double norm_of(const elements_t *elements, double p)
+{
+    if (p == 0.0) return sum_of(elements, TERM_IS_TRUE, 0.0);
+    if (p == 1.0) return sum_of(elements, TERM_SIZE, 0.0);
+    if (p == 2.0) return sqrt(sum_of(elements, TERM_SQUARE, 0.0));
+    if (isinf(p) && p > 0.0) return largest_of(elements, TERM_SIZE);
+    if (isinf(p)) return -largest_of(elements, TERM_NEGATIVE_SIZE);
+    return pow(sum_of(elements, TERM_POWER, p), 1.0 / p);
+}
+
+static double variance_of(const elements_t *elements, int64_t correction)
+{
+    double n = (double)elements->loops->total;
+    double mean = sum_of(elements, TERM_ITSELF, 0.0) / n;
+    return sum_of(elements, TERM_SQUARE, mean) / fmax(n - (double)correction, 0.0);
+}
+
+/* Shifted by the largest element, so that no sum overflows and one term is 1. */
+static double logsumexp_of(const elements_t *elements)
+{
+    double most = largest_of(elements, TERM_ITSELF);
+    if (!isfinite(most)) return most;
+    return most + log(sum_of(elements, TERM_EXP, most));
+}
+
+static double floating_result(int variant, const reduce_attrs_t *attrs, const elements_t *elements)
+{
+    switch (variant) {
+    case AMAX: return largest_of(elements, TERM_ITSELF);
+    case AMIN: return -largest_of(elements, TERM_NEGATIVE);
+    case PROD: return fold(elements, fold_product, 1.0, TERM_ITSELF, 0.0);
+    case ANY: return sum_of(elements, TERM_IS_TRUE, 0.0) > 0.0;
+    case ALL: return sum_of(elements, TERM_IS_TRUE, 0.0) == (double)elements->loops->total;
+    case LOGSUMEXP: return logsumexp_of(elements);
+    case NORM: return norm_of(elements, attrs->p);
+    case VAR: return variance_of(elements, attrs->correction);
+    default: return sqrt(variance_of(elements, attrs->correction));
+    }
+}
+
+/* The largest of x ^ mask: bits that are all flipped turn the order round, the sign bit alone makes
+ * the order of u64 that of s64. */
+static int64_t integer_result(int variant, const elements_t *elements)
+{
+    int64_t chunk[REDUCE_CHUNK], best = INT64_MIN;
+    int64_t mask = elements->dtype == DTYPE_U64 ? INT64_MIN : 0;
+    uint64_t product = 1;
+    if (variant == AMIN) mask = ~mask;
+    for (int64_t at = 0; at < elements->loops->total; at += REDUCE_CHUNK) {
+        int64_t n = reduce_read(elements->loops, elements->dtype, elements->x, at, DTYPE_S64,
+                                chunk);
+        if (variant == PROD)
+            for (int64_t i = 0; i < n; i++) product *= (uint64_t)chunk[i];
+        else
+            for (int64_t i = 0; i < n; i++)
+                best = (chunk[i] ^ mask) > best ? chunk[i] ^ mask : best;
+    }
+    return variant == PROD ? (int64_t)product : best ^ mask;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const dtype_t dtype = prepared->in[X].dtype, result = prepared->out[0].dtype;
+    const int variant = prepared->op->variant;
+    const bool is_integer = variant <= PROD && !dtype_is_floating(dtype);
+    reduce_loops_t kept, inner;
+    reduce_split(prepared, &kept, &inner);
+#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
+    for (int64_t i = 0; i < kept.total; i++) {
+        int64_t offset = reduce_offset(&kept, kept.n, i) * (int64_t)dtype_size(dtype);
+        elements_t elements = {&inner, dtype, (const char *)in[X] + offset};
+        char *to = (char *)out[0] + (size_t)i * dtype_size(result);
+        if (is_integer)
+            dtype_store_integer(result, to, integer_result(variant, &elements));
+        else
+            dtype_store(result, to, floating_result(variant, prepared->attrs, &elements));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = reduce_prepare, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+/* ---- cases ---- */
+
+/* Odd sizes, every set of dimensions of three, runs longer than a chunk and parallel loops. */
+#define FLOATS                                                                                     \
+    "(f32[2,17,5,3]) dims=[2,3]", "(f32[3,7,31]) dims=[0]", "(f32[3,7,31]) dims=[1] keepdim=true", \
+        "(f32[3,7,31]) dims=[-1]", "(f32[3,7,31]) dims=[0,1] keepdim=true",                        \
+        "(f32[3,7,31]) dims=[2,0]", "(f32[3,7,31]) dims=[1,2]", "(f32[3,7,3])",                    \
+        "(f32[2,300]) dims=[1]", "(f32[1,8,50,50]) dims=[0]", "(f32[1,1]) dims=[1]", "(f32[])",    \
+        "(f64[3,17,4]) dims=[0,2] keepdim=true", "(bf16[2,16,3,3]) dims=[1]",                      \
+        "(f16[7,5]) dims=[0]", "(f32[0,3]) dims=[1]"
+#define WHOLE                                                                                      \
+    "(s32[3,17]) dims=[1]", "(s64[2,3,2]) dims=[0,2] keepdim=true", "(s8[7]*4)",                   \
+        "(u8[3,5]) dims=[0]", "(s16[1,3]) dims=[-1]", "(u16[7,2]) dims=[1]", "(u32[3,1])",         \
+        "(u64[3,4]) dims=[0]", "(bool[2,17]) dims=[1]", "(bool[7])"
+#define EMPTY "(f32[2,0]) dims=[1]", "(f32[0,3]) dims=[0] keepdim=true"
+
+static const char *const amax_cases[] = {FLOATS, WHOLE, NULL};
+static const char *const amin_cases[] = {FLOATS, WHOLE, NULL};
+static const char *const prod_cases[] = {FLOATS, WHOLE, EMPTY, NULL};
+static const char *const any_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
+static const char *const all_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
+static const char *const logsumexp_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[3,31]*40) dims=[1]",
+                                              NULL};
+static const char *const norm_cases[] = {FLOATS,
+                                         EMPTY,
+                                         "(f32[3,7,31]) dims=[0,2] p=1.0",
+                                         "(f32[3,7,31]) dims=[2] p=0.0",
+                                         "(f32[3,7,31]) dims=[2] p=3.0 keepdim=true",
+                                         "(f32[3,7,31]) dims=[1] p=0.5",
+                                         "(f32[3,7,31]) dims=[1] p=inf",
+                                         "(f64[3,7]) dims=[1] p=-inf",
+                                         "(f32[3,7]+) dims=[0] p=-1.0",
+                                         NULL};
+static const char *const var_cases[] = {FLOATS,
+                                        EMPTY,
+                                        "(f32[3,7,31]) dims=[2] correction=0",
+                                        "(f32[3,7,31]) dims=[0,2] correction=2 keepdim=true",
+                                        "(f32[3,7]) dims=[0] correction=5",
+                                        NULL};
+static const char *const std_cases[] = {FLOATS,
+                                        EMPTY,
+                                        "(f32[3,7,31]) dims=[2] correction=0",
+                                        "(bf16[3,7,31]) dims=[0,2] correction=2 keepdim=true",
+                                        "(f32[3,7]) dims=[0] correction=5",
+                                        NULL};
+
+/* ---- definitions ---- */
+
+#define DEFINE(op, which, table)                                                                   \
+    const opdef_t op_def_##op = {                                                                  \
+        .name = #op,                                                                               \
+        .variant = which,                                                                          \
+        .preference = OP_DENSE,                                                                    \
+        .attrs = {sizeof(reduce_attrs_t), (int)(sizeof table / sizeof *(table)), table},           \
+        .n_operands = 1,                                                                           \
+        .operands = operands,                                                                      \
+        .n_outputs = 1,                                                                            \
+        .infer = infer,                                                                            \
+        .kernels = kernels,                                                                        \
+        .spec = spec,                                                                              \
+        .cases = op##_cases}
+
+DEFINE(amax, AMAX, fields);
+DEFINE(amin, AMIN, fields);
+DEFINE(prod, PROD, fields);
+DEFINE(any, ANY, fields);
+DEFINE(all, ALL, fields);
+DEFINE(logsumexp, LOGSUMEXP, fields);
+DEFINE(norm, NORM, norm_fields);
+DEFINE(var, VAR, var_fields);
+DEFINE(std, STD, var_fields);
+
+/* ---- public ---- */
+
+#define REDUCTION(name)                                                                            \
+    status_t op_##name(context_t *ctx, const tensor_t *x, int n, const int64_t *dims,              \
+                       bool keepdim, tensor_t **out)                                               \
+    {                                                                                              \
+        return reduce_call(ctx, &op_def_##name, x, n, dims, (reduce_attrs_t){.keepdim = keepdim},  \
+                           out);                                                                   \
+    }
+
+REDUCTION(amax)
+REDUCTION(amin)
+REDUCTION(prod)
+REDUCTION(any)
+REDUCTION(all)
+REDUCTION(logsumexp)
+
+status_t op_norm(context_t *ctx, const tensor_t *x, double p, int n, const int64_t *dims,
+                 bool keepdim, tensor_t **out)
+{
+    reduce_attrs_t attrs = {.keepdim = keepdim, .p = p};
+    return reduce_call(ctx, &op_def_norm, x, n, dims, attrs, out);
+}
+
+status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out)
+{
+    reduce_attrs_t attrs = {.keepdim = keepdim, .correction = correction};
+    return reduce_call(ctx, &op_def_var, x, n, dims, attrs, out);
+}
+
+status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
+                bool keepdim, tensor_t **out)
+{
+    reduce_attrs_t attrs = {.keepdim = keepdim, .correction = correction};
+    return reduce_call(ctx, &op_def_std, x, n, dims, attrs, out);
+}
