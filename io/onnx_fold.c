@@ -1,7 +1,7 @@
 /* Operators that are computed at import or refused: what models calculate shapes with.
  *
- * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest,
- * one element after the other, in s64 or f64. */
+ * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest.
+ */
 #include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -11,27 +11,7 @@
 
 #include "tensor/tensor_impl.h"
 
-/* ---- known operands ---- */
-
-/* An operand broadcast to the result's shape, as s64 or f64. */
-typedef struct wide {
-    tensor_t *tensor;
-    const double *floats;
-    const int64_t *integers;
-} wide_t;
-
-static status_t widen(onnx_node_t *node, item_t item, bool is_floating, const tensor_info_t *shape,
-                      wide_t *out_wide)
-{
-    context_t *ctx = node->onnx->ctx;
-    tensor_info_t info = info_dense(is_floating ? DTYPE_F64 : DTYPE_S64, shape->rank, shape->sizes);
-    TRY(onnx_expand(node, item, shape->rank, shape->sizes, &item));
-    TRY(tensor_make(ctx, &info, &out_wide->tensor));
-    TRY(tensor_copy(ctx, out_wide->tensor, onnx_tensor_of(node->onnx, item)));
-    out_wide->floats = tensor_bytes(out_wide->tensor);
-    out_wide->integers = tensor_bytes(out_wide->tensor);
-    return STATUS_OK;
-}
+/* ---- known results ---- */
 
 /* A tensor of this shape, to be filled and then taken by an item. */
 static status_t make(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *sizes,
@@ -53,113 +33,6 @@ static status_t give(onnx_node_t *node, dtype_t dtype, int rank, const int64_t *
     TRY(make(node, dtype, rank, sizes, &tensor, &bytes));
     if (n_bytes > 0) memcpy(bytes, elements, n_bytes);
     return onnx_known_take(node->onnx, NULL, tensor, out_item);
-}
-
-/* ---- reduction ---- */
-
-static void multiply_up(const tensor_info_t *in, const bool *is_reduced, const wide_t *x,
-                        bool is_floating, double *floats, int64_t *integers)
-{
-    int64_t index[TENSOR_MAX_RANK] = {0}, i = 0;
-    if (info_numel(in) == 0) return;
-    do {
-        int64_t at = 0;
-        for (int d = 0; d < in->rank; d++)
-            if (!is_reduced[d]) at = at * in->sizes[d] + index[d];
-        if (is_floating)
-            floats[at] *= x->floats[i];
-        else
-            integers[at] = (int64_t)((uint64_t)integers[at] * (uint64_t)x->integers[i]);
-        i++;
-    } while (shape_next(in->rank, in->sizes, index));
-}
-
-/* The result's sizes, and which dimensions go. */
-static status_t read_reduction(onnx_node_t *node, const tensor_info_t *in, bool *is_reduced,
-                               int *out_rank, int64_t *out_sizes)
-{
-    int64_t dims[TENSOR_MAX_RANK];
-    int n = 0;
-    bool keeps = true, is_noop = false;
-    TRY(onnx_ints_since(node, 18, "axes", 1, TENSOR_MAX_RANK, &n, dims));
-    TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
-    if (node->opset >= 18) TRY(onnx_attr_bool(node, "noop_with_empty_axes", false, &is_noop));
-    if (n > 0) TRY(onnx_dims(node, in->rank, n, dims));
-    for (int d = 0; d < in->rank; d++) is_reduced[d] = n <= 0 && !is_noop;
-    for (int i = 0; i < n; i++) is_reduced[dims[i]] = true;
-    *out_rank = 0;
-    for (int d = 0; d < in->rank; d++)
-        if (!is_reduced[d] || keeps) out_sizes[(*out_rank)++] = is_reduced[d] ? 1 : in->sizes[d];
-    return STATUS_OK;
-}
-
-static status_t multiply(onnx_node_t *node, const tensor_info_t *in, const bool *is_reduced,
-                         int rank, const int64_t *sizes, item_t *out)
-{
-    bool is_floating = dtype_is_floating(in->dtype);
-    int64_t numel = 0;
-    wide_t x = {0};
-    tensor_t *tensor = NULL;
-    void *bytes = NULL;
-    item_t wide_out = ITEM_NONE;
-    if (info_numel(in) > ONNX_MAX_VALUES || !shape_numel(rank, sizes, &numel) ||
-        numel > ONNX_MAX_VALUES)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s at import, %d elements are the most",
-             info_brief(in), ONNX_MAX_VALUES);
-    TRY(widen(node, node->in[0], is_floating, in, &x));
-    status_t status = make(node, is_floating ? DTYPE_F64 : DTYPE_S64, rank, sizes, &tensor, &bytes);
-    if (status == STATUS_OK) {
-        for (int64_t i = 0; i < numel; i++) {
-            if (is_floating)
-                ((double *)bytes)[i] = 1.0;
-            else
-                ((int64_t *)bytes)[i] = 1;
-        }
-        multiply_up(in, is_reduced, &x, is_floating, bytes, bytes);
-        status = onnx_known_take(node->onnx, NULL, tensor, &wide_out);
-    }
-    tensor_drop(x.tensor);
-    TRY(status);
-    return onnx_cast(node, wide_out, in->dtype, out);
-}
-
-/* The product of a vector's elements as calls, so that it follows them. */
-static status_t multiply_elements(onnx_node_t *node, item_t x, item_t *out)
-{
-    onnx_t *onnx = node->onnx;
-    int64_t n = onnx_info(onnx, x)->sizes[0];
-    for (int64_t i = 0; i < n; i++) {
-        item_t element;
-        onnx_call_t call;
-        onnx_call(node, "slice", &call);
-        onnx_set_int(&call, "start", i);
-        onnx_set_int(&call, "end", i + 1);
-        TRY(onnx_emit(&call, 1, &x, &element));
-        if (i == 0)
-            *out = element;
-        else
-            TRY(onnx_binary(node, "mul", *out, element, out));
-    }
-    return STATUS_OK;
-}
-
-status_t onnx_import_reduce_prod(onnx_node_t *node)
-{
-    bool is_reduced[TENSOR_MAX_RANK] = {false};
-    int rank = 0;
-    int64_t sizes[TENSOR_MAX_RANK] = {0};
-    item_t out;
-    if (!onnx_knows(node, 0))
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
-             "x is not known at import, it depends on the data");
-    tensor_info_t in = onnx_input_info(node, 0);
-    TRY(read_reduction(node, &in, is_reduced, &rank, sizes));
-    bool is_small = in.rank == 1 && is_reduced[0] && in.sizes[0] > 0 &&
-                    in.sizes[0] <= TENSOR_MAX_RANK;
-    if (!is_small || !onnx_follows(node, 0))
-        return multiply(node, &in, is_reduced, rank, sizes, &node->out[0]);
-    TRY(multiply_elements(node, node->in[0], &out));
-    return onnx_reshape(node, out, rank, sizes, &node->out[0]);
 }
 
 /* ---- constants ---- */
@@ -253,8 +126,7 @@ status_t onnx_import_size(onnx_node_t *node)
     if (!onnx_follows(node, 0))
         return give(node, DTYPE_S64, 0, NULL, &numel, sizeof numel, &node->out[0]);
     TRY(onnx_sizes(node, node->in[0], &out));
-    TRY(multiply_elements(node, out, &out));
-    return onnx_reshape(node, out, 0, NULL, &node->out[0]);
+    return onnx_unary(node, "prod", out, &node->out[0]);
 }
 
 /* ---- range ---- */

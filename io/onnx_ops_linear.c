@@ -245,8 +245,10 @@ status_t onnx_import_softmax(onnx_node_t *node)
 
 /* ---- reductions ---- */
 
-/* axes is an input from opset `since` on. */
-static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, item_t x, item_t *out)
+/* axes is an input from opset `since` on. p is that of norm, for others 0; the norm of each element
+ * by itself is its size. */
+static status_t reduce_by(onnx_node_t *node, const char *op_name, int64_t since, double p, item_t x,
+                          item_t *out)
 {
     int rank = onnx_info(node->onnx, x)->rank, n = 0;
     int64_t dims[TENSOR_MAX_RANK];
@@ -256,6 +258,7 @@ static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, it
     TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
     if (node->opset >= since) TRY(onnx_attr_bool(node, "noop_with_empty_axes", false, &is_noop));
     *out = x;
+    if (n <= 0 && is_noop && p != 0.0) return onnx_unary(node, "abs", x, out);
     if (n <= 0 && is_noop) return STATUS_OK;
     if (n > 0) TRY(onnx_dims(node, rank, n, dims));
     for (int i = 0; i < rank && n <= 0; i++) dims[i] = i;
@@ -263,7 +266,13 @@ static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, it
     onnx_call(node, op_name, &call);
     onnx_set_ints(&call, "dims", n, dims);
     onnx_set_int(&call, "keepdim", keeps);
+    if (p != 0.0) onnx_set_float(&call, "p", p);
     return onnx_emit(&call, 1, &x, out);
+}
+
+static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, item_t x, item_t *out)
+{
+    return reduce_by(node, op_name, since, 0.0, x, out);
 }
 
 status_t onnx_import_reduce_mean(onnx_node_t *node)
@@ -279,12 +288,17 @@ status_t onnx_import_reduce_sum(onnx_node_t *node)
     return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
-status_t onnx_import_reduce_l1(onnx_node_t *node)
+status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
-    item_t x;
-    TRY(onnx_unary(node, "abs", node->in[0], &x));
-    TRY(reduce(node, "sum", 18, x, &x));
-    return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
+    return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
+}
+
+/* Ours multiplies integers as s64. */
+status_t onnx_import_reduce_prod(onnx_node_t *node)
+{
+    item_t product;
+    TRY(reduce(node, "prod", 18, node->in[0], &product));
+    return onnx_cast(node, product, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
 status_t onnx_import_reduce_sum_square(onnx_node_t *node)
@@ -295,10 +309,50 @@ status_t onnx_import_reduce_sum_square(onnx_node_t *node)
     return onnx_cast(node, x, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
+/* Norms of ours are of floating numbers. */
+status_t onnx_import_reduce_l1(onnx_node_t *node)
+{
+    dtype_t dtype = onnx_input_info(node, 0).dtype;
+    item_t x;
+    if (dtype_is_floating(dtype))
+        return reduce_by(node, "norm", 18, 1.0, node->in[0], &node->out[0]);
+    TRY(onnx_unary(node, "abs", node->in[0], &x));
+    TRY(reduce(node, "sum", 18, x, &x));
+    return onnx_cast(node, x, dtype, &node->out[0]);
+}
+
+/* The root of whole numbers is rounded towards zero. */
 status_t onnx_import_reduce_l2(onnx_node_t *node)
 {
-    TRY(onnx_import_reduce_sum_square(node));
-    return onnx_unary(node, "sqrt", node->out[0], &node->out[0]);
+    dtype_t dtype = onnx_input_info(node, 0).dtype;
+    item_t x;
+    if (dtype_is_floating(dtype))
+        return reduce_by(node, "norm", 18, 2.0, node->in[0], &node->out[0]);
+    TRY(onnx_cast(node, node->in[0], DTYPE_F64, &x));
+    TRY(reduce_by(node, "norm", 18, 2.0, x, &x));
+    return onnx_cast(node, x, dtype, &node->out[0]);
+}
+
+/* ONNX does not say how the logarithm of whole numbers is rounded. */
+static status_t refuse_integers(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    if (dtype_is_floating(x.dtype)) return STATUS_OK;
+    FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "a logarithm of %s", dtype_name(x.dtype));
+}
+
+status_t onnx_import_reduce_log_sum(onnx_node_t *node)
+{
+    item_t x;
+    TRY(refuse_integers(node));
+    TRY(reduce(node, "sum", 18, node->in[0], &x));
+    return onnx_unary(node, "log", x, &node->out[0]);
+}
+
+status_t onnx_import_reduce_log_sum_exp(onnx_node_t *node)
+{
+    TRY(refuse_integers(node));
+    return reduce(node, "logsumexp", 18, node->in[0], &node->out[0]);
 }
 
 status_t onnx_import_cumsum(onnx_node_t *node)

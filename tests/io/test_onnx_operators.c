@@ -1,6 +1,8 @@
 /* ONNX operators on values that are not known at import. */
 #include "tests/support/support.h"
 
+#include <stdio.h>
+
 #include "io/onnx.h"
 #include "tests/support/onnx_model.h"
 
@@ -115,6 +117,74 @@ static void sums_run_from_either_end_with_and_without_the_element(void **state)
     }
 }
 
+/* Of 1 to 6 in two rows; the L2 norm of whole numbers, sqrt(14) and sqrt(77), loses its fraction.
+ */
+static void reductions_are_of_rows_known_by_an_attribute_or_an_input(void **state)
+{
+    static const struct {
+        const char *operator;
+        bool is_whole;
+        float wanted[2];
+    } kinds[] = {{"ReduceMax", false, {3, 6}},
+                 {"ReduceMin", true, {1, 4}},
+                 {"ReduceProd", false, {6, 120}},
+                 {"ReduceProd", true, {6, 120}},
+                 {"ReduceL1", true, {6, 15}},
+                 {"ReduceL2", false, {3.7416574F, 8.774964F}},
+                 {"ReduceL2", true, {3, 8}},
+                 {"ReduceLogSum", false, {1.7917595F, 2.7080502F}},
+                 {"ReduceLogSumExp", false, {3.407606F, 6.407606F}},
+                 {"ReduceSumSquare", true, {14, 77}}};
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < 2 * sizeof kinds / sizeof *kinds; i++) {
+        const size_t kind = i / 2;
+        const bool by_input = i % 2 != 0;
+        begin_model(by_input ? 18 : 13, DIMS(2, 3));
+        maker_initializer(&maker, "axes", INT64, DIMS(1), (int64_t[]){-1}, 8);
+        maker_int(maker_node(&maker, "Cast", "", "x", "c"), "to", INT64);
+        const char *in = kinds[kind].is_whole ? "c" : "x";
+        char inputs[16];
+        snprintf(inputs, sizeof inputs, by_input ? "%s axes" : "%s", in);
+        maker_node_t *node = maker_node(&maker, kinds[kind].operator, "", inputs, "r");
+        if (!by_input) maker_ints(node, "axes", DIMS(-1));
+        maker_int(node, "keepdims", 0);
+        maker_int(maker_node(&maker, "Cast", "", "r", "y"), "to", FLOAT);
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 2, kinds[kind].wanted);
+        module_release(model);
+    }
+}
+
+/* Each element by itself: its size is what remains of a norm. */
+static void reductions_over_no_axes_may_keep_all_elements(void **state)
+{
+    static const char *const operators[] = {"ReduceMax", "ReduceL1", "ReduceL2"};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 3; i++) {
+        begin_model(18, DIMS(3));
+        maker_node(&maker, "Neg", "", "x", "n");
+        maker_int(maker_node(&maker, operators[i], "", "n", "y"), "noop_with_empty_axes", 1);
+        module_t *model = load_model(ctx);
+        const float negative[] = {-1, -2, -3}, positive[] = {1, 2, 3};
+        check_model_result(ctx, model, 3, i == 0 ? negative : positive);
+        module_release(model);
+    }
+}
+
+static void logarithms_of_whole_numbers_are_refused(void **state)
+{
+    static const char *const operators[] = {"ReduceLogSum", "ReduceLogSumExp"};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        module_t *model = NULL;
+        begin_model(13, DIMS(3));
+        maker_int(maker_node(&maker, "Cast", "", "x", "c"), "to", INT64);
+        maker_node(&maker, operators[i], "", "c", "y");
+        CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_UNSUPPORTED,
+                    "a logarithm of s64");
+    }
+}
+
 static void padding_wraps_around(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -177,6 +247,9 @@ int main(void)
         TEST(a_dropout_gives_a_mask_of_ones),
         TEST(a_layer_normalization_gives_its_statistics),
         TEST(sums_run_from_either_end_with_and_without_the_element),
+        TEST(reductions_are_of_rows_known_by_an_attribute_or_an_input),
+        TEST(reductions_over_no_axes_may_keep_all_elements),
+        TEST(logarithms_of_whole_numbers_are_refused),
         TEST(padding_wraps_around),
         TEST(average_pooling_has_dilations),
         TEST(resizing_is_cubic_by_any_scale_and_of_any_rank),
