@@ -7,7 +7,8 @@
  * tensors that lie one behind the other without gaps up to the last byte and are as long as their
  * dtype and shape say.
  *
- * Without jansson, opening and saving are UNSUPPORTED. */
+ * JSON is read by jansson, whose memory is malloc's and is freed before a call returns. Without
+ * jansson, opening and saving are UNSUPPORTED. */
 #ifndef TESSERA_IO_SAFETENSORS_H
 #define TESSERA_IO_SAFETENSORS_H
 
