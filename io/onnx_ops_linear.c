@@ -355,6 +355,77 @@ status_t onnx_import_reduce_log_sum_exp(onnx_node_t *node)
     return reduce(node, "logsumexp", 18, node->in[0], &node->out[0]);
 }
 
+status_t onnx_import_arg_extreme(onnx_node_t *node)
+{
+    int axis = 0;
+    int64_t dim = 0;
+    bool keeps = true, selects_last = false;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));
+    TRY(onnx_attr_bool(node, "keepdims", true, &keeps));
+    TRY(onnx_attr_bool(node, "select_last_index", false, &selects_last));
+    dim = axis;
+    onnx_call(node, node->op->own, &call);
+    onnx_set_ints(&call, "dims", 1, &dim);
+    onnx_set_int(&call, "keepdim", keeps);
+    onnx_set_int(&call, "select_last", selects_last);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* k is an input from opset 10 on. Ours gives them in order, which `sorted` 0 allows too. */
+status_t onnx_import_top_k(onnx_node_t *node)
+{
+    int axis = 0, n = 0;
+    int64_t k = 0;
+    bool is_largest = true;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, -1, &axis));
+    TRY(onnx_attr_bool(node, "largest", true, &is_largest));
+    onnx_attr_ignore(node, "sorted");
+    if (node->opset >= 10) {
+        TRY(onnx_input_ints(node, 1, "K", 1, &n, &k));
+        if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "K has %d elements, needs 1", n);
+    } else {
+        TRY(onnx_attr_int(node, "k", 0, &k));
+    }
+    onnx_call(node, "topk", &call);
+    onnx_set_int(&call, "k", k);
+    onnx_set_int(&call, "dim", axis);
+    onnx_set_int(&call, "largest", is_largest);
+    return onnx_emit_n(&call, 1, node->in, 2, node->out);
+}
+
+/* 1 where an element's index is that of the first largest one, 0 elsewhere. The indices are the
+ * running sums of ones, so that they follow open sizes. Before opset 13 the dimensions from axis on
+ * are one. */
+status_t onnx_import_hardmax(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int axis = 0;
+    item_t flat = node->in[0], largest, indices;
+    onnx_call_t call;
+    TRY(onnx_dim(node, "axis", x.rank, node->opset < 13 ? 1 : -1, &axis));
+    bool is_flat = node->opset < 13 && product(x.sizes, axis + 1, x.rank) != 1;
+    int64_t sizes[2] = {product(x.sizes, 0, axis), product(x.sizes, axis, x.rank)};
+    if (is_flat) TRY(onnx_reshape(node, flat, 2, sizes, &flat));
+    int64_t dim = is_flat ? 1 : axis;
+    onnx_call(node, "argmax", &call);
+    onnx_set_ints(&call, "dims", 1, &dim);
+    onnx_set_int(&call, "keepdim", true);
+    TRY(onnx_emit(&call, 1, &flat, &largest));
+    onnx_call(node, "full_like", &call);
+    onnx_set_float(&call, "value", 1.0);
+    onnx_set_int(&call, "dtype", DTYPE_S64);
+    TRY(onnx_emit(&call, 1, &flat, &indices));
+    onnx_call(node, "cumsum", &call);
+    onnx_set_int(&call, "dim", dim);
+    onnx_set_int(&call, "exclusive", true);
+    TRY(onnx_emit(&call, 1, &indices, &indices));
+    TRY(onnx_binary(node, "eq", indices, largest, &indices));
+    TRY(onnx_cast(node, indices, x.dtype, &indices));
+    return onnx_reshape(node, indices, x.rank, x.sizes, &node->out[0]);
+}
+
 status_t onnx_import_cumsum(onnx_node_t *node)
 {
     tensor_info_t x = onnx_input_info(node, 0);

@@ -37,6 +37,17 @@ status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tens
     return STATUS_OK;
 }
 
+status_t reduce_need_elements(context_t *ctx, const op_call_t *call)
+{
+    const tensor_info_t *x = call->in[0];
+    bool gone[TENSOR_MAX_RANK];
+    reduce_mark(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
+    for (int d = 0; d < x->rank; d++)
+        REQUIRE(ctx, !gone[d] || x->sizes[d] > 0, "%s: dimension %d of %s has no elements, needs 1",
+                call->op->name, d, info_brief(x));
+    return STATUS_OK;
+}
+
 status_t reduce_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     (void)ctx;
@@ -135,6 +146,20 @@ int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, i
         n += count;
     }
     return n;
+}
+
+#define LANES 8
+
+double reduce_largest(double best, int64_t n, const double *x)
+{
+    double lanes[LANES];
+    int64_t i = 0;
+    for (int j = 0; j < LANES; j++) lanes[j] = best;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) lanes[j] = reduce_larger(lanes[j], x[i + j]);
+    for (; i < n; i++) lanes[0] = reduce_larger(lanes[0], x[i]);
+    for (int j = 1; j < LANES; j++) lanes[0] = reduce_larger(lanes[0], lanes[j]);
+    return lanes[0];
 }
 
 /* ---- public functions ---- */

@@ -3,6 +3,8 @@
 #ifndef TESSERA_OPS_REDUCE_IMPL_H
 #define TESSERA_OPS_REDUCE_IMPL_H
 
+#include <math.h>
+
 #include "dispatch/prepared_impl.h"
 
 typedef struct reduce_attrs {
@@ -10,6 +12,7 @@ typedef struct reduce_attrs {
     bool keepdim;
     int64_t correction; /* var, std: taken off the number of elements that they divide by */
     double p;           /* norm */
+    bool select_last;   /* argmax, argmin: of equal elements the last */
 } reduce_attrs_t;
 
 /* The fields that every reduction has. */
@@ -24,6 +27,9 @@ bool reduce_mark(const ints_t *dims, int rank, bool *out_gone);
 
 /* The result's shape, with elements of `dtype`. */
 status_t reduce_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
+
+/* INVALID_ARGUMENT where a dimension that goes has no elements. */
+status_t reduce_need_elements(context_t *ctx, const op_call_t *call);
 
 /* The `prepare` of kernels that read a dense x of any strides. */
 status_t reduce_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared);
@@ -62,6 +68,23 @@ int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place);
  * s64 to `chunk`; gives how many. x is the loop's first element. */
 int64_t reduce_read(const reduce_loops_t *loops, dtype_t dtype, const char *x, int64_t first,
                     dtype_t as, void *chunk);
+
+/* The larger one of two; NaN is larger than all numbers. */
+static inline double reduce_larger(double a, double b)
+{
+    return a > b || isnan(a) ? a : b;
+}
+
+/* The largest of n numbers and `best`. */
+double reduce_largest(double best, int64_t n, const double *x);
+
+/* x ^ mask of integers read as s64 are in their order, or in the opposite one: bits that are all
+ * flipped turn the order round, and the sign bit alone makes the order of u64 that of s64. */
+static inline int64_t reduce_order_mask(dtype_t dtype, bool is_reversed)
+{
+    int64_t mask = dtype == DTYPE_U64 ? INT64_MIN : 0;
+    return is_reversed ? ~mask : mask;
+}
 
 /* ---- public functions ---- */
 

@@ -44,6 +44,22 @@ status_t op_var(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, i
 status_t op_std(context_t *ctx, const tensor_t *x, int n, const int64_t *dims, int64_t correction,
                 bool keepdim, tensor_t **out) TESSERA_API(op_std);
 
+/* The index of the largest and of the smallest element along *dim, or among all of them, row-major,
+ * where dim is NULL: s64. Of equal elements the first; NaN comes before all numbers. Not of bool;
+ * INVALID_ARGUMENT where there are no elements. */
+status_t op_argmax(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out) TESSERA_API(op_argmax);
+status_t op_argmin(context_t *ctx, const tensor_t *x, const int64_t *dim, bool keepdim,
+                   tensor_t **out) TESSERA_API(op_argmin);
+
+/* The elements along dim in order, and their indices there, s64. NaN is larger than all numbers; of
+ * equal elements that with the smaller index comes first. */
+status_t op_sort(context_t *ctx, const tensor_t *x, int64_t dim, bool descending,
+                 tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_sort);
+/* The k largest or smallest ones, in order as well; not of bool. */
+status_t op_topk(context_t *ctx, const tensor_t *x, int64_t k, int64_t dim, bool largest,
+                 tensor_t **out_values, tensor_t **out_indices) TESSERA_API(op_topk);
+
 /* Running sums: out[i] = sum(j <= i) x[j] along dim. exclusive leaves x[i] out; reverse adds from
  * the end, those with j >= i. Integers are summed as s64. */
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)

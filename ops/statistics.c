@@ -46,17 +46,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const reduce_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     const char *name = call->op->name;
-    bool gone[TENSOR_MAX_RANK];
     REQUIRE(ctx, call->op->variant < NORM || dtype_is_floating(x->dtype),
             "%s: x is %s, a floating dtype is needed", name, info_brief(x));
     REQUIRE(ctx, call->op->variant != NORM || !isnan(attrs->p), "%s: p is NaN, a number is needed",
             name);
     TRY(reduce_infer(ctx, call, result_dtype(call->op->variant, x->dtype), out));
-    reduce_mark(&attrs->dims, x->rank, gone);
-    for (int d = 0; d < x->rank && needs_elements(call); d++)
-        REQUIRE(ctx, !gone[d] || x->sizes[d] > 0, "%s: dimension %d of %s has no elements, needs 1",
-                name, d, info_brief(x));
-    return STATUS_OK;
+    return needs_elements(call) ? reduce_need_elements(ctx, call) : STATUS_OK;
 }
 
 /* ---- specification ---- */
@@ -149,23 +144,6 @@ typedef struct elements {
     const char *x;
 } elements_t;
 
-static double larger(double a, double b)
-{
-    return a > b || isnan(a) ? a : b;
-}
-
-static double fold_larger(double best, int64_t n, const double *x)
-{
-    double lanes[LANES];
-    int64_t i = 0;
-    for (int j = 0; j < LANES; j++) lanes[j] = best;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) lanes[j] = larger(lanes[j], x[i + j]);
-    for (; i < n; i++) lanes[0] = larger(lanes[0], x[i]);
-    for (int j = 1; j < LANES; j++) lanes[0] = larger(lanes[0], lanes[j]);
-    return lanes[0];
-}
-
 static double fold_product(double product, int64_t n, const double *x)
 {
     double lanes[LANES] = {product, 1, 1, 1, 1, 1, 1, 1};
@@ -250,7 +228,7 @@ static double sum_of(const elements_t *elements, term_t term, double a)
 
 static double largest_of(const elements_t *elements, term_t term)
 {
-    return fold(elements, fold_larger, -INFINITY, term, 0.0);
+    return fold(elements, reduce_largest, -INFINITY, term, 0.0);
 }
 
 static double norm_of(const elements_t *elements, double p)
@@ -293,14 +271,11 @@ static double floating_result(int variant, const reduce_attrs_t *attrs, const el
     }
 }
 
-/* The largest of x ^ mask: bits that are all flipped turn the order round, the sign bit alone makes
- * the order of u64 that of s64. */
 static int64_t integer_result(int variant, const elements_t *elements)
 {
     int64_t chunk[REDUCE_CHUNK], best = INT64_MIN;
-    int64_t mask = elements->dtype == DTYPE_U64 ? INT64_MIN : 0;
+    const int64_t mask = reduce_order_mask(elements->dtype, variant == AMIN);
     uint64_t product = 1;
-    if (variant == AMIN) mask = ~mask;
     for (int64_t at = 0; at < elements->loops->total; at += REDUCE_CHUNK) {
         int64_t n = reduce_read(elements->loops, elements->dtype, elements->x, at, DTYPE_S64,
                                 chunk);

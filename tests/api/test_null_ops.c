@@ -337,6 +337,30 @@ static void the_functions_of_ops_take_null(void **state)
     assert_null(ops_at(-1));
 }
 
+static void the_functions_of_order_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *other = NULL;
+    GIVES_NULL(tensor_t *, op_argmax(ctx, NULL, NULL, 0, &out));
+    REFUSES(op_argmax(ctx, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_argmax(NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_argmin(ctx, NULL, NULL, 0, &out));
+    REFUSES(op_argmin(ctx, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_argmin(NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_sort(ctx, NULL, 0, 0, &other, &out));
+    GIVES_NULL(tensor_t *, op_sort(ctx, NULL, 0, 0, &out, &other));
+    GIVES_NULL(tensor_t *, op_sort(ctx, NULL, 0, 0, NULL, &out));
+    GIVES_NULL(tensor_t *, op_sort(ctx, NULL, 0, 0, &out, NULL));
+    REFUSES(op_sort(ctx, NULL, 0, 0, NULL, NULL));
+    assert_int_not_equal(op_sort(NULL, NULL, 0, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_topk(ctx, NULL, 1, 0, 0, &other, &out));
+    GIVES_NULL(tensor_t *, op_topk(ctx, NULL, 1, 0, 0, &out, &other));
+    GIVES_NULL(tensor_t *, op_topk(ctx, NULL, 1, 0, 0, NULL, &out));
+    GIVES_NULL(tensor_t *, op_topk(ctx, NULL, 1, 0, 0, &out, NULL));
+    REFUSES(op_topk(ctx, NULL, 1, 0, 0, NULL, NULL));
+    assert_int_not_equal(op_topk(NULL, NULL, 1, 0, 0, NULL, NULL), STATUS_OK);
+}
+
 static void the_functions_of_shapes_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -445,6 +469,7 @@ int main(void)
         TEST(the_functions_of_layers_take_null),
         TEST(the_second_functions_of_layers_take_null),
         TEST(the_functions_of_ops_take_null),
+        TEST(the_functions_of_order_take_null),
         TEST(the_functions_of_shapes_take_null),
         TEST(the_second_functions_of_shapes_take_null),
     };

@@ -185,6 +185,63 @@ static void logarithms_of_whole_numbers_are_refused(void **state)
     }
 }
 
+/* 1 to 6 in two rows, of which the first two of each are the same after Clip to at least 2. */
+static void the_first_or_the_last_of_equal_elements_is_found(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int selects_last = 0; selects_last < 2; selects_last++) {
+        begin_model(13, DIMS(2, 3));
+        maker_initializer(&maker, "two", FLOAT, 0, NULL, &(float){2}, 4);
+        maker_node(&maker, "Clip", "", "x two", "c");
+        maker_node_t *node = maker_node(&maker, "ArgMin", "", "c", "i");
+        maker_int(node, "axis", -1);
+        maker_int(node, "keepdims", 0);
+        maker_int(node, "select_last_index", selects_last);
+        maker_int(maker_node(&maker, "Cast", "", "i", "y"), "to", FLOAT);
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 2,
+                           selects_last ? (const float[]){1, 0} : (const float[]){0, 0});
+        module_release(model);
+    }
+}
+
+static void the_k_largest_come_by_an_attribute_or_an_input(void **state)
+{
+    static const float wanted[2][4] = {{3, 2, 6, 5}, {2, 1, 2, 1}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 4; i++) {
+        const bool by_input = i >= 2;
+        begin_model(by_input ? 11 : 9, DIMS(2, 3));
+        maker_initializer(&maker, "k", INT64, DIMS(1), (int64_t[]){2}, 8);
+        maker_node_t *node = maker_node(&maker, "TopK", "", by_input ? "x k" : "x", "v i");
+        if (!by_input) maker_int(node, "k", 2);
+        maker_int(maker_node(&maker, "Cast", "", i % 2 == 0 ? "v" : "i", "y"), "to", FLOAT);
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 4, wanted[i % 2]);
+        module_release(model);
+    }
+    module_t *model = NULL;
+    begin_model(11, DIMS(3));
+    maker_initializer(&maker, "k", INT64, DIMS(0), (int64_t[]){0}, 0);
+    maker_node(&maker, "TopK", "", "x k", "y i");
+    CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT,
+                "K has 0 elements, needs 1");
+}
+
+/* Before opset 13 the dimensions from axis 1 on are one. */
+static void the_first_largest_element_is_one_and_the_others_are_zero(void **state)
+{
+    static const float wanted[2][8] = {{0, 0, 0, 1, 0, 0, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        begin_model(i == 0 ? 11 : 13, DIMS(2, 2, 2));
+        maker_node(&maker, "Hardmax", "", "x", "y");
+        module_t *model = load_model(ctx);
+        check_model_result(ctx, model, 8, wanted[i]);
+        module_release(model);
+    }
+}
+
 static void padding_wraps_around(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -250,6 +307,9 @@ int main(void)
         TEST(reductions_are_of_rows_known_by_an_attribute_or_an_input),
         TEST(reductions_over_no_axes_may_keep_all_elements),
         TEST(logarithms_of_whole_numbers_are_refused),
+        TEST(the_first_or_the_last_of_equal_elements_is_found),
+        TEST(the_k_largest_come_by_an_attribute_or_an_input),
+        TEST(the_first_largest_element_is_one_and_the_others_are_zero),
         TEST(padding_wraps_around),
         TEST(average_pooling_has_dilations),
         TEST(resizing_is_cubic_by_any_scale_and_of_any_rank),

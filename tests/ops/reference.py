@@ -69,6 +69,11 @@ def fold_bias(weight, bias, scale, shift, mean, variance):
     return (bias - mean) * factor + shift
 
 
+def first(x, wanted):
+    """Where the first of the wanted elements of each row stands; argmax itself does not promise."""
+    return (x == wanted).to(torch.uint8).cumsum(1).eq(0).sum(1, keepdim=True)
+
+
 CASES = [
     ("conv1d(f32[1,6,9], f32[4,3,3], f32[4]) padding=[1] groups=2",
      lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2)),
@@ -286,6 +291,18 @@ CASES = [
      lambda x: x.var(1, correction=0, keepdim=True)),
     ("std(f32[2,3,4]) dims=[2]", lambda x: x.std(2)),
     ("std(f32[2,7]) correction=3", lambda x: x.std(correction=3)),
+    ("argmax(f32[2,3,5]) dims=[1]", lambda x: x.argmax(1)),
+    ("argmax(f32[3,7])", torch.argmax),
+    ("argmax(s32[3,31]<4) dims=[1] keepdim=true", lambda x: first(x, x.amax(1, keepdim=True))),
+    ("argmin(f32[2,3,5]) dims=[-1] keepdim=true", lambda x: x.argmin(-1, keepdim=True)),
+    ("argmin(s64[3,31]<4) dims=[1] keepdim=true select_last=true",
+     lambda x: 30 - first(x.flip(1), x.amin(1, keepdim=True))),
+    ("sort(f32[2,7])", lambda x: tuple(x.sort(stable=True))),
+    ("sort(s32[3,17]<4) dim=1 descending=true",
+     lambda x: tuple(x.sort(dim=1, descending=True, stable=True))),
+    ("sort(bool[17])", lambda x: tuple(x.sort(stable=True))),
+    ("topk(f32[3,7]) k=3", lambda x: tuple(x.topk(3))),
+    ("topk(f32[7,3]) k=2 dim=0 largest=false", lambda x: tuple(x.topk(2, 0, largest=False))),
     ("cumsum(f32[2,5,3]) dim=1", lambda x: x.cumsum(1)),
     ("cumsum(s32[7])", lambda x: x.cumsum(0)),
     ("cumsum(f32[2,5]) dim=1 exclusive=true", lambda x: x.cumsum(1) - x),

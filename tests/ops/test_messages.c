@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/ops.h"
+#include "ops/reduce_impl.h"
 
 static void sizes_that_overflow_are_refused(void **state)
 {
@@ -90,6 +91,35 @@ static void reductions_of_what_they_are_not_made_for_are_refused(void **state)
     tensor_release(empty);
 }
 
+static void order_of_what_has_none_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *truth = NULL, *empty = NULL, *out = NULL, *indices = NULL;
+    const int64_t first = 0, second = 1;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_BOOL, SHAPE(2, 3), &truth));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(0, 3), &empty));
+    CHECK_FAILS(ctx, op_argmax(ctx, truth, NULL, false, &out), STATUS_INVALID_ARGUMENT,
+                "argmax: x is bool[2,3], numbers are needed");
+    CHECK_FAILS(ctx, op_argmin(ctx, empty, &first, false, &out), STATUS_INVALID_ARGUMENT,
+                "argmin: dimension 0 of f32[0,3] has no elements, needs 1");
+    CHECK_OK(ctx, op_argmin(ctx, empty, &second, false, &out));
+    tensor_release(out);
+    CHECK_FAILS(ctx, op_topk(ctx, truth, 1, 1, true, &out, &indices), STATUS_INVALID_ARGUMENT,
+                "topk: x is bool[2,3], numbers are needed");
+    CHECK_FAILS(ctx, op_topk(ctx, empty, 4, 1, true, &out, &indices), STATUS_INVALID_ARGUMENT,
+                "topk: k 4 of f32[0,3] in dimension 1, 0 to 3 are possible");
+    CHECK_FAILS(ctx, op_sort(ctx, empty, 2, false, &out, &indices), STATUS_INVALID_ARGUMENT,
+                "sort: dim 2 of f32[0,3], out of range");
+    CHECK_FAILS(ctx,
+                dispatch_run(ctx, ops_find("argmax"), &(reduce_attrs_t){.dims = ATTRS_INTS(0, 1)},
+                             1, (const tensor_t *const *)&empty, NULL, &out),
+                STATUS_INVALID_ARGUMENT, "argmax: 2 dims, one or none is possible");
+    assert_null(out);
+    assert_null(indices);
+    tensor_release(truth);
+    tensor_release(empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +127,7 @@ int main(void)
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),
+        TEST(order_of_what_has_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

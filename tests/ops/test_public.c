@@ -158,6 +158,19 @@ CALL(logsumexp, in[0], 1, DIMS(1), true)
 CALL(norm, in[0], 3, 2, DIMS(0, 1), true)
 CALL(var, in[0], 1, DIMS(2), 0, true)
 CALL(std, in[0], 1, DIMS(1), 2, false)
+CALL(argmax, in[0], (&(const int64_t){1}), true)
+CALL(argmin, in[0], NULL, false)
+
+static status_t call_sort(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_sort(ctx, in[0], 1, true, &out[0], &out[1]);
+}
+
+static status_t call_topk(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_topk(ctx, in[0], 2, 0, false, &out[0], &out[1]);
+}
+
 CALL(cumsum, in[0], 1)
 CALL(reshape, in[0], 3, DIMS(4, -1, 3))
 CALL(flatten, in[0], 1, 2)
@@ -301,6 +314,10 @@ static const row_t rows[] = {
     ROW(norm, "(f32[2,3,4]) dims=[0,1] keepdim=true p=3.0"),
     ROW(var, "(f32[2,3,4]) dims=[2] correction=0 keepdim=true"),
     ROW(std, "(f32[2,3,4]) dims=[1] correction=2"),
+    ROW(argmax, "(f32[2,5,3]) dims=[1] keepdim=true"),
+    ROW(argmin, "(f32[2,5,3])"),
+    ROW(sort, "(f32[2,5,3]) dim=1 descending=true"),
+    ROW(topk, "(f32[3,5]) k=2 dim=0 largest=false"),
     ROW(cumsum, "(f32[2,5,3]) dim=1"),
     ROW(reshape, "(f32[2,3,4]) sizes=[4,-1,3]"),
     ROW(flatten, "(f32[2,3,4,5]) start_dim=1 end_dim=2"),
