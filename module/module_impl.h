@@ -49,6 +49,9 @@ void module_unlock(module_t *module);
  */
 status_t module_snapshot(context_t *ctx, const module_t *module, module_t **out_module);
 
+/* True when a tensor has an address in common with one that the module, or one below it, holds. */
+bool module_overlaps(const module_t *module, const tensor_t *tensor);
+
 /* The member of a kind at a path, or NULL. */
 const member_t *module_find(const module_t *module, const char *path, member_kind_t kind);
 /* The same; *module becomes the one that has it. */

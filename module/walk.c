@@ -3,6 +3,7 @@
 
 #include "module/map_impl.h"
 #include "module/module_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* ---- the tree as a list ---- */
 
@@ -164,4 +165,34 @@ status_t module_print(context_t *ctx, const module_t *module, text_t *text)
     map_clear(&printer.printed);
     tree_clear(ctx, &tree);
     return status;
+}
+
+/* ---- looking for bytes ---- */
+
+static bool datum_overlaps(const datum_t *datum, const tensor_t *tensor)
+{
+    const tensor_t *own = datum_as_tensor(datum);
+    if (own != NULL) return tensor_overlaps(own, tensor);
+    for (int i = 0; i < datum_length(datum); i++)
+        if (datum_overlaps(datum_item(datum, i), tensor)) return true;
+    return false;
+}
+
+static bool member_overlaps(const member_t *member, const tensor_t *tensor)
+{
+    switch (member->kind) {
+    case MEMBER_PARAMETER:
+    case MEMBER_BUFFER:
+        return member->is.tensor != NULL && tensor_overlaps(member->is.tensor, tensor);
+    case MEMBER_ATTRIBUTE: return datum_overlaps(member->is.datum, tensor);
+    case MEMBER_CHILD: return module_overlaps(member->is.child, tensor);
+    default: return false;
+    }
+}
+
+bool module_overlaps(const module_t *module, const tensor_t *tensor)
+{
+    for (int i = 0; i < module->n_members; i++)
+        if (member_overlaps(&module->members[i], tensor)) return true;
+    return false;
 }

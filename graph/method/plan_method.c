@@ -5,6 +5,7 @@
 #include "graph/method/method_impl.h"
 #include "graph/method/programs_impl.h"
 #include "graph/program/plan_impl.h"
+#include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -24,6 +25,26 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 
 /* ---- running ---- */
 
+/* An input that is a tensor of the module, or shares bytes with one. */
+static bool is_given_own(const module_t *self, int n_in, datum_t *const *in)
+{
+    bool is_own = false;
+    for (int i = 0; i < n_in && !is_own; i++)
+        is_own = module_overlaps(self, datum_as_tensor(in[i]));
+    return is_own;
+}
+
+/* Passes and programs take it that inputs and what the module holds are apart. Where they are not,
+ * and something is written, the graph runs as it was given. */
+static status_t run_literally(context_t *ctx, graph_t *graph, module_t *self, int n_in,
+                              datum_t *const *in, int *n_out, datum_t **out)
+{
+    module_lock(self);
+    status_t status = graph_run(ctx, graph, self, n_in, in, n_out, out);
+    module_unlock(self);
+    return status;
+}
+
 static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -37,7 +58,10 @@ static status_t run_method(context_t *ctx, module_t *self, void *state, int n_in
     }
     program_t *program = NULL;
     status_t status = programs_get(ctx, programs, self, n_in, infos, &program);
-    if (status == STATUS_OK) status = program_run(ctx, program, self, n_in, in, n_out, out);
+    if (status == STATUS_OK && program->has_effects && is_given_own(self, n_in, in))
+        status = run_literally(ctx, programs->graph, self, n_in, in, n_out, out);
+    else if (status == STATUS_OK)
+        status = program_run(ctx, program, self, n_in, in, n_out, out);
     program_release(program);
     return status;
 }

@@ -2,9 +2,9 @@
  *
  * Building a plan selects a kernel for every node, packs the weights it wants, and places all
  * intermediate results in one arena. Running sets pointers and allocates nothing of ours but the
- * outputs; looked up are the reorders between formats and the packed forms of weights that are no
- * constants. A plan is immutable and counted; each run leases a frame from it (arena, scratch,
- * memory objects), so threads with contexts of their own may run it at once. */
+ * outputs; looked up are the packed forms of weights that are no constants. A plan is immutable and
+ * counted; each run leases a frame from it (arena, scratch, memory objects), so threads with
+ * contexts of their own may run it at once. */
 #ifndef TESSERA_GRAPH_PROGRAM_PLAN_H
 #define TESSERA_GRAPH_PROGRAM_PLAN_H
 

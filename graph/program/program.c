@@ -49,6 +49,7 @@ static status_t compile(context_t *ctx, program_t *program, module_t *self)
     const alias_t *alias = NULL;
     TRY(alias_of(ctx, program->graph, &alias));
     program->has_state = has_state(alias);
+    program->has_effects = alias->has_effects;
     if (alias->has_effects) return regions_find(ctx, program, self);
     scope_attempt(ctx);
     status_t status = plan_create(ctx, program->graph, self, &program->plan);

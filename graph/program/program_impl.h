@@ -60,9 +60,10 @@ typedef struct program {
     plan_t *plan;      /* of a graph that is one region; NULL: regions and control */
     region_t *regions; /* those of one block in a row, in the order of its nodes */
     int n_regions;
-    row_t *rows;     /* [n_blocks]: the regions of each block */
-    int most_inputs; /* of one region */
-    bool has_state;  /* a run changes attributes, or tensors that they hold */
+    row_t *rows;      /* [n_blocks]: the regions of each block */
+    int most_inputs;  /* of one region */
+    bool has_state;   /* a run changes attributes, or tensors that they hold */
+    bool has_effects; /* it writes something that is not its own */
 } program_t;
 
 /* Compiles a graph whose layout pass has run, or not: then every node is selected under policy

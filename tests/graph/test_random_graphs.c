@@ -130,14 +130,16 @@ static value_t pick(making_t *making, kind_t kind)
 static void make_op(making_t *making)
 {
     static const char *const unary[] = {"relu", "tanh", "sigmoid", "neg", "hardswish", "gelu"};
-    static const char *const binary[] = {"add", "sub", "mul", "maximum", "minimum"};
+    static const char *const binary[] = {"add", "mul", "maximum", "minimum", "sub"};
     static const kind_t operands[] = {KIND_TENSOR, KIND_TENSOR, KIND_FLOAT, KIND_BOOL};
     value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out;
     if (seeded_below(2) != 0) {
         out = graph_add_op(making->to, ops_find(unary[seeded_below(6)]), NULL, 1, in, "m");
     } else {
-        in[1] = pick(making, operands[seeded_below(4)]);
-        out = graph_add_op(making->to, ops_find(binary[seeded_below(5)]), NULL, 2, in, NULL);
+        kind_t kind = operands[seeded_below(4)];
+        int n_binary = kind == KIND_BOOL ? 4 : 5; /* bools are not subtracted */
+        in[1] = pick(making, kind);
+        out = graph_add_op(making->to, ops_find(binary[seeded_below(n_binary)]), NULL, 2, in, NULL);
         out = graph_add_op(making->to, ops_find("tanh"), NULL, 1, &out, NULL);
     }
     add(making, KIND_TENSOR, out);

@@ -359,13 +359,15 @@ static void check(context_t *ctx, uint64_t seed)
         bool condition = seeded_below(2) != 0;
         for (int i = 0; i < 3; i++) set_condition(ctx, &subjects[i], condition);
         run_once(ctx, graph, &subjects[0], &subjects[1], &subjects[2]);
-        const char *difference = find_difference(ctx, &subjects[0], &subjects[1]);
+        /* Where an input is a member, the method runs the graph as it was before the passes. */
+        const char *difference = given == GIVEN_STATE
+                                     ? NULL
+                                     : find_difference(ctx, &subjects[0], &subjects[1]);
         if (difference != NULL) {
             print_error("run %d: %s is not what the nodes give\n", run, difference);
             seeded_fail(ctx, seed, graph, "program and nodes");
         }
-        /* Passes take it that inputs are no members of the module. */
-        difference = given == GIVEN_STATE ? NULL : find_difference(ctx, &subjects[0], &subjects[2]);
+        difference = find_difference(ctx, &subjects[0], &subjects[2]);
         if (difference != NULL) {
             print_error("run %d: %s is not what the nodes give before the passes\n", run,
                         difference);
@@ -379,6 +381,8 @@ static void check(context_t *ctx, uint64_t seed)
 static void programs_leave_what_their_nodes_leave(void **state)
 {
     seeded_check(fixture_context(state), N_METHODS, check);
+    /* A view of an input that is a member, which is written after. */
+    check(fixture_context(state), 1180);
     assert_true(n_writes > 0);
 }
 
