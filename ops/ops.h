@@ -15,6 +15,7 @@
 
 #include "dispatch/dispatch.h"
 #include "ops/elementwise.h"
+#include "ops/indexing.h"
 #include "ops/layers.h"
 #include "ops/shapes.h"
 

@@ -100,7 +100,8 @@ status_t op_split(context_t *ctx, const tensor_t *x, int64_t dim, int n, const i
 status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_t dim,
                    tensor_t **out) TESSERA_API(op_concat);
 
-/* Elements of x at `index` along dim, as numpy.take: the index's shape replaces the dimension. */
+/* Elements of x at `index` along dim, as numpy.take and ONNX Gather: the index's shape replaces the
+ * dimension. What torch.gather does is op_gather_elements, see indexing.h. */
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 

@@ -457,6 +457,26 @@ static void the_second_functions_of_shapes_take_null(void **state)
     assert_int_not_equal(op_reorder(NULL, NULL, NULL, NULL), STATUS_OK);
 }
 
+static void the_functions_of_indexing_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_gather_elements(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_gather_elements(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_gather_elements(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gather_nd(ctx, NULL, NULL, 0, &out));
+    REFUSES(op_gather_nd(ctx, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_gather_nd(NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_scatter(ctx, NULL, 0, NULL, NULL, 0, &out));
+    REFUSES(op_scatter(ctx, NULL, 0, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_scatter(NULL, NULL, 0, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_scatter_value(ctx, NULL, 0, NULL, 0, 0, &out));
+    REFUSES(op_scatter_value(ctx, NULL, 0, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_scatter_value(NULL, NULL, 0, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_scatter_nd(ctx, NULL, NULL, NULL, 0, &out));
+    REFUSES(op_scatter_nd(ctx, NULL, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_scatter_nd(NULL, NULL, NULL, NULL, 0, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +492,7 @@ int main(void)
         TEST(the_functions_of_order_take_null),
         TEST(the_functions_of_shapes_take_null),
         TEST(the_second_functions_of_shapes_take_null),
+        TEST(the_functions_of_indexing_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,10 @@ CALL(log, in[0])
 CALL(abs, in[0])
 CALL(neg, in[0])
 CALL(reciprocal, in[0])
+CALL(gather_elements, in[0], 1, in[1])
+CALL(gather_nd, in[0], in[1], 1)
+CALL(scatter, in[0], 1, in[1], in[2], SCATTER_ADD)
+CALL(scatter_nd, in[0], in[1], in[2], SCATTER_MAX)
 
 CALL(prelu, in[0], in[1])
 CALL(add, in[0], in[1])
@@ -330,6 +334,10 @@ static const row_t rows[] = {
     ROW(split, "(f32[2,7]) dim=1 sizes=[2,4,1]"),
     ROW(concat, "(f32[2,3], f32[2,4]) dim=1"),
     ROW(gather, "(f32[3,5,2], s64[4]<5) dim=1"),
+    ROW(gather_elements, "(f32[3,5,2], s64[3,7,1]<5) dim=1"),
+    ROW(gather_nd, "(f32[3,5,7], s64[3,2,1]<5) batch_dims=1"),
+    ROW(scatter, "(f32[3,5,2], s64[3,7,1]<5, f32[3,7,2]) dim=1 reduction=\"add\""),
+    ROW(scatter_nd, "(f32[3,5], s64[7,1]<3, f32[7,5]) reduction=\"max\""),
     ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),
     ROW(resize, "(f32[1,3,4,5]) sizes=[7,4] mode=\"linear\" coordinates=\"half_pixel\""),
     ROW(to_mkldnn, "(f32[2,8,3,3])"),

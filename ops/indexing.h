@@ -1,0 +1,85 @@
+/* Operators that take elements of a tensor by an index tensor, or put elements there. The rules for
+ * all operators are in ops.h.
+ *
+ * Indices are s32 or s64; -1 is the last one. One out of range is INVALID_ARGUMENT with its value,
+ * its place in the index and the size it does not fit. PyTorch and ONNX use the word gather for
+ * different things:
+ *
+ *   here               PyTorch               ONNX
+ *   op_gather          index_select          Gather           (shapes.h)
+ *   op_gather_elements gather                GatherElements
+ *   op_gather_nd       x[i, j, ...]          GatherND
+ *   op_scatter         scatter               ScatterElements
+ *   op_scatter_nd      index_put             ScatterND */
+#ifndef TESSERA_OPS_INDEXING_H
+#define TESSERA_OPS_INDEXING_H
+
+#include "dispatch/dispatch.h"
+
+TESSERA_BEGIN
+
+/* ---- taking ---- */
+
+/* Elements picked one by one along dim, as torch.gather and ONNX GatherElements:
+ *
+ *   out[i][j][k] = x[i][index[i][j][k]][k]     dim 1 of 3
+ *
+ * x       any dtype
+ * index   of x's rank, and no longer than x but along dim
+ * out     of the index's sizes */
+status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                            tensor_t **out) TESSERA_API(op_gather_elements);
+
+/* Slices picked by tuples of indices, as ONNX GatherND:
+ *
+ *   out[b][m][r] = x[b][index[b][m][0]][index[b][m][1]]...[r]
+ *
+ * x           [B..][D1..Dk][R..]   any dtype
+ * index       [B..][M..][k]        k is at least 1
+ * batch_dims  how many dimensions B.. has: x and index have them alike
+ * out         [B..][M..][R..] */
+status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,
+                      tensor_t **out) TESSERA_API(op_gather_nd);
+
+/* ---- putting: x is not changed, the result is a copy of it with other elements ----
+ *
+ * Where indices name one place several times, the reduction takes all of them, one after the other
+ * in the index's row-major order: SCATTER_NONE keeps the last. So results do not depend on threads.
+ * Integers wrap around; bf16 and f16 are reduced in f32 and rounded once; the maximum and the
+ * minimum with NaN are NaN. SCATTER_ADD to SCATTER_MIN of bool are UNSUPPORTED. */
+typedef enum scatter_reduction {
+    SCATTER_NONE, /* the element itself */
+    SCATTER_ADD,
+    SCATTER_MUL,
+    SCATTER_MAX,
+    SCATTER_MIN
+} scatter_reduction_t;
+
+/* Elements put one by one along dim, as torch.scatter (torch.scatter_reduce with include_self) and
+ * ONNX ScatterElements:
+ *
+ *   out = x; out[i][index[i][j][k]][k] = reduction(that, src[i][j][k])     dim 1 of 3
+ *
+ * index   of x's rank, and no longer than x but along dim
+ * src     of x's dtype and rank, nowhere shorter than the index; the second form has one number */
+status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                    const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
+    TESSERA_API(op_scatter);
+status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                          double value, scatter_reduction_t reduction, tensor_t **out)
+    TESSERA_API(op_scatter_value);
+
+/* Slices put at tuples of indices, as ONNX ScatterND:
+ *
+ *   out = x; out[index[m][0]][index[m][1]]...[r] = reduction(that, src[m][r])
+ *
+ * x       [D1..Dk][R..]
+ * index   [M..][k]       k is at least 1
+ * src     [M..][R..]     of x's dtype */
+status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
+                       const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
+    TESSERA_API(op_scatter_nd);
+
+TESSERA_END
+
+#endif
