@@ -200,7 +200,8 @@ status_t index_begin_scatter(context_t *ctx, const prepared_t *prepared,
         if (numel > 0) memcpy(out, in[SCATTER_X], (size_t)info_bytes(x));
         return STATUS_OK;
     }
-    float *wide = (float *)(out_buffers->places + n_places), *wide_src = wide + numel;
+    void *behind = out_buffers->places + n_places;
+    float *wide = behind, *wide_src = wide + numel;
     dtype_cast(numel, x->dtype, in[SCATTER_X], 1, DTYPE_F32, wide, 1);
     dtype_cast(n_src, src->dtype, in[SCATTER_SRC], 1, DTYPE_F32, wide_src, 1);
     out_buffers->dtype = DTYPE_F32;
