@@ -47,9 +47,10 @@ static const onednn_algorithm_t binaries[] = {
     [POST_MUL] = ONEDNN_BINARY_MUL,     [POST_DIV] = ONEDNN_BINARY_DIV,
     [POST_MAXIMUM] = ONEDNN_BINARY_MAX, [POST_MINIMUM] = ONEDNN_BINARY_MIN};
 
-/* An operand of the result's shape is seen as the result is. Of those that broadcast oneDNN takes
- * one element, or one for each channel (of products, for each column), seen with ones in
- * front; others it takes too, but where channels are last it reads wrong ones of theirs. */
+/* Describes a post-op's operand to oneDNN. One of the result's shape has the result's format. One
+ * that broadcasts may be a single element, or have one element for each channel (for each column of
+ * a product): [17] beside [2,17,5,5] is described as [1,17,1,1]. Other shapes, as [5,5], are
+ * declined: oneDNN accepts them, but with channels last it reads the wrong elements. */
 static status_t describe_operand(const op_call_t *call, prepared_t *prepared, int index,
                                  const onednn_problem_t *problem, tensor_info_t *out_info)
 {

@@ -137,8 +137,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- what both kernels settle ---- */
 
-/* Elements, padding included, and whether the function gives padded lanes, which hold +0, another
- * value: every bit of theirs is to be zero. */
+/* What prepare settles: the function, the number of elements with padded lanes, and whether those
+ * lanes have to be set to zero after. They hold +0 before: exp gives 1 there and neg gives -0, so
+ * both need it; relu gives +0. */
 typedef struct state {
     function_t function;
     int64_t n;

@@ -23,8 +23,8 @@ typedef enum format_kind {
     FORMAT_ANY = 0, /* not chosen yet: "?" */
     FORMAT_TAG,     /* order and blocks */
     FORMAT_STRIDED, /* strides: "{12544,1,112,1}" */
-    FORMAT_OPAQUE, /* of one version of its owner, which alone can read it: "opaque4x102400x20603x4"
-                    */
+    FORMAT_OPAQUE,  /* only its owner (oneDNN, or a kernel) can read the bytes, and only the version
+                       that wrote them: "opaque4x102400x20603x4" */
     FORMAT_REGROUPED /* a tag of the tensor under other sizes: "4:aBcde8b(8,8,8,3,3)" */
 } format_kind_t;
 

@@ -428,8 +428,9 @@ static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t 
     return share_outputs(b, node);
 }
 
-/* An in-place operator writes the root of operand 0: its kernel does where it may, else a step
- * behind it moves the result there. */
+/* Builds the step of an in-place operator, as add_(%a, %b), whose result goes into the bytes of
+ * operand 0. A kernel that may overwrite its input writes there itself; the result of another goes
+ * to the arena, and a second step copies it. */
 static status_t build_in_place(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
     const plan_source_t target = b->slots[node->inputs[0]].source;
