@@ -21,9 +21,7 @@ static const operand_t operands[] = {{"tensors", ROLE_ACTIVATION, false, true}};
 
 static int find_dim(const void *attrs, int rank)
 {
-    int dim = 0;
-    shape_dim(rank, ((const concat_attrs_t *)attrs)->dim, &dim);
-    return dim;
+    return ops_dim(rank, ((const concat_attrs_t *)attrs)->dim);
 }
 
 /* ---- inference ---- */

@@ -14,9 +14,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 static int find_dim(const void *attrs, int rank)
 {
-    int dim = 0;
-    shape_dim(rank, ((const cumsum_attrs_t *)attrs)->dim, &dim);
-    return dim;
+    return ops_dim(rank, ((const cumsum_attrs_t *)attrs)->dim);
 }
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)

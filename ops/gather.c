@@ -18,9 +18,7 @@ enum { X, INDEX };
 
 static int find_dim(const void *attrs, int rank)
 {
-    int dim = 0;
-    shape_dim(rank, ((const gather_attrs_t *)attrs)->dim, &dim);
-    return dim;
+    return ops_dim(rank, ((const gather_attrs_t *)attrs)->dim);
 }
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)

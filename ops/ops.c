@@ -56,3 +56,10 @@ status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tenso
     out[0] = info_dense(call->in[0]->dtype, call->in[0]->rank, call->in[0]->sizes);
     return STATUS_OK;
 }
+
+int ops_dim(int rank, int64_t dim)
+{
+    int found = 0;
+    shape_dim(rank, dim, &found);
+    return found;
+}

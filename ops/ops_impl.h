@@ -15,4 +15,7 @@ status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int
 /* What an operator infers that gives its input's dtype and sizes. */
 status_t ops_infer_like(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
+/* A dimension that `infer` has checked, counted from the front: ops_dim(4, -1) is 3. */
+int ops_dim(int rank, int64_t dim);
+
 #endif

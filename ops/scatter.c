@@ -22,9 +22,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
 
 static int find_dim(const void *attrs, int rank)
 {
-    int dim = 0;
-    shape_dim(rank, ((const scatter_attrs_t *)attrs)->dim, &dim);
-    return dim;
+    return ops_dim(rank, ((const scatter_attrs_t *)attrs)->dim);
 }
 
 static scatter_reduction_t find_reduction(const void *attrs)

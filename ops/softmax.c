@@ -30,9 +30,7 @@ static bool is_log(const opdef_t *op)
 /* The dimension counted from the front; `infer` has seen that there is one. */
 static int dim_of(const void *attrs, int rank)
 {
-    int dim = 0;
-    shape_dim(rank, ((const attrs_t *)attrs)->dim, &dim);
-    return dim;
+    return ops_dim(rank, ((const attrs_t *)attrs)->dim);
 }
 
 /* ---- inference ---- */

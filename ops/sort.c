@@ -31,13 +31,6 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 enum { VALUES, INDICES };
 
-static int find_dim(const sort_attrs_t *attrs, int rank)
-{
-    int dim = 0;
-    shape_dim(rank, attrs->dim, &dim);
-    return dim;
-}
-
 /* ---- inference ---- */
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
@@ -80,7 +73,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const sort_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
-    const int dim = find_dim(attrs, x->rank);
+    const int dim = ops_dim(x->rank, attrs->dim);
     int64_t at[TENSOR_MAX_RANK] = {0};
     if (x->rank == 0) return output == VALUES ? spec_at(call, X, index) : 0.0;
     for (int d = 0; d < x->rank; d++) at[d] = index[d];
@@ -194,7 +187,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 {
     const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[VALUES];
     const bool descending = ((const sort_attrs_t *)prepared->attrs)->descending;
-    const int dim = find_dim(prepared->attrs, x->rank);
+    const int dim = ops_dim(x->rank, ((const sort_attrs_t *)prepared->attrs)->dim);
     const int64_t n = x->rank > 0 ? x->sizes[dim] : 1, k = x->rank > 0 ? result->sizes[dim] : 1;
     const int64_t n_lines = k > 0 ? info_numel(result) / k : 0;
     const int64_t size = (int64_t)dtype_size(x->dtype);

@@ -229,41 +229,28 @@ dnnl_status_t dnnl_lstm_backward_primitive_desc_create(
     const_dnnl_memory_desc_t diff_dst_layer, const_dnnl_memory_desc_t diff_dst_iter,
     const_dnnl_memory_desc_t diff_dst_iter_c, unsigned flags, const_dnnl_primitive_desc_t forward,
     const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_gru_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_gru_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,
-    const_dnnl_memory_desc_t diff_dst_iter, unsigned flags, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lbr_gru_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,
-    const_dnnl_primitive_attr_t attr);
-dnnl_status_t dnnl_lbr_gru_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,
-    const_dnnl_memory_desc_t diff_dst_iter, unsigned flags, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr);
+/* gru and lbr_gru take the same. */
+#define DECLARE_GRU(gru)                                                                           \
+    dnnl_status_t dnnl_##gru##_forward_primitive_desc_create(                                      \
+        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
+        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
+        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
+        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
+        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,     \
+        const_dnnl_primitive_attr_t attr);                                                         \
+    dnnl_status_t dnnl_##gru##_backward_primitive_desc_create(                                     \
+        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
+        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
+        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
+        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
+        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,                     \
+        const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,           \
+        const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,   \
+        const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,               \
+        const_dnnl_memory_desc_t diff_dst_iter, unsigned flags,                                    \
+        const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr)
+DECLARE_GRU(gru);
+DECLARE_GRU(lbr_gru);
+#undef DECLARE_GRU
 #endif
 #endif

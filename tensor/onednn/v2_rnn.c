@@ -95,75 +95,45 @@ dnnl_status_t dnnl_lstm_backward_primitive_desc_create(
                       diff_dst_iter_c, flags));
 }
 
-dnnl_status_t dnnl_gru_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_rnn_desc_t op;
-    return create(pd, engine, NULL, attr, &op,
-                  dnnl_gru_forward_desc_init(&op, prop_kind, direction, src_layer, src_iter,
-                                             weights_layer, weights_iter, bias, dst_layer, dst_iter,
-                                             flags));
-}
-
-dnnl_status_t dnnl_gru_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,
-    const_dnnl_memory_desc_t diff_dst_iter, unsigned flags, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_rnn_desc_t op;
-    return create(pd, engine, forward, attr, &op,
-                  dnnl_gru_backward_desc_init(
-                      &op, prop_kind, direction, src_layer, src_iter, weights_layer, weights_iter,
-                      bias, dst_layer, dst_iter, diff_src_layer, diff_src_iter, diff_weights_layer,
-                      diff_weights_iter, diff_bias, diff_dst_layer, diff_dst_iter, flags));
-}
-
-dnnl_status_t dnnl_lbr_gru_forward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_rnn_desc_t op;
-    return create(pd, engine, NULL, attr, &op,
-                  dnnl_lbr_gru_forward_desc_init(&op, prop_kind, direction, src_layer, src_iter,
-                                                 weights_layer, weights_iter, bias, dst_layer,
-                                                 dst_iter, flags));
-}
-
-dnnl_status_t dnnl_lbr_gru_backward_primitive_desc_create(
-    dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,
-    dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,
-    const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,
-    const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,
-    const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,
-    const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,
-    const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,
-    const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,
-    const_dnnl_memory_desc_t diff_dst_iter, unsigned flags, const_dnnl_primitive_desc_t forward,
-    const_dnnl_primitive_attr_t attr)
-{
-    dnnl_rnn_desc_t op;
-    return create(pd, engine, forward, attr, &op,
-                  dnnl_lbr_gru_backward_desc_init(
-                      &op, prop_kind, direction, src_layer, src_iter, weights_layer, weights_iter,
-                      bias, dst_layer, dst_iter, diff_src_layer, diff_src_iter, diff_weights_layer,
-                      diff_weights_iter, diff_bias, diff_dst_layer, diff_dst_iter, flags));
-}
+/* gru and lbr_gru take the same. */
+#define DEFINE_GRU(gru)                                                                            \
+    dnnl_status_t dnnl_##gru##_forward_primitive_desc_create(                                      \
+        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
+        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
+        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
+        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
+        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter, unsigned flags,     \
+        const_dnnl_primitive_attr_t attr)                                                          \
+    {                                                                                              \
+        dnnl_rnn_desc_t op;                                                                        \
+        return create(pd, engine, NULL, attr, &op,                                                 \
+                      dnnl_##gru##_forward_desc_init(&op, prop_kind, direction, src_layer,         \
+                                                     src_iter, weights_layer, weights_iter, bias,  \
+                                                     dst_layer, dst_iter, flags));                 \
+    }                                                                                              \
+                                                                                                   \
+    dnnl_status_t dnnl_##gru##_backward_primitive_desc_create(                                     \
+        dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_prop_kind_t prop_kind,               \
+        dnnl_rnn_direction_t direction, const_dnnl_memory_desc_t src_layer,                        \
+        const_dnnl_memory_desc_t src_iter, const_dnnl_memory_desc_t weights_layer,                 \
+        const_dnnl_memory_desc_t weights_iter, const_dnnl_memory_desc_t bias,                      \
+        const_dnnl_memory_desc_t dst_layer, const_dnnl_memory_desc_t dst_iter,                     \
+        const_dnnl_memory_desc_t diff_src_layer, const_dnnl_memory_desc_t diff_src_iter,           \
+        const_dnnl_memory_desc_t diff_weights_layer, const_dnnl_memory_desc_t diff_weights_iter,   \
+        const_dnnl_memory_desc_t diff_bias, const_dnnl_memory_desc_t diff_dst_layer,               \
+        const_dnnl_memory_desc_t diff_dst_iter, unsigned flags,                                    \
+        const_dnnl_primitive_desc_t forward, const_dnnl_primitive_attr_t attr)                     \
+    {                                                                                              \
+        dnnl_rnn_desc_t op;                                                                        \
+        return create(pd, engine, forward, attr, &op,                                              \
+                      dnnl_##gru##_backward_desc_init(                                             \
+                          &op, prop_kind, direction, src_layer, src_iter, weights_layer,           \
+                          weights_iter, bias, dst_layer, dst_iter, diff_src_layer, diff_src_iter,  \
+                          diff_weights_layer, diff_weights_iter, diff_bias, diff_dst_layer,        \
+                          diff_dst_iter, flags));                                                  \
+    }
+DEFINE_GRU(gru)
+DEFINE_GRU(lbr_gru)
 
 #else
 typedef int onednn_v2_not_needed; /* an empty translation unit is not C */
