@@ -1,9 +1,10 @@
-/* Operators that take elements by an index tensor, or put them there. */
+/* Operators that take elements by an index tensor, put them there, or make them of indices. */
 #include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
 #include "ops/indexing.h"
+#include "tensor/tensor_impl.h"
 
 status_t onnx_import_gather_elements(onnx_node_t *node)
 {
@@ -58,6 +59,91 @@ status_t onnx_import_scatter_nd(onnx_node_t *node)
     onnx_call(node, "scatter_nd", &call);
     onnx_set_int(&call, "reduction", reduction);
     return onnx_emit(&call, 3, node->in, &node->out[0]);
+}
+
+/* ---- by the index alone ---- */
+
+static status_t read_depth(onnx_node_t *node, int64_t *out_depth)
+{
+    context_t *ctx = node->onnx->ctx;
+    double number = 0;
+    int n = 0;
+    if (onnx_follows(node, 1))
+        FAIL(ctx, STATUS_UNSUPPORTED, "the depth follows open sizes, a number is needed");
+    if (dtype_is_floating(onnx_input_info(node, 1).dtype)) {
+        TRY(onnx_input_floats(node, 1, "the depth", 1, &n, &number));
+        *out_depth = number >= 0 && number <= ONNX_MAX_VALUES ? (int64_t)number : -1;
+    } else {
+        TRY(onnx_input_ints(node, 1, "the depth", 1, &n, out_depth));
+    }
+    if (n != 1 || *out_depth < 0 || *out_depth > ONNX_MAX_VALUES)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "the depth is no number from 0 to %d", ONNX_MAX_VALUES);
+    return STATUS_OK;
+}
+
+/* 0, 1, ... depth - 1 along dimension 0, for `n_behind` dimensions of size 1. */
+static status_t make_steps(onnx_node_t *node, int64_t depth, int n_behind, item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    int64_t *steps = NULL, sizes[TENSOR_MAX_RANK];
+    TRY(context_get(ctx, (size_t)(depth + 1) * sizeof *steps, "the depth", &steps));
+    for (int64_t i = 0; i < depth; i++) steps[i] = i;
+    status_t status = onnx_vector(node->onnx, NULL, (int)depth, steps, out);
+    context_put(ctx, steps);
+    TRY(status);
+    sizes[0] = depth;
+    for (int i = 1; i <= n_behind; i++) sizes[i] = 1;
+    return n_behind > 0 ? onnx_reshape(node, *out, n_behind + 1, sizes, out) : STATUS_OK;
+}
+
+/* On where the index, or the index plus the depth, is the place along the new dimension. So -1 is
+ * the last place, and an index out of range is on nowhere. */
+status_t onnx_import_one_hot(onnx_node_t *node)
+{
+    tensor_info_t index = onnx_input_info(node, 0), values = onnx_input_info(node, 2);
+    int64_t depth = 0, dim = 0;
+    int axis = 0;
+    item_t x, steps, size, is_near, is_far, in[3];
+    onnx_call_t call;
+    if (index.rank >= TENSOR_MAX_RANK)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "an index of rank %d, %d is the most", index.rank,
+             TENSOR_MAX_RANK - 1);
+    if (values.rank != 1 || values.sizes[0] != 2)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "the values are %s, two are needed",
+             info_brief(&values));
+    TRY(onnx_dim(node, "axis", index.rank + 1, -1, &axis));
+    TRY(read_depth(node, &depth));
+    TRY(onnx_cast(node, node->in[0], DTYPE_S64, &x));
+    dim = axis;
+    onnx_call(node, "unsqueeze", &call);
+    onnx_set_ints(&call, "dims", 1, &dim);
+    TRY(onnx_emit(&call, 1, &x, &x));
+    TRY(make_steps(node, depth, index.rank - axis, &steps));
+    TRY(onnx_vector(node->onnx, NULL, 1, &depth, &size));
+    TRY(onnx_binary(node, "eq", x, steps, &is_near));
+    TRY(onnx_binary(node, "add", x, size, &x));
+    TRY(onnx_binary(node, "eq", x, steps, &is_far));
+    TRY(onnx_binary(node, "logical_or", is_near, is_far, &in[0]));
+    TRY(onnx_slice(node, node->in[2], 0, 1, 2, 1, &in[1]));
+    TRY(onnx_slice(node, node->in[2], 0, 0, 1, 1, &in[2]));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
+}
+
+status_t onnx_import_trilu(onnx_node_t *node)
+{
+    int64_t diagonal = 0;
+    bool is_upper = true;
+    int n = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_bool(node, "upper", true, &is_upper));
+    if (onnx_has(node, 1)) {
+        TRY(onnx_input_ints(node, 1, "k", 1, &n, &diagonal));
+        if (n != 1) FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "k has no element");
+    }
+    onnx_call(node, is_upper ? "triu" : "tril", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
 #endif

@@ -105,6 +105,13 @@ status_t op_concat(context_t *ctx, int n, const tensor_t *const *tensors, int64_
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out) TESSERA_API(op_gather);
 
+/* The lower and the upper triangle of the last two dimensions, 0 elsewhere: out[i][j] = x[i][j]
+ * where j - i <= diagonal (tril), where j - i >= diagonal (triu). */
+status_t op_tril(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
+    TESSERA_API(op_tril);
+status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
+    TESSERA_API(op_triu);
+
 /* Outside of x: a value, mirrored without the edge, the edge, or from the other side (PyTorch's
  * "replicate" is edge, its "circular" is wrap). */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;

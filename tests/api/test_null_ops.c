@@ -440,6 +440,12 @@ static void the_second_functions_of_shapes_take_null(void **state)
     GIVES_NULL(tensor_t *, op_gather(ctx, NULL, 0, NULL, &out));
     REFUSES(op_gather(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_gather(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_tril(ctx, NULL, 0, &out));
+    REFUSES(op_tril(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_tril(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_triu(ctx, NULL, 0, &out));
+    REFUSES(op_triu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_triu(NULL, NULL, 0, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_pad(ctx, NULL, NULL, NULL, 0, 0, &out));
     REFUSES(op_pad(ctx, NULL, NULL, NULL, 0, 0, NULL));
     assert_int_not_equal(op_pad(NULL, NULL, NULL, NULL, 0, 0, NULL), STATUS_OK);

@@ -295,6 +295,43 @@ static void resizing_is_cubic_by_any_scale_and_of_any_rank(void **state)
     module_release(model);
 }
 
+/* x is 1, 2, 3, 4; as ONNX Runtime has it, -1 is the last place, and one out of range is nowhere.
+ */
+static void places_are_made_hot(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float far[4] = {0, -3, -5, 0};
+    begin_model(13, DIMS(4));
+    maker_initializer(&maker, "far", FLOAT, DIMS(4), far, sizeof far);
+    maker_initializer(&maker, "depth", INT64, 0, NULL, &(int64_t){3}, 8);
+    maker_initializer(&maker, "values", FLOAT, DIMS(2), (const float[]){5, 7}, 8);
+    maker_node(&maker, "Add", "", "x far", "index");
+    maker_int(maker_node(&maker, "OneHot", "", "index depth values", "y"), "axis", 0);
+    module_t *model = load_model(ctx);
+    check_model_result(ctx, model, 12, (const float[]){5, 5, 5, 5, 7, 5, 7, 5, 5, 7, 5, 5});
+    module_release(model);
+}
+
+static void hot_places_without_two_values_or_a_depth_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        int64_t depth;
+        int n_values;
+        const char *part;
+    } kinds[] = {{3, 3, "the values are f32[3], two are needed"},
+                 {-1, 2, "the depth is no number from 0 to 65536"}};
+    for (int i = 0; i < 2; i++) {
+        module_t *model = NULL;
+        begin_model(13, DIMS(4));
+        maker_initializer(&maker, "depth", INT64, 0, NULL, &kinds[i].depth, 8);
+        maker_initializer(&maker, "values", FLOAT, DIMS(kinds[i].n_values), model_ramp,
+                          (size_t)kinds[i].n_values * 4);
+        maker_node(&maker, "OneHot", "", "x depth values", "y");
+        CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT, kinds[i].part);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +348,8 @@ int main(void)
         TEST(the_k_largest_come_by_an_attribute_or_an_input),
         TEST(the_first_largest_element_is_one_and_the_others_are_zero),
         TEST(padding_wraps_around),
+        TEST(places_are_made_hot),
+        TEST(hot_places_without_two_values_or_a_depth_are_refused),
         TEST(average_pooling_has_dilations),
         TEST(resizing_is_cubic_by_any_scale_and_of_any_rank),
     };

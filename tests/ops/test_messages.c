@@ -120,12 +120,25 @@ static void order_of_what_has_none_is_refused(void **state)
     tensor_release(empty);
 }
 
+static void a_triangle_of_less_than_a_matrix_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(3), &x));
+    CHECK_FAILS(ctx, op_tril(ctx, x, 0, &out), STATUS_INVALID_ARGUMENT,
+                "tril: x is f32[3], rank 2 or more is needed");
+    CHECK_FAILS(ctx, op_triu(ctx, x, 0, &out), STATUS_INVALID_ARGUMENT,
+                "triu: x is f32[3], rank 2 or more is needed");
+    tensor_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(sizes_that_overflow_are_refused),
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
+        TEST(a_triangle_of_less_than_a_matrix_is_refused),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),
         TEST(order_of_what_has_none_is_refused),
     };

@@ -90,6 +90,8 @@ CALL(gather_elements, in[0], 1, in[1])
 CALL(gather_nd, in[0], in[1], 1)
 CALL(scatter, in[0], 1, in[1], in[2], SCATTER_ADD)
 CALL(scatter_nd, in[0], in[1], in[2], SCATTER_MAX)
+CALL(tril, in[0], -1)
+CALL(triu, in[0], 2)
 
 CALL(prelu, in[0], in[1])
 CALL(add, in[0], in[1])
@@ -338,6 +340,8 @@ static const row_t rows[] = {
     ROW(gather_nd, "(f32[3,5,7], s64[3,2,1]<5) batch_dims=1"),
     ROW(scatter, "(f32[3,5,2], s64[3,7,1]<5, f32[3,7,2]) dim=1 reduction=\"add\""),
     ROW(scatter_nd, "(f32[3,5], s64[7,1]<3, f32[7,5]) reduction=\"max\""),
+    ROW(tril, "(f32[2,5,7]) diagonal=-1"),
+    ROW(triu, "(f32[2,5,7]) diagonal=2"),
     ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),
     ROW(resize, "(f32[1,3,4,5]) sizes=[7,4] mode=\"linear\" coordinates=\"half_pixel\""),
     ROW(to_mkldnn, "(f32[2,8,3,3])"),

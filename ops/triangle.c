@@ -1,0 +1,110 @@
+/* The lower and the upper triangle of matrices, the rest zero. */
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+enum { TRIL, TRIU }; /* variants */
+
+typedef struct triangle_attrs {
+    int64_t diagonal;
+} triangle_attrs_t;
+
+static const attr_field_t fields[] = {
+    {"diagonal", ATTR_INT, false, offsetof(triangle_attrs_t, diagonal), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    REQUIRE(ctx, call->in[0]->rank >= 2, "%s: x is %s, rank 2 or more is needed", call->op->name,
+            info_brief(call->in[0]));
+    return ops_infer_like(ctx, call, out_n, out);
+}
+
+/* Columns [*out_first, *out_end) of a row are kept. */
+static void find_kept(const opdef_t *op, int64_t diagonal, int64_t row, int64_t n_rows,
+                      int64_t n_columns, int64_t *out_first, int64_t *out_end)
+{
+    /* Farther diagonals lie outside; so sums with them do not overflow. */
+    if (diagonal < -n_rows) diagonal = -n_rows;
+    if (diagonal > n_columns) diagonal = n_columns;
+    int64_t edge = row + diagonal + (op->variant == TRIL);
+    edge = edge < 0 ? 0 : edge > n_columns ? n_columns : edge;
+    *out_first = op->variant == TRIL ? 0 : edge;
+    *out_end = op->variant == TRIL ? edge : n_columns;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    const int rank = call->out[output].rank;
+    const int64_t row = index[rank - 2], column = index[rank - 1];
+    const int64_t diagonal = ((const triangle_attrs_t *)call->attrs)->diagonal;
+    bool is_kept = call->op->variant == TRIL ? column - row <= diagonal : column - row >= diagonal;
+    return is_kept ? spec_at(call, 0, index) : 0.0;
+}
+
+/* ---- dense kernel ---- */
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[0];
+    const int64_t diagonal = ((const triangle_attrs_t *)prepared->attrs)->diagonal;
+    const int64_t n_rows = x->sizes[x->rank - 2], n_columns = x->sizes[x->rank - 1];
+    const int64_t numel = info_numel(x), size = (int64_t)dtype_size(x->dtype);
+    const int64_t n = numel > 0 ? numel / n_columns : 0;
+#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
+    for (int64_t r = 0; r < n; r++) {
+        int64_t first = 0, end = 0;
+        const char *from = (const char *)in[0] + r * n_columns * size;
+        char *to = (char *)out[0] + r * n_columns * size;
+        find_kept(prepared->op, diagonal, r % n_rows, n_rows, n_columns, &first, &end);
+        memset(to, 0, (size_t)(first * size));
+        memcpy(to + first * size, from + first * size, (size_t)((end - first) * size));
+        memset(to + end * size, 0, (size_t)((n_columns - end) * size));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {"(f32[7,7])",
+                                    "(f32[3,17,31]) diagonal=3",
+                                    "(f32[2,31,7]) diagonal=-17",
+                                    "(f64[1,7]) diagonal=100",
+                                    "(bf16[7,1]) diagonal=-100",
+                                    "(s64[3,7,3]) diagonal=1",
+                                    "(u8[17,17]) diagonal=-1",
+                                    "(bool[7,31])",
+                                    "(f32[150,150]) diagonal=-9223372036854775807",
+                                    "(f32[3,0,7])",
+                                    NULL};
+
+#define DEFINE(word, number)                                                                       \
+    const opdef_t op_def_##word = {.name = #word,                                                  \
+                                   .variant = (number),                                            \
+                                   .preference = OP_DENSE,                                         \
+                                   .attrs = {sizeof(triangle_attrs_t), 1, fields},                 \
+                                   .n_operands = 1,                                                \
+                                   .operands = operands,                                           \
+                                   .n_outputs = 1,                                                 \
+                                   .infer = infer,                                                 \
+                                   .kernels = kernels,                                             \
+                                   .spec = spec,                                                   \
+                                   .cases = cases}
+DEFINE(tril, TRIL);
+DEFINE(triu, TRIU);
+
+status_t op_tril(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
+{
+    return dispatch_run(ctx, &op_def_tril, &(triangle_attrs_t){diagonal}, 1, &x, NULL, out);
+}
+
+status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t **out)
+{
+    return dispatch_run(ctx, &op_def_triu, &(triangle_attrs_t){diagonal}, 1, &x, NULL, out);
+}
