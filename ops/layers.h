@@ -87,6 +87,21 @@ status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tens
                        const tensor_t *bias, double epsilon, tensor_t **out)
     TESSERA_API(op_layer_norm);
 
+/* x / sqrt(mean of x^2 + epsilon) * weight, over the last n_dims dimensions. PyTorch's own epsilon
+ * is that of the dtype: FLT_EPSILON. */
+status_t op_rms_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                     double epsilon, tensor_t **out) TESSERA_API(op_rms_norm);
+
+/* x [N][C][..]: the C / num_groups channels of a group, with all behind them, to mean 0 and
+ * variance 1; then weight [C] and bias [C], which may be NULL. instance_norm: each channel is a
+ * group, as PyTorch's with use_input_stats. */
+status_t op_group_norm(context_t *ctx, const tensor_t *x, int64_t num_groups,
+                       const tensor_t *weight, const tensor_t *bias, double epsilon, tensor_t **out)
+    TESSERA_API(op_group_norm);
+status_t op_instance_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                          const tensor_t *bias, double epsilon, tensor_t **out)
+    TESSERA_API(op_instance_norm);
+
 /* x / (k + alpha / size * sum of squares over `size` neighbouring channels)^beta. */
 status_t op_lrn(context_t *ctx, const tensor_t *x, int64_t size, double alpha, double beta,
                 double k, tensor_t **out) TESSERA_API(op_lrn);

@@ -1,11 +1,12 @@
-/* Normalisation in inference: batch norm over channels, layer norm over the last dimensions. */
+/* Normalisation in inference: batch norm over channels, layer and rms norm over the last
+ * dimensions. */
 #include <math.h>
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/moments_impl.h"
 #include "ops/ops_impl.h"
-#include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -31,6 +32,14 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"running_mean", ROLE_STATE, false, false},
                                      {"running_var", ROLE_STATE, false, false}};
 enum { X, WEIGHT, BIAS, MEAN, VAR };
+
+enum { VARIANT_layer_norm, VARIANT_rms_norm };
+
+/* Root mean squares are deviations from 0. */
+static bool is_rms(const opdef_t *op)
+{
+    return op->variant == VARIANT_rms_norm;
+}
 
 /* ---- inference ---- */
 
@@ -106,12 +115,12 @@ static double spec_layer(const spec_call_t *call, int output, const int64_t *ind
         sum += spec_at(call, X, at);
         n++;
     } while (shape_next(n_dims, &x->sizes[first], &at[first]));
+    const double mean = is_rms(call->op) ? 0.0 : sum / (double)n;
     do {
-        double difference = spec_at(call, X, at) - sum / (double)n;
+        double difference = spec_at(call, X, at) - mean;
         squares += difference * difference;
     } while (shape_next(n_dims, &x->sizes[first], &at[first]));
-    double value = (spec_at(call, X, index) - sum / (double)n) /
-                   sqrt(squares / (double)n + attrs->epsilon);
+    double value = (spec_at(call, X, index) - mean) / sqrt(squares / (double)n + attrs->epsilon);
     if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, &index[first]);
     return spec_has(call, BIAS) ? value + spec_at(call, BIAS, &index[first]) : value;
 }
@@ -270,42 +279,6 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
     }
 }
 
-/* src and dst may be one. */
-static void batch_piece_f32(const walk_piece_t *piece, bool is_constant, const float *scale,
-                            const float *shift, const float *src, float *dst)
-{
-    for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
-        const int64_t n = piece->width;
-        if (is_constant) {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++) dst[i] = src[i] * scale[0] + shift[0];
-        } else {
-#pragma omp simd
-            for (int64_t i = 0; i < n; i++) dst[i] = src[i] * scale[i] + shift[i];
-        }
-    }
-}
-
-#define CHUNK 256
-
-static void batch_piece(const walk_piece_t *piece, bool is_constant, const double *scale,
-                        const double *shift, dtype_t dtype, const char *src, char *dst)
-{
-    double value[CHUNK];
-    const int64_t size = (int64_t)dtype_size(dtype);
-    for (int64_t row = 0; row < piece->rows; row++)
-        for (int64_t first = 0; first < piece->width; first += CHUNK) {
-            int64_t at = (row * piece->width + first) * size;
-            int64_t n = piece->width - first < CHUNK ? piece->width - first : CHUNK;
-            dtype_cast(n, dtype, src + at, 1, DTYPE_F64, value, 1);
-            for (int64_t i = 0; i < n; i++) {
-                int64_t c = is_constant ? 0 : first + i;
-                value[i] = value[i] * scale[c] + shift[c];
-            }
-            dtype_cast(n, DTYPE_F64, value, 1, dtype, dst + at, 1);
-        }
-}
-
 static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                                  void *const *out, void *scratch)
 {
@@ -314,21 +287,15 @@ static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, voi
     make_factors(prepared, in, &walk, scratch);
     const dtype_t dtype = prepared->in[X].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
-    const int64_t n = walk.n_blocks * walk.block;
-    const bool is_constant = walk.block == 1;
+    const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    const char *scale = scratch, *shift = scale + walk.n_blocks * walk.block * factor;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
     schedule(static)
     for (int64_t i = 0; i < n_pieces; i++) {
         walk_piece_t piece = walk_piece(&walk, i);
-        const char *src = (const char *)in[X] + piece.offset * size;
-        char *dst = (char *)out[0] + piece.offset * size;
-        if (dtype == DTYPE_F32)
-            batch_piece_f32(&piece, is_constant, (const float *)scratch + piece.channel,
-                            (const float *)scratch + n + piece.channel, (const void *)src,
-                            (void *)dst);
-        else
-            batch_piece(&piece, is_constant, (const double *)scratch + piece.channel,
-                        (const double *)scratch + n + piece.channel, dtype, src, dst);
+        moments_apply(&piece, walk.block == 1, dtype, scale + piece.channel * factor,
+                      shift + piece.channel * factor, (const char *)in[X] + piece.offset * size,
+                      (char *)out[0] + piece.offset * size);
     }
     return STATUS_OK;
 }
@@ -337,7 +304,7 @@ static const kernel_t native_batch = {
     .name = "native", .prepare = prepare_batch_native, .run = run_batch_native};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
-/* ---- layer norm of our own: three passes over each row, in double ---- */
+/* ---- layer and rms norm of our own: three passes over each row ---- */
 
 static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -345,20 +312,33 @@ static status_t prepare_layer_native(context_t *ctx, const op_call_t *call, prep
     TRY(accept_out_plain(call, prepared, 0));
     want_contiguous(call, prepared);
     prepared->overwrites = 1u << X;
-    prepared->cost_ns = cost_run(ctx, "native", 0.0, 8.0 * (double)info_bytes(&prepared->in[X]));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
 
-static double row_sum(dtype_t dtype, const char *src, int64_t n, double mean, bool squared)
+/* weight and bias may be NULL; src and dst may be one. */
+static void write_row_f32(int64_t n, const float *src, float mean, float scale, const float *weight,
+                          const float *bias, float *dst)
 {
-    double value[CHUNK], sum = 0.0;
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        int64_t count = n - first < CHUNK ? n - first : CHUNK;
-        dtype_cast(count, dtype, src + first * (int64_t)dtype_size(dtype), 1, DTYPE_F64, value, 1);
-        for (int64_t i = 0; i < count; i++)
-            sum += squared ? (value[i] - mean) * (value[i] - mean) : value[i];
+    if (weight != NULL && bias != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i] + bias[i];
+    } else if (weight != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale * weight[i];
+    } else if (bias != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale + bias[i];
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = (src[i] - mean) * scale;
     }
-    return sum;
+}
+
+static bool is_f32(const prepared_t *prepared, void *const *in, int operand)
+{
+    return operand >= prepared->n_in || in[operand] == NULL ||
+           prepared->in[operand].dtype == DTYPE_F32;
 }
 
 static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n, const char *src,
@@ -367,13 +347,21 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
     const layer_attrs_t *attrs = prepared->attrs;
     const dtype_t dtype = prepared->in[X].dtype;
     const int64_t size = (int64_t)dtype_size(dtype);
-    double mean = row_sum(dtype, src, n, 0.0, false) / (double)n;
-    double scale = 1.0 / sqrt(row_sum(dtype, src, n, mean, true) / (double)n + attrs->epsilon);
+    const bool has_bias = prepared->n_in > BIAS && in[BIAS] != NULL;
+    double mean = 0.0;
+    if (!is_rms(prepared->op)) mean = moments_line(dtype, n, src, MOMENT_SUM, 0.0) / (double)n;
+    double squares = moments_line(dtype, n, src, MOMENT_SQUARES, mean);
+    double scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
+    if (dtype == DTYPE_F32 && is_f32(prepared, in, WEIGHT) && is_f32(prepared, in, BIAS)) {
+        write_row_f32(n, (const float *)src, (float)mean, (float)scale, in[WEIGHT],
+                      has_bias ? in[BIAS] : NULL, (float *)dst);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         double value = (dtype_load(dtype, src + i * size) - mean) * scale;
-        dtype_store(dtype, dst + i * size,
-                    value * element(prepared, in, WEIGHT, i, 1.0) +
-                        element(prepared, in, BIAS, i, 0.0));
+        value *= element(prepared, in, WEIGHT, i, 1.0);
+        if (has_bias) value += element(prepared, in, BIAS, i, 0.0);
+        dtype_store(dtype, dst + i * size, value);
     }
 }
 
@@ -394,6 +382,7 @@ static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, voi
 static const kernel_t native_layer = {
     .name = "native", .prepare = prepare_layer_native, .run = run_layer_native};
 static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
+static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
 
 /* ---- cases ---- */
 
@@ -431,6 +420,19 @@ static const char *const layer_cases[] = {"(f32[2,5,17], f32[17], f32[17])",
                                           "(f32[0,5], f32[5], f32[5])",
                                           NULL};
 
+static const char *const rms_cases[] = {"(f32[2,5,17], f32[17])",
+                                        "(f32[3,64], f32[64]) epsilon=0.001",
+                                        "(f32[2,3,7,5], f32[7,5]) n_dims=2",
+                                        "(f32[2,31], none)",
+                                        "(f32[3,100], f64[100])",
+                                        "(f32[4,1], f32[1])",
+                                        "(f32[600], f32[600])",
+                                        "(bf16[2,5,17], f32[17])",
+                                        "(f16[2,5,7], f16[7])",
+                                        "(f64[2,5,300], f64[300])",
+                                        "(f32[0,5], f32[5])",
+                                        NULL};
+
 /* ---- definitions ---- */
 
 const opdef_t op_def_batch_norm = {.name = "batch_norm",
@@ -445,6 +447,7 @@ const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .cases = batch_cases};
 
 const opdef_t op_def_layer_norm = {.name = "layer_norm",
+                                   .variant = VARIANT_layer_norm,
                                    .preference = OP_FOLLOWS,
                                    .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
                                    .n_operands = 3,
@@ -454,6 +457,18 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .kernels = layer_kernels,
                                    .spec = spec_layer,
                                    .cases = layer_cases};
+
+const opdef_t op_def_rms_norm = {.name = "rms_norm",
+                                 .variant = VARIANT_rms_norm,
+                                 .preference = OP_FOLLOWS,
+                                 .attrs = {sizeof(layer_attrs_t), 2, layer_fields},
+                                 .n_operands = 2,
+                                 .operands = operands,
+                                 .n_outputs = 1,
+                                 .infer = infer_layer,
+                                 .kernels = rms_kernels,
+                                 .spec = spec_layer,
+                                 .cases = rms_cases};
 
 /* ---- public ---- */
 
@@ -472,4 +487,12 @@ status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tens
     const tensor_t *in[] = {x, weight, bias};
     layer_attrs_t attrs = {n_dims, epsilon};
     return dispatch_run(ctx, &op_def_layer_norm, &attrs, 3, in, NULL, out);
+}
+
+status_t op_rms_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
+                     double epsilon, tensor_t **out)
+{
+    const tensor_t *in[] = {x, weight};
+    layer_attrs_t attrs = {n_dims, epsilon};
+    return dispatch_run(ctx, &op_def_rms_norm, &attrs, 2, in, NULL, out);
 }

@@ -234,6 +234,35 @@ node Exp w o
 node Reciprocal o w2
 node Sqrt w2 y
 output y
+
+model norms 18
+input x 2,12,5,7
+weight scale 12 positive
+weight shift 12 0.3
+weight group_scale 4 positive
+weight group_shift 4 0.3
+weight row_scale 5,7 positive
+weight rms_scale 5,7 positive
+node InstanceNormalization x,scale,shift a epsilon=0.001
+node GroupNormalization a,group_scale,group_shift b num_groups=4
+node LayerNormalization b,row_scale c,mean,deviation axis=2 epsilon=0.01
+node SimplifiedLayerNormalization c,rms_scale d axis=2 epsilon=0.001
+node LpNormalization d e axis=1 p=1
+node MeanVarianceNormalization e f axes=[0,2,3]
+node Mul f,deviation g
+node Add g,mean y
+output y
+
+model group_norm 21
+input x 2,18,5,6
+weight mix 20,18,3,3
+weight scale 20 positive
+weight shift 20 0.3
+node Conv x,mix a pads=[1,1,1,1]
+node GroupNormalization a,scale,shift b num_groups=5 epsilon=0.0001
+node Relu b c
+node LpNormalization c y axis=2
+output y
 """
 
 

@@ -45,6 +45,9 @@ CALL(linear, in[0], in[1], in[2])
 CALL(matmul, in[0], in[1])
 CALL(batch_norm, in[0], in[1], in[2], in[3], in[4], 0.5)
 CALL(layer_norm, in[0], 2, in[1], in[2], 0.25)
+CALL(rms_norm, in[0], 2, in[1], 0.25)
+CALL(group_norm, in[0], 2, in[1], in[2], 0.25)
+CALL(instance_norm, in[0], in[1], in[2], 0.25)
 CALL(lrn, in[0], 3, 0.5, 0.7, 2.0)
 CALL(fold_weight, in[0], in[1], in[2],
      (&(fold_attrs_t){.epsilon = 0.1, .groups = 2, .transposed = true}))
@@ -221,6 +224,9 @@ static const row_t rows[] = {
     ROW(matmul, "(f32[2,3,4], f32[4,5])"),
     ROW(batch_norm, "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.5"),
     ROW(layer_norm, "(f32[3,4,5], f32[4,5], f32[4,5]) n_dims=2 epsilon=0.25"),
+    ROW(rms_norm, "(f32[3,4,5], f32[4,5]) n_dims=2 epsilon=0.25"),
+    ROW(group_norm, "(f32[3,4,5], f32[4], f32[4]) num_groups=2 epsilon=0.25"),
+    {"group_norm", "(f32[3,4,5], f32[4], f32[4]) num_groups=4 epsilon=0.25", call_instance_norm},
     ROW(lrn, "(f32[2,7,3,3]) size=3 alpha=0.5 beta=0.7 k=2.0"),
     ROW(fold_weight, "(f32[6,3,2], f32[6], f32[6]+) epsilon=0.1 groups=2 transposed=true"),
     ROW(fold_bias, "(f32[6,3,2], f32[9], f32[1,9,1], f32[9,1], f32[9], f32[9]+) epsilon=0.1 "

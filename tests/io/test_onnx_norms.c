@@ -1,0 +1,57 @@
+/* ONNX norms: attributes that do not fit are refused. */
+#include "tests/support/support.h"
+
+#include "io/onnx.h"
+#include "tests/support/onnx_model.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+static void groups_have_to_fit_the_channels(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const float ones[6] = {1, 1, 1, 1, 1, 1};
+    static const struct {
+        int64_t opset, n_groups, n_weights;
+        const char *message;
+    } cases[] = {{18, 4, 4, "num_groups 4 of x f32[1,6,2]"},
+                 {21, 0, 6, "num_groups 0 of x f32[1,6,2]"},
+                 {18, 3, 6, "input 1 is f32[6], [3] is needed"}};
+    for (int i = 0; i < 3; i++) {
+        module_t *model = NULL;
+        begin_model(cases[i].opset, DIMS(1, 6, 2));
+        maker_initializer(&maker, "w", FLOAT, 1, &cases[i].n_weights, ones,
+                          (size_t)cases[i].n_weights * sizeof *ones);
+        maker_int(maker_node(&maker, "GroupNormalization", "", "x w w", "y"), "num_groups",
+                  cases[i].n_groups);
+        CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT,
+                    cases[i].message);
+    }
+}
+
+static void norms_of_another_power_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    begin_model(13, DIMS(2, 3));
+    maker_int(maker_node(&maker, "LpNormalization", "", "x", "y"), "p", 3);
+    CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT,
+                "p 3, 1 or 2 is needed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(groups_have_to_fit_the_channels),
+        TEST(norms_of_another_power_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
