@@ -17,12 +17,12 @@ static void check(context_t *ctx, status_t status)
 
 /* ---- the operator: out[..][c] = x[..][c] / sqrt(mean(c) x[..][c]^2 + epsilon) ---- */
 
-typedef struct rms_norm_attrs {
+typedef struct unit_rms_attrs {
     double epsilon;
-} rms_norm_attrs_t;
+} unit_rms_attrs_t;
 
 static const attr_field_t fields[] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(rms_norm_attrs_t, epsilon), 0, 1e-6, NULL}};
+    {"epsilon", ATTR_FLOAT, false, offsetof(unit_rms_attrs_t, epsilon), 0, 1e-6, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -33,7 +33,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     (void)out_n;
     if (x->dtype != DTYPE_F32 || x->rank < 1)
         return context_fail(ctx, STATUS_INVALID_ARGUMENT,
-                            "rms_norm: x is %s, f32 of rank 1 or more is needed",
+                            "unit_rms: x is %s, f32 of rank 1 or more is needed",
                             info_text(x, text));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
     return STATUS_OK;
@@ -42,7 +42,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 /* One element in double. */
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
-    const rms_norm_attrs_t *attrs = call->attrs;
+    const unit_rms_attrs_t *attrs = call->attrs;
     int last = call->out->rank - 1;
     int64_t at[TENSOR_MAX_RANK], n = call->out->sizes[last];
     double sum = 0.0;
@@ -58,7 +58,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    const rms_norm_attrs_t *attrs = prepared_attrs(prepared);
+    const unit_rms_attrs_t *attrs = prepared_attrs(prepared);
     const tensor_info_t *info = prepared_input(prepared, 0);
     const int64_t n = info->sizes[info->rank - 1], n_rows = info_numel(info) / n;
     const float *x = in[0];
@@ -76,9 +76,9 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t kernel = {.name = "rows", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&kernel, NULL};
 
-static const opdef_t rms_norm = {.name = "rms_norm",
+static const opdef_t unit_rms = {.name = "unit_rms",
                                  .preference = OP_DENSE,
-                                 .attrs = {sizeof(rms_norm_attrs_t), 1, fields},
+                                 .attrs = {sizeof(unit_rms_attrs_t), 1, fields},
                                  .n_operands = 1,
                                  .operands = operands,
                                  .n_outputs = 1,
@@ -86,10 +86,10 @@ static const opdef_t rms_norm = {.name = "rms_norm",
                                  .kernels = kernels,
                                  .spec = spec};
 
-static status_t op_rms_norm(context_t *ctx, const tensor_t *x, const rms_norm_attrs_t *attrs,
+static status_t op_unit_rms(context_t *ctx, const tensor_t *x, const unit_rms_attrs_t *attrs,
                             tensor_t **out)
 {
-    return dispatch_run(ctx, &rms_norm, attrs, 1, &x, NULL, out);
+    return dispatch_run(ctx, &unit_rms, attrs, 1, &x, NULL, out);
 }
 
 /* ---- its use ---- */
@@ -101,7 +101,7 @@ static status_t forward(context_t *ctx, module_t *self, int n_in, const tensor_t
     (void)n_in;
     *n_out = 1;
     op_conv2d(ctx, in[0], module_parameter(self, "weight"), NULL, NULL, &y);
-    op_rms_norm(ctx, y, &(rms_norm_attrs_t){1e-3}, &z);
+    op_unit_rms(ctx, y, &(unit_rms_attrs_t){1e-3}, &z);
     op_relu(ctx, z, &out[0]);
     return context_status(ctx);
 }
@@ -121,15 +121,15 @@ int main(void)
 
     tensor_randn(ctx, DTYPE_F32, SHAPE(2, 8, 5, 7), &x);
     op_to_mkldnn(ctx, x, &blocked);
-    op_rms_norm(ctx, x, NULL, &y);
+    op_unit_rms(ctx, x, NULL, &y);
     counters_reset(ctx);
-    op_rms_norm(ctx, blocked, NULL, &again);
+    op_unit_rms(ctx, blocked, NULL, &again);
     counters_read(ctx, &counters);
     check(ctx, tensor_max_rel_diff(ctx, again, y, &difference));
     printf("1. of mkldnn and of dense: difference %g, %d transition to dense\n", difference,
            (int)counters.to_dense);
 
-    check(ctx, dispatch_verify(ctx, &rms_norm, NULL, 1, (const tensor_t *[]){x}, 1,
+    check(ctx, dispatch_verify(ctx, &unit_rms, NULL, 1, (const tensor_t *[]){x}, 1,
                                (const tensor_t *[]){y}, 0, &error));
     printf("2. against its specification: %s\n", error <= 1.0 ? "within its bound" : "wrong");
 
