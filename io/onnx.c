@@ -86,8 +86,9 @@ const char *onnx_path_of(const Onnx__NodeProto *node)
 
 static const onnx_operator_t *find_operator(const onnx_t *onnx, const Onnx__NodeProto *node)
 {
-    bool is_ours = is_own_domain(node->domain) && node->op_type != NULL;
-    return is_ours ? onnx_operator(node->op_type, onnx->opset) : NULL;
+    if (node->op_type == NULL) return NULL;
+    const char *domain = is_own_domain(node->domain) ? "" : node->domain;
+    return onnx_operator(domain, node->op_type, onnx->opset);
 }
 
 static bool is_same_operator(const Onnx__NodeProto *a, const Onnx__NodeProto *b)

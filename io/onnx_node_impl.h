@@ -13,6 +13,7 @@ typedef struct onnx_node onnx_node_t;
 typedef status_t (*onnx_import_t)(onnx_node_t *node);
 
 typedef struct onnx_operator {
+    const char *domain; /* "": of ONNX */
     const char *name;
     int first_opset, last_opset;
     int min_inputs, max_inputs;
@@ -36,8 +37,8 @@ struct onnx_node {
 /* Runs the node's import function, in all trials where they differ. */
 status_t onnx_import_node(onnx_node_t *node);
 
-/* NULL when there is none of this name in this opset. */
-const onnx_operator_t *onnx_operator(const char *name, int64_t opset);
+/* NULL when there is none of this name in this domain and opset. */
+const onnx_operator_t *onnx_operator(const char *domain, const char *name, int64_t opset);
 
 static inline bool onnx_has(const onnx_node_t *node, int input)
 {
@@ -171,7 +172,9 @@ status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *k
 
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
     status_t onnx_import_##function(onnx_node_t *node);
+#define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)
 #include "io/onnx_ops.def"
+#undef MICROSOFT
 #undef OPERATOR
 
 #endif

@@ -7,16 +7,20 @@
 
 static const onnx_operator_t table[] = {
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
-    {#name, first, last, min, max, onnx_import_##function, own},
+    {"", #name, first, last, min, max, onnx_import_##function, own},
+#define MICROSOFT(name, min, max, function, own)                                                   \
+    {"com.microsoft",        #name, ONNX_OPSET_FIRST, ONNX_OPSET_LAST, min, max,                   \
+     onnx_import_##function, own},
 #include "io/onnx_ops.def"
+#undef MICROSOFT
 #undef OPERATOR
 };
 
-const onnx_operator_t *onnx_operator(const char *name, int64_t opset)
+const onnx_operator_t *onnx_operator(const char *domain, const char *name, int64_t opset)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(table[i].name, name) == 0 && opset >= table[i].first_opset &&
-            opset <= table[i].last_opset)
+        if (strcmp(table[i].name, name) == 0 && strcmp(table[i].domain, domain) == 0 &&
+            opset >= table[i].first_opset && opset <= table[i].last_opset)
             return &table[i];
     return NULL;
 }

@@ -13,12 +13,30 @@ static const struct {
     const char *name;
     dtype_t dtype; /* DTYPE_NONE: not to be had */
 } types[] = {
-    {"UNDEFINED", DTYPE_NONE},  {"FLOAT", DTYPE_F32},     {"UINT8", DTYPE_U8},
-    {"INT8", DTYPE_S8},         {"UINT16", DTYPE_U16},    {"INT16", DTYPE_S16},
-    {"INT32", DTYPE_S32},       {"INT64", DTYPE_S64},     {"STRING", DTYPE_NONE},
-    {"BOOL", DTYPE_BOOL},       {"FLOAT16", DTYPE_F16},   {"DOUBLE", DTYPE_F64},
-    {"UINT32", DTYPE_U32},      {"UINT64", DTYPE_U64},    {"COMPLEX64", DTYPE_NONE},
-    {"COMPLEX128", DTYPE_NONE}, {"BFLOAT16", DTYPE_BF16},
+    {"UNDEFINED", DTYPE_NONE},
+    {"FLOAT", DTYPE_F32},
+    {"UINT8", DTYPE_U8},
+    {"INT8", DTYPE_S8},
+    {"UINT16", DTYPE_U16},
+    {"INT16", DTYPE_S16},
+    {"INT32", DTYPE_S32},
+    {"INT64", DTYPE_S64},
+    {"STRING", DTYPE_NONE},
+    {"BOOL", DTYPE_BOOL},
+    {"FLOAT16", DTYPE_F16},
+    {"DOUBLE", DTYPE_F64},
+    {"UINT32", DTYPE_U32},
+    {"UINT64", DTYPE_U64},
+    {"COMPLEX64", DTYPE_NONE},
+    {"COMPLEX128", DTYPE_NONE},
+    {"BFLOAT16", DTYPE_BF16},
+    {"FLOAT8E4M3FN", DTYPE_NONE},
+    {"FLOAT8E4M3FNUZ", DTYPE_NONE},
+    {"FLOAT8E5M2", DTYPE_NONE},
+    {"FLOAT8E5M2FNUZ", DTYPE_NONE},
+    {"UINT4", DTYPE_NONE},
+    {"INT4", DTYPE_NONE},
+    {"FLOAT4E2M1", DTYPE_NONE},
 };
 
 status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype)

@@ -17,6 +17,7 @@
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
 #include "ops/layers.h"
+#include "ops/quantized.h"
 #include "ops/shapes.h"
 
 TESSERA_BEGIN

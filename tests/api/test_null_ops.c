@@ -483,6 +483,24 @@ static void the_functions_of_indexing_take_null(void **state)
     assert_int_not_equal(op_scatter_nd(NULL, NULL, NULL, NULL, 0, NULL), STATUS_OK);
 }
 
+static void the_functions_of_quantized_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *scale = NULL, *zero = NULL;
+    GIVES_NULL(tensor_t *, op_quantize(ctx, NULL, NULL, NULL, 0, 0, DTYPE_U8, &out));
+    REFUSES(op_quantize(ctx, NULL, NULL, NULL, 0, 0, DTYPE_U8, NULL));
+    assert_int_not_equal(op_quantize(NULL, NULL, NULL, NULL, 0, 0, DTYPE_U8, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_dequantize(ctx, NULL, NULL, NULL, 0, 0, &out));
+    REFUSES(op_dequantize(ctx, NULL, NULL, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_dequantize(NULL, NULL, NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_requantize(ctx, NULL, NULL, NULL, NULL, 0, DTYPE_U8, &out));
+    REFUSES(op_requantize(ctx, NULL, NULL, NULL, NULL, 0, DTYPE_U8, NULL));
+    assert_int_not_equal(op_requantize(NULL, NULL, NULL, NULL, NULL, 0, DTYPE_U8, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_dynamic_quantize(ctx, NULL, &out, &scale, &zero));
+    REFUSES(op_dynamic_quantize(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_dynamic_quantize(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +517,7 @@ int main(void)
         TEST(the_functions_of_shapes_take_null),
         TEST(the_second_functions_of_shapes_take_null),
         TEST(the_functions_of_indexing_take_null),
+        TEST(the_functions_of_quantized_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

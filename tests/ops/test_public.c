@@ -96,6 +96,15 @@ CALL(scatter_nd, in[0], in[1], in[2], SCATTER_MAX)
 CALL(tril, in[0], -1)
 CALL(triu, in[0], 2)
 
+CALL(quantize, in[0], in[1], in[2], 1, 2, DTYPE_S8)
+CALL(dequantize, in[0], in[1], in[2], 1, 3)
+CALL(requantize, in[0], in[1], in[3], in[2], 1, DTYPE_S8)
+
+static status_t call_dynamic_quantize(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_dynamic_quantize(ctx, in[0], &out[0], &out[1], &out[2]);
+}
+
 CALL(prelu, in[0], in[1])
 CALL(add, in[0], in[1])
 CALL(sub, in[0], in[1])
@@ -352,6 +361,10 @@ static const row_t rows[] = {
     ROW(resize, "(f32[1,3,4,5]) sizes=[7,4] mode=\"linear\" coordinates=\"half_pixel\""),
     ROW(to_mkldnn, "(f32[2,8,3,3])"),
     ROW(to_dense, "(f32[2,8,3,3])"),
+    ROW(quantize, "(f32[2,5]*40, f32[2,3]+, s32[2,3]) dim=1 block_size=2 dtype=s8"),
+    ROW(dequantize, "(u8[2,5], f32[2,2], s32[2,2]) dim=1 block_size=3"),
+    ROW(requantize, "(s32[2,5,2]*60, f32[5], s32[], s32[5]*9) dim=1 dtype=s8"),
+    ROW(dynamic_quantize, "(f32[2,5])"),
     ROW(reorder, "(f32[2,8,3,3]) format=\"aBcd8b\""),
 };
 #define N_ROWS ((int)(sizeof rows / sizeof *rows))

@@ -1,0 +1,130 @@
+#include "ops/quantize_impl.h"
+
+#include <math.h>
+
+#include "tensor/simd_impl.h"
+
+/* Adding and taking away 1.5 * 2^23 leaves a float of less than 2^22 rounded half to even. */
+#define ROUNDING 12582912.0f
+
+void quantize_range(dtype_t dtype, int32_t *out_low, int32_t *out_high)
+{
+    const bool is_unsigned = dtype_is_unsigned(dtype);
+    const int32_t span = dtype_size(dtype) == 1 ? 0xff : 0xffff;
+    *out_low = is_unsigned ? 0 : -(span / 2) - 1;
+    *out_high = is_unsigned ? span : span / 2;
+}
+
+double quantize_spec(double quotient, double zero, dtype_t dtype)
+{
+    int32_t low, high;
+    quantize_range(dtype, &low, &high);
+    double value = nearbyint((double)(float)quotient) + zero;
+    if (!(value > low)) return low;
+    return value < high ? value : high;
+}
+
+/* Saturates before it rounds: the bounds are whole numbers. NaN is below the lower one. */
+static inline int32_t settle(float value, int32_t zero, int32_t low, int32_t high)
+{
+    const float least = (float)(low - zero), most = (float)(high - zero);
+    value = value > least ? value : least;
+    value = value < most ? value : most;
+    return (int32_t)((value + ROUNDING) - ROUNDING) + zero;
+}
+
+#define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
+
+FOR_EACH_ISA static void divide_by_one(int64_t n, const float *x, float scale, int32_t zero,
+                                       int32_t low, int32_t high, int32_t *out)
+{
+    EACH(n) out[i] = settle(x[i] / scale, zero, low, high);
+}
+
+FOR_EACH_ISA static void divide_by_each(int64_t n, const float *x, const float *scale,
+                                        const int32_t *zero, int32_t low, int32_t high,
+                                        int32_t *out)
+{
+    EACH(n) out[i] = settle(x[i] / scale[i], zero[i], low, high);
+}
+
+void quantize_divide(int64_t n, const float *x, const float *scale, const int32_t *zero,
+                     int64_t step, dtype_t dtype, int32_t *out)
+{
+    int32_t low, high;
+    quantize_range(dtype, &low, &high);
+    if (step == 0)
+        divide_by_one(n, x, *scale, *zero, low, high, out);
+    else
+        divide_by_each(n, x, scale, zero, low, high, out);
+}
+
+static inline float biased(int32_t x, int32_t bias)
+{
+    return (float)(int32_t)((uint32_t)x + (uint32_t)bias);
+}
+
+FOR_EACH_ISA static void multiply_by_one(int64_t n, const int32_t *x, float multiplier,
+                                         int32_t bias, int32_t zero, int32_t low, int32_t high,
+                                         int32_t *out)
+{
+    EACH(n) out[i] = settle(biased(x[i], bias) * multiplier, zero, low, high);
+}
+
+FOR_EACH_ISA static void multiply_by_each(int64_t n, const int32_t *x, const float *multiplier,
+                                          const int32_t *bias, const int32_t *zero, int32_t low,
+                                          int32_t high, int32_t *out)
+{
+    EACH(n) out[i] = settle(biased(x[i], bias[i]) * multiplier[i], zero[i], low, high);
+}
+
+void quantize_multiply(int64_t n, const int32_t *x, const float *multiplier, const int32_t *bias,
+                       const int32_t *zero, int64_t step, dtype_t dtype, int32_t *out)
+{
+    int32_t low, high;
+    quantize_range(dtype, &low, &high);
+    if (step == 0)
+        multiply_by_one(n, x, *multiplier, *bias, *zero, low, high, out);
+    else
+        multiply_by_each(n, x, multiplier, bias, zero, low, high, out);
+}
+
+/* The difference of two s32 is exact as a double. */
+FOR_EACH_ISA static void undo_by_one(int64_t n, const int32_t *x, float scale, int32_t zero,
+                                     float *out)
+{
+    EACH(n) out[i] = (float)((double)x[i] - (double)zero) * scale;
+}
+
+FOR_EACH_ISA static void undo_by_each(int64_t n, const int32_t *x, const float *scale,
+                                      const int32_t *zero, float *out)
+{
+    EACH(n) out[i] = (float)((double)x[i] - (double)zero[i]) * scale[i];
+}
+
+void quantize_undo(int64_t n, const int32_t *x, const float *scale, const int32_t *zero,
+                   int64_t step, float *out)
+{
+    if (step == 0)
+        undo_by_one(n, x, *scale, *zero, out);
+    else
+        undo_by_each(n, x, scale, zero, out);
+}
+
+FOR_EACH_ISA static void store_bytes(int64_t n, const int32_t *x, uint8_t *out)
+{
+    EACH(n) out[i] = (uint8_t)x[i];
+}
+
+FOR_EACH_ISA static void store_words(int64_t n, const int32_t *x, uint16_t *out)
+{
+    EACH(n) out[i] = (uint16_t)x[i];
+}
+
+void quantize_store(int64_t n, const int32_t *x, dtype_t dtype, void *out)
+{
+    if (dtype_size(dtype) == 1)
+        store_bytes(n, x, out);
+    else
+        store_words(n, x, out);
+}

@@ -1,0 +1,70 @@
+/* Operators on integers that stand for numbers: number = scale * (integer - zero). The rules for
+ * all operators are in ops.h.
+ *
+ * Integers are exact: sums of products are 32 bits and wrap around; where a number becomes an
+ * integer it is computed in f32, rounded half to even, and saturated. Results are those of ONNX
+ * Runtime. A zero that is NULL is 0. */
+#ifndef TESSERA_OPS_QUANTIZED_H
+#define TESSERA_OPS_QUANTIZED_H
+
+#include "dispatch/dispatch.h"
+
+TESSERA_BEGIN
+
+/* ---- numbers to integers and back ----
+ *
+ * Scales and zeros are [] or [1] for the whole tensor; [C] for each index along dim; or, with a
+ * block_size B above 0, of x's sizes but [ceil(C / B)] along dim: one for B indices. */
+
+/* ONNX QuantizeLinear:
+ *
+ *   out[i] = saturate(round(x[i] / scale) + zero)
+ *
+ * x       f32, bf16, f16 or s32; NaN gives the smallest integer
+ * scale   f32, bf16 or f16
+ * zero    NULL, or of the result's dtype, or s32
+ * dtype   of the result: s8, u8, s16 or u16; DTYPE_NONE: the zero's, u8 without one */
+status_t op_quantize(context_t *ctx, const tensor_t *x, const tensor_t *scale, const tensor_t *zero,
+                     int64_t dim, int64_t block_size, dtype_t dtype, tensor_t **out)
+    TESSERA_API(op_quantize);
+
+/* ONNX DequantizeLinear:
+ *
+ *   out[i] = (x[i] - zero) * scale
+ *
+ * x       s8, u8, s16, u16 or s32
+ * zero    NULL, or of x's dtype, or s32
+ * out     of the scale's dtype: f32, bf16 or f16 */
+status_t op_dequantize(context_t *ctx, const tensor_t *x, const tensor_t *scale,
+                       const tensor_t *zero, int64_t dim, int64_t block_size, tensor_t **out)
+    TESSERA_API(op_dequantize);
+
+/* Sums of products to integers of fewer bits:
+ *
+ *   out[i] = saturate(round((x[i] + bias) * multiplier) + zero)
+ *
+ * x           s32
+ * multiplier  f32 [], [1] or [C]: scale of x by scale of the result
+ * bias        s32 [1] or [C], or NULL
+ * zero        [] or [1] of the result's dtype, or s32, or NULL
+ * dtype       as of op_quantize */
+status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multiplier,
+                       const tensor_t *bias, const tensor_t *zero, int64_t dim, dtype_t dtype,
+                       tensor_t **out) TESSERA_API(op_requantize);
+
+/* ONNX DynamicQuantizeLinear: u8 by the range that the elements, and 0, have:
+ *
+ *   scale = (max - min) / 255, 1 where that is 0
+ *   zero  = saturate(round(-min / scale))
+ *
+ * x             f32
+ * out_integers  u8, of x's sizes
+ * out_scale     f32 []
+ * out_zero      u8 [] */
+status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_integers,
+                             tensor_t **out_scale, tensor_t **out_zero)
+    TESSERA_API(op_dynamic_quantize);
+
+TESSERA_END
+
+#endif

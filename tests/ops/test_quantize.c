@@ -1,0 +1,100 @@
+/* Numbers to integers and back: rounding, saturation, and what is refused. */
+#include "tests/support/support.h"
+
+#include <math.h>
+
+#include "ops/ops.h"
+
+static tensor_t *make(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, dtype, rank, sizes, value, &tensor));
+    return tensor;
+}
+
+/* Wanted are the integers of ONNX Runtime. */
+static void halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float numbers[] = {0.5f, 1.5f, -0.5f, -2.5f, 3e38f, -3e38f, INFINITY, -INFINITY, NAN};
+    const uint8_t wanted_u8[] = {10, 12, 10, 8, 255, 0, 255, 0, 0};
+    const int16_t wanted_s16[] = {10, 12, 10, 8, 32767, -32768, 32767, -32768, -32768};
+    tensor_t *x = NULL, *out = NULL;
+    tensor_t *one = make(ctx, DTYPE_F32, SHAPE(1), 1), *ten = make(ctx, DTYPE_S32, SHAPE(1), 10);
+    uint8_t bytes[9];
+    int16_t words[9];
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(9), numbers, &x));
+    CHECK_OK(ctx, op_quantize(ctx, x, one, ten, 0, 0, DTYPE_U8, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, bytes, sizeof bytes));
+    assert_memory_equal(bytes, wanted_u8, sizeof bytes);
+    tensor_release(out);
+    CHECK_OK(ctx, op_quantize(ctx, x, one, ten, 0, 0, DTYPE_S16, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, words, sizeof words));
+    assert_memory_equal(words, wanted_s16, sizeof words);
+    tensor_release(out);
+    tensor_release(x);
+    tensor_release(one);
+    tensor_release(ten);
+}
+
+/* 2^24 + 1 is no float; the bias makes 2^24 + 2 of it, which is one. */
+static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, DTYPE_S32, SHAPE(1), 16777217), *out = NULL;
+    tensor_t *bias = make(ctx, DTYPE_S32, SHAPE(1), -16777216);
+    tensor_t *scale = make(ctx, DTYPE_F32, SHAPE(1), 7);
+    int8_t result = 0;
+    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, NULL, 0, DTYPE_S8, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, &result, 1));
+    assert_int_equal(result, 7);
+    tensor_release(out);
+    tensor_release(x);
+    tensor_release(bias);
+    tensor_release(scale);
+}
+
+static void operands_that_do_not_fit_are_refused_in_words(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, DTYPE_F32, SHAPE(3, 7), 1), *sum = make(ctx, DTYPE_S32, SHAPE(3, 7), 1);
+    tensor_t *scale = make(ctx, DTYPE_F32, SHAPE(1), 1), *five = make(ctx, DTYPE_F32, SHAPE(5), 1);
+    tensor_t *half = make(ctx, DTYPE_F16, SHAPE(1), 1), *zero = make(ctx, DTYPE_U8, SHAPE(1), 1);
+    tensor_t *wide = make(ctx, DTYPE_F64, SHAPE(3, 7), 1), *out = NULL;
+    const status_t invalid = STATUS_INVALID_ARGUMENT;
+    CHECK_FAILS(ctx, op_quantize(ctx, wide, scale, NULL, 1, 0, DTYPE_U8, &out), invalid,
+                "quantize: x is f64[3,7], f32, bf16, f16 or s32 is needed");
+    CHECK_FAILS(ctx, op_dequantize(ctx, x, scale, NULL, 1, 0, &out), invalid,
+                "dequantize: x is f32[3,7], s8, u8, s16, u16 or s32 is needed");
+    CHECK_FAILS(ctx, op_requantize(ctx, sum, half, NULL, NULL, 1, DTYPE_U8, &out), invalid,
+                "requantize: scale is f16[1], f32 is needed");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, scale, zero, 1, 0, DTYPE_S8, &out), invalid,
+                "quantize: zero is u8[1], s8 or s32 is needed");
+    CHECK_FAILS(ctx, op_requantize(ctx, sum, scale, scale, NULL, 1, DTYPE_S8, &out), invalid,
+                "requantize: bias is f32[1], s32 is needed");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, scale, NULL, 1, 0, DTYPE_S64, &out), invalid,
+                "quantize: result of s64, s8, u8, s16 or u16 is needed");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, scale, NULL, 1, -1, DTYPE_U8, &out), invalid,
+                "quantize: block_size -1, must not be negative");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, five, NULL, 2, 0, DTYPE_U8, &out), invalid,
+                "quantize: dim 2 of f32[3,7], out of range");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, five, NULL, 1, 0, DTYPE_U8, &out), invalid,
+                "quantize: scale is f32[5], one or [7] for dimension 1 of f32[3,7] is needed");
+    CHECK_FAILS(ctx, op_quantize(ctx, x, five, NULL, 1, 4, DTYPE_U8, &out), invalid,
+                "quantize: scale is f32[5], 2 blocks of 4 in dimension 1 of f32[3,7] are needed");
+    tensor_t *scale_out = NULL, *zero_out = NULL;
+    CHECK_FAILS(ctx, op_dynamic_quantize(ctx, wide, &out, &scale_out, &zero_out), invalid,
+                "dynamic_quantize: x is f64[3,7], f32 is needed");
+    tensor_t *all[] = {x, sum, scale, five, half, zero, wide};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated),
+        TEST(a_bias_is_added_before_a_sum_becomes_a_float),
+        TEST(operands_that_do_not_fit_are_refused_in_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
