@@ -48,7 +48,8 @@ status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const cha
                       const char *type)
 {
     char message[CONTEXT_ERROR_MAX];
-    snprintf(message, sizeof message, "%s", context_error(onnx->ctx));
+    const char *inner = context_error(onnx->ctx); /* of a node inside of another one */
+    snprintf(message, sizeof message, "%s", inner + (strncmp(inner, "onnx: ", 6) == 0 ? 6 : 0));
     return context_fail(onnx->ctx, status, "onnx: %s \"%.200s\"%s%.64s%s: %s", what,
                         name != NULL ? name : "", type != NULL ? " (" : "",
                         type != NULL ? type : "", type != NULL ? ")" : "", message);
@@ -116,23 +117,39 @@ static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const
     }
 }
 
-static status_t check_operators(onnx_t *onnx)
+typedef struct unknown {
+    int n;
+    const Onnx__NodeProto *nodes[MAX_LISTED];
+    int n_nodes[MAX_LISTED]; /* of the same operator */
+} unknown_t;
+
+static void note_unknown(unknown_t *unknown, const Onnx__NodeProto *node)
 {
-    const Onnx__GraphProto *graph = onnx->model->graph;
-    const Onnx__NodeProto *unknown[MAX_LISTED];
-    int n_nodes[MAX_LISTED] = {0}, n = 0;
+    int at = 0;
+    while (at < unknown->n && !is_same_operator(unknown->nodes[at], node)) at++;
+    if (at == MAX_LISTED) return;
+    if (at == unknown->n) unknown->nodes[unknown->n++] = node;
+    unknown->n_nodes[at]++;
+}
+
+/* Those of the graph, and of the blocks in it: as deep as onnx_wire_check lets messages nest. */
+static void find_unknown(const onnx_t *onnx, const Onnx__GraphProto *graph, unknown_t *unknown)
+{
     for (size_t i = 0; i < graph->n_node; i++) {
         const Onnx__NodeProto *node = graph->node[i];
-        if (find_operator(onnx, node) != NULL) continue;
-        int at = 0;
-        while (at < n && !is_same_operator(unknown[at], node)) at++;
-        if (at == MAX_LISTED) continue;
-        if (at == n) unknown[n++] = node;
-        n_nodes[at]++;
+        if (find_operator(onnx, node) == NULL) note_unknown(unknown, node);
+        for (size_t a = 0; a < node->n_attribute; a++)
+            if (node->attribute[a]->g != NULL) find_unknown(onnx, node->attribute[a]->g, unknown);
     }
-    if (n == 0) return STATUS_OK;
+}
+
+static status_t check_operators(onnx_t *onnx)
+{
+    unknown_t unknown = {0};
+    find_unknown(onnx, onnx->model->graph, &unknown);
+    if (unknown.n == 0) return STATUS_OK;
     text_t text = text_begin(onnx->ctx);
-    list_unknown(onnx, n, unknown, n_nodes, &text);
+    list_unknown(onnx, unknown.n, unknown.nodes, unknown.n_nodes, &text);
     status_t status = text_status(&text);
     if (status == STATUS_OK)
         status = context_fail(onnx->ctx, STATUS_UNSUPPORTED, "%s", text_string(&text));
@@ -142,7 +159,7 @@ static status_t check_operators(onnx_t *onnx)
 
 /* ---- initializers ---- */
 
-static status_t add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
+status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 {
     tensor_t *tensor = NULL;
     item_t item;
@@ -176,11 +193,12 @@ static bool is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
            dim->dim_value >= 0;
 }
 
-/* A name alone; "" is none. */
+/* A name alone; "" and "?" are none. */
 static const char *param_of(const Onnx__TensorShapeProto__Dimension *dim)
 {
-    bool is_named = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-    return is_named && dim->dim_param != NULL && *dim->dim_param != '\0' ? dim->dim_param : NULL;
+    bool is_param = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    const char *name = is_param && dim->dim_param != NULL ? dim->dim_param : "";
+    return *name == '\0' || strcmp(name, "?") == 0 ? NULL : name;
 }
 
 /* The shape that the options have for an input, or NULL. */
@@ -226,7 +244,7 @@ static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input)
     for (int d = 0; d < (int)shape->n_dim; d++) {
         int64_t size = given_size(onnx, given, d);
         if (is_fixed(shape->dim[d]) || size == 0) continue;
-        int at = onnx_open_find(onnx, param_of(shape->dim[d]), d);
+        int at = onnx_open_find(onnx, param_of(shape->dim[d]), d, size);
         if (at == ONNX_NOT_OPEN) continue;
         onnx_open_t *open = &onnx->open[at];
         if (open->size != 0 && open->size != size && given != NULL)
@@ -250,9 +268,9 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
         input->open[d] = ONNX_NOT_OPEN;
         out_sizes[d] = shape->dim[d]->dim_value;
         if (is_fixed(shape->dim[d])) continue;
-        int at = onnx_open_find(onnx, param, d);
-        out_sizes[d] = at == ONNX_NOT_OPEN ? given_size(onnx, given_shape(onnx, value->name), d)
-                                           : onnx->open[at].size;
+        int64_t size = given_size(onnx, given_shape(onnx, value->name), d);
+        int at = onnx_open_find(onnx, param, d, size);
+        out_sizes[d] = at == ONNX_NOT_OPEN ? size : onnx->open[at].size;
         if (out_sizes[d] < 1)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
@@ -311,7 +329,7 @@ static status_t add_inputs(onnx_t *onnx)
     if (graph->n_sparse_initializer > 0)
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: sparse initializers");
     for (size_t i = 0; i < graph->n_initializer; i++) {
-        status_t status = add_initializer(onnx, graph->initializer[i]);
+        status_t status = onnx_add_initializer(onnx, graph->initializer[i]);
         if (status != STATUS_OK)
             return onnx_fail_at(onnx, status, "initializer", graph->initializer[i]->name, NULL);
     }
@@ -386,13 +404,13 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
     return STATUS_OK;
 }
 
-static status_t add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
+status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
 {
     const onnx_operator_t *op = find_operator(onnx, proto);
     item_t first_new = onnx->n_items;
     onnx_node_t node;
     status_t status = begin_node(onnx, op, proto, &node);
-    if (status == STATUS_OK) status = onnx_import_node(&node);
+    if (status == STATUS_OK) status = op->is_flow ? op->import(&node) : onnx_import_node(&node);
     if (status == STATUS_OK) status = end_node(&node, first_new);
     return status == STATUS_OK
                ? status
@@ -451,7 +469,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     TRY(check_operators(onnx));
     TRY(add_inputs(onnx));
     for (size_t i = 0; i < onnx->model->graph->n_node; i++)
-        TRY(add_node(onnx, onnx->model->graph->node[i]));
+        TRY(onnx_add_node(onnx, onnx->model->graph->node[i]));
     status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = set_attributes(onnx);
     if (status == STATUS_OK) status = graph_set_method(onnx->ctx, onnx->module, "forward", graph);
@@ -465,6 +483,7 @@ static void end_import(onnx_t *onnx)
     onnx_cut_calls(onnx, 0);
     context_put(onnx->ctx, onnx->items);
     context_put(onnx->ctx, onnx->names);
+    context_put(onnx->ctx, (void *)onnx->bound);
     context_put(onnx->ctx, onnx->inputs);
     context_put(onnx->ctx, onnx->calls);
     graph_builder_destroy(onnx->builder);

@@ -148,6 +148,12 @@ static status_t explain_call(onnx_t *onnx, onnx_noted_t *call, int *out_trial)
 
 /* ---- known items that follow sizes ---- */
 
+/* The graph has it. */
+static bool is_made(const onnx_noted_t *call)
+{
+    return call->kind != ONNX_CALL_KNOWN && (!call->is_known || call->is_needed);
+}
+
 static bool is_calculated(const onnx_t *onnx, item_t item)
 {
     return onnx->items[item].known != NULL &&
@@ -217,7 +223,7 @@ static status_t explain_all(onnx_t *onnx, bool *out_again)
         TRY(need(onnx, output_item(onnx, i), &trial));
     for (int at = onnx->n_calls - 1; at >= 0 && trial == 0; at--) {
         onnx_noted_t *call = &onnx->calls[at];
-        if (call->kind == ONNX_CALL_KNOWN || (call->is_known && !call->is_needed)) continue;
+        if (!is_made(call)) continue;
         for (int i = 0; i < call->n_in && trial == 0; i++) TRY(need(onnx, call->in[i], &trial));
         if (trial == 0) TRY(explain_call(onnx, call, &trial));
         if (trial > 0)
@@ -352,12 +358,70 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
     return STATUS_OK;
 }
 
+/* ---- blocks ---- */
+
+/* Known items that a block reads stand before it, for all who read them. */
+static status_t add_known(onnx_t *onnx, const onnx_noted_t *flow)
+{
+    for (const onnx_noted_t *call = flow + 1; call <= &onnx->calls[flow->end]; call++) {
+        for (int i = 0; i < call->n_in && is_made(call); i++) {
+            value_t value;
+            if (call->in[i] == ITEM_NONE) continue;
+            const onnx_item_t *item = &onnx->items[call->in[i]];
+            bool is_call = item->known == NULL ||
+                           (item->expr == NULL && item->call >= 0 &&
+                            onnx->calls[item->call].kind != ONNX_CALL_KNOWN &&
+                            onnx->calls[item->call].is_needed);
+            if (!is_call) TRY(onnx_value_of(onnx, call->in[i], &value));
+        }
+    }
+    return STATUS_OK;
+}
+
+/* An `if` on a bool; its first block begins. */
+static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
+{
+    const char *path = onnx_path_of(call->proto);
+    graph_node_t node = {.kind = NODE_IF,
+                         .path = *path != '\0' ? path : NULL,
+                         .n_inputs = 1,
+                         .n_outputs = call->n_out,
+                         .n_blocks = 2};
+    value_t condition, out[OP_MAX_OUTPUTS];
+    TRY(add_known(onnx, call));
+    TRY(onnx_value_of(onnx, call->in[0], &condition));
+    graph_add_node(onnx->builder, &node, &condition, NULL, NULL, out);
+    for (int i = 0; i < call->n_out; i++) onnx->items[call->out[i]].value = out[i];
+    graph_block_begin(onnx->builder);
+    return graph_builder_status(onnx->builder);
+}
+
+/* The block ends; the `if` whose first one it was begins the other. */
+static status_t end_block(onnx_t *onnx, const onnx_noted_t *call, bool is_first)
+{
+    value_t results[OP_MAX_OUTPUTS];
+    for (int i = 0; i < call->n_in; i++) TRY(onnx_value_of(onnx, call->in[i], &results[i]));
+    graph_block_end(onnx->builder, call->n_in, results);
+    if (is_first) graph_block_begin(onnx->builder);
+    return graph_builder_status(onnx->builder);
+}
+
+static status_t add_any(onnx_t *onnx, int at)
+{
+    const onnx_noted_t *call = &onnx->calls[at];
+    switch (call->kind) {
+    case ONNX_CALL_IF: return begin_if(onnx, call);
+    case ONNX_CALL_YIELD: return end_block(onnx, call, call->end > 0);
+    default: return add_call(onnx, call);
+    }
+}
+
 static status_t add_calls(onnx_t *onnx)
 {
     for (int at = 0; at < onnx->n_calls; at++) {
         const onnx_noted_t *call = &onnx->calls[at];
-        if (call->kind == ONNX_CALL_KNOWN || (call->is_known && !call->is_needed)) continue;
-        status_t status = add_call(onnx, call);
+        if (!is_made(call)) continue;
+        status_t status = add_any(onnx, at);
         if (status != STATUS_OK)
             return onnx_fail_at(onnx, status, "node", onnx_path_of(call->proto),
                                 call->proto->op_type);

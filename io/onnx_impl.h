@@ -68,18 +68,21 @@ typedef struct onnx_item {
 /* An entry of the table of names; open addressing. */
 typedef struct onnx_name {
     const char *name; /* NULL: free */
-    item_t item;
+    item_t item;      /* ITEM_NONE: bound in a block that has ended */
 } onnx_name_t;
 
 typedef enum onnx_call_kind {
     ONNX_CALL_OP,    /* an operator of ours */
     ONNX_CALL_SHAPE, /* the builtin: sizes of a value */
-    ONNX_CALL_KNOWN  /* a known item that an import function made; no call */
+    ONNX_CALL_KNOWN, /* a known item that an import function made; no call */
+    ONNX_CALL_IF,    /* of a condition: calls of one block, YIELD, calls of the other, YIELD */
+    ONNX_CALL_YIELD  /* the end of a block; operands are its results */
 } onnx_call_kind_t;
 
 /* What an import function called. Operands, results and attributes are in one block. */
 typedef struct onnx_noted {
     onnx_call_kind_t kind;
+    int end; /* of IF: its last YIELD; of the first YIELD of an IF: the last one; else 0 */
     const opdef_t *op;
     const Onnx__NodeProto *proto; /* of whose import it is */
     bool is_known;                /* it ran at import, results are known items */
@@ -132,6 +135,8 @@ typedef struct onnx {
     int n_items, items_capacity;
     onnx_name_t *names;
     int n_names, names_capacity;
+    const char **bound; /* names in the order in which they were bound */
+    int n_bound, bound_capacity;
     onnx_input_t *inputs;
     int n_inputs, inputs_capacity;
     onnx_noted_t *calls;

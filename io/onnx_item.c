@@ -197,11 +197,20 @@ static status_t grow_names(onnx_t *onnx)
 status_t onnx_bind(onnx_t *onnx, const char *name, item_t item)
 {
     if (2 * onnx->n_names >= onnx->names_capacity) TRY(grow_names(onnx));
+    TRY(context_grow(onnx->ctx, &onnx->bound, &onnx->bound_capacity, onnx->n_bound + 1,
+                     sizeof *onnx->bound));
     onnx_name_t *entry = find_name(onnx, name);
-    if (entry->name != NULL) FAIL(onnx->ctx, STATUS_CORRUPT, "value \"%s\" is made twice", name);
+    if (entry->name != NULL && entry->item != ITEM_NONE)
+        FAIL(onnx->ctx, STATUS_CORRUPT, "value \"%s\" is made twice", name);
+    onnx->n_names += entry->name == NULL;
     *entry = (onnx_name_t){name, item};
-    onnx->n_names++;
+    onnx->bound[onnx->n_bound++] = name;
     return STATUS_OK;
+}
+
+void onnx_unbind(onnx_t *onnx, int n_bound)
+{
+    while (onnx->n_bound > n_bound) find_name(onnx, onnx->bound[--onnx->n_bound])->item = ITEM_NONE;
 }
 
 item_t onnx_find(const onnx_t *onnx, const char *name)

@@ -54,6 +54,8 @@ status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out
 /* Names of ONNX values. CORRUPT when one is bound twice; ITEM_NONE when it is not bound. */
 status_t onnx_bind(onnx_t *onnx, const char *name, item_t item);
 item_t onnx_find(const onnx_t *onnx, const char *name);
+/* Gives up the names that were bound after the first n_bound. */
+void onnx_unbind(onnx_t *onnx, int n_bound);
 
 #endif
 #endif

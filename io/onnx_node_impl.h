@@ -19,6 +19,7 @@ typedef struct onnx_operator {
     int min_inputs, max_inputs;
     onnx_import_t import;
     const char *own; /* operator of ours, where `import` serves several */
+    bool is_flow;    /* `import` imports blocks of nodes, and sees to the trials itself */
 } onnx_operator_t;
 
 struct onnx_node {
@@ -36,6 +37,10 @@ struct onnx_node {
 
 /* Runs the node's import function, in all trials where they differ. */
 status_t onnx_import_node(onnx_node_t *node);
+
+/* A node, with all that is in it; an initializer. */
+status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto);
+status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto);
 
 /* NULL when there is none of this name in this domain and opset. */
 const onnx_operator_t *onnx_operator(const char *domain, const char *name, int64_t opset);
@@ -173,7 +178,10 @@ status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *k
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
     status_t onnx_import_##function(onnx_node_t *node);
 #define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)
+#define FLOW(name, first, last, min, max, function)                                                \
+    OPERATOR(name, first, last, min, max, function, NULL)
 #include "io/onnx_ops.def"
+#undef FLOW
 #undef MICROSOFT
 #undef OPERATOR
 

@@ -48,12 +48,13 @@ static void choose_name(const onnx_t *onnx, const char *param, int dim, char *ou
         snprintf(out_name, SIZE_NAME_MAX, "%s_%d", stem, number);
 }
 
-int onnx_open_find(onnx_t *onnx, const char *param, int dim)
+int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size)
 {
     for (int i = 0; i < onnx->n_open; i++) {
         const onnx_open_t *open = &onnx->open[i];
         bool is_it = param != NULL ? open->param != NULL && strcmp(open->param, param) == 0
-                                   : open->param == NULL && open->dim == dim;
+                                   : open->param == NULL && open->dim == dim &&
+                                         (size == 0 || open->size == 0 || open->size == size);
         if (is_it) return i;
     }
     if (onnx->n_open == ONNX_MAX_OPEN) return ONNX_NOT_OPEN;
@@ -166,6 +167,12 @@ void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char 
         for (int k = 1; k < onnx->n_trials; k++)
             onnx->is_over[k] |= onnx->sizes[k][i] != onnx->sizes[0][i];
     }
+}
+
+void onnx_fix_all(onnx_t *onnx, const Onnx__NodeProto *proto, const char *why)
+{
+    for (int k = 1; k < onnx->n_trials; k++)
+        if (!onnx->is_over[k]) onnx_fix(onnx, k, proto, why);
 }
 
 void onnx_fix_lost(onnx_t *onnx)

@@ -7,11 +7,15 @@
 
 static const onnx_operator_t table[] = {
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
-    {"", #name, first, last, min, max, onnx_import_##function, own},
+    {"", #name, first, last, min, max, onnx_import_##function, own, false},
 #define MICROSOFT(name, min, max, function, own)                                                   \
-    {"com.microsoft",        #name, ONNX_OPSET_FIRST, ONNX_OPSET_LAST, min, max,                   \
-     onnx_import_##function, own},
+    {"com.microsoft",        #name, ONNX_OPSET_FIRST,                                              \
+     ONNX_OPSET_LAST,        min,   max,                                                           \
+     onnx_import_##function, own,   false},
+#define FLOW(name, first, last, min, max, function)                                                \
+    {"", #name, first, last, min, max, onnx_import_##function, NULL, true},
 #include "io/onnx_ops.def"
+#undef FLOW
 #undef MICROSOFT
 #undef OPERATOR
 };

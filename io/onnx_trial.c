@@ -179,12 +179,6 @@ static bool has_doubtful_input(const onnx_node_t *node)
     return false;
 }
 
-static void fix_all(onnx_t *onnx, const Onnx__NodeProto *proto, const char *why)
-{
-    for (int k = 1; k < onnx->n_trials; k++)
-        if (!onnx->is_over[k]) onnx_fix(onnx, k, proto, why);
-}
-
 status_t onnx_import_node(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
@@ -197,7 +191,8 @@ status_t onnx_import_node(onnx_node_t *node)
     while (is_again) {
         is_again = false;
         TRY(run_first(node, first_item));
-        if (onnx->is_doubtful) fix_all(onnx, node->proto, "it depends on a comparison of sizes");
+        if (onnx->is_doubtful)
+            onnx_fix_all(onnx, node->proto, "it depends on a comparison of sizes");
         if (!has_varying_input(node)) break;
         for (int k = 1; k < onnx->n_trials && !is_again; k++)
             if (!onnx->is_over[k]) TRY(run_trial(node, k, &is_again));

@@ -6,9 +6,10 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
-/* An open size of this name in the file (NULL: none), of an input's dimension `dim`: its index in
- * onnx->open, found or made; ONNX_NOT_OPEN when there are too many. */
-int onnx_open_find(onnx_t *onnx, const char *param, int dim);
+/* An open size of this name in the file, or without a name (NULL), of an input's dimension `dim`:
+ * its index in onnx->open, found or made; ONNX_NOT_OPEN when there are too many. Those without a
+ * name are one where dimension and size (0: not known) are the same. */
+int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
 
 /* Chooses names and trials, when all inputs are read. */
 void onnx_open_begin(onnx_t *onnx);
@@ -17,6 +18,9 @@ status_t onnx_set_inputs(onnx_t *onnx);
 /* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
 void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
 void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
+
+/* Fixes all open sizes. */
+void onnx_fix_all(onnx_t *onnx, const Onnx__NodeProto *proto, const char *why);
 
 /* Fixes open sizes that no trial but those that are over tries by itself. */
 void onnx_fix_lost(onnx_t *onnx);

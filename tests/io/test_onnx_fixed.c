@@ -153,6 +153,38 @@ static void one_name_is_one_size_and_two_are_two(void **state)
                 "input \"z\": size 4 in dimension 0, N is 2 elsewhere, one name is one size");
 }
 
+/* Exporters write "?" and nothing at all for sizes that they know nothing of. */
+static void sizes_without_a_name_are_one_where_they_are_given_as_one(void **state)
+{
+    static const char *const names[] = {NULL, "?"};
+    static const int64_t given[2][2][2] = {{{2, 3}, {2, 3}}, {{2, 3}, {4, 3}}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 4; i++) {
+        const bool are_two = i >= 2;
+        module_t *model = NULL;
+        tensor_t *y = NULL;
+        begin_model(13, DIMS(-1, 3));
+        maker_open(&maker, 0, names[i % 2]);
+        maker_input(&maker, "z", FLOAT, DIMS(-1, 3));
+        maker_open(&maker, 0, names[i % 2]);
+        maker_int(maker_node(&maker, "Concat", "", "x z", "y"), "axis", 0);
+        const onnx_shape_t shapes[2] = {{"x", 2, given[are_two][0]}, {"z", 2, given[are_two][1]}};
+        CHECK_OK(ctx,
+                 load_model_with(ctx, &(onnx_options_t){.n_shapes = 2, .shapes = shapes}, &model));
+        CHECK_OK(ctx, run_two(ctx, model, 5, 5, &y));
+        assert_int_equal(tensor_sizes(y)[0], 10);
+        tensor_release(y);
+        if (are_two) {
+            CHECK_OK(ctx, run_two(ctx, model, 3, 1, &y));
+            tensor_release(y);
+        } else {
+            CHECK_FAILS(ctx, run_two(ctx, model, 3, 1, &y), STATUS_INVALID_ARGUMENT,
+                        "size N is 3 in input x and 1 in input z, one name is one size");
+        }
+        module_release(model);
+    }
+}
+
 /* ---- what is kept ---- */
 
 /* conv, batch norm, relu, a view by the shape of the relu, linear */
@@ -235,6 +267,7 @@ int main(void)
         TEST(other_sizes_stay_open_beside_one_that_is_fixed),
         TEST(sizes_that_the_file_fixes_stay_fixed),
         TEST(one_name_is_one_size_and_two_are_two),
+        TEST(sizes_without_a_name_are_one_where_they_are_given_as_one),
         TEST(a_plan_has_no_more_nodes_where_sizes_are_open),
         TEST(a_refused_allocation_leaves_nothing_behind),
     };

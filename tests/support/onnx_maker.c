@@ -197,6 +197,12 @@ void maker_ints(maker_node_t *node, const char *name, int n, const int64_t *valu
     attr->ints = copy(node->maker, values, (size_t)n * sizeof *values);
 }
 
+void maker_attr_graph(maker_node_t *node, const char *name, maker_t *block)
+{
+    Onnx__AttributeProto *attr = add_attr(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
+    attr->g = &block->graph;
+}
+
 void maker_string(maker_node_t *node, const char *name, const char *value)
 {
     Onnx__AttributeProto *attr = add_attr(node, name,

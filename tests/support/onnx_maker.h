@@ -73,6 +73,8 @@ void maker_int(maker_node_t *node, const char *name, int64_t value);
 void maker_float(maker_node_t *node, const char *name, float value);
 void maker_ints(maker_node_t *node, const char *name, int n, const int64_t *values);
 void maker_string(maker_node_t *node, const char *name, const char *value);
+/* The graph of another maker, which has to live until the pack. */
+void maker_attr_graph(maker_node_t *node, const char *name, maker_t *block);
 void maker_attr_tensor(maker_node_t *node, const char *name, Onnx__TensorProto *tensor);
 
 /* The model's bytes; the caller frees. */
