@@ -4,6 +4,7 @@
 #ifndef TESSERA_DISPATCH_ATTRS_IMPL_H
 #define TESSERA_DISPATCH_ATTRS_IMPL_H
 
+#include <stddef.h>
 #include <string.h>
 
 #include "dispatch/attrs.h"
@@ -47,6 +48,18 @@ int64_t attrs_integer(const attr_field_t *field, const void *attrs, int i);
 double attrs_float(const attr_field_t *field, const void *attrs, int i);
 
 void attrs_set_integer(const attr_field_t *field, void *attrs, int i, int64_t value);
+
+/* The bytes of attributes as they are given, from the first, that a meaning may hang on: all, or up
+ * to the length of an empty list of post-ops that ends the struct. Equal ones normalise alike. */
+static inline size_t attrs_given_bytes(const attr_table_t *table, const void *attrs)
+{
+    if (table->n_fields == 0) return table->bytes;
+    const attr_field_t *last = &table->fields[table->n_fields - 1];
+    if (last->kind != ATTR_POST || last->offset + sizeof(post_ops_t) != table->bytes ||
+        attrs_n_post(attrs_field_const(last, attrs)) > 0)
+        return table->bytes;
+    return last->offset + offsetof(post_ops_t, n) + sizeof(int);
+}
 
 bool attrs_is_default(const attr_field_t *field, const void *attrs);
 

@@ -1,7 +1,7 @@
 /* The cache of prepared operators: a bounded table per context, least recently used goes first. */
 #include <string.h>
 
-#include "dispatch/select_impl.h"
+#include "dispatch/recent_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
 
@@ -17,11 +17,12 @@ struct cache_entry {
     prepared_t *prepared;
 };
 
-typedef struct cache {
+struct cache {
     hash_table_t entries;
     int64_t capacity;
     cache_entry_t *newest, *oldest;
-} cache_t;
+    recent_t recent;
+};
 
 static status_t cache_init(context_t *ctx, void *value)
 {
@@ -65,6 +66,7 @@ static void end_entry(context_t *ctx, cache_entry_t *entry)
 
 static void evict(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 {
+    recent_forget(&cache->recent, entry);
     hash_remove(&cache->entries, entry->hash, entry);
     unlink_entry(cache, entry);
     counters_t *counters = context_counters(ctx);
@@ -88,23 +90,12 @@ static void cache_fini(context_t *ctx, void *value)
 
 static const context_slot_t cache_slot = {sizeof(cache_t), cache_init, cache_fini};
 
-/* A call as it is looked up. */
-typedef struct call_key {
-    const opdef_t *op;
-    const void *attrs; /* normalised */
-    int n_in;
-    const tensor_t *const *in; /* NULL: absent */
-    policy_t policy;
-    const format_t *out_format;
-    int n_threads;
-} call_key_t;
-
 static const tensor_info_t absent = {.dtype = DTYPE_NONE};
 
 static bool is_entry_of(const void *item, const void *of)
 {
     const cache_entry_t *entry = item;
-    const call_key_t *key = of;
+    const cache_call_t *key = of;
     const format_t *format = key->out_format;
     if (entry->has_format != (format != NULL) ||
         (format != NULL && !format_identical(&entry->out_format, format)))
@@ -120,7 +111,7 @@ static bool is_entry_of(const void *item, const void *of)
     return true;
 }
 
-static uint64_t hash_key(const call_key_t *key)
+static uint64_t hash_key(const cache_call_t *key)
 {
     const format_t *format = key->out_format;
     uint64_t hash = hash_mix((uint64_t)(uintptr_t)key->op,
@@ -132,7 +123,7 @@ static uint64_t hash_key(const call_key_t *key)
 }
 
 /* Takes over the prepared operator on success. */
-static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const call_key_t *key,
+static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cache_call_t *key,
                        prepared_t *prepared, cache_entry_t **out_entry)
 {
     cache_entry_t *entry = NULL;
@@ -170,7 +161,7 @@ static status_t select_for(context_t *ctx, const opdef_t *op, const void *attrs,
     return select_prepared(ctx, op, attrs, n_in, in, policy, out_prepared);
 }
 
-static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const call_key_t *key,
+static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const cache_call_t *key,
                            cache_entry_t **out_entry)
 {
     prepared_t *prepared = NULL;
@@ -183,26 +174,62 @@ static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const 
     return status;
 }
 
-status_t cache_enter(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                     const tensor_t *const *in, policy_t policy, const format_t *out_format,
-                     cache_entry_t **out_entry)
+status_t cache_of(context_t *ctx, cache_t **out_cache)
 {
     void *value = NULL;
     TRY(context_slot(ctx, &cache_slot, &value));
-    cache_t *cache = value;
-    call_key_t key = {op, attrs, n_in, in, policy, out_format, context_threads(ctx)};
-    uint64_t hash = hash_key(&key);
-    cache_entry_t *entry = hash_find(&cache->entries, hash, is_entry_of, &key);
+    *out_cache = value;
+    return STATUS_OK;
+}
+
+/* Counts a look-up that found its entry. */
+static void use(context_t *ctx, cache_t *cache, cache_entry_t *entry)
+{
+    context_counters(ctx)->cache_hits++;
+    if (cache->newest != entry) {
+        unlink_entry(cache, entry);
+        push_newest(cache, entry);
+    }
+}
+
+static bool key_of(const cache_call_t *call, recent_key_t *out_key)
+{
+    return call->out_format == NULL && recent_key(call->op, call->given, call->n_in, call->in,
+                                                  call->policy, call->n_threads, out_key);
+}
+
+cache_entry_t *cache_recall(context_t *ctx, cache_t *cache, const cache_call_t *call)
+{
+    recent_key_t key;
+    cache_entry_t *entry = key_of(call, &key) ? recent_find(&cache->recent, &key) : NULL;
+    if (entry == NULL) return NULL;
+    use(ctx, cache, entry);
+    entry->n_users++;
+    return entry;
+}
+
+/* The entry was compared with the call's inputs, so those without a stamp get that of its own. */
+static void remember(cache_t *cache, const cache_call_t *call, cache_entry_t *entry)
+{
+    recent_key_t key;
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != NULL && tensor_stamp(call->in[i]) == 0)
+            tensor_set_stamp(call->in[i], entry->prepared->asked_stamp[i]);
+    if (key_of(call, &key)) recent_keep(&cache->recent, &key, entry);
+}
+
+status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
+                     cache_entry_t **out_entry)
+{
+    uint64_t hash = hash_key(call);
+    cache_entry_t *entry = hash_find(&cache->entries, hash, is_entry_of, call);
     if (entry == NULL) {
         context_counters(ctx)->cache_misses++;
-        TRY(make_entry(ctx, cache, hash, &key, &entry));
+        TRY(make_entry(ctx, cache, hash, call, &entry));
     } else {
-        context_counters(ctx)->cache_hits++;
-        if (cache->newest != entry) {
-            unlink_entry(cache, entry);
-            push_newest(cache, entry);
-        }
+        use(ctx, cache, entry);
     }
+    remember(cache, call, entry);
     entry->n_users++;
     *out_entry = entry;
     return STATUS_OK;

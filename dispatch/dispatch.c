@@ -16,6 +16,7 @@ typedef struct dispatch_state {
     policy_t policy;
     observer_t *observers;
     hollow_run_t *hollow; /* NULL: operators are run */
+    cache_t *cache;       /* NULL: not asked for yet */
 } dispatch_state_t;
 
 static const context_slot_t state_slot = {sizeof(dispatch_state_t), NULL, NULL};
@@ -194,6 +195,7 @@ static status_t make_views(context_t *ctx, const prepared_t *prepared, bool is_s
                          prepared->offset[i] * (int64_t)dtype_size(prepared->out[i].dtype);
         TRY(is_snapshot ? tensor_snapshot(ctx, in, &prepared->out[i], offset, &out[i])
                         : tensor_over(ctx, &prepared->out[i], in->storage, offset, &out[i]));
+        tensor_set_stamp(out[i], prepared->out_stamp[i]);
     }
     return STATUS_OK;
 }
@@ -206,9 +208,11 @@ static status_t run_kernel(context_t *ctx, const prepared_t *prepared, const ten
         bool is_read = in[i] != NULL && prepared->in[i].dtype != DTYPE_NONE;
         in_bytes[i] = is_read ? (void *)(uintptr_t)tensor_bytes(in[i]) : NULL;
     }
-    for (int i = 0; i < prepared->n_out; i++)
+    for (int i = 0; i < prepared->n_out; i++) {
         TRY(tensor_make_of(ctx, &prepared->out[i], prepared->out_bytes[i], prepared->out_hash[i],
                            &out[i], &out_bytes[i]));
+        tensor_set_stamp(out[i], prepared->out_stamp[i]);
+    }
     if (prepared->scratch_bytes > 0) TRY(context_scratch(ctx, prepared->scratch_bytes, &scratch));
     return prepared->run(ctx, prepared, in_bytes, out_bytes, scratch);
 }
@@ -305,11 +309,16 @@ static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
     text_clear(&outputs);
 }
 
+static bool is_watched(const context_t *ctx, const dispatch_state_t *state)
+{
+    return state->observers != NULL || trace_wanted(ctx, TRACE_DISPATCH);
+}
+
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched)
 {
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
-    *out_is_watched = state->observers != NULL || trace_wanted(ctx, TRACE_DISPATCH);
+    *out_is_watched = is_watched(ctx, state);
     return STATUS_OK;
 }
 
@@ -323,11 +332,8 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
 static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
                             const tensor_t *const *in, tensor_t **out)
 {
-    bool is_watched = false;
-    TRY(dispatch_is_watched(ctx, &is_watched));
-    uint64_t begin = is_watched ? context_now() : 0;
+    uint64_t begin = context_now();
     TRY(run_selected(ctx, prepared, policy, in, out));
-    if (begin == 0) return STATUS_OK;
     uint64_t ns = context_now() - begin;
     op_event_t event = {.op = prepared->op,
                         .attrs = prepared->attrs,
@@ -397,41 +403,74 @@ static status_t give_outputs(context_t *ctx, int n, tensor_t **outputs, tensor_t
     return status;
 }
 
-status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_t *const *in, const format_t *out_format, int *n_out,
-                         tensor_t **out)
+/* In a hollow run. */
+static status_t infer_only(context_t *ctx, dispatch_state_t *state, const opdef_t *op,
+                           const void *attrs, int n_in, const tensor_t *const *in, int *n_out,
+                           tensor_t **out)
 {
     alignas(16) char normalised[ATTRS_MAX];
-    tensor_t *outputs[OP_MAX_OUTPUTS];
-    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
-    if (op == NULL) return context_null(ctx, "dispatch_run", "op");
-    TRY(clear_outputs(ctx, op, n_out, out));
     TRY(check_inputs(ctx, op, n_in, in));
     TRY(select_attrs(ctx, op, attrs, normalised));
-    dispatch_state_t *state = NULL;
-    TRY(find_state(ctx, &state));
-    if (state->hollow != NULL) {
-        op_event_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
-        return run_hollow(ctx, state, &call, n_out, out);
-    }
-    policy_t policy = state->policy;
-    bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
-    if (policy != POLICY_AUTO || !is_asked) out_format = NULL;
+    op_event_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
+    return run_hollow(ctx, state, &call, n_out, out);
+}
 
+/* A call that is not among the last ones: all about it is checked. Selection, too, has the
+ * context's number of threads. */
+static status_t look_up(context_t *ctx, cache_t *cache, const cache_call_t *call,
+                        cache_entry_t **out_entry)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    cache_call_t checked = *call;
+    TRY(check_inputs(ctx, call->op, call->n_in, call->in));
+    TRY(select_attrs(ctx, call->op, call->given, normalised));
+    checked.attrs = normalised;
     threads_guard_t guard = threads_enter(ctx);
-    cache_entry_t *entry = NULL;
-    int n_made = 0;
-    status_t status = cache_enter(ctx, op, normalised, n_in, in, policy, out_format, &entry);
-    if (status == STATUS_OK) {
-        prepared_t *prepared = cache_prepared(entry);
-        n_made = prepared->n_out;
-        status = check_room(ctx, op, n_made, n_out);
-        if (status == STATUS_OK) status = run_watched(ctx, prepared, policy, n_in, in, outputs);
-        cache_leave(ctx, entry);
-    }
+    status_t status = cache_enter(ctx, cache, &checked, out_entry);
+    threads_leave(ctx, guard);
+    return status;
+}
+
+static status_t run_entry(context_t *ctx, const dispatch_state_t *state, const cache_call_t *call,
+                          cache_entry_t *entry, int *n_out, tensor_t **out)
+{
+    tensor_t *outputs[OP_MAX_OUTPUTS];
+    prepared_t *prepared = cache_prepared(entry);
+    const int n_made = prepared->n_out;
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = check_room(ctx, call->op, n_made, n_out);
+    if (status == STATUS_OK)
+        status = is_watched(ctx, state)
+                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, outputs)
+                     : run_selected(ctx, prepared, call->policy, call->in, outputs);
+    cache_leave(ctx, entry);
     threads_leave(ctx, guard);
     TRY(status);
     TRY(give_outputs(ctx, n_made, outputs, out));
     if (n_out != NULL) *n_out = n_made;
     return STATUS_OK;
+}
+
+status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_t *const *in, const format_t *out_format, int *n_out,
+                         tensor_t **out)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (op == NULL) return context_null(ctx, "dispatch_run", "op");
+    TRY(clear_outputs(ctx, op, n_out, out));
+    dispatch_state_t *state = NULL;
+    TRY(find_state(ctx, &state));
+    if (state->hollow != NULL) return infer_only(ctx, state, op, attrs, n_in, in, n_out, out);
+    if (state->cache == NULL) TRY(cache_of(ctx, &state->cache));
+    bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
+    cache_call_t call = {.op = op,
+                         .given = attrs,
+                         .n_in = n_in,
+                         .in = in,
+                         .policy = state->policy,
+                         .out_format = state->policy == POLICY_AUTO && is_asked ? out_format : NULL,
+                         .n_threads = context_threads(ctx)};
+    cache_entry_t *entry = cache_recall(ctx, state->cache, &call);
+    if (entry == NULL) TRY(look_up(ctx, state->cache, &call, &entry));
+    return run_entry(ctx, state, &call, entry, n_out, out);
 }

@@ -26,7 +26,9 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
                       (size_t)n_out * info_bytes,
                       (size_t)n_in * sizeof(arrival_t),
                       (size_t)n_out * sizeof(size_t),
-                      (size_t)n_out * sizeof(uint64_t)};
+                      (size_t)n_out * sizeof(uint64_t),
+                      (size_t)n_out * sizeof(uint64_t),
+                      (size_t)n_in * sizeof(uint64_t)};
     enum { N_PARTS = sizeof sizes / sizeof *sizes };
     size_t bytes = 0;
     char *block = NULL;
@@ -55,6 +57,8 @@ status_t prepared_create(context_t *ctx, const opdef_t *op, const void *attrs, i
     prepared->arrivals = parts[6];
     prepared->out_bytes = parts[7];
     prepared->out_hash = parts[8];
+    prepared->out_stamp = parts[9];
+    prepared->asked_stamp = parts[10];
     prepared->sum_operand = -1;
     prepared->implementation = "";
     *out_prepared = prepared;
@@ -113,11 +117,13 @@ status_t prepared_settle(context_t *ctx, prepared_t *prepared, const tensor_info
 {
     for (int i = 0; i < prepared->n_in; i++) {
         prepared->asked[i] = *asked[i];
+        prepared->asked_stamp[i] = tensor_new_stamp();
         prepared->arrivals[i] = arrival_of(prepared, i);
     }
     for (int i = 0; i < prepared->n_out; i++) {
         TRY(tensor_count_bytes(ctx, &prepared->out[i], &prepared->out_bytes[i]));
         prepared->out_hash[i] = info_identity_hash(&prepared->out[i]);
+        prepared->out_stamp[i] = tensor_new_stamp();
     }
     return STATUS_OK;
 }

@@ -44,8 +44,10 @@ struct prepared {
     arrival_t *arrivals; /* of each input, from `asked` to `in` */
     tensor_info_t *out;  /* what is made, before the policy has its say */
     size_t *out_bytes;
-    uint64_t *out_hash; /* info_identity_hash */
-    bool is_view;       /* outputs lie in input 0, `offset` elements in */
+    uint64_t *out_hash;  /* info_identity_hash */
+    uint64_t *out_stamp; /* tensor_stamp of what is made, and of what it was selected for */
+    uint64_t *asked_stamp;
+    bool is_view; /* outputs lie in input 0, `offset` elements in */
     int64_t offset[OP_MAX_OUTPUTS];
     int sum_operand;     /* input that output 0 is accumulated on, or -1 */
     uint64_t overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */

@@ -36,12 +36,28 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, policy_t policy,
                          prepared_t **out_prepared);
 
-/* The context's cache: the entry of these metadata, which is there until cache_leave even if it
+/* A call as it is looked up in the context's cache. */
+typedef struct cache_call {
+    const opdef_t *op;
+    const void *given; /* attributes as the caller wrote them */
+    const void *attrs; /* the same, normalised */
+    int n_in;
+    const tensor_t *const *in; /* NULL: absent */
+    policy_t policy;
+    const format_t *out_format; /* a tag, or NULL */
+    int n_threads;
+} cache_call_t;
+
+/* The context's cache: the entry of a call's metadata, which is there until cache_leave even if it
  * loses its place meanwhile: a kernel may run operators, an observer may clear the cache. With
- * out_format as dispatch_select_fixed where that can be, else as dispatch_select. */
+ * out_format as dispatch_select_fixed where that can be, else as dispatch_select.
+ * cache_recall looks at neither call->attrs nor infos: it gives the entry of a call that was made
+ * lately, written alike, on inputs of the same stamps; or NULL, and cache_enter is to be called. */
+typedef struct cache cache_t;
 typedef struct cache_entry cache_entry_t;
-status_t cache_enter(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                     const tensor_t *const *in, policy_t policy, const format_t *out_format,
+status_t cache_of(context_t *ctx, cache_t **out_cache);
+cache_entry_t *cache_recall(context_t *ctx, cache_t *cache, const cache_call_t *call);
+status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
                      cache_entry_t **out_entry);
 prepared_t *cache_prepared(const cache_entry_t *entry);
 void cache_leave(context_t *ctx, cache_entry_t *entry);

@@ -15,10 +15,10 @@
         {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
         {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
         {"groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL},                    \
-        {"post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL},                      \
+        {"algorithm", ATTR_NAME,   false,          offsetof(conv_attrs_t, algorithm),              \
+         0,           CONV_DIRECT, algorithm_names},                                               \
     {                                                                                              \
-        "algorithm", ATTR_NAME, false, offsetof(conv_attrs_t, algorithm), 0, CONV_DIRECT,          \
-            algorithm_names                                                                        \
+        "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
     }
 
 static const char *const algorithm_names[] = {"direct", "winograd", NULL};

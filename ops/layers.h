@@ -20,8 +20,8 @@ typedef struct conv_attrs {
     int64_t extra_padding[3]; /* behind only, on top; may be negative */
     int64_t dilation[3];      /* 0: 1 */
     int64_t groups;           /* 0: 1 */
-    post_ops_t post;          /* done to the result; made by the fusion pass */
     int algorithm;            /* conv_algorithm_t */
+    post_ops_t post;          /* done to the result; made by the fusion pass */
 } conv_attrs_t;
 
 /* 2-D cross-correlation, as torch.nn.functional.conv2d.

@@ -23,6 +23,7 @@ static void init_handle(context_t *ctx, tensor_t *tensor, const tensor_info_t *i
     tensor->storage = storage;
     tensor->offset = offset;
     atomic_init(&tensor->hash, 0);
+    atomic_init(&tensor->stamp, 0);
     tensor->is_in_block = false;
 }
 
@@ -73,6 +74,12 @@ uint64_t tensor_hash(const tensor_t *tensor)
         atomic_store_explicit(kept, hash, memory_order_relaxed);
     }
     return hash;
+}
+
+uint64_t tensor_new_stamp(void)
+{
+    static atomic_uint_fast64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
 status_t tensor_make_of(context_t *ctx, const tensor_info_t *info, size_t n_bytes, uint64_t hash,

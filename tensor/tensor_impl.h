@@ -13,9 +13,10 @@ struct tensor {
     allocator_t allocator;
     tensor_info_t info;
     storage_t *storage;
-    int64_t offset;            /* bytes from the storage's first */
-    atomic_uint_fast64_t hash; /* 0: not asked for yet */
-    bool is_in_block;          /* made with its storage, in whose block of memory it lies */
+    int64_t offset;             /* bytes from the storage's first */
+    atomic_uint_fast64_t hash;  /* 0: not asked for yet */
+    atomic_uint_fast64_t stamp; /* 0: none */
+    bool is_in_block;           /* made with its storage, in whose block of memory it lies */
 };
 
 /* References of library code, which no scope knows of: a module holds its parameters, a datum its
@@ -42,6 +43,21 @@ status_t tensor_count_bytes(context_t *ctx, const tensor_info_t *info, size_t *o
 
 /* The hash of info_identical's fields, kept with the tensor once it was asked for. */
 uint64_t tensor_hash(const tensor_t *tensor);
+
+/* Stamps: tensors that have the same one have identical infos, so that dispatch need not compare
+ * them. What an operator gives has the stamp of its prepared result from the start; another tensor
+ * gets one, by a look-up that compared its info. A tensor may get another stamp, none is wrong. */
+uint64_t tensor_new_stamp(void);
+
+static inline uint64_t tensor_stamp(const tensor_t *tensor)
+{
+    return atomic_load_explicit(&tensor->stamp, memory_order_relaxed);
+}
+
+static inline void tensor_set_stamp(const tensor_t *tensor, uint64_t stamp)
+{
+    atomic_store_explicit(&((tensor_t *)(uintptr_t)tensor)->stamp, stamp, memory_order_relaxed);
+}
 
 /* A dense tensor of these sizes of which one element stands for all: see storage_set_hollow. */
 status_t tensor_hollow(context_t *ctx, const tensor_info_t *info, atomic_int *looks,
