@@ -9,7 +9,7 @@
  * shapes or attributes disagree, UNSUPPORTED when there is no kernel for a dtype, OUT_OF_MEMORY.
  *
  * Dimensions: N batch, C input channels, K output channels, H W input, P Q output, R S kernel,
- * G groups. */
+ * G groups, T time. */
 #ifndef TESSERA_OPS_OPS_H
 #define TESSERA_OPS_OPS_H
 
@@ -18,6 +18,7 @@
 #include "ops/indexing.h"
 #include "ops/layers.h"
 #include "ops/quantized.h"
+#include "ops/recurrent.h"
 #include "ops/shapes.h"
 
 TESSERA_BEGIN

@@ -361,6 +361,26 @@ static void the_functions_of_order_take_null(void **state)
     assert_int_not_equal(op_topk(NULL, NULL, 1, 0, 0, NULL, NULL), STATUS_OK);
 }
 
+static void the_recurrent_functions_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *y = NULL, *c = NULL;
+    GIVES_NULL(tensor_t *, op_lstm(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &y, &out, &c));
+    GIVES_NULL(tensor_t *, op_lstm(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &y, &c, &out));
+    GIVES_NULL(tensor_t *, op_lstm(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &out, NULL, NULL));
+    REFUSES(op_lstm(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_lstm(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         STATUS_OK);
+    GIVES_NULL(tensor_t *, op_gru(ctx, NULL, NULL, NULL, NULL, NULL, &y, &out));
+    GIVES_NULL(tensor_t *, op_gru(ctx, NULL, NULL, NULL, NULL, NULL, &out, NULL));
+    REFUSES(op_gru(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_gru(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_rnn(ctx, NULL, NULL, NULL, NULL, NULL, &y, &out));
+    GIVES_NULL(tensor_t *, op_rnn(ctx, NULL, NULL, NULL, NULL, NULL, &out, NULL));
+    REFUSES(op_rnn(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_rnn(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+}
+
 static void the_functions_of_shapes_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -514,6 +534,7 @@ int main(void)
         TEST(the_second_functions_of_layers_take_null),
         TEST(the_functions_of_ops_take_null),
         TEST(the_functions_of_order_take_null),
+        TEST(the_recurrent_functions_take_null),
         TEST(the_functions_of_shapes_take_null),
         TEST(the_second_functions_of_shapes_take_null),
         TEST(the_functions_of_indexing_take_null),

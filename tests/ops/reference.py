@@ -74,6 +74,42 @@ def first(x, wanted):
     return (x == wanted).to(torch.uint8).cumsum(1).eq(0).sum(1, keepdim=True)
 
 
+def recurrent(kind, reverse=False, batch_first=False, **options):
+    """One layer in one direction: the second one of a layer of both is the reverse."""
+    def run(x, weight_ih, weight_hh, bias_ih, bias_hh, h0, lengths, c0=None, _peephole=None):
+        if batch_first:
+            x = x.transpose(0, 1)
+        steps, n, features = x.shape
+        hidden = weight_hh.shape[1]
+        layer = kind(features, hidden, bidirectional=reverse, **options).double()
+        suffix = "_reverse" if reverse else ""
+        for name, value in (("weight_ih", weight_ih), ("weight_hh", weight_hh),
+                            ("bias_ih", bias_ih), ("bias_hh", bias_hh)):
+            parameter = getattr(layer, f"{name}_l0{suffix}")
+            parameter.data = torch.zeros_like(parameter) if value is None else value
+        zero = torch.zeros(n, hidden, dtype=torch.float64)
+        h, c = ((zero if state is None else state).clone() for state in (h0, c0))
+        y = torch.zeros(steps, n, hidden, dtype=torch.float64)
+        for i in range(n):
+            length = steps if lengths is None else int(lengths[i])
+            if length == 0:
+                continue
+            first = [state[i].expand(2 if reverse else 1, 1, hidden).contiguous()
+                     for state in (h, c)]
+            is_lstm = kind is torch.nn.LSTM
+            with torch.no_grad():
+                out, last = layer(x[:length, i:i + 1], tuple(first) if is_lstm else first[0])
+            y[:length, i] = out[:, 0, -hidden:]
+            h[i] = (last[0] if is_lstm else last)[-1, 0]
+            c[i] = last[1][-1, 0] if is_lstm else 0
+        if batch_first:
+            y = y.transpose(0, 1)
+        return (y, h, c) if kind is torch.nn.LSTM else (y, h)
+    return run
+
+
+LSTM, GRU, RNN = torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN
+
 CASES = [
     ("conv1d(f32[1,6,9], f32[4,3,3], f32[4]) padding=[1] groups=2",
      lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2)),
@@ -388,6 +424,28 @@ CASES = [
     ("cast(s64[7]) dtype=u8", lambda x: x.to(torch.uint8)),
     ("identity(f32[2,3])", lambda x: x),
     ("dropout(f32[2,3]) p=0.3", lambda x: F.dropout(x, 0.3, training=False)),
+    ("lstm(f32[5,2,3], f32[12,3], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], none)",
+     recurrent(LSTM)),
+    ("lstm(f32[5,2,3], f32[28,3], f32[28,7], f32[28], none, none, none, none, none) reverse=true",
+     recurrent(LSTM, reverse=True)),
+    ("lstm(f32[2,5,3], f32[12,3], f32[12,3], none, f32[12], f32[2,3], none, f32[2,3], none) "
+     "batch_first=true", recurrent(LSTM, batch_first=True)),
+    ("lstm(f32[5,7,3], f32[12,3], f32[12,3], f32[12], f32[12], f32[7,3], s64[7]<6, f32[7,3], none)",
+     recurrent(LSTM)),
+    ("lstm(f32[7,5,3], f32[12,3], f32[12,3], f32[12], f32[12], f32[7,3], s32[7]<6, none, none) "
+     "reverse=true batch_first=true", recurrent(LSTM, reverse=True, batch_first=True)),
+    ("gru(f32[5,2,3], f32[9,3], f32[9,3], f32[9], f32[9], f32[2,3], none)", recurrent(GRU)),
+    ("gru(f32[5,2,3], f32[21,3], f32[21,7], f32[21], f32[21], none, none) reverse=true",
+     recurrent(GRU, reverse=True)),
+    ("gru(f32[2,5,3], f32[9,3], f32[9,3], none, f32[9], f32[2,3], none) batch_first=true",
+     recurrent(GRU, batch_first=True)),
+    ("gru(f32[5,7,3], f32[9,3], f32[9,3], f32[9], f32[9], f32[7,3], s64[7]<6) reverse=true",
+     recurrent(GRU, reverse=True)),
+    ("rnn(f32[5,2,3], f32[3,3], f32[3,3], f32[3], f32[3], f32[2,3], none)", recurrent(RNN)),
+    ("rnn(f32[2,5,3], f32[7,3], f32[7,7], f32[7], f32[7], none, none) nonlinearity=\"relu\" "
+     "batch_first=true reverse=true",
+     recurrent(RNN, reverse=True, batch_first=True, nonlinearity="relu")),
+    ("rnn(f32[5,7,3], f32[3,3], f32[3,3], f32[3], none, f32[7,3], s64[7]<6)", recurrent(RNN)),
 ]
 
 

@@ -189,6 +189,34 @@ static status_t call_topk(context_t *ctx, const tensor_t *const *in, tensor_t **
     return op_topk(ctx, in[0], 2, 0, false, &out[0], &out[1]);
 }
 
+static recurrent_weights_t weights_of(const tensor_t *const *in)
+{
+    return (recurrent_weights_t){
+        .weight_ih = in[1], .weight_hh = in[2], .bias_ih = in[3], .bias_hh = in[4]};
+}
+
+static status_t call_lstm(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    recurrent_weights_t weights = weights_of(in);
+    recurrent_attrs_t attrs = {.clip = 2.0, .gate = {RECURRENT_HARDSIGMOID, 0.25, 0.5}};
+    weights.peephole = in[8];
+    return op_lstm(ctx, in[0], in[5], in[7], in[6], &weights, &attrs, &out[0], &out[1], &out[2]);
+}
+
+static status_t call_gru(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    recurrent_weights_t weights = weights_of(in);
+    recurrent_attrs_t attrs = {.reset_before = true, .batch_first = true};
+    return op_gru(ctx, in[0], in[5], in[6], &weights, &attrs, &out[0], &out[1]);
+}
+
+static status_t call_rnn(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    recurrent_weights_t weights = weights_of(in);
+    recurrent_attrs_t attrs = {.reverse = true, .candidate = {.function = RECURRENT_RELU}};
+    return op_rnn(ctx, in[0], in[5], in[6], &weights, &attrs, &out[0], &out[1]);
+}
+
 CALL(cumsum, in[0], 1)
 CALL(reshape, in[0], 3, DIMS(4, -1, 3))
 CALL(flatten, in[0], 1, 2)
@@ -339,6 +367,12 @@ static const row_t rows[] = {
     ROW(argmin, "(f32[2,5,3])"),
     ROW(sort, "(f32[2,5,3]) dim=1 descending=true"),
     ROW(topk, "(f32[3,5]) k=2 dim=0 largest=false"),
+    ROW(lstm, "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], s64[2]<4, f32[2,3], "
+              "f32[9]) clip=2.0 gate=\"hardsigmoid\" gate_alpha=0.25 gate_beta=0.5"),
+    ROW(gru, "(f32[3,2,7], f32[9,7], f32[9,3], f32[9], f32[9], f32[3,3], s64[3]<3) "
+             "reset_before=true batch_first=true"),
+    ROW(rnn, "(f32[3,2,7], f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], s64[2]<4) reverse=true "
+             "nonlinearity=\"relu\""),
     ROW(cumsum, "(f32[2,5,3]) dim=1"),
     ROW(reshape, "(f32[2,3,4]) sizes=[4,-1,3]"),
     ROW(flatten, "(f32[2,3,4,5]) start_dim=1 end_dim=2"),
