@@ -266,7 +266,7 @@ static const char *const rnn_cases[] = {
 
 /* ---- definitions ---- */
 
-static const kernel_t *const kernels[] = {&recurrent_native, NULL};
+static const kernel_t *const kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
 #define DEFINE(op, which, n_in, n_results, terms)                                                  \
     const opdef_t op_def_##op = {.name = #op,                                                      \
