@@ -14,6 +14,7 @@
 #define TESSERA_OPS_OPS_H
 
 #include "dispatch/dispatch.h"
+#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
 #include "ops/layers.h"

@@ -196,6 +196,18 @@ CASES = [
     ("group_norm(f32[2,3,7], f32[3], f32[3]) num_groups=3",
      lambda x, w, b: F.instance_norm(x, weight=w, bias=b)),
     ("group_norm(f32[2,4], none, none) num_groups=2", lambda x, w, b: F.group_norm(x, 2)),
+    ("scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], none)",
+     lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v)),
+    ("scaled_dot_product_attention(f32[2,3,4]*4, f32[2,5,4]*4, f32[2,5,3], none) is_causal=true "
+     "scale=0.7", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                                    scale=0.7)),
+    ("scaled_dot_product_attention(f32[1,4,3,4]*4, f32[1,2,5,4]*4, f32[1,2,5,3], f32[3,5]) "
+     "enable_gqa=true", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m,
+                                                                         enable_gqa=True)),
+    ("scaled_dot_product_attention(f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,3], bool[2,1,1,5])",
+     F.scaled_dot_product_attention),
+    ("scaled_dot_product_attention(f32[3,4], f32[5,4], f32[5,3], bool[3,1])",
+     F.scaled_dot_product_attention),
     ("lrn(f32[2,7,2,2]) size=5 alpha=0.01 k=2.0",
      lambda x: F.local_response_norm(x, 5, alpha=0.01, beta=0.75, k=2.0)),
     ("lrn(f32[1,6,2,2]) size=4 alpha=0.5",

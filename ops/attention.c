@@ -1,0 +1,622 @@
+/* Attention: softmax(scale * Q K^T + mask) V, for a block of queries at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+#include "dispatch/vector_math_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+/* ---- attributes ---- */
+
+static const attr_field_t fields[] = {
+    {"is_causal", ATTR_BOOL, false, offsetof(attention_attrs_t, is_causal), 0, 0, NULL},
+    {"enable_gqa", ATTR_BOOL, false, offsetof(attention_attrs_t, enable_gqa), 0, 0, NULL},
+    {"scale", ATTR_FLOAT, false, offsetof(attention_attrs_t, scale), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
+                                     {"key", ROLE_ACTIVATION, false, false},
+                                     {"value", ROLE_ACTIVATION, false, false},
+                                     {"attn_mask", ROLE_STATE, true, false}};
+enum { QUERY, KEY, VALUE, MASK };
+
+/* ---- inference ---- */
+
+/* Batch dimensions are query's; with enable_gqa the last one may be a fraction of it. */
+static bool is_batch_of(const attention_attrs_t *attrs, const tensor_info_t *query,
+                        const tensor_info_t *other)
+{
+    const int n = query->rank - 2;
+    if (other->rank != query->rank) return false;
+    for (int d = 0; d < n; d++) {
+        const bool is_head = d == n - 1 && attrs->enable_gqa;
+        if (query->sizes[d] == other->sizes[d]) continue;
+        if (!is_head || other->sizes[d] == 0 || query->sizes[d] % other->sizes[d] != 0)
+            return false;
+    }
+    return true;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY], *value = call->in[VALUE];
+    const char *op = call->op->name;
+    const int rank = query->rank;
+    REQUIRE(ctx, rank >= 2 && dtype_is_floating(query->dtype),
+            "%s: query is %s, a floating type of rank 2 or more is needed", op, info_brief(query));
+    for (int i = KEY; i <= VALUE; i++)
+        REQUIRE(ctx,
+                call->in[i]->dtype == query->dtype && is_batch_of(call->attrs, query, call->in[i]),
+                "%s: %s is %s, its dtype and batch dimensions have to go with query %s", op,
+                operands[i].name, info_brief(call->in[i]), info_brief(query));
+    REQUIRE(ctx,
+            key->sizes[rank - 1] == query->sizes[rank - 1] &&
+                key->sizes[rank - 2] == value->sizes[rank - 2] &&
+                shape_equal(rank - 2, key->sizes, rank - 2, value->sizes),
+            "%s: key is %s, query is %s and value is %s, [..,L,E], [..,S,E] and [..,S,V] are "
+            "needed",
+            op, info_brief(key), info_brief(query), info_brief(value));
+    int64_t sizes[TENSOR_MAX_RANK];
+    memcpy(sizes, query->sizes, (size_t)rank * sizeof *sizes);
+    sizes[rank - 1] = key->sizes[rank - 2];
+    if (call_has(call, MASK)) {
+        const tensor_info_t *mask = call->in[MASK];
+        int64_t both[TENSOR_MAX_RANK];
+        int n = 0;
+        REQUIRE(ctx,
+                (mask->dtype == DTYPE_BOOL || dtype_is_floating(mask->dtype)) &&
+                    shape_broadcast(rank, sizes, mask->rank, mask->sizes, &n, both) &&
+                    shape_equal(rank, sizes, n, both),
+                "%s: attn_mask is %s, bool or floating is needed that broadcasts to [..,%lld,%lld]",
+                op, info_brief(mask), (long long)sizes[rank - 2], (long long)sizes[rank - 1]);
+    }
+    sizes[rank - 1] = value->sizes[rank - 1];
+    TRY(shape_check(ctx, op, query->dtype, rank, sizes));
+    out[0] = info_dense(query->dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+static double scale_of(const attention_attrs_t *attrs, int64_t n)
+{
+    return attrs->scale != 0.0 ? attrs->scale : 1.0 / sqrt((double)n);
+}
+
+/* ---- specification ---- */
+
+/* What query `index` gives key s; -inf where it does not see it. at: an index of key. */
+static double spec_score(const spec_call_t *call, const int64_t *index, int64_t s, int64_t *at)
+{
+    const attention_attrs_t *attrs = call->attrs;
+    const tensor_info_t *query = call->in[QUERY];
+    const int rank = query->rank;
+    int64_t seen[TENSOR_MAX_RANK];
+    if (attrs->is_causal && s > index[rank - 2]) return -INFINITY;
+    memcpy(seen, index, (size_t)rank * sizeof *seen);
+    seen[rank - 1] = s;
+    double mask = spec_has(call, MASK) ? spec_at_broadcast(call, MASK, rank, seen) : 0.0;
+    if (spec_has(call, MASK) && call->in[MASK]->dtype == DTYPE_BOOL)
+        mask = mask != 0.0 ? 0.0 : -INFINITY;
+    double sum = 0.0;
+    memcpy(seen, index, (size_t)rank * sizeof *seen);
+    at[rank - 2] = s;
+    for (int64_t e = 0; e < query->sizes[rank - 1]; e++) {
+        seen[rank - 1] = at[rank - 1] = e;
+        sum += spec_at(call, QUERY, seen) * spec_at(call, KEY, at);
+    }
+    return sum * scale_of(attrs, query->sizes[rank - 1]) + mask;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *query = call->in[QUERY], *key = call->in[KEY];
+    const int rank = query->rank;
+    int64_t at[TENSOR_MAX_RANK];
+    memcpy(at, index, (size_t)rank * sizeof *at);
+    if (rank > 2) at[rank - 3] /= query->sizes[rank - 3] / key->sizes[rank - 3];
+    double largest = -INFINITY, weights = 0.0, sum = 0.0;
+    for (int64_t s = 0; s < key->sizes[rank - 2]; s++) {
+        double score = spec_score(call, index, s, at);
+        if (score > largest || isnan(score)) largest = score;
+    }
+    if (largest == -INFINITY) return 0.0;
+    for (int64_t s = 0; s < key->sizes[rank - 2]; s++) {
+        double weight = exp(spec_score(call, index, s, at) - largest);
+        at[rank - 2] = s;
+        at[rank - 1] = index[rank - 1];
+        weights += weight;
+        if (weight != 0.0) sum += weight * spec_at(call, VALUE, at);
+    }
+    return sum / weights;
+}
+
+/* ---- kernels: what both do ---- */
+
+/* Elements of a row are neighbours, and there are no blocks: as it lies; else plain. */
+static status_t accept_rows(const op_call_t *call, prepared_t *prepared, int index)
+{
+    const tensor_info_t *info = call->in[index];
+    int64_t strides[TENSOR_MAX_RANK];
+    const bool has_strides = info->format.kind == FORMAT_STRIDED ||
+                             (info->format.kind == FORMAT_TAG && info->format.n_blocks == 0);
+    if (has_strides) format_strides(&info->format, info->sizes, strides);
+    if (has_strides && (strides[info->rank - 1] == 1 || info->sizes[info->rank - 1] == 1))
+        return STATUS_OK;
+    return accept_plain(call, prepared, index);
+}
+
+static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
+{
+    for (int i = QUERY; i <= VALUE; i++) TRY(accept_rows(call, prepared, i));
+    if (call_has(call, MASK))
+        prepared->in[MASK] = info_dense(call->in[MASK]->dtype, call->in[MASK]->rank,
+                                        call->in[MASK]->sizes);
+    const int rank = call->out[0].rank;
+    format_t format = accept_own(&prepared->in[QUERY]);
+    if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
+        format = *call->out_format;
+    if (format.n_blocks != 0 || format.order[rank - 1] != rank - 1) format = format_plain(rank);
+    return accept_out(call, prepared, 0, &format);
+}
+
+/* Where the operands of one head lie: [L][E], [S][E], [S][V], [L][S] and [L][V]. */
+typedef struct head {
+    const char *in[MASK + 1]; /* NULL: no mask */
+    char *out;
+    int64_t row[MASK + 1], out_row; /* strides of rows, in elements */
+    int64_t mask_step;              /* between elements of a row of the mask */
+} head_t;
+
+typedef struct problem {
+    const prepared_t *prepared;
+    void *const *in;
+    void *const *out;
+    int64_t n_heads; /* of all batch dimensions */
+    int64_t n_queries, n_keys, length, out_length;
+    double scale;
+} problem_t;
+
+static problem_t describe(const prepared_t *prepared, void *const *in, void *const *out)
+{
+    const tensor_info_t *query = &prepared->in[QUERY], *value = &prepared->in[VALUE];
+    const int rank = query->rank;
+    problem_t p = {.prepared = prepared, .in = in, .out = out, .n_heads = 1};
+    for (int d = 0; d < rank - 2; d++) p.n_heads *= query->sizes[d];
+    p.n_queries = query->sizes[rank - 2];
+    p.length = query->sizes[rank - 1];
+    p.n_keys = value->sizes[rank - 2];
+    p.out_length = value->sizes[rank - 1];
+    p.scale = scale_of(prepared->attrs, p.length);
+    return p;
+}
+
+static bool has_mask(const problem_t *p)
+{
+    return p->prepared->n_in > MASK && p->in[MASK] != NULL;
+}
+
+/* Elements from the first to the first of head number `number`; sizes of 1 and fewer heads than
+ * query has are repeated. */
+static int64_t find_head(const problem_t *p, const tensor_info_t *info, int64_t number,
+                         int64_t *out_row, int64_t *out_step)
+{
+    const tensor_info_t *query = &p->prepared->in[QUERY];
+    const int rank = query->rank, missing = rank - info->rank;
+    int64_t strides[TENSOR_MAX_RANK], at = 0;
+    format_strides(&info->format, info->sizes, strides);
+    for (int d = rank - 3; d >= 0; d--) {
+        int64_t index = number % query->sizes[d];
+        number /= query->sizes[d];
+        if (d < missing) continue;
+        at += index * info->sizes[d - missing] / query->sizes[d] * strides[d - missing];
+    }
+    const int row = info->rank - 2, step = info->rank - 1;
+    *out_row = row >= 0 && info->sizes[row] > 1 ? strides[row] : 0;
+    *out_step = step >= 0 && info->sizes[step] > 1 ? strides[step] : 0;
+    return at;
+}
+
+static head_t describe_head(const problem_t *p, int64_t number)
+{
+    const prepared_t *prepared = p->prepared;
+    head_t head = {.mask_step = 0};
+    int64_t step = 0;
+    for (int i = QUERY; i <= MASK; i++) {
+        if (i == MASK && !has_mask(p)) break;
+        const tensor_info_t *info = &prepared->in[i];
+        int64_t at = find_head(p, info, number, &head.row[i], &step);
+        head.in[i] = (const char *)p->in[i] + at * (int64_t)dtype_size(info->dtype);
+        if (i == MASK) head.mask_step = step;
+    }
+    int64_t at = find_head(p, &prepared->out[0], number, &head.out_row, &step);
+    head.out = (char *)p->out[0] + at * (int64_t)dtype_size(prepared->out[0].dtype);
+    return head;
+}
+
+/* ---- kernel for f32 and narrower: keys transposed and values are copied once for each head, to
+ * panels of PANEL columns; then blocks of queries go through two matrix products ---- */
+
+#define PANEL 32 /* columns that a product makes at a time */
+#define BLOCK 32 /* queries of a block */
+#define QUADS 4  /* rows that a product makes at a time */
+
+static int64_t round_up(int64_t n)
+{
+    return (n + PANEL - 1) / PANEL * PANEL;
+}
+
+/* Floats for one thread. */
+typedef struct room {
+    float *keys;    /* [E][S], as all of these padded to panels */
+    float *values;  /* [S][V] */
+    float *queries; /* [BLOCK][E] */
+    float *scores;  /* [BLOCK][S] */
+    float *sums;    /* [BLOCK][V] */
+    float *wide;    /* [S] or [V]: a row before it is widened or narrowed */
+} room_t;
+
+typedef struct panels_state {
+    int n_threads;
+    int64_t floats; /* of a room */
+} panels_state_t;
+
+/* False on overflow. */
+static bool count_floats(int64_t n_keys, int64_t length, int64_t out_length, int64_t *out)
+{
+    const int64_t limit = INT64_C(1) << 30;
+    if (n_keys > limit || length > limit || out_length > limit) return false;
+    const int64_t keys = round_up(n_keys), values = round_up(out_length);
+    const int64_t longest = round_up(length) + keys + values;
+    if (longest > INT64_MAX / 1024 / longest) return false;
+    *out = length * keys + n_keys * values + BLOCK * (round_up(length) + keys + values) + longest;
+    return true;
+}
+
+static status_t prepare_panels(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *query = call->in[QUERY], *value = call->in[VALUE];
+    const int rank = query->rank;
+    if (query->dtype == DTYPE_F64) return prepared_decline(prepared, "panels: dtype f64");
+    TRY(accept_operands(call, prepared));
+    panels_state_t *state = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
+    prepared->state = state;
+    state->n_threads = context_threads(ctx);
+    const int64_t length = query->sizes[rank - 1], n_keys = value->sizes[rank - 2];
+    const int64_t limit = INT64_MAX / (int64_t)sizeof(float) / state->n_threads;
+    if (!count_floats(n_keys, length, value->sizes[rank - 1], &state->floats) ||
+        state->floats > limit)
+        return prepared_decline(prepared, "panels: too many keys");
+    prepared->scratch_bytes = (size_t)(state->floats * state->n_threads) * sizeof(float);
+    prepared->cost_ns = cost_run(ctx, "native",
+                                 2.0 * (double)info_numel(query) * (double)n_keys +
+                                     2.0 * (double)info_numel(&call->out[0]) * (double)n_keys,
+                                 (double)info_bytes(query) + (double)info_bytes(value));
+    return STATUS_OK;
+}
+
+static room_t divide_room(const problem_t *p, float *floats)
+{
+    const int64_t keys = round_up(p->n_keys), values = round_up(p->out_length);
+    room_t room = {.keys = floats};
+    room.values = room.keys + p->length * keys;
+    room.queries = room.values + p->n_keys * values;
+    room.scores = room.queries + BLOCK * round_up(p->length);
+    room.sums = room.scores + BLOCK * keys;
+    room.wide = room.sums + BLOCK * values;
+    return room;
+}
+
+/* c = a b; m is a multiple of QUADS, n of PANEL. */
+FOR_EACH_ISA static void multiply(int64_t m, int64_t n, int64_t k, const float *restrict a,
+                                  int64_t a_row, const float *restrict b, int64_t b_row,
+                                  float *restrict c, int64_t c_row)
+{
+    for (int64_t j = 0; j < n; j += PANEL)
+        for (int64_t i = 0; i < m; i += QUADS) {
+            float c0[PANEL] = {0.0f}, c1[PANEL] = {0.0f}, c2[PANEL] = {0.0f}, c3[PANEL] = {0.0f};
+            const float *a0 = a + i * a_row, *a1 = a0 + a_row, *a2 = a1 + a_row, *a3 = a2 + a_row;
+            for (int64_t e = 0; e < k; e++) {
+                const float *from = b + e * b_row + j;
+                for (int l = 0; l < PANEL; l++) {
+                    c0[l] += a0[e] * from[l];
+                    c1[l] += a1[e] * from[l];
+                    c2[l] += a2[e] * from[l];
+                    c3[l] += a3[e] * from[l];
+                }
+            }
+            float *to = c + i * c_row + j;
+            memcpy(to, c0, sizeof c0);
+            memcpy(to + c_row, c1, sizeof c1);
+            memcpy(to + 2 * c_row, c2, sizeof c2);
+            memcpy(to + 3 * c_row, c3, sizeof c3);
+        }
+}
+
+/* A row as floats: where it lies, or widened into `wide`. */
+static const float *widen(dtype_t dtype, int64_t n, const char *row, float *wide)
+{
+    if (dtype == DTYPE_F32) return (const float *)(const void *)row;
+    dtype_cast(n, dtype, row, 1, DTYPE_F32, wide, 1);
+    return wide;
+}
+
+/* to[e][s] = rows[s][e] for n rows. */
+static void transpose_rows(int64_t n, int64_t length, const float *const *rows, float *to,
+                           int64_t to_row)
+{
+    for (int64_t e = 0; e < length; e++)
+        for (int64_t s = 0; s < n; s++) to[e * to_row + s] = rows[s][e];
+}
+
+#define ROWS 16
+
+static void copy_keys(const problem_t *p, const head_t *head, const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[KEY].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->n_keys);
+    for (int64_t e = 0; e < p->length; e++)
+        for (int64_t s = p->n_keys; s < padded; s++) room->keys[e * padded + s] = 0.0f;
+    for (int64_t first = 0; first < p->n_keys; first += ROWS) {
+        const int64_t n = p->n_keys - first < ROWS ? p->n_keys - first : ROWS;
+        const float *rows[ROWS] = {NULL};
+        for (int64_t i = 0; i < n; i++) {
+            const char *row = head->in[KEY] + (first + i) * head->row[KEY] * size;
+            rows[i] = (const float *)(const void *)row;
+            if (dtype == DTYPE_F32) continue;
+            rows[0] = widen(dtype, p->length, row, room->wide);
+            transpose_rows(1, p->length, rows, room->keys + first + i, padded);
+        }
+        if (dtype == DTYPE_F32) transpose_rows(n, p->length, rows, room->keys + first, padded);
+    }
+}
+
+static void copy_values(const problem_t *p, const head_t *head, const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[VALUE].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->out_length);
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        float *to = room->values + s * padded;
+        dtype_cast(p->out_length, dtype, head->in[VALUE] + s * head->row[VALUE] * size, 1,
+                   DTYPE_F32, to, 1);
+        for (int64_t v = p->out_length; v < padded; v++) to[v] = 0.0f;
+    }
+}
+
+/* Rows behind the last query are zero, up to a multiple of QUADS. */
+static void copy_queries(const problem_t *p, const head_t *head, int64_t first, int64_t n,
+                         const room_t *room)
+{
+    const dtype_t dtype = p->prepared->in[QUERY].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), length = p->length;
+    const float scale = (float)p->scale;
+    for (int64_t i = 0; i < n; i++) {
+        const char *row = head->in[QUERY] + (first + i) * head->row[QUERY] * size;
+        const float *from = widen(dtype, length, row, room->wide);
+        float *to = room->queries + i * length;
+        for (int64_t e = 0; e < length; e++) to[e] = from[e] * scale;
+    }
+    for (int64_t i = n * length; i < (n + QUADS - 1) / QUADS * QUADS * length; i++)
+        room->queries[i] = 0.0f;
+}
+
+static void add_mask(const problem_t *p, const head_t *head, int64_t query, int64_t n, float *row,
+                     float *wide)
+{
+    const dtype_t dtype = p->prepared->in[MASK].dtype;
+    const char *mask = head->in[MASK] + query * head->row[MASK] * (int64_t)dtype_size(dtype);
+    dtype_cast(n, dtype, mask, head->mask_step, DTYPE_F32, wide, 1);
+    if (dtype == DTYPE_BOOL)
+        for (int64_t s = 0; s < n; s++) row[s] = wide[s] != 0.0f ? row[s] : -INFINITY;
+    else
+        for (int64_t s = 0; s < n; s++) row[s] += wide[s];
+}
+
+static inline float larger(float a, float b)
+{
+    return b > a || b != b ? b : a;
+}
+
+/* Exponentials of a row of which elements from n on are not seen; gives 1 / their sum, or 0 where
+ * no key is seen. */
+FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
+{
+    float lanes[PANEL];
+    for (int64_t s = n; s < padded; s++) row[s] = -INFINITY;
+    for (int l = 0; l < PANEL; l++) lanes[l] = -INFINITY;
+    for (int64_t s = 0; s < padded; s += PANEL)
+        for (int l = 0; l < PANEL; l++) lanes[l] = larger(lanes[l], row[s + l]);
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] = larger(lanes[l], lanes[l + half]);
+    const float largest = lanes[0];
+    if (largest == -INFINITY) {
+        for (int64_t s = 0; s < padded; s++) row[s] = 0.0f;
+        return 0.0f;
+    }
+    for (int l = 0; l < PANEL; l++) lanes[l] = 0.0f;
+    for (int64_t s = 0; s < padded; s += PANEL)
+        for (int l = 0; l < PANEL; l++) {
+            row[s + l] = vector_exp(row[s + l] - largest);
+            lanes[l] += row[s + l];
+        }
+    for (int half = PANEL / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
+    return 1.0f / lanes[0];
+}
+
+/* Queries [first, first + n) of a head. */
+static void run_block(const problem_t *p, const head_t *head, int64_t first, int64_t n,
+                      const room_t *room)
+{
+    const attention_attrs_t *attrs = p->prepared->attrs;
+    const dtype_t dtype = p->prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), rows = (n + QUADS - 1) / QUADS * QUADS;
+    const int64_t last = first + n; /* the most keys that one of them sees */
+    const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
+    const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
+    const int64_t values = round_up(p->out_length);
+    float factors[BLOCK];
+    copy_queries(p, head, first, n, room);
+    multiply(rows, padded, p->length, room->queries, p->length, room->keys, all, room->scores, all);
+    for (int64_t i = 0; i < n; i++) {
+        float *row = room->scores + i * all;
+        int64_t seen = attrs->is_causal && first + i + 1 < n_keys ? first + i + 1 : n_keys;
+        if (head->in[MASK] != NULL) add_mask(p, head, first + i, seen, row, room->wide);
+        factors[i] = soften(seen, padded, row);
+    }
+    multiply(rows, values, n_keys, room->scores, all, room->values, values, room->sums, values);
+    for (int64_t i = 0; i < n; i++) {
+        float *sums = room->sums + i * values;
+        for (int64_t v = 0; v < p->out_length; v++) sums[v] *= factors[i];
+        dtype_cast(p->out_length, DTYPE_F32, sums, 1, dtype,
+                   head->out + (first + i) * head->out_row * size, 1);
+    }
+}
+
+/* A share of all blocks: they lie behind each other, so that few heads are copied twice. */
+static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *const *in,
+                           void *const *out, void *scratch)
+{
+    const panels_state_t *state = prepared->state;
+    const problem_t p = describe(prepared, in, out);
+    const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK, n = p.n_heads * n_blocks;
+    int n_threads = threads_for(ctx, p.n_heads * p.n_queries * p.n_keys);
+    if (n_threads > state->n_threads) n_threads = state->n_threads;
+    if (n_threads > n) n_threads = (int)n;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++) {
+        const room_t room = divide_room(&p, (float *)scratch + thread * state->floats);
+        int64_t before = -1;
+        head_t head = {.out = NULL};
+        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
+            const int64_t first = i % n_blocks * BLOCK;
+            const int64_t count = p.n_queries - first < BLOCK ? p.n_queries - first : BLOCK;
+            if (i / n_blocks != before) {
+                before = i / n_blocks;
+                head = describe_head(&p, before);
+                copy_keys(&p, &head, &room);
+                copy_values(&p, &head, &room);
+            }
+            run_block(&p, &head, first, count, &room);
+        }
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t panels = {
+    .name = "panels", .prepare = prepare_panels, .run = run_panels, .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- kernel for all else, f64 and no keys: a query at a time, in double ---- */
+
+static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    (void)ctx;
+    TRY(accept_operands(call, prepared));
+    prepared->scratch_bytes = 0;
+    prepared->cost_ns = 1e9;
+    return STATUS_OK;
+}
+
+static double load(const problem_t *p, int operand, const char *from, int64_t index)
+{
+    const dtype_t dtype = p->prepared->in[operand].dtype;
+    return dtype_load(dtype, from + index * (int64_t)dtype_size(dtype));
+}
+
+static double score(const problem_t *p, const head_t *head, int64_t l, int64_t s)
+{
+    const attention_attrs_t *attrs = p->prepared->attrs;
+    if (attrs->is_causal && s > l) return -INFINITY;
+    double sum = 0.0, mask = 0.0;
+    for (int64_t e = 0; e < p->length; e++)
+        sum += load(p, QUERY, head->in[QUERY], l * head->row[QUERY] + e) *
+               load(p, KEY, head->in[KEY], s * head->row[KEY] + e);
+    if (head->in[MASK] != NULL) {
+        mask = load(p, MASK, head->in[MASK], l * head->row[MASK] + s * head->mask_step);
+        if (p->prepared->in[MASK].dtype == DTYPE_BOOL) mask = mask != 0.0 ? 0.0 : -INFINITY;
+    }
+    return sum * p->scale + mask;
+}
+
+static void run_query(const problem_t *p, const head_t *head, int64_t l)
+{
+    const dtype_t dtype = p->prepared->out[0].dtype;
+    double largest = -INFINITY, weights = 0.0;
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        double one = score(p, head, l, s);
+        if (one > largest || isnan(one)) largest = one;
+    }
+    for (int64_t s = 0; s < p->n_keys && largest != -INFINITY; s++)
+        weights += exp(score(p, head, l, s) - largest);
+    for (int64_t v = 0; v < p->out_length; v++) {
+        double sum = 0.0;
+        for (int64_t s = 0; s < p->n_keys && largest != -INFINITY; s++)
+            sum += exp(score(p, head, l, s) - largest) *
+                   load(p, VALUE, head->in[VALUE], s * head->row[VALUE] + v);
+        dtype_store(dtype, head->out + (l * head->out_row + v) * (int64_t)dtype_size(dtype),
+                    largest == -INFINITY ? 0.0 : sum / weights);
+    }
+}
+
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
+{
+    (void)scratch;
+    const problem_t p = describe(prepared, in, out);
+#pragma omp parallel for num_threads(threads_for(ctx, p.n_heads *p.n_queries *p.n_keys))           \
+    schedule(static)
+    for (int64_t i = 0; i < p.n_heads * p.n_queries; i++) {
+        const head_t head = describe_head(&p, i / p.n_queries);
+        run_query(&p, &head, i % p.n_queries);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t rows = {.name = "rows", .prepare = prepare_rows, .run = run_rows};
+static const kernel_t *const kernels[] = {&panels, &rows, NULL};
+
+/* ---- cases ---- */
+
+static const char *const cases[] = {
+    "(f32[2,3,5,8], f32[2,3,7,8], f32[2,3,7,4], none)",
+    "(f32[2,2,37,16], f32[2,2,41,16], f32[2,2,41,33], none)",
+    "(f32[1,2,70,8], f32[1,2,70,8], f32[1,2,70,8], none) is_causal=true",
+    "(f32[2,2,5,7], f32[2,2,3,7], f32[2,2,3,7], none) is_causal=true scale=0.3",
+    "(f32[2,2,5,7]*4, f32[2,2,9,7]*4, f32[2,2,9,5], f32[2,1,5,9])",
+    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[2,1,1,9])",
+    "(f32[2,2,5,7], f32[2,2,9,7], f32[2,2,9,5], bool[5,1]) is_causal=true",
+    "(f32[2,6,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[6,3,5]) enable_gqa=true",
+    "(f32[5,16], f32[7,16], f32[7,31], none)",
+    "(f32[3,1,17], f32[3,40,17], f32[3,40,17], bf16[1,40])",
+    "(bf16[2,2,9,16], bf16[2,2,9,16], bf16[2,2,9,16], none)",
+    "(f16[2,3,8], f16[2,4,8], f16[2,4,8], f16[4]) is_causal=true",
+    "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], bool[4,5])",
+    "(f32[2,3,4], f32[2,0,4], f32[2,0,5], none)",
+    "(f32[2,0,4], f32[2,3,4], f32[2,3,5], none)",
+    NULL};
+
+/* ---- definition ---- */
+
+const opdef_t op_def_scaled_dot_product_attention = {
+    .name = "scaled_dot_product_attention",
+    .preference = OP_FOLLOWS,
+    .attrs = {sizeof(attention_attrs_t), 3, fields},
+    .n_operands = 4,
+    .operands = operands,
+    .n_outputs = 1,
+    .infer = infer,
+    .kernels = kernels,
+    .spec = spec,
+    .cases = cases};
+
+/* ---- public ---- */
+
+status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
+                                         const tensor_t *value, const tensor_t *attn_mask,
+                                         const attention_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {query, key, value, attn_mask};
+    return dispatch_run(ctx, &op_def_scaled_dot_product_attention, attrs, 4, in, NULL, out);
+}

@@ -1,0 +1,87 @@
+/* Attention: what it refuses, which kernel runs, and how its result lies. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/ops.h"
+#include "tensor/counters.h"
+
+static tensor_t *randn(context_t *ctx, int rank, const int64_t *sizes)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, rank, sizes, &x));
+    return x;
+}
+
+static void operands_that_do_not_go_together_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *q = randn(ctx, SHAPE(2, 4, 3, 8)), *k = randn(ctx, SHAPE(2, 4, 5, 8));
+    tensor_t *few = randn(ctx, SHAPE(2, 2, 5, 8)), *narrow = randn(ctx, SHAPE(2, 4, 5, 7));
+    tensor_t *mask = randn(ctx, SHAPE(3, 4)), *line = randn(ctx, SHAPE(8)), *out = NULL;
+    CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, line, k, k, NULL, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "query is f32[8], a floating type of rank 2 or more is needed");
+    CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, q, few, few, NULL, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "key is f32[2,2,5,8], its dtype and batch dimensions have to go with query "
+                "f32[2,4,3,8]");
+    CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, q, narrow, k, NULL, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "key is f32[2,4,5,7], query is f32[2,4,3,8] and value is f32[2,4,5,8], [..,L,E], "
+                "[..,S,E] and [..,S,V] are needed");
+    CHECK_FAILS(ctx, op_scaled_dot_product_attention(ctx, q, k, k, mask, NULL, &out),
+                STATUS_INVALID_ARGUMENT,
+                "attn_mask is f32[3,4], bool or floating is needed that broadcasts to [..,3,5]");
+    assert_null(out);
+    tensor_t *all[] = {q, k, few, narrow, mask, line};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+/* [N][T][H E] split into heads and joined again: neither moves a byte. */
+static void heads_are_split_and_joined_without_a_copy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t split[] = {2, 9, 4, 8}, joined[] = {2, 9, 32}, order[] = {0, 2, 1, 3};
+    tensor_t *x = randn(ctx, SHAPE(2, 9, 32)), *heads = NULL, *swapped = NULL, *out = NULL;
+    tensor_t *back = NULL, *y = NULL;
+    counters_t counters;
+    const uint64_t before = (counters_read(ctx, &counters), counters_copies(&counters));
+    CHECK_OK(ctx, op_reshape(ctx, x, 4, split, &heads));
+    CHECK_OK(ctx, op_permute(ctx, heads, 4, order, &swapped));
+    CHECK_OK(ctx,
+             op_scaled_dot_product_attention(ctx, swapped, swapped, swapped, NULL, NULL, &out));
+    CHECK_OK(ctx, op_permute(ctx, out, 4, order, &back));
+    CHECK_OK(ctx, op_reshape(ctx, back, 3, joined, &y));
+    counters_read(ctx, &counters);
+    assert_int_equal(counters_copies(&counters), before);
+    char text[FORMAT_TEXT_MAX];
+    assert_string_equal(format_text(&tensor_info(out)->format, text), "{288,8,32,1}");
+    tensor_t *all[] = {x, heads, swapped, out, back, y};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+/* PyTorch's result for a query whose keys are all masked is 0, too. */
+static void a_query_that_sees_no_key_gives_zeros(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *q = randn(ctx, SHAPE(2, 8)), *k = randn(ctx, SHAPE(3, 8)), *mask = NULL, *out = NULL;
+    const void *data = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2, 3), -(double)INFINITY, &mask));
+    CHECK_OK(ctx, op_scaled_dot_product_attention(ctx, q, k, k, mask, NULL, &out));
+    CHECK_OK(ctx, tensor_data(ctx, out, &data));
+    for (int i = 0; i < 16; i++) assert_true(((const float *)data)[i] == 0.0F);
+    tensor_t *all[] = {q, k, mask, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(operands_that_do_not_go_together_are_refused),
+        TEST(heads_are_split_and_joined_without_a_copy),
+        TEST(a_query_that_sees_no_key_gives_zeros),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
