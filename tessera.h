@@ -32,6 +32,7 @@
 #include "module/layers.h"
 #include "module/mkldnn.h"
 #include "module/module.h"
+#include "module/recurrent.h"
 #include "module/signature.h"
 #include "module/state_dict.h"
 #include "module/zoo.h"

@@ -28,7 +28,7 @@ static status_t bad_attribute(context_t *ctx, const module_t *self, const char *
          module_type(self), value != NULL ? datum_kind_name(datum_kind(value)) : "not there", rule);
 }
 
-static status_t read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out)
+status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out)
 {
     const datum_t *value = module_attribute(self, name);
     if (value == NULL || datum_kind(value) != DATUM_INT)
@@ -37,7 +37,7 @@ static status_t read_int(context_t *ctx, const module_t *self, const char *name,
     return STATUS_OK;
 }
 
-static status_t read_float(context_t *ctx, const module_t *self, const char *name, double *out)
+status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out)
 {
     const datum_t *value = module_attribute(self, name);
     datum_kind_t kind = value != NULL ? datum_kind(value) : DATUM_NONE;
@@ -46,7 +46,7 @@ static status_t read_float(context_t *ctx, const module_t *self, const char *nam
     return STATUS_OK;
 }
 
-static status_t read_bool(context_t *ctx, const module_t *self, const char *name, bool *out)
+status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out)
 {
     const datum_t *value = module_attribute(self, name);
     if (value == NULL || datum_kind(value) != DATUM_BOOL)
@@ -120,7 +120,7 @@ static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const ten
     TRY(read_sizes(ctx, self, "padding", attrs.padding));
     TRY(read_sizes(ctx, self, "extra_padding", attrs.extra_padding));
     TRY(read_sizes(ctx, self, "dilation", attrs.dilation));
-    TRY(read_int(ctx, self, "groups", &attrs.groups));
+    TRY(layer_read_int(ctx, self, "groups", &attrs.groups));
     switch (weight != NULL ? tensor_rank(weight) : 0) {
     case 3: return op_conv1d(ctx, in[0], weight, bias, &attrs, out);
     case 5: return op_conv3d(ctx, in[0], weight, bias, &attrs, out);
@@ -246,7 +246,7 @@ static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
         FAIL(ctx, STATUS_UNSUPPORTED,
              "batch_norm: the layer is in training mode, only inference by running statistics is "
              "to be had; module_train switches it");
-    TRY(read_float(ctx, self, "eps", &epsilon));
+    TRY(layer_read_float(ctx, self, "eps", &epsilon));
     return op_batch_norm(ctx, in[0], module_parameter(self, "weight"),
                          module_parameter(self, "bias"), module_buffer(self, "running_mean"),
                          module_buffer(self, "running_var"), epsilon, out);
@@ -298,7 +298,7 @@ static status_t read_pool(context_t *ctx, const module_t *self, pool_attrs_t *at
     TRY(read_sizes(ctx, self, "stride", attrs->stride));
     TRY(read_sizes(ctx, self, "padding", attrs->padding));
     TRY(read_sizes(ctx, self, "extra_padding", attrs->extra_padding));
-    return read_bool(ctx, self, "ceil_mode", &attrs->ceil_mode);
+    return layer_read_bool(ctx, self, "ceil_mode", &attrs->ceil_mode);
 }
 
 static status_t forward_max_pool(context_t *ctx, module_t *self, int n_in,
@@ -319,7 +319,7 @@ static status_t forward_avg_pool(context_t *ctx, module_t *self, int n_in,
     *n_out = 1;
     TRY(one_input(ctx, self, n_in));
     TRY(read_pool(ctx, self, &attrs));
-    TRY(read_bool(ctx, self, "count_include_pad", &attrs.count_include_pad));
+    TRY(layer_read_bool(ctx, self, "count_include_pad", &attrs.count_include_pad));
     return op_avg_pool2d(ctx, in[0], &attrs, out);
 }
 
@@ -410,8 +410,8 @@ static status_t forward_flatten(context_t *ctx, module_t *self, int n_in, const 
     int64_t start = 0, end = 0;
     *n_out = 1;
     TRY(one_input(ctx, self, n_in));
-    TRY(read_int(ctx, self, "start_dim", &start));
-    TRY(read_int(ctx, self, "end_dim", &end));
+    TRY(layer_read_int(ctx, self, "start_dim", &start));
+    TRY(layer_read_int(ctx, self, "end_dim", &end));
     return op_flatten(ctx, in[0], start, end, out);
 }
 
@@ -439,7 +439,7 @@ static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const 
         FAIL(ctx, STATUS_UNSUPPORTED,
              "dropout: the layer is in training mode, only inference is to be had; module_train "
              "switches it");
-    TRY(read_float(ctx, self, "p", &p));
+    TRY(layer_read_float(ctx, self, "p", &p));
     return op_dropout(ctx, in[0], p, out);
 }
 

@@ -24,6 +24,12 @@ status_t layer_set_bool(context_t *ctx, module_t *module, const char *name, bool
 status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int n,
                          const int64_t *values);
 
+/* Attributes that forwards read: whoever looks at a module can change them. INVALID_ARGUMENT names
+ * the attribute that is not there, or of another kind. */
+status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out);
+status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out);
+status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out);
+
 /* The children in order: the forward of Sequential, and of modules that are one in torchvision. */
 status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out);
