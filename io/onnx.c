@@ -378,9 +378,12 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
     for (int i = 0; i < op->min_inputs; i++)
         if (!onnx_has(node, i)) FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
     node->n_out = (int)proto->n_output;
-    if (node->n_out < 1 || *proto->output[0] == '\0')
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "it has no output");
-    for (int i = 0; i < node->n_out; i++) node->out[i] = ITEM_NONE;
+    bool has_output = false;
+    for (int i = 0; i < node->n_out; i++) {
+        node->out[i] = ITEM_NONE;
+        has_output = has_output || onnx_wants(node, i);
+    }
+    if (!has_output) FAIL(ctx, STATUS_INVALID_ARGUMENT, "it has no output");
     return STATUS_OK;
 }
 

@@ -167,7 +167,7 @@ static double step_lstm(const recurrent_attrs_t *attrs, const recurrent_unit_t *
     double c = forget * unit->old_c + input * value(&attrs->candidate, clip, x[2] + h[2]);
     double output = value(&attrs->gate, clip, x[3] + h[3] + peephole[2] * c);
     *out_c = c;
-    return output * value(&attrs->output, clip, c);
+    return output * value(&attrs->output, 0.0, c);
 }
 
 double recurrent_reset(const recurrent_attrs_t *attrs, const recurrent_unit_t *unit)

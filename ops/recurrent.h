@@ -33,7 +33,7 @@ typedef struct recurrent_attrs {
     bool batch_first;  /* x and y are [N][T][..] */
     bool input_forget; /* lstm: the forget gate is 1 - the input gate */
     bool reset_before; /* gru: the reset gate is applied to h before the product, not behind it */
-    double clip;       /* every argument of a function is put in [-clip, clip]; 0: it is not */
+    double clip;       /* sums for gates and candidates are put in [-clip, clip]; 0: they are not */
     recurrent_activation_t gate;      /* of gates; lstm, gru */
     recurrent_activation_t candidate; /* of what is new to the state */
     recurrent_activation_t output;    /* lstm: of the cell's state on its way into h */

@@ -32,6 +32,69 @@ def drawn(sizes, run, index):
     return generator.standard_normal(sizes).astype(numpy.float32)
 
 
+# ---- LSTM, GRU, RNN ----
+
+def literal(name, sizes, index):
+    """An initializer with drawn numbers."""
+    numbers = numpy.random.default_rng([7, index]).standard_normal(sizes).round(2).flatten()
+    dims = ",".join(str(size) for size in sizes)
+    return f"float[{dims}] {name} = {{{', '.join(str(number) for number in numbers)}}}"
+
+
+def recurrent(name, runs, op, n_gates, attributes, inputs="", operands="", directions=1,
+              has_peephole=False, hidden=3, features=2):
+    """A model of one node with constant weights, of sequences of several lengths and numbers."""
+    weights = [literal("w", [directions, n_gates * hidden, features], 0),
+               literal("r", [directions, n_gates * hidden, hidden], 1),
+               literal("b", [directions, 2 * n_gates * hidden], 2)]
+    if has_peephole:
+        weights.append(literal("p", [directions, 3 * hidden], 3))
+    state = f"float[{directions},N,{hidden}]"
+    outputs = f"float[T,{directions},N,{hidden}] y, {state} h" + (f", {state} c" if op == "LSTM" else "")
+    text = f"""main (float[T,N,{features}] x{inputs}) => ({outputs})
+    <{', '.join(weights)}>
+    {{ y, h{', c' if op == 'LSTM' else ''} = {op}<hidden_size = {hidden}{attributes}>(x, w, r, b{operands}) }}"""
+    models[name] = (text, runs, 17)
+
+
+def lengths(*numbers):
+    return numpy.array(numbers, dtype=numpy.int32)
+
+
+both = ', direction = "bidirectional"'
+recurrent("lstm_states", [{"x": [4, 2, 2], "h0": [1, 2, 3], "c0": [1, 2, 3]},
+                          {"x": [7, 1, 2], "h0": [1, 1, 3], "c0": [1, 1, 3]}],
+          "LSTM", 4, "", ", float[1,N,3] h0, float[1,N,3] c0", ", , h0, c0")
+recurrent("lstm_bidirectional", [{"x": [4, 2, 2]}, {"x": [1, 3, 2]}], "LSTM", 4, both, directions=2)
+recurrent("lstm_lengths", [{"x": [4, 3, 2], "n": lengths(4, 1, 2)}, {"x": [2, 1, 2], "n": lengths(2)}],
+          "LSTM", 4, both, ", int32[N] n", ", n", directions=2)
+recurrent("lstm_all", [{"x": [4, 3, 2], "n": lengths(3, 4, 1), "h0": [2, 3, 3], "c0": [2, 3, 3]}],
+          "LSTM", 4, both + ', clip = 0.8, input_forget = 1, activations = ["HardSigmoid", "Softsign", '
+          '"ScaledTanh", "Sigmoid", "Affine", "Tanh"], activation_alpha = [0.3, 1.5, 0.7], '
+          'activation_beta = [0.4, 0.6, 0.1]',
+          ", int32[N] n, float[2,N,3] h0, float[2,N,3] c0", ", n, h0, c0, p", directions=2,
+          has_peephole=True)
+recurrent("lstm_clip", [{"x": [4, 3, 2]}], "LSTM", 4, ', clip = 0.5, direction = "reverse"')
+recurrent("gru_before", [{"x": [4, 2, 2]}, {"x": [1, 3, 2]}], "GRU", 3, both, directions=2)
+recurrent("gru_behind", [{"x": [4, 2, 2], "h0": [2, 2, 3]}], "GRU", 3,
+          both + ", linear_before_reset = 1", ", float[2,N,3] h0", ", , h0", directions=2)
+recurrent("gru_lengths", [{"x": [4, 3, 2], "n": lengths(3, 4, 1)}], "GRU", 3,
+          both + ', clip = 0.9, activations = ["HardSigmoid", "LeakyRelu", "Sigmoid", "Tanh"], '
+          'activation_alpha = [0.3, 0.2]', ", int32[N] n", ", n", directions=2)
+recurrent("rnn_reverse", [{"x": [4, 2, 2]}, {"x": [7, 1, 2]}], "RNN", 1,
+          ', direction = "reverse", activations = ["Relu"]')
+for function, numbers in (("Affine", 2), ("ThresholdedRelu", 1), ("ScaledTanh", 2), ("HardSigmoid", 2),
+                          ("Elu", 1), ("LeakyRelu", 1), ("Softsign", 0), ("Softplus", 0)):
+    recurrent("rnn_" + function.lower(), [{"x": [3, 2, 2]}], "RNN", 1, f', activations = ["{function}"]'
+              + ", activation_alpha = [0.3]" * (numbers > 0) + ", activation_beta = [0.6]" * (numbers > 1))
+
+
+@model([{"x": [4, 2, 2], "w": [1, 12, 2], "r": [1, 12, 3], "b": [1, 24]}])
+def lstm_given_weights():
+    """main (float[T,N,2] x, float[1,12,2] w, float[1,12,3] r, float[1,24] b) => (float[T,1,N,3] y)
+    { y = LSTM<hidden_size = 3>(x, w, r, b) }"""
+
+
 # ---- If ----
 
 @model([{"x": [2, 3], "flag": numpy.array(True)}, {"x": [2, 3], "flag": numpy.array(False)}])

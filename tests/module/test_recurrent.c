@@ -314,7 +314,7 @@ static void a_forward_names_what_does_not_fit(void **state)
 
 static status_t build_and_run(context_t *ctx)
 {
-    const layer_recurrent_options_t options = {.num_layers = 2, .bidirectional = true};
+    const layer_recurrent_options_t options = {.bidirectional = true};
     module_t *net = NULL;
     tensor_t *x = NULL, *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = 0;
