@@ -1,4 +1,4 @@
-/* tessera info: what this build is, what it runs on, and what it knows. */
+/* tessera info: what this build is, what it runs on, and what it knows; what is in a file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/command.h"
+#include "tools/info_file.h"
 #include "tools/session.h"
 #include "tools/table.h"
 
@@ -13,12 +14,14 @@
 
 static const args_command_t command = {
     .name = NAME,
-    .operands = "",
+    .operands = "[FILE.safetensors]",
     .min_operands = 0,
-    .max_operands = 0,
+    .max_operands = 1,
     .example = "tessera info --ops",
-    .about = "Prints versions, threads, modes, networks of the zoo, environment variables and, if\n"
-             "asked for, operators."};
+    .about =
+        "Prints versions, threads, modes, networks of the zoo, environment variables and, if\n"
+        "asked for, operators. Of a file of weights: its metadata, and types, sizes and names\n"
+        "of its tensors."};
 
 static void print_networks(void)
 {
@@ -109,6 +112,13 @@ static status_t print_info(context_t *ctx, bool has_operators)
     return print_operators(ctx);
 }
 
+static bool is_safetensors(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    size_t length = strlen(path), of_ending = sizeof ending - 1;
+    return length > of_ending && strcmp(path + length - of_ending, ending) == 0;
+}
+
 int command_info(int argc, char **argv)
 {
     bool has_operators = false;
@@ -117,9 +127,15 @@ int command_info(int argc, char **argv)
     const args_option_t table[] = {
         {"--ops", ARGS_FLAG, &has_operators, NULL, "print the operators, too", 0, 0}};
     if (!args_parse(&command, table, 1, argc, argv, &operands, &code)) return code;
+    const char *path = operands.n > 0 ? operands.items[0] : NULL;
+    if (path != NULL && has_operators)
+        return args_usage_error(NAME, "--ops with %s, a file has no operators", path);
+    if (path != NULL && !is_safetensors(path))
+        return args_usage_error(NAME, "\"%s\" is no FILE.safetensors", path);
     context_t *ctx = NULL;
     status_t status = context_create(NULL, &ctx);
-    if (status == STATUS_OK) status = print_info(ctx, has_operators);
+    if (status == STATUS_OK)
+        status = path != NULL ? info_file(ctx, path) : print_info(ctx, has_operators);
     bool is_done = session_check(NAME, ctx, status);
     context_destroy(ctx);
     return is_done ? EXIT_DONE : EXIT_FAILED;

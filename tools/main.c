@@ -20,8 +20,9 @@ static const command_t commands[] = {
     {"append", command_append, "add to a .tessera file what another machine runs it with"},
     {"graph", command_graph, "print a model's graph, also after each pass"},
     {"explain", command_explain, "say for each operator what runs, in which format, and why"},
+    {"diff", command_diff, "find the first node whose result differs between two modes"},
     {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},
-    {"info", command_info, "versions, threads, environment, operators"},
+    {"info", command_info, "versions, threads, environment, operators; a .safetensors file"},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -74,8 +74,8 @@ static void write_file(const char *name, const char *text)
 
 /* ---- usage ---- */
 
-static const char *const commands[] = {"run",   "bench",   "freeze", "append",
-                                       "graph", "explain", "audit",  "info"};
+static const char *const commands[] = {"run",     "bench", "freeze", "append", "graph",
+                                       "explain", "diff",  "audit",  "info"};
 
 static void help_begins_with_a_command_that_works(void **state)
 {
@@ -117,7 +117,7 @@ static void help_is_told_by_command_and_fits_a_terminal(void **state)
 static void options_mean_the_same_in_every_command(void **state)
 {
     (void)state;
-    static const char *const on_models[] = {"run", "bench", "freeze", "graph", "explain"};
+    static const char *const on_models[] = {"run", "bench", "freeze", "graph", "explain", "diff"};
     static const char *const options[] = {"\n  --batch N ", "\n  --shape NAME=1x3x320x480 ",
                                           "\n  --input NAME=FILE.npy ", "\n  --seed N ",
                                           "\n  --threads N "};
@@ -180,7 +180,7 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("freeze " MODEL " -o m.tessera --preserve a,,b", 2, "--preserve a,,b", NULL);
     check("graph " MODEL " --after magic", 2, "--after magic is no pass, there are:", NULL);
     check("graph " MODEL " --skip magic", 2, "--skip magic is no pass", NULL);
-    check("info extra", 2, "\"extra\" is one operand too many", NULL);
+    check("audit log extra", 2, "\"extra\" is one operand too many", NULL);
     assert_string_equal(outcome.out, "");
 }
 
@@ -195,6 +195,34 @@ static void failures_exit_with_1_and_name_the_command(void **state)
     check("run " MODEL " --input x", 1, "--input x, must be NAME=FILE.npy", NULL);
     check("audit missing.log", 1, "tessera audit: missing.log: No such file", NULL);
     check("info >/dev/full", 1, "stdout cannot be written", NULL);
+}
+
+/* ---- diff ---- */
+
+static void diff_names_the_first_node_beyond_the_tolerance(void **state)
+{
+    (void)state;
+    check("diff " MODEL, 0, NULL, "no node differs by more than 0.0001\nlargest difference: ");
+    assert_non_null(strstr(outcome.out, " nodes compared\n"));
+    check("diff " MODEL " --modes mkldnn,dense --tolerance 0", 3, NULL, "first difference: ");
+    assert_non_null(strstr(outcome.out, "\n  mkldnn  mkldnn f32[1,"));
+    assert_non_null(strstr(outcome.out, "\n  dense   f32[1,"));
+    assert_non_null(strstr(outcome.out, " by onednn, "));
+}
+
+static void diff_takes_two_modes_that_run_operator_by_operator(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "dense", "dense,dense", "mkldnn,frozen", "graph,mkldnn", "dense,fast", "dense,nhwc,mkldnn",
+        ","};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "diff " MODEL " --modes %s", wrong[i]);
+        check(line, 2, "must be two of dense,nhwc,mkldnn", NULL);
+    }
+    check("diff " MODEL " --modes mkldn,dense", 2, "did you mean mkldnn?", NULL);
+    check("diff missing.onnx", 1, "missing.onnx, No such file", NULL);
 }
 
 /* ---- audit and info ---- */
@@ -239,6 +267,29 @@ static void info_lists_variables_and_operators(void **state)
     assert_null(strstr(outcome.out, "conv2d"));
     check("info --ops", 0, NULL, "conv2d");
     check("--version", 0, NULL, "tessera ");
+}
+
+/* The files' names, types and sizes are those that their makers' script has. */
+static void info_lists_what_is_in_a_file_of_weights(void **state)
+{
+    (void)state;
+#ifdef TESSERA_HAVE_SAFETENSORS
+    static const char types[] = "info " TESSERA_SOURCE_DIR "/tests/io/types.safetensors";
+    check(types, 0, NULL, "types.safetensors: 16 tensors, 99 bytes\n");
+    check(types, 0, NULL, "\n\"format\" = \"pt\"\n");
+    check(types, 0, NULL, "\nBF16  [1,2]      4  \"bfloat16\"\n");
+    check(types, 0, NULL, "\nF32   []         4  \"number\"\n");
+    check(types, 0, NULL, "\nI16   [0,4]      0  \"nothing\"\n");
+    check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* one line whatever is in it */
+    check("info " TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors", 0, NULL,
+          "\nF8_E4M3 (not read)  [3]        3  \"float8\"\n");
+    write_file("broken.safetensors", "12345678{");
+    check("info broken.safetensors", 1, "broken.safetensors", NULL);
+#endif
+    check("info missing.safetensors", 1, "missing.safetensors", NULL);
+    check("info file.onnx", 2, "\"file.onnx\" is no FILE.safetensors", NULL);
+    check("info .safetensors", 2, "\".safetensors\" is no FILE.safetensors", NULL);
+    check("info --ops a.safetensors", 2, "--ops with a.safetensors, a file has no operators", NULL);
 }
 
 /* Each of our names with what oneDNN's log says of itself there; longer names of a kind first. */
@@ -680,7 +731,10 @@ int main(void)
         cmocka_unit_test(wrong_usage_exits_with_2_and_says_why),
         cmocka_unit_test(failures_exit_with_1_and_name_the_command),
         cmocka_unit_test(audit_reads_a_file_and_stdin),
+        cmocka_unit_test(diff_names_the_first_node_beyond_the_tolerance),
+        cmocka_unit_test(diff_takes_two_modes_that_run_operator_by_operator),
         cmocka_unit_test(info_lists_variables_and_operators),
+        cmocka_unit_test(info_lists_what_is_in_a_file_of_weights),
         cmocka_unit_test(the_isa_is_the_one_that_onednn_logs),
         cmocka_unit_test(outputs_are_saved_and_compared),
         cmocka_unit_test(sizes_are_chosen_where_they_are_open),
