@@ -256,6 +256,29 @@ static status_t find_method(context_t *ctx, module_t **module, const char *name,
     return STATUS_OK;
 }
 
+/* Methods of a layer that module_mkldnn skipped run in plain layouts, and so does what they call.
+ */
+typedef struct layer_policy {
+    bool is_switched;
+    policy_t before;
+} layer_policy_t;
+
+static layer_policy_t enter_layer(context_t *ctx, const module_t *module)
+{
+    layer_policy_t policy = {atomic_load_explicit(&module->runs_dense, memory_order_relaxed),
+                             POLICY_AUTO};
+    if (policy.is_switched) {
+        policy.before = dispatch_policy(ctx);
+        (void)dispatch_set_policy(ctx, POLICY_PER_OP);
+    }
+    return policy;
+}
+
+static void leave_layer(context_t *ctx, layer_policy_t policy)
+{
+    if (policy.is_switched) (void)dispatch_set_policy(ctx, policy.before);
+}
+
 status_t module_call(context_t *ctx, module_t *module, const char *method, int n_in,
                      datum_t *const *in, int *n_out, datum_t **out)
 {
@@ -263,7 +286,11 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     *n_out = 0;
     const member_t *found = NULL;
     TRY(find_method(ctx, &module, method, &found));
-    return found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in, n_out, out);
+    const layer_policy_t policy = enter_layer(ctx, module);
+    status_t status = found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in,
+                                                   n_out, out);
+    leave_layer(ctx, policy);
+    return status;
 }
 
 /* Tensors through a method that takes and gives datums; the results belong to the caller. The run
@@ -304,8 +331,12 @@ static status_t call_tensors(context_t *ctx, module_t *module, const char *name,
     const member_t *method = NULL;
     TRY(find_method(ctx, &module, name, &method));
     forward_t forward = module_c_forward(method);
-    if (forward == NULL) return run_method(ctx, module, name, method, n_in, in, n_out, out);
-    return module_run_forward(ctx, module, name, forward, n_in, in, n_out, out);
+    const layer_policy_t policy = enter_layer(ctx, module);
+    status_t status = forward == NULL
+                          ? run_method(ctx, module, name, method, n_in, in, n_out, out)
+                          : module_run_forward(ctx, module, name, forward, n_in, in, n_out, out);
+    leave_layer(ctx, policy);
+    return status;
 }
 
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
@@ -433,9 +464,13 @@ static status_t run_into(context_t *ctx, module_t *module, const char *name, int
     bool are_all_given = n_in >= 0 && n_in <= MAX_INPUTS;
     for (int i = 0; are_all_given && i < n_in; i++) are_all_given = in[i] != NULL;
     *n_made = -1;
-    if (class_->run_into != NULL && are_all_given)
-        TRY(class_->run_into(ctx, owner, method->is.method.state, n_in, in, n_wanted, wanted,
-                             n_made, made));
+    if (class_->run_into != NULL && are_all_given) {
+        const layer_policy_t policy = enter_layer(ctx, owner);
+        status_t status = class_->run_into(ctx, owner, method->is.method.state, n_in, in, n_wanted,
+                                           wanted, n_made, made);
+        leave_layer(ctx, policy);
+        TRY(status);
+    }
     if (*n_made >= 0) return STATUS_OK;
     *n_made = 0;
     return call_tensors(ctx, module, name, n_in, in, n_made, made);

@@ -474,13 +474,13 @@ static status_t forward_to_dense(context_t *ctx, module_t *self, int n_in,
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_dense_to_mkldnn", out_module));
-    return build(ctx, "DenseToMkldnn", forward_to_mkldnn, NULL, NULL, out_module);
+    return build(ctx, "Dense2Mkldnn", forward_to_mkldnn, NULL, NULL, out_module);
 }
 
 status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_mkldnn_to_dense", out_module));
-    return build(ctx, "MkldnnToDense", forward_to_dense, NULL, NULL, out_module);
+    return build(ctx, "Mkldnn2Dense", forward_to_dense, NULL, NULL, out_module);
 }
 
 /* ---- sequential ---- */

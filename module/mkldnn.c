@@ -1,59 +1,78 @@
 #include "module/mkldnn.h"
 
+#include <string.h>
+
 #include "module/map_impl.h"
 #include "module/module_impl.h"
+#include "module/placement_impl.h"
 #include "tensor/convert.h"
 #include "tensor/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- storages ---- */
+/* ---- what a call changes ---- */
 
-/* The storages of parameters that a walk is about. */
-typedef struct storages {
-    storage_t **items; /* retained */
-    int n;
-    int capacity;
-} storages_t;
+/* The storages of parameters that were marked, and the modules that were told to run dense, or no
+ * longer to. */
+typedef struct changes {
+    storage_t **storages; /* retained */
+    int n_storages, storage_capacity;
+    module_t **modules; /* retained */
+    int n_modules, module_capacity;
+} changes_t;
 
-static void clear(context_t *ctx, storages_t *storages)
+static void clear(context_t *ctx, changes_t *changes)
 {
-    for (int i = 0; i < storages->n; i++) storage_release(storages->items[i]);
-    context_put(ctx, storages->items);
+    for (int i = 0; i < changes->n_storages; i++) storage_release(changes->storages[i]);
+    for (int i = 0; i < changes->n_modules; i++) module_release(changes->modules[i]);
+    context_put(ctx, changes->storages);
+    context_put(ctx, changes->modules);
 }
 
-static void unmark(storages_t *storages)
+static void undo(changes_t *changes)
 {
-    for (int i = 0; i < storages->n; i++) {
-        storage_set_packable(storages->items[i], false);
-        storage_let_shed(storages->items[i], false);
-        form_drop(storages->items[i]);
+    for (int i = 0; i < changes->n_storages; i++) {
+        storage_set_packable(changes->storages[i], false);
+        storage_let_shed(changes->storages[i], false);
+        form_drop(changes->storages[i]);
+    }
+    for (int i = 0; i < changes->n_modules; i++) {
+        module_t *module = changes->modules[i];
+        atomic_store(&module->runs_dense, !atomic_load(&module->runs_dense));
     }
 }
 
-static status_t mark(context_t *ctx, const module_t *module, storages_t *marked)
+static status_t mark(context_t *ctx, const module_t *module, changes_t *changes)
 {
     for (int i = 0; i < module->n_members; i++) {
         const member_t *member = &module->members[i];
         if (member->kind != MEMBER_PARAMETER || member->is.tensor == NULL) continue;
         storage_t *storage = member->is.tensor->storage;
         if (storage_is_packable(storage)) continue;
-        TRY(context_grow(ctx, &marked->items, &marked->capacity, marked->n + 1,
-                         sizeof(storage_t *)));
-        marked->items[marked->n++] = storage_retain(storage);
+        TRY(context_grow(ctx, &changes->storages, &changes->storage_capacity,
+                         changes->n_storages + 1, sizeof(storage_t *)));
+        changes->storages[changes->n_storages++] = storage_retain(storage);
         storage_set_packable(storage, true);
         storage_let_shed(storage, true);
     }
     return STATUS_OK;
 }
 
-/* ---- module_mkldnn ---- */
+static status_t set_dense(context_t *ctx, module_t *module, bool runs_dense, changes_t *changes)
+{
+    if (atomic_load(&module->runs_dense) == runs_dense) return STATUS_OK;
+    TRY(context_grow(ctx, &changes->modules, &changes->module_capacity, changes->n_modules + 1,
+                     sizeof(module_t *)));
+    changes->modules[changes->n_modules++] = module_retain(module);
+    atomic_store(&module->runs_dense, runs_dense);
+    return STATUS_OK;
+}
+
+/* ---- what is skipped ---- */
 
 /* Enters the modules of a subtree that is left alone. */
-static status_t skip_tree(context_t *ctx, module_t *root, const char *path, map_t *skipped)
+static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
 {
-    module_t *module = path[0] != '\0' ? module_child(root, path) : root;
-    if (module == NULL) return module_no_member(ctx, root, path, MEMBER_CHILD);
     tree_t tree = {0};
     TRY(tree_collect(ctx, module, &tree));
     status_t status = STATUS_OK;
@@ -63,20 +82,79 @@ static status_t skip_tree(context_t *ctx, module_t *root, const char *path, map_
     return status;
 }
 
+/* A star stands for any text, dots and nothing included. */
+static bool matches(const char *pattern, const char *text)
+{
+    for (; *pattern != '*'; pattern++, text++) {
+        if (*pattern != *text) return false;
+        if (*pattern == '\0') return true;
+    }
+    for (;; text++) {
+        if (matches(pattern + 1, text)) return true;
+        if (*text == '\0') return false;
+    }
+}
+
+/* Children whose paths match; counts them. */
+static status_t skip_children(context_t *ctx, const tree_item_t *item, const char *pattern,
+                              map_t *skipped, int *n)
+{
+    for (int i = 0; i < item->module->n_members; i++) {
+        const member_t *member = &item->module->members[i];
+        char *path = NULL;
+        if (member->kind != MEMBER_CHILD) continue;
+        TRY(tree_join(ctx, item->path, member->name, &path));
+        bool is_meant = matches(pattern, path);
+        context_put(ctx, path);
+        if (!is_meant) continue;
+        TRY(skip_tree(ctx, member->is.child, skipped));
+        (*n)++;
+    }
+    return STATUS_OK;
+}
+
+static status_t skip_pattern(context_t *ctx, const module_t *root, const char *pattern,
+                             map_t *skipped)
+{
+    tree_t tree = {0};
+    int n = 0;
+    TRY(tree_collect(ctx, root, &tree));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < tree.n && status == STATUS_OK; i++)
+        status = skip_children(ctx, &tree.items[i], pattern, skipped, &n);
+    tree_clear(ctx, &tree);
+    if (status == STATUS_OK && n == 0)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "module_mkldnn: skip \"%s\" is the path of no module in %s", pattern, root->type);
+    return status;
+}
+
+static status_t skip(context_t *ctx, module_t *root, const char *path, map_t *skipped)
+{
+    if (strchr(path, '*') != NULL) return skip_pattern(ctx, root, path, skipped);
+    module_t *module = path[0] != '\0' ? module_child(root, path) : root;
+    if (module == NULL) return module_no_member(ctx, root, path, MEMBER_CHILD);
+    return skip_tree(ctx, module, skipped);
+}
+
+/* ---- module_mkldnn ---- */
+
 static status_t mark_tree(context_t *ctx, module_t *module, const mkldnn_options_t *options,
-                          storages_t *marked)
+                          changes_t *changes)
 {
     map_t skipped = {.ctx = ctx};
     tree_t tree = {0};
     status_t status = STATUS_OK;
     for (const char *const *path = options->skip; path != NULL && *path != NULL; path++) {
-        status = skip_tree(ctx, module, *path, &skipped);
+        status = skip(ctx, module, *path, &skipped);
         if (status != STATUS_OK) break;
     }
     if (status == STATUS_OK) status = tree_collect(ctx, module, &tree);
-    for (int i = 0; i < tree.n && status == STATUS_OK; i++)
-        if (map_get(&skipped, tree.items[i].module) == NULL)
-            status = mark(ctx, tree.items[i].module, marked);
+    for (int i = 0; i < tree.n && status == STATUS_OK; i++) {
+        bool is_skipped = map_get(&skipped, tree.items[i].module) != NULL;
+        status = set_dense(ctx, tree.items[i].module, is_skipped, changes);
+        if (status == STATUS_OK && !is_skipped) status = mark(ctx, tree.items[i].module, changes);
+    }
     tree_clear(ctx, &tree);
     map_clear(&skipped);
     return status;
@@ -93,17 +171,35 @@ static status_t run_example(context_t *ctx, module_t *module, const tensor_t *co
     return status != STATUS_OK ? status : ended;
 }
 
+static status_t place_transitions(context_t *ctx, module_t *module, const tensor_t *const *example)
+{
+    placement_t *placement = NULL;
+    TRY(placement_begin(ctx, &placement));
+    status_t status = placement_watch(ctx, placement);
+    if (status == STATUS_OK) {
+        status = run_example(ctx, module, example);
+        placement_unwatch(ctx, placement);
+    }
+    if (status == STATUS_OK) status = placement_apply(ctx, placement, module);
+    placement_end(ctx, placement);
+    return status;
+}
+
 status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t *options)
 {
     if (module == NULL) return context_null(ctx, "module_mkldnn", "module");
     static const mkldnn_options_t defaults = {0};
     if (options == NULL) options = &defaults;
-    storages_t marked = {0};
-    status_t status = mark_tree(ctx, module, options, &marked);
-    if (status == STATUS_OK && options->example != NULL)
+    REQUIRE(ctx, !options->transitions || options->example != NULL,
+            "module_mkldnn: transitions without an example, which shows what layers compute in");
+    changes_t changes = {0};
+    status_t status = mark_tree(ctx, module, options, &changes);
+    if (status == STATUS_OK && options->transitions)
+        status = place_transitions(ctx, module, options->example);
+    else if (status == STATUS_OK && options->example != NULL)
         status = run_example(ctx, module, options->example);
-    if (status != STATUS_OK) unmark(&marked);
-    clear(ctx, &marked);
+    if (status != STATUS_OK) undo(&changes);
+    clear(ctx, &changes);
     return status;
 }
 
@@ -156,7 +252,11 @@ status_t module_dense(context_t *ctx, module_t *module)
     status_t status = tree_collect(ctx, module, &tree);
     for (int i = 0; i < tree.n && status == STATUS_OK; i++)
         status = make_plain(ctx, tree.items[i].module, &plain);
-    for (int i = 0; i < tree.n && status == STATUS_OK; i++) put_plain(tree.items[i].module, &plain);
+    for (int i = 0; i < tree.n && status == STATUS_OK; i++) {
+        put_plain(tree.items[i].module, &plain);
+        atomic_store(&tree.items[i].module->runs_dense, false);
+    }
+    if (status == STATUS_OK) placement_remove(ctx, module);
     tree_clear(ctx, &tree);
     map_clear(&plain);
     status_t ended = scope_end(ctx);

@@ -77,6 +77,7 @@ status_t module_make(context_t *ctx, const char *type_name, module_t **out_modul
     module_t *module = NULL;
     TRY(context_get_zeroed(ctx, sizeof *module, "a module", &module));
     atomic_init(&module->n_references, 1);
+    atomic_init(&module->runs_dense, false);
     init_lock(&module->lock);
     module->allocator = *context_allocator(ctx);
     status_t status = copy_name(ctx, module, type_name, &module->type);

@@ -30,7 +30,8 @@ struct module {
     member_t *members;
     int n_members;
     int capacity;
-    pthread_mutex_t lock; /* held by a run that changes members or their tensors; recursive */
+    atomic_bool runs_dense; /* module_mkldnn skipped it: its methods run under policy per_op */
+    pthread_mutex_t lock;   /* held by a run that changes members or their tensors; recursive */
 };
 
 /* A module without any member, not even `training`. */

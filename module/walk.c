@@ -142,7 +142,7 @@ static status_t print_module(printer_t *printer, const module_t *module, const c
         text_append(text, " %s=", member->name);
         datum_print(member->is.datum, text);
     }
-    text_append(text, "\n");
+    text_append(text, atomic_load(&module->runs_dense) ? ", dense\n" : "\n");
     for (int i = 0; i < module->n_members; i++) {
         const member_t *member = &module->members[i];
         if (member->kind == MEMBER_CHILD)

@@ -2,6 +2,10 @@
 
 #include "tests/support/support.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
 #include "module/layers.h"
 #include "module/state_dict.h"
 #include "tensor/convert.h"
@@ -304,11 +308,121 @@ static void conversion_survives_every_failed_allocation(void **state)
     check_every_allocation(convert_both_ways);
 }
 
+/* ---- layers that are skipped ---- */
+
+/* What the last operator of each child of a Sequential gave. */
+typedef struct seen {
+    char path[16];
+    layout_t layouts[3];
+} seen_t;
+
+static void enter(context_t *ctx, void *user, const char *name)
+{
+    (void)ctx;
+    snprintf(((seen_t *)user)->path, sizeof((seen_t *)user)->path, "%s", name);
+}
+
+static status_t note_layout(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    seen_t *seen = user;
+    seen->layouts[seen->path[0] - '0'] = tensor_layout(event->out[0]);
+    return STATUS_OK;
+}
+
+/* The layouts of the three children's results in one run, the policy being the same after. */
+static void check_layouts(context_t *ctx, module_t *net, layout_t first, layout_t second,
+                          layout_t third)
+{
+    seen_t seen = {.path = ""};
+    observer_t observer = {.user = &seen, .op_end = note_layout, .module_enter = enter};
+    tensor_t *x = image(ctx), *out = NULL;
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &out));
+    dispatch_remove_observer(ctx, &observer);
+    assert_int_equal(seen.layouts[0], first);
+    assert_int_equal(seen.layouts[1], second);
+    assert_int_equal(seen.layouts[2], third);
+    assert_int_equal(dispatch_policy(ctx), POLICY_AUTO);
+    tensor_release(out);
+    tensor_release(x);
+}
+
+static void what_is_skipped_computes_dense(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    mkldnn_options_t options = {.skip = (const char *const[]){"1", NULL}};
+    CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
+    check_layouts(ctx, net, LAYOUT_MKLDNN, LAYOUT_DENSE, LAYOUT_MKLDNN);
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, module_print(ctx, net, &text));
+    const char *printed = strstr(text_string(&text), "\n  1: Conv2d");
+    assert_non_null(printed);
+    assert_true(strstr(printed, ", dense\n") < strstr(printed, "\n  2: Conv2d"));
+    text_clear(&text);
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL)); /* nothing is skipped from here on */
+    check_layouts(ctx, net, LAYOUT_MKLDNN, LAYOUT_MKLDNN, LAYOUT_MKLDNN);
+    CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
+    CHECK_OK(ctx, module_dense(ctx, net));
+    check_layouts(ctx, net, LAYOUT_MKLDNN, LAYOUT_MKLDNN, LAYOUT_MKLDNN);
+    module_release(net);
+}
+
+/* The policy comes back also where the layer fails, and what the call changed with it. */
+static void a_skipped_layer_that_fails_leaves_the_policy(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = make(ctx);
+    tensor_t *wrong = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 3, 8, 8), &wrong));
+    mkldnn_options_t options = {.skip = (const char *const[]){"*", NULL},
+                                .example = (const tensor_t *const[]){wrong, NULL}};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT,
+                "needs 16 input channels");
+    assert_int_equal(dispatch_policy(ctx), POLICY_AUTO);
+    check_layouts(ctx, net, LAYOUT_MKLDNN, LAYOUT_MKLDNN, LAYOUT_MKLDNN);
+    tensor_release(wrong);
+    module_release(net);
+}
+
+static void a_star_in_a_path_stands_for_any_text(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        const char *pattern;
+        bool is_skipped[3];
+    } cases[] = {{"0.1", {false, true, false}},   {"*.1", {false, true, false}},
+                 {"0.*", {true, true, true}},     {"*2", {false, false, true}},
+                 {"*0*", {true, true, true}},     {"0*", {true, true, true}},
+                 {"0.**1", {false, true, false}}, {"*.0", {true, false, false}}};
+    module_t *net = make(ctx), *outer = NULL;
+    CHECK_OK(ctx, layer_sequential(ctx, &outer));
+    CHECK_OK(ctx, layer_append_take(ctx, outer, net));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mkldnn_options_t options = {.skip = (const char *const[]){cases[i].pattern, NULL}};
+        CHECK_OK(ctx, module_mkldnn(ctx, outer, &options));
+        for (int j = 0; j < 3; j++) {
+            const char path[] = {(char)('0' + j), '.', 'b', 'i', 'a', 's', '\0'};
+            assert_int_equal(is_marked(net, path), !cases[i].is_skipped[j]);
+        }
+        CHECK_OK(ctx, module_dense(ctx, outer));
+    }
+    mkldnn_options_t options = {.skip = (const char *const[]){"*.7", NULL}};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, outer, &options), STATUS_INVALID_ARGUMENT,
+                "module_mkldnn: skip \"*.7\" is the path of no module in Sequential");
+    assert_false(is_marked(net, "1.weight"));
+    module_release(outer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_parameter_is_marked_and_dense_takes_it_back),
         TEST(what_is_skipped_stays_unmarked),
+        TEST(what_is_skipped_computes_dense),
+        TEST(a_skipped_layer_that_fails_leaves_the_policy),
+        TEST(a_star_in_a_path_stands_for_any_text),
         TEST(a_path_that_does_not_exist_is_named_and_nothing_is_marked),
         TEST(weights_are_packed_once_and_kept),
         TEST(an_example_packs_at_once),
