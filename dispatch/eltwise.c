@@ -55,6 +55,21 @@ static double softplus(double x)
     return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
 }
 
+/* As a quotient of polynomials in exp(x), which has all digits at both ends. */
+static double mish(double x)
+{
+    if (x > 20) return x;
+    const double n = exp(x) * (exp(x) + 2);
+    return x * n / (n + 2);
+}
+
+static double shrink(double x, double limit, double bias)
+{
+    if (x > limit) return x - bias;
+    if (x < -limit) return x + bias;
+    return isnan(x) ? x : 0;
+}
+
 static double square(double x)
 {
     return x * x;
@@ -99,6 +114,10 @@ static const struct {
     [ELTWISE_NEG] = {"neg", 0, neg},
     [ELTWISE_RECIPROCAL] = {"reciprocal", 0, reciprocal},
     [ELTWISE_LINEAR] = {"linear", 2, NULL},
+    [ELTWISE_CELU] = {"celu", 1, NULL},
+    [ELTWISE_MISH] = {"mish", 0, mish},
+    [ELTWISE_SHRINK] = {"shrink", 2, NULL},
+    [ELTWISE_THRESHOLD] = {"threshold", 2, NULL},
 };
 
 /* ELTWISE_NONE for what the table does not hold. */
@@ -133,6 +152,9 @@ double eltwise_value(eltwise_t eltwise, double x, double alpha, double beta)
     case ELTWISE_CLAMP: return clamp(x, alpha, beta);
     case ELTWISE_HARDSIGMOID: return clamp(alpha * x + beta, 0, 1);
     case ELTWISE_LINEAR: return alpha * x + beta;
+    case ELTWISE_CELU: return x > 0 ? x : alpha * expm1(x / alpha);
+    case ELTWISE_SHRINK: return shrink(x, alpha, beta);
+    case ELTWISE_THRESHOLD: return x <= alpha ? beta : x;
     default: return functions[eltwise].value(x);
     }
 }
@@ -207,7 +229,8 @@ double post_value(const post_op_t *op, double value, double operand)
 double eltwise_cancels(eltwise_t eltwise, double alpha)
 {
     switch (eltwise) {
-    case ELTWISE_ELU: return fabs(alpha);
+    case ELTWISE_ELU:
+    case ELTWISE_CELU: return fabs(alpha);
     case ELTWISE_SELU: return 1.76;
     case ELTWISE_GELU:
     case ELTWISE_GELU_TANH: return 8.0;

@@ -31,7 +31,11 @@ typedef enum eltwise {
     ELTWISE_ERF,
     ELTWISE_NEG,
     ELTWISE_RECIPROCAL,
-    ELTWISE_LINEAR, /* alpha x + beta */
+    ELTWISE_LINEAR,    /* alpha x + beta */
+    ELTWISE_CELU,      /* x > 0 ? x : alpha (exp(x / alpha) - 1) */
+    ELTWISE_MISH,      /* x tanh(softplus(x)) */
+    ELTWISE_SHRINK,    /* x > alpha ? x - beta : x < -alpha ? x + beta : 0 */
+    ELTWISE_THRESHOLD, /* x <= alpha ? beta : x */
     ELTWISE_COUNT
 } eltwise_t;
 

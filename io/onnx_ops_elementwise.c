@@ -89,14 +89,29 @@ status_t onnx_import_hard_sigmoid(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
-/* x / (1 + |x|) */
-status_t onnx_import_softsign(onnx_node_t *node)
+status_t onnx_import_celu(onnx_node_t *node)
 {
-    item_t divisor, one;
-    TRY(onnx_unary(node, "abs", node->in[0], &divisor));
-    TRY(onnx_number(node->onnx, 1.0, &one));
-    TRY(onnx_binary(node, "add", divisor, one, &divisor));
-    return onnx_binary(node, "div", node->in[0], divisor, &node->out[0]);
+    return import_alpha(node, "celu", "alpha", 1.0);
+}
+
+status_t onnx_import_thresholded_relu(onnx_node_t *node)
+{
+    return import_alpha(node, "threshold", "threshold", 1.0);
+}
+
+/* Integers are computed in f32, and stay integers. */
+status_t onnx_import_shrink(onnx_node_t *node)
+{
+    double lambd = 0, bias = 0;
+    item_t out;
+    onnx_call_t call;
+    TRY(onnx_attr_float(node, "lambd", 0.5, &lambd));
+    TRY(onnx_attr_float(node, "bias", 0.0, &bias));
+    onnx_call(node, "shrink", &call);
+    onnx_set_float(&call, "lambd", lambd);
+    onnx_set_float(&call, "bias", bias);
+    TRY(onnx_emit(&call, 1, node->in, &out));
+    return onnx_cast(node, out, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
 /* ---- clip ---- */
@@ -281,6 +296,13 @@ status_t onnx_import_cast(onnx_node_t *node)
     onnx_attr_ignore(node, "saturate"); /* of 8-bit floats */
     TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
     return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+}
+
+/* Of the second input nothing is read but its type. */
+status_t onnx_import_cast_like(onnx_node_t *node)
+{
+    onnx_attr_ignore(node, "saturate");
+    return onnx_cast(node, node->in[0], onnx_input_info(node, 1).dtype, &node->out[0]);
 }
 
 status_t onnx_import_identity(onnx_node_t *node)

@@ -15,6 +15,7 @@ static const activation_t activations[] = {
     {ELTWISE_LEAKY_RELU, "LeakyReLU", NULL},
     {ELTWISE_ELU, "ELU", NULL},
     {ELTWISE_SELU, "SELU", op_selu},
+    {ELTWISE_MISH, "Mish", op_mish},
     {ELTWISE_CLAMP, "Hardtanh", NULL},
     {ELTWISE_SIGMOID, "Sigmoid", op_sigmoid},
     {ELTWISE_TANH, "Tanh", op_tanh},

@@ -23,6 +23,12 @@ static const attr_field_t fields_leaky_relu[] = {
     {"negative_slope", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.01, NULL}};
 static const attr_field_t fields_elu[] = {
     {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0, NULL}};
+static const attr_field_t fields_shrink[] = {
+    {"lambd", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.5, NULL},
+    {"bias", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
+static const attr_field_t fields_threshold[] = {
+    {"threshold", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 0.0, NULL},
+    {"value", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.0, NULL}};
 static const attr_field_t fields_hardsigmoid[] = {
     {"alpha", ATTR_FLOAT, false, offsetof(attrs_t, alpha), 0, 1.0 / 6.0, NULL},
     {"beta", ATTR_FLOAT, false, offsetof(attrs_t, beta), 0, 0.5, NULL}};
@@ -97,6 +103,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const tensor_info_t *x = call->in[X];
     REQUIRE(ctx, x->dtype != DTYPE_BOOL || !keeps_integers(call->op),
             "%s: x is %s, numbers are needed", call->op->name, info_brief(x));
+    const function_t f = function_of(call->op, call->attrs);
+    REQUIRE(ctx, f.eltwise != ELTWISE_CELU || f.alpha != 0.0, "celu: alpha is 0, it divides by it");
     out[0] = info_dense(keeps_dtype(call) ? x->dtype : DTYPE_F32, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -323,6 +331,12 @@ static const char *const cases_clamp[] = {
 static const char *const cases_leaky_relu[] = {FLOATING(""), "(f32[2,17,5,5]) negative_slope=0.3",
                                                "(f32[2,17,5,5]) negative_slope=-1.5", NULL};
 static const char *const cases_elu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3", NULL};
+static const char *const cases_celu[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.3",
+                                         "(f32[2,17,5,5]) alpha=-2.0", NULL};
+static const char *const cases_shrink[] = {FLOATING(""), "(f32[2,17,5,5]) lambd=0.25 bias=0.25",
+                                           "(s32[3,7]) lambd=1.5 bias=0.5", NULL};
+static const char *const cases_threshold[] = {
+    FLOATING(""), "(f32[2,17,5,5]) threshold=0.5 value=-1.25", "(s32[3,7]) threshold=1.0", NULL};
 static const char *const cases_hardsigmoid[] = {FLOATING(""), "(f32[2,17,5,5]) alpha=0.2 beta=0.4",
                                                 NULL};
 static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approximation=true"), NULL};
@@ -364,6 +378,10 @@ DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, either, 8.0);
 DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0);
 DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0);
 DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0);
+DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0);
+DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0);
+DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0);
 DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0);
 DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0);
 DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0);
@@ -399,6 +417,7 @@ PUBLIC(tanh)
 PUBLIC(hardswish)
 PUBLIC(silu)
 PUBLIC(softplus)
+PUBLIC(mish)
 PUBLIC(sqrt)
 PUBLIC(exp)
 PUBLIC(log)
@@ -419,6 +438,22 @@ status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope,
 status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
 {
     return call(ctx, &op_def_elu, x, alpha, 0.0, false, out);
+}
+
+status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
+{
+    return call(ctx, &op_def_celu, x, alpha, 0.0, false, out);
+}
+
+status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
+{
+    return call(ctx, &op_def_shrink, x, lambd, bias, false, out);
+}
+
+status_t op_threshold(context_t *ctx, const tensor_t *x, double threshold, double value,
+                      tensor_t **out)
+{
+    return call(ctx, &op_def_threshold, x, threshold, value, false, out);
 }
 
 status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)

@@ -19,6 +19,9 @@ status_t op_leaky_relu(context_t *ctx, const tensor_t *x, double negative_slope,
     TESSERA_API(op_leaky_relu);
 status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
     TESSERA_API(op_elu);
+/* x > 0 ? x : alpha (exp(x / alpha) - 1); an alpha of 0 is INVALID_ARGUMENT. */
+status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
+    TESSERA_API(op_celu);
 status_t op_selu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_selu);
 /* Of an infinity it is NaN where oneDNN 3 computes it. */
 status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
@@ -32,6 +35,14 @@ status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double 
 status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_hardswish);
 status_t op_silu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_silu);
 status_t op_softplus(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softplus);
+status_t op_mish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_mish);
+/* x - bias above lambd, x + bias below -lambd, 0 between: torch's hardshrink with bias 0, its
+ * softshrink with bias lambd. */
+status_t op_shrink(context_t *ctx, const tensor_t *x, double lambd, double bias, tensor_t **out)
+    TESSERA_API(op_shrink);
+/* value where x <= threshold. */
+status_t op_threshold(context_t *ctx, const tensor_t *x, double threshold, double value,
+                      tensor_t **out) TESSERA_API(op_threshold);
 status_t op_sqrt(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sqrt);
 status_t op_exp(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_exp);
 status_t op_log(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log);
@@ -42,6 +53,19 @@ status_t op_reciprocal(context_t *ctx, const tensor_t *x, tensor_t **out)
 /* weight of one element, or one for each channel (dimension 1). */
 status_t op_prelu(context_t *ctx, const tensor_t *x, const tensor_t *weight, tensor_t **out)
     TESSERA_API(op_prelu);
+
+/* Integers give f32, but square's, which stay what they are. softsign: x / (1 + |x|); logsigmoid:
+ * log(sigmoid(x)); rsqrt: 1 / sqrt(x); expm1: exp(x) - 1; log1p: log(1 + x). */
+status_t op_softsign(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_softsign);
+status_t op_logsigmoid(context_t *ctx, const tensor_t *x, tensor_t **out)
+    TESSERA_API(op_logsigmoid);
+status_t op_rsqrt(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_rsqrt);
+status_t op_square(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_square);
+status_t op_exp2(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_exp2);
+status_t op_expm1(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_expm1);
+status_t op_log2(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log2);
+status_t op_log10(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log10);
+status_t op_log1p(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_log1p);
 
 /* Rounding; integers stay what they are. round: of two integers equally near the even one. sign:
  * -1, 0 or 1, of NaN 0. */

@@ -521,6 +521,50 @@ static void the_functions_of_quantized_take_null(void **state)
     assert_int_not_equal(op_dynamic_quantize(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
 }
 
+static void the_seventh_functions_of_elementwise_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_softsign(ctx, NULL, &out));
+    REFUSES(op_softsign(ctx, NULL, NULL));
+    assert_int_not_equal(op_softsign(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_logsigmoid(ctx, NULL, &out));
+    REFUSES(op_logsigmoid(ctx, NULL, NULL));
+    assert_int_not_equal(op_logsigmoid(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_rsqrt(ctx, NULL, &out));
+    REFUSES(op_rsqrt(ctx, NULL, NULL));
+    assert_int_not_equal(op_rsqrt(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_square(ctx, NULL, &out));
+    REFUSES(op_square(ctx, NULL, NULL));
+    assert_int_not_equal(op_square(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_exp2(ctx, NULL, &out));
+    REFUSES(op_exp2(ctx, NULL, NULL));
+    assert_int_not_equal(op_exp2(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_expm1(ctx, NULL, &out));
+    REFUSES(op_expm1(ctx, NULL, NULL));
+    assert_int_not_equal(op_expm1(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log2(ctx, NULL, &out));
+    REFUSES(op_log2(ctx, NULL, NULL));
+    assert_int_not_equal(op_log2(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log10(ctx, NULL, &out));
+    REFUSES(op_log10(ctx, NULL, NULL));
+    assert_int_not_equal(op_log10(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_log1p(ctx, NULL, &out));
+    REFUSES(op_log1p(ctx, NULL, NULL));
+    assert_int_not_equal(op_log1p(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_mish(ctx, NULL, &out));
+    REFUSES(op_mish(ctx, NULL, NULL));
+    assert_int_not_equal(op_mish(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_celu(ctx, NULL, 0, &out));
+    REFUSES(op_celu(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_celu(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_shrink(ctx, NULL, 0, 0, &out));
+    REFUSES(op_shrink(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_shrink(NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_threshold(ctx, NULL, 0, 0, &out));
+    REFUSES(op_threshold(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_threshold(NULL, NULL, 0, 0, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +574,7 @@ int main(void)
         TEST(the_fourth_functions_of_elementwise_take_null),
         TEST(the_fifth_functions_of_elementwise_take_null),
         TEST(the_sixth_functions_of_elementwise_take_null),
+        TEST(the_seventh_functions_of_elementwise_take_null),
         TEST(the_functions_of_layers_take_null),
         TEST(the_second_functions_of_layers_take_null),
         TEST(the_functions_of_ops_take_null),

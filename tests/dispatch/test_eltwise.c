@@ -76,12 +76,21 @@ static const struct {
     {ELTWISE_NEG, 0, 0, {-2.5, 0.5, 4.0}, {2.5, -0.5, -4.0}},
     {ELTWISE_RECIPROCAL, 0, 0, {-2.5, 0.5, 4.0}, {-0.4, 2.0, 0.25}},
     {ELTWISE_LINEAR, 3, -0.5, {-2.5, 0.5, 4.0}, {-8.0, 1.0, 11.5}},
+    {ELTWISE_CELU, 0.5, 0, {-2.5, 0.5, 4.0}, {-0.49663102650045726, 0.5, 4.0}},
+    {ELTWISE_MISH,
+     0,
+     0,
+     {-6.0, 0.5, 4.0},
+     {-0.014854080479424993, 0.37524521130489513, 3.9974128069762385}},
+    {ELTWISE_SHRINK, 0.75, 0.25, {-2.5, 0.5, 4.0}, {-2.25, 0.0, 3.75}},
+    {ELTWISE_THRESHOLD, 0.5, -1.5, {-2.5, 0.5, 4.0}, {-1.5, -1.5, 4.0}},
 };
 
 static const char *const names[ELTWISE_COUNT] = {
-    "none", "relu",      "leaky_relu", "elu",         "selu",      "clamp",      "sigmoid", "tanh",
-    "gelu", "gelu_tanh", "silu",       "hardsigmoid", "hardswish", "softplus",   "exp",     "log",
-    "sqrt", "abs",       "square",     "erf",         "neg",       "reciprocal", "linear"};
+    "none",       "relu",   "leaky_relu", "elu",  "selu",        "clamp",     "sigmoid",
+    "tanh",       "gelu",   "gelu_tanh",  "silu", "hardsigmoid", "hardswish", "softplus",
+    "exp",        "log",    "sqrt",       "abs",  "square",      "erf",       "neg",
+    "reciprocal", "linear", "celu",       "mish", "shrink",      "threshold"};
 
 static double apply(eltwise_t eltwise, double x)
 {
@@ -135,9 +144,10 @@ static void only_functions_with_alpha_and_beta_have_parameters(void **state)
 {
     (void)state;
     for (int e = ELTWISE_NONE; e < ELTWISE_COUNT; e++) {
-        int want = e == ELTWISE_LEAKY_RELU || e == ELTWISE_ELU                             ? 1
-                   : e == ELTWISE_CLAMP || e == ELTWISE_HARDSIGMOID || e == ELTWISE_LINEAR ? 2
-                                                                                           : 0;
+        bool has_one = e == ELTWISE_LEAKY_RELU || e == ELTWISE_ELU || e == ELTWISE_CELU;
+        bool has_two = e == ELTWISE_CLAMP || e == ELTWISE_HARDSIGMOID || e == ELTWISE_LINEAR ||
+                       e == ELTWISE_SHRINK || e == ELTWISE_THRESHOLD;
+        int want = has_one ? 1 : has_two ? 2 : 0;
         if (eltwise_parameters((eltwise_t)e) != want) fail_msg("%s", names[e]);
     }
 }

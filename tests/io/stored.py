@@ -171,6 +171,30 @@ def if_in_if():
     }"""
 
 
+# ---- elementwise ----
+
+@model([{"x": [2, 5]}, {"x": [1, 17]}], opset=18)
+def activations():
+    """main (float[N,M] x) => (float[N,M] a, float[N,M] b, float[N,M] c, float[N,M] d, float[N,M] e)
+    {
+        a = Celu<alpha = 0.75>(x)
+        b = Mish(x)
+        c = Shrink<lambd = 0.5, bias = 0.25>(x)
+        d = ThresholdedRelu<alpha = 0.25>(x)
+        e = Softsign(x)
+    }"""
+
+
+@model([{"x": numpy.array([-3, -1, 0, 2, 5], numpy.int32), "y": [2, 2]}])
+def cast_like():
+    """main (int32[5] x, float[2,2] y) => (float[5] a, int32[2,2] b, int32[5] c)
+    {
+        a = CastLike(x, y)
+        b = CastLike(y, x)
+        c = Shrink<lambd = 1.5>(x)
+    }"""
+
+
 # ---- writing ----
 
 def write(name):

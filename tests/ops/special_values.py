@@ -16,6 +16,19 @@ FUNCTIONS = [
     ("leaky_relu", "negative_slope=0.0", lambda x: F.leaky_relu(x, 0.0)),
     ("elu", "", F.elu),
     ("selu", "", F.selu),
+    ("celu", "alpha=2.0", lambda x: F.celu(x, 2.0)),
+    ("mish", "", F.mish),
+    ("shrink", "lambd=0.75 bias=0.75", lambda x: F.softshrink(x, 0.75)),
+    ("threshold", "threshold=0.5", lambda x: F.threshold(x, 0.5, 0)),
+    ("softsign", "", F.softsign),
+    ("logsigmoid", "", F.logsigmoid),
+    ("rsqrt", "", torch.rsqrt),
+    ("square", "", torch.square),
+    ("exp2", "", torch.exp2),
+    ("expm1", "", torch.expm1),
+    ("log2", "", torch.log2),
+    ("log10", "", torch.log10),
+    ("log1p", "", torch.log1p),
     ("gelu", "", F.gelu),
     ("erf", "", torch.erf),
     ("sigmoid", "", torch.sigmoid),
@@ -36,7 +49,7 @@ def number(value):
         return "NAN"
     if abs(value) > 3.4028235e38:
         return "INFINITY" if value > 0 else "-INFINITY"
-    text = f"{value:.9g}"
+    text = f"{value if abs(value) > 1e-45 else 0:.9g}"
     return text + "f" if "." in text or "e" in text else text + ".0f"
 
 

@@ -132,12 +132,23 @@ static void a_triangle_of_less_than_a_matrix_is_refused(void **state)
     tensor_release(x);
 }
 
+static void a_celu_that_divides_by_zero_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(3), &x));
+    CHECK_FAILS(ctx, op_celu(ctx, x, 0.0, &out), STATUS_INVALID_ARGUMENT,
+                "celu: alpha is 0, it divides by it");
+    tensor_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(sizes_that_overflow_are_refused),
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
+        TEST(a_celu_that_divides_by_zero_is_refused),
         TEST(a_triangle_of_less_than_a_matrix_is_refused),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),
         TEST(order_of_what_has_none_is_refused),

@@ -85,6 +85,19 @@ CALL(hardsigmoid, in[0], 0.2, 0.4)
 CALL(hardswish, in[0])
 CALL(silu, in[0])
 CALL(softplus, in[0])
+CALL(celu, in[0], 0.6)
+CALL(mish, in[0])
+CALL(shrink, in[0], 0.4, 0.3)
+CALL(threshold, in[0], 0.4, 0.3)
+CALL(softsign, in[0])
+CALL(logsigmoid, in[0])
+CALL(rsqrt, in[0])
+CALL(square, in[0])
+CALL(exp2, in[0])
+CALL(expm1, in[0])
+CALL(log2, in[0])
+CALL(log10, in[0])
+CALL(log1p, in[0])
 CALL(sqrt, in[0])
 CALL(exp, in[0])
 CALL(log, in[0])
@@ -296,6 +309,19 @@ static const row_t rows[] = {
     ROW(hardswish, "(f32[3,7])"),
     ROW(silu, "(f32[3,7])"),
     ROW(softplus, "(f32[3,7])"),
+    ROW(celu, "(f32[3,7]) alpha=0.6"),
+    ROW(mish, "(f32[3,7])"),
+    ROW(shrink, "(f32[3,7]) lambd=0.4 bias=0.3"),
+    ROW(threshold, "(f32[3,7]) threshold=0.4 value=0.3"),
+    ROW(softsign, "(f32[3,7])"),
+    ROW(logsigmoid, "(f32[3,7])"),
+    ROW(rsqrt, "(f32[3,7]+)"),
+    ROW(square, "(f32[3,7])"),
+    ROW(exp2, "(f32[3,7])"),
+    ROW(expm1, "(f32[3,7])"),
+    ROW(log2, "(f32[3,7]+)"),
+    ROW(log10, "(f32[3,7]+)"),
+    ROW(log1p, "(f32[3,7]+)"),
     ROW(sqrt, "(f32[3,7]+)"),
     ROW(exp, "(f32[3,7])"),
     ROW(log, "(f32[3,7]+)"),
