@@ -146,4 +146,43 @@ status_t onnx_import_trilu(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
+/* Ones, of which the diagonal k stays. */
+status_t onnx_import_eye_like(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0);
+    int64_t to = 0, diagonal = 0;
+    dtype_t dtype = x.dtype;
+    item_t out;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "k", 0, &diagonal));
+    if (onnx_has_attr(node, "dtype")) {
+        TRY(onnx_attr_int(node, "dtype", 0, &to));
+        TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
+    }
+    if (x.rank != 2)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 is needed", info_brief(&x));
+    onnx_call(node, "full_like", &call);
+    onnx_set_float(&call, "value", 1.0);
+    onnx_set_int(&call, "dtype", dtype);
+    TRY(onnx_emit(&call, 1, node->in, &out));
+    onnx_call(node, "triu", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    TRY(onnx_emit(&call, 1, &out, &out));
+    onnx_call(node, "tril", &call);
+    onnx_set_int(&call, "diagonal", diagonal);
+    return onnx_emit(&call, 1, &out, &node->out[0]);
+}
+
+status_t onnx_import_reverse_sequence(onnx_node_t *node)
+{
+    int64_t batch = 0, time = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "batch_axis", 1, &batch));
+    TRY(onnx_attr_int(node, "time_axis", 0, &time));
+    onnx_call(node, "reverse_sequence", &call);
+    onnx_set_int(&call, "batch_dim", batch);
+    onnx_set_int(&call, "time_dim", time);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
 #endif

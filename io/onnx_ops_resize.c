@@ -292,4 +292,25 @@ status_t onnx_import_resize(onnx_node_t *node)
     return emit_resize(node, &resize);
 }
 
+/* ---- grids ---- */
+
+/* Opset 20 calls them by other names, and has volumes. */
+status_t onnx_import_grid_sample(onnx_node_t *node)
+{
+    static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
+    static const char *const first_modes[] = {"bilinear", "nearest", "bicubic", NULL};
+    static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
+    int mode = 0, padding = 0;
+    bool aligns = false;
+    onnx_call_t call;
+    TRY(onnx_attr_name(node, "mode", node->opset >= 20 ? modes : first_modes, 0, &mode));
+    TRY(onnx_attr_name(node, "padding_mode", paddings, 0, &padding));
+    TRY(onnx_attr_bool(node, "align_corners", false, &aligns));
+    onnx_call(node, "grid_sample", &call);
+    onnx_set_int(&call, "mode", mode);
+    onnx_set_int(&call, "padding", padding);
+    onnx_set_int(&call, "align_corners", aligns);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
 #endif

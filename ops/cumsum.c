@@ -1,9 +1,11 @@
-/* Running sums along one dimension. */
+/* Running sums and products along one dimension. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
+
+enum { CUMSUM, CUMPROD }; /* variants */
 
 static const attr_field_t fields[] = {
     {"dim", ATTR_INT, false, offsetof(cumsum_attrs_t, dim), 0, 0, NULL},
@@ -23,8 +25,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const tensor_info_t *x = call->in[0];
     int64_t wanted = ((const cumsum_attrs_t *)call->attrs)->dim;
     int dim = 0;
-    REQUIRE(ctx, shape_dim(x->rank, wanted, &dim), "cumsum: dim %lld of %s, out of range",
-            (long long)wanted, info_brief(x));
+    REQUIRE(ctx, shape_dim(x->rank, wanted, &dim), "%s: dim %lld of %s, out of range",
+            call->op->name, (long long)wanted, info_brief(x));
     out[0] = info_dense(dtype_is_floating(x->dtype) ? x->dtype : DTYPE_S64, x->rank, x->sizes);
     return STATUS_OK;
 }
@@ -33,18 +35,22 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const cumsum_attrs_t *attrs = call->attrs;
+    const bool is_product = call->op->variant == CUMPROD;
     int rank = call->out->rank, dim = find_dim(attrs, rank);
-    if (rank == 0) return attrs->exclusive ? 0.0 : spec_at(call, 0, index);
-    int64_t at[TENSOR_MAX_RANK], first = 0, last = index[dim];
-    double sum = 0.0;
-    if (attrs->reverse) {
+    if (rank == 0 && !attrs->exclusive) return spec_at(call, 0, index);
+    int64_t at[TENSOR_MAX_RANK], first = 0, last = rank > 0 ? index[dim] : -1;
+    double total = is_product;
+    if (attrs->reverse && rank > 0) {
         first = index[dim];
         last = call->out->sizes[dim] - 1;
     }
     memcpy(at, index, (size_t)rank * sizeof *at);
-    for (at[dim] = first; at[dim] <= last; at[dim]++)
-        if (!attrs->exclusive || at[dim] != index[dim]) sum += spec_at(call, 0, at);
-    return sum;
+    for (at[dim] = first; at[dim] <= last; at[dim]++) {
+        if (attrs->exclusive && at[dim] == index[dim]) continue;
+        double element = spec_at(call, 0, at);
+        total = is_product ? total * element : total + element;
+    }
+    return total;
 }
 
 /* ---- dense kernel ---- */
@@ -57,25 +63,37 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-/* `step` elements lie from one to the next, fewer than 0 from the end. */
-static void add_line(dtype_t dtype, dtype_t out_dtype, bool exclusive, int64_t n, int64_t step,
-                     const char *x, char *out)
+/* A line: `step` elements lie from one to the next, fewer than 0 from the end. */
+typedef struct line {
+    bool is_product, exclusive;
+    int64_t n, step;
+    const char *x;
+    char *out;
+} line_t;
+
+static void add_floats(const line_t *line, dtype_t dtype)
 {
-    const int64_t size = step * (int64_t)dtype_size(dtype);
-    const int64_t out_size = step * (int64_t)dtype_size(out_dtype);
-    double sum = 0.0, before = 0.0;
-    uint64_t integer = 0, integer_before = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (dtype_is_floating(dtype)) {
-            before = sum;
-            sum += dtype_load(dtype, x + i * size);
-            dtype_store(out_dtype, out + i * out_size, exclusive ? before : sum);
-        } else {
-            integer_before = integer;
-            integer += (uint64_t)dtype_load_integer(dtype, x + i * size);
-            dtype_store_integer(out_dtype, out + i * out_size,
-                                (int64_t)(exclusive ? integer_before : integer));
-        }
+    const int64_t size = line->step * (int64_t)dtype_size(dtype);
+    double total = line->is_product, before = 0.0;
+    for (int64_t i = 0; i < line->n; i++) {
+        const double element = dtype_load(dtype, line->x + i * size);
+        before = total;
+        total = line->is_product ? total * element : total + element;
+        dtype_store(dtype, line->out + i * size, line->exclusive ? before : total);
+    }
+}
+
+static void add_integers(const line_t *line, dtype_t dtype, dtype_t out_dtype)
+{
+    const int64_t size = line->step * (int64_t)dtype_size(dtype);
+    const int64_t out_size = line->step * (int64_t)dtype_size(out_dtype);
+    uint64_t total = line->is_product, before = 0;
+    for (int64_t i = 0; i < line->n; i++) {
+        const uint64_t element = (uint64_t)dtype_load_integer(dtype, line->x + i * size);
+        before = total;
+        total = line->is_product ? total * element : total + element;
+        dtype_store_integer(out_dtype, line->out + i * out_size,
+                            (int64_t)(line->exclusive ? before : total));
     }
 }
 
@@ -95,8 +113,16 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     for (int64_t line = 0; line < numel / n; line++) {
         int64_t first = line / step * n * step + line % step;
         if (attrs->reverse) first += (n - 1) * step;
-        add_line(dtype, out_dtype, attrs->exclusive, n, attrs->reverse ? -step : step,
-                 (const char *)in[0] + first * size, (char *)out[0] + first * out_size);
+        const line_t at = {.is_product = prepared->op->variant == CUMPROD,
+                           .exclusive = attrs->exclusive,
+                           .n = n,
+                           .step = attrs->reverse ? -step : step,
+                           .x = (const char *)in[0] + first * size,
+                           .out = (char *)out[0] + first * out_size};
+        if (dtype_is_floating(dtype))
+            add_floats(&at, dtype);
+        else
+            add_integers(&at, dtype, out_dtype);
     }
     return STATUS_OK;
 }
@@ -118,16 +144,20 @@ static const char *const cases[] = {"(f32[7])",
                                     "(f32[]) exclusive=true",
                                     NULL};
 
-const opdef_t op_def_cumsum = {.name = "cumsum",
-                               .preference = OP_DENSE,
-                               .attrs = {sizeof(cumsum_attrs_t), 3, fields},
-                               .n_operands = 1,
-                               .operands = operands,
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .kernels = kernels,
-                               .spec = spec,
-                               .cases = cases};
+#define DEFINE(op, which)                                                                          \
+    const opdef_t op_def_##op = {.name = #op,                                                      \
+                                 .variant = (which),                                               \
+                                 .preference = OP_DENSE,                                           \
+                                 .attrs = {sizeof(cumsum_attrs_t), 3, fields},                     \
+                                 .n_operands = 1,                                                  \
+                                 .operands = operands,                                             \
+                                 .n_outputs = 1,                                                   \
+                                 .infer = infer,                                                   \
+                                 .kernels = kernels,                                               \
+                                 .spec = spec,                                                     \
+                                 .cases = cases}
+DEFINE(cumsum, CUMSUM);
+DEFINE(cumprod, CUMPROD);
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
 {
@@ -138,4 +168,15 @@ status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t
                          tensor_t **out)
 {
     return dispatch_run(ctx, &op_def_cumsum, attrs, 1, &x, NULL, out);
+}
+
+status_t op_cumprod(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+{
+    return op_cumprod_attrs(ctx, x, &(cumsum_attrs_t){.dim = dim}, out);
+}
+
+status_t op_cumprod_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
+                          tensor_t **out)
+{
+    return dispatch_run(ctx, &op_def_cumprod, attrs, 1, &x, NULL, out);
 }

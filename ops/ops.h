@@ -18,7 +18,9 @@
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
 #include "ops/layers.h"
+#include "ops/moving.h"
 #include "ops/quantized.h"
+#include "ops/random.h"
 #include "ops/recurrent.h"
 #include "ops/shapes.h"
 

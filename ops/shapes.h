@@ -70,6 +70,11 @@ typedef struct cumsum_attrs {
 } cumsum_attrs_t;
 status_t op_cumsum_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_cumsum_attrs);
+/* Running products, likewise. */
+status_t op_cumprod(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
+    TESSERA_API(op_cumprod);
+status_t op_cumprod_attrs(context_t *ctx, const tensor_t *x, const cumsum_attrs_t *attrs,
+                          tensor_t **out) TESSERA_API(op_cumprod_attrs);
 
 /* ---- shape: views of dense tensors where strides allow it ----
  *
@@ -145,6 +150,22 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
     TESSERA_API(op_resize);
 status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_resize_attrs);
+
+typedef enum grid_mode { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC } grid_mode_t;
+typedef enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } grid_padding_t;
+
+/* Images and volumes read at places that a grid says, as torch.nn.functional.grid_sample:
+ *
+ * x     [N][C][H][W]   or [N][C][D][H][W]; floating
+ * grid  [N][P][Q][2]   or [N][O][P][Q][3]; the same dtype. A place is (x, y) or (x, y, z): -1 the
+ *                      first pixel, 1 the last, their centres with align_corners, else their edges
+ * out   [N][C][P][Q]   or [N][C][O][P][Q]
+ *
+ * Outside of x are zeros, the pixel at the border, or the mirrored image; a place that is NaN is
+ * outside, and 0. Cubic is for images. */
+status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
+                        grid_padding_t padding, bool align_corners, tensor_t **out)
+    TESSERA_API(op_grid_sample);
 
 /* ---- the transitions as operators of graphs; imperative code calls to_mkldnn and to_dense ---- */
 

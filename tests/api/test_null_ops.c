@@ -565,6 +565,70 @@ static void the_seventh_functions_of_elementwise_take_null(void **state)
     assert_int_not_equal(op_threshold(NULL, NULL, 0, 0, NULL), STATUS_OK);
 }
 
+static void the_functions_of_moving_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_grid_sample(ctx, NULL, NULL, 0, 0, false, &out));
+    REFUSES(op_grid_sample(ctx, NULL, NULL, 0, 0, false, NULL));
+    assert_int_not_equal(op_grid_sample(NULL, NULL, NULL, 0, 0, false, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cumprod(ctx, NULL, 0, &out));
+    REFUSES(op_cumprod(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_cumprod(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_cumprod_attrs(ctx, NULL, NULL, &out));
+    REFUSES(op_cumprod_attrs(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_cumprod_attrs(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_flip(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_flip(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_flip(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_roll(ctx, NULL, 0, NULL, NULL, &out));
+    REFUSES(op_roll(ctx, NULL, 0, NULL, NULL, NULL));
+    assert_int_not_equal(op_roll(NULL, NULL, 0, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reverse_sequence(ctx, NULL, NULL, 0, 0, &out));
+    REFUSES(op_reverse_sequence(ctx, NULL, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_reverse_sequence(NULL, NULL, NULL, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_stack(ctx, 0, NULL, 0, &out));
+    REFUSES(op_stack(ctx, 0, NULL, 0, NULL));
+    assert_int_not_equal(op_stack(NULL, 0, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_tile(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_tile(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_tile(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_repeat_interleave(ctx, NULL, 0, NULL, &out));
+    REFUSES(op_repeat_interleave(ctx, NULL, 0, NULL, NULL));
+    assert_int_not_equal(op_repeat_interleave(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_pixel_shuffle(ctx, NULL, 0, &out));
+    REFUSES(op_pixel_shuffle(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_pixel_shuffle(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_pixel_unshuffle(ctx, NULL, 0, &out));
+    REFUSES(op_pixel_unshuffle(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_pixel_unshuffle(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_masked_fill(ctx, NULL, NULL, 0, &out));
+    REFUSES(op_masked_fill(ctx, NULL, NULL, 0, NULL));
+    assert_int_not_equal(op_masked_fill(NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_one_hot(ctx, NULL, 0, &out));
+    REFUSES(op_one_hot(ctx, NULL, 0, NULL));
+    assert_int_not_equal(op_one_hot(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_embedding(ctx, NULL, NULL, &out));
+    REFUSES(op_embedding(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_embedding(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_chunk(ctx, NULL, 0, 0, NULL, &out));
+    REFUSES(op_chunk(ctx, NULL, 0, 0, NULL, NULL));
+    assert_int_not_equal(op_chunk(NULL, NULL, 0, 0, NULL, NULL), STATUS_OK);
+}
+
+static void the_functions_of_random_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_rand_like(ctx, NULL, 0, 0, 0, 0, &out));
+    REFUSES(op_rand_like(ctx, NULL, 0, 0, 0, 0, NULL));
+    assert_int_not_equal(op_rand_like(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_randn_like(ctx, NULL, 0, 0, 0, 0, &out));
+    REFUSES(op_randn_like(ctx, NULL, 0, 0, 0, 0, NULL));
+    assert_int_not_equal(op_randn_like(NULL, NULL, 0, 0, 0, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_bernoulli(ctx, NULL, 0, 0, &out));
+    REFUSES(op_bernoulli(ctx, NULL, 0, 0, NULL));
+    assert_int_not_equal(op_bernoulli(NULL, NULL, 0, 0, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +647,8 @@ int main(void)
         TEST(the_functions_of_shapes_take_null),
         TEST(the_second_functions_of_shapes_take_null),
         TEST(the_functions_of_indexing_take_null),
+        TEST(the_functions_of_random_take_null),
+        TEST(the_functions_of_moving_take_null),
         TEST(the_functions_of_quantized_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

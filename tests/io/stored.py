@@ -195,6 +195,43 @@ def cast_like():
     }"""
 
 
+# ---- moved ----
+
+@model([{"x": [4, 3, 2], "lengths": numpy.array([4, 0, 2])}, {"x": [2, 1, 2], "lengths": numpy.array([2])}])
+def reverse_sequence():
+    """main (float[T,N,2] x, int64[N] lengths) => (float[T,N,2] y, float[T,N] z)
+    {
+        y = ReverseSequence(x, lengths)
+        axis = Constant<value_ints = [2]>()
+        s = ReduceSum<keepdims = 0>(y, axis)
+        e = EyeLike<k = -1>(s)
+        z = Mul(s, e)
+    }"""
+
+
+@model([{"x": [1, 2, 4, 5], "grid": [1, 3, 2, 2]}, {"x": [2, 1, 3, 3], "grid": [2, 2, 4, 2]}], opset=20)
+def grid_sample():
+    """main (float[N,C,H,W] x, float[N,P,Q,2] grid) => (float[N,C,P,Q] a, float[N,C,P,Q] b, float[N,C,P,Q] c)
+    {
+        a = GridSample(x, grid)
+        b = GridSample<mode = "cubic", padding_mode = "border", align_corners = 1>(x, grid)
+        c = GridSample<mode = "nearest", padding_mode = "reflection">(x, grid)
+    }"""
+
+
+# ---- losses ----
+
+@model([{"x": [4, 3], "target": numpy.array([0, 2, 1, 2])}, {"x": [2, 3], "target": numpy.array([1, 2])}])
+def losses():
+    """main (float[N,3] x, int64[N] target) => (float a, float b, float[N] c, float[N,3] d)
+    <float[3] weight = {0.5, 2.0, 1.5}>
+    {
+        a, d = SoftmaxCrossEntropyLoss<ignore_index = 1>(x, target, weight)
+        b = NegativeLogLikelihoodLoss<reduction = "sum">(x, target)
+        c = NegativeLogLikelihoodLoss<reduction = "none">(x, target, weight)
+    }"""
+
+
 # ---- writing ----
 
 def write(name):

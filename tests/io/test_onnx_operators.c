@@ -332,6 +332,45 @@ static void hot_places_without_two_values_or_a_depth_are_refused(void **state)
     }
 }
 
+/* x is 1, 2, 3, 4, of which nothing is read. */
+static void random_numbers_are_those_of_the_seed(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float given[3][4];
+    for (int run = 0; run < 3; run++) {
+        tensor_t *x = NULL, *out = NULL;
+        int n_out = 1;
+        begin_model(13, DIMS(4));
+        maker_float(maker_node(&maker, "RandomNormalLike", "", "x", "y"), "seed",
+                    run < 2 ? 1.5f : 2.5f);
+        module_t *model = load_model(ctx);
+        CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 4, run, &x));
+        CHECK_OK(ctx, module_call_tensors(ctx, model, "forward", 1, (const tensor_t *[]){x}, &n_out,
+                                          &out));
+        CHECK_OK(ctx, tensor_read(ctx, out, given[run], sizeof given[run]));
+        tensor_release(out);
+        tensor_release(x);
+        module_release(model);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_true(given[0][i] == given[1][i]);
+        assert_true(given[0][i] != given[2][i]);
+    }
+}
+
+static void random_numbers_without_a_seed_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const kinds[] = {"RandomNormalLike", "RandomUniformLike", "Bernoulli"};
+    for (int i = 0; i < 3; i++) {
+        module_t *model = NULL;
+        begin_model(15, DIMS(4));
+        maker_node(&maker, kinds[i], "", "x", "y");
+        CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_UNSUPPORTED,
+                    "it has no seed, and would give the same numbers at each run");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +388,8 @@ int main(void)
         TEST(the_first_largest_element_is_one_and_the_others_are_zero),
         TEST(padding_wraps_around),
         TEST(places_are_made_hot),
+        TEST(random_numbers_are_those_of_the_seed),
+        TEST(random_numbers_without_a_seed_are_refused),
         TEST(hot_places_without_two_values_or_a_depth_are_refused),
         TEST(average_pooling_has_dilations),
         TEST(resizing_is_cubic_by_any_scale_and_of_any_rank),

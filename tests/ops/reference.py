@@ -110,6 +110,11 @@ def recurrent(kind, reverse=False, batch_first=False, **options):
 
 LSTM, GRU, RNN = torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN
 
+
+def grid(mode="bilinear", padding="zeros", align=False):
+    return lambda x, g: F.grid_sample(x, g, mode, padding, align)
+
+
 CASES = [
     ("conv1d(f32[1,6,9], f32[4,3,3], f32[4]) padding=[1] groups=2",
      lambda x, w, b: F.conv1d(x, w, b, padding=1, groups=2)),
@@ -415,6 +420,32 @@ CASES = [
     ("log2(f32[2,7]+)", torch.log2),
     ("log10(f32[2,7]+)", torch.log10),
     ("log1p(f32[2,7])", torch.log1p),
+    ("cumprod(f32[2,5]*2) dim=1", lambda x: x.cumprod(1)),
+    ("cumprod(s64[5,3])", lambda x: x.cumprod(0)),
+    ("flip(f32[2,3,5]) dims=[0,-1]", lambda x: x.flip(0, -1)),
+    ("flip(s16[7]) dims=[0]", lambda x: x.flip(0)),
+    ("roll(f32[3,5]) shifts=[7]", lambda x: x.roll(7)),
+    ("roll(s64[3,5]) dims=[0,1] shifts=[-1,2]", lambda x: x.roll((-1, 2), (0, 1))),
+    ("roll(bool[7]) dims=[0] shifts=[-9]", lambda x: x.roll(-9, 0)),
+    ("reverse_sequence(f32[5,3], s64[3]<6) batch_dim=1 time_dim=0",
+     lambda x, n: torch.stack([torch.cat([x[:k, b].flip(0), x[k:, b]])
+                               for b, k in enumerate(n.tolist())], 1)),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2)", grid()),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2) align_corners=true", grid(align=True)),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2) padding=\"border\"", grid(padding="border")),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*4) padding=\"reflection\"",
+     grid(padding="reflection")),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*4) padding=\"reflection\" align_corners=true",
+     grid(padding="reflection", align=True)),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2) mode=\"nearest\"", grid("nearest")),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2) mode=\"cubic\"", grid("bicubic")),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*4) mode=\"cubic\" padding=\"reflection\"",
+     grid("bicubic", "reflection")),
+    ("grid_sample(f32[1,2,3,5], f32[1,3,4,2]*2) mode=\"cubic\" padding=\"border\" "
+     "align_corners=true", grid("bicubic", "border", True)),
+    ("grid_sample(f32[1,1,3,2,4], f32[1,2,1,4,3]*2)", grid()),
+    ("grid_sample(f32[1,1,3,2,4], f32[1,2,1,4,3]*2) mode=\"nearest\" padding=\"reflection\"",
+     grid("nearest", "reflection")),
     ("tril(f32[2,3,7]) diagonal=2", lambda x: x.tril(2)),
     ("tril(s64[7,3])", torch.tril),
     ("triu(f32[2,7,3]) diagonal=-2", lambda x: x.triu(-2)),

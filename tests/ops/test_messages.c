@@ -142,6 +142,36 @@ static void a_celu_that_divides_by_zero_is_refused(void **state)
     tensor_release(x);
 }
 
+static void grids_that_fit_no_image_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *grid = NULL, *flat = NULL, *volume = NULL, *places = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 2, 0, 5), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 3, 4, 2), &grid));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F64, SHAPE(1, 3, 2), &flat));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 2, 2, 3, 5), &volume));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 2, 2, 3, 3), &places));
+#define SAMPLE(a, b, mode) op_grid_sample(ctx, a, b, mode, GRID_ZEROS, false, &out)
+    CHECK_FAILS(ctx, SAMPLE(x, flat, GRID_LINEAR), STATUS_INVALID_ARGUMENT,
+                "grid_sample: x f32[1,2,0,5] and grid f64[1,3,2], one floating dtype is needed");
+    CHECK_FAILS(ctx, SAMPLE(flat, flat, GRID_LINEAR), STATUS_INVALID_ARGUMENT,
+                "grid_sample: x is f64[1,3,2], images or volumes are needed");
+    CHECK_FAILS(ctx, SAMPLE(x, grid, GRID_LINEAR), STATUS_INVALID_ARGUMENT,
+                "grid_sample: x is f32[1,2,0,5], an image without pixels");
+    CHECK_FAILS(ctx, SAMPLE(volume, grid, GRID_LINEAR), STATUS_INVALID_ARGUMENT,
+                "grid_sample: grid f32[1,3,4,2], for x f32[1,2,2,3,5] places of 3 numbers are "
+                "needed");
+    CHECK_FAILS(ctx, SAMPLE(volume, places, GRID_CUBIC), STATUS_INVALID_ARGUMENT,
+                "grid_sample: x is f32[1,2,2,3,5], cubic is for images");
+#undef SAMPLE
+    assert_null(out);
+    tensor_release(x);
+    tensor_release(grid);
+    tensor_release(flat);
+    tensor_release(volume);
+    tensor_release(places);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +179,7 @@ int main(void)
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
         TEST(a_celu_that_divides_by_zero_is_refused),
+        TEST(grids_that_fit_no_image_are_refused),
         TEST(a_triangle_of_less_than_a_matrix_is_refused),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),
         TEST(order_of_what_has_none_is_refused),

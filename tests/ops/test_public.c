@@ -108,6 +108,13 @@ CALL(gather_elements, in[0], 1, in[1])
 CALL(gather_nd, in[0], in[1], 1)
 CALL(scatter, in[0], 1, in[1], in[2], SCATTER_ADD)
 CALL(scatter_nd, in[0], in[1], in[2], SCATTER_MAX)
+CALL(cumprod, in[0], 1)
+CALL(flip, in[0], 2, DIMS(0, 2))
+CALL(roll, in[0], 2, DIMS(2, -1), DIMS(1, 0))
+CALL(reverse_sequence, in[0], in[1], 1, 0)
+CALL(grid_sample, in[0], in[1], GRID_CUBIC, GRID_REFLECTION, true)
+CALL(rand_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
+CALL(randn_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
 CALL(tril, in[0], -1)
 CALL(triu, in[0], 2)
 
@@ -419,6 +426,14 @@ static const row_t rows[] = {
     ROW(gather_nd, "(f32[3,5,7], s64[3,2,1]<5) batch_dims=1"),
     ROW(scatter, "(f32[3,5,2], s64[3,7,1]<5, f32[3,7,2]) dim=1 reduction=\"add\""),
     ROW(scatter_nd, "(f32[3,5], s64[7,1]<3, f32[7,5]) reduction=\"max\""),
+    ROW(cumprod, "(f32[2,5,3]) dim=1"),
+    ROW(flip, "(f32[2,5,3]) dims=[0,2]"),
+    ROW(roll, "(f32[4,5]) dims=[1,0] shifts=[2,-1]"),
+    ROW(reverse_sequence, "(f32[5,3], s64[3]<6) batch_dim=1 time_dim=0"),
+    ROW(grid_sample, "(f32[1,2,5,7], f32[1,3,4,2]*2) mode=\"cubic\" padding=\"reflection\" "
+                     "align_corners=true"),
+    ROW(rand_like, "(f32[3,7]) seed=5 low=-2.0 high=3.0 dtype=f64"),
+    ROW(randn_like, "(f32[3,7]) seed=5 mean=-2.0 std=3.0 dtype=f64"),
     ROW(tril, "(f32[2,5,7]) diagonal=-1"),
     ROW(triu, "(f32[2,5,7]) diagonal=2"),
     ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),

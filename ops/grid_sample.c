@@ -1,0 +1,272 @@
+/* Images read at places that a grid says, between their pixels.
+ *
+ * A place is a number for each spatial dimension. It meets one, two or four pixels of that
+ * dimension, its taps, each with a weight; a sample is the sum over all combinations of taps. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+typedef struct grid_sample_attrs {
+    int mode;    /* grid_mode_t */
+    int padding; /* grid_padding_t */
+    bool align_corners;
+} grid_sample_attrs_t;
+
+static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
+static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
+
+static const attr_field_t fields[] = {
+    {"mode", ATTR_NAME, false, offsetof(grid_sample_attrs_t, mode), 0, GRID_LINEAR, modes},
+    {"padding", ATTR_NAME, false, offsetof(grid_sample_attrs_t, padding), 0, GRID_ZEROS, paddings},
+    {"align_corners", ATTR_BOOL, false, offsetof(grid_sample_attrs_t, align_corners), 0, 0, NULL}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"grid", ROLE_ACTIVATION, false, false}};
+enum { X, GRID };
+
+#define MAX_SPATIAL 3
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *grid = call->in[GRID];
+    const grid_sample_attrs_t *attrs = call->attrs;
+    int64_t sizes[TENSOR_MAX_RANK] = {0};
+    const int n_spatial = x->rank - 2;
+    char text[INFO_TEXT_MAX];
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == grid->dtype,
+            "grid_sample: x %s and grid %s, one floating dtype is needed", info_text(x, text),
+            info_brief(grid));
+    REQUIRE(ctx, x->rank == 4 || x->rank == 5, "grid_sample: x is %s, images or volumes are needed",
+            info_brief(x));
+    REQUIRE(ctx,
+            grid->rank == x->rank && grid->sizes[0] == x->sizes[0] &&
+                grid->sizes[grid->rank - 1] == n_spatial,
+            "grid_sample: grid %s, for x %s places of %d numbers are needed", info_text(grid, text),
+            info_brief(x), n_spatial);
+    REQUIRE(ctx, attrs->mode != GRID_CUBIC || n_spatial == 2,
+            "grid_sample: x is %s, cubic is for images", info_brief(x));
+    for (int d = 2; d < x->rank; d++)
+        REQUIRE(ctx, x->sizes[d] > 0, "grid_sample: x is %s, an image without pixels",
+                info_brief(x));
+    sizes[0] = x->sizes[0];
+    sizes[1] = x->sizes[1];
+    for (int d = 0; d < n_spatial; d++) sizes[d + 2] = grid->sizes[d + 1];
+    TRY(shape_check(ctx, "grid_sample", x->dtype, x->rank, sizes));
+    out[0] = info_dense(x->dtype, x->rank, sizes);
+    return STATUS_OK;
+}
+
+/* ---- taps ---- */
+
+typedef struct taps {
+    int n;
+    int64_t index[4]; /* -1: outside, and 0 there */
+    double weight[4];
+} taps_t;
+
+/* Mirrored at both ends until it lies between low / 2 and high / 2. */
+static double reflect(double at, double low, double high)
+{
+    if (low == high) return 0.0;
+    const double begin = low / 2, span = (high - low) / 2, far = fabs(at - begin);
+    const double rest = fmod(far, span);
+    return fmod(floor(far / span), 2.0) == 0.0 ? rest + begin : span - rest + begin;
+}
+
+static double move_inside(const grid_sample_attrs_t *attrs, double at, int64_t size)
+{
+    if (attrs->padding == GRID_ZEROS) return at;
+    if (attrs->padding == GRID_REFLECTION)
+        at = attrs->align_corners ? reflect(at, 0.0, 2.0 * (double)(size - 1))
+                                  : reflect(at, -1.0, 2.0 * (double)size - 1.0);
+    return at < 0.0 ? 0.0 : at > (double)(size - 1) ? (double)(size - 1) : at;
+}
+
+/* The pixel at a whole number; what is no number is outside. */
+static int64_t pixel_at(double at, int64_t size)
+{
+    return at >= 0.0 && at < (double)size ? (int64_t)at : -1;
+}
+
+static double cubic_weight(double distance)
+{
+    const double a = -0.75, x = fabs(distance);
+    if (x <= 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
+    return ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
+}
+
+/* `number` is -1 at the first pixel and 1 at the last: at their centres with align_corners, else at
+ * their outer edges. Pixels of cubic are moved inside one by one, others by their place. */
+static taps_t find_taps(const grid_sample_attrs_t *attrs, double number, int64_t size)
+{
+    double at = attrs->align_corners ? (number + 1.0) / 2.0 * (double)(size - 1)
+                                     : ((number + 1.0) * (double)size - 1.0) / 2.0;
+    taps_t taps = {.n = attrs->mode == GRID_CUBIC ? 4 : attrs->mode == GRID_LINEAR ? 2 : 1};
+    if (attrs->mode != GRID_CUBIC) at = move_inside(attrs, at, size);
+    if (attrs->mode == GRID_NEAREST) {
+        taps.index[0] = pixel_at(rint(at), size);
+        taps.weight[0] = 1.0;
+        return taps;
+    }
+    const double low = floor(at), first = attrs->mode == GRID_CUBIC ? low - 1.0 : low;
+    for (int i = 0; i < taps.n; i++) {
+        double pixel = first + i;
+        taps.weight[i] = attrs->mode == GRID_CUBIC ? cubic_weight(at - pixel)
+                                                   : 1.0 - fabs(at - pixel);
+        if (attrs->mode == GRID_CUBIC) pixel = move_inside(attrs, pixel, size);
+        taps.index[i] = pixel_at(pixel, size);
+        if (taps.index[i] < 0) taps.weight[i] = 0.0;
+    }
+    return taps;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[X];
+    const int n_spatial = x->rank - 2;
+    int64_t place[TENSOR_MAX_RANK] = {index[0]}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
+    taps_t taps[MAX_SPATIAL] = {
+        {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}};
+    double sum = 0.0;
+    for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
+    for (int d = 0; d < n_spatial; d++) {
+        place[n_spatial + 1] = n_spatial - 1 - d; /* the last dimension comes first */
+        taps[d] = find_taps(call->attrs, spec_at(call, GRID, place), x->sizes[d + 2]);
+    }
+    for (int i = 0; i < taps[0].n * taps[1].n * taps[2].n; i++) {
+        const int which[] = {i / taps[2].n / taps[1].n, i / taps[2].n % taps[1].n, i % taps[2].n};
+        double weight = 1.0;
+        bool is_inside = true;
+        for (int d = 0; d < n_spatial; d++) {
+            at[d + 2] = taps[d].index[which[d]];
+            weight *= taps[d].weight[which[d]];
+            is_inside = is_inside && at[d + 2] >= 0;
+        }
+        if (is_inside) sum += weight * spec_at(call, X, at);
+    }
+    return sum;
+}
+
+/* ---- dense kernel: for each place all its pixels, then all channels ---- */
+
+#define MAX_PIXELS 16
+
+typedef struct pixels {
+    int n;
+    int64_t offset[MAX_PIXELS]; /* in a channel */
+    double weight[MAX_PIXELS];
+} pixels_t;
+
+static pixels_t find_pixels(const grid_sample_attrs_t *attrs, const tensor_info_t *x,
+                            const double *place)
+{
+    const int n_spatial = x->rank - 2;
+    pixels_t pixels = {.n = 1, .offset = {0}, .weight = {1.0}};
+    for (int d = 0; d < n_spatial; d++) {
+        const taps_t taps = find_taps(attrs, place[n_spatial - 1 - d], x->sizes[d + 2]);
+        const pixels_t before = pixels;
+        pixels.n = 0;
+        for (int i = 0; i < before.n; i++)
+            for (int k = 0; k < taps.n; k++) {
+                if (taps.index[k] < 0) continue;
+                pixels.offset[pixels.n] = before.offset[i] * x->sizes[d + 2] + taps.index[k];
+                pixels.weight[pixels.n++] = before.weight[i] * taps.weight[k];
+            }
+    }
+    return pixels;
+}
+
+static double sample(const pixels_t *pixels, dtype_t dtype, const char *channel)
+{
+    double sum = 0.0;
+    if (dtype == DTYPE_F32) {
+        const float *pixel = (const float *)(const void *)channel;
+        for (int i = 0; i < pixels->n; i++)
+            sum += pixels->weight[i] * (double)pixel[pixels->offset[i]];
+        return sum;
+    }
+    for (int i = 0; i < pixels->n; i++)
+        sum += pixels->weight[i] *
+               dtype_load(dtype, channel + (size_t)pixels->offset[i] * dtype_size(dtype));
+    return sum;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[X], *y = &prepared->out[0];
+    const dtype_t dtype = x->dtype;
+    const size_t size = dtype_size(dtype);
+    const int n_spatial = x->rank - 2;
+    const int64_t channels = x->sizes[1];
+    int64_t n_pixels = 1, n_places = 1;
+    for (int d = 2; d < x->rank; d++) {
+        n_pixels *= x->sizes[d];
+        n_places *= y->sizes[d];
+    }
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(y))) schedule(static)
+    for (int64_t p = 0; p < y->sizes[0] * n_places; p++) {
+        double place[MAX_SPATIAL];
+        const int64_t image = p / n_places;
+        dtype_cast(n_spatial, dtype, (const char *)in[GRID] + (size_t)(p * n_spatial) * size, 1,
+                   DTYPE_F64, place, 1);
+        const pixels_t pixels = find_pixels(prepared->attrs, x, place);
+        for (int64_t c = 0; c < channels; c++)
+            dtype_store(
+                dtype,
+                (char *)out[0] + (size_t)((image * channels + c) * n_places + p % n_places) * size,
+                sample(&pixels, dtype,
+                       (const char *)in[X] + (size_t)((image * channels + c) * n_pixels) * size));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,5,7], f32[2,3,4,2])",
+    "(f32[1,3,5,7], f32[1,3,4,2]) align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) padding=\"border\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) padding=\"reflection\" align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"nearest\" padding=\"reflection\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]) mode=\"nearest\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\"",
+    "(f32[1,2,5,7], f32[1,7,3,2]*2) mode=\"cubic\" padding=\"border\" align_corners=true",
+    "(f32[1,2,5,7], f32[1,7,3,2]*4) mode=\"cubic\" padding=\"reflection\"",
+    "(f32[1,2,3,5,7], f32[1,2,3,4,3])",
+    "(f32[1,2,3,5,7], f32[1,2,3,4,3]*2) mode=\"nearest\" padding=\"border\"",
+    "(f64[1,2,1,3], f64[1,3,3,2]*2) padding=\"reflection\" align_corners=true",
+    "(bf16[1,3,5,7], bf16[1,3,4,2])",
+    "(f16[1,1,4,4], f16[1,2,2,2])",
+    "(f32[1,17,31,31], f32[1,40,40,2])",
+    "(f32[0,3,5,7], f32[0,3,4,2])",
+    NULL};
+
+const opdef_t op_def_grid_sample = {.name = "grid_sample",
+                                    .preference = OP_DENSE,
+                                    .attrs = {sizeof(grid_sample_attrs_t), 3, fields},
+                                    .n_operands = 2,
+                                    .operands = operands,
+                                    .n_outputs = 1,
+                                    .infer = infer,
+                                    .kernels = kernels,
+                                    .spec = spec,
+                                    .cases = cases};
+
+status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
+                        grid_padding_t padding, bool align_corners, tensor_t **out)
+{
+    const tensor_t *in[] = {x, grid};
+    grid_sample_attrs_t attrs = {(int)mode, (int)padding, align_corners};
+    return dispatch_run(ctx, &op_def_grid_sample, &attrs, 2, in, NULL, out);
+}

@@ -1,0 +1,131 @@
+/* Random numbers: the same for the same seed, others for another, and distributed as they say.
+ * Bounds are six standard deviations of what is estimated. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "ops/ops.h"
+
+#define N 40000
+
+static float numbers[N], others[N];
+
+static tensor_t *zeros(context_t *ctx)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(200, N / 200), &x));
+    return x;
+}
+
+static void take(context_t *ctx, tensor_t *tensor, float *out)
+{
+    CHECK_OK(ctx, tensor_read(ctx, tensor, out, N * sizeof *out));
+    tensor_release(tensor);
+}
+
+static double mean_of(int power)
+{
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += pow((double)numbers[i], power);
+    return sum / N;
+}
+
+static void a_seed_gives_its_numbers_with_any_number_of_threads(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = zeros(ctx), *y = NULL;
+    int n_equal = 0;
+    CHECK_OK(ctx, op_randn_like(ctx, x, 0, 1, 5, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    CHECK_OK(ctx, context_set_threads(ctx, 3));
+    CHECK_OK(ctx, op_randn_like(ctx, x, 0, 1, 5, DTYPE_NONE, &y));
+    take(ctx, y, others);
+    assert_memory_equal(numbers, others, sizeof numbers);
+    CHECK_OK(ctx, op_randn_like(ctx, x, 0, 1, 6, DTYPE_NONE, &y));
+    take(ctx, y, others);
+    for (int i = 0; i < N; i++) n_equal += numbers[i] == others[i];
+    assert_in_range(n_equal, 0, 3);
+    tensor_release(x);
+}
+
+static void uniform_numbers_fill_their_range(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = zeros(ctx), *y = NULL;
+    int cells[16] = {0};
+    CHECK_OK(ctx, op_rand_like(ctx, x, -1.0, 3.0, 11, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    for (int i = 0; i < N; i++) {
+        assert_true(numbers[i] >= -1.0f && numbers[i] <= 3.0f);
+        cells[numbers[i] < 3.0f ? (int)((numbers[i] + 1.0f) * 4.0f) : 15]++;
+    }
+    for (int i = 0; i < 16; i++) assert_true(abs(cells[i] - N / 16) < 6 * sqrt(N / 16.0));
+    assert_true(fabs(mean_of(1) - 1.0) < 6 * sqrt(16.0 / 12 / N));
+    tensor_release(x);
+}
+
+static void normal_numbers_have_their_moments(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = zeros(ctx), *y = NULL;
+    double product = 0;
+    CHECK_OK(ctx, op_randn_like(ctx, x, 0, 1, 3, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    assert_true(fabs(mean_of(1)) < 6 / sqrt(N));
+    assert_true(fabs(mean_of(2) - 1) < 6 * sqrt(2.0 / N));
+    assert_true(fabs(mean_of(3)) < 6 * sqrt(15.0 / N));
+    assert_true(fabs(mean_of(4) - 3) < 6 * sqrt(96.0 / N));
+    /* neighbours know nothing of each other */
+    for (int i = 1; i < N; i++) product += (double)numbers[i] * (double)numbers[i - 1];
+    assert_true(fabs(product / N) < 6 / sqrt(N));
+    CHECK_OK(ctx, op_randn_like(ctx, x, 5, 0.5, 3, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    assert_true(fabs(mean_of(1) - 5) < 3 / sqrt(N));
+    tensor_release(x);
+}
+
+static void bernoulli_is_one_as_often_as_it_says(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = zeros(ctx), *p = NULL, *y = NULL;
+    CHECK_OK(ctx, op_add_scalar(ctx, x, 0.25, &p));
+    CHECK_OK(ctx, op_bernoulli(ctx, p, 17, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    assert_true(fabs(mean_of(1) - 0.25) < 6 * sqrt(0.1875 / N));
+    CHECK_OK(ctx, op_bernoulli(ctx, x, 17, DTYPE_BOOL, &y));
+    assert_int_equal(tensor_dtype(y), DTYPE_BOOL);
+    tensor_release(y);
+    CHECK_OK(ctx, op_bernoulli(ctx, x, 17, DTYPE_NONE, &y));
+    take(ctx, y, numbers);
+    assert_true(mean_of(1) == 0);
+    tensor_release(p);
+    tensor_release(x);
+}
+
+static void numbers_of_integers_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S64, SHAPE(3), &x));
+    CHECK_FAILS(ctx, op_rand_like(ctx, x, 0, 1, 0, DTYPE_NONE, &y), STATUS_INVALID_ARGUMENT,
+                "rand_like: numbers of dtype s64, a floating one is needed");
+    CHECK_FAILS(ctx, op_bernoulli(ctx, x, 0, DTYPE_F32, &y), STATUS_INVALID_ARGUMENT,
+                "bernoulli: x is s64[3], probabilities of a floating dtype are needed");
+    CHECK_OK(ctx, op_rand_like(ctx, x, 0, 1, 0, DTYPE_F64, &y));
+    assert_int_equal(tensor_dtype(y), DTYPE_F64);
+    tensor_release(y);
+    tensor_release(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_seed_gives_its_numbers_with_any_number_of_threads),
+        TEST(uniform_numbers_fill_their_range),
+        TEST(normal_numbers_have_their_moments),
+        TEST(bernoulli_is_one_as_often_as_it_says),
+        TEST(numbers_of_integers_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
