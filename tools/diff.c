@@ -64,9 +64,12 @@ static status_t name_record(context_t *ctx, const char *name, const char *path, 
     size_t of_name = strlen(name) + 1, of_path = strlen(path) + 1, of_how = strlen(how) + 1;
     char *block = malloc(of_name + of_path + of_how);
     if (block == NULL) return out_of_memory(ctx);
-    record->name = memcpy(block, name, of_name);
-    record->path = memcpy(block + of_name, path, of_path);
-    record->how = memcpy(block + of_name + of_path, how, of_how);
+    record->name = block;
+    record->path = block + of_name;
+    record->how = block + of_name + of_path;
+    memcpy(record->name, name, of_name);
+    memcpy(record->path, path, of_path);
+    memcpy(record->how, how, of_how);
     return STATUS_OK;
 }
 
