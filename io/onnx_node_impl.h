@@ -175,6 +175,10 @@ typedef struct onnx_window {
 status_t onnx_window(onnx_node_t *node, const tensor_info_t *x, const int64_t *kernel,
                      onnx_window_t *out_window);
 
+/* The attributes of a convolution. */
+status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_info_t *weight,
+                        conv_attrs_t *out_attrs);
+
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
     status_t onnx_import_##function(onnx_node_t *node);
 #define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)

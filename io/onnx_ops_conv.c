@@ -99,14 +99,13 @@ static status_t check_weight(onnx_node_t *node, const tensor_info_t *x, const te
     return STATUS_OK;
 }
 
-status_t onnx_import_conv(onnx_node_t *node)
+status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_info_t *weight,
+                        conv_attrs_t *out_attrs)
 {
-    tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
     conv_attrs_t attrs = {.groups = 1};
     onnx_window_t window;
-    onnx_call_t call;
-    TRY(check_weight(node, &x, &weight));
-    TRY(onnx_window(node, &x, &weight.sizes[2], &window));
+    TRY(check_weight(node, x, weight));
+    TRY(onnx_window(node, x, &weight->sizes[2], &window));
     TRY(onnx_attr_int(node, "group", 1, &attrs.groups));
     if (attrs.groups < 1)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "group %lld, at least 1 is needed",
@@ -117,7 +116,17 @@ status_t onnx_import_conv(onnx_node_t *node)
         attrs.padding[i] = window.begin[i];
         attrs.extra_padding[i] = window.end[i] - window.begin[i];
     }
-    call_spatial(node, "conv", window.n, &call);
+    *out_attrs = attrs;
+    return STATUS_OK;
+}
+
+status_t onnx_import_conv(onnx_node_t *node)
+{
+    tensor_info_t x = onnx_input_info(node, 0), weight = onnx_input_info(node, 1);
+    conv_attrs_t attrs;
+    onnx_call_t call;
+    TRY(onnx_read_conv(node, &x, &weight, &attrs));
+    call_spatial(node, "conv", x.rank - 2, &call);
     onnx_set_all(&call, &attrs, sizeof attrs);
     return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
 }

@@ -3,6 +3,118 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include <stdio.h>
+
+#include "tensor/tensor_impl.h"
+
+/* ---- scales and zeros ---- */
+
+/* One of scale, zero or bias as [] or [n]: [1,n] and [n,1] say the same. */
+static status_t as_vector(onnx_node_t *node, item_t x, const char *what, item_t *out)
+{
+    *out = x;
+    if (x == ITEM_NONE) return STATUS_OK;
+    const tensor_info_t info = *onnx_info(node->onnx, x);
+    int64_t n = info_numel(&info), largest = 1;
+    for (int d = 0; d < info.rank; d++)
+        if (info.sizes[d] > largest) largest = info.sizes[d];
+    if (info.rank <= 1) return STATUS_OK;
+    if (n != largest)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s is %s, one dimension is supported", what,
+             info_brief(&info));
+    return onnx_reshape(node, x, 1, &n, out);
+}
+
+static status_t need_one(onnx_node_t *node, int input, const char *what)
+{
+    const tensor_info_t info = onnx_input_info(node, input);
+    if (info_numel(&info) != 1)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "%s is %s, one is supported", what,
+             info_brief(&info));
+    return STATUS_OK;
+}
+
+/* True for zeros that are known to be 0. */
+static status_t is_nothing(onnx_node_t *node, item_t zero, bool *out_is)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_t *known = onnx_tensor_of(node->onnx, zero);
+    char *bytes = NULL;
+    *out_is = false;
+    if (known == NULL) return STATUS_OK;
+    node->onnx->is_doubtful |= node->onnx->items[zero].is_doubtful;
+    size_t n = info_bytes(tensor_info(known));
+    TRY(context_get(ctx, n + 1, "zeros", &bytes));
+    status_t status = tensor_read(ctx, known, bytes, n + 1);
+    bool is_nothing = status == STATUS_OK;
+    for (size_t i = 0; i < n && is_nothing; i++) is_nothing = bytes[i] == 0;
+    context_put(ctx, bytes);
+    *out_is = is_nothing;
+    return status;
+}
+
+/* A zero as an operand: none where it is known to be 0. */
+static status_t read_zero(onnx_node_t *node, int input, const char *what, item_t *out)
+{
+    bool is_left_out = true;
+    *out = ITEM_NONE;
+    if (!onnx_has(node, input)) return STATUS_OK;
+    TRY(as_vector(node, node->in[input], what, out));
+    TRY(is_nothing(node, *out, &is_left_out));
+    if (is_left_out) *out = ITEM_NONE;
+    return STATUS_OK;
+}
+
+static status_t flip(onnx_node_t *node, item_t x, item_t *out)
+{
+    item_t number;
+    TRY(onnx_integer(node->onnx, 128, &number));
+    TRY(onnx_binary(node, "bitwise_xor", x, number, out));
+    return onnx_cast(node, *out, DTYPE_S8, out);
+}
+
+/* A known weight of u8 and its zero as s8: both less 128. */
+static status_t read_weight(onnx_node_t *node, int weight, int zero, item_t *out_weight,
+                            item_t *out_zero)
+{
+    *out_weight = node->in[weight];
+    if (!onnx_knows(node, weight) || onnx_input_info(node, weight).dtype != DTYPE_U8 ||
+        (onnx_has(node, zero) && !onnx_knows(node, zero)))
+        return read_zero(node, zero, "the weight's zero", out_zero);
+    bool is_left_out = false;
+    TRY(flip(node, node->in[weight], out_weight));
+    if (onnx_has(node, zero)) {
+        TRY(as_vector(node, node->in[zero], "the weight's zero", out_zero));
+    } else {
+        TRY(onnx_integer(node->onnx, 0, out_zero));
+        TRY(onnx_cast(node, *out_zero, DTYPE_U8, out_zero));
+    }
+    TRY(flip(node, *out_zero, out_zero));
+    TRY(is_nothing(node, *out_zero, &is_left_out));
+    if (is_left_out) *out_zero = ITEM_NONE;
+    return STATUS_OK;
+}
+
+/* (x + bias) * multiplier + zero, of the zero's dtype. */
+static status_t emit_requantize(onnx_node_t *node, item_t x, item_t multiplier, item_t bias,
+                                item_t zero, int dim, item_t *out)
+{
+    const item_t in[] = {x, multiplier, zero, bias};
+    onnx_call_t call;
+    onnx_call(node, "requantize", &call);
+    onnx_set_int(&call, "dim", dim);
+    return onnx_emit(&call, 4, in, out);
+}
+
+/* a * b / c, in f32. */
+static status_t find_multiplier(onnx_node_t *node, int a, int b, int c, item_t *out)
+{
+    item_t scale;
+    TRY(as_vector(node, node->in[b], "a scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[a], scale, out));
+    return onnx_binary(node, "div", *out, node->in[c], out);
+}
+
 /* ---- numbers to integers and back ---- */
 
 /* QuantizeLinear and DequantizeLinear: x, scale, zero. A result of another dtype than the zero's is
@@ -32,6 +144,67 @@ status_t onnx_import_dynamic_quantize(onnx_node_t *node)
     onnx_call_t call;
     onnx_call(node, "dynamic_quantize", &call);
     return onnx_emit_n(&call, 1, node->in, 3, node->out);
+}
+
+/* ---- sums of products ---- */
+
+/* x, weight and their zeros are inputs of these numbers. */
+static status_t emit_conv(onnx_node_t *node, int x, int weight, int x_zero, int weight_zero,
+                          item_t *out)
+{
+    const tensor_info_t info = onnx_input_info(node, x);
+    const tensor_info_t weight_info = onnx_input_info(node, weight);
+    item_t in[4] = {node->in[x], ITEM_NONE, ITEM_NONE, ITEM_NONE};
+    conv_attrs_t attrs;
+    onnx_call_t call;
+    char name[32];
+    TRY(onnx_read_conv(node, &info, &weight_info, &attrs));
+    TRY(read_zero(node, x_zero, "x's zero", &in[2]));
+    TRY(read_weight(node, weight, weight_zero, &in[1], &in[3]));
+    snprintf(name, sizeof name, "conv%dd_integer", info.rank - 2);
+    onnx_call(node, name, &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    return onnx_emit(&call, 4, in, out);
+}
+
+status_t onnx_import_conv_integer(onnx_node_t *node)
+{
+    return emit_conv(node, 0, 1, 2, 3, &node->out[0]);
+}
+
+/* x, its scale and zero, weight, its scale and zero, the result's scale and zero, bias. */
+status_t onnx_import_qlinear_conv(onnx_node_t *node)
+{
+    item_t sums, multiplier, bias = onnx_has(node, 8) ? node->in[8] : ITEM_NONE;
+    TRY(emit_conv(node, 0, 3, 2, 5, &sums));
+    TRY(find_multiplier(node, 1, 4, 6, &multiplier));
+    return emit_requantize(node, sums, multiplier, bias, node->in[7], 1, &node->out[0]);
+}
+
+static status_t emit_matmul(onnx_node_t *node, int a, int b, int a_zero, int b_zero, item_t *out)
+{
+    item_t in[4] = {node->in[a], ITEM_NONE, ITEM_NONE, ITEM_NONE};
+    onnx_call_t call;
+    TRY(read_zero(node, a_zero, "a's zero", &in[2]));
+    TRY(read_weight(node, b, b_zero, &in[1], &in[3]));
+    onnx_call(node, "matmul_integer", &call);
+    return onnx_emit(&call, 4, in, out);
+}
+
+status_t onnx_import_matmul_integer(onnx_node_t *node)
+{
+    return emit_matmul(node, 0, 1, 2, 3, &node->out[0]);
+}
+
+/* a, its scale and zero, b, its scale and zero, the result's scale and zero. */
+status_t onnx_import_qlinear_matmul(onnx_node_t *node)
+{
+    item_t sums, multiplier;
+    TRY(need_one(node, 1, "a's scale"));
+    TRY(need_one(node, 6, "the result's scale"));
+    TRY(emit_matmul(node, 0, 3, 2, 5, &sums));
+    TRY(find_multiplier(node, 1, 4, 6, &multiplier));
+    return emit_requantize(node, sums, multiplier, ITEM_NONE, node->in[7], -1, &node->out[0]);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/conv_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
@@ -10,13 +11,8 @@
 /* ---- attributes ---- */
 
 #define FIELDS(n)                                                                                  \
-    {"stride", ATTR_ARRAY, true, offsetof(conv_attrs_t, stride), n, 1, NULL},                      \
-        {"padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, padding), n, 0, NULL},               \
-        {"extra_padding", ATTR_ARRAY, false, offsetof(conv_attrs_t, extra_padding), n, 0, NULL},   \
-        {"dilation", ATTR_ARRAY, true, offsetof(conv_attrs_t, dilation), n, 1, NULL},              \
-        {"groups", ATTR_INT, true, offsetof(conv_attrs_t, groups), 0, 1, NULL},                    \
-        {"algorithm", ATTR_NAME,   false,          offsetof(conv_attrs_t, algorithm),              \
-         0,           CONV_DIRECT, algorithm_names},                                               \
+    CONV_FIELDS(n), {"algorithm", ATTR_NAME,   false,          offsetof(conv_attrs_t, algorithm),  \
+                     0,           CONV_DIRECT, algorithm_names},                                   \
     {                                                                                              \
         "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
     }
@@ -54,18 +50,11 @@ static status_t check_channels(context_t *ctx, const op_call_t *call, int rank)
     REQUIRE(ctx, x->sizes[1] == channels,
             "%s: weight %s needs %lld input channels, input %s has %lld", op, info_brief(weight),
             (long long)channels, info_brief(x), (long long)x->sizes[1]);
-    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
-            op, dtype_name(x->dtype), dtype_name(weight->dtype));
-    if (call_has(call, BIAS))
-        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
-                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
-                (long long)weight->sizes[0]);
     return STATUS_OK;
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
 {
-    (void)out_n;
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
     const char *op = call->op->name;
@@ -91,8 +80,23 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
                 (long long)kernel, (long long)dilation, (long long)padded, info_brief(x));
         sizes[2 + i] = (padded - window - 1) / stride + 1;
     }
-    TRY(shape_check(ctx, op, x->dtype, n_spatial + 2, sizes));
-    out[0] = info_dense(x->dtype, n_spatial + 2, sizes);
+    TRY(shape_check(ctx, op, dtype, n_spatial + 2, sizes));
+    *out = info_dense(dtype, n_spatial + 2, sizes);
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const char *op = call->op->name;
+    TRY(conv_infer(ctx, call, x->dtype, &out[0]));
+    REQUIRE(ctx, x->dtype == weight->dtype, "%s: x is %s, weight is %s, equal dtypes are needed",
+            op, dtype_name(x->dtype), dtype_name(weight->dtype));
+    if (call_has(call, BIAS))
+        REQUIRE(ctx, call->in[BIAS]->rank == 1 && call->in[BIAS]->sizes[0] == weight->sizes[0],
+                "%s: bias is %s, [%lld] is needed", op, info_brief(call->in[BIAS]),
+                (long long)weight->sizes[0]);
     return accept_post(ctx, call, &out[0]);
 }
 
@@ -125,8 +129,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN ---- */
 
-/* The weight with its groups apart: [G][K/G][C/G].. */
-static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
+tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups)
 {
     tensor_info_t info = {.dtype = weight->dtype, .layout = LAYOUT_MKLDNN, .rank = weight->rank};
     memcpy(info.sizes, weight->sizes, sizeof info.sizes);
@@ -139,15 +142,37 @@ static tensor_info_t group_weight(const tensor_info_t *weight, int64_t groups)
     return info;
 }
 
+int64_t conv_reach(const op_call_t *call, int i)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    return (call->out[0].sizes[2 + i] - 1) * attrs->stride[i] +
+           (call->in[WEIGHT]->sizes[2 + i] - 1) * attrs->dilation[i] + 1;
+}
+
+double conv_set_windows(const op_call_t *call, onednn_problem_t *problem)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    double n = (double)weight->sizes[1];
+    for (int i = 0; i < x->rank - 2; i++) {
+        problem->stride[i] = attrs->stride[i];
+        problem->dilation[i] = attrs->dilation[i];
+        problem->pad_begin[i] = attrs->padding[i];
+        problem->pad_end[i] = conv_reach(call, i) - x->sizes[2 + i] - attrs->padding[i];
+        n *= (double)weight->sizes[2 + i];
+    }
+    return n;
+}
+
 static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm_t algorithm,
                          prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
-    int n_spatial = x->rank - 2;
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
-    tensor_info_t src = *x, dst = call->out[0], weight_any = group_weight(weight, attrs->groups);
+    tensor_info_t src = *x, dst = call->out[0],
+                  weight_any = conv_group_weight(weight, attrs->groups);
     tensor_info_t bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
                                 .algorithm = algorithm,
@@ -160,16 +185,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
         prepared->in[BIAS] = bias;
         problem.bias = &bias;
     }
-    double flops = 2.0 * (double)info_numel(&dst) * (double)weight->sizes[1];
-    for (int i = 0; i < n_spatial; i++) {
-        problem.stride[i] = attrs->stride[i];
-        problem.dilation[i] = attrs->dilation[i];
-        problem.pad_begin[i] = attrs->padding[i];
-        int64_t reach = (dst.sizes[2 + i] - 1) * attrs->stride[i] +
-                        (weight->sizes[2 + i] - 1) * attrs->dilation[i] + 1;
-        problem.pad_end[i] = reach - x->sizes[2 + i] - attrs->padding[i];
-        flops *= (double)weight->sizes[2 + i];
-    }
+    double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
     TRY(choose_post_ops(call, prepared, &problem, post));
     return choose_formats(ctx, call, prepared, &problem, flops);
 }

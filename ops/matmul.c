@@ -3,6 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/matmul_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -21,15 +22,7 @@ enum { A, B, POST };
 
 /* ---- inference ---- */
 
-/* The product as [batch..][m][k] times [batch..][k][n]; an operand of rank 1 is a row or a column
- * that the result lacks. */
-typedef struct product {
-    int n_batch, n_batch_a, n_batch_b;
-    int64_t batch[TENSOR_MAX_RANK];
-    int64_t m, k, k_b, n;
-} product_t;
-
-static bool describe_product(const tensor_info_t *a, const tensor_info_t *b, product_t *out)
+bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t *out)
 {
     product_t p = {.n_batch_a = a->rank > 2 ? a->rank - 2 : 0,
                    .n_batch_b = b->rank > 2 ? b->rank - 2 : 0};
@@ -41,43 +34,56 @@ static bool describe_product(const tensor_info_t *a, const tensor_info_t *b, pro
     return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch, out->batch);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+status_t product_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
 {
-    (void)out_n;
     const tensor_info_t *a = call->in[A], *b = call->in[B];
     const char *op = call->op->name;
     REQUIRE(ctx, a->rank >= 1 && b->rank >= 1, "%s: %s times %s, rank 1 or more is needed", op,
             info_brief(a), info_brief(b));
-    REQUIRE(ctx, a->dtype == b->dtype, "%s: a is %s, b is %s, equal dtypes are needed", op,
-            dtype_name(a->dtype), dtype_name(b->dtype));
     product_t p;
-    REQUIRE(ctx, describe_product(a, b, &p), "%s: %s times %s, batch dimensions do not broadcast",
+    REQUIRE(ctx, product_describe(a, b, &p), "%s: %s times %s, batch dimensions do not broadcast",
             op, info_brief(a), info_brief(b));
     REQUIRE(ctx, p.k == p.k_b, "%s: %s times %s, %lld columns meet %lld rows", op, info_brief(a),
             info_brief(b), (long long)p.k, (long long)p.k_b);
     int rank = p.n_batch;
     if (a->rank > 1) p.batch[rank++] = p.m;
     if (b->rank > 1) p.batch[rank++] = p.n;
-    TRY(shape_check(ctx, op, a->dtype, rank, p.batch));
-    out[0] = info_dense(a->dtype, rank, p.batch);
+    TRY(shape_check(ctx, op, dtype, rank, p.batch));
+    *out = info_dense(dtype, rank, p.batch);
+    return STATUS_OK;
+}
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    TRY(product_infer(ctx, call, a->dtype, &out[0]));
+    REQUIRE(ctx, a->dtype == b->dtype, "%s: a is %s, b is %s, equal dtypes are needed",
+            call->op->name, dtype_name(a->dtype), dtype_name(b->dtype));
     return accept_post(ctx, call, &out[0]);
 }
 
 /* ---- specification ---- */
+
+void product_at(const product_t *p, const tensor_info_t *a, const tensor_info_t *b,
+                const int64_t *index, int rank, int64_t *at_a, int64_t *at_b)
+{
+    for (int d = 0; d < p->n_batch_a; d++)
+        at_a[d] = a->sizes[d] == 1 ? 0 : index[p->n_batch - p->n_batch_a + d];
+    for (int d = 0; d < p->n_batch_b; d++)
+        at_b[d] = b->sizes[d] == 1 ? 0 : index[p->n_batch - p->n_batch_b + d];
+    if (a->rank > 1) at_a[a->rank - 2] = index[p->n_batch];
+    if (b->rank > 1) at_b[b->rank - 1] = index[rank - 1];
+}
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const tensor_info_t *a = call->in[A], *b = call->in[B];
     product_t p;
-    if (!describe_product(a, b, &p)) return 0.0;
+    if (!product_describe(a, b, &p)) return 0.0;
     int64_t at_a[TENSOR_MAX_RANK] = {0}, at_b[TENSOR_MAX_RANK] = {0};
-    for (int d = 0; d < p.n_batch_a; d++)
-        at_a[d] = a->sizes[d] == 1 ? 0 : index[p.n_batch - p.n_batch_a + d];
-    for (int d = 0; d < p.n_batch_b; d++)
-        at_b[d] = b->sizes[d] == 1 ? 0 : index[p.n_batch - p.n_batch_b + d];
-    if (a->rank > 1) at_a[a->rank - 2] = index[p.n_batch];
-    if (b->rank > 1) at_b[b->rank - 1] = index[call->out->rank - 1];
+    product_at(&p, a, b, index, call->out->rank, at_a, at_b);
     double sum = 0.0;
     for (int64_t k = 0; k < p.k; k++) {
         at_a[a->rank - 1] = k;
@@ -144,7 +150,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (a->dtype != DTYPE_F32 && a->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(a->dtype));
     product_t p;
-    if (!describe_product(a, b, &p) || p.n_batch + 2 > TENSOR_MAX_RANK)
+    if (!product_describe(a, b, &p) || p.n_batch + 2 > TENSOR_MAX_RANK)
         return prepared_decline(prepared, "onednn: rank");
     int64_t batch_a[TENSOR_MAX_RANK], batch_b[TENSOR_MAX_RANK];
     pad_batch(a, p.n_batch_a, p.n_batch, batch_a);
@@ -228,8 +234,7 @@ static void multiply(dtype_t dtype, int64_t n, const char *a, const char *b, int
     dtype_store(dtype, out, sum);
 }
 
-/* Which matrix of an operand belongs to a matrix of the result. */
-static int64_t find_matrix(const product_t *p, const tensor_info_t *info, int n_own, int64_t matrix)
+int64_t product_matrix(const product_t *p, const tensor_info_t *info, int n_own, int64_t matrix)
 {
     int64_t at = 0, stride = 1;
     for (int d = p->n_batch - 1; d >= 0; d--) {
@@ -249,17 +254,17 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     (void)scratch;
     const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
     product_t p;
-    if (!describe_product(a, b, &p)) return STATUS_INVALID_ARGUMENT;
+    if (!product_describe(a, b, &p)) return STATUS_INVALID_ARGUMENT;
     const int64_t size = (int64_t)dtype_size(a->dtype),
                   n_rows = info_numel(&prepared->out[0]) / p.n;
 #pragma omp parallel for num_threads(threads_for(ctx, n_rows *p.n *p.k)) schedule(static)
     for (int64_t row = 0; row < n_rows; row++) {
         int64_t matrix = row / p.m;
         const char *from_a = (const char *)in[A] +
-                             (find_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k *
+                             (product_matrix(&p, a, p.n_batch_a, matrix) * p.m + row % p.m) * p.k *
                                  size;
         const char *from_b = (const char *)in[B] +
-                             find_matrix(&p, b, p.n_batch_b, matrix) * p.k * p.n * size;
+                             product_matrix(&p, b, p.n_batch_b, matrix) * p.k * p.n * size;
         for (int64_t n = 0; n < p.n; n++)
             multiply(a->dtype, p.k, from_a, from_b + n * size, p.n,
                      (char *)out[0] + (row * p.n + n) * size);

@@ -14,11 +14,10 @@ status_t planes_prepare(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, const int64_t *dilation,
-                         const int64_t *padding, int64_t groups)
+planes_t planes_between(const tensor_info_t *x, const tensor_info_t *weight,
+                        const tensor_info_t *out, const int64_t *stride, const int64_t *dilation,
+                        const int64_t *padding, int64_t groups)
 {
-    const tensor_info_t *x = &prepared->in[X], *weight = &prepared->in[WEIGHT];
-    const tensor_info_t *out = &prepared->out[0];
     planes_t planes = {.dtype = x->dtype,
                        .channels = x->sizes[1],
                        .outputs = out->sizes[1],
@@ -42,6 +41,13 @@ planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, cons
         planes.kernel_plane *= planes.kernel[i];
     }
     return planes;
+}
+
+planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, const int64_t *dilation,
+                         const int64_t *padding, int64_t groups)
+{
+    return planes_between(&prepared->in[X], &prepared->in[WEIGHT], &prepared->out[0], stride,
+                          dilation, padding, groups);
 }
 
 static double load_bias(const prepared_t *prepared, const char *bias, int64_t k)

@@ -17,6 +17,9 @@ typedef struct planes {
  * the operands contiguous. */
 status_t planes_prepare(const op_call_t *call, prepared_t *prepared);
 
+planes_t planes_between(const tensor_info_t *x, const tensor_info_t *weight,
+                        const tensor_info_t *out, const int64_t *stride, const int64_t *dilation,
+                        const int64_t *padding, int64_t groups);
 planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, const int64_t *dilation,
                          const int64_t *padding, int64_t groups);
 

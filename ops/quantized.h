@@ -7,7 +7,7 @@
 #ifndef TESSERA_OPS_QUANTIZED_H
 #define TESSERA_OPS_QUANTIZED_H
 
-#include "dispatch/dispatch.h"
+#include "ops/layers.h"
 
 TESSERA_BEGIN
 
@@ -64,6 +64,45 @@ status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multip
 status_t op_dynamic_quantize(context_t *ctx, const tensor_t *x, tensor_t **out_integers,
                              tensor_t **out_scale, tensor_t **out_zero)
     TESSERA_API(op_dynamic_quantize);
+
+/* ---- sums of products ---- */
+
+/* 2-D cross-correlation of integers, as ONNX ConvInteger:
+ *
+ *   out[n][k][p][q] = sum(c,r,s) (x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] - x_zero)
+ *                                * (weight[k][c][r][s] - weight_zero[k])
+ *
+ * x            [N][C][H][W]     s8 or u8; padding is x_zero
+ * weight       [K][C/G][R][S]   s8 or u8; s8 without zeros is fastest, and packed by module_mkldnn
+ * x_zero       [] or [1] of x's dtype, or NULL
+ * weight_zero  [], [1] or [K] of the weight's dtype, or NULL
+ * attrs        as of op_conv2d, without post-ops and algorithm
+ * out          [N][K][P][Q]     s32, channels last */
+status_t op_conv1d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                           const tensor_t *x_zero, const tensor_t *weight_zero,
+                           const conv_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_conv1d_integer);
+status_t op_conv2d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                           const tensor_t *x_zero, const tensor_t *weight_zero,
+                           const conv_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_conv2d_integer);
+status_t op_conv3d_integer(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                           const tensor_t *x_zero, const tensor_t *weight_zero,
+                           const conv_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_conv3d_integer);
+
+/* Products of matrices of integers, as ONNX MatMulInteger; batch dimensions and ranks as of
+ * op_matmul:
+ *
+ *   out[m][n] = sum(k) (a[m][k] - a_zero[m]) * (b[k][n] - b_zero[n])
+ *
+ * a, b     s8 or u8; one matrix b of s8 is fastest, and packed by module_mkldnn
+ * a_zero   [], [1] or [M] of a's dtype, or NULL
+ * b_zero   [], [1] or [N] of b's dtype, or NULL
+ * out      s32 */
+status_t op_matmul_integer(context_t *ctx, const tensor_t *a, const tensor_t *b,
+                           const tensor_t *a_zero, const tensor_t *b_zero, tensor_t **out)
+    TESSERA_API(op_matmul_integer);
 
 TESSERA_END
 

@@ -629,6 +629,23 @@ static void the_functions_of_random_take_null(void **state)
     assert_int_not_equal(op_bernoulli(NULL, NULL, 0, 0, NULL), STATUS_OK);
 }
 
+static void the_functions_of_integers_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_conv1d_integer(ctx, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv1d_integer(ctx, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv1d_integer(NULL, NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv2d_integer(ctx, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv2d_integer(ctx, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv2d_integer(NULL, NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv3d_integer(ctx, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv3d_integer(ctx, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv3d_integer(NULL, NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_matmul_integer(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_matmul_integer(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_matmul_integer(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -650,6 +667,7 @@ int main(void)
         TEST(the_functions_of_random_take_null),
         TEST(the_functions_of_moving_take_null),
         TEST(the_functions_of_quantized_take_null),
+        TEST(the_functions_of_integers_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

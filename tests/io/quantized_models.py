@@ -104,8 +104,57 @@ def quantize():
         single("dynamic", "DynamicQuantizeLinear", [x], n_outputs=3)
 
 
+def convolve():
+    shapes = [((1, 3, 7, 5), (17, 3, 3, 3), dict(pads=[1, 1, 1, 1])),
+              ((2, 7, 6, 6), (31, 7, 1, 1), dict(strides=[2, 1])),
+              ((1, 17, 9, 8), (7, 17, 3, 2), dict(pads=[2, 0, 1, 1], dilations=[2, 1])),
+              ((1, 16, 5, 5), (16, 1, 3, 3), dict(group=16, pads=[1, 1, 1, 1])),
+              ((1, 12, 5, 5), (8, 3, 3, 3), dict(group=4, auto_pad="SAME_UPPER")),
+              ((2, 5, 9), (3, 5, 4), dict(pads=[1, 2])),
+              ((1, 3, 4, 5, 3), (4, 3, 2, 2, 2), dict(pads=[1, 0, 1, 0, 1, 0]))]
+    for x, w, attributes in shapes:
+        for dtype, by_output in ((s8, True), (s8, False), (u8, False)):
+            zero = s8(0) if dtype is s8 else u8(130)
+            operands = [integers(u8, *x), f32(0.02), u8(119), integers(dtype, *w),
+                        scales(w[0], around=0.01) if by_output else f32(0.011),
+                        numpy.full(w[0], zero) if by_output else zero, f32(0.3), u8(121),
+                        integers(s32, w[0], low=-9000, high=9000) if by_output else None]
+            single("qlinear_conv", "QLinearConv", operands, live=1, **attributes)
+        single("qlinear_conv_s8", "QLinearConv",
+               [integers(s8, *x), f32(0.02), s8(-3), integers(s8, *w), f32(0.01), s8(0), f32(0.4),
+                s8(5)], live=4, **attributes)
+        if "auto_pad" not in attributes and len(x) == 4:
+            single("conv_integer", "ConvInteger", [integers(u8, *x), integers(u8, *w), u8(9)],
+                   live=2, **attributes)
+    single("conv_integer_zeros", "ConvInteger",
+           [integers(u8, 1, 3, 5, 5), integers(u8, 4, 3, 3, 3), u8(9), u8(77)], live=4)
+
+
+def multiply():
+    for a, b in (((3, 7), (7, 5)), ((17, 31), (31, 3)), ((2, 3, 17), (17, 7)),
+                 ((2, 3, 4), (2, 4, 5))):
+        for a_type, b_type in ((u8, s8), (u8, u8), (s8, s8)):
+            for live in (1, 4):
+                single("matmul_integer", "MatMulInteger",
+                       [integers(a_type, *a), integers(b_type, *b), integers(a_type, 1)[0],
+                        integers(b_type, 1)[0]], live=live)
+                single("qlinear_matmul", "QLinearMatMul",
+                       [integers(a_type, *a), f32(0.03), integers(a_type, 1)[0], integers(b_type, *b),
+                        f32(0.02), integers(b_type, 1)[0], f32(1.7), integers(a_type, 1)[0]],
+                       live=live)
+        single("matmul_integer_plain", "MatMulInteger", [integers(u8, *a), integers(s8, *b)], live=2)
+        if len(b) == 2:
+            single("qlinear_matmul_columns", "QLinearMatMul",
+                   [integers(u8, *a), f32(0.03), u8(9), integers(s8, *b), scales(b[1]),
+                    numpy.zeros(b[1], s8), f32(1.9), u8(3)])
+            single("matmul_integer_columns", "MatMulInteger",
+                   [integers(u8, *a), integers(u8, *b), u8(3), integers(u8, b[1])])
+
+
 def main():
     quantize()
+    convolve()
+    multiply()
     with open(sys.argv[1], "wb") as file:
         for letter, message in cases:
             data = message.SerializeToString()

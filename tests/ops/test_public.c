@@ -121,6 +121,13 @@ CALL(triu, in[0], 2)
 CALL(quantize, in[0], in[1], in[2], 1, 2, DTYPE_S8)
 CALL(dequantize, in[0], in[1], in[2], 1, 3)
 CALL(requantize, in[0], in[1], in[3], in[2], 1, DTYPE_S8)
+CALL(conv1d_integer, in[0], in[1], in[2], in[3],
+     (&(conv_attrs_t){.stride = {2}, .padding = {1}, .extra_padding = {3}, .dilation = {4}}))
+CALL(conv2d_integer, in[0], in[1], in[2], in[3],
+     (&(conv_attrs_t){.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .groups = 2}))
+CALL(conv3d_integer, in[0], in[1], in[2], in[3],
+     (&(conv_attrs_t){.stride = {2, 1, 3}, .padding = {0, 2, 1}}))
+CALL(matmul_integer, in[0], in[1], in[2], in[3])
 
 static status_t call_dynamic_quantize(context_t *ctx, const tensor_t *const *in, tensor_t **out)
 {
@@ -444,6 +451,13 @@ static const row_t rows[] = {
     ROW(dequantize, "(u8[2,5], f32[2,2], s32[2,2]) dim=1 block_size=3"),
     ROW(requantize, "(s32[2,5,2]*60, f32[5], s32[], s32[5]*9) dim=1 dtype=s8"),
     ROW(dynamic_quantize, "(f32[2,5])"),
+    ROW(conv1d_integer, "(u8[2,3,17], s8[4,3,3], u8[], s8[4]) "
+                        "stride=[2] padding=[1] extra_padding=[3] dilation=[4]"),
+    ROW(conv2d_integer, "(u8[1,4,7,8], s8[6,2,3,2], u8[], s8[6]) "
+                        "stride=[2,1] padding=[1,0] dilation=[1,2] groups=2"),
+    ROW(conv3d_integer, "(u8[1,2,5,4,6], s8[3,2,2,3,2], u8[], s8[]) "
+                        "stride=[2,1,3] padding=[0,2,1]"),
+    ROW(matmul_integer, "(u8[3,5], s8[5,7], u8[3], s8[7])"),
     ROW(reorder, "(f32[2,8,3,3]) format=\"aBcd8b\""),
 };
 #define N_ROWS ((int)(sizeof rows / sizeof *rows))

@@ -89,12 +89,39 @@ static void operands_that_do_not_fit_are_refused_in_words(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
+static void integers_that_do_not_fit_are_refused_in_words(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, DTYPE_U8, SHAPE(1, 3, 5, 5), 1), *out = NULL;
+    tensor_t *weight = make(ctx, DTYPE_S8, SHAPE(4, 3, 3, 3), 1);
+    tensor_t *number = make(ctx, DTYPE_F32, SHAPE(4, 3, 3, 3), 1);
+    tensor_t *zero = make(ctx, DTYPE_S8, SHAPE(1), 1), *two = make(ctx, DTYPE_S8, SHAPE(2), 1);
+    tensor_t *a = make(ctx, DTYPE_U8, SHAPE(3, 7), 1), *b = make(ctx, DTYPE_S8, SHAPE(7, 5), 1);
+    tensor_t *c = make(ctx, DTYPE_F32, SHAPE(7, 5), 1);
+    const status_t invalid = STATUS_INVALID_ARGUMENT;
+    CHECK_FAILS(ctx, op_conv2d_integer(ctx, x, number, NULL, NULL, NULL, &out), invalid,
+                "conv2d_integer: weight is f32[4,3,3,3], s8 or u8 is needed");
+    CHECK_FAILS(ctx, op_conv2d_integer(ctx, x, weight, zero, NULL, NULL, &out), invalid,
+                "conv2d_integer: x_zero is s8[1], that of x is u8");
+    CHECK_FAILS(ctx, op_conv2d_integer(ctx, x, weight, NULL, two, NULL, &out), invalid,
+                "conv2d_integer: weight_zero is s8[2], one for all or for each output is needed");
+    CHECK_FAILS(ctx, op_matmul_integer(ctx, a, c, NULL, NULL, &out), invalid,
+                "matmul_integer: b is f32[7,5], s8 or u8 is needed");
+    CHECK_FAILS(ctx, op_matmul_integer(ctx, a, b, zero, NULL, &out), invalid,
+                "matmul_integer: a_zero is s8[1], that of a is u8");
+    CHECK_FAILS(ctx, op_matmul_integer(ctx, a, b, NULL, two, &out), invalid,
+                "matmul_integer: b_zero is s8[2], one for all or [5] is needed");
+    tensor_t *all[] = {x, weight, number, zero, two, a, b, c};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated),
         TEST(a_bias_is_added_before_a_sum_becomes_a_float),
         TEST(operands_that_do_not_fit_are_refused_in_words),
+        TEST(integers_that_do_not_fit_are_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,107 @@
+#include "ops/integer_impl.h"
+
+#include <string.h>
+
+#include "tensor/simd_impl.h"
+
+int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, int64_t i)
+{
+    if (operand >= prepared->n_in || prepared->in[operand].dtype == DTYPE_NONE) return 0;
+    const tensor_info_t *info = &prepared->in[operand];
+    return integer_load(info->dtype, in[operand], info_numel(info) == 1 ? 0 : i);
+}
+
+#define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
+
+FOR_EACH_ISA static void center_unsigned(int64_t n, const uint8_t *x, int32_t zero, int16_t *out)
+{
+    EACH(n) out[i] = (int16_t)(x[i] - zero);
+}
+
+FOR_EACH_ISA static void center_signed(int64_t n, const int8_t *x, int32_t zero, int16_t *out)
+{
+    EACH(n) out[i] = (int16_t)(x[i] - zero);
+}
+
+void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32_t zero,
+                    int16_t *out)
+{
+    if (step != 1)
+        for (int64_t i = 0; i < n; i++) out[i] = (int16_t)(integer_load(dtype, x, i * step) - zero);
+    else if (dtype == DTYPE_S8)
+        center_signed(n, x, zero, out);
+    else
+        center_unsigned(n, x, zero, out);
+}
+
+/* As many products as s32 holds: none is above 255 * 255. */
+#define MAX_TERMS 16384
+
+FOR_EACH_ISA static void add_products(int64_t n, const int16_t *a, const int16_t *b, int64_t step,
+                                      uint32_t *sums)
+{
+    const int16_t *b1 = b + step, *b2 = b + 2 * step, *b3 = b + 3 * step;
+    int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
+#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)
+    for (int64_t i = 0; i < n; i++) {
+        sum0 += a[i] * b[i];
+        sum1 += a[i] * b1[i];
+        sum2 += a[i] * b2[i];
+        sum3 += a[i] * b3[i];
+    }
+    sums[0] += (uint32_t)sum0;
+    sums[1] += (uint32_t)sum1;
+    sums[2] += (uint32_t)sum2;
+    sums[3] += (uint32_t)sum3;
+}
+
+void integer_dot(int64_t n, const int16_t *a, const int16_t *b, int64_t step, uint32_t *sums)
+{
+    for (int64_t i = 0; i < n; i += MAX_TERMS)
+        add_products(n - i < MAX_TERMS ? n - i : MAX_TERMS, a + i, b + i, step, sums);
+}
+
+FOR_EACH_ISA static void flip(int64_t n, const uint8_t *x, uint8_t *out)
+{
+    EACH(n) out[i] = x[i] ^ 0x80;
+}
+
+void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out)
+{
+    if (dtype == DTYPE_S8)
+        flip(n, x, out);
+    else if (n > 0)
+        memcpy(out, x, (size_t)n);
+}
+
+/* The kernels called brgemm store sums of s32 as they are; others as floats in between. */
+static bool is_exact(const char *implementation, double n_terms)
+{
+    bool has_dot_products = strstr(implementation, "vnni") != NULL ||
+                            strstr(implementation, "amx") != NULL;
+    return has_dot_products &&
+           (strncmp(implementation, "brg", 3) == 0 || n_terms * 255 * 128 <= 0x1p24);
+}
+
+status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
+                          double n_terms, onednn_primitive_t **out_primitive,
+                          tensor_info_t *out_weight)
+{
+    onednn_primitive_t *primitive = NULL;
+    status_t status = onednn_describe(ctx, problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "onednn: no implementation for %s",
+                                dtype_name(problem->src[0].dtype));
+    TRY(status);
+    const char *implementation = onednn_implementation(primitive);
+    if (!is_exact(implementation, n_terms))
+        status = prepared_decline(prepared, "onednn: %s does not give exact sums", implementation);
+    else if (onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, out_weight) != STATUS_OK)
+        status = prepared_decline(prepared, "onednn: %s has weights that no tag describes",
+                                  implementation);
+    if (status != STATUS_OK)
+        onednn_release(primitive);
+    else
+        *out_primitive = primitive;
+    return status;
+}

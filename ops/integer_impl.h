@@ -1,0 +1,46 @@
+/* Sums of products of integers of 8 bits: what convolution and matmul of integers share. */
+#ifndef TESSERA_OPS_INTEGER_IMPL_H
+#define TESSERA_OPS_INTEGER_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+
+static inline bool integer_is_byte(dtype_t dtype)
+{
+    return dtype == DTYPE_S8 || dtype == DTYPE_U8;
+}
+
+/* Element i of s8 or u8. */
+static inline int32_t integer_load(dtype_t dtype, const void *bytes, int64_t i)
+{
+    return dtype == DTYPE_S8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
+}
+
+/* Zero i of an operand: one for all, one for each, or 0 where there is no such operand. */
+int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, int64_t i);
+
+/* n elements without their zero; step apart. */
+void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32_t zero,
+                    int16_t *out);
+
+/* Adds to sums[4] the products of a with four rows of b, `step` elements apart. Sums wrap around.
+ */
+void integer_dot(int64_t n, const int16_t *a, const int16_t *b, int64_t step, uint32_t *sums);
+
+/* n bytes as u8: those of s8 plus 128. */
+void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out);
+
+/* What makes a zero of u8 of one of this dtype. */
+static inline int32_t integer_shift(dtype_t dtype)
+{
+    return dtype == DTYPE_S8 ? 128 : 0;
+}
+
+/* Describes sums of n_terms products, to s32. UNSUPPORTED when oneDNN has no implementation whose
+ * sums are exact: those of instruction sets without dot products of bytes saturate pairs of
+ * products to 16 bits, and most round sums to floats of 24 bits on their way. Gives the format that
+ * the weight is wanted in. */
+status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
+                          double n_terms, onednn_primitive_t **out_primitive,
+                          tensor_info_t *out_weight);
+
+#endif
