@@ -12,7 +12,7 @@
 
 /* ---- what a call changes ---- */
 
-/* The storages of parameters that were marked, and the modules that were told to run dense, or no
+/* The storages of weights that were marked, and the modules that were told to run dense, or no
  * longer to. */
 typedef struct changes {
     storage_t **storages; /* retained */
@@ -42,11 +42,20 @@ static void undo(changes_t *changes)
     }
 }
 
+/* Parameters, and the weights of integers, which are buffers since they are not trained. */
+static bool may_be_weight(const member_t *member)
+{
+    if (member->kind == MEMBER_PARAMETER) return member->is.tensor != NULL;
+    if (member->kind != MEMBER_BUFFER || member->is.tensor == NULL) return false;
+    const dtype_t dtype = tensor_dtype(member->is.tensor);
+    return dtype == DTYPE_S8 || dtype == DTYPE_U8;
+}
+
 static status_t mark(context_t *ctx, const module_t *module, changes_t *changes)
 {
     for (int i = 0; i < module->n_members; i++) {
         const member_t *member = &module->members[i];
-        if (member->kind != MEMBER_PARAMETER || member->is.tensor == NULL) continue;
+        if (!may_be_weight(member)) continue;
         storage_t *storage = member->is.tensor->storage;
         if (storage_is_packable(storage)) continue;
         TRY(context_grow(ctx, &changes->storages, &changes->storage_capacity,
@@ -236,7 +245,7 @@ static void put_plain(module_t *module, const map_t *plain)
             tensor_drop(member->is.tensor);
             member->is.tensor = tensor_hold(dense);
         }
-        if (member->kind != MEMBER_PARAMETER) continue;
+        if (!may_be_weight(member)) continue;
         storage_set_packable(member->is.tensor->storage, false);
         storage_let_shed(member->is.tensor->storage, false);
         form_drop(member->is.tensor->storage);

@@ -174,15 +174,43 @@ static status_t describe_plain(context_t *ctx, const op_call_t *call, prepared_t
     return integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &prepared->in[WEIGHT]);
 }
 
-/* Of a copy of x: its own padding is part of it; and of ones under one window, in that format. */
+/* The convolution of ones with the packed weight, whose first element of each output is its sum:
+ * over one window; or, since oneDNN's formats depend on widths, over windows as wide as x. */
+static status_t describe_sums(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const onednn_problem_t *base, double n_terms,
+                              onednn_primitive_t **out_sums)
+{
+    const int last = call->in[X]->rank - 1;
+    tensor_info_t src = base->src[0], dst = *base->dst, same;
+    onednn_problem_t problem = *base;
+    status_t status = STATUS_UNSUPPORTED;
+    problem.src = &src;
+    problem.dst = &dst;
+    src.sizes[0] = dst.sizes[0] = 1;
+    for (int i = 2; i <= last; i++) {
+        src.sizes[i] = problem.dilation[i - 2] * (call->in[WEIGHT]->sizes[i] - 1) + 1;
+        dst.sizes[i] = 1;
+    }
+    for (int is_wide = 0; is_wide < 2 && status == STATUS_UNSUPPORTED; is_wide++) {
+        if (is_wide == 1) {
+            src.sizes[last] = base->src[0].sizes[last];
+            dst.sizes[last] = base->dst->sizes[last];
+        }
+        status = integer_describe(ctx, prepared, &problem, n_terms / 255, out_sums, &same);
+    }
+    return status;
+}
+
+/* Of a copy of x: its padding is part of it. */
 static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                                      onednn_primitive_t **out_primitive,
                                      onednn_primitive_t **out_sums)
 {
-    const tensor_info_t *x = call->in[X], *out = &call->out[0], *weight = call->in[WEIGHT];
-    tensor_info_t src = channels_last(DTYPE_U8, x->rank, x->sizes);
-    tensor_info_t dst = channels_last(DTYPE_S32, out->rank, out->sizes), packed, same;
-    tensor_info_t any = conv_group_weight(weight, ((const conv_attrs_t *)call->attrs)->groups);
+    const tensor_info_t *x = call->in[X], *out = &call->out[0];
+    tensor_info_t src = channels_last(DTYPE_U8, x->rank, x->sizes), packed;
+    tensor_info_t dst = channels_last(DTYPE_S32, out->rank, out->sizes);
+    tensor_info_t any = conv_group_weight(call->in[WEIGHT],
+                                          ((const conv_attrs_t *)call->attrs)->groups);
     any.format = (format_t){.kind = FORMAT_ANY};
     onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
                                 .algorithm = ONEDNN_DIRECT,
@@ -198,12 +226,7 @@ static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prep
     TRY(integer_describe(ctx, prepared, &problem, n_terms, out_primitive, &packed));
     prepared->in[WEIGHT] = packed;
     problem.weight = &packed;
-    src.sizes[0] = dst.sizes[0] = 1;
-    for (int i = 0; i < x->rank - 2; i++) {
-        src.sizes[2 + i] = problem.dilation[i] * (weight->sizes[2 + i] - 1) + 1;
-        dst.sizes[2 + i] = 1;
-    }
-    status_t status = integer_describe(ctx, prepared, &problem, n_terms / 255, out_sums, &same);
+    status_t status = describe_sums(ctx, call, prepared, &problem, n_terms, out_sums);
     if (status != STATUS_OK) onednn_release(*out_primitive);
     return status;
 }
@@ -235,7 +258,9 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     const padded_t padded = state->padded = describe_padded(call);
     size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
     state->sums_at = align(own > other ? own : other);
-    state->copy_at = state->sums_at + align((size_t)padded.planes.outputs * sizeof(int32_t));
+    const int64_t n_sums = padded.planes.outputs *
+                           padded.planes.out[2]; /* of windows as wide as x */
+    state->copy_at = state->sums_at + align((size_t)n_sums * sizeof(int32_t));
     prepared->scratch_bytes = state->copy_at + (size_t)(padded.n * (call->in[X]->sizes[0] + 1));
     return STATUS_OK;
 }
