@@ -1,5 +1,5 @@
-/* Integers that stand for numbers: ONNX's operators, and those of com.microsoft. */
-#include "io/onnx_node_impl.h"
+/* Integers that stand for numbers: ONNX's operators. */
+#include "io/onnx_quantized_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -9,8 +9,7 @@
 
 /* ---- scales and zeros ---- */
 
-/* One of scale, zero or bias as [] or [n]: [1,n] and [n,1] say the same. */
-static status_t as_vector(onnx_node_t *node, item_t x, const char *what, item_t *out)
+status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t *out)
 {
     *out = x;
     if (x == ITEM_NONE) return STATUS_OK;
@@ -53,13 +52,12 @@ static status_t is_nothing(onnx_node_t *node, item_t zero, bool *out_is)
     return status;
 }
 
-/* A zero as an operand: none where it is known to be 0. */
-static status_t read_zero(onnx_node_t *node, int input, const char *what, item_t *out)
+status_t quantized_zero(onnx_node_t *node, int input, const char *what, item_t *out)
 {
     bool is_left_out = true;
     *out = ITEM_NONE;
     if (!onnx_has(node, input)) return STATUS_OK;
-    TRY(as_vector(node, node->in[input], what, out));
+    TRY(quantized_vector(node, node->in[input], what, out));
     TRY(is_nothing(node, *out, &is_left_out));
     if (is_left_out) *out = ITEM_NONE;
     return STATUS_OK;
@@ -80,11 +78,11 @@ static status_t read_weight(onnx_node_t *node, int weight, int zero, item_t *out
     *out_weight = node->in[weight];
     if (!onnx_knows(node, weight) || onnx_input_info(node, weight).dtype != DTYPE_U8 ||
         (onnx_has(node, zero) && !onnx_knows(node, zero)))
-        return read_zero(node, zero, "the weight's zero", out_zero);
+        return quantized_zero(node, zero, "the weight's zero", out_zero);
     bool is_left_out = false;
     TRY(flip(node, node->in[weight], out_weight));
     if (onnx_has(node, zero)) {
-        TRY(as_vector(node, node->in[zero], "the weight's zero", out_zero));
+        TRY(quantized_vector(node, node->in[zero], "the weight's zero", out_zero));
     } else {
         TRY(onnx_integer(node->onnx, 0, out_zero));
         TRY(onnx_cast(node, *out_zero, DTYPE_U8, out_zero));
@@ -95,9 +93,19 @@ static status_t read_weight(onnx_node_t *node, int weight, int zero, item_t *out
     return STATUS_OK;
 }
 
-/* (x + bias) * multiplier + zero, of the zero's dtype. */
-static status_t emit_requantize(onnx_node_t *node, item_t x, item_t multiplier, item_t bias,
-                                item_t zero, int dim, item_t *out)
+status_t quantized_emit(onnx_node_t *node, const char *op, item_t x, item_t scale, item_t zero,
+                        int dim, dtype_t dtype, item_t *out)
+{
+    const item_t in[] = {x, scale, zero};
+    onnx_call_t call;
+    onnx_call(node, op, &call);
+    onnx_set_int(&call, "dim", dim);
+    if (op[0] == 'q') onnx_set_int(&call, "dtype", dtype);
+    return onnx_emit(&call, 3, in, out);
+}
+
+status_t quantized_requantize(onnx_node_t *node, item_t x, item_t multiplier, item_t bias,
+                              item_t zero, int dim, item_t *out)
 {
     const item_t in[] = {x, multiplier, zero, bias};
     onnx_call_t call;
@@ -106,11 +114,10 @@ static status_t emit_requantize(onnx_node_t *node, item_t x, item_t multiplier, 
     return onnx_emit(&call, 4, in, out);
 }
 
-/* a * b / c, in f32. */
-static status_t find_multiplier(onnx_node_t *node, int a, int b, int c, item_t *out)
+status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *out)
 {
     item_t scale;
-    TRY(as_vector(node, node->in[b], "a scale", &scale));
+    TRY(quantized_vector(node, node->in[b], "a scale", &scale));
     TRY(onnx_binary(node, "mul", node->in[a], scale, out));
     return onnx_binary(node, "div", *out, node->in[c], out);
 }
@@ -159,7 +166,7 @@ static status_t emit_conv(onnx_node_t *node, int x, int weight, int x_zero, int 
     onnx_call_t call;
     char name[32];
     TRY(onnx_read_conv(node, &info, &weight_info, &attrs));
-    TRY(read_zero(node, x_zero, "x's zero", &in[2]));
+    TRY(quantized_zero(node, x_zero, "x's zero", &in[2]));
     TRY(read_weight(node, weight, weight_zero, &in[1], &in[3]));
     snprintf(name, sizeof name, "conv%dd_integer", info.rank - 2);
     onnx_call(node, name, &call);
@@ -177,15 +184,15 @@ status_t onnx_import_qlinear_conv(onnx_node_t *node)
 {
     item_t sums, multiplier, bias = onnx_has(node, 8) ? node->in[8] : ITEM_NONE;
     TRY(emit_conv(node, 0, 3, 2, 5, &sums));
-    TRY(find_multiplier(node, 1, 4, 6, &multiplier));
-    return emit_requantize(node, sums, multiplier, bias, node->in[7], 1, &node->out[0]);
+    TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
+    return quantized_requantize(node, sums, multiplier, bias, node->in[7], 1, &node->out[0]);
 }
 
-static status_t emit_matmul(onnx_node_t *node, int a, int b, int a_zero, int b_zero, item_t *out)
+status_t quantized_matmul(onnx_node_t *node, item_t a, item_t a_zero, int b, int b_zero,
+                          item_t *out)
 {
-    item_t in[4] = {node->in[a], ITEM_NONE, ITEM_NONE, ITEM_NONE};
+    item_t in[4] = {a, ITEM_NONE, a_zero, ITEM_NONE};
     onnx_call_t call;
-    TRY(read_zero(node, a_zero, "a's zero", &in[2]));
     TRY(read_weight(node, b, b_zero, &in[1], &in[3]));
     onnx_call(node, "matmul_integer", &call);
     return onnx_emit(&call, 4, in, out);
@@ -193,18 +200,21 @@ static status_t emit_matmul(onnx_node_t *node, int a, int b, int a_zero, int b_z
 
 status_t onnx_import_matmul_integer(onnx_node_t *node)
 {
-    return emit_matmul(node, 0, 1, 2, 3, &node->out[0]);
+    item_t zero;
+    TRY(quantized_zero(node, 2, "a's zero", &zero));
+    return quantized_matmul(node, node->in[0], zero, 1, 3, &node->out[0]);
 }
 
 /* a, its scale and zero, b, its scale and zero, the result's scale and zero. */
 status_t onnx_import_qlinear_matmul(onnx_node_t *node)
 {
-    item_t sums, multiplier;
+    item_t sums, multiplier, zero;
     TRY(need_one(node, 1, "a's scale"));
     TRY(need_one(node, 6, "the result's scale"));
-    TRY(emit_matmul(node, 0, 3, 2, 5, &sums));
-    TRY(find_multiplier(node, 1, 4, 6, &multiplier));
-    return emit_requantize(node, sums, multiplier, ITEM_NONE, node->in[7], -1, &node->out[0]);
+    TRY(quantized_zero(node, 2, "a's zero", &zero));
+    TRY(quantized_matmul(node, node->in[0], zero, 3, 5, &sums));
+    TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
+    return quantized_requantize(node, sums, multiplier, ITEM_NONE, node->in[7], -1, &node->out[0]);
 }
 
 #endif

@@ -151,8 +151,120 @@ def multiply():
                    [integers(u8, *a), integers(u8, *b), u8(3), integers(u8, b[1])])
 
 
+def microsoft():
+    shape, one = (2, 5, 7, 3), (1, 5, 1, 1)
+    for dtype in (u8, s8):
+        for op in ("QLinearAdd", "QLinearMul"):
+            for b in (shape, one):
+                single(op, op, [integers(dtype, *shape), f32(0.03), integers(dtype, 1)[0],
+                                integers(dtype, *b), f32(0.017), integers(dtype, 1)[0],
+                                f32(0.05 if op == "QLinearAdd" else 0.1), integers(dtype, 1)[0]],
+                       live=4, domain=MICROSOFT)
+        single("halves", "QLinearAdd",
+               [integers(dtype, 3, 31), f32(0.5), dtype(3), integers(dtype, 3, 31), f32(0.5),
+                dtype(5), f32(1.0), dtype(7)], live=4, domain=MICROSOFT)
+        operands = [integers(dtype, *shape), f32(0.04), dtype(9)]
+        single("near_sigmoid", "QLinearSigmoid", operands + [f32(1 / 256), dtype(0)], domain=MICROSOFT)
+        single("near_leaky", "QLinearLeakyRelu", operands + [f32(0.03), dtype(7)], domain=MICROSOFT,
+               alpha=0.3)
+        single("global", "QLinearGlobalAveragePool", operands + [f32(0.02), dtype(30)],
+               domain=MICROSOFT)
+        single("near_average", "QLinearAveragePool", operands + [f32(0.03), dtype(30)],
+               domain=MICROSOFT, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 0])
+        node = helper.make_node("QLinearConcat", ["s", "z", "a", "as", "az", "b", "bs", "bz"],
+                                ["y0"], domain=MICROSOFT, axis=1)
+        add("concat", [node], {"a": integers(dtype, 2, 3), "b": integers(dtype, 2, 5)},
+            {"s": f32(0.05), "z": dtype(4), "as": f32(0.05), "az": dtype(4), "bs": f32(0.013),
+             "bz": dtype(100)})
+    for dtype in (u8, s8):
+        for by_column in (False, True):
+            b = integers(dtype, 17, 7)
+            scale = scales(7) if by_column else f32(0.02)
+            zero = integers(dtype, 7) if by_column else dtype(3)
+            bias = floats(7)
+            single("dynamic_matmul", "DynamicQuantizeMatMul",
+                   [floats(5, 17), b, scale, zero, bias if by_column else None], domain=MICROSOFT)
+            single("to_float", "MatMulIntegerToFloat",
+                   [integers(u8, 2, 3, 17), b, f32(0.1), scale, u8(7), zero, bias], domain=MICROSOFT)
+    for trans in (0, 1):
+        b, c = integers(s8, *((7, 17) if trans else (17, 7))), integers(s32, 7, low=-900, high=900)
+        operands = [integers(u8, 5, 17), f32(0.02), u8(7), b, scales(7), numpy.zeros(7, s8), c]
+        single("gemm_float", "QGemm", operands, domain=MICROSOFT, transB=trans, alpha=0.5)
+        single("gemm", "QGemm", operands + [f32(1.3), u8(110)], domain=MICROSOFT, transB=trans)
+
+
+def quantize_around():
+    """Numbers between QuantizeLinear and DequantizeLinear, as tools that quantise models leave them:
+    what is between the two is computed with numbers."""
+    def pair(x, scale, zero, y, axis=1):
+        return [helper.make_node("QuantizeLinear", [x, scale, zero], [y + "_q"], axis=axis),
+                helper.make_node("DequantizeLinear", [y + "_q", scale, zero], [y], axis=axis)]
+
+    def dequantize(x, scale, zero, y, axis):
+        return [helper.make_node("DequantizeLinear", [x, scale, zero], [y], axis=axis)]
+
+    x_scale, w_scale = f32(0.02), scales(17, around=0.01)
+    nodes = (pair("x", "xs", "xz", "a") + dequantize("w", "ws", "wz", "wf", 0) +
+             dequantize("b", "bs", "bz", "bf", 0) +
+             [helper.make_node("Conv", ["a", "wf", "bf"], ["c"], pads=[1, 1, 1, 1]),
+              helper.make_node("Relu", ["c"], ["d"])] + pair("d", "ds", "dz", "e") +
+             dequantize("v", "vs", "vz", "vf", 0) +
+             [helper.make_node("Conv", ["e", "vf"], ["f"])] + pair("f", "fs", "fz", "g") +
+             [helper.make_node("Add", ["a", "g"], ["h"]),
+              helper.make_node("GlobalAveragePool", ["h"], ["i"]),
+              helper.make_node("Flatten", ["i"], ["j"])] + pair("j", "js", "jz", "k") +
+             dequantize("u", "us", "uz", "uf", 0) +
+             [helper.make_node("Gemm", ["k", "uf"], ["l"], transB=1),
+              helper.make_node("QuantizeLinear", ["l", "ls", "lz"], ["y0"])])
+    constants = {"xs": x_scale, "xz": u8(128), "w": integers(s8, 17, 3, 3, 3), "ws": w_scale,
+                 "wz": numpy.zeros(17, s8), "b": integers(s32, 17, low=-2000, high=2000),
+                 "bs": x_scale * w_scale, "bz": numpy.zeros(17, s32), "ds": f32(0.06), "dz": u8(0),
+                 "v": integers(s8, 3, 17, 1, 1), "vs": f32(0.01), "vz": s8(0), "fs": f32(0.2),
+                 "fz": u8(120), "js": f32(0.02), "jz": u8(100), "u": integers(s8, 7, 3),
+                 "us": f32(0.01), "uz": s8(0), "ls": f32(0.05), "lz": u8(128)}
+    add("near_qdq", nodes, {"x": floats(2, 3, 9, 7, scale=2)}, constants)
+
+
+def halves():
+    """Models of f16: ONNX Runtime computes most of it in f32 and rounds what operators give."""
+    f16 = numpy.float16
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1, 1, 1, 1]),
+             helper.make_node("BatchNormalization", ["a", "s", "t", "m", "v"], ["c"]),
+             helper.make_node("Relu", ["c"], ["d"]),
+             helper.make_node("MaxPool", ["d"], ["e"], kernel_shape=[2, 2], strides=[2, 2]),
+             helper.make_node("Conv", ["e", "u"], ["f"], group=8),
+             helper.make_node("Sigmoid", ["f"], ["g"]), helper.make_node("Mul", ["f", "g"], ["h"]),
+             helper.make_node("GlobalAveragePool", ["h"], ["i"]),
+             helper.make_node("Flatten", ["i"], ["j"]),
+             helper.make_node("Gemm", ["j", "k", "l"], ["n"], transB=1),
+             helper.make_node("Softmax", ["n"], ["y0"])]
+    weights = {"w": floats(8, 3, 3, 3), "b": floats(8), "s": 1 + floats(8, scale=0.1),
+               "t": floats(8), "m": floats(8), "v": 1 + floats(8, scale=0.1), "u": floats(8, 1, 3, 3),
+               "k": floats(7, 8), "l": floats(7)}
+    add("half_images", nodes, {"x": floats(2, 3, 10, 9).astype(f16)},
+        {k: v.astype(f16) for k, v in weights.items()}, opset=17)
+    nodes = [helper.make_node("LayerNormalization", ["x", "s", "t"], ["a"]),
+             helper.make_node("MatMul", ["a", "q"], ["b"]), helper.make_node("MatMul", ["a", "k"], ["c"]),
+             helper.make_node("Transpose", ["c"], ["d"], perm=[0, 2, 1]),
+             helper.make_node("MatMul", ["b", "d"], ["e"]), helper.make_node("Div", ["e", "r"], ["f"]),
+             helper.make_node("Softmax", ["f"], ["g"], axis=-1),
+             helper.make_node("MatMul", ["g", "a"], ["h"]), helper.make_node("Add", ["x", "h"], ["i"]),
+             helper.make_node("Cast", ["i"], ["j"], to=TensorProto.FLOAT),
+             helper.make_node("Cast", ["j"], ["l"], to=TensorProto.BFLOAT16),
+             helper.make_node("Cast", ["l"], ["m"], to=TensorProto.FLOAT16),
+             helper.make_node("Erf", ["m"], ["n"]), helper.make_node("Concat", ["n", "i"], ["o"], axis=1),
+             helper.make_node("ReduceMean", ["o"], ["y0"], axes=[-1], keepdims=0)]
+    weights = {"s": 1 + floats(16, scale=0.1), "t": floats(16), "q": floats(16, 7),
+               "k": floats(16, 7), "r": numpy.asarray(2.0)}
+    add("half_attention", nodes, {"x": floats(2, 5, 16).astype(f16)},
+        {k: v.astype(f16) for k, v in weights.items()}, opset=17)
+
+
 def main():
     quantize()
+    quantize_around()
+    halves()
+    microsoft()
     convolve()
     multiply()
     with open(sys.argv[1], "wb") as file:

@@ -1,0 +1,226 @@
+/* Quantised operators of com.microsoft, by those of ONNX: results are ONNX Runtime's. */
+#include "io/onnx_node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "io/onnx_quantized_impl.h"
+
+/* ---- elementwise ---- */
+
+/* A tensor, its scale and its zero are inputs of these numbers. */
+enum { INTEGERS, SCALE, ZERO, TRIPLE };
+
+static item_t input_or_none(const onnx_node_t *node, int input)
+{
+    return onnx_has(node, input) ? node->in[input] : ITEM_NONE;
+}
+
+static status_t as_float(onnx_node_t *node, item_t x, item_t *out)
+{
+    return onnx_cast(node, x, DTYPE_F32, out);
+}
+
+/* ratio * x, where the ratio is that of the scales of an operand and of the result. */
+static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale, item_t *out)
+{
+    item_t ratio, numbers;
+    TRY(onnx_binary(node, "div", node->in[first + SCALE], scale, &ratio));
+    TRY(as_float(node, x, &numbers));
+    return onnx_binary(node, "mul", ratio, numbers, out);
+}
+
+/* The zeros are one sum of f32, and are added first: zero - (ratio * a_zero + ratio * b_zero). */
+status_t onnx_import_qlinear_add(onnx_node_t *node)
+{
+    const item_t scale = node->in[6];
+    item_t a, b, fixed, one;
+    TRY(onnx_number(node->onnx, 1.0, &one));
+    TRY(as_float(node, one, &one));
+    TRY(emit_scaled(node, 0, node->in[2], scale, &a));
+    TRY(emit_scaled(node, 3, node->in[5], scale, &b));
+    TRY(onnx_binary(node, "add", a, b, &b));
+    TRY(as_float(node, node->in[7], &fixed));
+    TRY(onnx_binary(node, "sub", fixed, b, &fixed));
+    TRY(emit_scaled(node, 0, node->in[0], scale, &a));
+    TRY(emit_scaled(node, 3, node->in[3], scale, &b));
+    TRY(onnx_binary(node, "add", fixed, a, &a));
+    TRY(onnx_binary(node, "add", a, b, &a));
+    return quantized_emit(node, "quantize", a, one, ITEM_NONE, 0, onnx_input_info(node, 7).dtype,
+                          &node->out[0]);
+}
+
+/* An operand less its zero, as s32. */
+static status_t emit_centered(onnx_node_t *node, item_t x, item_t zero, item_t *out)
+{
+    TRY(onnx_cast(node, x, DTYPE_S32, out));
+    if (zero == ITEM_NONE) return STATUS_OK;
+    TRY(onnx_cast(node, zero, DTYPE_S32, &zero));
+    return onnx_binary(node, "sub", *out, zero, out);
+}
+
+status_t onnx_import_qlinear_mul(onnx_node_t *node)
+{
+    item_t a, b, multiplier;
+    TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &a));
+    TRY(emit_centered(node, node->in[3], input_or_none(node, 5), &b));
+    TRY(onnx_binary(node, "mul", a, b, &a));
+    TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
+    return quantized_requantize(node, a, multiplier, ITEM_NONE, input_or_none(node, 7), 0,
+                                &node->out[0]);
+}
+
+static status_t emit_numbers(onnx_node_t *node, int first, item_t *out)
+{
+    return quantized_emit(node, "dequantize", node->in[first], node->in[first + SCALE],
+                          input_or_none(node, first + ZERO), 0, DTYPE_NONE, out);
+}
+
+/* The numbers as integers of the scale and zero that are inputs `scale` and `scale` + 1. */
+static status_t emit_integers(onnx_node_t *node, item_t x, int scale, dtype_t dtype, item_t *out)
+{
+    return quantized_emit(node, "quantize", x, node->in[scale], input_or_none(node, scale + 1), 0,
+                          dtype, out);
+}
+
+/* x, its scale and zero, the result's scale and zero; the function is the operator's own. */
+status_t onnx_import_qlinear_unary(onnx_node_t *node)
+{
+    item_t x;
+    onnx_call_t call;
+    TRY(emit_numbers(node, 0, &x));
+    onnx_call(node, node->op->own, &call);
+    if (onnx_has_attr(node, "alpha") || node->op->own[0] == 'l') { /* leaky_relu */
+        double alpha = 0.01;
+        TRY(onnx_attr_float(node, "alpha", 0.01, &alpha));
+        onnx_set_float(&call, "negative_slope", alpha);
+    }
+    TRY(onnx_emit(&call, 1, &x, &x));
+    return emit_integers(node, x, 3, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* ---- pooling and concatenation ---- */
+
+static status_t refuse_channels_last(onnx_node_t *node)
+{
+    bool channels_last = false;
+    TRY(onnx_attr_bool(node, "channels_last", false, &channels_last));
+    if (channels_last) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "channels_last 1");
+    return STATUS_OK;
+}
+
+/* Sums of an image's integers are exact; their scale is divided by its elements. */
+status_t onnx_import_qlinear_global_average_pool(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    int64_t dims[TENSOR_MAX_RANK], n = 1;
+    item_t sums, multiplier, number;
+    onnx_call_t call;
+    TRY(refuse_channels_last(node));
+    for (int d = 2; d < x.rank; d++) {
+        dims[d - 2] = d;
+        n *= x.sizes[d];
+    }
+    if (x.rank < 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
+             x.rank);
+    TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &sums));
+    onnx_call(node, "sum", &call);
+    onnx_set_ints(&call, "dims", x.rank - 2, dims);
+    onnx_set_int(&call, "keepdim", true);
+    TRY(onnx_emit(&call, 1, &sums, &sums));
+    TRY(onnx_cast(node, sums, DTYPE_S32, &sums));
+    TRY(onnx_number(node->onnx, (double)n, &number));
+    TRY(onnx_binary(node, "mul", node->in[3], number, &multiplier));
+    TRY(onnx_binary(node, "div", node->in[1], multiplier, &multiplier));
+    return quantized_requantize(node, sums, multiplier, ITEM_NONE, input_or_none(node, 4), 0,
+                                &node->out[0]);
+}
+
+status_t onnx_import_qlinear_average_pool(onnx_node_t *node)
+{
+    const dtype_t dtype = onnx_input_info(node, 0).dtype;
+    TRY(refuse_channels_last(node));
+    TRY(emit_numbers(node, 0, &node->in[0]));
+    TRY(onnx_import_average_pool(node));
+    return emit_integers(node, node->out[0], 3, dtype, &node->out[0]);
+}
+
+/* The result's scale and zero, then a tensor, its scale and its zero each. */
+status_t onnx_import_qlinear_concat(onnx_node_t *node)
+{
+    item_t parts[OP_MAX_INPUTS];
+    int axis = 0, n = (node->n_in - 2) / TRIPLE;
+    onnx_call_t call;
+    if (n < 1 || node->n_in != 2 + n * TRIPLE)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d inputs, 2 and threes are needed",
+             node->n_in);
+    TRY(onnx_dim(node, "axis", onnx_input_info(node, 2).rank, 0, &axis));
+    for (int i = 0; i < n; i++) {
+        TRY(emit_numbers(node, 2 + i * TRIPLE, &parts[i]));
+        TRY(emit_integers(node, parts[i], 0, onnx_input_info(node, 1).dtype, &parts[i]));
+    }
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", axis);
+    return onnx_emit(&call, n, parts, &node->out[0]);
+}
+
+/* ---- products of matrices ---- */
+
+/* Sums as numbers, with a bias of f32. */
+static status_t emit_float(onnx_node_t *node, item_t sums, item_t scale, int bias, item_t *out)
+{
+    TRY(quantized_emit(node, "dequantize", sums, scale, ITEM_NONE, -1, DTYPE_NONE, out));
+    if (!onnx_has(node, bias)) return STATUS_OK;
+    return onnx_binary(node, "add", *out, node->in[bias], out);
+}
+
+/* a, b, b's scale and zero, bias: a becomes integers by the range it has. */
+status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
+{
+    item_t a[3], sums, scale;
+    onnx_call_t call;
+    onnx_call(node, "dynamic_quantize", &call);
+    TRY(onnx_emit_n(&call, 1, node->in, 3, a));
+    TRY(quantized_matmul(node, a[0], a[2], 1, 3, &sums));
+    TRY(quantized_vector(node, node->in[2], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", a[1], scale, &scale));
+    return emit_float(node, sums, scale, 4, &node->out[0]);
+}
+
+/* a, b, their scales, their zeros, bias. */
+status_t onnx_import_matmul_integer_to_float(onnx_node_t *node)
+{
+    item_t sums, scale, zero;
+    TRY(quantized_zero(node, 4, "a's zero", &zero));
+    TRY(quantized_matmul(node, node->in[0], zero, 1, 5, &sums));
+    TRY(quantized_vector(node, node->in[3], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[2], scale, &scale));
+    return emit_float(node, sums, scale, 6, &node->out[0]);
+}
+
+/* a, its scale and zero, b, its scale and zero, c of s32, the result's scale and zero: without
+ * these numbers. */
+status_t onnx_import_qgemm(onnx_node_t *node)
+{
+    bool transposes_a = false, transposes_b = false;
+    double alpha = 1.0;
+    item_t a = node->in[0], zero, sums, scale, number;
+    TRY(onnx_attr_bool(node, "transA", false, &transposes_a));
+    TRY(onnx_attr_bool(node, "transB", false, &transposes_b));
+    TRY(onnx_attr_float(node, "alpha", 1.0, &alpha));
+    if (transposes_a) TRY(onnx_permute(node, a, 2, (int64_t[]){1, 0}, &a));
+    if (transposes_b) TRY(onnx_transposed(node, node->in[3], &node->in[3]));
+    TRY(quantized_zero(node, 2, "a's zero", &zero));
+    TRY(quantized_matmul(node, a, zero, 3, 5, &sums));
+    if (onnx_has(node, 6)) TRY(onnx_binary(node, "add", sums, node->in[6], &sums));
+    TRY(quantized_vector(node, node->in[4], "b's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[1], scale, &scale));
+    TRY(onnx_number(node->onnx, alpha, &number));
+    if (alpha != 1.0) TRY(onnx_binary(node, "mul", scale, number, &scale));
+    if (!onnx_has(node, 7)) return emit_float(node, sums, scale, 9, &node->out[0]);
+    TRY(onnx_binary(node, "div", scale, node->in[7], &scale));
+    return quantized_requantize(node, sums, scale, ITEM_NONE, input_or_none(node, 8), -1,
+                                &node->out[0]);
+}
+
+#endif
