@@ -49,20 +49,13 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double zero_at(const spec_call_t *call, int operand, int64_t i)
-{
-    if (!spec_has(call, operand)) return 0.0;
-    int64_t at[] = {info_numel(call->in[operand]) == 1 ? 0 : i};
-    return spec_at(call, operand, at);
-}
-
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
-    const double x_zero = zero_at(call, X_ZERO, 0);
-    const double weight_zero = zero_at(call, WEIGHT_ZERO, index[1]);
+    const double x_zero = integer_zero_at(call, X_ZERO, 0);
+    const double weight_zero = integer_zero_at(call, WEIGHT_ZERO, index[1]);
     int64_t at_x[TENSOR_MAX_RANK] = {index[0]}, at_weight[TENSOR_MAX_RANK] = {index[1]};
     int64_t window[TENSOR_MAX_RANK] = {0};
     int n_spatial = x->rank - 2;
@@ -231,11 +224,6 @@ static status_t describe_padded_pair(context_t *ctx, const op_call_t *call, prep
     return status;
 }
 
-static size_t align(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
-}
-
 /* oneDNN's scratch, the sums, then the copy, behind which ones are put for the sums. */
 static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                        onednn_primitive_t *primitive, onednn_primitive_t *sums)
@@ -257,10 +245,10 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     if (sums == NULL) return STATUS_OK;
     const padded_t padded = state->padded = describe_padded(call);
     size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
-    state->sums_at = align(own > other ? own : other);
+    state->sums_at = integer_align(own > other ? own : other);
     const int64_t n_sums = padded.planes.outputs *
                            padded.planes.out[2]; /* of windows as wide as x */
-    state->copy_at = state->sums_at + align((size_t)n_sums * sizeof(int32_t));
+    state->copy_at = state->sums_at + integer_align((size_t)n_sums * sizeof(int32_t));
     prepared->scratch_bytes = state->copy_at + (size_t)(padded.n * (call->in[X]->sizes[0] + 1));
     return STATUS_OK;
 }
@@ -344,8 +332,9 @@ static const kernel_t onednn = {.name = "onednn",
 static size_t weight_bytes(const padded_t *p)
 {
     const planes_t *planes = &p->planes; /* three rows more, since four are read at a time */
-    return align((size_t)((planes->outputs + 3) * planes->kernel_plane * planes->group_channels) *
-                 sizeof(int16_t));
+    return integer_align(
+        (size_t)((planes->outputs + 3) * planes->kernel_plane * planes->group_channels) *
+        sizeof(int16_t));
 }
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)

@@ -4,6 +4,13 @@
 
 #include "tensor/simd_impl.h"
 
+double integer_zero_at(const spec_call_t *call, int operand, int64_t i)
+{
+    if (!spec_has(call, operand)) return 0.0;
+    int64_t at[] = {info_numel(call->in[operand]) == 1 ? 0 : i};
+    return spec_at(call, operand, at);
+}
+
 int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, int64_t i)
 {
     if (operand >= prepared->n_in || prepared->in[operand].dtype == DTYPE_NONE) return 0;

@@ -15,6 +15,15 @@ static inline int32_t integer_load(dtype_t dtype, const void *bytes, int64_t i)
     return dtype == DTYPE_S8 ? ((const int8_t *)bytes)[i] : ((const uint8_t *)bytes)[i];
 }
 
+/* What follows so many bytes of scratch begins there. */
+static inline size_t integer_align(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+/* For specifications: as integer_zero. */
+double integer_zero_at(const spec_call_t *call, int operand, int64_t i);
+
 /* Zero i of an operand: one for all, one for each, or 0 where there is no such operand. */
 int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, int64_t i);
 

@@ -51,13 +51,6 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- specification ---- */
 
-static double zero_at(const spec_call_t *call, int operand, int64_t i)
-{
-    if (!spec_has(call, operand)) return 0.0;
-    int64_t at[] = {info_numel(call->in[operand]) == 1 ? 0 : i};
-    return spec_at(call, operand, at);
-}
-
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
@@ -66,8 +59,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     if (!product_describe(a, b, &p)) return 0.0;
     int64_t at_a[TENSOR_MAX_RANK] = {0}, at_b[TENSOR_MAX_RANK] = {0};
     product_at(&p, a, b, index, call->out->rank, at_a, at_b);
-    const double a_zero = zero_at(call, A_ZERO, a->rank > 1 ? index[p.n_batch] : 0);
-    const double b_zero = zero_at(call, B_ZERO, b->rank > 1 ? index[call->out->rank - 1] : 0);
+    const double a_zero = integer_zero_at(call, A_ZERO, a->rank > 1 ? index[p.n_batch] : 0);
+    const double b_zero = integer_zero_at(call, B_ZERO,
+                                          b->rank > 1 ? index[call->out->rank - 1] : 0);
     double sum = 0.0;
     for (int64_t k = 0; k < p.k; k++) {
         at_a[a->rank - 1] = k;
@@ -75,11 +69,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         sum += (spec_at(call, A, at_a) - a_zero) * (spec_at(call, B, at_b) - b_zero);
     }
     return sum;
-}
-
-static size_t align(size_t bytes)
-{
-    return (bytes + 63) & ~(size_t)63;
 }
 
 /* ---- kernel on oneDNN: one b for all rows ---- */
@@ -138,10 +127,10 @@ static status_t describe(context_t *ctx, const op_call_t *call, prepared_t *prep
     prepared_take_primitive(prepared, primitive);
     size_t own = onednn_scratch_bytes(primitive), other = 0;
     if (state->sums != NULL) other = onednn_scratch_bytes(state->sums);
-    state->sums_at = align(own > other ? own : other);
-    state->zeros_at = state->sums_at + align((size_t)state->n * sizeof(int32_t));
-    state->ones_at = state->zeros_at + align((size_t)state->n * sizeof(int32_t));
-    state->copy_at = state->ones_at + align((size_t)state->k);
+    state->sums_at = integer_align(own > other ? own : other);
+    state->zeros_at = state->sums_at + integer_align((size_t)state->n * sizeof(int32_t));
+    state->ones_at = state->zeros_at + integer_align((size_t)state->n * sizeof(int32_t));
+    state->copy_at = state->ones_at + integer_align((size_t)state->k);
     prepared->scratch_bytes = state->copy_at +
                               (state->is_shifted ? (size_t)(state->n_rows * state->k) : 0);
     const double n = (double)state->n_rows * (double)state->n;
@@ -232,7 +221,7 @@ static const kernel_t onednn = {.name = "onednn",
 /* Columns of one matrix of b, and three more, since four are read at a time. */
 static size_t columns_bytes(const product_t *p)
 {
-    return align((size_t)((p->n + 3) * p->k) * sizeof(int16_t));
+    return integer_align((size_t)((p->n + 3) * p->k) * sizeof(int16_t));
 }
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -280,7 +269,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         return STATUS_OK;
     }
     int16_t *rows = scratch;
-    char *columns = (char *)scratch + align((size_t)info_numel(a) * sizeof(int16_t));
+    char *columns = (char *)scratch + integer_align((size_t)info_numel(a) * sizeof(int16_t));
     center_columns(ctx, prepared, in, &p, columns);
     for (int64_t i = 0; i < info_numel(a) / p.k; i++)
         integer_center(a->dtype, p.k, (const char *)in[A] + i * p.k, 1,
