@@ -601,7 +601,7 @@ static const char *const cases[] = {
 
 const opdef_t op_def_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
-    .preference = OP_FOLLOWS,
+    .preference = OP_DENSE,
     .attrs = {sizeof(attention_attrs_t), 3, fields},
     .n_operands = 4,
     .operands = operands,
