@@ -73,6 +73,11 @@ status_t op_linear(context_t *ctx, const tensor_t *x, const tensor_t *weight, co
 status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_matmul);
 
+/* As torch.einsum: "bij,bjk->bik", "ii->i", "...ij->...ji"; blanks do not count. It calls reshape,
+ * permute, sum, mul and matmul; n is 1 to 16. */
+status_t op_einsum(context_t *ctx, const char *equation, int n, const tensor_t *const *tensors,
+                   tensor_t **out) TESSERA_API(op_einsum);
+
 /* ---- normalisation, inference ---- */
 
 /* (x - mean[c]) / sqrt(var[c] + epsilon) * weight[c] + bias[c] over channels (dimension 1).
