@@ -35,6 +35,7 @@
 #include "module/recurrent.h"
 #include "module/signature.h"
 #include "module/state_dict.h"
+#include "module/transformer.h"
 #include "module/zoo.h"
 
 /* Graphs, plans, freezing. */

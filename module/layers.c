@@ -8,90 +8,6 @@
 #include "module/layers_impl.h"
 #include "tensor/tensor_impl.h"
 
-#define MAX_SPATIAL 3
-#define BIAS_DEVIATION 0.05
-
-/* ---- attributes, read by forwards: whoever looks at a module can change them ---- */
-
-static status_t one_input(context_t *ctx, const module_t *self, int n_in)
-{
-    REQUIRE(ctx, n_in == 1, "module: forward of %s with %d inputs, takes one", module_type(self),
-            n_in);
-    return STATUS_OK;
-}
-
-static status_t bad_attribute(context_t *ctx, const module_t *self, const char *name,
-                              const char *rule)
-{
-    const datum_t *value = module_attribute(self, name);
-    FAIL(ctx, STATUS_INVALID_ARGUMENT, "module: attribute \"%s\" of %s is %s, must be %s", name,
-         module_type(self), value != NULL ? datum_kind_name(datum_kind(value)) : "not there", rule);
-}
-
-status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out)
-{
-    const datum_t *value = module_attribute(self, name);
-    if (value == NULL || datum_kind(value) != DATUM_INT)
-        return bad_attribute(ctx, self, name, "an int");
-    *out = datum_as_int(value);
-    return STATUS_OK;
-}
-
-status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out)
-{
-    const datum_t *value = module_attribute(self, name);
-    datum_kind_t kind = value != NULL ? datum_kind(value) : DATUM_NONE;
-    if (kind != DATUM_FLOAT && kind != DATUM_INT) return bad_attribute(ctx, self, name, "a float");
-    *out = datum_as_float(value);
-    return STATUS_OK;
-}
-
-status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out)
-{
-    const datum_t *value = module_attribute(self, name);
-    if (value == NULL || datum_kind(value) != DATUM_BOOL)
-        return bad_attribute(ctx, self, name, "a bool");
-    *out = datum_as_bool(value);
-    return STATUS_OK;
-}
-
-/* One int for each spatial dimension; `out` stays zero where the attribute is not there. */
-static status_t read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out)
-{
-    static const char rule[] = "a list or tuple of at most 3 ints";
-    const datum_t *value = module_attribute(self, name);
-    if (value == NULL) return STATUS_OK;
-    datum_kind_t kind = datum_kind(value);
-    if ((kind != DATUM_TUPLE && kind != DATUM_LIST) || datum_length(value) > MAX_SPATIAL)
-        return bad_attribute(ctx, self, name, rule);
-    for (int i = 0; i < datum_length(value); i++) {
-        const datum_t *item = datum_item(value, i);
-        if (datum_kind(item) != DATUM_INT) return bad_attribute(ctx, self, name, rule);
-        out[i] = datum_as_int(item);
-    }
-    return STATUS_OK;
-}
-
-/* ---- building ---- */
-
-typedef status_t (*init_t)(context_t *ctx, module_t *module, const void *user);
-
-/* A module of a type with a forward, and what `init` puts in; init may be NULL. */
-static status_t build(context_t *ctx, const char *type, forward_t forward, init_t init,
-                      const void *user, module_t **out_module)
-{
-    module_t *module = NULL;
-    TRY(module_create(ctx, type, &module));
-    status_t status = init != NULL ? init(ctx, module, user) : STATUS_OK;
-    if (status == STATUS_OK) status = module_set_forward(ctx, module, "forward", forward);
-    if (status != STATUS_OK) {
-        module_release(module);
-        return status;
-    }
-    *out_module = module;
-    return STATUS_OK;
-}
-
 static bool any(const int64_t *values)
 {
     return values[0] != 0 || values[1] != 0 || values[2] != 0;
@@ -99,10 +15,10 @@ static bool any(const int64_t *values)
 
 static void replace_zeros(int64_t *values, const int64_t *defaults)
 {
-    static const int64_t ones[MAX_SPATIAL] = {1, 1, 1};
+    static const int64_t ones[LAYER_MAX_SPATIAL] = {1, 1, 1};
     if (defaults == NULL) defaults = ones;
     int64_t first = values[0];
-    for (int i = 0; i < MAX_SPATIAL; i++)
+    for (int i = 0; i < LAYER_MAX_SPATIAL; i++)
         if (values[i] == 0) values[i] = first != 0 ? first : defaults[i];
 }
 
@@ -115,11 +31,11 @@ static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const ten
     const tensor_t *weight = module_parameter(self, "weight");
     const tensor_t *bias = module_parameter(self, "bias");
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
-    TRY(read_sizes(ctx, self, "stride", attrs.stride));
-    TRY(read_sizes(ctx, self, "padding", attrs.padding));
-    TRY(read_sizes(ctx, self, "extra_padding", attrs.extra_padding));
-    TRY(read_sizes(ctx, self, "dilation", attrs.dilation));
+    TRY(layer_one_input(ctx, self, n_in));
+    TRY(layer_read_sizes(ctx, self, "stride", attrs.stride));
+    TRY(layer_read_sizes(ctx, self, "padding", attrs.padding));
+    TRY(layer_read_sizes(ctx, self, "extra_padding", attrs.extra_padding));
+    TRY(layer_read_sizes(ctx, self, "dilation", attrs.dilation));
     TRY(layer_read_int(ctx, self, "groups", &attrs.groups));
     switch (weight != NULL ? tensor_rank(weight) : 0) {
     case 3: return op_conv1d(ctx, in[0], weight, bias, &attrs, out);
@@ -130,7 +46,7 @@ static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const ten
 
 typedef struct conv_init {
     int n_spatial;
-    int64_t sizes[2 + MAX_SPATIAL]; /* of the weight */
+    int64_t sizes[2 + LAYER_MAX_SPATIAL]; /* of the weight */
     conv_attrs_t attrs;
     bool has_bias;
 } conv_init_t;
@@ -146,7 +62,8 @@ static status_t init_conv(context_t *ctx, module_t *module, const void *user)
     TRY(layer_parameter(ctx, module, "weight", 2 + n, conv->sizes, FILL_NORMAL, sqrt(2 / fan_in),
                         0));
     if (conv->has_bias)
-        TRY(layer_parameter(ctx, module, "bias", 1, conv->sizes, FILL_NORMAL, BIAS_DEVIATION, 0));
+        TRY(layer_parameter(ctx, module, "bias", 1, conv->sizes, FILL_NORMAL, LAYER_BIAS_DEVIATION,
+                            0));
     else
         TRY(module_set_parameter(ctx, module, "bias", NULL));
     TRY(layer_set_sizes(ctx, module, "stride", n, attrs->stride));
@@ -164,7 +81,7 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
     TRY(context_output(ctx, "layer_conv", out_module));
     static const char *const types[] = {"Conv1d", "Conv2d", "Conv3d"};
     conv_init_t conv = {.n_spatial = n_spatial, .has_bias = has_bias};
-    REQUIRE(ctx, n_spatial >= 1 && n_spatial <= MAX_SPATIAL,
+    REQUIRE(ctx, n_spatial >= 1 && n_spatial <= LAYER_MAX_SPATIAL,
             "layer_conv: %d spatial dimensions, must be 1 to 3", n_spatial);
     REQUIRE(ctx, in_channels > 0 && out_channels > 0,
             "layer_conv: %lld to %lld channels, must be positive", (long long)in_channels,
@@ -187,7 +104,7 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
                 (long long)kernel[d]);
         conv.sizes[2 + d] = kernel[d];
     }
-    return build(ctx, types[n_spatial - 1], forward_conv, init_conv, &conv, out_module);
+    return layer_build(ctx, types[n_spatial - 1], forward_conv, init_conv, &conv, out_module);
 }
 
 status_t layer_conv2d(context_t *ctx, int64_t in_channels, int64_t out_channels, int64_t kernel,
@@ -204,7 +121,7 @@ static status_t forward_linear(context_t *ctx, module_t *self, int n_in, const t
                                int *n_out, tensor_t **out)
 {
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     return op_linear(ctx, in[0], module_parameter(self, "weight"), module_parameter(self, "bias"),
                      out);
 }
@@ -220,7 +137,8 @@ static status_t init_linear(context_t *ctx, module_t *module, const void *user)
     double deviation = sqrt(1 / (double)linear->sizes[1]);
     TRY(layer_parameter(ctx, module, "weight", 2, linear->sizes, FILL_NORMAL, deviation, 0));
     if (!linear->has_bias) return module_set_parameter(ctx, module, "bias", NULL);
-    return layer_parameter(ctx, module, "bias", 1, linear->sizes, FILL_NORMAL, BIAS_DEVIATION, 0);
+    return layer_parameter(ctx, module, "bias", 1, linear->sizes, FILL_NORMAL, LAYER_BIAS_DEVIATION,
+                           0);
 }
 
 status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features, bool has_bias,
@@ -231,7 +149,7 @@ status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features,
             "layer_linear: %lld to %lld features, must be positive", (long long)in_features,
             (long long)out_features);
     linear_init_t linear = {{out_features, in_features}, has_bias};
-    return build(ctx, "Linear", forward_linear, init_linear, &linear, out_module);
+    return layer_build(ctx, "Linear", forward_linear, init_linear, &linear, out_module);
 }
 
 /* ---- batch norm ---- */
@@ -241,7 +159,7 @@ static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
 {
     double epsilon = 0;
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     if (module_is_training(self))
         FAIL(ctx, STATUS_UNSUPPORTED,
              "batch_norm: the layer is in training mode, only inference by running statistics is "
@@ -262,7 +180,7 @@ static status_t init_batch_norm(context_t *ctx, module_t *module, const void *us
     const norm_init_t *norm = user;
     const int64_t *n = &norm->channels;
     TRY(layer_parameter(ctx, module, "weight", 1, n, FILL_UNIFORM, 0.5, 1.5));
-    TRY(layer_parameter(ctx, module, "bias", 1, n, FILL_NORMAL, BIAS_DEVIATION, 0));
+    TRY(layer_parameter(ctx, module, "bias", 1, n, FILL_NORMAL, LAYER_BIAS_DEVIATION, 0));
     TRY(layer_buffer(ctx, module, "running_mean", 1, n, FILL_NORMAL, 0.1, 0));
     TRY(layer_buffer(ctx, module, "running_var", 1, n, FILL_UNIFORM, 0.5, 1.5));
 
@@ -287,17 +205,17 @@ status_t layer_batch_norm(context_t *ctx, int64_t channels, double epsilon, modu
             (long long)channels);
     REQUIRE(ctx, epsilon >= 0, "layer_batch_norm: epsilon %g, must not be negative", epsilon);
     norm_init_t norm = {channels, epsilon};
-    return build(ctx, "BatchNorm2d", forward_batch_norm, init_batch_norm, &norm, out_module);
+    return layer_build(ctx, "BatchNorm2d", forward_batch_norm, init_batch_norm, &norm, out_module);
 }
 
 /* ---- pooling ---- */
 
 static status_t read_pool(context_t *ctx, const module_t *self, pool_attrs_t *attrs)
 {
-    TRY(read_sizes(ctx, self, "kernel_size", attrs->kernel));
-    TRY(read_sizes(ctx, self, "stride", attrs->stride));
-    TRY(read_sizes(ctx, self, "padding", attrs->padding));
-    TRY(read_sizes(ctx, self, "extra_padding", attrs->extra_padding));
+    TRY(layer_read_sizes(ctx, self, "kernel_size", attrs->kernel));
+    TRY(layer_read_sizes(ctx, self, "stride", attrs->stride));
+    TRY(layer_read_sizes(ctx, self, "padding", attrs->padding));
+    TRY(layer_read_sizes(ctx, self, "extra_padding", attrs->extra_padding));
     return layer_read_bool(ctx, self, "ceil_mode", &attrs->ceil_mode);
 }
 
@@ -306,9 +224,9 @@ static status_t forward_max_pool(context_t *ctx, module_t *self, int n_in,
 {
     pool_attrs_t attrs = {0};
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     TRY(read_pool(ctx, self, &attrs));
-    TRY(read_sizes(ctx, self, "dilation", attrs.dilation));
+    TRY(layer_read_sizes(ctx, self, "dilation", attrs.dilation));
     return op_max_pool2d(ctx, in[0], &attrs, out);
 }
 
@@ -317,7 +235,7 @@ static status_t forward_avg_pool(context_t *ctx, module_t *self, int n_in,
 {
     pool_attrs_t attrs = {0};
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     TRY(read_pool(ctx, self, &attrs));
     TRY(layer_read_bool(ctx, self, "count_include_pad", &attrs.count_include_pad));
     return op_avg_pool2d(ctx, in[0], &attrs, out);
@@ -365,7 +283,7 @@ status_t layer_max_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **
     TRY(context_output(ctx, "layer_max_pool2d", out_module));
     pool_attrs_t pool;
     TRY(check_pool(ctx, "layer_max_pool2d", attrs, &pool));
-    return build(ctx, "MaxPool2d", forward_max_pool, init_max_pool, &pool, out_module);
+    return layer_build(ctx, "MaxPool2d", forward_max_pool, init_max_pool, &pool, out_module);
 }
 
 status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **out_module)
@@ -373,16 +291,16 @@ status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **
     TRY(context_output(ctx, "layer_avg_pool2d", out_module));
     pool_attrs_t pool;
     TRY(check_pool(ctx, "layer_avg_pool2d", attrs, &pool));
-    return build(ctx, "AvgPool2d", forward_avg_pool, init_avg_pool, &pool, out_module);
+    return layer_build(ctx, "AvgPool2d", forward_avg_pool, init_avg_pool, &pool, out_module);
 }
 
 static status_t forward_adaptive(context_t *ctx, module_t *self, int n_in,
                                  const tensor_t *const *in, int *n_out, tensor_t **out)
 {
-    int64_t sizes[MAX_SPATIAL] = {0};
+    int64_t sizes[LAYER_MAX_SPATIAL] = {0};
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
-    TRY(read_sizes(ctx, self, "output_size", sizes));
+    TRY(layer_one_input(ctx, self, n_in));
+    TRY(layer_read_sizes(ctx, self, "output_size", sizes));
     return op_adaptive_avg_pool(ctx, in[0], 2, sizes, out);
 }
 
@@ -399,7 +317,8 @@ status_t layer_adaptive_avg_pool2d(context_t *ctx, int64_t height, int64_t width
             "layer_adaptive_avg_pool2d: an output of %lld x %lld, must be positive",
             (long long)height, (long long)width);
     int64_t sizes[] = {height, width};
-    return build(ctx, "AdaptiveAvgPool2d", forward_adaptive, init_adaptive, sizes, out_module);
+    return layer_build(ctx, "AdaptiveAvgPool2d", forward_adaptive, init_adaptive, sizes,
+                       out_module);
 }
 
 /* ---- shape, dropout, transitions ---- */
@@ -409,7 +328,7 @@ static status_t forward_flatten(context_t *ctx, module_t *self, int n_in, const 
 {
     int64_t start = 0, end = 0;
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     TRY(layer_read_int(ctx, self, "start_dim", &start));
     TRY(layer_read_int(ctx, self, "end_dim", &end));
     return op_flatten(ctx, in[0], start, end, out);
@@ -426,7 +345,7 @@ status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, modul
 {
     TRY(context_output(ctx, "layer_flatten", out_module));
     int64_t dims[] = {start_dim, end_dim};
-    return build(ctx, "Flatten", forward_flatten, init_flatten, dims, out_module);
+    return layer_build(ctx, "Flatten", forward_flatten, init_flatten, dims, out_module);
 }
 
 static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
@@ -434,7 +353,7 @@ static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const 
 {
     double p = 0;
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     if (module_is_training(self))
         FAIL(ctx, STATUS_UNSUPPORTED,
              "dropout: the layer is in training mode, only inference is to be had; module_train "
@@ -452,14 +371,14 @@ status_t layer_dropout(context_t *ctx, double p, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_dropout", out_module));
     REQUIRE(ctx, p >= 0 && p <= 1, "layer_dropout: p %g, must be 0 to 1", p);
-    return build(ctx, "Dropout", forward_dropout, init_dropout, &p, out_module);
+    return layer_build(ctx, "Dropout", forward_dropout, init_dropout, &p, out_module);
 }
 
 static status_t forward_to_mkldnn(context_t *ctx, module_t *self, int n_in,
                                   const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     return op_to_mkldnn(ctx, in[0], out);
 }
 
@@ -467,20 +386,20 @@ static status_t forward_to_dense(context_t *ctx, module_t *self, int n_in,
                                  const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     *n_out = 1;
-    TRY(one_input(ctx, self, n_in));
+    TRY(layer_one_input(ctx, self, n_in));
     return op_to_dense(ctx, in[0], out);
 }
 
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_dense_to_mkldnn", out_module));
-    return build(ctx, "Dense2Mkldnn", forward_to_mkldnn, NULL, NULL, out_module);
+    return layer_build(ctx, "Dense2Mkldnn", forward_to_mkldnn, NULL, NULL, out_module);
 }
 
 status_t layer_mkldnn_to_dense(context_t *ctx, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_mkldnn_to_dense", out_module));
-    return build(ctx, "Mkldnn2Dense", forward_to_dense, NULL, NULL, out_module);
+    return layer_build(ctx, "Mkldnn2Dense", forward_to_dense, NULL, NULL, out_module);
 }
 
 /* ---- sequential ---- */
@@ -501,7 +420,7 @@ status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const 
 status_t layer_sequential(context_t *ctx, module_t **out_module)
 {
     TRY(context_output(ctx, "layer_sequential", out_module));
-    return build(ctx, "Sequential", layer_forward_children, NULL, NULL, out_module);
+    return layer_build(ctx, "Sequential", layer_forward_children, NULL, NULL, out_module);
 }
 
 static status_t append(context_t *ctx, module_t *sequential, module_t *child)

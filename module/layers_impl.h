@@ -17,18 +17,30 @@ status_t layer_parameter(context_t *ctx, module_t *module, const char *name, int
 status_t layer_buffer(context_t *ctx, module_t *module, const char *name, int rank,
                       const int64_t *sizes, fill_t fill, double a, double b);
 
+/* Deviation of new biases. */
+#define LAYER_BIAS_DEVIATION 0.05
+
+/* A module of a type with a forward, and what `init` puts in; init may be NULL. */
+typedef status_t (*layer_init_t)(context_t *ctx, module_t *module, const void *user);
+status_t layer_build(context_t *ctx, const char *type, forward_t forward, layer_init_t init,
+                     const void *user, module_t **out_module);
+
+/* What forwards read: attributes, which whoever looks at a module can change. Of sizes there is one
+ * for each spatial dimension; they stay zero where the attribute is not there. INVALID_ARGUMENT
+ * names an attribute that is not there, or of another kind. */
+#define LAYER_MAX_SPATIAL 3
+status_t layer_one_input(context_t *ctx, const module_t *self, int n_in);
+status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out);
+status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out);
+status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out);
+status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out);
+
 /* Attributes of plain C values. */
 status_t layer_set_int(context_t *ctx, module_t *module, const char *name, int64_t value);
 status_t layer_set_float(context_t *ctx, module_t *module, const char *name, double value);
 status_t layer_set_bool(context_t *ctx, module_t *module, const char *name, bool value);
 status_t layer_set_sizes(context_t *ctx, module_t *module, const char *name, int n,
                          const int64_t *values);
-
-/* Attributes that forwards read: whoever looks at a module can change them. INVALID_ARGUMENT names
- * the attribute that is not there, or of another kind. */
-status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out);
-status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out);
-status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out);
 
 /* The children in order: the forward of Sequential, and of modules that are one in torchvision. */
 status_t layer_forward_children(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,

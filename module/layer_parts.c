@@ -1,0 +1,81 @@
+/* What the forwards and the constructors of layers share. */
+#include "module/layers_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* ---- attributes ---- */
+
+status_t layer_one_input(context_t *ctx, const module_t *self, int n_in)
+{
+    REQUIRE(ctx, n_in == 1, "module: forward of %s with %d inputs, takes one", module_type(self),
+            n_in);
+    return STATUS_OK;
+}
+
+static status_t bad_attribute(context_t *ctx, const module_t *self, const char *name,
+                              const char *rule)
+{
+    const datum_t *value = module_attribute(self, name);
+    FAIL(ctx, STATUS_INVALID_ARGUMENT, "module: attribute \"%s\" of %s is %s, must be %s", name,
+         module_type(self), value != NULL ? datum_kind_name(datum_kind(value)) : "not there", rule);
+}
+
+status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, int64_t *out)
+{
+    const datum_t *value = module_attribute(self, name);
+    if (value == NULL || datum_kind(value) != DATUM_INT)
+        return bad_attribute(ctx, self, name, "an int");
+    *out = datum_as_int(value);
+    return STATUS_OK;
+}
+
+status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out)
+{
+    const datum_t *value = module_attribute(self, name);
+    datum_kind_t kind = value != NULL ? datum_kind(value) : DATUM_NONE;
+    if (kind != DATUM_FLOAT && kind != DATUM_INT) return bad_attribute(ctx, self, name, "a float");
+    *out = datum_as_float(value);
+    return STATUS_OK;
+}
+
+status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out)
+{
+    const datum_t *value = module_attribute(self, name);
+    if (value == NULL || datum_kind(value) != DATUM_BOOL)
+        return bad_attribute(ctx, self, name, "a bool");
+    *out = datum_as_bool(value);
+    return STATUS_OK;
+}
+
+status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out)
+{
+    static const char rule[] = "a list or tuple of at most 3 ints";
+    const datum_t *value = module_attribute(self, name);
+    if (value == NULL) return STATUS_OK;
+    datum_kind_t kind = datum_kind(value);
+    if ((kind != DATUM_TUPLE && kind != DATUM_LIST) || datum_length(value) > LAYER_MAX_SPATIAL)
+        return bad_attribute(ctx, self, name, rule);
+    for (int i = 0; i < datum_length(value); i++) {
+        const datum_t *item = datum_item(value, i);
+        if (datum_kind(item) != DATUM_INT) return bad_attribute(ctx, self, name, rule);
+        out[i] = datum_as_int(item);
+    }
+    return STATUS_OK;
+}
+
+/* ---- building ---- */
+
+status_t layer_build(context_t *ctx, const char *type, forward_t forward, layer_init_t init,
+                     const void *user, module_t **out_module)
+{
+    module_t *module = NULL;
+    TRY(module_create(ctx, type, &module));
+    status_t status = init != NULL ? init(ctx, module, user) : STATUS_OK;
+    if (status == STATUS_OK) status = module_set_forward(ctx, module, "forward", forward);
+    if (status != STATUS_OK) {
+        module_release(module);
+        return status;
+    }
+    *out_module = module;
+    return STATUS_OK;
+}
