@@ -1,0 +1,105 @@
+/* How similar sentences are, by MiniLM-L6: the cosine of each pair's vectors, as one matrix.
+ *
+ *     minilm build/models/minilm "A man is eating." "Someone has lunch." "The sky is blue."
+ *
+ * The folder has model.safetensors and vocab.txt; tools/models fetches them. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "minilm.h"
+
+enum { MAX_SENTENCES = 64, PATH_BYTES = 4096 };
+
+static bool check(const context_t *ctx, status_t status)
+{
+    if (status != STATUS_OK) fprintf(stderr, "minilm: %s\n", context_error(ctx));
+    return status == STATUS_OK;
+}
+
+/* Ids of a sentence and a mask of as many words: what the model takes. */
+static bool make_inputs(context_t *ctx, const tokenizer_t *tokenizer, const char *sentence,
+                        tensor_t **in)
+{
+    int64_t ids[MINILM_MAX_IDS];
+    const int n = tokenizer_run(tokenizer, sentence, MINILM_MAX_IDS, ids);
+    return check(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(1, n), ids, &in[0])) &&
+           check(ctx, tensor_full(ctx, DTYPE_BOOL, SHAPE(1, n), 1, &in[1]));
+}
+
+/* Traced on a sentence; the graph follows the number of words. */
+static bool freeze_model(context_t *ctx, const char *path, const tokenizer_t *tokenizer,
+                         const char *sentence, module_t **out_frozen)
+{
+    module_t *model = NULL;
+    tensor_t *in[2] = {NULL, NULL};
+    bool done = check(ctx, minilm_load(ctx, path, &model)) &&
+                make_inputs(ctx, tokenizer, sentence, in) &&
+                check(ctx, graph_trace(ctx, model, "forward", 2, (const tensor_t *const *)in)) &&
+                check(ctx, freeze_take(ctx, &model, NULL, out_frozen));
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+    module_release(model);
+    return done;
+}
+
+static bool embed(context_t *ctx, module_t *frozen, const tokenizer_t *tokenizer,
+                  const char *sentence, float *out_vector)
+{
+    tensor_t *in[2] = {NULL, NULL}, *vector = NULL;
+    int n_out = 0;
+    bool done = make_inputs(ctx, tokenizer, sentence, in) &&
+                check(ctx, module_call_tensors(ctx, frozen, "forward", 2,
+                                               (const tensor_t *const *)in, &n_out, &vector)) &&
+                check(ctx, tensor_read(ctx, vector, out_vector, MINILM_WIDTH * sizeof *out_vector));
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+    tensor_release(vector);
+    return done;
+}
+
+static void print_matrix(int n, float (*vectors)[MINILM_WIDTH])
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            double cosine = 0;
+            for (int c = 0; c < MINILM_WIDTH; c++)
+                cosine += (double)vectors[i][c] * (double)vectors[k][c];
+            printf("%7.4f%c", cosine, k + 1 < n ? ' ' : '\n');
+        }
+}
+
+static bool run(context_t *ctx, const char *folder, int n, char **sentences)
+{
+    static float vectors[MAX_SENTENCES][MINILM_WIDTH];
+    char path[PATH_BYTES];
+    const char *error = NULL;
+    module_t *frozen = NULL;
+    snprintf(path, sizeof path, "%s/vocab.txt", folder);
+    tokenizer_t *tokenizer = tokenizer_create(path, &error);
+    if (tokenizer == NULL) {
+        fprintf(stderr, "minilm: %s: %s\n", path, error);
+        return false;
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    bool done = freeze_model(ctx, path, tokenizer, sentences[0], &frozen);
+    for (int i = 0; i < n && done; i++)
+        done = embed(ctx, frozen, tokenizer, sentences[i], vectors[i]);
+    if (done) print_matrix(n, vectors);
+    module_release(frozen);
+    tokenizer_destroy(tokenizer);
+    return done;
+}
+
+int main(int argc, char **argv)
+{
+    context_t *ctx = NULL;
+    if (argc < 3 || argc - 2 > MAX_SENTENCES) {
+        fprintf(stderr, "usage: minilm FOLDER SENTENCE...    (at most %d)\n", MAX_SENTENCES);
+        return 2;
+    }
+    if (context_create(NULL, &ctx) != STATUS_OK) return EXIT_FAILURE;
+    bool done = run(ctx, argv[1], argc - 2, argv + 2);
+    context_destroy(ctx);
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
