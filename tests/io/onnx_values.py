@@ -13,7 +13,7 @@ Run by hand with onnx 1.23.2 and ONNX Runtime 1.31.1:
     floats NAME VALUES           one of f32, whole numbers
     scalar NAME VALUE            one of f32, of rank 0
     node TYPE INPUTS OUTPUTS [ATTRIBUTE=VALUE]...    names with commas between, - for none; values
-                                 are 1, 0.5, [1,2] or a word
+                                 are 1, 0.5, [1,2] or a word; TYPE may have com.microsoft. in front
     output NAME SIZES ELEMENTS...   ONNX Runtime's, added here; every k-th, at most N_SHOWN, where
                                  k is the least odd number that makes so many
 """
@@ -253,6 +253,38 @@ node Mul f,deviation g
 node Add g,mean y
 output y
 
+model microsoft 17
+input x 2,4,24
+ints ids 3,1,0,2,2,3,3,1
+ints mask 1,1,1,0,1,1,0,0
+ints rows 2,4
+weight words 4,24 0.8
+weight positions 6,24 0.8
+weight kinds 2,24 0.8
+weight scale 24 positive
+weight shift 24 0.3
+weight qkv 24,72
+weight qkv_bias 72 0.3
+weight bias 24 0.3
+weight heads_bias 72 0.3
+weight mix 24,24
+node Reshape ids,rows i0
+node Cast i0 i1 to=6
+node Reshape mask,rows m0
+node Cast m0 m1 to=6
+node com.microsoft.EmbedLayerNormalization i1,-,words,positions,kinds,scale,shift e,unused epsilon=0.001
+node Add e,x a
+node com.microsoft.Attention a,qkv,qkv_bias,m1 b num_heads=4
+node com.microsoft.SkipLayerNormalization b,a,scale,shift,bias c,-,-,sum epsilon=0.001
+node com.microsoft.FusedMatMul c,mix d transB=1 alpha=0.5
+node com.microsoft.BiasGelu d,bias f
+node com.microsoft.FastGelu f,bias g
+node com.microsoft.QuickGelu g h alpha=1.5
+node com.microsoft.MultiHeadAttention h,c,sum,heads_bias,m1 j num_heads=3
+node com.microsoft.Gelu j k
+node com.microsoft.SkipSimplifiedLayerNormalization k,sum,scale y epsilon=0.01
+output y
+
 model group_norm 21
 input x 2,18,5,6
 weight mix 20,18,3,3
@@ -293,7 +325,8 @@ class Model:
 
     def add(self, kind, name, *rest):
         if kind == "node":
-            self.nodes.append(onnx.helper.make_node(name, names(rest[0]), names(rest[1]), **{
+            domain, _, name = name.rpartition(".")
+            self.nodes.append(onnx.helper.make_node(name, names(rest[0]), names(rest[1]), domain=domain, **{
                 key: attribute(value) for key, value in (word.split("=") for word in rest[2:])}))
             return
         numbers = rest[0].split(",")
@@ -324,7 +357,8 @@ class Model:
             self.nodes, self.title, self.inputs,
             [onnx.helper.make_tensor_value_info(output, 1, None)], self.weights)
         model = onnx.helper.make_model(
-            graph, opset_imports=[onnx.helper.make_opsetid("", self.opset)], ir_version=8)
+            graph, opset_imports=[onnx.helper.make_opsetid("", self.opset),
+                                  onnx.helper.make_opsetid("com.microsoft", 1)], ir_version=8)
         session = onnxruntime.InferenceSession(model.SerializeToString())
         return session.run([output], self.data)[0]
 

@@ -15,10 +15,12 @@
 #include "tests/support/drawn.h"
 #include "tests/support/onnx_model.h"
 
-enum { N_SHOWN = 64, N_MODELS = 12, MAX_WORDS = 128, MAX_INTS = 8, MAX_NUMBERS = 8192 };
+enum { N_SHOWN = 64, N_MODELS = 13, MAX_WORDS = 128, MAX_INTS = 8, MAX_NUMBERS = 8192 };
 
 /* Measured was an error of 4e-7 of the largest element. */
 #define TOLERANCE 5e-6
+
+static char microsoft[] = "com.microsoft";
 
 /* ---- lines ---- */
 
@@ -121,7 +123,11 @@ static void add_line(context_t *ctx, model_t *model, char **words, int n_words)
     } else {
         assert_string_equal(words[0], "node");
         const char *inputs = names_of(words[2]);
-        maker_node_t *node = maker_node(&maker, words[1], "", inputs, names_of(words[3]));
+        const size_t length = strlen(microsoft);
+        const bool is_theirs = strncmp(words[1], "com.microsoft.", length + 1) == 0;
+        const char *type = is_theirs ? words[1] + length + 1 : words[1];
+        maker_node_t *node = maker_node(&maker, type, "", inputs, names_of(words[3]));
+        if (is_theirs) node->node.domain = microsoft;
         for (int i = 4; i < n_words; i++) add_attribute(node, words[i]);
     }
 }
