@@ -142,8 +142,13 @@ static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_eve
         infos[i] = call->in[i] == NULL ? &absent : &call->in[i]->info;
     TRY(dispatch_infer(ctx, call->op, call->attrs, call->n_in, infos, &event.n_out, made));
     status_t status = STATUS_OK;
-    for (int i = 0; i < event.n_out && status == STATUS_OK; i++)
-        status = tensor_hollow(ctx, &made[i], &state->hollow->looks, &outputs[i]);
+    for (int i = 0; i < event.n_out && status == STATUS_OK; i++) {
+        if (!info_is_sized(&made[i]))
+            status = context_fail(ctx, STATUS_UNSUPPORTED,
+                                  "%s: the sizes of its result depend on elements", call->op->name);
+        else
+            status = tensor_hollow(ctx, &made[i], &state->hollow->looks, &outputs[i]);
+    }
     event.out = outputs;
     if (status == STATUS_OK) status = tell_observers(ctx, state->observers, &event);
     for (; n_given < event.n_out && status == STATUS_OK; n_given++)
@@ -329,11 +334,12 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
+/* `read`: what the kernel reads of the inputs, themselves or dense copies. */
 static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
-                            const tensor_t *const *in, tensor_t **out)
+                            const tensor_t *const *in, const tensor_t *const *read, tensor_t **out)
 {
     uint64_t begin = context_now();
-    TRY(run_selected(ctx, prepared, policy, in, out));
+    TRY(run_selected(ctx, prepared, policy, read, out));
     uint64_t ns = context_now() - begin;
     op_event_t event = {.op = prepared->op,
                         .attrs = prepared->attrs,
@@ -385,6 +391,38 @@ static status_t check_inputs(context_t *ctx, const opdef_t *op, int n_in, const 
         if (in[i] != NULL) continue;
         const operand_t *operand = select_operand(op, i);
         if (!operand->is_optional) return context_null(ctx, op->name, operand->name);
+    }
+    return STATUS_OK;
+}
+
+/* ---- operators whose sizes depend on elements ---- */
+
+/* Row-major inputs: themselves, or those in `made`. */
+typedef struct measured {
+    const tensor_t *in[OP_MAX_INPUTS];
+    tensor_t *made[OP_MAX_INPUTS];
+    const tensor_info_t *given[OP_MAX_INPUTS], *infos[OP_MAX_INPUTS];
+    const void *data[OP_MAX_INPUTS];
+} measured_t;
+
+static status_t take_measured(context_t *ctx, int n_in, const tensor_t *const *in,
+                              measured_t *measured)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    for (int i = 0; i < n_in; i++) {
+        measured->in[i] = in[i];
+        measured->given[i] = measured->infos[i] = &absent;
+        measured->data[i] = NULL;
+        if (in[i] == NULL) continue;
+        const tensor_info_t *info = measured->given[i] = &in[i]->info;
+        tensor_info_t want = info_dense(info->dtype, info->rank, info->sizes);
+        want.is_number = info->is_number;
+        if (!info_equal(info, &want)) {
+            TRY(convert_to(ctx, in[i], &want, convert_cause(info, &want), &measured->made[i]));
+            measured->in[i] = measured->made[i];
+        }
+        measured->infos[i] = &measured->in[i]->info;
+        measured->data[i] = tensor_bytes(measured->in[i]);
     }
     return STATUS_OK;
 }
@@ -441,9 +479,52 @@ static status_t run_entry(context_t *ctx, const dispatch_state_t *state, const c
     status_t status = check_room(ctx, call->op, n_made, n_out);
     if (status == STATUS_OK)
         status = is_watched(ctx, state)
-                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, outputs)
+                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, call->in,
+                                   outputs)
                      : run_selected(ctx, prepared, call->policy, call->in, outputs);
     cache_leave(ctx, entry);
+    threads_leave(ctx, guard);
+    TRY(status);
+    TRY(give_outputs(ctx, n_made, outputs, out));
+    if (n_out != NULL) *n_out = n_made;
+    return STATUS_OK;
+}
+
+static status_t make_measured(context_t *ctx, const dispatch_state_t *state,
+                              const cache_call_t *call, const measured_t *measured, int *n_made,
+                              const int *n_out, tensor_t **outputs)
+{
+    prepared_t *prepared = NULL;
+    TRY(select_measured(ctx, call->op, call->attrs, call->n_in, measured->given, measured->infos,
+                        measured->data, call->policy, &prepared));
+    *n_made = prepared->n_out;
+    status_t status = check_room(ctx, call->op, *n_made, n_out);
+    if (status == STATUS_OK)
+        status = is_watched(ctx, state)
+                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, measured->in,
+                                   outputs)
+                     : run_selected(ctx, prepared, call->policy, measured->in, outputs);
+    prepared_release(prepared);
+    return status;
+}
+
+/* An operator whose sizes depend on elements. */
+static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
+                             const cache_call_t *given, int *n_out, tensor_t **out)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    measured_t measured = {.made = {NULL}};
+    tensor_t *outputs[OP_MAX_OUTPUTS];
+    cache_call_t call = *given;
+    int n_made = 0;
+    TRY(check_inputs(ctx, call.op, call.n_in, call.in));
+    TRY(select_attrs(ctx, call.op, call.given, normalised));
+    call.attrs = normalised;
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = take_measured(ctx, call.n_in, call.in, &measured);
+    if (status == STATUS_OK)
+        status = make_measured(ctx, state, &call, &measured, &n_made, n_out, outputs);
+    for (int i = 0; i < call.n_in; i++) tensor_drop(measured.made[i]);
     threads_leave(ctx, guard);
     TRY(status);
     TRY(give_outputs(ctx, n_made, outputs, out));
@@ -470,6 +551,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
                          .policy = state->policy,
                          .out_format = state->policy == POLICY_AUTO && is_asked ? out_format : NULL,
                          .n_threads = context_threads(ctx)};
+    if ((op->traits & TRAIT_MEASURES) != 0) return run_measured(ctx, state, &call, n_out, out);
     cache_entry_t *entry = cache_recall(ctx, state->cache, &call);
     if (entry == NULL) TRY(look_up(ctx, state->cache, &call, &entry));
     return run_entry(ctx, state, &call, entry, n_out, out);

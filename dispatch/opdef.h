@@ -46,7 +46,10 @@ typedef enum op_trait {
     TRAIT_VIEW = 1 << 1,        /* moves no bytes where strides allow it */
     TRAIT_POST_OPS = 1 << 2,    /* has an attribute `post`, and takes its operands after its own */
     TRAIT_COMMUTATIVE = 1 << 3, /* the first two operands may change places */
-    TRAIT_IDENTITY = 1 << 4     /* gives its first operand in inference: dropout, identity */
+    TRAIT_IDENTITY = 1 << 4,    /* gives its first operand in inference: dropout, identity */
+    TRAIT_MEASURES = 1 << 5 /* sizes of its outputs depend on elements: nonzero. `infer` is given
+                               these where it is called to run; where they are not known, it
+                               gives -1 for such sizes. Kernels are selected at each run */
 } op_trait_t;
 
 /* What a specification is asked for besides the value: see dispatch_error_bound. */
@@ -123,6 +126,16 @@ typedef struct kernel {
     void (*destroy)(void *state);
 } kernel_t;
 
+/* What an operator becomes whose last operands are known: reshape_by(x, sizes) is reshape(x) with
+ * an attribute. */
+typedef struct op_fixed {
+    const opdef_t *op; /* of the first n_kept operands */
+    int n_kept;
+    /* Its attributes; call->data of operands that are not known is NULL. UNSUPPORTED: it is no such
+     * call. */
+    status_t (*attrs)(context_t *ctx, const op_call_t *call, void *out_attrs);
+} op_fixed_t;
+
 struct opdef {
     const char *name;
     /* Tells operators apart that share their functions, as max and avg of pooling; the functions
@@ -154,6 +167,9 @@ struct opdef {
      * where it is none. A post-op with an operand combines inputs 0 and 1. NULL: never one. */
     bool (*as_post_op)(const opdef_t *op, const void *attrs, post_op_t *out_post);
 
+    /* NULL: it stays what it is, whatever is known. */
+    const op_fixed_t *fixed;
+
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by
      * "s64[3]<n", with positive numbers by "f32[7]+", with larger ones by "f32[7]*8". NULL: none.
@@ -167,6 +183,8 @@ struct op_call {
     const void *attrs; /* normalised */
     int n_in;
     const tensor_info_t *const *in;
+    const void *const *data;    /* elements of the inputs, which are row-major then; for `infer` of
+                                   an operator with TRAIT_MEASURES. NULL: not known */
     layout_t layout;            /* what the activations are, and the outputs shall be */
     bool keep_formats;          /* activations may not be reordered: decline instead */
     const format_t *out_format; /* the format the result shall have, or NULL: the kernel's choice */
@@ -178,6 +196,12 @@ struct op_call {
 static inline bool call_has(const op_call_t *call, int operand)
 {
     return operand < call->n_in && call->in[operand]->dtype != DTYPE_NONE;
+}
+
+/* The elements of an operand are known. */
+static inline bool call_knows(const op_call_t *call, int operand)
+{
+    return call->data != NULL && call_has(call, operand) && call->data[operand] != NULL;
 }
 
 TESSERA_END

@@ -68,6 +68,32 @@ status_t select_attrs(context_t *ctx, const opdef_t *op, const void *attrs, void
     return STATUS_OK;
 }
 
+static bool knows_all(const op_call_t *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call_has(call, i) && !call_knows(call, i)) return false;
+    return true;
+}
+
+/* Sizes that elements say may be open where these are not known. */
+static status_t check_inferred(context_t *ctx, const op_call_t *call, const tensor_info_t *out)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    bool may_be_open = (call->op->traits & TRAIT_MEASURES) != 0 && !knows_all(call);
+    for (int d = 0; d < out->rank && out->rank <= TENSOR_MAX_RANK; d++)
+        sizes[d] = may_be_open && out->sizes[d] == -1 ? 1 : out->sizes[d];
+    return shape_check(ctx, call->op->name, out->dtype, out->rank, sizes);
+}
+
+status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    TRY(check_operands(ctx, call->op, call->attrs, call->n_in, call->in));
+    *out_n = call->op->n_outputs;
+    TRY(call->op->infer(ctx, call, out_n, out));
+    for (int i = 0; i < *out_n; i++) TRY(check_inferred(ctx, call, &out[i]));
+    return STATUS_OK;
+}
+
 status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                         const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
 {
@@ -75,13 +101,8 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
     if (out_n == NULL || out == NULL) return context_null(ctx, op->name, "the output");
     alignas(16) char normalised[ATTRS_MAX];
     TRY(select_attrs(ctx, op, attrs, normalised));
-    TRY(check_operands(ctx, op, normalised, n_in, in));
     op_call_t call = {.op = op, .attrs = normalised, .n_in = n_in, .in = in};
-    *out_n = op->n_outputs;
-    TRY(op->infer(ctx, &call, out_n, out));
-    for (int i = 0; i < *out_n; i++)
-        TRY(shape_check(ctx, op->name, out[i].dtype, out[i].rank, out[i].sizes));
-    return STATUS_OK;
+    return select_infer(ctx, &call, out_n, out);
 }
 
 /* The inputs as a kernel of this layout sees them. */
@@ -196,14 +217,13 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     op_call_t call = *wanted; /* it points to `out`, which ends here */
     const opdef_t *op = call.op;
     call.in = in;
-    TRY(check_operands(ctx, op, call.attrs, call.n_in, in));
-    call.n_out = op->n_outputs;
-    TRY(op->infer(ctx, &call, &call.n_out, out));
+    if ((op->traits & TRAIT_MEASURES) != 0 && call.data == NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "%s: the sizes of its result depend on elements, it is selected where it runs",
+             op->name);
+    TRY(select_infer(ctx, &call, &call.n_out, out));
     bool is_empty = call.n_out > 0;
-    for (int i = 0; i < call.n_out; i++) {
-        TRY(shape_check(ctx, op->name, out[i].dtype, out[i].rank, out[i].sizes));
-        is_empty = is_empty && info_numel(&out[i]) == 0;
-    }
+    for (int i = 0; i < call.n_out; i++) is_empty = is_empty && info_numel(&out[i]) == 0;
     call.out = out;
 
     prepared_t *prepared = NULL;
@@ -251,6 +271,17 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
     int n_layouts = 0;
     TRY(layouts_of(ctx, op, n_in, in, policy, layouts, &n_layouts));
     op_call_t call = {.op = op, .attrs = attrs, .n_in = n_in, .per_op = policy == POLICY_PER_OP};
+    return select_over(ctx, &call, in, n_layouts, layouts, out_prepared);
+}
+
+status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *given, const tensor_info_t *const *in,
+                         const void *const *data, policy_t policy, prepared_t **out_prepared)
+{
+    layout_t layouts[2];
+    int n_layouts = 0;
+    TRY(layouts_of(ctx, op, n_in, given, policy, layouts, &n_layouts));
+    op_call_t call = {.op = op, .attrs = attrs, .n_in = n_in, .data = data};
     return select_over(ctx, &call, in, n_layouts, layouts, out_prepared);
 }
 

@@ -36,6 +36,15 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
                          const tensor_info_t *const *in, policy_t policy,
                          prepared_t **out_prepared);
 
+/* dispatch_infer of normalised attributes; what is checked of the outputs is their sizes, too. */
+status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
+
+/* A kernel for an operator with TRAIT_MEASURES on these elements of inputs `in`, which are
+ * row-major; the policy looks at those that were given. */
+status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                         const tensor_info_t *const *given, const tensor_info_t *const *in,
+                         const void *const *data, policy_t policy, prepared_t **out_prepared);
+
 /* A call as it is looked up in the context's cache. */
 typedef struct cache_call {
     const opdef_t *op;

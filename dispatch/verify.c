@@ -12,14 +12,20 @@ typedef struct operands {
     const void *data[OP_MAX_INPUTS];
 } operands_t;
 
-static status_t gather(context_t *ctx, int n_in, const tensor_t *const *in, operands_t *operands)
+/* Dense, and row-major for an operator that measures. */
+static status_t gather(context_t *ctx, const opdef_t *op, int n_in, const tensor_t *const *in,
+                       operands_t *operands)
 {
+    const bool is_measured = (op->traits & TRAIT_MEASURES) != 0;
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
     for (int i = 0; i < n_in; i++) {
         operands->infos[i] = &absent;
         if (in[i] == NULL) continue;
         tensor_info_t want = in[i]->info;
-        if (want.layout == LAYOUT_MKLDNN) want = info_dense(want.dtype, want.rank, want.sizes);
+        if (want.layout == LAYOUT_MKLDNN || is_measured) {
+            want = info_dense(want.dtype, want.rank, want.sizes);
+            want.is_number = in[i]->info.is_number;
+        }
         TRY(convert_to(ctx, in[i], &want, CAUSE_USER, &operands->dense[i]));
         operands->infos[i] = &operands->dense[i]->info;
         operands->data[i] = tensor_bytes(operands->dense[i]);
@@ -141,9 +147,10 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
     int n_inferred = 0;
     TRY(select_attrs(ctx, op, attrs, normalised));
     REQUIRE(ctx, op->spec != NULL, "verify: %s has no specification", op->name);
-    status_t status = gather(ctx, n_in, in, &operands);
-    if (status == STATUS_OK)
-        status = dispatch_infer(ctx, op, normalised, n_in, operands.infos, &n_inferred, infos);
+    op_call_t inferred = {.op = op, .attrs = normalised, .n_in = n_in, .in = operands.infos};
+    status_t status = gather(ctx, op, n_in, in, &operands);
+    if ((op->traits & TRAIT_MEASURES) != 0) inferred.data = operands.data;
+    if (status == STATUS_OK) status = select_infer(ctx, &inferred, &n_inferred, infos);
     if (status == STATUS_OK && n_inferred != n_out)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT, "verify: %s has %d outputs, %d given",
                               op->name, n_inferred, n_out);

@@ -18,6 +18,7 @@
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
 #include "ops/layers.h"
+#include "ops/measured.h"
 #include "ops/moving.h"
 #include "ops/quantized.h"
 #include "ops/random.h"

@@ -10,6 +10,14 @@
 bool format_identical(const format_t *a, const format_t *b);
 bool info_identical(const tensor_info_t *a, const tensor_info_t *b);
 
+/* Every size is known: none is -1. */
+static inline bool info_is_sized(const tensor_info_t *info)
+{
+    for (int d = 0; d < info->rank; d++)
+        if (info->sizes[d] < 0) return false;
+    return true;
+}
+
 /* Equal for what is identical. */
 uint64_t format_identity_hash(const format_t *format, uint64_t seed);
 uint64_t info_identity_hash(const tensor_info_t *info);

@@ -407,6 +407,61 @@ static status_t compare_with_none(rewrite_t *rewrite, const graph_node_t *node, 
     return STATUS_OK;
 }
 
+/* ---- operators whose last operands are known ---- */
+
+/* reshape_by(x, constant) becomes reshape(x) sizes=...: *out_attrs, which the caller puts back, or
+ * NULL where it stays. */
+static status_t fix_attributes(rewrite_t *rewrite, const graph_node_t *node, void **out_attrs)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    const op_fixed_t *fixed = node->op->fixed;
+    const tensor_info_t *infos[OP_MAX_INPUTS];
+    const void *data[OP_MAX_INPUTS] = {NULL};
+    for (int i = 0; i < node->n_inputs; i++) {
+        const value_t value = rewrite_value(rewrite, node->inputs[i]);
+        const graph_type_t *type = graph_builder_type(rewrite->to, value);
+        infos[i] = value == GRAPH_NONE ? &absent : &type->info;
+        if (value == GRAPH_NONE) continue;
+        if (!type_is_static(type)) return STATUS_OK;
+        if (i < fixed->n_kept) continue;
+        const datum_t *datum = known_datum(rewrite, node->inputs[i]);
+        if (datum == NULL || datum_kind(datum) != DATUM_TENSOR ||
+            !info_is_contiguous(tensor_info(datum_as_tensor(datum))))
+            return STATUS_OK;
+        data[i] = tensor_bytes(datum_as_tensor(datum));
+    }
+    void *attrs = NULL;
+    const op_call_t call = {
+        .op = node->op, .attrs = node->attrs, .n_in = node->n_inputs, .in = infos, .data = data};
+    TRY(context_get(rewrite->ctx, fixed->op->attrs.bytes, "attributes", &attrs));
+    attrs_init(&fixed->op->attrs, attrs);
+    status_t status = fixed->attrs(rewrite->ctx, &call, attrs);
+    if (status == STATUS_OK)
+        *out_attrs = attrs;
+    else
+        context_put(rewrite->ctx, attrs);
+    return status == STATUS_OK ? STATUS_OK : leave(rewrite, node, status);
+}
+
+static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    value_t inputs[OP_MAX_INPUTS];
+    void *attrs = NULL;
+    if (node->kind != NODE_OP || node->op->fixed == NULL || is_written(rewrite->user, node))
+        return STATUS_OK;
+    TRY(fix_attributes(rewrite, node, &attrs));
+    if (attrs == NULL) return STATUS_OK;
+    graph_node_t fixed = *node;
+    fixed.op = node->op->fixed->op;
+    fixed.attrs = attrs;
+    fixed.n_inputs = node->op->fixed->n_kept;
+    for (int i = 0; i < fixed.n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    *out_done = true;
+    status_t status = rewrite_emit(rewrite, &fixed, inputs, node->outputs);
+    context_put(rewrite->ctx, attrs);
+    return status;
+}
+
 /* ---- the walk ---- */
 
 static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
@@ -418,7 +473,8 @@ static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     }
     if (node->kind == NODE_LOOP) return propagate_loop(rewrite, node, out_done);
     if (can_run(rewrite, node)) return run_constant(rewrite, node, out_done);
-    *out_done = take_apart(rewrite, node);
+    TRY(fix_operator(rewrite, node, out_done));
+    if (!*out_done) *out_done = take_apart(rewrite, node);
     return *out_done ? STATUS_OK : compare_with_none(rewrite, node, out_done);
 }
 

@@ -503,6 +503,26 @@ static void the_functions_of_indexing_take_null(void **state)
     assert_int_not_equal(op_scatter_nd(NULL, NULL, NULL, NULL, 0, NULL), STATUS_OK);
 }
 
+static void the_functions_of_measured_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_nonzero(ctx, NULL, &out));
+    REFUSES(op_nonzero(ctx, NULL, NULL));
+    assert_int_not_equal(op_nonzero(NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_reshape_by(ctx, NULL, NULL, false, &out));
+    REFUSES(op_reshape_by(ctx, NULL, NULL, false, NULL));
+    assert_int_not_equal(op_reshape_by(NULL, NULL, NULL, false, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_expand_by(ctx, NULL, NULL, &out));
+    REFUSES(op_expand_by(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_expand_by(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_slice_by(ctx, NULL, NULL, NULL, 0, 1, &out));
+    REFUSES(op_slice_by(ctx, NULL, NULL, NULL, 0, 1, NULL));
+    assert_int_not_equal(op_slice_by(NULL, NULL, NULL, NULL, 0, 1, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_range(ctx, NULL, NULL, NULL, &out));
+    REFUSES(op_range(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_range(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+}
+
 static void the_functions_of_quantized_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -666,6 +686,7 @@ int main(void)
         TEST(the_functions_of_indexing_take_null),
         TEST(the_functions_of_random_take_null),
         TEST(the_functions_of_moving_take_null),
+        TEST(the_functions_of_measured_take_null),
         TEST(the_functions_of_quantized_take_null),
         TEST(the_functions_of_integers_take_null),
     };

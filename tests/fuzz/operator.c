@@ -108,14 +108,10 @@ static bool has_tame_numbers(const call_t *call)
 
 static bool infer(context_t *ctx, const call_t *call)
 {
-    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    const tensor_info_t *in[CASE_MAX_INPUTS];
     tensor_info_t out[OP_MAX_OUTPUTS];
     int n_out = 0;
-    for (int i = 0; i < call->call.n_in; i++)
-        in[i] = call->in[i] == NULL ? &absent : tensor_info(call->in[i]);
-    status_t status = dispatch_infer(ctx, call->op, call->call.attrs, call->call.n_in, in, &n_out,
-                                     out);
+    status_t status = case_infer(ctx, call->op, call->call.attrs, call->call.n_in, call->in, &n_out,
+                                 out);
     fuzz_check_failure(ctx, status);
     for (int i = 0; status == STATUS_OK && i < n_out; i++)
         if (info_numel(&out[i]) > MAX_NUMEL) return false;

@@ -98,7 +98,7 @@ static status_t expect(subject_t *s)
         s->infos[i] = s->dense[i] == NULL ? &absent : tensor_info(s->dense[i]);
         if (s->dense[i] != NULL) TRY(tensor_data(s->ctx, s->dense[i], &s->data[i]));
     }
-    TRY(dispatch_infer(s->ctx, s->op, s->call.attrs, s->call.n_in, s->infos, &s->n_out, s->out));
+    TRY(case_infer(s->ctx, s->op, s->call.attrs, s->call.n_in, s->dense, &s->n_out, s->out));
     attrs_normalize(&s->op->attrs, s->call.attrs, s->attrs);
     const spec_call_t call = call_spec(s);
     for (int o = 0; o < s->n_out; o++) {
@@ -290,6 +290,10 @@ static void run_in_place(subject_t *s)
     const tensor_info_t *infos[CASE_MAX_INPUTS];
     tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
     prepared_t *prepared = NULL;
+    if ((s->op->traits & TRAIT_MEASURES) != 0) { /* selected where it runs; it has one kernel */
+        s->ran[0] = s->ran[0] || s->has_elements;
+        return;
+    }
     for (int i = 0; i < s->call.n_in; i++)
         infos[i] = s->in[i] != NULL ? tensor_info(s->in[i]) : &absent;
     status_t status = dispatch_select(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, s->policy,

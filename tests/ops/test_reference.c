@@ -73,8 +73,8 @@ static bool begin(context_t *ctx, const char *line, reference_t *reference)
         if (reference->in[i] != NULL)
             CHECK_OK(ctx, tensor_data(ctx, reference->in[i], &reference->data[i]));
     }
-    CHECK_OK(ctx, dispatch_infer(ctx, reference->op, reference->attrs, call.n_in, reference->infos,
-                                 &reference->n_out, reference->out));
+    CHECK_OK(ctx, case_infer(ctx, reference->op, reference->attrs, call.n_in, reference->in,
+                             &reference->n_out, reference->out));
     return true;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/select_impl.h"
+#include "tensor/convert.h"
 #include "tensor/status_impl.h"
 
 static const char *skip(const char *at)
@@ -159,5 +161,39 @@ status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out
         *out_tensor = tensor;
     else
         tensor_release(tensor);
+    return status;
+}
+
+status_t case_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                    tensor_t *const *in, int *out_n, tensor_info_t *out)
+{
+    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+    _Alignas(16) char normalised[CASE_MAX_ATTRS];
+    const tensor_info_t *infos[CASE_MAX_INPUTS];
+    const void *data[CASE_MAX_INPUTS] = {NULL};
+    tensor_t *dense[CASE_MAX_INPUTS] = {NULL}, *plain = NULL;
+    const bool is_measured = (op->traits & TRAIT_MEASURES) != 0;
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n_in; i++) {
+        infos[i] = in[i] != NULL ? tensor_info(in[i]) : &absent;
+        if (!is_measured || in[i] == NULL) continue;
+        if (status == STATUS_OK) status = to_dense(ctx, in[i], &plain);
+        if (status == STATUS_OK) status = tensor_contiguous(ctx, plain, &dense[i]);
+        tensor_release(plain);
+        plain = NULL;
+        if (status != STATUS_OK) continue;
+        infos[i] = tensor_info(dense[i]);
+        data[i] = tensor_bytes(dense[i]);
+    }
+    attrs_normalize(&op->attrs, attrs, normalised);
+    op_call_t call = {.op = op,
+                      .attrs = normalised,
+                      .n_in = n_in,
+                      .in = infos,
+                      .data = is_measured ? data : NULL};
+    if (status == STATUS_OK)
+        status = is_measured ? select_infer(ctx, &call, out_n, out)
+                             : dispatch_infer(ctx, op, attrs, n_in, infos, out_n, out);
+    for (int i = 0; i < n_in; i++) tensor_release(dense[i]);
     return status;
 }

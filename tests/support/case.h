@@ -37,4 +37,8 @@ status_t case_parse(context_t *ctx, const opdef_t *op, const char *text, case_ca
 /* A dense contiguous tensor from the context's random numbers; NULL for an absent operand. */
 status_t case_fill(context_t *ctx, const case_operand_t *operand, tensor_t **out_tensor);
 
+/* What an operator gives for these tensors; that of one which measures is seen from elements. */
+status_t case_infer(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                    tensor_t *const *in, int *out_n, tensor_info_t *out);
+
 #endif

@@ -1,0 +1,195 @@
+/* Operators whose sizes depend on elements: what PyTorch and NumPy give, every rule that is broken,
+ * and what a graph makes of them when the elements are constants. */
+#include "tests/support/support.h"
+
+#include <math.h>
+
+#include "ops/ops.h"
+#include "tensor/convert.h"
+
+static tensor_t *integers(context_t *ctx, int rank, const int64_t *sizes, const int64_t *values)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, rank, sizes, values, &tensor));
+    return tensor;
+}
+
+static tensor_t *vector(context_t *ctx, int n, const int64_t *values)
+{
+    return integers(ctx, 1, (int64_t[]){n}, values);
+}
+
+/* 0, 1, 2, ... */
+static tensor_t *ramp(context_t *ctx, int rank, const int64_t *sizes)
+{
+    int64_t values[64];
+    for (int i = 0; i < 64; i++) values[i] = i;
+    return integers(ctx, rank, sizes, values);
+}
+
+static void check(context_t *ctx, tensor_t *got, int rank, const int64_t *sizes,
+                  const int64_t *wanted)
+{
+    int64_t values[64];
+    assert_int_equal(tensor_rank(got), rank);
+    for (int d = 0; d < rank; d++) assert_int_equal(tensor_sizes(got)[d], sizes[d]);
+    CHECK_OK(ctx, tensor_read(ctx, got, values, sizeof values));
+    for (int64_t i = 0; i < tensor_numel(got); i++) assert_int_equal(values[i], wanted[i]);
+    tensor_release(got);
+}
+
+/* torch.nonzero([[0, 3, 0], [nan, 0, -1]]) */
+static void nonzero_gives_indices_in_order(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float elements[6] = {0, 3, -0.0F, NAN, 0, -1};
+    tensor_t *x = NULL, *y = NULL, *blocked = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(2, 3), elements, &x));
+    CHECK_OK(ctx, op_nonzero(ctx, x, &y));
+    check(ctx, y, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1, 1, 0, 1, 2});
+    CHECK_OK(ctx, to_mkldnn(ctx, x, &blocked));
+    CHECK_OK(ctx, op_nonzero(ctx, blocked, &y));
+    check(ctx, y, 2, (int64_t[]){3, 2}, (int64_t[]){0, 1, 1, 0, 1, 2});
+    tensor_release(blocked);
+    tensor_release(x);
+    x = ramp(ctx, 0, NULL); /* a zero */
+    CHECK_OK(ctx, op_nonzero(ctx, x, &y));
+    check(ctx, y, 2, (int64_t[]){0, 0}, NULL);
+    tensor_release(x);
+}
+
+static void reshape_by_takes_sizes_from_a_tensor(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    int64_t wanted[24];
+    tensor_t *x = ramp(ctx, 3, (int64_t[]){2, 3, 4}), *y = NULL;
+    tensor_t *sizes = vector(ctx, 3, (int64_t[]){0, -1, 2});
+    for (int i = 0; i < 24; i++) wanted[i] = i;
+    CHECK_OK(ctx, op_reshape_by(ctx, x, sizes, true, &y));
+    check(ctx, y, 3, (int64_t[]){2, 6, 2}, wanted);
+    CHECK_FAILS(ctx, op_reshape_by(ctx, x, sizes, false, &y), STATUS_INVALID_ARGUMENT,
+                "no size fits for -1");
+    tensor_release(sizes);
+    sizes = vector(ctx, 2, (int64_t[]){5, -2});
+    CHECK_FAILS(ctx, op_reshape_by(ctx, x, sizes, true, &y), STATUS_INVALID_ARGUMENT,
+                "reshape_by: size 1 is -2, -1 or more is needed");
+    tensor_release(sizes);
+    sizes = vector(ctx, 4, (int64_t[]){2, 3, 4, 0});
+    CHECK_FAILS(ctx, op_reshape_by(ctx, x, sizes, true, &y), STATUS_INVALID_ARGUMENT,
+                "reshape_by: size 3 is to be that of s64[2,3,4]");
+    tensor_release(sizes);
+    CHECK_FAILS(ctx, op_reshape_by(ctx, x, x, true, &y), STATUS_INVALID_ARGUMENT,
+                "reshape_by: sizes are s64[2,3,4], one dimension of at most 12 is needed");
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2), 4, &sizes));
+    CHECK_FAILS(ctx, op_reshape_by(ctx, x, sizes, true, &y), STATUS_INVALID_ARGUMENT,
+                "reshape_by: sizes is f32[2], s64 or s32 is needed");
+    tensor_release(sizes);
+    tensor_release(x);
+}
+
+/* numpy.broadcast_to of the broadcast shapes */
+static void expand_by_broadcasts_both_ways(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ramp(ctx, 2, (int64_t[]){3, 1}), *y = NULL;
+    tensor_t *sizes = vector(ctx, 3, (int64_t[]){2, 1, 2});
+    CHECK_OK(ctx, op_expand_by(ctx, x, sizes, &y));
+    check(ctx, y, 3, (int64_t[]){2, 3, 2}, (int64_t[]){0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2});
+    tensor_release(sizes);
+    sizes = vector(ctx, 1, (int64_t[]){4});
+    CHECK_OK(ctx, op_expand_by(ctx, x, sizes, &y));
+    check(ctx, y, 2, (int64_t[]){3, 4}, (int64_t[]){0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2});
+    tensor_release(sizes);
+    sizes = vector(ctx, 2, (int64_t[]){2, 4});
+    CHECK_FAILS(ctx, op_expand_by(ctx, x, sizes, &y), STATUS_INVALID_ARGUMENT,
+                "expand_by: s64[3,1] and [2,4] do not broadcast");
+    tensor_release(sizes);
+    tensor_release(x);
+}
+
+/* list(range(7))[start:end:step] */
+static void slice_by_counts_as_python_does(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        int64_t start, end, step;
+        int n;
+        int64_t wanted[7];
+    } slices[] = {{1, 5, 1, 4, {1, 2, 3, 4}},
+                  {-3, 100, 1, 3, {4, 5, 6}},
+                  {0, -1, 3, 2, {0, 3}},
+                  {5, 1, -2, 2, {5, 3}},
+                  {100, -100, -3, 3, {6, 3, 0}},
+                  {3, 3, 1, 0, {0}},
+                  {-1, INT64_MIN, -1, 7, {6, 5, 4, 3, 2, 1, 0}},
+                  {INT64_MIN, INT64_MAX, 4, 2, {0, 4}}};
+    tensor_t *x = ramp(ctx, 1, (int64_t[]){7}), *y = NULL;
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
+        tensor_t *start = vector(ctx, 1, &slices[i].start), *end = vector(ctx, 1, &slices[i].end);
+        CHECK_OK(ctx, op_slice_by(ctx, x, start, end, 0, slices[i].step, &y));
+        check(ctx, y, 1, (int64_t[]){slices[i].n}, slices[i].wanted);
+        tensor_release(start);
+        tensor_release(end);
+    }
+    CHECK_OK(ctx, op_slice_by(ctx, x, NULL, NULL, -1, -3, &y));
+    check(ctx, y, 1, (int64_t[]){3}, (int64_t[]){6, 3, 0});
+    CHECK_FAILS(ctx, op_slice_by(ctx, x, NULL, NULL, 0, 0, &y), STATUS_INVALID_ARGUMENT,
+                "slice_by: a step of 0");
+    CHECK_FAILS(ctx, op_slice_by(ctx, x, NULL, NULL, 1, 1, &y), STATUS_INVALID_ARGUMENT,
+                "slice_by: dim 1 of s64[7], out of range");
+    CHECK_FAILS(ctx, op_slice_by(ctx, x, x, NULL, 0, 1, &y), STATUS_INVALID_ARGUMENT,
+                "slice_by: start is s64[7], one element is needed");
+    tensor_release(x);
+}
+
+static void range_counts_until_the_limit(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *numbers[4], *y = NULL;
+    for (int i = 0; i < 4; i++)
+        numbers[i] = vector(ctx, 1, (int64_t[]){(int64_t[]){7, -2, -3, 0}[i]});
+    CHECK_OK(ctx, op_range(ctx, numbers[0], numbers[1], numbers[2], &y));
+    check(ctx, y, 1, (int64_t[]){3}, (int64_t[]){7, 4, 1});
+    CHECK_OK(ctx, op_range(ctx, numbers[1], numbers[0], numbers[2], &y));
+    check(ctx, y, 1, (int64_t[]){0}, NULL);
+    CHECK_FAILS(ctx, op_range(ctx, numbers[0], numbers[1], numbers[3], &y), STATUS_INVALID_ARGUMENT,
+                "range: it has no end, or too many elements");
+    tensor_t *flag = NULL, *pair = vector(ctx, 2, (int64_t[]){1, 2});
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_BOOL, SHAPE(1), 1, &flag));
+    CHECK_FAILS(ctx, op_range(ctx, flag, flag, flag, &y), STATUS_INVALID_ARGUMENT,
+                "range: of bool, f32, f64, s32 or s64 is needed");
+    CHECK_FAILS(ctx, op_range(ctx, numbers[0], pair, numbers[2], &y), STATUS_INVALID_ARGUMENT,
+                "range: limit is s64[2], one element of s64 is needed");
+    tensor_release(flag);
+    tensor_release(pair);
+    for (int i = 0; i < 4; i++) tensor_release(numbers[i]);
+}
+
+/* What runs on metadata alone says why it cannot. */
+static void it_is_selected_where_it_runs(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ramp(ctx, 1, (int64_t[]){7});
+    const tensor_info_t *infos[] = {tensor_info(x)};
+    tensor_info_t out[OP_MAX_OUTPUTS];
+    prepared_t *prepared = NULL;
+    int n_out = 0;
+    CHECK_OK(ctx, dispatch_infer(ctx, ops_find("nonzero"), NULL, 1, infos, &n_out, out));
+    assert_int_equal(out[0].sizes[0], -1);
+    assert_int_equal(out[0].sizes[1], 1);
+    CHECK_FAILS(
+        ctx, dispatch_select(ctx, ops_find("nonzero"), NULL, 1, infos, POLICY_AUTO, &prepared),
+        STATUS_UNSUPPORTED,
+        "nonzero: the sizes of its result depend on elements, it is selected where it runs");
+    tensor_release(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nonzero_gives_indices_in_order), TEST(reshape_by_takes_sizes_from_a_tensor),
+        TEST(expand_by_broadcasts_both_ways), TEST(slice_by_counts_as_python_does),
+        TEST(range_counts_until_the_limit),   TEST(it_is_selected_where_it_runs),
+    };
+    return cmocka_run_group_tests_name("measured", tests, NULL, NULL);
+}
