@@ -165,7 +165,8 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
     item_t item;
     if (proto->name == NULL || *proto->name == '\0')
         FAIL(onnx->ctx, STATUS_CORRUPT, "it has no name");
-    TRY(onnx_tensor(onnx, proto, &tensor));
+    TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
+                           : onnx_tensor(onnx, proto, &tensor));
     TRY(onnx_item_take(onnx, proto->name, tensor, &item));
     onnx->items[item].is_weight = true;
     return onnx_bind(onnx, proto->name, item);
@@ -526,7 +527,7 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     }
     if (status == STATUS_OK) status = import_model(onnx, bytes, n_bytes, &mapping);
     if (status == STATUS_OK) *out_module = module_retain(onnx->module);
-    bool is_closable = onnx->n_trials > 1 &&
+    bool is_closable = onnx->first_data_trial > 1 &&
                        (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT);
     snprintf(out_reason, ONNX_MAX_REASON, "%.400s", is_closable ? context_error(ctx) : "");
     end_import(onnx);

@@ -228,6 +228,10 @@ static status_t explain_all(onnx_t *onnx, bool *out_again)
         if (trial == 0) TRY(explain_call(onnx, call, &trial));
         if (trial > 0)
             onnx_fix(onnx, trial, call->proto, "it depends on the size, and not as lines do");
+        status_t status = onnx_check_data(onnx);
+        if (status != STATUS_OK)
+            return onnx_fail_at(onnx, status, "node", onnx_path_of(call->proto),
+                                call->proto->op_type);
     }
     *out_again = trial > 0;
     return STATUS_OK;
@@ -347,7 +351,7 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
                          .n_outputs = call->n_out,
                          .n_sized = call->n_sized,
                          .sized = call->sized};
-    if (call->kind == ONNX_CALL_SHAPE) node.kind = NODE_BUILTIN, node.name = "shape";
+    if (call->kind == ONNX_CALL_BUILTIN) node.kind = NODE_BUILTIN, node.name = call->builtin;
     for (int i = 0; i < call->n_in; i++) {
         in[i] = GRAPH_NONE;
         if (call->in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, call->in[i], &in[i]));
@@ -396,10 +400,45 @@ static status_t begin_if(onnx_t *onnx, const onnx_noted_t *call)
     return graph_builder_status(onnx->builder);
 }
 
+/* The block's parameters have the types that the import found, but for sizes that change. */
+static void add_params(onnx_t *onnx, const onnx_noted_t *call)
+{
+    for (int i = call->n_results; i < call->n_out; i++) {
+        onnx_item_t *item = &onnx->items[call->out[i]];
+        graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
+        bool is_typed = item->info.dtype != DTYPE_NONE && !item->is_changing;
+        item->value = graph_add_param(onnx->builder, NULL,
+                                      i == call->n_results ? &(graph_type_t){.kind = TYPE_INT}
+                                      : is_typed           ? &type
+                                                           : NULL);
+    }
+}
+
+static status_t begin_loop(onnx_t *onnx, const onnx_noted_t *call)
+{
+    const char *path = onnx_path_of(call->proto);
+    graph_node_t node = {.kind = NODE_LOOP,
+                         .path = *path != '\0' ? path : NULL,
+                         .n_inputs = call->n_in,
+                         .n_outputs = call->n_results,
+                         .n_blocks = 1};
+    value_t in[ONNX_MAX_CARRIED + 2], out[ONNX_MAX_CARRIED];
+    TRY(add_known(onnx, call));
+    for (int i = 0; i < call->n_in; i++) {
+        in[i] = GRAPH_NONE;
+        if (call->in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, call->in[i], &in[i]));
+    }
+    graph_add_node(onnx->builder, &node, in, NULL, NULL, out);
+    for (int i = 0; i < call->n_results; i++) onnx->items[call->out[i]].value = out[i];
+    graph_block_begin(onnx->builder);
+    add_params(onnx, call);
+    return graph_builder_status(onnx->builder);
+}
+
 /* The block ends; the `if` whose first one it was begins the other. */
 static status_t end_block(onnx_t *onnx, const onnx_noted_t *call, bool is_first)
 {
-    value_t results[OP_MAX_OUTPUTS];
+    value_t results[ONNX_MAX_CARRIED + 1];
     for (int i = 0; i < call->n_in; i++) TRY(onnx_value_of(onnx, call->in[i], &results[i]));
     graph_block_end(onnx->builder, call->n_in, results);
     if (is_first) graph_block_begin(onnx->builder);
@@ -411,6 +450,7 @@ static status_t add_any(onnx_t *onnx, int at)
     const onnx_noted_t *call = &onnx->calls[at];
     switch (call->kind) {
     case ONNX_CALL_IF: return begin_if(onnx, call);
+    case ONNX_CALL_LOOP: return begin_loop(onnx, call);
     case ONNX_CALL_YIELD: return end_block(onnx, call, call->end > 0);
     default: return add_call(onnx, call);
     }
@@ -522,6 +562,7 @@ static status_t check_trial(onnx_t *onnx, const graph_t *graph, int trial, bool 
 /* Trials of sizes that are fixed say nothing of the graph. */
 static bool is_tried(const onnx_t *onnx, int trial)
 {
+    if (trial >= onnx->first_data_trial) return false;
     for (int i = 0; i < onnx->n_open; i++)
         if (onnx->open[i].is_fixed && onnx->sizes[trial][i] != onnx->sizes[0][i]) return false;
     return true;

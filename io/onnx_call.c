@@ -1,12 +1,15 @@
 /* Calls of our operators: run at import when all operands are known, else noted for the graph. What
  * trial 0 calls is compared with what the others do. */
 #include "io/onnx_node_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
 #include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "tensor/info_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -177,7 +180,8 @@ static status_t note_attrs(onnx_t *onnx, const onnx_noted_t *call, onnx_noted_t 
 
 static bool is_same_call(const onnx_noted_t *a, const onnx_noted_t *b)
 {
-    if (a->kind != b->kind || a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out ||
+    if (a->kind != b->kind || a->builtin != b->builtin || a->op != b->op || a->n_in != b->n_in ||
+        a->n_out != b->n_out ||
         (a->n_in > 0 && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) != 0))
         return false;
     return a->kind != ONNX_CALL_OP || is_alike(a->op, a->attrs, b->attrs);
@@ -196,6 +200,7 @@ status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call)
                      sizeof *onnx->calls));
     TRY(make_note(onnx, call, &onnx->calls[onnx->n_calls]));
     onnx->calls[onnx->n_calls].proto = onnx->proto;
+    onnx->calls[onnx->n_calls].first_data = onnx->n_data;
     *out_call = onnx->n_calls++;
     return STATUS_OK;
 }
@@ -210,7 +215,9 @@ void onnx_cut_calls(onnx_t *onnx, int first)
         context_put(onnx->ctx, call->sized);
         context_put(onnx->ctx, call->attrs);
     }
-    if (first < onnx->n_calls) onnx->n_calls = first;
+    if (first >= onnx->n_calls) return;
+    onnx->n_data = onnx->calls[first].first_data;
+    onnx->n_calls = first;
 }
 
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
@@ -220,10 +227,14 @@ status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
     int at = 0;
     tensor_t *sizes = NULL;
     if (!onnx_varies(onnx, x)) return onnx_vector(onnx, NULL, info->rank, info->sizes, out);
-    TRY(onnx_note(
-        onnx,
-        &(onnx_noted_t){.kind = ONNX_CALL_SHAPE, .is_known = true, .n_in = 1, .in = &x, .n_out = 1},
-        &at));
+    TRY(onnx_note(onnx,
+                  &(onnx_noted_t){.kind = ONNX_CALL_BUILTIN,
+                                  .builtin = "shape",
+                                  .is_known = true,
+                                  .n_in = 1,
+                                  .in = &x,
+                                  .n_out = 1},
+                  &at));
     TRY(tensor_from(onnx->ctx, DTYPE_S64, 1, (int64_t[]){info->rank}, info->sizes, &sizes));
     scope_take(onnx->ctx, sizes);
     item_t *item = &onnx->calls[at].out[0];
@@ -254,6 +265,47 @@ status_t onnx_known_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_
 
 /* ---- inference ---- */
 
+/* The item's tensor in this trial, or what stands for it; NULL: neither. */
+static tensor_t *data_of(const onnx_t *onnx, item_t item)
+{
+    tensor_t *known = onnx->items[item].known != NULL ? onnx_tensor_of(onnx, item) : NULL;
+    return known != NULL ? known : onnx_stand_of(onnx, item);
+}
+
+/* With the elements that are known, and where `uses_stands` those that stand for others, as far as
+ * they lie in rows. */
+static status_t infer_with(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
+                           const tensor_info_t *const *in, bool uses_stands, int *out_n,
+                           tensor_info_t *out)
+{
+    const void *data[OP_MAX_INPUTS] = {NULL};
+    for (int i = 0; i < call->n_in; i++) {
+        const item_t item = call->in[i];
+        const tensor_t *tensor = NULL;
+        if (item != ITEM_NONE && (uses_stands || onnx->items[item].known != NULL))
+            tensor = data_of(onnx, item);
+        if (tensor != NULL && info_is_contiguous(tensor_info(tensor)))
+            data[i] = tensor_bytes(tensor);
+    }
+    op_call_t measured = {
+        .op = call->op, .attrs = attrs, .n_in = call->n_in, .in = in, .data = data};
+    return select_infer(onnx->ctx, &measured, out_n, out);
+}
+
+/* Numbers that stand for elements may be impossible together: 6 rows of 6, of what has 24
+ * elements. */
+static status_t infer_measured(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
+                               const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
+{
+    alignas(max_align_t) unsigned char normalised[ONNX_ATTRS_MAX];
+    TRY(select_attrs(onnx->ctx, call->op, attrs, normalised));
+    scope_attempt(onnx->ctx);
+    status_t status = infer_with(onnx, call, normalised, in, true, out_n, out);
+    const bool is_impossible = status == STATUS_INVALID_ARGUMENT;
+    status = scope_attempt_end(onnx->ctx, status, is_impossible);
+    return is_impossible ? infer_with(onnx, call, normalised, in, false, out_n, out) : status;
+}
+
 /* What the operands are in this trial; a known tensor goes to the graph without gaps. */
 static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, int *out_n,
                       tensor_info_t *out)
@@ -270,7 +322,9 @@ static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
         infos[i].is_number = is_number;
     }
     *out_n = 0;
-    TRY(dispatch_infer(onnx->ctx, call->op, attrs, call->n_in, in, out_n, out));
+    TRY((call->op->traits & TRAIT_MEASURES) != 0
+            ? infer_measured(onnx, call, attrs, in, out_n, out)
+            : dispatch_infer(onnx->ctx, call->op, attrs, call->n_in, in, out_n, out));
     INVARIANT(*out_n == call->n_out);
     return STATUS_OK;
 }
@@ -280,7 +334,7 @@ static status_t infer(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
 static status_t check_folded(context_t *ctx, int n, const tensor_info_t *out)
 {
     for (int i = 0; i < n; i++)
-        if (info_bytes(&out[i]) > ONNX_MAX_FOLDED)
+        if (info_is_sized(&out[i]) && info_bytes(&out[i]) > ONNX_MAX_FOLDED)
             FAIL(ctx, STATUS_UNSUPPORTED, "a constant %s, %zu bytes are the most",
                  info_brief(&out[i]), ONNX_MAX_FOLDED);
     return STATUS_OK;
@@ -294,7 +348,7 @@ static status_t run(onnx_t *onnx, const onnx_noted_t *call, const void *attrs, t
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
     int n = call->n_out;
     for (int i = 0; i < call->n_in; i++)
-        if (call->in[i] != ITEM_NONE) tensors[i] = onnx_tensor_of(onnx, call->in[i]);
+        if (call->in[i] != ITEM_NONE) tensors[i] = data_of(onnx, call->in[i]);
     TRY(dispatch_run(ctx, call->op, attrs, call->n_in, tensors, &n, results));
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) {
@@ -382,13 +436,67 @@ static status_t fold_again(onnx_t *onnx, int at, const void *attrs)
 
 /* ---- adding to the graph ---- */
 
+/* Sizes that depend on elements become numbers that stand for them. */
+void onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    for (int d = 0; d < info->rank; d++)
+        sizes[d] = info->sizes[d] < 0 ? onnx_data_size(onnx, (*data)++) : info->sizes[d];
+    *info = info_dense(info->dtype, info->rank, sizes);
+    if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
+}
+
+static bool has_data(const onnx_t *onnx, const onnx_noted_t *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != ITEM_NONE && data_of(onnx, call->in[i]) == NULL) return false;
+    return true;
+}
+
+/* What stands for results: what the operator makes of what stands for its operands, else numbers of
+ * their own. */
+static status_t add_stands(onnx_t *onnx, int at, const void *attrs, const tensor_info_t *infos,
+                           int *data)
+{
+    const onnx_noted_t *call = &onnx->calls[at];
+    tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
+    bool is_needed = false, is_run = false;
+    for (int i = 0; i < call->n_out; i++) is_needed = is_needed || onnx_needs_stand(&infos[i]);
+    if (!is_needed) return STATUS_OK;
+    if (has_data(onnx, call)) {
+        scope_attempt(onnx->ctx);
+        status_t status = run(onnx, call, attrs, results);
+        bool is_forgiven = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;
+        is_run = status == STATUS_OK;
+        TRY(scope_attempt_end(onnx->ctx, status, is_forgiven));
+    }
+    status_t status = STATUS_OK;
+    for (int i = 0; i < call->n_out; i++) {
+        const bool is_its = is_run &&
+                            shape_equal(infos[i].rank, infos[i].sizes, tensor_rank(results[i]),
+                                        tensor_sizes(results[i]));
+        if (!is_its || !onnx_needs_stand(&infos[i])) {
+            tensor_drop(results[i]);
+            results[i] = NULL;
+        }
+        if (status != STATUS_OK || !onnx_needs_stand(&infos[i])) {
+            tensor_drop(results[i]);
+            continue;
+        }
+        status = results[i] != NULL ? onnx_set_stand_take(onnx, call->out[i], results[i])
+                                    : onnx_make_stand(onnx, call->out[i], &infos[i], data);
+    }
+    return status;
+}
+
 static status_t add(onnx_t *onnx, int at, const void *attrs)
 {
     onnx_noted_t *call = &onnx->calls[at];
     tensor_info_t infos[OP_MAX_OUTPUTS];
-    int n = 0;
+    int n = 0, data = call->first_data;
     TRY(infer(onnx, call, attrs, &n, infos));
     for (int i = 0; i < n; i++) {
+        onnx_stand_in(onnx, &data, &infos[i]);
         if (onnx->trial > 0) {
             TRY(onnx_set_info(onnx, call->out[i], &infos[i]));
             continue;
@@ -396,7 +504,7 @@ static status_t add(onnx_t *onnx, int at, const void *attrs)
         TRY(onnx_value(onnx, NULL, &infos[i], &call->out[i]));
         onnx->items[call->out[i]].call = at;
     }
-    return STATUS_OK;
+    return add_stands(onnx, at, attrs, infos, &data);
 }
 
 /* Optional operands at the end stand as left out. */

@@ -1,4 +1,4 @@
-/* Nodes with blocks of nodes in them: If.
+/* Nodes with blocks of nodes in them: If, Loop, Scan.
  *
  * A block is imported node by node like the graph, into the same items and calls; its names go when
  * it ends. Where a condition is known, and the same in all trials, the nodes of the one block stand
@@ -8,7 +8,19 @@
  *   calls of then_branch
  *   YIELD results
  *   calls of else_branch
- *   YIELD results */
+ *   YIELD results
+ *
+ * Loop and Scan become a `loop`. What they collect is a list that the loop carries, whose tensors
+ * are joined behind it:
+ *
+ *   LOOP trips, condition, carried, list
+ *   calls of the body
+ *   append list, result
+ *   YIELD condition, carried, list
+ *   join list
+ *
+ * The body is imported with what is carried as it is at first. Where it gives other sizes, these
+ * depend on elements, and it is imported once more with numbers that stand for them. */
 #include "io/onnx_node_impl.h"
 #include "io/onnx_trial_impl.h"
 
@@ -30,18 +42,27 @@ static status_t read_block(onnx_node_t *node, const char *name, Onnx__GraphProto
     return STATUS_OK;
 }
 
-/* The results of a block of nodes, which has as many as the node has outputs. */
-static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *results)
+static status_t import_nodes(onnx_t *onnx, Onnx__GraphProto *graph)
 {
-    onnx_t *onnx = node->onnx;
-    int n_bound = onnx->n_bound;
-    if (graph->n_output != (size_t)node->n_out)
-        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "block \"%.64s\" gives %zu results for %d outputs",
-             graph->name != NULL ? graph->name : "", graph->n_output, node->n_out);
     for (size_t i = 0; i < graph->n_initializer; i++)
         TRY(onnx_add_initializer(onnx, graph->initializer[i]));
     for (size_t i = 0; i < graph->n_node; i++) TRY(onnx_add_node(onnx, graph->node[i]));
-    for (int i = 0; i < node->n_out; i++) {
+    return STATUS_OK;
+}
+
+/* The results of a block of nodes. Its names from the n_bound-th on go. */
+static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
+                             item_t *results)
+{
+    onnx_t *onnx = node->onnx;
+    if (graph->n_output != (size_t)n_results)
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "block \"%.64s\" gives %zu results, %d are needed",
+             graph->name != NULL ? graph->name : "", graph->n_output, n_results);
+    onnx->n_blocks++;
+    status_t status = import_nodes(onnx, graph);
+    onnx->n_blocks--;
+    TRY(status);
+    for (int i = 0; i < n_results; i++) {
         const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
         results[i] = onnx_find(onnx, name);
         if (results[i] == ITEM_NONE)
@@ -54,11 +75,11 @@ static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t 
     return STATUS_OK;
 }
 
-static status_t yield(onnx_node_t *node, item_t *results, int *out_call)
+static status_t yield(onnx_node_t *node, int n_results, item_t *results, int *out_call)
 {
     node->onnx->proto = node->proto;
     return onnx_note(node->onnx,
-                     &(onnx_noted_t){.kind = ONNX_CALL_YIELD, .n_in = node->n_out, .in = results},
+                     &(onnx_noted_t){.kind = ONNX_CALL_YIELD, .n_in = n_results, .in = results},
                      out_call);
 }
 
@@ -71,10 +92,14 @@ static void forget(onnx_t *onnx, int first_item)
 
 /* ---- If ---- */
 
+static bool read_bool(const onnx_t *onnx, item_t item)
+{
+    return dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[item].known)) != 0;
+}
+
 static bool read_condition(const onnx_node_t *node)
 {
-    const tensor_t *known = node->onnx->items[node->in[0]].known;
-    return dtype_load(DTYPE_BOOL, tensor_bytes(known)) != 0;
+    return read_bool(node->onnx, node->in[0]);
 }
 
 /* What is either of both, in every trial. */
@@ -109,8 +134,8 @@ static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
         &(onnx_noted_t){.kind = ONNX_CALL_IF, .n_in = 1, .in = node->in, .n_out = node->n_out},
         &at));
     for (int b = 0; b < 2; b++) {
-        TRY(import_block(node, graphs[b], results[b]));
-        TRY(yield(node, results[b], &ends[b]));
+        TRY(import_block(node, graphs[b], onnx->n_bound, node->n_out, results[b]));
+        TRY(yield(node, node->n_out, results[b], &ends[b]));
     }
     forget(onnx, first_item);
     onnx->calls[at].end = onnx->calls[ends[0]].end = ends[1];
@@ -137,7 +162,8 @@ static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
     onnx_fix_all(onnx, node->proto, "other sizes make it something else");
-    return import_block(node, graphs[read_condition(node) ? 0 : 1], node->out);
+    return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
+                        node->out);
 }
 
 status_t onnx_import_if(onnx_node_t *node)
@@ -153,7 +179,507 @@ status_t onnx_import_if(onnx_node_t *node)
     if (!onnx_knows(node, 0)) return import_both(node, graphs);
     if (onnx_follows(node, 0) || onnx->items[node->in[0]].is_doubtful)
         return import_known(node, graphs);
-    return import_block(node, graphs[read_condition(node) ? 0 : 1], node->out);
+    return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
+                        node->out);
+}
+
+/* ---- Loop and Scan ---- */
+
+typedef struct loop {
+    onnx_node_t *node;
+    Onnx__GraphProto *body;
+    bool is_scan;
+    int n_carried; /* as ONNX says; lists come behind them */
+    item_t trips, condition;
+    item_t carried[ONNX_MAX_CARRIED];
+    bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
+    int n_lists;
+    item_t lists[ONNX_MAX_CARRIED]; /* empty */
+    int n_slices;                   /* of Scan: inputs of which each iteration has a part */
+    int64_t slice_axes[ONNX_MAX_CARRIED], slice_directions[ONNX_MAX_CARRIED];
+    int64_t list_axes[ONNX_MAX_CARRIED], list_directions[ONNX_MAX_CARRIED];
+
+    /* One import of the body. */
+    item_t params[ONNX_MAX_CARRIED]; /* of the carried values */
+    item_t iteration;                /* s64 [] */
+    item_t results[ONNX_MAX_CARRIED + 1];
+    int call; /* LOOP */
+} loop_t;
+
+/* An operator of at most two operands called outside of a node's import, in every trial; `in` may
+ * hold `out`. */
+static status_t emit_everywhere(onnx_call_t *call, int n_in, const item_t *in, item_t *out)
+{
+    onnx_t *onnx = call->node->onnx;
+    const int first = onnx->n_calls;
+    const item_t operands[2] = {in[0], n_in > 1 ? in[1] : ITEM_NONE};
+    status_t status = STATUS_OK;
+    onnx->proto = call->node->proto;
+    onnx->first_call = first;
+    memset(onnx->is_forced, 0, sizeof onnx->is_forced);
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+        onnx->next_call = first;
+        if (!onnx->is_over[onnx->trial]) status = onnx_emit(call, n_in, operands, out);
+    }
+    onnx->trial = 0;
+    return status;
+}
+
+static status_t add_builtin(onnx_node_t *node, const char *name, int n_in, item_t *in, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    int at = 0;
+    onnx->proto = node->proto;
+    TRY(onnx_note(onnx,
+                  &(onnx_noted_t){.kind = ONNX_CALL_BUILTIN,
+                                  .builtin = name,
+                                  .n_in = n_in,
+                                  .in = in,
+                                  .n_out = out != NULL ? 1 : 0},
+                  &at));
+    if (out == NULL) return STATUS_OK;
+    TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
+    onnx->items[*out].call = at;
+    onnx->calls[at].out[0] = *out;
+    return STATUS_OK;
+}
+
+/* A known item of one integer, or of one bool. */
+static status_t add_known(onnx_t *onnx, dtype_t dtype, int64_t number, item_t *out)
+{
+    tensor_t *tensor = NULL;
+    TRY(tensor_full(onnx->ctx, dtype, 0, NULL, (double)number, &tensor));
+    scope_take(onnx->ctx, tensor);
+    return onnx_item_take(onnx, NULL, tensor, out);
+}
+
+/* A parameter of the body: as `like` in every trial, with numbers that stand for sizes that change,
+ * and for a few integers. */
+static status_t add_param(onnx_t *onnx, const tensor_info_t *infos, const bool *is_open,
+                          item_t *out)
+{
+    const int first = onnx->n_data;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+        tensor_info_t info = infos[onnx->trial];
+        int data = first;
+        for (int d = 0; d < info.rank; d++)
+            if (is_open != NULL && is_open[d]) info.sizes[d] = -1;
+        onnx_stand_in(onnx, &data, &info);
+        TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
+                             : onnx_set_info(onnx, *out, &info));
+        if (onnx_needs_stand(&info)) TRY(onnx_make_stand(onnx, *out, &info, &data));
+    }
+    onnx->trial = 0;
+    return STATUS_OK;
+}
+
+/* What an item is in every trial. */
+static void read_infos(onnx_t *onnx, item_t item, tensor_info_t *infos)
+{
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+        const tensor_info_t *info = onnx_info(onnx, item);
+        infos[onnx->trial] = info_dense(info->dtype, info->rank, info->sizes);
+    }
+    onnx->trial = 0;
+}
+
+/* The first iterations stand for all: of those behind them there may be none. */
+static status_t count_iterations(onnx_t *onnx, item_t iteration)
+{
+    enum { N_TRIED = 4 };
+    status_t status = STATUS_OK;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+        const int at = onnx->trial - onnx->first_data_trial;
+        tensor_t *tensor = NULL;
+        status = tensor_full(onnx->ctx, DTYPE_S64, 0, NULL, at > 0 ? at % N_TRIED : 0, &tensor);
+        if (status != STATUS_OK) break;
+        scope_take(onnx->ctx, tensor);
+        status = onnx_set_stand_take(onnx, iteration, tensor);
+    }
+    onnx->trial = 0;
+    return status;
+}
+
+static status_t add_params(loop_t *loop)
+{
+    onnx_t *onnx = loop->node->onnx;
+    tensor_info_t *infos = NULL;
+    item_t counter, zero;
+    onnx_call_t call;
+    TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
+    tensor_info_t index = info_dense(DTYPE_S64, 0, NULL);
+    index.is_number = true;
+    status_t status = onnx_value(onnx, NULL, &index, &counter);
+    if (status == STATUS_OK) onnx->calls[loop->call].out[loop->n_carried + loop->n_lists] = counter;
+    for (int i = 0; i < loop->n_carried && status == STATUS_OK; i++) {
+        bool is_open = false;
+        read_infos(onnx, loop->carried[i], infos);
+        status = add_param(onnx, infos, loop->is_open[i], &loop->params[i]);
+        if (status != STATUS_OK) continue;
+        for (int d = 0; d < infos[0].rank; d++) is_open |= loop->is_open[i][d];
+        onnx->items[loop->params[i]].is_changing = is_open;
+        onnx->calls[loop->call].out[loop->n_carried + loop->n_lists + 1 + i] = loop->params[i];
+    }
+    for (int i = 0; i < loop->n_lists && status == STATUS_OK; i++) {
+        item_t list;
+        status = onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &list);
+        if (status != STATUS_OK) continue;
+        loop->params[loop->n_carried + i] = list;
+        onnx->calls[loop->call].out[2 * loop->n_carried + loop->n_lists + 1 + i] = list;
+    }
+    context_put(onnx->ctx, infos);
+    TRY(status);
+    /* the number of the iteration is no tensor */
+    TRY(add_known(onnx, DTYPE_S64, 0, &zero));
+    onnx_call(loop->node, "add", &call);
+    TRY(emit_everywhere(&call, 2, (item_t[]){zero, counter}, &loop->iteration));
+    return count_iterations(onnx, loop->iteration);
+}
+
+/* ---- the parts of an input that Scan reads ---- */
+
+/* The iteration, or counted from the end: n - 1 - i. */
+static status_t find_place(loop_t *loop, int slice, item_t *out)
+{
+    onnx_node_t *node = loop->node;
+    item_t last, one;
+    onnx_call_t call;
+    *out = loop->iteration;
+    if (loop->slice_directions[slice] == 0) return STATUS_OK;
+    TRY(add_known(node->onnx, DTYPE_S64, 1, &one));
+    onnx_call(node, "sub", &call);
+    TRY(emit_everywhere(&call, 2, (item_t[]){loop->trips, one}, &last));
+    onnx_call(node, "sub", &call);
+    return emit_everywhere(&call, 2, (item_t[]){last, loop->iteration}, out);
+}
+
+static status_t add_slice(loop_t *loop, int slice, item_t *out)
+{
+    onnx_node_t *node = loop->node;
+    item_t place;
+    onnx_call_t call;
+    TRY(find_place(loop, slice, &place));
+    onnx_call(node, "gather", &call);
+    onnx_set_int(&call, "dim", loop->slice_axes[slice]);
+    return emit_everywhere(&call, 2, (item_t[]){node->in[loop->n_carried + slice], place}, out);
+}
+
+/* ---- the body ---- */
+
+static status_t bind_input(loop_t *loop, int input, item_t item)
+{
+    const char *name = loop->body->input[input]->name;
+    return name != NULL && *name != '\0' ? onnx_bind(loop->node->onnx, name, item) : STATUS_OK;
+}
+
+static status_t bind_inputs(loop_t *loop)
+{
+    onnx_t *onnx = loop->node->onnx;
+    item_t goes_on, slice;
+    int next = 0;
+    if (!loop->is_scan) {
+        TRY(bind_input(loop, next++, loop->iteration));
+        TRY(add_known(onnx, DTYPE_BOOL, true, &goes_on));
+        TRY(bind_input(loop, next++, goes_on));
+    }
+    for (int i = 0; i < loop->n_carried; i++) TRY(bind_input(loop, next++, loop->params[i]));
+    for (int i = 0; i < loop->n_slices; i++) {
+        TRY(add_slice(loop, i, &slice));
+        TRY(bind_input(loop, next++, slice));
+    }
+    return STATUS_OK;
+}
+
+/* Appends what one iteration gives to each list. */
+static status_t append_results(loop_t *loop, const item_t *collected)
+{
+    for (int i = 0; i < loop->n_lists; i++) {
+        item_t in[2] = {loop->params[loop->n_carried + i], ITEM_NONE};
+        int64_t dim = 0;
+        onnx_call_t call;
+        onnx_call(loop->node, "unsqueeze", &call);
+        onnx_set_ints(&call, "dims", 1, &dim);
+        TRY(emit_everywhere(&call, 1, &collected[i], &in[1]));
+        TRY(add_builtin(loop->node, "append", 2, in, NULL));
+        loop->results[1 + loop->n_carried + i] = in[0];
+    }
+    return STATUS_OK;
+}
+
+static status_t import_body(loop_t *loop)
+{
+    onnx_node_t *node = loop->node;
+    onnx_t *onnx = node->onnx;
+    const int n = loop->n_carried + loop->n_lists, n_bound = onnx->n_bound;
+    const int n_results = n + (loop->is_scan ? 0 : 1), first_item = onnx->n_items;
+    item_t in[ONNX_MAX_CARRIED + 2], given[ONNX_MAX_CARRIED + 1];
+    int end = 0;
+    in[0] = loop->trips;
+    in[1] = loop->condition;
+    for (int i = 0; i < loop->n_carried; i++) in[2 + i] = loop->carried[i];
+    for (int i = 0; i < loop->n_lists; i++) in[2 + loop->n_carried + i] = loop->lists[i];
+    onnx->proto = node->proto;
+    TRY(onnx_note(
+        onnx,
+        &(onnx_noted_t){
+            .kind = ONNX_CALL_LOOP, .n_in = n + 2, .in = in, .n_results = n, .n_out = 2 * n + 1},
+        &loop->call));
+    TRY(add_params(loop));
+    TRY(bind_inputs(loop));
+    TRY(import_block(node, loop->body, n_bound, n_results, given));
+    if (loop->is_scan) TRY(add_known(onnx, DTYPE_BOOL, true, &loop->results[0]));
+    memcpy(&loop->results[loop->is_scan ? 1 : 0], given,
+           (size_t)(n_results - loop->n_lists) * sizeof *given);
+    TRY(append_results(loop, &given[n_results - loop->n_lists]));
+    TRY(yield(node, n + 1, loop->results, &end));
+    onnx->calls[loop->call].end = end;
+    forget(onnx, first_item);
+    return STATUS_OK;
+}
+
+/* Marks sizes that the body gives otherwise than it takes them. */
+static status_t find_changes(loop_t *loop, bool *out_changed)
+{
+    onnx_t *onnx = loop->node->onnx;
+    *out_changed = false;
+    for (int i = 0; i < loop->n_carried; i++) {
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+            if (onnx->is_over[onnx->trial]) continue;
+            const tensor_info_t *in = onnx_info(onnx, loop->params[i]);
+            const tensor_info_t *out = onnx_info(onnx, loop->results[1 + i]);
+            if (in->dtype != out->dtype || in->rank != out->rank) {
+                char brief[INFO_TEXT_MAX];
+                onnx->trial = 0;
+                FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is %s, and then %s", i,
+                     info_text(in, brief), info_brief(out));
+            }
+            for (int d = 0; d < in->rank; d++) {
+                if (in->sizes[d] == out->sizes[d] || loop->is_open[i][d]) continue;
+                loop->is_open[i][d] = *out_changed = true;
+            }
+        }
+        onnx->trial = 0;
+    }
+    return STATUS_OK;
+}
+
+/* ---- what a loop gives ---- */
+
+/* Infos of output i: as its parameter, with numbers of its own for sizes that change. */
+static status_t add_carried(loop_t *loop, int i)
+{
+    onnx_t *onnx = loop->node->onnx;
+    tensor_info_t *infos = NULL;
+    TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
+    read_infos(onnx, loop->params[i], infos);
+    item_t out;
+    status_t status = add_param(onnx, infos, loop->is_open[i], &out);
+    context_put(onnx->ctx, infos);
+    TRY(status);
+    onnx->items[out].call = loop->call;
+    onnx->calls[loop->call].out[i] = out;
+    if (i < loop->node->n_out) loop->node->out[i] = out;
+    return STATUS_OK;
+}
+
+/* The trips that are sure to be made in this trial; -1: it depends on elements. */
+static int64_t count_trips(const loop_t *loop)
+{
+    const onnx_t *onnx = loop->node->onnx;
+    const item_t goes_on = loop->results[0];
+    if (loop->trips == ITEM_NONE || onnx->items[loop->trips].known == NULL) return -1;
+    if (onnx->items[goes_on].known == NULL ||
+        dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[goes_on].known)) == 0)
+        return -1;
+    if (loop->condition != ITEM_NONE) return -1;
+    const tensor_t *trips = onnx_tensor_of(onnx, loop->trips);
+    int64_t n = dtype_load_integer(tensor_dtype(trips), tensor_bytes(trips));
+    return n > 0 ? n : 0;
+}
+
+/* Iterations behind one another along their axis, the last one first where that is asked. */
+static status_t turn(loop_t *loop, int list, item_t *item)
+{
+    onnx_t *onnx = loop->node->onnx;
+    const int rank = onnx->items[*item].info.rank;
+    int64_t dims[TENSOR_MAX_RANK], axis = loop->list_axes[list];
+    onnx_call_t call;
+    if (loop->list_directions[list] != 0) {
+        onnx_call(loop->node, "slice_by", &call);
+        onnx_set_int(&call, "step", -1);
+        TRY(emit_everywhere(&call, 1, item, item));
+    }
+    if (axis == 0) return STATUS_OK;
+    for (int d = 0; d < rank; d++) dims[d] = d < axis ? d + 1 : d == axis ? 0 : d;
+    onnx_call(loop->node, "permute", &call);
+    onnx_set_ints(&call, "dims", rank, dims);
+    return emit_everywhere(&call, 1, item, item);
+}
+
+static status_t add_collected(loop_t *loop, int i, item_t element)
+{
+    onnx_node_t *node = loop->node;
+    onnx_t *onnx = node->onnx;
+    item_t in[2], out;
+    TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &in[0]));
+    onnx->items[in[0]].call = loop->call;
+    onnx->calls[loop->call].out[loop->n_carried + i] = in[0];
+    if (loop->n_carried + i >= node->n_out) return STATUS_OK;
+    tensor_t *dim = NULL;
+    TRY(tensor_integer(onnx->ctx, 0, &dim));
+    scope_take(onnx->ctx, dim);
+    TRY(onnx_item_take(onnx, NULL, dim, &in[1]));
+    TRY(add_builtin(node, "join", 2, in, &out));
+    const int first = onnx->n_data;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+        tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */
+        int data = first;
+        info.sizes[0] = count_trips(loop);
+        onnx_stand_in(onnx, &data, &info);
+        if (onnx->trial == 0)
+            onnx->items[out].info = info;
+        else
+            TRY(onnx_set_info(onnx, out, &info));
+    }
+    onnx->trial = 0;
+    TRY(turn(loop, i, &out));
+    node->out[loop->n_carried + i] = out;
+    return STATUS_OK;
+}
+
+/* The item that the list's append has put into it. */
+static item_t appended(const loop_t *loop, int list)
+{
+    const onnx_t *onnx = loop->node->onnx;
+    const onnx_noted_t *call =
+        &onnx->calls[onnx->calls[loop->call].end - 2 * (loop->n_lists - list) + 1];
+    return call->in[1];
+}
+
+static status_t import_loop(loop_t *loop)
+{
+    onnx_t *onnx = loop->node->onnx;
+    if (loop->n_carried + loop->n_lists > ONNX_MAX_CARRIED)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d values are carried, %d are the most",
+             loop->n_carried + loop->n_lists, ONNX_MAX_CARRIED);
+    for (int i = 0; i < loop->n_lists; i++)
+        TRY(add_builtin(loop->node, "list", 0, NULL, &loop->lists[i]));
+    const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
+    bool is_again = true;
+    while (is_again) {
+        TRY(import_body(loop));
+        TRY(find_changes(loop, &is_again));
+        if (!is_again) continue;
+        onnx_unbind(onnx, n_bound);
+        onnx_cut_items(onnx, n_items);
+        onnx_cut_calls(onnx, n_calls);
+    }
+    for (int i = 0; i < loop->n_carried; i++) TRY(add_carried(loop, i));
+    for (int i = 0; i < loop->n_lists; i++) TRY(add_collected(loop, i, appended(loop, i)));
+    return STATUS_OK;
+}
+
+status_t onnx_import_loop(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    loop_t loop = {.node = node, .trips = ITEM_NONE, .condition = ITEM_NONE};
+    TRY(read_block(node, "body", &loop.body));
+    if (onnx_has(node, 0)) loop.trips = node->in[0];
+    if (onnx_has(node, 1)) loop.condition = node->in[1];
+    if (loop.condition != ITEM_NONE && onnx_knows(node, 1) && read_bool(onnx, loop.condition))
+        loop.condition = ITEM_NONE;
+    loop.n_carried = node->n_in > 2 ? node->n_in - 2 : 0;
+    if (loop.body->n_input != (size_t)loop.n_carried + 2 ||
+        loop.body->n_output < (size_t)loop.n_carried + 1)
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "the body has %zu inputs and %zu results for %d carried values", loop.body->n_input,
+             loop.body->n_output, loop.n_carried);
+    loop.n_lists = (int)loop.body->n_output - 1 - loop.n_carried;
+    for (int i = 0; i < loop.n_carried; i++) {
+        loop.carried[i] = node->in[2 + i];
+        if (loop.carried[i] == ITEM_NONE)
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", 2 + i);
+    }
+    return import_loop(&loop);
+}
+
+/* ---- Scan ---- */
+
+static status_t read_list(onnx_node_t *node, const char *name, int n, int64_t *out_values)
+{
+    int n_given = 0;
+    for (int i = 0; i < n; i++) out_values[i] = 0;
+    TRY(onnx_attr_ints(node, name, ONNX_MAX_CARRIED, &n_given, out_values));
+    if (n_given >= 0 && n_given != n)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
+             n_given, n);
+    return STATUS_OK;
+}
+
+/* As many iterations as the first input is long that is read in parts: s64 []. */
+static status_t find_length(loop_t *loop)
+{
+    onnx_node_t *node = loop->node;
+    item_t sizes;
+    onnx_call_t call;
+    const int64_t axis = loop->slice_axes[0];
+    TRY(onnx_sizes(node, node->in[loop->n_carried], &sizes));
+    for (node->onnx->trial = 1; node->onnx->trial < node->onnx->n_trials; node->onnx->trial++) {
+        item_t same;
+        if (node->onnx->is_over[node->onnx->trial]) continue;
+        node->onnx->next_call = node->onnx->n_calls - 1;
+        TRY(onnx_sizes(node, node->in[loop->n_carried], &same));
+    }
+    node->onnx->trial = 0;
+    onnx_call(node, "slice", &call);
+    onnx_set_int(&call, "start", axis);
+    onnx_set_int(&call, "end", axis + 1);
+    TRY(emit_everywhere(&call, 1, &sizes, &sizes));
+    onnx_call(node, "reshape", &call);
+    return emit_everywhere(&call, 1, &sizes, &loop->trips);
+}
+
+static status_t read_axes(loop_t *loop)
+{
+    onnx_node_t *node = loop->node;
+    TRY(read_list(node, "scan_input_axes", loop->n_slices, loop->slice_axes));
+    TRY(read_list(node, "scan_input_directions", loop->n_slices, loop->slice_directions));
+    TRY(read_list(node, "scan_output_axes", loop->n_lists, loop->list_axes));
+    TRY(read_list(node, "scan_output_directions", loop->n_lists, loop->list_directions));
+    for (int i = 0; i < loop->n_slices; i++) {
+        const tensor_info_t info = onnx_input_info(node, loop->n_carried + i);
+        int dim = 0;
+        if (info.rank == 0 || !shape_dim(info.rank, loop->slice_axes[i], &dim))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
+                 (long long)loop->slice_axes[i], info.rank);
+        loop->slice_axes[i] = dim;
+    }
+    return STATUS_OK;
+}
+
+status_t onnx_import_scan(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    loop_t loop = {.node = node, .is_scan = true, .trips = ITEM_NONE, .condition = ITEM_NONE};
+    int64_t n_slices = 0;
+    TRY(read_block(node, "body", &loop.body));
+    TRY(onnx_attr_int(node, "num_scan_inputs", 0, &n_slices));
+    if (n_slices < 1 || n_slices > node->n_in || loop.body->n_input != (size_t)node->n_in)
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld scan inputs of %d, the body has %zu",
+             (long long)n_slices, node->n_in, loop.body->n_input);
+    loop.n_slices = (int)n_slices;
+    loop.n_carried = node->n_in - loop.n_slices;
+    if (loop.body->n_output < (size_t)loop.n_carried || node->n_in > ONNX_MAX_CARRIED ||
+        loop.body->n_output > ONNX_MAX_CARRIED)
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the body has %zu results for %d states",
+             loop.body->n_output, loop.n_carried);
+    loop.n_lists = (int)loop.body->n_output - loop.n_carried;
+    for (int i = 0; i < node->n_in; i++)
+        if (!onnx_has(node, i)) FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[i];
+    TRY(read_axes(&loop));
+    TRY(find_length(&loop));
+    return import_loop(&loop);
 }
 
 #endif

@@ -45,7 +45,8 @@ status_t onnx_import_constant(onnx_node_t *node)
     const Onnx__AttributeProto *attr;
     TRY(onnx_attr_tensor(node, "value", &proto));
     if (proto != NULL) {
-        TRY(onnx_tensor(onnx, proto, &tensor));
+        TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
+                               : onnx_tensor(onnx, proto, &tensor));
         return onnx_known_take(onnx, NULL, tensor, &node->out[0]);
     }
     int64_t n = 0;
@@ -75,7 +76,8 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     int64_t sizes[TENSOR_MAX_RANK];
     int rank = 0;
     item_t item = ITEM_NONE;
-    TRY(onnx_input_ints(node, 0, "the shape", TENSOR_MAX_RANK, &rank, sizes));
+    bool is_open = !onnx_knows(node, 0);
+    if (!is_open) TRY(onnx_input_ints(node, 0, "the shape", TENSOR_MAX_RANK, &rank, sizes));
     TRY(onnx_attr_tensor(node, "value", &proto));
     if (proto != NULL) {
         tensor_t *tensor = NULL;
@@ -88,6 +90,13 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     } else {
         const float zero = 0;
         TRY(give(node, DTYPE_F32, 0, NULL, &zero, sizeof zero, &item));
+    }
+    if (is_open) {
+        item_t in[2] = {item, node->in[0]};
+        onnx_call_t call;
+        TRY(onnx_check_integers(node, 0, "the shape"));
+        onnx_call(node, "expand_by", &call);
+        return onnx_emit(&call, 2, in, &node->out[0]);
     }
     TRY(shape_check(onnx->ctx, "the shape", onnx_info(onnx, item)->dtype, rank, sizes));
     TRY(onnx_reshape(node, item, 0, NULL, &item));
@@ -201,6 +210,11 @@ status_t onnx_import_range(onnx_node_t *node)
     range_t range = {0};
     tensor_t *tensor = NULL;
     void *bytes = NULL;
+    if (!onnx_knows(node, 0) || !onnx_knows(node, 1) || !onnx_knows(node, 2)) {
+        onnx_call_t call;
+        onnx_call(node, "range", &call);
+        return onnx_emit(&call, 3, node->in, &node->out[0]);
+    }
     TRY(read_range(node, &range));
     if (onnx_follows(node, 0) || onnx_follows(node, 1) || onnx_follows(node, 2))
         return count_up(node, &range, &node->out[0]);

@@ -12,6 +12,11 @@
  * Where they do not, the size is fixed, and the graph says why. An import function knows nothing of
  * this: it sees the tensors and sizes of one trial.
  *
+ * A size that depends on elements (NonZero), and integers that may become sizes, are numbers in
+ * every trial, too: they stand for what will be there, the same where sizes of inputs are tried,
+ * others in trials of their own. Where what the import makes of them follows them in none of the
+ * ways that are known, the model is UNSUPPORTED.
+ *
  *   x [N,3,8,8], Shape, Gather 0, Concat [.., -1], Reshape
  *   trial 0  N=1   reshape sizes=[1,-1]
  *   trial 1  N=2   reshape sizes=[2,-1]    so: where sizes[0]=N
@@ -55,6 +60,8 @@ typedef struct onnx_item {
     tensor_t **knowns;    /* [n_trials], held: what it is instead in a trial. NULL: nothing else */
     tensor_info_t info;   /* of a value */
     tensor_info_t *infos; /* [n_trials], of dtype NONE where it is `info`. NULL: everywhere */
+    tensor_t **stands;    /* [n_trials], held, of a value with a few integers that may say sizes:
+                             what stands for it where these are inferred. NULL: it has none */
     int call;             /* that gave it, or -1 */
     value_t value;        /* in the graph; GRAPH_NONE while it is not needed there */
     size_expr_t *expr;    /* of a number that follows sizes of inputs: how; or NULL */
@@ -63,6 +70,7 @@ typedef struct onnx_item {
     bool is_view;         /* `known` may share its bytes with another item's */
     bool is_missing;      /* an output that the import does not make */
     bool is_doubtful;     /* may be something else at sizes that no trial has */
+    bool is_changing;     /* of what a loop carries: its sizes are not those that it begins with */
 } onnx_item_t;
 
 /* An entry of the table of names; open addressing. */
@@ -72,17 +80,21 @@ typedef struct onnx_name {
 } onnx_name_t;
 
 typedef enum onnx_call_kind {
-    ONNX_CALL_OP,    /* an operator of ours */
-    ONNX_CALL_SHAPE, /* the builtin: sizes of a value */
-    ONNX_CALL_KNOWN, /* a known item that an import function made; no call */
-    ONNX_CALL_IF,    /* of a condition: calls of one block, YIELD, calls of the other, YIELD */
-    ONNX_CALL_YIELD  /* the end of a block; operands are its results */
+    ONNX_CALL_OP,      /* an operator of ours */
+    ONNX_CALL_BUILTIN, /* of graphs: shape, list, append, join */
+    ONNX_CALL_KNOWN,   /* a known item that an import function made; no call */
+    ONNX_CALL_IF,      /* of a condition: calls of one block, YIELD, calls of the other, YIELD */
+    ONNX_CALL_LOOP,    /* of trip count, condition, what is carried: calls of the block, YIELD. Its
+                          results are n_results outputs, then the block's parameters */
+    ONNX_CALL_YIELD    /* the end of a block; operands are its results */
 } onnx_call_kind_t;
 
 /* What an import function called. Operands, results and attributes are in one block. */
 typedef struct onnx_noted {
     onnx_call_kind_t kind;
-    int end; /* of IF: its last YIELD; of the first YIELD of an IF: the last one; else 0 */
+    const char *builtin;
+    int n_results; /* of LOOP */
+    int end; /* of IF, LOOP: the last YIELD; of the first YIELD of an IF: the last one; else 0 */
     const opdef_t *op;
     const Onnx__NodeProto *proto; /* of whose import it is */
     bool is_known;                /* it ran at import, results are known items */
@@ -93,6 +105,7 @@ typedef struct onnx_noted {
     void **others; /* [n_trials]: attributes that a trial has instead; NULL: nothing else */
     int n_sized;
     sized_attr_t *sized; /* integers that follow sizes; found at the end */
+    int first_data;      /* sizes that depend on elements, of calls before it */
 } onnx_noted_t;
 
 /* A size that the file leaves open. */
@@ -110,6 +123,12 @@ typedef struct onnx_open {
 #define ONNX_MAX_OPEN 8
 #define ONNX_MAX_TRIALS SIZE_MAX_SAMPLES
 #define ONNX_NOT_OPEN (-1)
+
+/* Values that a loop carries, lists of its scan outputs among them. */
+#define ONNX_MAX_CARRIED 64
+
+/* Trials of sizes that depend on elements. */
+#define ONNX_DATA_TRIALS 8
 
 typedef struct onnx_input {
     item_t item;
@@ -148,7 +167,12 @@ typedef struct onnx {
     int n_trials; /* at least 1 */
     int64_t sizes[ONNX_MAX_TRIALS][ONNX_MAX_OPEN];
     bool is_over[ONNX_MAX_TRIALS]; /* the model or the graph does not hold at these sizes */
-    bool is_local;                 /* integers follow sizes of operands rather than of inputs */
+    int first_data_trial;    /* from it on, sizes that depend on elements vary, others do not */
+    int n_data;              /* sizes that depend on elements, so far */
+    const char *data_reason; /* why these sizes cannot be followed; NULL: they can */
+    bool is_local;           /* integers follow sizes of operands rather than of inputs */
+
+    int n_blocks; /* that the node stands in; their tensors may be read more than once */
 
     /* The node that is imported now. */
     int trial;

@@ -1,5 +1,6 @@
 /* Items, their names, and where known ones go in the module. */
 #include "io/onnx_node_impl.h"
+#include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -43,6 +44,9 @@ void onnx_cut_items(onnx_t *onnx, int first)
         onnx_item_t *item = &onnx->items[i];
         for (int k = 0; item->knowns != NULL && k < onnx->n_trials; k++)
             tensor_drop(item->knowns[k]);
+        for (int k = 0; item->stands != NULL && k < onnx->n_trials; k++)
+            tensor_drop(item->stands[k]);
+        context_put(onnx->ctx, item->stands);
         tensor_drop(item->known);
         context_put(onnx->ctx, item->knowns);
         context_put(onnx->ctx, item->infos);
@@ -140,6 +144,55 @@ status_t onnx_set_info(onnx_t *onnx, item_t index, const tensor_info_t *info)
                                "sizes of trials", &item->infos));
     item->infos[onnx->trial] = *info;
     return STATUS_OK;
+}
+
+/* ---- what stands for values ---- */
+
+#define MAX_STANDS 16
+
+bool onnx_needs_stand(const tensor_info_t *info)
+{
+    return (info->dtype == DTYPE_S64 || info->dtype == DTYPE_S32) && info->rank <= 1 &&
+           info_numel(info) <= MAX_STANDS;
+}
+
+status_t onnx_set_stand_take(onnx_t *onnx, item_t index, tensor_t *tensor)
+{
+    onnx_item_t *item = &onnx->items[index];
+    status_t status = STATUS_OK;
+    if (item->stands == NULL)
+        status = context_get_zeroed(onnx->ctx, (size_t)onnx->n_trials * sizeof *item->stands,
+                                    "what stands for a value", &item->stands);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    tensor_drop(item->stands[onnx->trial]);
+    item->stands[onnx->trial] = tensor;
+    return STATUS_OK;
+}
+
+tensor_t *onnx_stand_of(const onnx_t *onnx, item_t index)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    return item->stands != NULL ? item->stands[onnx->trial] : NULL;
+}
+
+status_t onnx_make_stand(onnx_t *onnx, item_t index, const tensor_info_t *info, int *data)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(tensor_make(onnx->ctx, info, &tensor));
+    status_t status = tensor_writable(onnx->ctx, tensor, &bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    for (int64_t i = 0; i < info_numel(info); i++)
+        dtype_store_integer(info->dtype, (char *)bytes + (size_t)i * dtype_size(info->dtype),
+                            onnx_data_size(onnx, (*data)++));
+    if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
+    return onnx_set_stand_take(onnx, index, tensor);
 }
 
 bool onnx_differs(const onnx_t *onnx, item_t index, int trial)

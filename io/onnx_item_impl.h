@@ -32,6 +32,16 @@ tensor_t *onnx_tensor_of(const onnx_t *onnx, item_t item);
 status_t onnx_set_known_take(onnx_t *onnx, item_t item, tensor_t *tensor);
 status_t onnx_set_info(onnx_t *onnx, item_t item, const tensor_info_t *info);
 
+/* What stands for a value in this trial: takes over the tensor, also on failure; and its tensor, or
+ * NULL. */
+status_t onnx_set_stand_take(onnx_t *onnx, item_t item, tensor_t *tensor);
+tensor_t *onnx_stand_of(const onnx_t *onnx, item_t item);
+
+/* A value of these few integers has something that stands for it. */
+bool onnx_needs_stand(const tensor_info_t *info);
+/* Numbers of their own, from the *data-th on, which is counted up. */
+status_t onnx_make_stand(onnx_t *onnx, item_t item, const tensor_info_t *info, int *data);
+
 /* True when the item differs from trial 0 in one trial; in any that is not over. */
 bool onnx_differs(const onnx_t *onnx, item_t item, int trial);
 bool onnx_varies(const onnx_t *onnx, item_t item);

@@ -167,12 +167,18 @@ static status_t read_known(onnx_node_t *node, int input, const char *what, dtype
     return status;
 }
 
-status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
-                         int64_t *out_values)
+status_t onnx_check_integers(onnx_node_t *node, int input, const char *what)
 {
     if (onnx_has(node, input) && dtype_is_floating(onnx_input_info(node, input).dtype))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s is %s, integers are needed", what,
              info_brief(onnx_info(node->onnx, node->in[input])));
+    return STATUS_OK;
+}
+
+status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
+                         int64_t *out_values)
+{
+    TRY(onnx_check_integers(node, input, what));
     return read_known(node, input, what, DTYPE_S64, capacity, out_n, out_values);
 }
 

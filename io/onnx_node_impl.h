@@ -98,6 +98,9 @@ status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int cap
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                            double *out_values);
 
+/* An input whose elements are looked at where the model runs: integers. */
+status_t onnx_check_integers(onnx_node_t *node, int input, const char *what);
+
 /* The attribute up to the opset before `since`, the input from it on. */
 status_t onnx_ints_since(onnx_node_t *node, int64_t since, const char *name, int input,
                          int capacity, int *out_n, int64_t *out_values);
@@ -141,6 +144,9 @@ status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 /* The call that comes next: at trial 0 a new one, in others that of trial 0, which has to be of
  * this kind, operator and operands. attrs may be NULL. */
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
+
+/* Puts numbers in place of sizes -1, from the *data-th on, which is counted up. */
+void onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info);
 
 /* Integers of a field of attributes, and one of them. */
 int onnx_n_integers(const opdef_t *op, const void *attrs, int field);

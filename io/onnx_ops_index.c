@@ -26,6 +26,14 @@ status_t onnx_import_gather_nd(onnx_node_t *node)
     return onnx_emit(&call, 2, node->in, &node->out[0]);
 }
 
+/* One column of indices for each element, where ours is a row. */
+status_t onnx_import_non_zero(onnx_node_t *node)
+{
+    item_t indices;
+    TRY(onnx_unary(node, "nonzero", node->in[0], &indices));
+    return onnx_permute(node, indices, 2, (int64_t[]){1, 0}, &node->out[0]);
+}
+
 /* Opset 16 has sums and products, 18 the others. */
 static status_t read_reduction(onnx_node_t *node, int *out_reduction)
 {

@@ -86,10 +86,23 @@ status_t onnx_import_split(onnx_node_t *node)
 
 /* ---- reshaping ---- */
 
+/* The shape depends on elements. */
+static status_t reshape_by(onnx_node_t *node)
+{
+    bool allows_zero = false;
+    onnx_call_t call;
+    TRY(onnx_check_integers(node, 1, "the shape"));
+    if (node->opset >= 14) TRY(onnx_attr_bool(node, "allowzero", false, &allows_zero));
+    onnx_call(node, "reshape_by", &call);
+    onnx_set_int(&call, "copies_zeros", !allows_zero);
+    return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
 /* 0 is the input's size at that place, -1 what is left. A first size taken from the input stays
  * open, so that the graph does not depend on the batch. */
 status_t onnx_import_reshape(onnx_node_t *node)
 {
+    if (!onnx_knows(node, 1)) return reshape_by(node);
     context_t *ctx = node->onnx->ctx;
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t sizes[TENSOR_MAX_RANK], known = 1, numel = info_numel(&x);
@@ -217,6 +230,12 @@ status_t onnx_import_unsqueeze(onnx_node_t *node)
 
 status_t onnx_import_expand(onnx_node_t *node)
 {
+    if (!onnx_knows(node, 1)) {
+        onnx_call_t call;
+        TRY(onnx_check_integers(node, 1, "the shape"));
+        onnx_call(node, "expand_by", &call);
+        return onnx_emit(&call, 2, node->in, &node->out[0]);
+    }
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t wanted[TENSOR_MAX_RANK], sizes[TENSOR_MAX_RANK];
     int n = 0, rank = 0;
@@ -315,15 +334,18 @@ static bool is_clamped_later(const onnx_node_t *node, int dim, const range_t *ra
     return range->step > 0 && (has_bounds || onnx_dim_varies(node->onnx, node->in[0], dim));
 }
 
+/* Exporters write numbers such as 1000000000 for the end. */
+#define ENDLESS (1 << 28)
+
 /* Sizes are not tried so far that such a bound shows what it does. */
 static bool is_far(int64_t bound)
 {
-    return (bound > 3000 && bound < INT32_MAX) || (bound < -3000 && bound > -INT32_MAX);
+    return (bound > 3000 && bound < ENDLESS) || (bound < -3000 && bound > -ENDLESS);
 }
 
 static status_t slice_later(onnx_node_t *node, item_t x, int dim, const range_t *range, item_t *out)
 {
-    if (range->start == 0 && range->step == 1 && range->end >= INT32_MAX) {
+    if (range->start == 0 && range->step == 1 && range->end >= ENDLESS) {
         *out = x;
         return STATUS_OK;
     }
@@ -332,8 +354,49 @@ static status_t slice_later(onnx_node_t *node, item_t x, int dim, const range_t 
     return onnx_slice(node, x, dim, range->start, range->end, range->step, out);
 }
 
+/* Element i of a vector that is an input, or ITEM_NONE for one that is left out. */
+static status_t take_bound(onnx_node_t *node, int input, int i, item_t *out)
+{
+    *out = ITEM_NONE;
+    if (!onnx_has(node, input)) return STATUS_OK;
+    return onnx_slice(node, node->in[input], 0, i, i + 1, 1, out);
+}
+
+/* Bounds depend on elements; dimensions and steps are known. */
+static status_t slice_by(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);
+    int64_t steps[TENSOR_MAX_RANK], axes[TENSOR_MAX_RANK];
+    int n_axes = 0, n_steps = 0;
+    item_t out = node->in[0];
+    TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
+    TRY(onnx_input_ints(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
+    int n = starts.rank == 1 ? (int)starts.sizes[0] : -1;
+    if (n < 0 || n > x.rank || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "starts, ends, axes and steps are not equally many");
+    for (int i = 0; i < n; i++) {
+        item_t in[3] = {out, ITEM_NONE, ITEM_NONE};
+        onnx_call_t call;
+        TRY(take_bound(node, 1, i, &in[1]));
+        TRY(take_bound(node, 2, i, &in[2]));
+        onnx_call(node, "slice_by", &call);
+        onnx_set_int(&call, "dim", n_axes >= 0 ? axes[i] : i);
+        onnx_set_int(&call, "step", n_steps >= 0 ? steps[i] : 1);
+        TRY(onnx_emit(&call, 3, in, &out));
+    }
+    node->out[0] = out;
+    return STATUS_OK;
+}
+
+static bool has_known_bounds(const onnx_node_t *node)
+{
+    return node->opset < 10 || (onnx_knows(node, 1) && onnx_knows(node, 2));
+}
+
 status_t onnx_import_slice(onnx_node_t *node)
 {
+    if (!has_known_bounds(node)) return slice_by(node);
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t starts[TENSOR_MAX_RANK], ends[TENSOR_MAX_RANK], steps[TENSOR_MAX_RANK];
     int64_t axes[TENSOR_MAX_RANK];

@@ -168,7 +168,9 @@ static void mark_doubts(onnx_t *onnx)
 static bool has_varying_input(const onnx_node_t *node)
 {
     for (int i = 0; i < node->n_in; i++)
-        if (onnx_follows(node, i)) return true;
+        if (onnx_follows(node, i) ||
+            (onnx_has(node, i) && node->onnx->items[node->in[i]].stands != NULL))
+            return true;
     return false;
 }
 
@@ -179,10 +181,28 @@ static bool has_doubtful_input(const onnx_node_t *node)
     return false;
 }
 
+/* An input depends on sizes that depend on elements. */
+static bool has_data_input(const onnx_node_t *node)
+{
+    const onnx_t *onnx = node->onnx;
+    for (int i = 0; i < node->n_in; i++)
+        for (int k = onnx->first_data_trial; k < onnx->n_trials; k++)
+            if (onnx_has(node, i) && !onnx->is_over[k] &&
+                (onnx_differs(onnx, node->in[i], k) || onnx->items[node->in[i]].stands != NULL))
+                return true;
+    return false;
+}
+
+status_t onnx_check_data(onnx_t *onnx)
+{
+    if (onnx->data_reason == NULL) return STATUS_OK;
+    FAIL(onnx->ctx, STATUS_UNSUPPORTED, "a size depends on elements, and %s", onnx->data_reason);
+}
+
 status_t onnx_import_node(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
-    int first_item = onnx->n_items;
+    const int first_item = onnx->n_items, n_data = onnx->n_data;
     bool is_again = true;
     onnx->proto = node->proto;
     onnx->first_call = onnx->n_calls;
@@ -191,11 +211,15 @@ status_t onnx_import_node(onnx_node_t *node)
     while (is_again) {
         is_again = false;
         TRY(run_first(node, first_item));
-        if (onnx->is_doubtful)
-            onnx_fix_all(onnx, node->proto, "it depends on a comparison of sizes");
-        if (!has_varying_input(node)) break;
+        if (onnx->is_doubtful) {
+            static const char why[] = "it depends on a comparison of sizes";
+            onnx_fix_all(onnx, node->proto, why);
+            if (has_data_input(node)) onnx->data_reason = why;
+        }
+        if (!has_varying_input(node) && onnx->n_data == n_data) break;
         for (int k = 1; k < onnx->n_trials && !is_again; k++)
             if (!onnx->is_over[k]) TRY(run_trial(node, k, &is_again));
+        TRY(onnx_check_data(onnx));
     }
     if (has_varying_input(node) || has_doubtful_input(node)) mark_doubts(onnx);
     onnx_fix_lost(onnx);

@@ -15,6 +15,12 @@ int onnx_open_find(onnx_t *onnx, const char *param, int dim, int64_t size);
 void onnx_open_begin(onnx_t *onnx);
 status_t onnx_set_inputs(onnx_t *onnx);
 
+/* What stands in this trial for the data-th size that depends on elements. */
+int64_t onnx_data_size(const onnx_t *onnx, int data);
+
+/* UNSUPPORTED once a node makes of such a size what cannot be followed. */
+status_t onnx_check_data(onnx_t *onnx);
+
 /* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
 void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
 void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);

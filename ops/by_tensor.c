@@ -327,10 +327,9 @@ static status_t infer_slice_by(context_t *ctx, const op_call_t *call, int *out_n
                 slice_operands[i].name, info_brief(call->in[i]));
     }
     memcpy(sizes, x->sizes, sizeof sizes);
-    sizes[dim] = knows_bounds(call) && (call->data != NULL || call->n_in == 1)
-                     ? count_slice(find_start(call, sizes[dim]), find_end(call, sizes[dim]),
-                                   attrs->step)
-                     : -1;
+    sizes[dim] = knows_bounds(call) ? count_slice(find_start(call, sizes[dim]),
+                                                  find_end(call, sizes[dim]), attrs->step)
+                                    : -1;
     out[0] = info_dense(x->dtype, x->rank, sizes);
     return STATUS_OK;
 }

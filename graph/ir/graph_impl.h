@@ -114,6 +114,7 @@ typedef enum builtin_rule {
     BUILTIN_FLOAT,
     BUILTIN_BOOL,
     BUILTIN_SHAPE,  /* of a tensor: s64[rank] */
+    BUILTIN_TENSOR, /* a tensor of which no more is known */
     BUILTIN_NUMBER, /* float if an operand is, int if none is */
     BUILTIN_LIST,   /* of the operands' common type */
     BUILTIN_TUPLE,  /* of the operands' types */
@@ -132,8 +133,9 @@ typedef struct builtin {
 
 /* Scalars are int, float and bool; scalar_div gives float, scalar_floordiv and scalar_mod round as
  * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or
- * list, `index` one by its number or key, negative numbers from the end. `shape` gives the sizes of
- * a tensor, `size` that of one dimension, negative dimensions from the end. */
+ * list, `index` one by its number or key, negative numbers from the end. `join` makes one tensor of
+ * those in a list, as concat along a dimension does. `shape` gives the sizes of a tensor, `size`
+ * that of one dimension, negative dimensions from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
     BUILTIN(list, 0, -1, 1, LIST)                                                                  \
     BUILTIN(tuple, 0, -1, 1, TUPLE)                                                                \
@@ -142,6 +144,7 @@ typedef struct builtin {
     BUILTIN(index, 2, 2, 1, ITEM)                                                                  \
     BUILTIN(append, 2, 2, 0, UNKNOWN)                                                              \
     BUILTIN(len, 1, 1, 1, INT)                                                                     \
+    BUILTIN(join, 2, 2, 1, TENSOR)                                                                 \
     BUILTIN(shape, 1, 1, 1, SHAPE)                                                                 \
     BUILTIN(size, 2, 2, 1, INT)                                                                    \
     BUILTIN(scalar_add, 2, 2, 1, NUMBER)                                                           \

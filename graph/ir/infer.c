@@ -144,6 +144,7 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
     case BUILTIN_INT: out_types[0] = type_plain(TYPE_INT); return STATUS_OK;
     case BUILTIN_FLOAT: out_types[0] = type_plain(TYPE_FLOAT); return STATUS_OK;
     case BUILTIN_BOOL: out_types[0] = type_plain(TYPE_BOOL); return STATUS_OK;
+    case BUILTIN_TENSOR: out_types[0] = type_plain(TYPE_TENSOR); return STATUS_OK;
     case BUILTIN_SHAPE: return type_of_shape(ctx, graph, in[0], &out_types[0]);
     case BUILTIN_NUMBER: out_types[0] = type_plain(number_kind(n_in, in)); return STATUS_OK;
     case BUILTIN_LIST:

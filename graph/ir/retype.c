@@ -107,15 +107,22 @@ static status_t emit_sized(rewrite_t *rewrite, const graph_node_t *node, const v
     const graph_type_t *first = graph_builder_type(rewrite->to, inputs[0]);
     graph_node_t sized = *node;
     void *attrs = NULL;
+    sized_attr_t *left = NULL;
+    int n_left = 0;
     TRY(context_get(rewrite->ctx, node->op->attrs.bytes, "attributes", &attrs));
     memcpy(attrs, node->attrs, node->op->attrs.bytes);
-    status_t status = STATUS_OK;
-    if (!retyping->keeps)
+    status_t status = context_get(rewrite->ctx, (size_t)node->n_sized * sizeof *left,
+                                  "sized integers", &left);
+    if (status == STATUS_OK && !retyping->keeps)
         status = size_fill(rewrite->ctx, &retyping->names, node,
-                           type_is_static(first) ? &first->info : NULL, attrs);
+                           type_is_static(first) ? &first->info : NULL, attrs, &n_left, left);
     sized.attrs = attrs;
-    if (retyping->closes) sized.n_sized = 0;
+    if (retyping->closes) {
+        sized.n_sized = n_left;
+        sized.sized = left;
+    }
     if (status == STATUS_OK) status = rewrite_emit(rewrite, &sized, inputs, node->outputs);
+    context_put(rewrite->ctx, left);
     context_put(rewrite->ctx, attrs);
     return status;
 }
@@ -196,23 +203,35 @@ status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t 
 
 /* ---- closing ---- */
 
+/* Sized integers are what the attributes say, but for those that follow an operand of which the
+ * sizes are not known. */
 static status_t close_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     if (node->n_sized == 0) return STATUS_OK;
-    graph_node_t closed = *node;
     value_t *inputs = NULL;
+    *out_done = true;
     TRY(context_get(rewrite->ctx, (size_t)node->n_inputs * sizeof *inputs, "inputs of a node",
                     &inputs));
     for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    graph_node_t closed = *node;
     closed.n_sized = 0;
-    *out_done = true;
-    status_t status = rewrite_copy_with(rewrite, &closed, inputs);
+    status_t status = type_is_static(graph_builder_type(rewrite->to, inputs[0]))
+                          ? rewrite_copy_with(rewrite, &closed, inputs)
+                          : emit_sized(rewrite, node, inputs);
     context_put(rewrite->ctx, inputs);
     return status;
 }
 
 status_t graph_close(context_t *ctx, const graph_t *graph, graph_t **out_graph)
 {
+    const graph_block_t *body = graph_body(graph);
+    int first = graph_first_input(graph), n = body->n_params - first;
+    const tensor_info_t **in = NULL;
     if (!graph_has_names(graph)) return rewrite_nothing(graph, out_graph);
-    return rewrite_graph_typed(ctx, graph, close_node, NULL, true, NULL, out_graph);
+    TRY(context_get(ctx, (size_t)n * sizeof *in, "infos of inputs", &in));
+    for (int i = 0; i < n; i++) in[i] = &graph_value_type(graph, body->params[first + i])->info;
+    retyping_t retyping = {.closes = true, .names = {graph, in}};
+    status_t status = rewrite_graph_typed(ctx, graph, close_node, NULL, true, &retyping, out_graph);
+    context_put(ctx, in);
+    return status;
 }

@@ -70,11 +70,42 @@ static bool evaluate(const size_names_t *names, const size_expr_t *expr, const t
     return size_calculate(expr, product, out_value);
 }
 
-status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
-                   const tensor_info_t *first, void *attrs)
+static bool has_dims(const size_expr_t *expr)
 {
+    for (int i = 0; i < expr->n; i++)
+        if (expr->variables[i].name == NULL) return true;
+    return false;
+}
+
+/* The expression with what names stand for in its factor. */
+static bool put_names(const size_names_t *names, const size_expr_t *expr, size_expr_t *out_expr)
+{
+    *out_expr = *expr;
+    out_expr->n = 0;
+    for (int i = 0; i < expr->n; i++) {
+        const size_variable_t *variable = &expr->variables[i];
+        if (variable->name == NULL) {
+            out_expr->variables[out_expr->n++] = *variable;
+            continue;
+        }
+        int64_t size = size_of_name(names, variable->name);
+        if (size < 0 || __builtin_mul_overflow(out_expr->factor, size, &out_expr->factor))
+            return false;
+    }
+    return true;
+}
+
+status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
+                   const tensor_info_t *first, void *attrs, int *out_n, sized_attr_t *out_sized)
+{
+    if (out_n != NULL) *out_n = 0;
     for (int i = 0; i < node->n_sized; i++) {
         const sized_attr_t *sized = &node->sized[i];
+        if (first == NULL && out_n != NULL && has_dims(&sized->value)) {
+            sized_attr_t *left = &out_sized[(*out_n)++];
+            *left = *sized;
+            if (put_names(names, &sized->value, &left->value)) continue;
+        }
         REQUIRE(ctx,
                 evaluate(names, &sized->value, first,
                          size_place(node->op, attrs, sized->field, sized->index)),

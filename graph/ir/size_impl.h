@@ -44,9 +44,11 @@ int64_t *size_place(const opdef_t *op, void *attrs, int field, int index);
 bool size_calculate(const size_expr_t *expr, int64_t product, int64_t *out_value);
 
 /* Puts into `attrs`, a copy of the node's, what its sized integers are when operand 0 is `first`.
- * INVALID_ARGUMENT when a size is not known or overflows. */
+ * INVALID_ARGUMENT when a size is not known or overflows. Those that follow dimensions of an
+ * operand 0 that is not known (NULL) go to out_sized, without the names in them, and out_n of them
+ * are left; where these are NULL, they are an error as well. */
 status_t size_fill(context_t *ctx, const size_names_t *names, const graph_node_t *node,
-                   const tensor_info_t *first, void *attrs);
+                   const tensor_info_t *first, void *attrs, int *out_n, sized_attr_t *out_sized);
 
 /* True when all sized integers of both nodes, of one operator, are the same. */
 bool size_equal(const graph_node_t *a, const graph_node_t *b);

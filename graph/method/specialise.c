@@ -39,25 +39,28 @@ static status_t find_sized(void *user, const graph_node_t *node)
 }
 
 /* What `size` and `shape` give becomes constants, and so does what is calculated from them, and
- * from constants by integers that follow sizes. */
+ * from constants by integers that follow sizes. An operator whose sizes are constants then has a
+ * type, of which the shape is known: until nothing more is. */
 static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **graph)
 {
-    bool has_sized = false;
-    (void)rewrite_visit(graph_body(open), find_sized, &has_sized);
     static const char *const find[] = {"sizes", NULL};
     static const char *const compute[] = {"constant_propagation", "dead_code", NULL};
-    graph_t *found = NULL, *computed = NULL;
-    TRY(pass_run(ctx, *graph, find, NULL, &found));
-    status_t status = STATUS_OK;
-    if (found != *graph || has_sized) {
-        status = pass_run(ctx, found, compute, NULL, &computed);
-        if (status == STATUS_OK) {
-            graph_release(*graph);
-            *graph = computed;
-        }
+    bool has_sized = false, is_again = true;
+    (void)rewrite_visit(graph_body(open), find_sized, &has_sized);
+    while (is_again) {
+        graph_t *found = NULL, *computed = NULL;
+        TRY(pass_run(ctx, *graph, find, NULL, &found));
+        is_again = found != *graph;
+        status_t status = STATUS_OK;
+        if (is_again || has_sized) status = pass_run(ctx, found, compute, NULL, &computed);
+        has_sized = false;
+        graph_release(found);
+        TRY(status);
+        if (computed == NULL) continue;
+        graph_release(*graph);
+        *graph = computed;
     }
-    graph_release(found);
-    return status;
+    return STATUS_OK;
 }
 
 status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,

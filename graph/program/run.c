@@ -114,6 +114,9 @@ static status_t run_iteration(run_t *run, const graph_block_t *block, int64_t it
     return run_block(run, block, state);
 }
 
+/* Iterations of a loop that no count ends: one whose condition never fails is an error. */
+#define MAX_UNCOUNTED (1 << 20)
+
 static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *state)
 {
     const graph_block_t *block = node->blocks[0];
@@ -125,6 +128,9 @@ static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *st
     for (int64_t i = 0; i < trips && goes_on; i++) {
         if (run->is_limited && run->limits.trips-- <= 0)
             FAIL(run->ctx, STATUS_UNSUPPORTED, "loop: it runs too often");
+        REQUIRE(run->ctx, i < MAX_UNCOUNTED || trips < INT64_MAX,
+                "loop: its condition still holds after %d iterations, and no count ends it",
+                MAX_UNCOUNTED);
         TRY(run_iteration(run, block, i, state));
         if (state[0].datum != NULL && datum_kind(state[0].datum) != DATUM_NONE)
             TRY(run_truth(run->ctx, "loop", state[0].datum, &goes_on));

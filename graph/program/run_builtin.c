@@ -2,7 +2,9 @@
 #include <string.h>
 
 #include "graph/program/run_impl.h"
+#include "ops/ops.h"
 #include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* Builtins on datums: containers, then arithmetic and comparison of scalars. */
@@ -120,6 +122,71 @@ static status_t run_len(const call_t *call)
     return datum_int(call->ctx, datum_length(container), call->out);
 }
 
+/* ---- join ---- */
+
+/* Tensors of ours, which an open scope shall not release as well. */
+typedef struct pieces {
+    int n;
+    tensor_t **tensors;
+} pieces_t;
+
+static void drop_pieces(pieces_t *pieces)
+{
+    for (int i = 0; i < pieces->n; i++) tensor_drop(pieces->tensors[i]);
+    pieces->n = 0;
+}
+
+static status_t take_pieces(const call_t *call, pieces_t *pieces)
+{
+    const datum_t *list = call->in[0];
+    for (int i = 0; i < datum_length(list); i++) {
+        const datum_t *item = datum_item(list, i);
+        REQUIRE(call->ctx, datum_kind(item) == DATUM_TENSOR, "join: item %d is a %s, no tensor", i,
+                datum_kind_name(datum_kind(item)));
+        pieces->tensors[pieces->n++] = tensor_hold(datum_as_tensor(item));
+    }
+    return STATUS_OK;
+}
+
+/* Each OP_MAX_INPUTS of them become one. */
+static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
+{
+    int n_joined = 0, from = 0;
+    status_t status = STATUS_OK;
+    while (from < pieces->n && status == STATUS_OK) {
+        int n = pieces->n - from < OP_MAX_INPUTS ? pieces->n - from : OP_MAX_INPUTS;
+        tensor_t *joined = NULL;
+        status = op_concat(ctx, n, (const tensor_t *const *)&pieces->tensors[from], dim, &joined);
+        if (status != STATUS_OK) break;
+        scope_take(ctx, joined);
+        for (int i = from; i < from + n; i++) tensor_drop(pieces->tensors[i]);
+        pieces->tensors[n_joined++] = joined;
+        from += n;
+    }
+    while (from < pieces->n) pieces->tensors[n_joined++] = pieces->tensors[from++];
+    pieces->n = n_joined;
+    return status;
+}
+
+static status_t run_join(const call_t *call)
+{
+    context_t *ctx = call->ctx;
+    REQUIRE(ctx, is_sequence(call->in[0]) && datum_kind(call->in[1]) == DATUM_INT,
+            "join: a %s along a %s, must be a list and an int",
+            datum_kind_name(datum_kind(call->in[0])), datum_kind_name(datum_kind(call->in[1])));
+    int n = datum_length(call->in[0]);
+    REQUIRE(ctx, n > 0, "join: the list is empty, one tensor is needed to know dtype and sizes");
+    pieces_t pieces = {0, NULL};
+    TRY(context_get(ctx, (size_t)n * sizeof *pieces.tensors, "tensors", &pieces.tensors));
+    status_t status = take_pieces(call, &pieces);
+    while (status == STATUS_OK && pieces.n > 1)
+        status = join_once(ctx, datum_as_int(call->in[1]), &pieces);
+    if (status == STATUS_OK) status = datum_tensor(ctx, pieces.tensors[0], call->out);
+    drop_pieces(&pieces);
+    context_put(ctx, pieces.tensors);
+    return status;
+}
+
 static status_t find_tensor(const call_t *call, const tensor_t **out_tensor)
 {
     datum_kind_t kind = datum_kind(call->in[0]);
@@ -165,7 +232,8 @@ static const struct {
 } containers[] = {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
     {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
-    {"len", 1, run_len},       {"shape", 1, run_shape},  {"size", 2, run_size},
+    {"len", 1, run_len},       {"join", 2, run_join},    {"shape", 1, run_shape},
+    {"size", 2, run_size},
 };
 
 /* ---- scalars: ints stay ints, and a float among them makes floats ---- */

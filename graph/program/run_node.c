@@ -57,7 +57,7 @@ static status_t size_attributes(run_t *run, const graph_node_t *node, void **out
         info = tensor_info(datum_as_tensor(first));
     TRY(context_get(run->ctx, node->op->attrs.bytes, "attributes", out_attrs));
     memcpy(*out_attrs, node->attrs, node->op->attrs.bytes);
-    return size_fill(run->ctx, &names, node, info, *out_attrs);
+    return size_fill(run->ctx, &names, node, info, *out_attrs, NULL, NULL);
 }
 
 static status_t run_op_node(run_t *run, const graph_node_t *node)

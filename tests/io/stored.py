@@ -232,6 +232,150 @@ def losses():
     }"""
 
 
+# ---- sizes that depend on elements ----
+
+@model([{"x": [4, 5]}, {"x": [4, 5]}, {"x": [9, 5]}])
+def nonzero_picks_elements():
+    """main (float[N,5] x) => (float[M] y, float z, int64[2] shape)
+    {
+        zero = Constant<value_float = 0.0>()
+        is_positive = Greater(x, zero)
+        indices = NonZero(is_positive)
+        rows = Transpose<perm = [1, 0]>(indices)
+        y = GatherND(x, rows)
+        axis = Constant<value_ints = [0]>()
+        z = ReduceSum<keepdims = 0>(y, axis)
+        shape = Shape(indices)
+    }"""
+
+
+@model([{"x": [4, 6]}, {"x": [3, 6]}, {"x": [11, 6]}])
+def rows_that_sum_to_more_than_nothing():
+    """main (float[N,6] x) => (float[M,2,3] y, float[M,4] bias)
+    <float[6,4] w = {0.1, 0.2, 0.3, -0.1, 0.5, 0.1, 0.0, 0.2, -0.3, 0.4, 0.1, 0.2,
+                     0.1, -0.2, 0.3, 0.1, 0.5, -0.1, 0.3, 0.2, -0.3, 0.4, 0.6, 0.2}>
+    {
+        axis = Constant<value_ints = [1]>()
+        sums = ReduceSum<keepdims = 0>(x, axis)
+        zero = Constant<value_float = 0.0>()
+        chosen = Greater(sums, zero)
+        found = NonZero(chosen)
+        first = Constant<value_ints = [0]>()
+        index = Squeeze(found, first)
+        rows = Gather(x, index)
+        sizes = Shape(rows)
+        nought = Constant<value_ints = [0]>()
+        count = Gather(sizes, nought)
+        rest = Constant<value_ints = [2, 3]>()
+        shape = Concat<axis = 0>(count, rest)
+        y = Reshape(rows, shape)
+        product = MatMul(rows, w)
+        bias = Sigmoid(product)
+    }"""
+
+
+@model([{"x": [7, 3], "n": numpy.array([k])} for k in (2, 7, 0)])
+def bounds_and_counts_are_inputs():
+    """main (float[7,3] x, int64[1] n) => (float[K,3] head, float[L,3] tail, int64[M] places, float[M,3] ones, float[3] sum)
+    {
+        start = Constant<value_ints = [0]>()
+        axes = Constant<value_ints = [0]>()
+        head = Slice(x, start, n, axes)
+        end = Constant<value_ints = [100]>()
+        tail = Slice(x, n, end, axes)
+        nought = Constant<value_int = 0>()
+        one = Constant<value_int = 1>()
+        count = Squeeze(n)
+        places = Range(nought, count, one)
+        three = Constant<value_ints = [3]>()
+        shape = Concat<axis = 0>(n, three)
+        ones = ConstantOfShape<value = float[1] {1.0}>(shape)
+        scaled = Add(head, ones)
+        sum = ReduceSum<keepdims = 0>(scaled, axes)
+    }"""
+
+
+@model([{"x": [2, 3], "n": numpy.array([k])} for k in (1, 4)])
+def a_token_for_each():
+    """main (float[2,3] x, int64[1] n) => (float[2,M,3] y)
+    <float[1,1,3] token = {0.5, -1.0, 2.0}>
+    {
+        two = Constant<value_ints = [2]>()
+        three = Constant<value_ints = [3]>()
+        shape = Concat<axis = 0>(two, n, three)
+        tokens = Expand(token, shape)
+        axis = Constant<value_ints = [1]>()
+        wide = Unsqueeze(x, axis)
+        y = Concat<axis = 1>(wide, tokens)
+    }"""
+
+
+# ---- Loop and Scan ----
+
+@model([{"x": [2, 3], "n": numpy.array(k)} for k in (4, 1, 70)])
+def loop_with_a_count():
+    """main (float[2,3] x, int64 n) => (float[2,3] y, float[M,2,3] all, int64 sum)
+    {
+        go = Constant<value = bool {1}>()
+        zero = Constant<value_int = 0>()
+        half = Constant<value_float = 0.5>()
+        y, sum, all = Loop (n, go, x, zero) <
+            body = step (int64 i, bool c, float[2,3] a, int64 s) => (bool d, float[2,3] b, int64 t, float[2,3] e)
+            { d = Identity(c) h = Mul(a, half) b = Add(h, x) t = Add(s, i) e = Tanh(b) }
+        >
+    }"""
+
+
+@model([{"x": numpy.array([1.0, 0.25], numpy.float32)}, {"x": numpy.array([30.0, 2.0], numpy.float32)}])
+def loop_until_a_condition():
+    """main (float[2] x) => (float[2] y, int64 n)
+    {
+        go = Constant<value = bool {1}>()
+        one = Constant<value_int = 1>()
+        zero = Constant<value_int = 0>()
+        two = Constant<value_float = 2.0>()
+        limit = Constant<value_float = 50.0>()
+        first = Constant<value_ints = [0]>()
+        y, n = Loop ( , go, x, zero) <
+            body = step (int64 i, bool c, float[2] a, int64 k) => (bool d, float[2] b, int64 m)
+            { b = Mul(a, two) m = Add(k, one) s = ReduceSum<keepdims = 0>(b, first) d = Less(s, limit) }
+        >
+    }"""
+
+
+@model([{"x": [1, 3], "n": numpy.array(k)} for k in (3, 5)])
+def loop_that_grows():
+    """main (float[1,3] x, int64 n) => (float[M,3] y)
+    {
+        go = Constant<value = bool {1}>()
+        y = Loop (n, go, x) <
+            body = step (int64 i, bool c, float[K,3] a) => (bool d, float[L,3] b)
+            { d = Identity(c) e = Exp(x) b = Concat<axis = 0>(a, e) }
+        >
+    }"""
+
+
+@model([{"x": [4, 2, 3], "h": [2, 3]}, {"x": [7, 2, 3], "h": [2, 3]}])
+def scan_forwards():
+    """main (float[T,2,3] x, float[2,3] h) => (float[2,3] last, float[T,2,3] y)
+    {
+        last, y = Scan<num_scan_inputs = 1,
+            body = step (float[2,3] s, float[2,3] a) => (float[2,3] t, float[2,3] o)
+            { p = Add(s, a) t = Tanh(p) o = Mul(t, a) }>(h, x)
+    }"""
+
+
+@model([{"x": [2, 5, 3], "h": [2, 3]}])
+def scan_backwards_along_another_axis():
+    """main (float[2,5,3] x, float[2,3] h) => (float[2,3] last, float[2,5,3] y)
+    {
+        last, y = Scan<num_scan_inputs = 1, scan_input_axes = [1], scan_input_directions = [1],
+            scan_output_axes = [1], scan_output_directions = [1],
+            body = step (float[2,3] s, float[2,3] a) => (float[2,3] t, float[2,3] o)
+            { p = Add(s, a) t = Tanh(p) o = Identity(t) }>(h, x)
+    }"""
+
+
 # ---- writing ----
 
 def write(name):

@@ -64,7 +64,7 @@ static void a_block_lacks_its_results(void **state)
     maker_node_t *node = begin_if(9, 0);
     maker_attr_graph(node, "then_branch", &blocks[0]);
     maker_attr_graph(node, "else_branch", &blocks[1]);
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "gives 2 results for 1 outputs");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "gives 2 results, 1 are needed");
     make_block(&blocks[1], "Neg", "b");
     blocks[1].graph.output[0]->name = blocks[0].graph.output[0]->name;
     refuse(ctx, STATUS_CORRUPT, "result \"a\" is made by no node");
@@ -113,6 +113,139 @@ static void a_failure_inside_says_where_it_is(void **state)
         "before it");
 }
 
+/* ---- Loop and Scan ---- */
+
+static maker_node_t *begin_loop(const char *type, const char *inputs, const char *outputs)
+{
+    begin_model(17, DIMS(2, 3));
+    maker_input(&maker, "n", INT64, 0, NULL);
+    maker_initializer(&maker, "go", 9, 0, NULL, &(uint8_t){1}, 1);
+    return maker_node(&maker, type, "again", inputs, outputs);
+}
+
+/* iteration, condition, a to condition, b */
+static void begin_body(maker_t *body)
+{
+    maker_begin(body, 17);
+    maker_input(body, "i", INT64, 0, NULL);
+    maker_input(body, "c", 9, 0, NULL);
+    maker_input(body, "a", FLOAT, DIMS(2, 3));
+    maker_output(body, "c");
+}
+
+static void a_loop_lacks_what_it_needs(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_loop("Loop", "n go x", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "onnx: node \"again\" (Loop): body is missing");
+    begin_body(&blocks[0]);
+    maker_attr_graph(begin_loop("Loop", "n go x x", "y"), "body", &blocks[0]);
+    refuse(ctx, STATUS_INVALID_ARGUMENT,
+           "the body has 3 inputs and 1 results for 2 carried values");
+    begin_body(&blocks[0]);
+    maker_output(&blocks[0], "nothing");
+    maker_attr_graph(begin_loop("Loop", "n go x", "y"), "body", &blocks[0]);
+    refuse(ctx, STATUS_CORRUPT, "result \"nothing\" is made by no node");
+}
+
+static void what_a_loop_carries_keeps_its_rank(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_body(&blocks[0]);
+    maker_node(&blocks[0], "Shape", "", "a", "b");
+    maker_output(&blocks[0], "b");
+    maker_attr_graph(begin_loop("Loop", "n go x", "y"), "body", &blocks[0]);
+    refuse(ctx, STATUS_UNSUPPORTED,
+           "onnx: node \"again\" (Loop): value 0 is f32[2,3], and then s64[2]");
+}
+
+static void a_loop_that_never_ends_is_an_error(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    tensor_t *in[2] = {NULL}, *out = NULL;
+    int n_out = 1;
+    begin_body(&blocks[0]);
+    maker_output(&blocks[0], "a");
+    maker_attr_graph(begin_loop("Loop", "- go x", "y"), "body", &blocks[0]);
+    CHECK_OK(ctx, load_model_with(ctx, NULL, &model));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2, 3), &in[0]));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S64, 0, NULL, &in[1]));
+    CHECK_FAILS(
+        ctx,
+        module_call_tensors(ctx, model, "forward", 2, (const tensor_t *const *)in, &n_out, &out),
+        STATUS_INVALID_ARGUMENT, "loop: its condition still holds after 1048576 iterations");
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+    module_release(model);
+}
+
+static void a_loop_without_iterations_has_nothing_to_join(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    tensor_t *in[2] = {NULL}, *out[2] = {NULL};
+    int n_out = 2;
+    begin_body(&blocks[0]);
+    maker_output(&blocks[0], "a");
+    maker_output(&blocks[0], "a");
+    maker_attr_graph(begin_loop("Loop", "n go x", "y all"), "body", &blocks[0]);
+    maker_output(&maker, "all");
+    CHECK_OK(ctx, load_model_with(ctx, NULL, &model));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2, 3), &in[0]));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S64, 0, NULL, &in[1]));
+    CHECK_FAILS(
+        ctx,
+        module_call_tensors(ctx, model, "forward", 2, (const tensor_t *const *)in, &n_out, out),
+        STATUS_INVALID_ARGUMENT, "join: the list is empty");
+    tensor_release(in[0]);
+    tensor_release(in[1]);
+    module_release(model);
+}
+
+static void a_scan_lacks_what_it_needs(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_begin(&blocks[0], 17);
+    maker_input(&blocks[0], "a", FLOAT, DIMS(3));
+    maker_node(&blocks[0], "Neg", "", "a", "b");
+    maker_output(&blocks[0], "b");
+    maker_attr_graph(begin_loop("Scan", "x", "y"), "body", &blocks[0]);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "0 scan inputs of 1, the body has 1");
+    maker_node_t *node = begin_loop("Scan", "x", "y");
+    maker_attr_graph(node, "body", &blocks[0]);
+    maker_int(node, "num_scan_inputs", 1);
+    maker_ints(node, "scan_input_axes", DIMS(2));
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "axis 2 of rank 2");
+    node = begin_loop("Scan", "x", "y");
+    maker_attr_graph(node, "body", &blocks[0]);
+    maker_int(node, "num_scan_inputs", 1);
+    maker_ints(node, "scan_output_axes", DIMS(0, 0));
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "scan_output_axes has 2 numbers, 1 are needed");
+    node = begin_loop("Scan", "x x", "y");
+    blocks[0].graph.n_output = 0;
+    maker_input(&blocks[0], "z", FLOAT, DIMS(3));
+    maker_attr_graph(node, "body", &blocks[0]);
+    maker_int(node, "num_scan_inputs", 1);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "the body has 0 results for 1 states");
+}
+
+/* What a Reshape does cannot depend on a size that is known only when it runs in a way that is no
+ * line: here a window as large as half of the rows that were found. */
+static void what_follows_no_size_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(17, DIMS(64));
+    maker_node(&maker, "NonZero", "", "x", "found");
+    maker_node(&maker, "Shape", "", "found", "sizes");
+    maker_initializer(&maker, "one", INT64, 1, (int64_t[]){1}, &(int64_t){1}, 8);
+    maker_initializer(&maker, "ends", INT64, 1, (int64_t[]){1}, &(int64_t){2}, 8);
+    maker_node(&maker, "Slice", "", "sizes one ends", "count");
+    maker_node(&maker, "Mul", "", "count count", "square");
+    maker_node(&maker, "TopK", "window", "x square", "y -");
+    refuse(ctx, STATUS_UNSUPPORTED, "a size depends on elements, and");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +254,12 @@ int main(void)
         TEST(branches_have_to_give_the_same),
         TEST(operators_of_blocks_are_listed_with_the_others),
         TEST(a_failure_inside_says_where_it_is),
+        TEST(a_loop_lacks_what_it_needs),
+        TEST(what_a_loop_carries_keeps_its_rank),
+        TEST(a_loop_that_never_ends_is_an_error),
+        TEST(a_loop_without_iterations_has_nothing_to_join),
+        TEST(a_scan_lacks_what_it_needs),
+        TEST(what_follows_no_size_is_refused),
     };
     return cmocka_run_group_tests_name("onnx_flow", tests, NULL, NULL);
 }
