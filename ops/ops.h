@@ -20,6 +20,7 @@
 #include "ops/layers.h"
 #include "ops/measured.h"
 #include "ops/moving.h"
+#include "ops/picking.h"
 #include "ops/quantized.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"

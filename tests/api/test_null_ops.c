@@ -666,6 +666,23 @@ static void the_functions_of_integers_take_null(void **state)
     assert_int_not_equal(op_matmul_integer(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
 }
 
+static void the_functions_of_picking_take_null(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_masked_select(ctx, NULL, NULL, &out));
+    REFUSES(op_masked_select(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_masked_select(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_compress(ctx, NULL, NULL, NULL, &out));
+    REFUSES(op_compress(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_compress(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_unique(ctx, NULL, NULL, true, &out, NULL, NULL, NULL));
+    REFUSES(op_unique(ctx, NULL, NULL, true, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_unique(NULL, NULL, NULL, true, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_nms(ctx, NULL, NULL, 0, 0, 0, false, &out));
+    REFUSES(op_nms(ctx, NULL, NULL, 0, 0, 0, false, NULL));
+    assert_int_not_equal(op_nms(NULL, NULL, NULL, 0, 0, 0, false, NULL), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -686,6 +703,7 @@ int main(void)
         TEST(the_functions_of_indexing_take_null),
         TEST(the_functions_of_random_take_null),
         TEST(the_functions_of_moving_take_null),
+        TEST(the_functions_of_picking_take_null),
         TEST(the_functions_of_measured_take_null),
         TEST(the_functions_of_quantized_take_null),
         TEST(the_functions_of_integers_take_null),

@@ -376,6 +376,33 @@ def scan_backwards_along_another_axis():
     }"""
 
 
+@model([{"x": [2, 6]}, {"x": [4, 6]}, {"x": [1, 6]}])
+def compressed_and_unique():
+    """main (float[N,6] x) => (float[K,6] a, float[K,6] b, int64[U] values, int64[U] counts)
+    <float zero = {0}, float[1] ten = {10}>
+    {
+        axis = Constant<value_ints = [1]>()
+        s = ReduceSum<keepdims = 0>(x, axis)
+        flags = Greater(s, zero)
+        a = Compress<axis = 0>(x, flags)
+        b = Relu(a)
+        wide = Mul(x, ten)
+        whole = Cast<to = 7>(wide)
+        values, places, inverse, counts = Unique(whole)
+    }"""
+
+
+@model([{"boxes": [1, 7, 4], "scores": [1, 2, 7]}, {"boxes": [2, 5, 4], "scores": [2, 2, 5]}])
+def boxes_that_overlap_least():
+    """main (float[N,M,4] boxes, float[N,2,M] scores) => (int64[K,3] rows, int64[K] which)
+    <int64[1] most = {3}, float[1] overlap = {0.2}, float[1] least = {-0.5}>
+    {
+        rows = NonMaxSuppression(boxes, scores, most, overlap, least)
+        column = Constant<value_int = 2>()
+        which = Gather<axis = 1>(rows, column)
+    }"""
+
+
 # ---- writing ----
 
 def write(name):

@@ -113,6 +113,46 @@ LSTM, GRU, RNN = torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN
 
 def grid(mode="bilinear", padding="zeros", align=False):
     return lambda x, g: F.grid_sample(x, g, mode, padding, align)
+def unique(dim=None):
+    """With where each value stands first, which PyTorch does not give."""
+    def run(x):
+        values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=dim)
+        flat = inverse.flatten()
+        places = torch.stack([(flat == i).nonzero()[0, 0] for i in range(len(counts))])
+        return values, places, inverse, counts
+    return run
+
+
+def unsorted(x):
+    """Values of a vector in order of first appearance."""
+    values, places, inverse, counts = unique()(x)
+    order = places.argsort()
+    return values[order], places[order], order.argsort()[inverse], counts[order]
+
+
+def nms(iou_threshold, score_threshold=-float("inf"), most=None, is_center=False):
+    """By the rule itself, one pair of boxes after the other."""
+    def corners(box):
+        a, b = box[:2], box[2:]
+        return (a - b / 2, a + b / 2) if is_center else (torch.minimum(a, b), torch.maximum(a, b))
+
+    def iou(a, b):
+        (a, b), (c, d) = corners(a), corners(b)
+        shared = (torch.minimum(b, d) - torch.maximum(a, c)).clamp(min=0).prod()
+        return shared / ((b - a).prod() + (d - c).prod() - shared)
+
+    def run(boxes, scores):
+        rows = []
+        for image in range(scores.shape[0]):
+            for label in range(scores.shape[1]):
+                kept = []
+                for box in scores[image, label].argsort(descending=True, stable=True):
+                    if scores[image, label, box] > score_threshold and all(
+                            iou(boxes[image, k], boxes[image, box]) <= iou_threshold for k in kept):
+                        kept.append(box)
+                rows += [[image, label, int(box)] for box in kept[:most]]
+        return torch.tensor(rows)
+    return run
 
 
 CASES = [
@@ -446,6 +486,19 @@ CASES = [
     ("grid_sample(f32[1,1,3,2,4], f32[1,2,1,4,3]*2)", grid()),
     ("grid_sample(f32[1,1,3,2,4], f32[1,2,1,4,3]*2) mode=\"nearest\" padding=\"reflection\"",
      grid("nearest", "reflection")),
+    ("masked_select(f32[3,7], bool[3,7])", torch.masked_select),
+    ("masked_select(s64[2,1,5], bool[3,1])", torch.masked_select),
+    ("compress(f32[3,7,2], bool[7]) dims=[1]", lambda x, c: x[:, c]),
+    ("compress(f32[3,7], bool[5])", lambda x, c: x.flatten()[:5][c]),
+    ("unique(s64[5,7]<6)", unique()),
+    ("unique(f32[17]<3)", unique()),
+    ("unique(s32[7,2]<2) dims=[0]", unique(0)),
+    ("unique(u8[2,7]<3) dims=[-1]", unique(-1)),
+    ("unique(s64[17]<5) sorted=false", unsorted),
+    ("nms(f32[1,17,4], f32[1,2,17]) iou_threshold=0.3 score_threshold=0.1", nms(0.3, 0.1)),
+    ("nms(f32[2,17,4], f32[2,1,17]) iou_threshold=0.1 max_per_class=4", nms(0.1, most=4)),
+    ("nms(f32[1,31,4]+, f32[1,1,31]) iou_threshold=0.4 is_center=true",
+     nms(0.4, is_center=True)),
     ("tril(f32[2,3,7]) diagonal=2", lambda x: x.tril(2)),
     ("tril(s64[7,3])", torch.tril),
     ("triu(f32[2,7,3]) diagonal=-2", lambda x: x.triu(-2)),

@@ -8,7 +8,7 @@
 #include "ops/ops.h"
 #include "tests/support/case.h"
 
-#define MAX_PIECES 3
+#define MAX_PIECES 4
 #define DIMS(...)                                                                                  \
     (const int64_t[])                                                                              \
     {                                                                                              \
@@ -115,6 +115,15 @@ CALL(reverse_sequence, in[0], in[1], 1, 0)
 CALL(grid_sample, in[0], in[1], GRID_CUBIC, GRID_REFLECTION, true)
 CALL(rand_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
 CALL(randn_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
+CALL(masked_select, in[0], in[1])
+CALL(compress, in[0], in[1], (&(const int64_t){1}))
+CALL(nms, in[0], in[1], 2, 0.25, 0.125, true)
+
+static status_t call_unique(context_t *ctx, const tensor_t *const *in, tensor_t **out)
+{
+    return op_unique(ctx, in[0], &(const int64_t){1}, false, &out[0], &out[1], &out[2], &out[3]);
+}
+
 CALL(nonzero, in[0])
 CALL(reshape_by, in[0], in[1], true)
 CALL(expand_by, in[0], in[1])
@@ -451,6 +460,11 @@ static const row_t rows[] = {
     ROW(expand_by, "(f32[1,1], s64[3]<7)"),
     ROW(slice_by, "(f32[3,17], s64[1]<17, s64[1]<3) dim=1 step=-2"),
     ROW(range, "(f32[], f32[]*31, f32[]+)"),
+    ROW(masked_select, "(f32[3,7], bool[7])"),
+    ROW(compress, "(f32[3,7], bool[5]) dims=[1]"),
+    ROW(unique, "(s64[2,9]<2) dims=[1] sorted=false"),
+    ROW(nms, "(f32[2,7,4]+, f32[2,3,7]) max_per_class=2 iou_threshold=0.25 score_threshold=0.125 "
+             "is_center=true"),
     ROW(tril, "(f32[2,5,7]) diagonal=-1"),
     ROW(triu, "(f32[2,5,7]) diagonal=2"),
     ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),
