@@ -339,8 +339,28 @@ static status_t add_inputs(onnx_t *onnx)
     return graph_builder_status(onnx->builder);
 }
 
+/* What stands for a block that was refused: an error where it is run. */
+static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
+{
+    const char *path = onnx_path_of(call->proto);
+    onnx_item_t *item = &onnx->items[call->out[0]];
+    graph_node_t node = {.kind = NODE_BUILTIN,
+                         .name = "fail",
+                         .path = *path != '\0' ? path : NULL,
+                         .n_inputs = 1,
+                         .n_outputs = 1};
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
+    datum_t *message = NULL;
+    TRY(datum_string(onnx->ctx, call->message, &message));
+    value_t in = graph_add_literal(onnx->builder, message);
+    datum_release(message);
+    graph_add_node(onnx->builder, &node, &in, (const graph_type_t *[]){&type}, NULL, &item->value);
+    return graph_builder_status(onnx->builder);
+}
+
 static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
 {
+    if (call->message != NULL) return add_failure(onnx, call);
     value_t in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
     const char *path = onnx_path_of(call->proto);
     graph_node_t node = {.kind = NODE_OP,

@@ -213,6 +213,7 @@ void onnx_cut_calls(onnx_t *onnx, int first)
             context_put(onnx->ctx, call->others[k]);
         context_put(onnx->ctx, call->others);
         context_put(onnx->ctx, call->sized);
+        context_put(onnx->ctx, call->message);
         context_put(onnx->ctx, call->attrs);
     }
     if (first >= onnx->n_calls) return;

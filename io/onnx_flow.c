@@ -56,7 +56,7 @@ static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_b
 {
     onnx_t *onnx = node->onnx;
     if (graph->n_output != (size_t)n_results)
-        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "block \"%.64s\" gives %zu results, %d are needed",
+        FAIL(onnx->ctx, STATUS_CORRUPT, "block \"%.64s\" gives %zu results, %d are needed",
              graph->name != NULL ? graph->name : "", graph->n_output, n_results);
     onnx->n_blocks++;
     status_t status = import_nodes(onnx, graph);
@@ -123,6 +123,92 @@ static status_t join(onnx_node_t *node, int output, item_t first, item_t second,
     return STATUS_OK;
 }
 
+/* A block that may be refused, as one that is right for other sizes than these: then nothing of it
+ * is left, and *out_why, which the caller puts back, says why. */
+static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *results,
+                          char **out_why)
+{
+    onnx_t *onnx = node->onnx;
+    const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
+    const char *data_reason = onnx->data_reason;
+    scope_attempt(onnx->ctx);
+    status_t status = import_block(node, graph, n_bound, node->n_out, results);
+    const bool is_refused = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
+    if (is_refused && context_string(onnx->ctx, context_error(onnx->ctx), out_why) != STATUS_OK)
+        return scope_attempt_end(onnx->ctx, STATUS_OUT_OF_MEMORY, false);
+    status = scope_attempt_end(onnx->ctx, status, is_refused);
+    if (!is_refused) return status;
+    onnx_unbind(onnx, n_bound);
+    onnx_cut_items(onnx, n_items);
+    onnx_cut_calls(onnx, n_calls);
+    onnx->data_reason = data_reason;
+    return STATUS_OK;
+}
+
+/* What stands for the results of a block that was refused: an error where they are asked for. */
+static status_t add_failures(onnx_node_t *node, const char *why, item_t *results)
+{
+    onnx_t *onnx = node->onnx;
+    for (int i = 0; i < node->n_out; i++) {
+        int at = 0;
+        char *message = NULL;
+        onnx->proto = node->proto;
+        TRY(context_string(onnx->ctx, why, &message));
+        status_t status = onnx_note(
+            onnx,
+            &(onnx_noted_t){
+                .kind = ONNX_CALL_BUILTIN, .builtin = "fail", .message = message, .n_out = 1},
+            &at);
+        if (status != STATUS_OK) {
+            context_put(onnx->ctx, message);
+            return status;
+        }
+        TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &results[i]));
+        onnx->items[results[i]].call = at;
+        onnx->calls[at].out[0] = results[i];
+    }
+    return STATUS_OK;
+}
+
+/* These stand-ins are what the other block's results are, in every trial. */
+static status_t copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
+{
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n; i++) {
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+            const tensor_info_t *info = onnx_info(onnx, from[i]);
+            const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
+            if (onnx->trial == 0)
+                onnx->items[to[i]].info = dense;
+            else
+                status = onnx_set_info(onnx, to[i], &dense);
+        }
+    }
+    onnx->trial = 0;
+    return status;
+}
+
+/* One of the blocks may be refused where the condition is not known: it may never be run. */
+static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool is_known,
+                              item_t results[2][OP_MAX_OUTPUTS], int *ends)
+{
+    onnx_t *onnx = node->onnx;
+    char *why[2] = {NULL, NULL};
+    status_t status = STATUS_OK;
+    for (int b = 0; b < 2 && status == STATUS_OK; b++) {
+        status = is_known || (b == 1 && why[0] != NULL)
+                     ? import_block(node, graphs[b], onnx->n_bound, node->n_out, results[b])
+                     : try_block(node, graphs[b], results[b], &why[b]);
+        if (status == STATUS_OK && why[b] != NULL) status = add_failures(node, why[b], results[b]);
+        if (status == STATUS_OK) status = yield(node, node->n_out, results[b], &ends[b]);
+    }
+    for (int b = 0; b < 2 && status == STATUS_OK; b++)
+        if (why[b] != NULL) status = copy_infos(onnx, node->n_out, results[1 - b], results[b]);
+    context_put(onnx->ctx, why[0]);
+    context_put(onnx->ctx, why[1]);
+    return status;
+}
+
 static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
 {
     onnx_t *onnx = node->onnx;
@@ -133,10 +219,7 @@ static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
         onnx,
         &(onnx_noted_t){.kind = ONNX_CALL_IF, .n_in = 1, .in = node->in, .n_out = node->n_out},
         &at));
-    for (int b = 0; b < 2; b++) {
-        TRY(import_block(node, graphs[b], onnx->n_bound, node->n_out, results[b]));
-        TRY(yield(node, node->n_out, results[b], &ends[b]));
-    }
+    TRY(import_blocks(node, graphs, onnx_knows(node, 0), results, ends));
     forget(onnx, first_item);
     onnx->calls[at].end = onnx->calls[ends[0]].end = ends[1];
     for (int i = 0; i < node->n_out; i++) {
@@ -153,6 +236,7 @@ static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
 {
     onnx_t *onnx = node->onnx;
     int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
+    const char *data_reason = onnx->data_reason;
     scope_attempt(onnx->ctx);
     status_t status = import_both(node, graphs);
     bool is_forgiven = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
@@ -161,6 +245,7 @@ static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
     onnx_unbind(onnx, n_bound);
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
+    onnx->data_reason = data_reason;
     onnx_fix_all(onnx, node->proto, "other sizes make it something else");
     return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
                         node->out);

@@ -93,6 +93,7 @@ typedef enum onnx_call_kind {
 typedef struct onnx_noted {
     onnx_call_kind_t kind;
     const char *builtin;
+    char *message; /* of builtin fail */
     int n_results; /* of LOOP */
     int end; /* of IF, LOOP: the last YIELD; of the first YIELD of an IF: the last one; else 0 */
     const opdef_t *op;

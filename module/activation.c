@@ -15,6 +15,9 @@ static const activation_t activations[] = {
     {ELTWISE_LEAKY_RELU, "LeakyReLU", NULL},
     {ELTWISE_ELU, "ELU", NULL},
     {ELTWISE_SELU, "SELU", op_selu},
+    {ELTWISE_CELU, "CELU", NULL},
+    {ELTWISE_SHRINK, "Shrink", NULL},
+    {ELTWISE_THRESHOLD, "Threshold", NULL},
     {ELTWISE_MISH, "Mish", op_mish},
     {ELTWISE_CLAMP, "Hardtanh", NULL},
     {ELTWISE_SIGMOID, "Sigmoid", op_sigmoid},
@@ -67,6 +70,9 @@ static status_t forward_activation(context_t *ctx, module_t *self, int n_in,
     switch (activation->eltwise) {
     case ELTWISE_LEAKY_RELU: return op_leaky_relu(ctx, in[0], alpha, out);
     case ELTWISE_ELU: return op_elu(ctx, in[0], alpha, out);
+    case ELTWISE_CELU: return op_celu(ctx, in[0], alpha, out);
+    case ELTWISE_SHRINK: return op_shrink(ctx, in[0], alpha, beta, out);
+    case ELTWISE_THRESHOLD: return op_threshold(ctx, in[0], alpha, beta, out);
     case ELTWISE_HARDSIGMOID: return op_hardsigmoid(ctx, in[0], alpha, beta, out);
     case ELTWISE_GELU:
     case ELTWISE_GELU_TANH:

@@ -134,8 +134,9 @@ typedef struct builtin {
 /* Scalars are int, float and bool; scalar_div gives float, scalar_floordiv and scalar_mod round as
  * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or
  * list, `index` one by its number or key, negative numbers from the end. `join` makes one tensor of
- * those in a list, as concat along a dimension does. `shape` gives the sizes of a tensor, `size`
- * that of one dimension, negative dimensions from the end. */
+ * those in a list, as concat along a dimension does. `fail` gives nothing: it is an
+ * error with the words of a string. `shape` gives the sizes of a tensor, `size` that of one
+ * dimension, negative dimensions from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
     BUILTIN(list, 0, -1, 1, LIST)                                                                  \
     BUILTIN(tuple, 0, -1, 1, TUPLE)                                                                \
@@ -145,6 +146,7 @@ typedef struct builtin {
     BUILTIN(append, 2, 2, 0, UNKNOWN)                                                              \
     BUILTIN(len, 1, 1, 1, INT)                                                                     \
     BUILTIN(join, 2, 2, 1, TENSOR)                                                                 \
+    BUILTIN(fail, 1, 1, 1, UNKNOWN)                                                                \
     BUILTIN(shape, 1, 1, 1, SHAPE)                                                                 \
     BUILTIN(size, 2, 2, 1, INT)                                                                    \
     BUILTIN(scalar_add, 2, 2, 1, NUMBER)                                                           \

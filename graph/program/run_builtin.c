@@ -187,6 +187,13 @@ static status_t run_join(const call_t *call)
     return status;
 }
 
+static status_t run_fail(const call_t *call)
+{
+    REQUIRE(call->ctx, datum_kind(call->in[0]) == DATUM_STRING, "fail: a %s, must be a string",
+            datum_kind_name(datum_kind(call->in[0])));
+    FAIL(call->ctx, STATUS_INVALID_ARGUMENT, "%s", datum_as_string(call->in[0]));
+}
+
 static status_t find_tensor(const call_t *call, const tensor_t **out_tensor)
 {
     datum_kind_t kind = datum_kind(call->in[0]);
@@ -232,8 +239,8 @@ static const struct {
 } containers[] = {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
     {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
-    {"len", 1, run_len},       {"join", 2, run_join},    {"shape", 1, run_shape},
-    {"size", 2, run_size},
+    {"len", 1, run_len},       {"join", 2, run_join},    {"fail", 1, run_fail},
+    {"shape", 1, run_shape},   {"size", 2, run_size},
 };
 
 /* ---- scalars: ints stay ints, and a float among them makes floats ---- */

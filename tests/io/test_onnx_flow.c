@@ -64,7 +64,7 @@ static void a_block_lacks_its_results(void **state)
     maker_node_t *node = begin_if(9, 0);
     maker_attr_graph(node, "then_branch", &blocks[0]);
     maker_attr_graph(node, "else_branch", &blocks[1]);
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "gives 2 results, 1 are needed");
+    refuse(ctx, STATUS_CORRUPT, "gives 2 results, 1 are needed");
     make_block(&blocks[1], "Neg", "b");
     blocks[1].graph.output[0]->name = blocks[0].graph.output[0]->name;
     refuse(ctx, STATUS_CORRUPT, "result \"a\" is made by no node");
@@ -246,6 +246,41 @@ static void what_follows_no_size_is_refused(void **state)
     refuse(ctx, STATUS_UNSUPPORTED, "a size depends on elements, and");
 }
 
+/* It fails where it is run, and nowhere else: blocks hold for some sizes only, as those for another
+ * rate of sampling do. */
+static void a_block_that_is_refused_may_not_be_run(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    tensor_t *in[2] = {NULL};
+    maker_begin(&blocks[0], 17);
+    maker_initializer(&blocks[0], "shape", INT64, 1, (int64_t[]){1}, &(int64_t){7}, 8);
+    maker_node(&blocks[0], "Reshape", "seven", "x shape", "a");
+    maker_output(&blocks[0], "a");
+    make_block(&blocks[1], "Neg", "b");
+    maker_node_t *node = begin_if(9, 0);
+    maker_attr_graph(node, "then_branch", &blocks[0]);
+    maker_attr_graph(node, "else_branch", &blocks[1]);
+    CHECK_OK(ctx, load_model_with(ctx, NULL, &model));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(2, 3), 1, &in[0]));
+    for (int flag = 0; flag < 2; flag++) {
+        tensor_t *out = NULL;
+        int n_out = 1;
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_BOOL, 0, NULL, flag, &in[1]));
+        status_t status = module_call_tensors(ctx, model, "forward", 2, (const tensor_t *const *)in,
+                                              &n_out, &out);
+        if (flag == 0)
+            CHECK_OK(ctx, status);
+        else
+            CHECK_FAILS(ctx, status, STATUS_INVALID_ARGUMENT,
+                        "node \"seven\" (Reshape): 6 elements into a shape of 7");
+        tensor_release(in[1]);
+        tensor_release(out);
+    }
+    tensor_release(in[0]);
+    module_release(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +289,7 @@ int main(void)
         TEST(branches_have_to_give_the_same),
         TEST(operators_of_blocks_are_listed_with_the_others),
         TEST(a_failure_inside_says_where_it_is),
+        TEST(a_block_that_is_refused_may_not_be_run),
         TEST(a_loop_lacks_what_it_needs),
         TEST(what_a_loop_carries_keeps_its_rank),
         TEST(a_loop_that_never_ends_is_an_error),
