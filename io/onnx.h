@@ -12,9 +12,9 @@
  *   forward: input x is f32[3,4], the graph was made for f32[1,4] (N is 1 only, node r (Reshape):
  *   12 elements into a shape of 4)
  *
- * If, Loop and Scan become `if` and `loop` of the graph, where a condition is not known at import. A
- * size that depends on elements, as NonZero's, is not known in the graph; what follows it in no way
- * that is known is UNSUPPORTED.
+ * If, Loop and Scan become `if` and `loop` of the graph, where a condition is not known at import.
+ * A size that depends on elements, as NonZero's, is not known in the graph; what follows it in no
+ * way that is known is UNSUPPORTED.
  *
  * Names of inputs (initializers left out) and outputs are attributes `input_names` and
  * `output_names`, lists of strings; module_input and module_output tell them with dtypes and sizes.

@@ -339,6 +339,15 @@ static status_t add_inputs(onnx_t *onnx)
     return graph_builder_status(onnx->builder);
 }
 
+/* One of its sizes depends on elements. */
+static bool has_data_sizes(const onnx_t *onnx, item_t item)
+{
+    const tensor_info_t *infos = onnx->items[item].infos;
+    for (int k = onnx->first_data_trial; k < onnx->n_trials && infos != NULL; k++)
+        if (!onnx->is_over[k] && infos[k].dtype != DTYPE_NONE) return true;
+    return false;
+}
+
 /* What stands for a block that was refused: an error where it is run. */
 static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
 {
@@ -349,7 +358,8 @@ static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
                          .path = *path != '\0' ? path : NULL,
                          .n_inputs = 1,
                          .n_outputs = 1};
-    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
+    graph_type_t type = {
+        .kind = TYPE_TENSOR, .has_info = !has_data_sizes(onnx, call->out[0]), .info = item->info};
     datum_t *message = NULL;
     TRY(datum_string(onnx->ctx, call->message, &message));
     value_t in = graph_add_literal(onnx->builder, message);
@@ -426,7 +436,8 @@ static void add_params(onnx_t *onnx, const onnx_noted_t *call)
     for (int i = call->n_results; i < call->n_out; i++) {
         onnx_item_t *item = &onnx->items[call->out[i]];
         graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
-        bool is_typed = item->info.dtype != DTYPE_NONE && !item->is_changing;
+        bool is_typed = item->info.dtype != DTYPE_NONE && !item->is_changing &&
+                        !has_data_sizes(onnx, call->out[i]);
         item->value = graph_add_param(onnx->builder, NULL,
                                       i == call->n_results ? &(graph_type_t){.kind = TYPE_INT}
                                       : is_typed           ? &type

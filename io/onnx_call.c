@@ -273,6 +273,12 @@ static tensor_t *data_of(const onnx_t *onnx, item_t item)
     return known != NULL ? known : onnx_stand_of(onnx, item);
 }
 
+/* The elements of this operand are sizes and bounds, not what the operator works on. */
+static bool says_sizes(const opdef_t *op, int operand)
+{
+    return op->fixed != NULL ? operand >= op->fixed->n_kept : strcmp(op->name, "range") == 0;
+}
+
 /* With the elements that are known, and where `uses_stands` those that stand for others, as far as
  * they lie in rows. */
 static status_t infer_with(onnx_t *onnx, const onnx_noted_t *call, const void *attrs,
@@ -283,7 +289,8 @@ static status_t infer_with(onnx_t *onnx, const onnx_noted_t *call, const void *a
     for (int i = 0; i < call->n_in; i++) {
         const item_t item = call->in[i];
         const tensor_t *tensor = NULL;
-        if (item != ITEM_NONE && (uses_stands || onnx->items[item].known != NULL))
+        if (item != ITEM_NONE &&
+            ((uses_stands && says_sizes(call->op, i)) || onnx->items[item].known != NULL))
             tensor = data_of(onnx, item);
         if (tensor != NULL && info_is_contiguous(tensor_info(tensor)))
             data[i] = tensor_bytes(tensor);
@@ -464,7 +471,7 @@ static status_t add_stands(onnx_t *onnx, int at, const void *attrs, const tensor
     bool is_needed = false, is_run = false;
     for (int i = 0; i < call->n_out; i++) is_needed = is_needed || onnx_needs_stand(&infos[i]);
     if (!is_needed) return STATUS_OK;
-    if (has_data(onnx, call)) {
+    if (onnx_is_smooth(call->op) && has_data(onnx, call)) {
         scope_attempt(onnx->ctx);
         status_t status = run(onnx, call, attrs, results);
         bool is_forgiven = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;

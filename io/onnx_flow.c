@@ -97,6 +97,13 @@ static bool read_bool(const onnx_t *onnx, item_t item)
     return dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[item].known)) != 0;
 }
 
+/* Known, and the same at all sizes. */
+static bool is_sure(const onnx_t *onnx, item_t item)
+{
+    return onnx->items[item].known != NULL && !onnx_varies(onnx, item) &&
+           !onnx->items[item].is_doubtful;
+}
+
 static bool read_condition(const onnx_node_t *node)
 {
     return read_bool(node->onnx, node->in[0]);
@@ -131,6 +138,8 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
     onnx_t *onnx = node->onnx;
     const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
     const char *data_reason = onnx->data_reason;
+    bool is_over[ONNX_MAX_TRIALS];
+    memcpy(is_over, onnx->is_over, sizeof is_over);
     scope_attempt(onnx->ctx);
     status_t status = import_block(node, graph, n_bound, node->n_out, results);
     const bool is_refused = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
@@ -142,6 +151,7 @@ static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *re
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
     onnx->data_reason = data_reason;
+    memcpy(onnx->is_over, is_over, sizeof is_over);
     return STATUS_OK;
 }
 
@@ -193,6 +203,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
                               item_t results[2][OP_MAX_OUTPUTS], int *ends)
 {
     onnx_t *onnx = node->onnx;
+    const int first_item = onnx->n_items;
     char *why[2] = {NULL, NULL};
     status_t status = STATUS_OK;
     for (int b = 0; b < 2 && status == STATUS_OK; b++) {
@@ -201,6 +212,7 @@ static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs
                      : try_block(node, graphs[b], results[b], &why[b]);
         if (status == STATUS_OK && why[b] != NULL) status = add_failures(node, why[b], results[b]);
         if (status == STATUS_OK) status = yield(node, node->n_out, results[b], &ends[b]);
+        forget(onnx, first_item);
     }
     for (int b = 0; b < 2 && status == STATUS_OK; b++)
         if (why[b] != NULL) status = copy_infos(onnx, node->n_out, results[1 - b], results[b]);
@@ -213,14 +225,13 @@ static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
 {
     onnx_t *onnx = node->onnx;
     item_t results[2][OP_MAX_OUTPUTS];
-    int at = 0, ends[2], first_item = onnx->n_items;
+    int at = 0, ends[2];
     onnx->proto = node->proto;
     TRY(onnx_note(
         onnx,
         &(onnx_noted_t){.kind = ONNX_CALL_IF, .n_in = 1, .in = node->in, .n_out = node->n_out},
         &at));
     TRY(import_blocks(node, graphs, onnx_knows(node, 0), results, ends));
-    forget(onnx, first_item);
     onnx->calls[at].end = onnx->calls[ends[0]].end = ends[1];
     for (int i = 0; i < node->n_out; i++) {
         TRY(join(node, i, results[0][i], results[1][i], &node->out[i]));
@@ -237,6 +248,8 @@ static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
     onnx_t *onnx = node->onnx;
     int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
     const char *data_reason = onnx->data_reason;
+    bool is_over[ONNX_MAX_TRIALS];
+    memcpy(is_over, onnx->is_over, sizeof is_over);
     scope_attempt(onnx->ctx);
     status_t status = import_both(node, graphs);
     bool is_forgiven = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
@@ -246,6 +259,10 @@ static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
     onnx_cut_items(onnx, n_items);
     onnx_cut_calls(onnx, n_calls);
     onnx->data_reason = data_reason;
+    memcpy(onnx->is_over, is_over, sizeof is_over);
+    if (onnx_is_of_data(onnx, node->in[0]))
+        onnx->data_reason = "the blocks of an If give what is not alike";
+    TRY(onnx_check_data(onnx));
     onnx_fix_all(onnx, node->proto, "other sizes make it something else");
     return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
                         node->out);
@@ -262,8 +279,7 @@ status_t onnx_import_if(onnx_node_t *node)
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the condition is %s, one bool is needed",
              info_brief(&cond));
     if (!onnx_knows(node, 0)) return import_both(node, graphs);
-    if (onnx_follows(node, 0) || onnx->items[node->in[0]].is_doubtful)
-        return import_known(node, graphs);
+    if (!is_sure(onnx, node->in[0])) return import_known(node, graphs);
     return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
                         node->out);
 }
@@ -573,9 +589,7 @@ static int64_t count_trips(const loop_t *loop)
     const onnx_t *onnx = loop->node->onnx;
     const item_t goes_on = loop->results[0];
     if (loop->trips == ITEM_NONE || onnx->items[loop->trips].known == NULL) return -1;
-    if (onnx->items[goes_on].known == NULL ||
-        dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[goes_on].known)) == 0)
-        return -1;
+    if (!is_sure(onnx, goes_on) || !read_bool(onnx, goes_on)) return -1;
     if (loop->condition != ITEM_NONE) return -1;
     const tensor_t *trips = onnx_tensor_of(onnx, loop->trips);
     int64_t n = dtype_load_integer(tensor_dtype(trips), tensor_bytes(trips));
@@ -587,8 +601,12 @@ static status_t turn(loop_t *loop, int list, item_t *item)
 {
     onnx_t *onnx = loop->node->onnx;
     const int rank = onnx->items[*item].info.rank;
-    int64_t dims[TENSOR_MAX_RANK], axis = loop->list_axes[list];
+    int64_t dims[TENSOR_MAX_RANK];
+    int axis = 0;
     onnx_call_t call;
+    if (!shape_dim(rank, loop->list_axes[list], &axis))
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
+             (long long)loop->list_axes[list], rank);
     if (loop->list_directions[list] != 0) {
         onnx_call(loop->node, "slice_by", &call);
         onnx_set_int(&call, "step", -1);
@@ -650,11 +668,13 @@ static status_t import_loop(loop_t *loop)
     for (int i = 0; i < loop->n_lists; i++)
         TRY(add_builtin(loop->node, "list", 0, NULL, &loop->lists[i]));
     const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    bool is_again = true;
+    bool is_again = true, is_over[ONNX_MAX_TRIALS];
+    memcpy(is_over, onnx->is_over, sizeof is_over);
     while (is_again) {
         TRY(import_body(loop));
         TRY(find_changes(loop, &is_again));
         if (!is_again) continue;
+        memcpy(onnx->is_over, is_over, sizeof is_over);
         onnx_unbind(onnx, n_bound);
         onnx_cut_items(onnx, n_items);
         onnx_cut_calls(onnx, n_calls);
@@ -671,7 +691,8 @@ status_t onnx_import_loop(onnx_node_t *node)
     TRY(read_block(node, "body", &loop.body));
     if (onnx_has(node, 0)) loop.trips = node->in[0];
     if (onnx_has(node, 1)) loop.condition = node->in[1];
-    if (loop.condition != ITEM_NONE && onnx_knows(node, 1) && read_bool(onnx, loop.condition))
+    if (loop.condition != ITEM_NONE && is_sure(onnx, loop.condition) &&
+        read_bool(onnx, loop.condition))
         loop.condition = ITEM_NONE;
     loop.n_carried = node->n_in > 2 ? node->n_in - 2 : 0;
     if (loop.body->n_input != (size_t)loop.n_carried + 2 ||

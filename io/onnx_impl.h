@@ -70,6 +70,7 @@ typedef struct onnx_item {
     bool is_view;         /* `known` may share its bytes with another item's */
     bool is_missing;      /* an output that the import does not make */
     bool is_doubtful;     /* may be something else at sizes that no trial has */
+    bool is_data;         /* known, and calculated from sizes or integers that depend on elements */
     bool is_changing;     /* of what a loop carries: its sizes are not those that it begins with */
 } onnx_item_t;
 

@@ -190,7 +190,7 @@ status_t onnx_make_stand(onnx_t *onnx, item_t index, const tensor_info_t *info, 
     }
     for (int64_t i = 0; i < info_numel(info); i++)
         dtype_store_integer(info->dtype, (char *)bytes + (size_t)i * dtype_size(info->dtype),
-                            onnx_data_size(onnx, (*data)++));
+                            onnx_data_number(onnx, (*data)++));
     if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
     return onnx_set_stand_take(onnx, index, tensor);
 }
@@ -220,6 +220,15 @@ bool onnx_dim_varies(const onnx_t *onnx, item_t index, int dim)
                                                         : &item->infos[k];
         if (dim >= info->rank || info->sizes[dim] != first->sizes[dim]) return true;
     }
+    return false;
+}
+
+bool onnx_is_of_data(const onnx_t *onnx, item_t index)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    if (item->is_data || item->stands != NULL) return true;
+    for (int k = onnx->first_data_trial; k < onnx->n_trials; k++)
+        if (onnx_differs(onnx, index, k)) return true;
     return false;
 }
 

@@ -47,6 +47,9 @@ bool onnx_differs(const onnx_t *onnx, item_t item, int trial);
 bool onnx_varies(const onnx_t *onnx, item_t item);
 bool onnx_dim_varies(const onnx_t *onnx, item_t item, int dim);
 
+/* True when the item, or its sizes, follow sizes or integers that depend on elements. */
+bool onnx_is_of_data(const onnx_t *onnx, item_t item);
+
 /* Gives up the items from `first` on. */
 void onnx_cut_items(onnx_t *onnx, int first);
 

@@ -58,6 +58,7 @@ status_t onnx_import_einsum(onnx_node_t *node)
              (int)sizeof text);
     memcpy(text, equation->s.data, equation->s.len);
     for (int i = 0; i < node->n_in && i < EINSUM_MAX_OPERANDS; i++) {
+        if (!onnx_has(node, i)) FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
         copies[i] = onnx_input_info(node, i);
         infos[i] = &copies[i];
     }

@@ -191,6 +191,8 @@ status_t onnx_import_dynamic_quantize_matmul(onnx_node_t *node)
 status_t onnx_import_matmul_integer_to_float(onnx_node_t *node)
 {
     item_t sums, scale, zero;
+    TRY(quantized_need_one(node, 2, "a's scale"));
+    if (onnx_has(node, 4)) TRY(quantized_need_one(node, 4, "a's zero"));
     TRY(quantized_zero(node, 4, "a's zero", &zero));
     TRY(quantized_matmul(node, node->in[0], zero, 1, 5, &sums));
     TRY(quantized_vector(node, node->in[3], "b's scale", &scale));
@@ -208,6 +210,9 @@ status_t onnx_import_qgemm(onnx_node_t *node)
     TRY(onnx_attr_bool(node, "transA", false, &transposes_a));
     TRY(onnx_attr_bool(node, "transB", false, &transposes_b));
     TRY(onnx_attr_float(node, "alpha", 1.0, &alpha));
+    TRY(quantized_need_one(node, 1, "a's scale"));
+    TRY(quantized_need_one(node, 2, "a's zero"));
+    if (onnx_has(node, 7)) TRY(quantized_need_one(node, 7, "the result's scale"));
     if (transposes_a) TRY(onnx_permute(node, a, 2, (int64_t[]){1, 0}, &a));
     if (transposes_b) TRY(onnx_transposed(node, node->in[3], &node->in[3]));
     TRY(quantized_zero(node, 2, "a's zero", &zero));

@@ -24,7 +24,7 @@ status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t 
     return onnx_reshape(node, x, 1, &n, out);
 }
 
-static status_t need_one(onnx_node_t *node, int input, const char *what)
+status_t quantized_need_one(onnx_node_t *node, int input, const char *what)
 {
     const tensor_info_t info = onnx_input_info(node, input);
     if (info_numel(&info) != 1)
@@ -209,8 +209,8 @@ status_t onnx_import_matmul_integer(onnx_node_t *node)
 status_t onnx_import_qlinear_matmul(onnx_node_t *node)
 {
     item_t sums, multiplier, zero;
-    TRY(need_one(node, 1, "a's scale"));
-    TRY(need_one(node, 6, "the result's scale"));
+    TRY(quantized_need_one(node, 1, "a's scale"));
+    TRY(quantized_need_one(node, 6, "the result's scale"));
     TRY(quantized_zero(node, 2, "a's zero", &zero));
     TRY(quantized_matmul(node, node->in[0], zero, 3, 5, &sums));
     TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));

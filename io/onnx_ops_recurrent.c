@@ -140,6 +140,17 @@ static status_t check_input(onnx_node_t *node, const recurrent_t *layer, int inp
     return STATUS_OK;
 }
 
+/* All rows of all gates, and no more. */
+static status_t check_rows(onnx_node_t *node, int input, int64_t rows)
+{
+    if (!onnx_has(node, input)) return STATUS_OK;
+    tensor_info_t info = onnx_input_info(node, input);
+    if (info.sizes[1] != rows)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is %s, %lld rows are needed",
+             input, info_brief(&info), (long long)rows);
+    return STATUS_OK;
+}
+
 static status_t change_dim(onnx_node_t *node, const char *op, item_t x, int64_t dim, item_t *out)
 {
     onnx_call_t call;
@@ -193,7 +204,8 @@ static status_t are_whole(onnx_node_t *node, const recurrent_t *layer, bool *out
         return STATUS_OK;
     const tensor_t *lengths = onnx_tensor_of(node->onnx, node->in[SEQUENCE_LENS]);
     const tensor_info_t *info = &lengths->info;
-    if (info->rank != 1 || dtype_is_floating(info->dtype) || !info_is_contiguous(info))
+    if (info->rank != 1 || info->sizes[0] != x.sizes[1 - time_dim] ||
+        dtype_is_floating(info->dtype) || !info_is_contiguous(info))
         return STATUS_OK;
     *out_are_whole = true;
     for (int64_t i = 0; i < info->sizes[0] && *out_are_whole; i++)
@@ -247,6 +259,10 @@ static status_t import(onnx_node_t *node, recurrent_t *layer)
     TRY(check_input(node, layer, INITIAL_H, 3, state_dim));
     if (layer->n_results == 3) TRY(check_input(node, layer, INITIAL_C, 3, state_dim));
     if (layer->n_results == 3) TRY(check_input(node, layer, P, 2, 0));
+    TRY(check_rows(node, W, layer->n_gates * layer->hidden));
+    TRY(check_rows(node, R, layer->n_gates * layer->hidden));
+    TRY(check_rows(node, B, 2 * layer->n_gates * layer->hidden));
+    if (layer->n_results == 3) TRY(check_rows(node, P, 3 * layer->hidden));
     TRY(are_whole(node, layer, &is_whole));
     for (int64_t d = 0; d < layer->n_directions; d++)
         TRY(emit_direction(node, layer, d, is_whole ? ITEM_NONE : lengths, results[d]));

@@ -24,7 +24,11 @@ static status_t run_first(onnx_node_t *node, int first_item)
     onnx->trial = 0;
     node->asked = 0;
     for (int i = 0; i < node->n_out; i++) node->out[i] = ITEM_NONE;
-    return node->op->import(node);
+    onnx_node_t given = *node; /* its inputs are the next trial's, too */
+    status_t status = node->op->import(&given);
+    memcpy(node->out, given.out, sizeof node->out);
+    node->asked = given.asked;
+    return status;
 }
 
 static bool same_outputs(const onnx_node_t *a, const onnx_node_t *b)
@@ -64,7 +68,7 @@ static status_t run_trial(onnx_node_t *node, int trial, bool *out_again)
 /* ---- doubts ---- */
 
 /* What is calculated by these follows sizes as lines and quotients do. */
-static bool is_smooth(const opdef_t *op)
+bool onnx_is_smooth(const opdef_t *op)
 {
     static const char *const names[] = {"cast",    "add",    "sub",       "mul",       "div",
                                         "neg",     "floor",  "ceil",      "div_floor", "div_trunc",
@@ -139,6 +143,19 @@ static bool is_clear_comparison(const onnx_t *onnx, const onnx_noted_t *call)
            (is_clear(onnx, call->in[0], call->in[1]) || is_clear(onnx, call->in[1], call->in[0]));
 }
 
+/* Casts that leave little, and quotients and casts that are the same in all trials. */
+static bool is_rough(const onnx_t *onnx, const onnx_noted_t *call)
+{
+    const bool is_cast = strcmp(call->op->name, "cast") == 0;
+    if (!is_cast && strncmp(call->op->name, "div", 3) != 0) return false;
+    for (int i = 0; i < call->n_out; i++) {
+        const item_t out = call->out[i];
+        const dtype_t dtype = tensor_dtype(onnx->items[out].known);
+        if ((is_cast && dtype_size(dtype) < 4) || !onnx_varies(onnx, out)) return true;
+    }
+    return false;
+}
+
 static bool is_doubtful_call(const onnx_t *onnx, const onnx_noted_t *call)
 {
     bool varies = false;
@@ -147,9 +164,24 @@ static bool is_doubtful_call(const onnx_t *onnx, const onnx_noted_t *call)
         if (onnx->items[call->in[i]].is_doubtful) return true;
         varies |= onnx_varies(onnx, call->in[i]);
     }
-    if (!varies || is_smooth(call->op) || is_clear_comparison(onnx, call)) return false;
+    if (!varies) return false;
+    if (onnx_is_smooth(call->op)) return is_rough(onnx, call);
+    if (is_clear_comparison(onnx, call)) return false;
     /* Under a condition that holds at all sizes a choice is none. */
     return strcmp(call->op->name, "where") != 0 || onnx_varies(onnx, call->in[0]);
+}
+
+/* Known results that are calculated from what depends on elements. */
+static void mark_data(onnx_t *onnx)
+{
+    for (int at = onnx->first_call; at < onnx->n_calls; at++) {
+        const onnx_noted_t *call = &onnx->calls[at];
+        bool is_data = false;
+        for (int i = 0; i < call->n_in; i++)
+            is_data |= call->in[i] != ITEM_NONE && onnx_is_of_data(onnx, call->in[i]);
+        for (int i = 0; i < call->n_out && is_data && call->is_known; i++)
+            onnx->items[call->out[i]].is_data = true;
+    }
 }
 
 /* Known results that may be something else at sizes that no trial has. */
@@ -181,16 +213,21 @@ static bool has_doubtful_input(const onnx_node_t *node)
     return false;
 }
 
-/* An input depends on sizes that depend on elements. */
 static bool has_data_input(const onnx_node_t *node)
 {
-    const onnx_t *onnx = node->onnx;
     for (int i = 0; i < node->n_in; i++)
-        for (int k = onnx->first_data_trial; k < onnx->n_trials; k++)
-            if (onnx_has(node, i) && !onnx->is_over[k] &&
-                (onnx_differs(onnx, node->in[i], k) || onnx->items[node->in[i]].stands != NULL))
-                return true;
+        if (onnx_has(node, i) && onnx_is_of_data(node->onnx, node->in[i])) return true;
     return false;
+}
+
+/* Few trials are left in which such sizes differ: what does not differ there says little. */
+static void check_data_trials(onnx_t *onnx)
+{
+    enum { N_NEEDED = 3 };
+    int n = 0;
+    for (int k = onnx->first_data_trial; k < onnx->n_trials; k++) n += !onnx->is_over[k];
+    if (onnx->n_data > 0 && n < N_NEEDED)
+        onnx->data_reason = "hardly any size but those tried first fits";
 }
 
 status_t onnx_check_data(onnx_t *onnx)
@@ -221,9 +258,11 @@ status_t onnx_import_node(onnx_node_t *node)
             if (!onnx->is_over[k]) TRY(run_trial(node, k, &is_again));
         TRY(onnx_check_data(onnx));
     }
+    mark_data(onnx);
     if (has_varying_input(node) || has_doubtful_input(node)) mark_doubts(onnx);
     onnx_fix_lost(onnx);
-    return STATUS_OK;
+    check_data_trials(onnx);
+    return onnx_check_data(onnx);
 }
 
 #endif

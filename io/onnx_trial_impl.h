@@ -18,6 +18,12 @@ status_t onnx_set_inputs(onnx_t *onnx);
 /* What stands in this trial for the data-th size that depends on elements. */
 int64_t onnx_data_size(const onnx_t *onnx, int data);
 
+/* The same for an integer, which may be 0 and negative. */
+int64_t onnx_data_number(const onnx_t *onnx, int data);
+
+/* True of operators that make of sizes lines and quotients of them. */
+bool onnx_is_smooth(const opdef_t *op);
+
 /* UNSUPPORTED once a node makes of such a size what cannot be followed. */
 status_t onnx_check_data(onnx_t *onnx);
 

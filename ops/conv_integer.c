@@ -85,9 +85,14 @@ typedef struct padded {
     int64_t sizes[3], n; /* spatial ones that windows touch; elements of an image */
 } padded_t;
 
-static padded_t describe_padded(const op_call_t *call)
+/* Bytes that the padded images of a call may have. */
+#define MAX_PADDED (INT64_MAX / 8)
+
+/* False where they are too many: a large stride leaves few windows on huge padding. */
+static bool describe_padded(const op_call_t *call, padded_t *out_padded)
 {
     const conv_attrs_t *attrs = call->attrs;
+    int64_t n_all = 0;
     padded_t p = {.planes = planes_between(call->in[X], call->in[WEIGHT], &call->out[0],
                                            attrs->stride, attrs->dilation, attrs->padding,
                                            attrs->groups)};
@@ -95,9 +100,11 @@ static padded_t describe_padded(const op_call_t *call)
     for (int i = 0; i < 3; i++) {
         p.sizes[i] = (p.planes.out[i] - 1) * p.planes.stride[i] +
                      (p.planes.kernel[i] - 1) * p.planes.dilation[i] + 1;
-        p.n *= p.sizes[i];
+        if (!shape_multiply(p.n, p.sizes[i], &p.n)) return false;
     }
-    return p;
+    if (!shape_multiply(p.n, call->in[X]->sizes[0] + 1, &n_all) || n_all > MAX_PADDED) return false;
+    *out_padded = p;
+    return true;
 }
 
 /* Puts n elements of x at out[at]; padding where x is NULL. */
@@ -243,7 +250,9 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
                                  (double)info_bytes(call->in[X]) +
                                      (double)info_bytes(&call->out[0]));
     if (sums == NULL) return STATUS_OK;
-    const padded_t padded = state->padded = describe_padded(call);
+    if (!describe_padded(call, &state->padded))
+        return prepared_decline(prepared, "onednn: its padded input overflows");
+    const padded_t padded = state->padded;
     size_t own = onednn_scratch_bytes(primitive), other = onednn_scratch_bytes(sums);
     state->sums_at = integer_align(own > other ? own : other);
     const int64_t n_sums = padded.planes.outputs *
@@ -350,7 +359,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     if (info_numel(&call->out[0]) == 0) return STATUS_OK;
     padded_t *p = NULL;
     TRY(prepared_make_state(ctx, prepared, sizeof *p, &p));
-    *p = describe_padded(call);
+    if (!describe_padded(call, p))
+        return prepared_decline(prepared, "native: its padded input overflows");
     prepared->scratch_bytes = weight_bytes(p) + (size_t)p->n * sizeof(int16_t);
     return STATUS_OK;
 }

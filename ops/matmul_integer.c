@@ -156,11 +156,12 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     return describe(ctx, call, prepared, state);
 }
 
+/* Wraps around, as all sums of integers do. */
 static int32_t sum_bytes(dtype_t dtype, int64_t n, const void *x)
 {
-    int32_t sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += integer_load(dtype, x, i);
-    return sum;
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += (uint32_t)integer_load(dtype, x, i);
+    return (int32_t)sum;
 }
 
 /* Where each of the four terms is known: takes what the zeros make off the rows of the result. */

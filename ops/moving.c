@@ -226,6 +226,15 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
 
 /* ---- by an index or a mask ---- */
 
+/* The number is one of this dtype. */
+static bool fits(dtype_t dtype, double value)
+{
+    int64_t element = 0;
+    if (!(fabs(value) < 0x1p63)) return false;
+    dtype_store(dtype, &element, value);
+    return dtype_load(dtype, &element) == value;
+}
+
 status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask, double value,
                         tensor_t **out)
 {
@@ -234,8 +243,9 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
     if (x == NULL) return context_null(ctx, "masked_fill", "x");
     if (mask == NULL) return context_null(ctx, "masked_fill", "mask");
     const dtype_t dtype = x->info.dtype;
-    REQUIRE(ctx, dtype_is_floating(dtype) || value == floor(value),
-            "masked_fill: value %g into %s, a whole number is needed", value, tensor_text(x));
+    REQUIRE(ctx, dtype_is_floating(dtype) || (value == floor(value) && fits(dtype, value)),
+            "masked_fill: value %g into %s, a whole number of its range is needed", value,
+            tensor_text(x));
     TRY(tensor_full(ctx, dtype, 0, NULL, value, &number));
     status_t status = op_where(ctx, mask, number, x, out);
     drop(ctx, number);

@@ -1,6 +1,8 @@
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
@@ -447,7 +449,9 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
 {
     value_t inputs[OP_MAX_INPUTS];
     void *attrs = NULL;
-    if (node->kind != NODE_OP || node->op->fixed == NULL || is_written(rewrite->user, node))
+    /* an open graph's types are those of one set of sizes */
+    if (node->kind != NODE_OP || node->op->fixed == NULL || graph_has_names(rewrite->from) ||
+        is_written(rewrite->user, node))
         return STATUS_OK;
     TRY(fix_attributes(rewrite, node, &attrs));
     if (attrs == NULL) return STATUS_OK;
@@ -462,6 +466,30 @@ static status_t fix_operator(rewrite_t *rewrite, const graph_node_t *node, bool 
     return status;
 }
 
+/* Integers that follow dimensions of an operand are numbers once its type is known. */
+static status_t fill_sized(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    value_t inputs[OP_MAX_INPUTS];
+    if (node->kind != NODE_OP || node->n_sized == 0 || node->n_inputs == 0 ||
+        size_has_names(node) || graph_has_names(rewrite->from))
+        return STATUS_OK;
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    const graph_type_t *first = graph_builder_type(rewrite->to, inputs[0]);
+    if (!type_is_static(first)) return STATUS_OK;
+    const size_names_t names = {rewrite->from, NULL};
+    graph_node_t filled = *node;
+    void *attrs = NULL;
+    TRY(context_get(rewrite->ctx, node->op->attrs.bytes, "attributes", &attrs));
+    memcpy(attrs, node->attrs, node->op->attrs.bytes);
+    status_t status = size_fill(rewrite->ctx, &names, node, &first->info, attrs, NULL, NULL);
+    filled.attrs = attrs;
+    filled.n_sized = 0;
+    if (status == STATUS_OK) status = rewrite_emit(rewrite, &filled, inputs, node->outputs);
+    context_put(rewrite->ctx, attrs);
+    *out_done = status == STATUS_OK;
+    return status;
+}
+
 /* ---- the walk ---- */
 
 static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
@@ -473,7 +501,8 @@ static status_t propagate(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     }
     if (node->kind == NODE_LOOP) return propagate_loop(rewrite, node, out_done);
     if (can_run(rewrite, node)) return run_constant(rewrite, node, out_done);
-    TRY(fix_operator(rewrite, node, out_done));
+    TRY(fill_sized(rewrite, node, out_done));
+    if (!*out_done) TRY(fix_operator(rewrite, node, out_done));
     if (!*out_done) *out_done = take_apart(rewrite, node);
     return *out_done ? STATUS_OK : compare_with_none(rewrite, node, out_done);
 }

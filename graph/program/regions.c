@@ -123,7 +123,7 @@ static bool is_static_tensor(const finding_t *f, value_t value)
  * tensor itself or another is seen when it is run. */
 static bool can_join_op(const finding_t *f, const graph_node_t *node)
 {
-    if (node->n_outputs == 0) return false;
+    if (node->n_outputs == 0 || node->n_sized > 0) return false;
     bool is_shared = false;
     for (int i = 0; i < node->n_inputs; i++) {
         if (!can_read(f, node->inputs[i])) return false;

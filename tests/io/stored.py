@@ -403,6 +403,73 @@ def boxes_that_overlap_least():
     }"""
 
 
+@model([{"x": [5, 3]}])
+def scan_output_along_the_last_axis():
+    """main (float[5,3] x) => (float[3,5] y)
+    {
+        y = Scan<num_scan_inputs = 1, scan_output_axes = [-1],
+            body = step (float[3] a) => (float[3] o) { o = Tanh(a) }>(x)
+    }"""
+
+
+@model([{"x": [2, 3]}, {"x": [8, 3]}])
+def loop_on_a_condition_of_sizes():
+    """main (float[N,3] x) => (float[N,3] y)
+    {
+        shape = Shape(x)
+        zero = Constant<value_int = 0>()
+        five = Constant<value_int = 5>()
+        n = Gather(shape, zero)
+        go = Less(n, five)
+        three = Constant<value_int = 3>()
+        y = Loop (three, go, x) <
+            body = step (int64 i, bool c, float[N,3] a) => (bool d, float[N,3] b)
+            { d = Identity(c) b = Exp(a) }
+        >
+    }"""
+
+
+@model([{"x": [4, 8]}])
+def bounds_of_what_a_loop_shaped():
+    """main (float[4,8] x) => (float[K,L] z, float[M,P] y)
+    {
+        one = Constant<value_int = 1>()
+        go = Constant<value = bool {1}>()
+        wanted = Constant<value_ints = [2, 16]>()
+        shape = Loop (one, go, wanted) <
+            body = step (int64 i, bool c, int64[2] v) => (bool d, int64[2] w)
+            { d = Identity(c) w = Identity(v) }
+        >
+        y = Reshape(x, shape)
+        sizes = Shape(y)
+        first = Constant<value_ints = [1]>()
+        second = Constant<value_ints = [2]>()
+        n = Slice(sizes, first, second)
+        last = Sub(n, first)
+        begin = Constant<value_ints = [0]>()
+        z = Slice(y, begin, last, first)
+    }"""
+
+
+@model([{"x": [1, 2, 6, 6]}, {"x": [3, 2, 6, 6]}])
+def both_blocks_transpose_a_matrix():
+    """main (float[N,2,6,6] x) => (float[N,6] y)
+    {
+        axes = Constant<value_ints = [1, 3]>()
+        a = ReduceSum<keepdims = 0>(x, axes)
+        first = Constant<value_ints = [0, 1]>()
+        b = ReduceMean<keepdims = 0, axes = [0, 1]>(x)
+        zero = Constant<value_float = 0.0>()
+        all = Constant<value_ints = [0, 1]>()
+        sum = ReduceSum<keepdims = 0>(a, all)
+        flag = Greater(sum, zero)
+        y = If (flag) <
+            then_branch = yes () => (float[N,6] p) { p = Gemm<transB = 1>(a, b) },
+            else_branch = no () => (float[N,6] q) { r = Neg(a) q = Gemm<transB = 1>(r, b) }
+        >
+    }"""
+
+
 # ---- writing ----
 
 def write(name):

@@ -281,6 +281,36 @@ static void a_block_that_is_refused_may_not_be_run(void **state)
     module_release(model);
 }
 
+/* The least of a count and 1 is 1 in all trials, and 0 where nothing is found. */
+static void what_is_the_same_by_chance_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(17, DIMS(8));
+    maker_initializer(&maker, "one", INT64, 1, (int64_t[]){1}, &(int64_t){1}, 8);
+    maker_initializer(&maker, "two", INT64, 1, (int64_t[]){1}, &(int64_t){2}, 8);
+    maker_initializer(&maker, "v", FLOAT, 1, (int64_t[]){1}, &(float){1}, 4);
+    maker_node(&maker, "NonZero", "", "x", "found");
+    maker_node(&maker, "Shape", "", "found", "sizes");
+    maker_node(&maker, "Slice", "", "sizes one two", "count");
+    maker_node(&maker, "Min", "", "count one", "least");
+    maker_node(&maker, "Expand", "wide", "v least", "y");
+    refuse(ctx, STATUS_UNSUPPORTED, "a size depends on elements, and it depends on a comparison");
+}
+
+/* Products of two counts that agree in no other trial. */
+static void sizes_that_fit_by_chance_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float rows[32] = {0};
+    begin_model(17, DIMS(3, 8));
+    maker_input(&maker, "m", 9, DIMS(8));
+    maker_initializer(&maker, "rows", FLOAT, 2, (int64_t[]){8, 4}, rows, sizeof rows);
+    maker_int(maker_node(&maker, "Compress", "", "x m", "a"), "axis", 1);
+    maker_int(maker_node(&maker, "Compress", "", "rows m", "b"), "axis", 0);
+    maker_node(&maker, "MatMul", "product", "a b", "y");
+    refuse(ctx, STATUS_UNSUPPORTED, "a size depends on elements, and hardly any size");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +326,8 @@ int main(void)
         TEST(a_loop_without_iterations_has_nothing_to_join),
         TEST(a_scan_lacks_what_it_needs),
         TEST(what_follows_no_size_is_refused),
+        TEST(what_is_the_same_by_chance_is_refused),
+        TEST(sizes_that_fit_by_chance_are_refused),
     };
     return cmocka_run_group_tests_name("onnx_flow", tests, NULL, NULL);
 }

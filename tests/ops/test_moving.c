@@ -177,7 +177,7 @@ static void what_cannot_be_moved_is_refused(void **state)
     CHECK_FAILS(ctx, op_pixel_shuffle(ctx, x, 2, &out), STATUS_INVALID_ARGUMENT,
                 "pixel_shuffle: x is f32[2,3], rank 3 to 10 is needed");
     CHECK_FAILS(ctx, op_masked_fill(ctx, index, index, 0.5, &out), STATUS_INVALID_ARGUMENT,
-                "masked_fill: value 0.5 into s64[3], a whole number is needed");
+                "masked_fill: value 0.5 into s64[3], a whole number of its range is needed");
     CHECK_FAILS(ctx, op_one_hot(ctx, index, 0, &out), STATUS_INVALID_ARGUMENT,
                 "one_hot: 0 classes, 1 or more are possible");
     CHECK_FAILS(ctx, op_embedding(ctx, index, index, &out), STATUS_INVALID_ARGUMENT,
