@@ -496,9 +496,12 @@ static const kernel_t counting = {.name = "native", .prepare = prepare, .run = r
 static const kernel_t *const range_kernels[] = {&counting, NULL};
 
 /* A delta of 0 has no end: deltas are positive. */
-static const char *const range_cases[] = {"(f32[1], f32[1]*100, f32[1]+)",
-                                          "(f64[], f64[]*31, f64[]+)",
-                                          "(f32[1]*17, f32[]*17, f32[1]+)", NULL};
+static const char *const range_cases[] = {
+    "(f32[1], f32[1]*100, f32[1]+)",  "(f64[], f64[]*31, f64[]+)",
+    "(f32[1]*17, f32[]*17, f32[1]+)", "(f32[], f32[1]*7, f32[]+)",
+    "(f64[1], f64[]*3, f64[]+)",      "(f32[1]*3, f32[1]*31, f32[1]+)",
+    "(f64[]*2, f64[1]*17, f64[1]+)",  "(f32[], f32[]*50, f32[]+)",
+    "(f64[], f64[1]+, f64[1]+)",      NULL};
 
 const opdef_t op_def_range = {.name = "range",
                               .preference = OP_DENSE,

@@ -90,6 +90,15 @@ static bool is_exact(const char *implementation, double n_terms)
            (strncmp(implementation, "brg", 3) == 0 || n_terms * 255 * 128 <= 0x1p24);
 }
 
+/* oneDNN 3.2 has no reorder of s8 into some of the formats that its primitives want, for groups of
+ * few channels. */
+static bool can_pack(context_t *ctx, const tensor_info_t *packed)
+{
+    const tensor_info_t plain = info_dense(packed->dtype, packed->rank, packed->sizes);
+    onednn_primitive_t *reorder = NULL;
+    return onednn_reorder(ctx, &plain, packed, &reorder) == STATUS_OK;
+}
+
 status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                           double n_terms, onednn_primitive_t **out_primitive,
                           tensor_info_t *out_weight)
@@ -105,6 +114,9 @@ status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_pro
         status = prepared_decline(prepared, "onednn: %s does not give exact sums", implementation);
     else if (onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, out_weight) != STATUS_OK)
         status = prepared_decline(prepared, "onednn: %s has weights that no tag describes",
+                                  implementation);
+    else if (!can_pack(ctx, out_weight))
+        status = prepared_decline(prepared, "onednn: no reorder into the weights of %s",
                                   implementation);
     if (status != STATUS_OK)
         onednn_release(primitive);

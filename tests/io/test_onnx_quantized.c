@@ -139,7 +139,7 @@ static void refuse(context_t *ctx, status_t status, const char *message)
 
 static void what_is_not_supported_is_named(void **state)
 {
-    enum { FLOAT = 1, U8 = 2, S8 = 3, FLOAT8 = 17, INT4 = 22 };
+    enum { U8 = 2, S8 = 3, FLOAT8 = 17, INT4 = 22 };
     context_t *ctx = fixture_context(state);
     const float scale[6] = {1, 1, 1, 1, 1, 1};
     const int types[] = {FLOAT8, INT4};
