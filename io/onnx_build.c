@@ -438,10 +438,9 @@ static void add_params(onnx_t *onnx, const onnx_noted_t *call)
         graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
         bool is_typed = item->info.dtype != DTYPE_NONE && !item->is_changing &&
                         !has_data_sizes(onnx, call->out[i]);
-        item->value = graph_add_param(onnx->builder, NULL,
-                                      i == call->n_results ? &(graph_type_t){.kind = TYPE_INT}
-                                      : is_typed           ? &type
-                                                           : NULL);
+        if (i == call->n_results) type = (graph_type_t){.kind = TYPE_INT}; /* the iteration */
+        const bool is_said = is_typed || i == call->n_results;
+        item->value = graph_add_param(onnx->builder, NULL, is_said ? &type : NULL);
     }
 }
 

@@ -161,8 +161,8 @@ static void make_factors(const work_t *work)
             shift = element(work, BIAS, c, 0.0) - work->means[i] * scale;
         }
         if (is_f32) {
-            ((float *)work->scale)[i] = (float)scale;
-            ((float *)work->shift)[i] = (float)shift;
+            ((float *)(void *)work->scale)[i] = (float)scale;
+            ((float *)(void *)work->shift)[i] = (float)shift;
         } else {
             work->scale[i] = scale;
             work->shift[i] = shift;

@@ -353,8 +353,8 @@ static void normalize_row(const prepared_t *prepared, void *const *in, int64_t n
     double squares = moments_line(dtype, n, src, MOMENT_SQUARES, mean);
     double scale = 1.0 / sqrt(squares / (double)n + attrs->epsilon);
     if (dtype == DTYPE_F32 && is_f32(prepared, in, WEIGHT) && is_f32(prepared, in, BIAS)) {
-        write_row_f32(n, (const float *)src, (float)mean, (float)scale, in[WEIGHT],
-                      has_bias ? in[BIAS] : NULL, (float *)dst);
+        write_row_f32(n, (const void *)src, (float)mean, (float)scale, in[WEIGHT],
+                      has_bias ? in[BIAS] : NULL, (void *)dst);
         return;
     }
     for (int64_t i = 0; i < n; i++) {

@@ -240,40 +240,6 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
     return status;
 }
 
-/* True where convert_bytes begins with oneDNN. */
-static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_t *dst_info)
-{
-    bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
-    return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
-           is_for_onednn(src_info);
-}
-
-status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
-                        const tensor_info_t *dst_info, onednn_primitive_t **out_primitive)
-{
-    onednn_primitive_t *primitive = NULL;
-    *out_primitive = NULL;
-    if (!begins_with_onednn(src_info, dst_info)) return STATUS_OK;
-    status_t status = onednn_reorder(ctx, src_info, dst_info, &primitive);
-    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
-    TRY(status);
-    *out_primitive = onednn_retain(primitive);
-    return STATUS_OK;
-}
-
-status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
-                         const tensor_info_t *src_info, const void *src,
-                         const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
-{
-    if (primitive == NULL) return convert_bytes(ctx, src_info, src, dst_info, dst, cause);
-    threads_guard_t guard = threads_enter(ctx);
-    uint64_t begin = context_now();
-    status_t status = run_reorder(ctx, primitive, src, dst);
-    threads_leave(ctx, guard);
-    if (status == STATUS_OK) count_conversion(ctx, false, src_info, dst_info, cause, begin);
-    return status;
-}
-
 /* ---- tensors ---- */
 
 const char *convert_refusal(const tensor_info_t *info)
@@ -327,6 +293,42 @@ status_t convert_into(context_t *ctx, const tensor_info_t *from, const void *fro
     status_t status = convert_bytes(ctx, from, from_bytes, &plain, rows, cause);
     if (status == STATUS_OK) status = convert_bytes(ctx, &info, rows, want, bytes, cause);
     context_put(ctx, rows);
+    return status;
+}
+
+/* True where convert_bytes begins with oneDNN. */
+static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_t *dst_info)
+{
+    bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
+    return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
+           is_for_onednn(src_info);
+}
+
+status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,
+                        const tensor_info_t *dst_info, onednn_primitive_t **out_primitive)
+{
+    onednn_primitive_t *primitive = NULL;
+    tensor_info_t info; /* a weight's groups may stand apart in what is wanted */
+    *out_primitive = NULL;
+    if (!with_sizes_of(src_info, dst_info, &info) || !begins_with_onednn(&info, dst_info))
+        return STATUS_OK;
+    status_t status = onednn_reorder(ctx, &info, dst_info, &primitive);
+    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
+    TRY(status);
+    *out_primitive = onednn_retain(primitive);
+    return STATUS_OK;
+}
+
+status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
+                         const tensor_info_t *src_info, const void *src,
+                         const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    if (primitive == NULL) return convert_into(ctx, src_info, src, dst_info, dst, cause);
+    threads_guard_t guard = threads_enter(ctx);
+    uint64_t begin = context_now();
+    status_t status = run_reorder(ctx, primitive, src, dst);
+    threads_leave(ctx, guard);
+    if (status == STATUS_OK) count_conversion(ctx, false, src_info, dst_info, cause, begin);
     return status;
 }
 

@@ -171,6 +171,13 @@ def if_in_if():
     }"""
 
 
+# ---- weights that are inputs ----
+
+@model([{"x": [1, 12, 5, 5], "w": [8, 3, 3, 3]}, {"x": [1, 12, 5, 5], "w": [8, 3, 3, 3]}])
+def groups_of_a_weight_that_is_an_input():
+    """main (float[1,12,5,5] x, float[8,3,3,3] w) => (float[1,8,3,3] y) { y = Conv<group = 4>(x, w) }"""
+
+
 # ---- elementwise ----
 
 @model([{"x": [2, 5]}, {"x": [1, 17]}], opset=18)
