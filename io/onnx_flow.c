@@ -573,7 +573,7 @@ static status_t add_carried(loop_t *loop, int i)
     tensor_info_t *infos = NULL;
     TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
     read_infos(onnx, loop->params[i], infos);
-    item_t out;
+    item_t out = ITEM_NONE;
     status_t status = add_param(onnx, infos, loop->is_open[i], &out);
     context_put(onnx->ctx, infos);
     TRY(status);
