@@ -37,8 +37,8 @@
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
 
-#define ONNX_OPSET_FIRST 6
-#define ONNX_OPSET_LAST 22
+#define ONNX_OPSET_FIRST 1
+#define ONNX_OPSET_LAST 23
 
 /* Bytes of a tensor that folding may make. */
 #define ONNX_MAX_FOLDED ((size_t)1 << 31)
