@@ -1,0 +1,232 @@
+/* Networks exported by PyTorch, in every mode, and from a frozen file, against what PyTorch gives:
+ * exported.py writes the folder `exported`, and says there what is in it. Each is imported at the
+ * sizes of the export and does all runs; and with the sizes of the second run in place of the names
+ * of its open dimensions. An argument: only models whose name begins with it. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "tests/support/support.h"
+
+#include "tests/support/onnx_data.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/onnx.h"
+#include "module/signature.h"
+#include "tests/support/onnx_runs.h"
+
+#define FOLDER TESSERA_SOURCE_DIR "/tests/io/exported"
+#define SAVED "test_onnx_exported.tessera"
+
+/* Of the largest element. */
+#define TOLERANCE 2e-4
+
+static const char *only = "";
+
+/* "vit.script" */
+typedef struct exported {
+    context_t *ctx;
+    onnx_runs_t runs;
+    char name[64], file[128];
+    const char *exporter;
+    int n_failures;
+} exported_t;
+
+/* Whether the file holds at the sizes of this run: an exporter may have written the sizes of the
+ * export in it. */
+static bool holds(exported_t *exported, int run)
+{
+    char key[64];
+    snprintf(key, sizeof key, "refused %s", exported->exporter);
+    tensor_t *refused = onnx_runs_find(exported->ctx, &exported->runs, run, key);
+    tensor_release(refused);
+    return refused == NULL;
+}
+
+static void count_failure(exported_t *exported)
+{
+    print_error("    by: test_onnx_exported %s\n", exported->file);
+    exported->n_failures++;
+}
+
+/* ---- running ---- */
+
+static void check_refused(exported_t *exported, int run, const model_t *model, runner_t *runner,
+                          const char *form)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    context_t *ctx = exported->ctx;
+    for (int i = 0; i < runner->n_in; i++) tensor_release(runner->in[i]);
+    onnx_runs_inputs(ctx, &exported->runs, run, model, runner->in);
+    if (mode_run(runner, &n_out, out) != STATUS_OK) return;
+    print_error("%s, run %d, %s: not refused\n", exported->file, run, form);
+    mode_release_outputs(n_out, out);
+    count_failure(exported);
+}
+
+static void check_run(exported_t *exported, int run, const model_t *model, runner_t *runner,
+                      const char *form)
+{
+    if (!holds(exported, run))
+        check_refused(exported, run, model, runner, form);
+    else if (!onnx_runs_check(exported->ctx, &exported->runs, run, model, runner, 0.0, TOLERANCE,
+                              form))
+        count_failure(exported);
+}
+
+/* Runs from `first` to `last`. */
+static void check_runs(exported_t *exported, int first, int last, const model_t *model,
+                       runner_t *runner, const char *form)
+{
+    for (int run = first; run <= last; run++) check_run(exported, run, model, runner, form);
+}
+
+static void check_file(exported_t *exported, int first, int last, const model_t *model,
+                       runner_t *runner)
+{
+    context_t *ctx = exported->ctx;
+    module_t *loaded = NULL;
+    if (freeze_save(ctx, runner->module, SAVED) != STATUS_OK ||
+        freeze_load(ctx, SAVED, &loaded) != STATUS_OK) {
+        print_error("%s, saved and loaded: %s\n", exported->file, context_error(ctx));
+        count_failure(exported);
+        return;
+    }
+    module_release(runner->module);
+    runner->module = loaded;
+    check_runs(exported, first, last, model, runner, "loaded");
+    remove(SAVED);
+}
+
+/* The modes share one import. */
+static void check_modes(exported_t *exported, int first, int last, model_t *model)
+{
+    for (int i = 0; i < MODE_COUNT; i++) {
+        const run_mode_t mode = onnx_data_modes[i];
+        runner_t runner;
+        if (mode_prepare(exported->ctx, model, mode, &runner) != STATUS_OK) {
+            print_error("%s, %s: %s\n", exported->file, mode_name(mode),
+                        context_error(exported->ctx));
+            count_failure(exported);
+            continue;
+        }
+        check_runs(exported, first, last, model, &runner, mode_name(mode));
+        if (mode == MODE_FROZEN) check_file(exported, first, last, model, &runner);
+        mode_clear(&runner);
+    }
+}
+
+/* ---- importing ---- */
+
+static void fix_sizes(Onnx__ValueInfoProto *input, const tensor_info_t *info)
+{
+    Onnx__TensorShapeProto *shape = input->type->tensor_type->shape;
+    assert_int_equal(shape->n_dim, info->rank);
+    for (int i = 0; i < info->rank; i++) {
+        Onnx__TensorShapeProto__Dimension *dim = shape->dim[i];
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+            free(dim->dim_param);
+        dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        dim->dim_value = info->sizes[i];
+    }
+}
+
+/* The model with the sizes of this run in place of its open ones. */
+static status_t load_fixed(exported_t *exported, int run, model_t *model)
+{
+    context_t *ctx = exported->ctx;
+    tensor_t *in[MODEL_MAX_INPUTS] = {NULL};
+    Onnx__ModelProto *proto = onnx_runs_model(ctx, &exported->runs, exported->file);
+    onnx_runs_inputs(ctx, &exported->runs, run, model, in);
+    for (int i = 0; i < model->n_inputs; i++) {
+        tensor_release(model->inputs[i].tensor);
+        model->inputs[i].tensor = in[i];
+        model->inputs[i].info = *tensor_info(in[i]);
+        fix_sizes(proto->graph->input[i], tensor_info(in[i]));
+    }
+    const size_t n_bytes = onnx__model_proto__get_packed_size(proto);
+    uint8_t *bytes = malloc(n_bytes);
+    assert_non_null(bytes);
+    onnx__model_proto__pack(proto, bytes);
+    onnx__model_proto__free_unpacked(proto, NULL);
+    module_release(model->module);
+    model->module = NULL;
+    const status_t status = onnx_load_bytes(ctx, bytes, n_bytes, NULL, &model->module);
+    free(bytes);
+    return status;
+}
+
+static void check_fixed(exported_t *exported, int run, model_t *model)
+{
+    if (!holds(exported, run)) return;
+    if (load_fixed(exported, run, model) == STATUS_OK) {
+        check_modes(exported, run, run, model);
+        return;
+    }
+    print_error("%s, fixed: %s\n", exported->file, context_error(exported->ctx));
+    count_failure(exported);
+}
+
+static int check_model(context_t *ctx, const char *file)
+{
+    exported_t exported = {.ctx = ctx};
+    model_t model;
+    snprintf(exported.file, sizeof exported.file, "%s", file);
+    snprintf(exported.name, sizeof exported.name, "%.*s", (int)strcspn(file, "."), file);
+    exported.exporter = strchr(exported.file, '.') + 1;
+    onnx_runs_open(ctx, FOLDER, exported.name, &exported.runs);
+    if (onnx_runs_load(ctx, &exported.runs, exported.file, 0, &model) == STATUS_OK) {
+        check_modes(&exported, 0, exported.runs.n_runs - 1, &model);
+        check_fixed(&exported, 1, &model);
+    } else {
+        print_error("%s: %s\n", file, context_error(ctx));
+        count_failure(&exported);
+    }
+    model_clear(&model);
+    CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
+    onnx_runs_close(&exported.runs);
+    return exported.n_failures;
+}
+
+static void networks_give_what_pytorch_gives(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    struct dirent **entries = NULL;
+    int n_models = 0, n_failures = 0, n = scandir(FOLDER, &entries, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char *name = entries[i]->d_name, *dot = strstr(name, ".onnx");
+        if (dot != NULL && strncmp(name, only, strlen(only)) == 0) {
+            *dot = '\0';
+            print_message("%s\n", name);
+            n_failures += check_model(ctx, name);
+            n_models++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    assert_int_equal(n_failures, 0);
+    assert_true(n_models >= 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(networks_give_what_pytorch_gives),
+    };
+    if (argc > 1) only = argv[1];
+    return cmocka_run_group_tests_name("onnx_exported", tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif
