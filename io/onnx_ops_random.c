@@ -77,7 +77,8 @@ status_t onnx_import_random(onnx_node_t *node)
     return import_numbers(node, x, dtype);
 }
 
-/* A uniform number is less than p with the probability p. */
+/* A uniform number is less than p with the probability p; as f64, which has digits for a small p.
+ */
 status_t onnx_import_bernoulli(onnx_node_t *node)
 {
     dtype_t dtype = onnx_input_info(node, 0).dtype;
@@ -88,6 +89,7 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     TRY(read_dtype(node, "dtype", &dtype));
     onnx_call(node, "rand_like", &call);
     onnx_set_int(&call, "seed", seed);
+    onnx_set_int(&call, "dtype", DTYPE_F64);
     TRY(onnx_emit(&call, 1, node->in, &numbers));
     TRY(onnx_binary(node, "lt", numbers, node->in[0], &truth));
     return onnx_cast(node, truth, dtype, &node->out[0]);

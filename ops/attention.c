@@ -446,6 +446,20 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
     return 1.0f / lanes[0];
 }
 
+/* A product that is not finite is made again of the keys that have a weight: a NaN that the query
+ * does not see is not its own. */
+static void mend(int64_t n_keys, int64_t out_length, const float *weights, const float *values,
+                 int64_t values_row, float *sums)
+{
+    for (int64_t v = 0; v < out_length; v++) {
+        if (isfinite(sums[v])) continue;
+        float sum = 0.0f;
+        for (int64_t s = 0; s < n_keys; s++)
+            if (weights[s] != 0.0f) sum += weights[s] * values[s * values_row + v];
+        sums[v] = sum;
+    }
+}
+
 /* Queries [first, first + n) of a head. */
 static void run_block(const problem_t *p, const head_t *head, int64_t first, int64_t n,
                       const room_t *room)
@@ -469,6 +483,7 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
     multiply(rows, values, n_keys, room->scores, all, room->values, values, room->sums, values);
     for (int64_t i = 0; i < n; i++) {
         float *sums = room->sums + i * values;
+        mend(n_keys, p->out_length, room->scores + i * all, room->values, values, sums);
         for (int64_t v = 0; v < p->out_length; v++) sums[v] *= factors[i];
         dtype_cast(p->out_length, DTYPE_F32, sums, 1, dtype,
                    head->out + (first + i) * head->out_row * size, 1);
@@ -510,11 +525,23 @@ static const kernel_t panels = {
 
 /* ---- kernel for all else, f64 and no keys: a query at a time, in double ---- */
 
+typedef struct rows_state {
+    int n_threads;
+    int64_t n_keys; /* doubles for one thread: the weight of each key */
+} rows_state_t;
+
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
+    const tensor_info_t *key = call->in[KEY];
     TRY(accept_operands(call, prepared));
-    prepared->scratch_bytes = 0;
+    rows_state_t *state = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *state, "an attention", &state));
+    prepared->state = state;
+    state->n_threads = context_threads(ctx);
+    state->n_keys = key->sizes[key->rank - 2];
+    if (state->n_keys > INT64_MAX / (int64_t)sizeof(double) / state->n_threads)
+        return prepared_decline(prepared, "rows: too many keys");
+    prepared->scratch_bytes = (size_t)(state->n_keys * state->n_threads) * sizeof(double);
     prepared->cost_ns = 1e9;
     return STATUS_OK;
 }
@@ -540,37 +567,42 @@ static double score(const problem_t *p, const head_t *head, int64_t l, int64_t s
     return sum * p->scale + mask;
 }
 
-static void run_query(const problem_t *p, const head_t *head, int64_t l)
+static void run_query(const problem_t *p, const head_t *head, int64_t l, double *weights)
 {
     const dtype_t dtype = p->prepared->out[0].dtype;
-    double largest = -INFINITY, weights = 0.0;
+    double largest = -INFINITY, all = 0.0;
     for (int64_t s = 0; s < p->n_keys; s++) {
-        double one = score(p, head, l, s);
-        if (one > largest || isnan(one)) largest = one;
+        weights[s] = score(p, head, l, s);
+        if (weights[s] > largest || isnan(weights[s])) largest = weights[s];
     }
-    for (int64_t s = 0; s < p->n_keys && largest != -INFINITY; s++)
-        weights += exp(score(p, head, l, s) - largest);
+    for (int64_t s = 0; s < p->n_keys; s++) {
+        weights[s] = largest == -INFINITY ? 0.0 : exp(weights[s] - largest);
+        all += weights[s];
+    }
     for (int64_t v = 0; v < p->out_length; v++) {
         double sum = 0.0;
-        for (int64_t s = 0; s < p->n_keys && largest != -INFINITY; s++)
-            sum += exp(score(p, head, l, s) - largest) *
-                   load(p, VALUE, head->in[VALUE], s * head->row[VALUE] + v);
+        for (int64_t s = 0; s < p->n_keys; s++)
+            if (weights[s] != 0.0)
+                sum += weights[s] * load(p, VALUE, head->in[VALUE], s * head->row[VALUE] + v);
         dtype_store(dtype, head->out + (l * head->out_row + v) * (int64_t)dtype_size(dtype),
-                    largest == -INFINITY ? 0.0 : sum / weights);
+                    largest == -INFINITY ? 0.0 : sum / all);
     }
 }
 
 static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
                          void *const *out, void *scratch)
 {
-    (void)scratch;
+    const rows_state_t *state = prepared->state;
     const problem_t p = describe(prepared, in, out);
-#pragma omp parallel for num_threads(threads_for(ctx, p.n_heads *p.n_queries *p.n_keys))           \
-    schedule(static)
-    for (int64_t i = 0; i < p.n_heads * p.n_queries; i++) {
-        const head_t head = describe_head(&p, i / p.n_queries);
-        run_query(&p, &head, i % p.n_queries);
-    }
+    const int64_t n = p.n_heads * p.n_queries;
+    int n_threads = threads_for(ctx, n * p.n_keys);
+    if (n_threads > state->n_threads) n_threads = state->n_threads;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++)
+        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
+            const head_t head = describe_head(&p, i / p.n_queries);
+            run_query(&p, &head, i % p.n_queries, (double *)scratch + thread * state->n_keys);
+        }
     return STATUS_OK;
 }
 

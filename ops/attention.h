@@ -23,7 +23,7 @@ typedef struct attention_attrs {
  * attn_mask  or NULL; broadcasts to [..][L][S]. bool: true where a key is seen. Floating: is added
  * attrs      NULL means none of them
  * out        [..][L][V]    dimensions in memory in the order of query's; a query that sees no key
- *                          gives zeros */
+ *                          gives zeros, and values that it does not see may be NaN */
 status_t op_scaled_dot_product_attention(context_t *ctx, const tensor_t *query, const tensor_t *key,
                                          const tensor_t *value, const tensor_t *attn_mask,
                                          const attention_attrs_t *attrs, tensor_t **out)

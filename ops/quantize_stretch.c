@@ -33,6 +33,17 @@ static inline int32_t settle(float value, int32_t zero, int32_t low, int32_t hig
     return (int32_t)((value + ROUNDING) - ROUNDING) + zero;
 }
 
+/* Zeros as far from 0 as this leave settle nothing to round: as doubles. */
+#define FAR (1 << 21)
+
+static bool any_far(int64_t n, const int32_t *zero, int64_t step)
+{
+    bool is_far = false;
+    for (int64_t i = 0; i < (step == 0 ? 1 : n); i++)
+        is_far = is_far || zero[i * step] > FAR || zero[i * step] < -FAR;
+    return is_far;
+}
+
 #define EACH(n) _Pragma("omp simd") for (int64_t i = 0; i < (n); i++)
 
 FOR_EACH_ISA static void divide_by_one(int64_t n, const float *x, float scale, int32_t zero,
@@ -53,7 +64,11 @@ void quantize_divide(int64_t n, const float *x, const float *scale, const int32_
 {
     int32_t low, high;
     quantize_range(dtype, &low, &high);
-    if (step == 0)
+    if (any_far(n, zero, step))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (int32_t)quantize_spec((double)(x[i] / scale[i * step]), zero[i * step],
+                                            dtype);
+    else if (step == 0)
         divide_by_one(n, x, *scale, *zero, low, high, out);
     else
         divide_by_each(n, x, scale, zero, low, high, out);
@@ -83,7 +98,12 @@ void quantize_multiply(int64_t n, const int32_t *x, const float *multiplier, con
 {
     int32_t low, high;
     quantize_range(dtype, &low, &high);
-    if (step == 0)
+    if (any_far(n, zero, step))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (int32_t)quantize_spec(
+                (double)(biased(x[i], bias[i * step]) * multiplier[i * step]), zero[i * step],
+                dtype);
+    else if (step == 0)
         multiply_by_one(n, x, *multiplier, *bias, *zero, low, high, out);
     else
         multiply_by_each(n, x, multiplier, bias, zero, low, high, out);

@@ -64,10 +64,21 @@ static double normal(int64_t seed, int64_t index)
     return radius * cos(two_pi * uniform(seed, 2 * index + 1));
 }
 
-static double value_of(const opdef_t *op, const random_attrs_t *attrs, int64_t index)
+/* Of a uniform number as many digits are taken as the type has, so that rounding never reaches 1;
+ * where low and high differ in size, a number that rounds to high all the same is low. */
+static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t dtype, int64_t index)
 {
     if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
-    return attrs->a + (attrs->b - attrs->a) * uniform(attrs->seed, index);
+    const double step = dtype_epsilon(dtype) / 2;
+    const double part = floor(uniform(attrs->seed, index) / step) * step;
+    const double value = attrs->a + (attrs->b - attrs->a) * part;
+    union {
+        double alignment;
+        char bytes[sizeof(double)];
+    } stored;
+    dtype_store(dtype, stored.bytes, value);
+    const bool is_end = attrs->a < attrs->b && dtype_load(dtype, stored.bytes) >= attrs->b;
+    return is_end ? attrs->a : value;
 }
 
 /* ---- inference and specification ---- */
@@ -93,7 +104,8 @@ static int64_t place_of(const tensor_info_t *info, const int64_t *index)
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
-    return value_of(call->op, call->attrs, place_of(&call->out[output], index));
+    const tensor_info_t *y = &call->out[output];
+    return value_of(call->op, call->attrs, y->dtype, place_of(y, index));
 }
 
 /* ---- dense kernel ---- */
@@ -107,7 +119,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 #pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
     for (int64_t i = 0; i < numel; i++)
         dtype_store(y->dtype, (char *)out[0] + (size_t)i * dtype_size(y->dtype),
-                    value_of(prepared->op, prepared->attrs, i));
+                    value_of(prepared->op, prepared->attrs, y->dtype, i));
     return STATUS_OK;
 }
 
@@ -159,7 +171,8 @@ status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double st
     return dispatch_run(ctx, &op_def_randn_like, &attrs, 1, &x, NULL, out);
 }
 
-/* A uniform number is less than p with the probability p. */
+/* A uniform number is less than p with the probability p; as f64, which has digits for a small p.
+ */
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out)
 {
@@ -169,7 +182,7 @@ status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t d
     REQUIRE(ctx, dtype_is_floating(x->info.dtype),
             "bernoulli: x is %s, probabilities of a floating dtype are needed", tensor_text(x));
     if (dtype == DTYPE_NONE) dtype = x->info.dtype;
-    status_t status = op_rand_like(ctx, x, 0.0, 1.0, seed, DTYPE_NONE, &numbers);
+    status_t status = op_rand_like(ctx, x, 0.0, 1.0, seed, DTYPE_F64, &numbers);
     if (status == STATUS_OK) status = op_lt(ctx, numbers, x, &truth);
     if (status == STATUS_OK) status = op_cast(ctx, truth, dtype, out);
     tensor_t *const made[] = {numbers, truth};

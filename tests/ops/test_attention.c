@@ -76,12 +76,36 @@ static void a_query_that_sees_no_key_gives_zeros(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
+/* Key 1 has NaN and infinite values: queries 1 and 2 see it, in both kernels. */
+static void values_that_a_query_does_not_see_do_not_reach_it(void **state)
+{
+    static const dtype_t dtypes[] = {DTYPE_F32, DTYPE_F64};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        const double nan_and_infinite[] = {1, 2, (double)NAN, (double)INFINITY, 3, 4};
+        double read[6];
+        tensor_t *q = NULL, *wide = NULL, *v = NULL, *out = NULL, *result = NULL;
+        CHECK_OK(ctx, tensor_zeros(ctx, dtypes[i], SHAPE(3, 2), &q));
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_F64, SHAPE(3, 2), nan_and_infinite, &wide));
+        CHECK_OK(ctx, op_cast(ctx, wide, dtypes[i], &v));
+        const attention_attrs_t causal = {.is_causal = true};
+        CHECK_OK(ctx, op_scaled_dot_product_attention(ctx, q, q, v, NULL, &causal, &out));
+        CHECK_OK(ctx, op_cast(ctx, out, DTYPE_F64, &result));
+        CHECK_OK(ctx, tensor_read(ctx, result, read, sizeof read));
+        assert_true(read[0] == 1 && read[1] == 2);
+        assert_true(isnan(read[2]) && isinf(read[3]) && isnan(read[4]) && isinf(read[5]));
+        tensor_t *all[] = {q, wide, v, out, result};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(operands_that_do_not_go_together_are_refused),
         TEST(heads_are_split_and_joined_without_a_copy),
         TEST(a_query_that_sees_no_key_gives_zeros),
+        TEST(values_that_a_query_does_not_see_do_not_reach_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,31 @@ static void halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated(voi
     tensor_release(ten);
 }
 
+/* By hand: numbers that are floats, plus zeros of which a float has no room for the last bits. */
+static void zeros_of_32_bits_are_added_exactly(void **state)
+{
+    static const struct {
+        float x;
+        int32_t zero;
+        uint8_t wanted;
+    } rows[] = {{16777232.0f, -16777217, 15},     {4194300.0f, -4194299, 1},
+                {-2147483520.0f, INT32_MAX, 127}, {2147483648.0f, INT32_MIN, 0},
+                {4294967296.0f, INT32_MIN, 255},  {3.5f, -2097153, 0}};
+    context_t *ctx = fixture_context(state);
+    tensor_t *one = make(ctx, DTYPE_F32, SHAPE(1), 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tensor_t *x = make(ctx, DTYPE_F32, SHAPE(1), (double)rows[i].x), *zero = NULL, *y = NULL;
+        uint8_t result = 7;
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_S32, SHAPE(1), &rows[i].zero, &zero));
+        CHECK_OK(ctx, op_quantize(ctx, x, one, zero, 0, 0, DTYPE_U8, &y));
+        CHECK_OK(ctx, tensor_read(ctx, y, &result, 1));
+        assert_int_equal(result, rows[i].wanted);
+        tensor_t *all[] = {x, zero, y};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+    }
+    tensor_release(one);
+}
+
 /* 2^24 + 1 is no float; the bias makes 2^24 + 2 of it, which is one. */
 static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
 {
@@ -119,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated),
+        TEST(zeros_of_32_bits_are_added_exactly),
         TEST(a_bias_is_added_before_a_sum_becomes_a_float),
         TEST(operands_that_do_not_fit_are_refused_in_words),
         TEST(integers_that_do_not_fit_are_refused_in_words),

@@ -65,6 +65,26 @@ static void uniform_numbers_fill_their_range(void **state)
     tensor_release(x);
 }
 
+/* Of 40,000 bf16 numbers one in 512 would round to the high end. */
+static void uniform_numbers_never_reach_the_high_end(void **state)
+{
+    static const dtype_t dtypes[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_F64};
+    static const double ends[][2] = {{0, 1}, {-2, 3}, {100, 101}, {-1, 0}};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 4; i++)
+        for (int e = 0; e < 4; e++) {
+            tensor_t *x = zeros(ctx), *y = NULL, *wide = NULL;
+            CHECK_OK(ctx, op_rand_like(ctx, x, ends[e][0], ends[e][1], 3, dtypes[i], &y));
+            CHECK_OK(ctx, op_cast(ctx, y, DTYPE_F32, &wide));
+            take(ctx, wide, numbers);
+            for (int n = 0; n < N; n++)
+                assert_true(numbers[n] >= (float)ends[e][0] &&
+                            (numbers[n] < (float)ends[e][1] || dtypes[i] == DTYPE_F64));
+            tensor_release(y);
+            tensor_release(x);
+        }
+}
+
 static void normal_numbers_have_their_moments(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -100,6 +120,11 @@ static void bernoulli_is_one_as_often_as_it_says(void **state)
     take(ctx, y, numbers);
     assert_true(mean_of(1) == 0);
     tensor_release(p);
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_BF16, SHAPE(200, N / 200), 1.0, &p));
+    CHECK_OK(ctx, op_bernoulli(ctx, p, 17, DTYPE_F32, &y));
+    take(ctx, y, numbers);
+    assert_true(mean_of(1) == 1);
+    tensor_release(p);
     tensor_release(x);
 }
 
@@ -123,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_seed_gives_its_numbers_with_any_number_of_threads),
         TEST(uniform_numbers_fill_their_range),
+        TEST(uniform_numbers_never_reach_the_high_end),
         TEST(normal_numbers_have_their_moments),
         TEST(bernoulli_is_one_as_often_as_it_says),
         TEST(numbers_of_integers_are_refused),
