@@ -1,7 +1,8 @@
 /* What an operator is: data that dispatch, passes, importers and tests read. An operator of yours
  * is run by dispatch_run, traced, planned and frozen like those of the table
  * (examples/own_operator.c). Text is read with the table's operators only, so that neither
- * graph_parse nor a file has yours.
+ * graph_parse nor a file has yours. What it points to has to live as long as any context that it
+ * was run with, and any graph that it stands in.
  *
  * An operator infers its outputs, has an ordered list of kernels of which each may decline with a
  * reason, and a specification that computes any one element of its output naively in double. It

@@ -434,7 +434,8 @@ static status_t append(context_t *ctx, module_t *sequential, module_t *child)
         if (kind == MEMBER_CHILD) n++;
     }
     char name[16];
-    snprintf(name, sizeof name, "%d", n);
+    do snprintf(name, sizeof name, "%d", n++);
+    while (module_child(sequential, name) != NULL);
     return module_set_child(ctx, sequential, name, child);
 }
 

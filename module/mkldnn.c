@@ -29,9 +29,11 @@ static void clear(context_t *ctx, changes_t *changes)
     context_put(ctx, changes->modules);
 }
 
-static void undo(changes_t *changes)
+/* A weight whose shed bytes cannot come back keeps its form, which has them. */
+static void undo(context_t *ctx, changes_t *changes)
 {
     for (int i = 0; i < changes->n_storages; i++) {
+        (void)storage_restore(ctx, changes->storages[i], CAUSE_USER);
         storage_set_packable(changes->storages[i], false);
         storage_let_shed(changes->storages[i], false);
         form_drop(changes->storages[i]);
@@ -201,13 +203,14 @@ status_t module_mkldnn(context_t *ctx, module_t *module, const mkldnn_options_t 
     if (options == NULL) options = &defaults;
     REQUIRE(ctx, !options->transitions || options->example != NULL,
             "module_mkldnn: transitions without an example, which shows what layers compute in");
+    if (options->transitions) TRY(placement_check(ctx, module));
     changes_t changes = {0};
     status_t status = mark_tree(ctx, module, options, &changes);
     if (status == STATUS_OK && options->transitions)
         status = place_transitions(ctx, module, options->example);
     else if (status == STATUS_OK && options->example != NULL)
         status = run_example(ctx, module, options->example);
-    if (status != STATUS_OK) undo(&changes);
+    if (status != STATUS_OK) undo(ctx, &changes);
     clear(ctx, &changes);
     return status;
 }

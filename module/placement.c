@@ -23,6 +23,8 @@ struct placement {
     bool is_cut; /* a path had no room */
     call_t *calls;
     int n, capacity;
+    module_t **changed; /* Sequentials that were given transitions */
+    int n_changed, changed_capacity;
 };
 
 /* ---- watching ---- */
@@ -81,6 +83,7 @@ void placement_end(context_t *ctx, placement_t *placement)
     if (placement == NULL) return;
     for (int i = 0; i < placement->n; i++) context_put(ctx, placement->calls[i].path);
     context_put(ctx, placement->calls);
+    context_put(ctx, placement->changed);
     context_put(ctx, placement);
 }
 
@@ -137,7 +140,12 @@ static status_t insert(context_t *ctx, module_t *module, int at, const char *pre
     size_t bytes = strlen(prefix) + strlen(beside) + 1;
     TRY(context_get(ctx, bytes, "a name", &name));
     snprintf(name, bytes, "%s%s", prefix, beside);
-    status_t status = make(ctx, &layer);
+    status_t status = STATUS_OK;
+    if (module_find(module, name, MEMBER_CHILD) != NULL)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "module_mkldnn: a transition \"%s\", %s has a layer of that name",
+                              name, module_type(module));
+    if (status == STATUS_OK) status = make(ctx, &layer);
     if (status == STATUS_OK) status = module_set_child(ctx, module, name, layer);
     module_release(layer);
     context_put(ctx, name);
@@ -168,8 +176,7 @@ static status_t place_here(context_t *ctx, module_t *module, const bool *is_mkld
 }
 
 /* `path` ends in a dot, or is empty. */
-static status_t place(context_t *ctx, const placement_t *placement, module_t *module,
-                      const char *path)
+static status_t place(context_t *ctx, placement_t *placement, module_t *module, const char *path)
 {
     const int n = module->n_members;
     bool *is_mkldnn = NULL;
@@ -183,32 +190,47 @@ static status_t place(context_t *ctx, const placement_t *placement, module_t *mo
         is_mkldnn[i] = computes_in_mkldnn(placement, below);
         if (!is_mkldnn[i]) status = place(ctx, placement, module->members[i].is.child, below);
     }
-    if (status == STATUS_OK) status = place_here(ctx, module, is_mkldnn);
+    if (status == STATUS_OK)
+        status = context_grow(ctx, &placement->changed, &placement->changed_capacity,
+                              placement->n_changed + 1, sizeof *placement->changed);
+    if (status == STATUS_OK) {
+        placement->changed[placement->n_changed++] = module;
+        status = place_here(ctx, module, is_mkldnn);
+    }
     context_put(ctx, is_mkldnn);
     return status;
 }
 
-status_t placement_apply(context_t *ctx, const placement_t *placement, module_t *module)
+status_t placement_check(context_t *ctx, const module_t *module)
 {
-    if (!is_sequential(module))
-        FAIL(ctx, STATUS_UNSUPPORTED,
-             "module_mkldnn: transitions in %s, they are placed in a Sequential only",
-             module_type(module));
+    if (is_sequential(module)) return STATUS_OK;
+    FAIL(ctx, STATUS_UNSUPPORTED,
+         "module_mkldnn: transitions in %s, they are placed in a Sequential only",
+         module_type(module));
+}
+
+static void remove_here(context_t *ctx, module_t *module)
+{
+    for (int i = module->n_members - 1; i >= 0; i--)
+        if (is_placed(&module->members[i]))
+            (void)module_remove(ctx, module, module->members[i].name);
+}
+
+status_t placement_apply(context_t *ctx, placement_t *placement, module_t *module)
+{
     if (placement->is_cut)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "module_mkldnn: transitions below a path of more than %d bytes", PATH_MAX_BYTES);
     status_t status = place(ctx, placement, module, "");
-    if (status != STATUS_OK) placement_remove(ctx, module);
+    for (int i = 0; i < placement->n_changed && status != STATUS_OK; i++)
+        remove_here(ctx, placement->changed[i]);
     return status;
 }
 
 void placement_remove(context_t *ctx, module_t *module)
 {
-    for (int i = module->n_members - 1; i >= 0; i--) {
-        const member_t *member = &module->members[i];
-        if (is_placed(member))
-            (void)module_remove(ctx, module, member->name);
-        else if (member->kind == MEMBER_CHILD)
-            placement_remove(ctx, member->is.child);
-    }
+    remove_here(ctx, module);
+    for (int i = 0; i < module->n_members; i++)
+        if (module->members[i].kind == MEMBER_CHILD)
+            placement_remove(ctx, module->members[i].is.child);
 }

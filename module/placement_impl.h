@@ -17,10 +17,13 @@ status_t placement_watch(context_t *ctx, placement_t *placement);
 void placement_unwatch(context_t *ctx, placement_t *placement);
 void placement_end(context_t *ctx, placement_t *placement);
 
+/* UNSUPPORTED for a module that is no Sequential. */
+status_t placement_check(context_t *ctx, const module_t *module);
+
 /* Places them in the module, a Sequential, and in Sequentials among its layers that do not compute
  * in mkldnn as a whole. One that has such layers already is left alone. On failure none is placed.
- * UNSUPPORTED for a module that is no Sequential. */
-status_t placement_apply(context_t *ctx, const placement_t *placement, module_t *module);
+ */
+status_t placement_apply(context_t *ctx, placement_t *placement, module_t *module);
 
 /* Takes out of the module, and of all modules below it, what was placed. */
 void placement_remove(context_t *ctx, module_t *module);

@@ -613,7 +613,7 @@ static const kernel_t *const kernels[] = {&panels, &rows, NULL};
 
 static const char *const cases[] = {
     "(f32[2,3,5,8], f32[2,3,7,8], f32[2,3,7,4], none)",
-    "(f32[2,2,37,16], f32[2,2,41,16], f32[2,2,41,33], none)",
+    "(f32[1,2,37,8], f32[1,2,41,8], f32[1,2,41,33], none)",
     "(f32[1,2,70,8], f32[1,2,70,8], f32[1,2,70,8], none) is_causal=true",
     "(f32[2,2,5,7], f32[2,2,3,7], f32[2,2,3,7], none) is_causal=true scale=0.3",
     "(f32[2,2,5,7]*4, f32[2,2,9,7]*4, f32[2,2,9,5], f32[2,1,5,9])",

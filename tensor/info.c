@@ -127,7 +127,7 @@ uint64_t info_identity_hash(const tensor_info_t *info)
                                                         (uint64_t)info->layout << 1 |
                                                         info->is_number);
     for (int d = 0; d < info->rank; d++) hash = hash_mix(hash, (uint64_t)info->sizes[d]);
-    return format_identity_hash(&info->format, hash);
+    return format_identity_hash(&info->format, hash) | 1;
 }
 
 const char *info_text(const tensor_info_t *info, char *out_text)

@@ -18,7 +18,7 @@ static inline bool info_is_sized(const tensor_info_t *info)
     return true;
 }
 
-/* Equal for what is identical. */
+/* Equal for what is identical; info's is never 0. */
 uint64_t format_identity_hash(const format_t *format, uint64_t seed);
 uint64_t info_identity_hash(const tensor_info_t *info);
 

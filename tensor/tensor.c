@@ -70,7 +70,7 @@ uint64_t tensor_hash(const tensor_t *tensor)
     atomic_uint_fast64_t *kept = &((tensor_t *)(uintptr_t)tensor)->hash;
     uint64_t hash = atomic_load_explicit(kept, memory_order_relaxed);
     if (hash == 0) {
-        hash = info_identity_hash(&tensor->info) | 1;
+        hash = info_identity_hash(&tensor->info);
         atomic_store_explicit(kept, hash, memory_order_relaxed);
     }
     return hash;

@@ -53,12 +53,18 @@ static status_t print_tensors(context_t *ctx, const safetensors_t *file)
     status_t status = STATUS_OK;
     for (int i = 0; i < safetensors_count(file) && status == STATUS_OK; i++) {
         const safetensors_info_t *info = safetensors_info(file, i);
-        text_t name;
+        text_t name, type;
         status = quote(ctx, info->name, &name);
-        table_cell(&table, "%s%s", info->type, info->dtype == DTYPE_NONE ? " (not read)" : "");
+        status_t of_type = quote(ctx, info->type, &type);
+        if (status == STATUS_OK) status = of_type;
+        if (info->dtype == DTYPE_NONE)
+            table_cell(&table, "%s (not read)", text_string(&type));
+        else
+            table_cell(&table, "%s", info->type);
         table_cell(&table, "%s", sizes_text(info, sizes, sizeof sizes));
         table_cell(&table, "%zu", info->n_bytes);
         table_cell(&table, "%s", text_string(&name));
+        text_clear(&type);
         text_clear(&name);
     }
     if (status == STATUS_OK) return table_print(&table);

@@ -242,6 +242,30 @@ static void a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one(vo
     module_release(net);
 }
 
+/* The first of two examples' layers has packed its weight, and shed the plain bytes, when the
+ * second fails. */
+static void an_example_that_fails_late_gives_plain_bytes_back(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *before = NULL, *x = NULL;
+    CHECK_OK(ctx, layer_sequential(ctx, &net));
+    CHECK_OK(ctx, layer_append_take(ctx, net, make_large(ctx)));
+    append(ctx, net, 63, 3);
+    tensor_t *weight = module_parameter(net, "0.weight");
+    CHECK_OK(ctx, tensor_clone(ctx, weight, &before));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 64, 8, 8), &x));
+    const mkldnn_options_t options = {.example = (const tensor_t *const[]){x, NULL}};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT, "conv2d");
+    assert_true(storage_is_plain(weight->storage));
+    assert_false(has_packed(net, "0.weight"));
+    assert_false(is_marked(net, "0.weight"));
+    check_times(ctx, weight, before, 1);
+    tensor_release(x);
+    tensor_release(before);
+    module_release(net);
+}
+
 static void values_that_are_loaded_are_packed_into_the_same_bytes(void **state)
 {
     fixture_t *fixture = *state;
@@ -429,6 +453,7 @@ int main(void)
         TEST(an_example_that_fails_leaves_the_model_as_it_was),
         TEST(writing_a_weight_is_seen_by_the_next_run),
         TEST(a_weight_is_trained_in_its_packed_form_and_saved_in_its_plain_one),
+        TEST(an_example_that_fails_late_gives_plain_bytes_back),
         TEST(values_that_are_loaded_are_packed_into_the_same_bytes),
         TEST(dense_makes_blocked_parameters_plain_and_keeps_ties),
         TEST(conversion_survives_every_failed_allocation),

@@ -179,6 +179,49 @@ static void transitions_need_an_example_and_a_sequential(void **state)
     module_release(net);
 }
 
+/* A layer that has the name of a transition is kept, in a Sequential that is reached last; in the
+ * tail, which has been given transitions by then, they go again. */
+static void a_name_that_is_taken_is_refused_and_nothing_is_placed(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    char text[256];
+    module_t *net = NULL, *layer = NULL;
+    tensor_t *x = image(ctx);
+    CHECK_OK(ctx, make(ctx, &net));
+    CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &layer));
+    CHECK_OK(ctx, module_set_child(ctx, net, "dense2mkldnn_0", layer));
+    const mkldnn_options_t options = {.example = (const tensor_t *[]){x, NULL},
+                                      .transitions = true};
+    CHECK_FAILS(ctx, module_mkldnn(ctx, net, &options), STATUS_INVALID_ARGUMENT,
+                "module_mkldnn: a transition \"dense2mkldnn_0\", Sequential has a layer of that "
+                "name");
+    assert_string_equal(children(net, text, sizeof text), "0 1 2 dense2mkldnn_0 ");
+    assert_string_equal(children(module_child(net, "2"), text, sizeof text), "0 1 2 ");
+    module_release(layer);
+    tensor_release(x);
+    module_release(net);
+}
+
+static void a_layer_that_is_appended_replaces_none(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    char text[256];
+    module_t *net = NULL, *layer = NULL;
+    tensor_t *x = image(ctx);
+    CHECK_OK(ctx, make(ctx, &net));
+    const mkldnn_options_t options = {.example = (const tensor_t *[]){x, NULL},
+                                      .transitions = true};
+    CHECK_OK(ctx, module_mkldnn(ctx, net, &options));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &layer));
+        CHECK_OK(ctx, layer_append_take(ctx, net, layer));
+        CHECK_OK(ctx, module_dense(ctx, net));
+    }
+    assert_string_equal(children(net, text, sizeof text), "0 1 2 5 4 6 ");
+    tensor_release(x);
+    module_release(net);
+}
+
 static void a_path_that_has_no_room_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -234,6 +277,8 @@ int main(void)
         TEST(a_second_call_places_nothing_and_dense_takes_them_out),
         TEST(layers_that_are_skipped_stand_outside_of_transitions),
         TEST(transitions_need_an_example_and_a_sequential),
+        TEST(a_name_that_is_taken_is_refused_and_nothing_is_placed),
+        TEST(a_layer_that_is_appended_replaces_none),
         TEST(a_path_that_has_no_room_is_refused),
         TEST(without_memory_nothing_is_placed),
     };

@@ -89,6 +89,27 @@ static void many_elements_are_picked_by_several_threads(void **state)
     tensor_release(counts);
 }
 
+/* Every third of 18,600 numbers: enough that threads share them. */
+static void three_threads_select_in_the_order_of_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static bool sees[18600];
+    static int32_t numbers[18600], read[6200];
+    tensor_t *x = NULL, *mask = NULL, *out = NULL;
+    for (int i = 0; i < 18600; i++) {
+        numbers[i] = i;
+        sees[i] = i % 3 == 1;
+    }
+    CHECK_OK(ctx, context_set_threads(ctx, 3));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S32, SHAPE(31, 600), numbers, &x));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_BOOL, SHAPE(31, 600), sees, &mask));
+    CHECK_OK(ctx, op_masked_select(ctx, x, mask, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+    for (int i = 0; i < 6200; i++) assert_int_equal(read[i], 3 * i + 1);
+    tensor_t *all[] = {x, mask, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
 static void of_boxes_with_equal_scores_the_first_is_kept(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -160,6 +181,7 @@ static void slices_without_elements_are_not_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(three_threads_select_in_the_order_of_one),
         TEST(nan_is_not_zero_and_minus_zero_is),
         TEST(every_nan_is_unique_and_the_zeros_are_one),
         TEST(many_elements_are_picked_by_several_threads),

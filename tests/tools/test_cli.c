@@ -282,7 +282,7 @@ static void info_lists_what_is_in_a_file_of_weights(void **state)
     check(types, 0, NULL, "\nI16   [0,4]      0  \"nothing\"\n");
     check(types, 0, NULL, "\"\\\"\\\\\\n\\u001f\xc3\xbc\"\n"); /* one line whatever is in it */
     check("info " TESSERA_SOURCE_DIR "/tests/io/foreign.safetensors", 0, NULL,
-          "\nF8_E4M3 (not read)  [3]        3  \"float8\"\n");
+          "\n\"F8_E4M3\" (not read)  [3]        3  \"float8\"\n");
     write_file("broken.safetensors", "12345678{");
     check("info broken.safetensors", 1, "broken.safetensors", NULL);
 #endif
