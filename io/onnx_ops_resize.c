@@ -153,7 +153,7 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
         is_same = is_same && resize->from[d] == resize->to[d];
         if (d < 2) is_spatial = is_spatial && resize->from[d] == resize->to[d];
     }
-    if (is_same && is_exact(resize)) return onnx_import_identity(node);
+    if (is_same && is_exact(resize) && !node->onnx->is_literal) return onnx_import_identity(node);
     /* Implementations differ in what they take for the size. */
     if (resize->coordinates == ALIGN_CORNERS && !is_exact(resize))
         FAIL(ctx, STATUS_UNSUPPORTED, "align_corners, with scales that give no whole sizes");

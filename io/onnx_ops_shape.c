@@ -129,7 +129,7 @@ status_t onnx_import_reshape(onnx_node_t *node)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%lld elements into a shape of %lld", (long long)numel,
              (long long)known);
     if (open >= 0) sizes[open] = numel / known;
-    if (shape_equal(x.rank, x.sizes, rank, sizes)) {
+    if (!node->onnx->is_literal && shape_equal(x.rank, x.sizes, rank, sizes)) {
         node->out[0] = node->in[0];
         return STATUS_OK;
     }
@@ -484,7 +484,7 @@ status_t onnx_import_pad(onnx_node_t *node)
     } else {
         TRY(onnx_input_floats(node, 2, "the value", 1, &n, &value));
     }
-    bool is_needed = false;
+    bool is_needed = node->onnx->is_literal;
     for (int i = 0; i < rank; i++) is_needed = is_needed || before[i] != 0 || after[i] != 0;
     if (!is_needed) return onnx_import_identity(node);
     onnx_call(node, "pad", &call);

@@ -38,6 +38,28 @@ def conv(n_in, n_out, kernel=3, stride=1, groups=1, act=nn.ReLU):
     return nn.Sequential(*layers, *([act()] if act else []))
 
 
+@case({"x": ("batch", 3, "8*rows", "8*columns")},
+      pictures("x", (2, 3, 32, 32), (1, 3, 40, 24), (3, 3, 32, 32)))
+class VisionTransformer(nn.Module):
+    """vit: patches, a class token, positions interpolated to the grid."""
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(3, 16, 8, 8)
+        self.token = nn.Parameter(torch.randn(1, 1, 16))
+        self.position = nn.Parameter(torch.randn(1, 16, 4, 4))
+        layer = nn.TransformerEncoderLayer(16, 4, 32, activation="gelu", batch_first=True, norm_first=True)
+        self.blocks = nn.TransformerEncoder(layer, 1, nn.LayerNorm(16), enable_nested_tensor=False)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = self.patch(x)
+        position = F.interpolate(self.position, size=x.shape[2:], mode="bicubic", align_corners=False)
+        x = (x + position).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1)
+        return self.head(self.blocks(x)[:, 0])
+
+
 @case({"x": ("batch", 3, "height", "width")},
       pictures("x", (2, 3, 32, 32), (1, 3, 47, 36), (3, 3, 24, 64)))
 class ConvNext(nn.Module):
@@ -246,6 +268,46 @@ class Mixer(nn.Module):
     def forward(self, x):
         x = self.blocks(self.patch(x).flatten(2).transpose(1, 2))
         return self.head(self.norm(x).mean(1))
+
+
+@case({"x": ("batch", 3, "height", "width")},
+      pictures("x", (1, 3, 32, 32), (1, 3, 40, 24), (1, 3, 24, 56)), "boxes scores classes")
+class Detector(nn.Module):
+    """detector: cells of the picture, the best of them gathered."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(conv(3, 8, 3, 2), conv(8, 12, 3, 2), conv(12, 12, 3, 2))
+        self.classes, self.boxes = nn.Conv2d(12, 5, 1), nn.Conv2d(12, 4, 1)
+
+    def cells(self, x):
+        x = self.body(x)
+        n, _, h, w = x.shape
+        rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+        at = torch.stack([columns, rows], -1).reshape(1, -1, 2).to(x.dtype) * 8 + 4
+        boxes = self.boxes(x).flatten(2).transpose(1, 2)
+        size = boxes[..., 2:].exp() * 4
+        middle = at + boxes[..., :2]
+        return torch.cat([middle - size, middle + size], -1), self.classes(x).flatten(2).transpose(1, 2).sigmoid()
+
+    def forward(self, x):
+        boxes, scores = self.cells(x)
+        best, classes = scores.max(-1)
+        best, index = best.topk(6, dim=1)
+        boxes = boxes.gather(1, index.unsqueeze(-1).expand(-1, -1, 4))
+        return boxes.clamp(min=0), best, classes.gather(1, index)
+
+
+@case({"x": ("batch", 3, "height", "width")},
+      pictures("x", (2, 3, 32, 32), (1, 3, 40, 24), (3, 3, 24, 56)), "boxes scores indices")
+class DetectorOfData(Detector):
+    """detector_nonzero: cells whose score is above a limit, however many these are."""
+
+    def forward(self, x):
+        boxes, scores = self.cells(x)
+        found = torch.nonzero(scores > 0.5)
+        boxes = boxes[found[:, 0], found[:, 1]]
+        return boxes, scores[found[:, 0], found[:, 1], found[:, 2]], found
 
 
 # ---- sequences ----
