@@ -67,6 +67,8 @@ static const char *const pipeline_freeze[] = {
 static const char *const pipeline_optimize[] = {
     "remove_identity",
     "functionalize",
+    "fold_hardswish",
+    "dead_code",
 
     "[", "fold_batch_norm", "fold_scale", "]",
 

@@ -414,6 +414,11 @@ static void linear_takes_the_flatten_over(void **state)
     run_file(state, "flatten_into_linear.graph");
 }
 
+static void hardswish_in_parts_becomes_one_operator(void **state)
+{
+    run_file(state, "fold_hardswish.graph");
+}
+
 static void convolutions_that_winograd_suits_may_use_it(void **state)
 {
     run_file(state, "allow_winograd.graph");
@@ -743,6 +748,7 @@ int main(void)
         TEST(operators_that_share_their_input_become_one),
         TEST(reorders_are_done_where_fewest_are_executed),
         TEST(linear_takes_the_flatten_over),
+        TEST(hardswish_in_parts_becomes_one_operator),
         TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(equal_expressions_are_computed_once),
         TEST(what_nobody_needs_goes),
