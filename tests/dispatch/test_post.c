@@ -61,10 +61,34 @@ static void the_operand_of_a_sum_has_the_dtype_of_the_result(void **state)
     }
 }
 
+static void post_ops_are_fused_into_a_conv_and_computed_behind_a_transposed_one(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const ops[] = {"conv2d", "conv_transpose2d"};
+    static const char *const kernels[] = {"onednn", "onednn_then_post"};
+    const tensor_info_t x = info_dense(DTYPE_F32, SHAPE(1, 16, 3, 3));
+    const tensor_info_t weight = info_dense(DTYPE_F32, SHAPE(16, 16, 2, 2));
+    const tensor_info_t none = {.dtype = DTYPE_NONE};
+    for (int i = 0; i < 2; i++) {
+        const opdef_t *op = ops_find(ops[i]);
+        alignas(16) char attrs[ATTRS_MAX];
+        const char *text = "post=[\"relu\"]";
+        prepared_t *prepared = NULL;
+        attrs_init(&op->attrs, attrs);
+        CHECK_OK(ctx, attrs_parse(ctx, op->name, &op->attrs, &text, attrs));
+        CHECK_OK(ctx, dispatch_select(ctx, op, attrs, 3,
+                                      (const tensor_info_t *const[]){&x, &weight, &none},
+                                      POLICY_AUTO, &prepared));
+        assert_string_equal(prepared_kernel(prepared), kernels[i]);
+        prepared_release(prepared);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_operand_of_a_sum_has_the_dtype_of_the_result),
+        TEST(post_ops_are_fused_into_a_conv_and_computed_behind_a_transposed_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
