@@ -61,6 +61,7 @@ typedef struct lane {
     bench_row_t *row;
     double *times;         /* of runs */
     double *reorder_times; /* of the reorders in each */
+    double *cpu_times;     /* of processors in each */
 } lane_t;
 
 static int compare_times(const void *a, const void *b)
@@ -88,6 +89,7 @@ static void summarize(lane_t *lane, int64_t batch)
     double sum = 0.0;
     sort(lane->times, row->n_runs);
     sort(lane->reorder_times, row->n_runs);
+    sort(lane->cpu_times, row->n_runs);
     for (int64_t i = 0; i < row->n_runs; i++) sum += lane->times[i];
     row->median_ms = percentile(lane->times, row->n_runs, 0.5);
     row->p90_ms = percentile(lane->times, row->n_runs, 0.9);
@@ -95,6 +97,7 @@ static void summarize(lane_t *lane, int64_t batch)
     row->min_ms = lane->times[0];
     row->items_per_s = sum > 0.0 ? 1e3 * (double)(batch * row->n_runs) / sum : 0.0;
     row->reorder_ms = percentile(lane->reorder_times, row->n_runs, 0.5);
+    row->cpu_ms = percentile(lane->cpu_times, row->n_runs, 0.5);
 }
 
 static void take_counters(const counters_t *counters, bench_row_t *row)
@@ -112,8 +115,9 @@ static status_t measure_once(lane_t *lane)
     counters_t counters;
     runner_t *runner = &lane->session.runner;
     counters_reset(runner->ctx);
-    double begin = session_now_ms();
+    double begin = session_now_ms(), cpu_begin = session_cpu_ms();
     TRY(mode_run(runner, &n_out, out));
+    lane->cpu_times[lane->row->n_runs] = session_cpu_ms() - cpu_begin;
     lane->times[lane->row->n_runs] = session_now_ms() - begin;
     counters_read(runner->ctx, &counters);
     lane->reorder_times[lane->row->n_runs++] = (double)counters.reorder_ns / 1e6;
@@ -186,7 +190,8 @@ static bool begin_lane(const session_t *base, bench_row_t *row, int64_t n_iterat
     lane->row = row;
     lane->times = calloc((size_t)n_iterations, sizeof *lane->times);
     lane->reorder_times = calloc((size_t)n_iterations, sizeof *lane->reorder_times);
-    if (lane->times == NULL || lane->reorder_times == NULL)
+    lane->cpu_times = calloc((size_t)n_iterations, sizeof *lane->cpu_times);
+    if (lane->times == NULL || lane->reorder_times == NULL || lane->cpu_times == NULL)
         return session_check(NAME, NULL, STATUS_OUT_OF_MEMORY);
     return session_clone(NAME, base, &lane->session) &&
            session_prepare(NAME, &lane->session, row->mode);
@@ -212,6 +217,7 @@ static bool measure(const bench_options_t *options, const session_t *base, bench
         session_end(&lanes[i].session);
         free(lanes[i].times);
         free(lanes[i].reorder_times);
+        free(lanes[i].cpu_times);
     }
     return is_done;
 }

@@ -8,6 +8,7 @@
 typedef struct bench_row {
     run_mode_t mode;
     double median_ms, min_ms, p90_ms, p99_ms;
+    double cpu_ms;      /* median of what all threads had of the processors */
     double items_per_s; /* batch of all runs over their time */
     int64_t n_runs;
     uint64_t weight_reorders, activation_reorders, copies;

@@ -170,6 +170,7 @@ status_t bench_print_json(context_t *ctx, const bench_t *bench)
         json_number(&text, "load_ms", 3, row->load_ms);
         json_number(&text, "prepare_ms", 3, row->prepare_ms);
         json_number(&text, "first_inference_ms", 3, row->inference_ms);
+        json_number(&text, "cpu_ms", 4, row->cpu_ms);
         text_append(&text, ",\"runs\":%" PRId64 ",\"warm_up\":%" PRId64 "}", row->n_runs,
                     bench->n_warm_up);
     }

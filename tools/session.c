@@ -6,11 +6,21 @@
 
 #include "tools/sizes.h"
 
-double session_now_ms(void)
+static double read_clock_ms(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+double session_now_ms(void)
+{
+    return read_clock_ms(CLOCK_MONOTONIC);
+}
+
+double session_cpu_ms(void)
+{
+    return read_clock_ms(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void session_print_size(const char *path)

@@ -52,6 +52,8 @@ void session_print_size(const char *path);
 
 /* Wall clock. */
 double session_now_ms(void);
+/* What this process has had of the processors, all threads together. */
+double session_cpu_ms(void);
 
 /* Tells a failure; gives true if there is none. */
 bool session_check(const char *command, context_t *ctx, status_t status);

@@ -438,6 +438,7 @@ static void bench_s_json_has_the_keys_of_the_contract_in_order(void **state)
                                        ",\"load_ms\":",
                                        ",\"prepare_ms\":",
                                        ",\"first_inference_ms\":",
+                                       ",\"cpu_ms\":",
                                        ",\"runs\":2",
                                        ",\"warm_up\":1",
                                        "},{\"mode\":\"mkldnn\"",
@@ -488,6 +489,7 @@ static void bench_s_percentiles_and_parts_of_the_first_run_fit_together(void **s
     assert_true(0.0 < least && least <= median && median <= p90 && p90 <= value_of("p99_ms"));
     assert_true(items <= 2e3 / least && items >= 2e3 / (2.0 * value_of("p99_ms")));
     assert_true(load > 0.0 && inference > 0.0);
+    assert_true(value_of("cpu_ms") > 0.0);
     double difference = first - (load + value_of("prepare_ms") + inference);
     assert_true(difference < 0.01 && difference > -0.01);
     assert_true(value_of("warm_up") == 3.0 && value_of("runs") == 4.0);
