@@ -13,6 +13,16 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
+#define METADATA "metadata" /* the attribute */
+
+const char *onnx_metadata(const module_t *module, const char *key)
+{
+    const datum_t *dict = module != NULL ? module_attribute(module, METADATA) : NULL;
+    const bool is_dict = dict != NULL && datum_kind(dict) == DATUM_DICT;
+    const datum_t *value = is_dict && key != NULL ? datum_find(dict, key) : NULL;
+    return value != NULL && datum_kind(value) == DATUM_STRING ? datum_as_string(value) : NULL;
+}
+
 #ifdef TESSERA_HAVE_ONNX
 
 #include "graph/ir/graph_impl.h"
@@ -450,12 +460,36 @@ static status_t set_names(onnx_t *onnx, const char *attribute, size_t n,
     return status;
 }
 
+static status_t put_metadata(context_t *ctx, datum_t *dict,
+                             const Onnx__StringStringEntryProto *pair)
+{
+    datum_t *value = NULL;
+    TRY(datum_string(ctx, text_or(pair->value, ""), &value));
+    status_t status = datum_put(ctx, dict, text_or(pair->key, ""), value);
+    datum_release(value);
+    return status;
+}
+
+static status_t set_metadata(onnx_t *onnx)
+{
+    const Onnx__ModelProto *model = onnx->model;
+    datum_t *dict = NULL;
+    TRY(datum_dict(onnx->ctx, 0, NULL, NULL, &dict));
+    status_t status = STATUS_OK;
+    for (size_t i = 0; i < model->n_metadata_props && status == STATUS_OK; i++)
+        status = put_metadata(onnx->ctx, dict, model->metadata_props[i]);
+    if (status == STATUS_OK) status = module_set_attribute(onnx->ctx, onnx->module, METADATA, dict);
+    datum_release(dict);
+    return status;
+}
+
 static status_t set_attributes(onnx_t *onnx)
 {
     const Onnx__GraphProto *graph = onnx->model->graph;
     datum_t *opset = NULL;
     TRY(set_names(onnx, "input_names", graph->n_input, graph->input));
     TRY(set_names(onnx, "output_names", graph->n_output, graph->output));
+    TRY(set_metadata(onnx));
     TRY(datum_int(onnx->ctx, onnx->opset, &opset));
     status_t status = module_set_attribute(onnx->ctx, onnx->module, "opset", opset);
     datum_release(opset);

@@ -19,7 +19,10 @@
  * Names of inputs (initializers left out) and outputs are attributes `input_names` and
  * `output_names`, lists of strings; module_input and module_output tell them with dtypes and sizes.
  *
- * Without protobuf-c all calls are UNSUPPORTED. */
+ * Metadata of the file, pairs of a key and a text, are attribute `metadata`, a dict of strings;
+ * where freezing preserves it by name, it stays, in the .tessera file too.
+ *
+ * Without protobuf-c loading is UNSUPPORTED. */
 #ifndef TESSERA_IO_ONNX_H
 #define TESSERA_IO_ONNX_H
 
@@ -50,6 +53,9 @@ status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *optio
 status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
     TESSERA_API(onnx_load_bytes);
+
+/* The metadata's text of this key, borrowed from the module; NULL when there is none. */
+const char *onnx_metadata(const module_t *module, const char *key) TESSERA_API(onnx_metadata);
 
 TESSERA_END
 

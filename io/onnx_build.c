@@ -522,7 +522,8 @@ static status_t finish(onnx_t *onnx, graph_t **out_graph)
 /* Names that parameters shall not take are taken first. */
 static status_t begin_module(onnx_t *onnx)
 {
-    static const char *const names[] = {"input_names", "output_names", "opset"};
+    enum { N_NAMES = 4 };
+    static const char *const names[N_NAMES] = {"input_names", "output_names", "opset", "metadata"};
     context_t *ctx = onnx->ctx;
     char reason[ONNX_MAX_REASON];
     datum_t *none = NULL;
@@ -534,7 +535,7 @@ static status_t begin_module(onnx_t *onnx)
     TRY(module_create(ctx, "OnnxModel", &onnx->module));
     TRY(datum_none(ctx, &none));
     status_t status = STATUS_OK;
-    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+    for (int i = 0; i < N_NAMES && status == STATUS_OK; i++)
         status = module_set_attribute(ctx, onnx->module, names[i], none);
     datum_release(none);
     TRY(status);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dispatch/dispatch.h"
+#include "freeze/freeze.h"
 #include "io/onnx.h"
 #include "tests/support/onnx_model.h"
 
@@ -79,6 +80,50 @@ static void an_initializer_that_is_an_input_too_is_a_parameter(void **state)
                         "y");
     assert_int_equal(datum_as_int(module_attribute(model, "opset")), 9);
     check_model_result(ctx, model, 2, (const float[]){2, 4});
+    module_release(model);
+}
+
+/* Under names that the module has for itself there are parameters, too. */
+static void metadata_are_found_by_key_and_stay_where_freezing_preserves_them(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    Onnx__StringStringEntryProto pairs[] = {ONNX__STRING_STRING_ENTRY_PROTO__INIT,
+                                            ONNX__STRING_STRING_ENTRY_PROTO__INIT};
+    Onnx__StringStringEntryProto *pair_list[] = {&pairs[0], &pairs[1]};
+    module_t *frozen = NULL;
+    pairs[0].key = "character", pairs[0].value = "a\nb \"\xe7\x96\x97";
+    pairs[1].key = "empty";
+    begin_model(9, DIMS(2));
+    maker.model.metadata_props = pair_list;
+    maker.model.n_metadata_props = 2;
+    maker_initializer(&maker, "metadata", FLOAT, DIMS(2), model_ramp, 8);
+    maker_node(&maker, "Add", "add", "x metadata", "y");
+    module_t *model = load_model(ctx);
+    assert_non_null(module_parameter(model, "metadata_1"));
+    assert_string_equal(onnx_metadata(model, "character"), pairs[0].value);
+    assert_string_equal(onnx_metadata(model, "empty"), "");
+    assert_null(onnx_metadata(model, "other"));
+    assert_null(onnx_metadata(model, NULL));
+    assert_null(onnx_metadata(NULL, "character"));
+    CHECK_OK(ctx, freeze(ctx, model, NULL, &frozen));
+    assert_null(onnx_metadata(frozen, "character"));
+    module_release(frozen);
+
+    const freeze_options_t options = {.preserved = (const char *[]){"metadata", NULL}};
+    CHECK_OK(ctx, freeze(ctx, model, &options, &frozen));
+    CHECK_OK(ctx, freeze_save(ctx, frozen, "test_onnx_metadata.tessera"));
+    module_release(frozen);
+    CHECK_OK(ctx, freeze_load(ctx, "test_onnx_metadata.tessera", &frozen));
+    assert_string_equal(onnx_metadata(frozen, "character"), pairs[0].value);
+    module_release(frozen);
+    module_release(model);
+    remove("test_onnx_metadata.tessera");
+
+    begin_model(9, DIMS(2));
+    maker_node(&maker, "Relu", "relu", "x", "y");
+    model = load_model(ctx);
+    assert_null(onnx_metadata(model, "character"));
+    assert_int_equal(datum_length(module_attribute(model, "metadata")), 0);
     module_release(model);
 }
 
@@ -682,6 +727,7 @@ int main(void)
         TEST(initializers_become_parameters_in_a_tree),
         TEST(names_that_cannot_be_paths_get_underscores),
         TEST(an_initializer_that_is_an_input_too_is_a_parameter),
+        TEST(metadata_are_found_by_key_and_stay_where_freezing_preserves_them),
         TEST(weights_made_by_constant_of_shape_are_parameters),
         TEST(every_data_field_is_read),
         TEST(gemm_with_a_known_matrix_is_one_linear),
