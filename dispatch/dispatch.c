@@ -2,6 +2,7 @@
 #include "dispatch/dispatch.h"
 
 #include <stdalign.h>
+#include <stdio.h>
 
 #include "dispatch/hollow_impl.h"
 #include "dispatch/pack_impl.h"
@@ -129,32 +130,38 @@ void hollow_end(context_t *ctx, hollow_run_t *run)
     state->hollow = NULL;
 }
 
-static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_event_t *call,
-                           int *n_out, tensor_t **out)
+/* Makes hollow outputs, all or, on failure, some. */
+static status_t infer_hollow(context_t *ctx, const dispatch_state_t *state, op_event_t *event,
+                             tensor_t **outputs)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
     const tensor_info_t *infos[OP_MAX_INPUTS];
     tensor_info_t made[OP_MAX_OUTPUTS];
+    for (int i = 0; i < event->n_in; i++)
+        infos[i] = event->in[i] == NULL ? &absent : &event->in[i]->info;
+    TRY(dispatch_infer(ctx, event->op, event->attrs, event->n_in, infos, &event->n_out, made));
+    for (int i = 0; i < event->n_out; i++) {
+        if (!info_is_sized(&made[i]))
+            FAIL(ctx, STATUS_UNSUPPORTED, "%s: the sizes of its result depend on elements",
+                 event->op->name);
+        TRY(tensor_hollow(ctx, &made[i], &state->hollow->looks, &outputs[i]));
+    }
+    event->out = outputs;
+    return STATUS_OK;
+}
+
+static status_t run_hollow(context_t *ctx, dispatch_state_t *state, const op_event_t *call,
+                           int *n_out, tensor_t **out)
+{
     tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
     op_event_t event = *call;
     int n_given = 0;
-    for (int i = 0; i < call->n_in; i++)
-        infos[i] = call->in[i] == NULL ? &absent : &call->in[i]->info;
-    TRY(dispatch_infer(ctx, call->op, call->attrs, call->n_in, infos, &event.n_out, made));
-    status_t status = STATUS_OK;
-    for (int i = 0; i < event.n_out && status == STATUS_OK; i++) {
-        if (!info_is_sized(&made[i]))
-            status = context_fail(ctx, STATUS_UNSUPPORTED,
-                                  "%s: the sizes of its result depend on elements", call->op->name);
-        else
-            status = tensor_hollow(ctx, &made[i], &state->hollow->looks, &outputs[i]);
-    }
-    event.out = outputs;
+    status_t status = infer_hollow(ctx, state, &event, outputs);
     if (status == STATUS_OK) status = tell_observers(ctx, state->observers, &event);
     for (; n_given < event.n_out && status == STATUS_OK; n_given++)
         status = tensor_give(ctx, outputs[n_given], &outputs[n_given]);
     if (status != STATUS_OK) {
-        for (int i = n_given; i < event.n_out; i++) tensor_drop(outputs[i]);
+        for (int i = n_given; i < OP_MAX_OUTPUTS; i++) tensor_drop(outputs[i]);
         return status;
     }
     for (int i = 0; i < event.n_out; i++) out[i] = outputs[i];
@@ -334,19 +341,20 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event)
     return tell_observers(ctx, first_observer(ctx), event);
 }
 
-/* `read`: what the kernel reads of the inputs, themselves or dense copies. */
-static status_t run_watched(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
-                            const tensor_t *const *in, const tensor_t *const *read, tensor_t **out)
+/* `read`: what the kernel reads of the call's inputs, themselves or dense copies. */
+static status_t run_watched(context_t *ctx, prepared_t *prepared, const cache_call_t *call,
+                            const tensor_t *const *read, tensor_t *target, tensor_t **out)
 {
     uint64_t begin = context_now();
-    TRY(run_selected(ctx, prepared, policy, read, out));
+    TRY(run_selected(ctx, prepared, call->policy, read, out));
     uint64_t ns = context_now() - begin;
     op_event_t event = {.op = prepared->op,
                         .attrs = prepared->attrs,
-                        .n_in = n_in,
-                        .in = in,
+                        .n_in = call->n_in,
+                        .in = call->in,
                         .n_out = prepared->n_out,
                         .out = out,
+                        .target = target,
                         .prepared = prepared,
                         .ns = ns};
     status_t status = dispatch_tell(ctx, &event);
@@ -479,8 +487,7 @@ static status_t run_entry(context_t *ctx, const dispatch_state_t *state, const c
     status_t status = check_room(ctx, call->op, n_made, n_out);
     if (status == STATUS_OK)
         status = is_watched(ctx, state)
-                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, call->in,
-                                   outputs)
+                     ? run_watched(ctx, prepared, call, call->in, NULL, outputs)
                      : run_selected(ctx, prepared, call->policy, call->in, outputs);
     cache_leave(ctx, entry);
     threads_leave(ctx, guard);
@@ -501,8 +508,7 @@ static status_t make_measured(context_t *ctx, const dispatch_state_t *state,
     status_t status = check_room(ctx, call->op, *n_made, n_out);
     if (status == STATUS_OK)
         status = is_watched(ctx, state)
-                     ? run_watched(ctx, prepared, call->policy, call->n_in, call->in, measured->in,
-                                   outputs)
+                     ? run_watched(ctx, prepared, call, measured->in, NULL, outputs)
                      : run_selected(ctx, prepared, call->policy, measured->in, outputs);
     prepared_release(prepared);
     return status;
@@ -555,4 +561,134 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     cache_entry_t *entry = cache_recall(ctx, state->cache, &call);
     if (entry == NULL) TRY(look_up(ctx, state->cache, &call, &entry));
     return run_entry(ctx, state, &call, entry, n_out, out);
+}
+
+/* ---- in place ---- */
+
+static bool can_hold(dtype_t target, dtype_t result)
+{
+    if (target == DTYPE_BOOL) return result == DTYPE_BOOL;
+    return dtype_is_floating(target) || !dtype_is_floating(result);
+}
+
+/* What is written has the sizes of the target, and a dtype that goes into it. */
+static status_t check_result(context_t *ctx, const opdef_t *op, const tensor_t *target,
+                             const tensor_info_t *result)
+{
+    const tensor_info_t *info = &target->info;
+    REQUIRE(ctx, shape_equal(info->rank, info->sizes, result->rank, result->sizes),
+            "%s_: the result is %s, the target %s, equal sizes are needed", op->name,
+            info_brief(result), info_brief(info));
+    REQUIRE(ctx, can_hold(info->dtype, result->dtype),
+            "%s_: the result is %s, the target %s cannot hold its dtype", op->name,
+            info_brief(result), info_brief(info));
+    return STATUS_OK;
+}
+
+static status_t tell_written(context_t *ctx, tensor_t *target)
+{
+    for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
+        if (at->written != NULL) TRY(at->written(ctx, at->user, target));
+    return STATUS_OK;
+}
+
+/* The kernel may write the target's bytes: they lie as its result does, and no other operand lies
+ * among them. */
+static bool writes_target(const prepared_t *prepared, const cache_call_t *call,
+                          const tensor_t *target)
+{
+    if ((prepared->overwrites & 1) == 0 || prepared->is_view || call->policy == POLICY_PER_OP ||
+        prepared->arrivals[0].kind != ARRIVAL_PASS ||
+        !tensor_lies_like(&target->info, &prepared->out[0]))
+        return false;
+    for (int i = 1; i < call->n_in; i++)
+        if (call->in[i] != NULL && tensor_overlaps(call->in[i], target)) return false;
+    return true;
+}
+
+static status_t run_into_target(context_t *ctx, const prepared_t *prepared,
+                                const cache_call_t *call, tensor_t *target)
+{
+    const tensor_t *inputs[OP_MAX_INPUTS] = {target};
+    tensor_t *made[OP_MAX_INPUTS] = {NULL};
+    void *in_bytes[OP_MAX_INPUTS] = {NULL}, *out_bytes = NULL, *scratch = NULL;
+    status_t status = storage_restore(ctx, target->storage, prepared->arrivals[0].cause);
+    for (int i = 1; i < call->n_in && status == STATUS_OK; i++)
+        status = take_input(ctx, prepared, call->policy, i, call->in[i], &inputs[i], &made[i]);
+    if (status == STATUS_OK && prepared->scratch_bytes > 0)
+        status = context_scratch(ctx, prepared->scratch_bytes, &scratch);
+    if (status == STATUS_OK) status = tensor_writable(ctx, target, &out_bytes);
+    for (int i = 0; i < call->n_in; i++)
+        if (inputs[i] != NULL) in_bytes[i] = (void *)(uintptr_t)tensor_bytes(inputs[i]);
+    if (status == STATUS_OK) status = prepared->run(ctx, prepared, in_bytes, &out_bytes, scratch);
+    context_counters(ctx)->operators++;
+    for (int i = 1; i < call->n_in; i++) tensor_drop(made[i]);
+    return status;
+}
+
+static status_t run_entry_in_place(context_t *ctx, const dispatch_state_t *state,
+                                   const cache_call_t *call, prepared_t *prepared, tensor_t *target)
+{
+    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    TRY(check_result(ctx, call->op, target, &prepared->out[0]));
+    const bool is_seen = is_watched(ctx, state);
+    if (!is_seen && writes_target(prepared, call, target))
+        return run_into_target(ctx, prepared, call, target);
+    TRY(is_seen ? run_watched(ctx, prepared, call, call->in, target, outputs)
+                : run_selected(ctx, prepared, call->policy, call->in, outputs));
+    status_t status = tensor_copy(ctx, target, outputs[0]);
+    tensor_drop(outputs[0]);
+    if (status == STATUS_OK && is_seen) status = tell_written(ctx, target);
+    return status;
+}
+
+static status_t infer_in_place(context_t *ctx, const dispatch_state_t *state,
+                               const cache_call_t *call, tensor_t *target)
+{
+    alignas(16) char normalised[ATTRS_MAX];
+    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    TRY(check_inputs(ctx, call->op, call->n_in, call->in));
+    TRY(select_attrs(ctx, call->op, call->given, normalised));
+    op_event_t event = {
+        .op = call->op, .attrs = normalised, .n_in = call->n_in, .in = call->in, .target = target};
+    status_t status = infer_hollow(ctx, state, &event, outputs);
+    if (status == STATUS_OK) status = check_result(ctx, call->op, target, &outputs[0]->info);
+    if (status == STATUS_OK) status = tell_observers(ctx, state->observers, &event);
+    for (int i = 0; i < OP_MAX_OUTPUTS; i++) tensor_drop(outputs[i]);
+    return status;
+}
+
+status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *attrs,
+                               tensor_t *target, int n_in, const tensor_t *const *in)
+{
+    char name[64];
+    const tensor_t *inputs[OP_MAX_INPUTS] = {target};
+    dispatch_state_t *state = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (op == NULL) return context_null(ctx, "dispatch_run_in_place", "op");
+    snprintf(name, sizeof name, "%s_", op->name);
+    if (target == NULL) return context_null(ctx, name, "the target");
+    if (n_in > 0 && in == NULL) return context_null(ctx, name, "in");
+    REQUIRE(ctx, n_in >= 0 && n_in < OP_MAX_INPUTS, "%s: %d operands, 0 to %d are possible", name,
+            n_in, OP_MAX_INPUTS - 1);
+    REQUIRE(ctx, op->n_outputs == 1 && (op->traits & (TRAIT_MEASURES | TRAIT_VIEW)) == 0,
+            "%s: an operator with one result of known sizes, which is no view, is needed", name);
+    TRY(tensor_check_writable(ctx, name, target));
+    for (int i = 0; i < n_in; i++) inputs[i + 1] = in[i];
+    TRY(find_state(ctx, &state));
+    cache_call_t call = {.op = op,
+                         .given = attrs,
+                         .n_in = n_in + 1,
+                         .in = inputs,
+                         .policy = state->policy,
+                         .n_threads = context_threads(ctx)};
+    if (state->hollow != NULL) return infer_in_place(ctx, state, &call, target);
+    if (state->cache == NULL) TRY(cache_of(ctx, &state->cache));
+    cache_entry_t *entry = cache_recall(ctx, state->cache, &call);
+    if (entry == NULL) TRY(look_up(ctx, state->cache, &call, &entry));
+    threads_guard_t guard = threads_enter(ctx);
+    status_t status = run_entry_in_place(ctx, state, &call, cache_prepared(entry), target);
+    cache_leave(ctx, entry);
+    threads_leave(ctx, guard);
+    return status;
 }

@@ -30,6 +30,18 @@ status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int 
                       const tensor_t *const *in, int *n_out, tensor_t **out)
     TESSERA_API(dispatch_run);
 
+/* Runs an operator with one result, and writes that into the target, which stands for operand 0;
+ * `in` are the n_in operands behind it. All are read before anything is written. The target keeps
+ * its layout and dtype, which the result is cast to as PyTorch does: a floating result goes into
+ * floating types only, and bool takes nothing but bool. Weights and views that share the target's
+ * bytes see the new elements, snapshots do not.
+ *
+ * INVALID_ARGUMENT  the result has other sizes than the target, or a dtype that it cannot hold, or
+ *                   the target has elements that share memory, as those of op_expand */
+status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *attrs,
+                               tensor_t *target, int n_in, const tensor_t *const *in)
+    TESSERA_API(dispatch_run_in_place);
+
 /* Chooses kernel and formats from metadata alone. INVALID_ARGUMENT for wrong inputs, UNSUPPORTED
  * with all reasons when no kernel is left. The caller releases. */
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
@@ -122,15 +134,19 @@ typedef struct op_event {
     const tensor_t *const *in;
     int n_out;
     tensor_t *const *out;
+    tensor_t *target; /* of a call in place: in[0], which out[0] is about to be written into */
     const prepared_t *prepared;
     uint64_t ns;     /* wall clock of the call, conversions of its inputs included */
     bool is_planned; /* a step of a plan; ns is the kernel's alone. Views have no step */
 } op_event_t;
 
-/* Sees every operator that dispatch or a plan runs. A failing callback fails the call. */
+/* Sees every operator that dispatch or a plan runs. A failing callback fails the call; one that
+ * `written` gives leaves the target written. */
 typedef struct observer {
     void *user;
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
+    /* After op_end of a call in place, when the target has its new elements. May be NULL. */
+    status_t (*written)(context_t *ctx, void *user, tensor_t *target);
     void (*module_enter)(context_t *ctx, void *user, const char *path);
     void (*module_leave)(context_t *ctx, void *user, const char *path);
     struct observer *next; /* used by dispatch */

@@ -402,10 +402,21 @@ static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x, doubl
     return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
 }
 
+static status_t call_in_place(context_t *ctx, const opdef_t *op, tensor_t *x, double alpha,
+                              double beta, bool tanh_approximation)
+{
+    attrs_t attrs = {.alpha = alpha, .beta = beta, .tanh_approximation = tanh_approximation};
+    return dispatch_run_in_place(ctx, op, &attrs, x, 0, NULL);
+}
+
 #define PUBLIC(op_name)                                                                            \
     status_t op_##op_name(context_t *ctx, const tensor_t *x, tensor_t **out)                       \
     {                                                                                              \
         return call(ctx, &op_def_##op_name, x, 0.0, 0.0, false, out);                              \
+    }                                                                                              \
+    status_t op_##op_name##_(context_t *ctx, tensor_t *x)                                          \
+    {                                                                                              \
+        return call_in_place(ctx, &op_def_##op_name, x, 0.0, 0.0, false);                          \
     }
 
 PUBLIC(relu)
@@ -465,4 +476,44 @@ status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double 
                         tensor_t **out)
 {
     return call(ctx, &op_def_hardsigmoid, x, alpha, beta, false, out);
+}
+
+status_t op_clamp_(context_t *ctx, tensor_t *x, double min, double max)
+{
+    return call_in_place(ctx, &op_def_clamp, x, min, max, false);
+}
+
+status_t op_leaky_relu_(context_t *ctx, tensor_t *x, double negative_slope)
+{
+    return call_in_place(ctx, &op_def_leaky_relu, x, negative_slope, 0.0, false);
+}
+
+status_t op_elu_(context_t *ctx, tensor_t *x, double alpha)
+{
+    return call_in_place(ctx, &op_def_elu, x, alpha, 0.0, false);
+}
+
+status_t op_celu_(context_t *ctx, tensor_t *x, double alpha)
+{
+    return call_in_place(ctx, &op_def_celu, x, alpha, 0.0, false);
+}
+
+status_t op_shrink_(context_t *ctx, tensor_t *x, double lambd, double bias)
+{
+    return call_in_place(ctx, &op_def_shrink, x, lambd, bias, false);
+}
+
+status_t op_threshold_(context_t *ctx, tensor_t *x, double threshold, double value)
+{
+    return call_in_place(ctx, &op_def_threshold, x, threshold, value, false);
+}
+
+status_t op_gelu_(context_t *ctx, tensor_t *x, bool tanh_approximation)
+{
+    return call_in_place(ctx, &op_def_gelu, x, 0.0, 0.0, tanh_approximation);
+}
+
+status_t op_hardsigmoid_(context_t *ctx, tensor_t *x, double alpha, double beta)
+{
+    return call_in_place(ctx, &op_def_hardsigmoid, x, alpha, beta, false);
 }

@@ -367,6 +367,10 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
     {                                                                                              \
         const tensor_t *in[] = {a, b};                                                             \
         return dispatch_run(ctx, &op_def_##op_name, NULL, 2, in, NULL, out);                       \
+    }                                                                                              \
+    status_t op_##op_name##_(context_t *ctx, tensor_t *a, const tensor_t *b)                       \
+    {                                                                                              \
+        return dispatch_run_in_place(ctx, &op_def_##op_name, NULL, a, 1, &b);                      \
     }
 #include "ops/binary.def"
 #undef BINARY

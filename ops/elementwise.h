@@ -205,6 +205,9 @@ status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **ou
 status_t op_full_like(context_t *ctx, const tensor_t *x, double value, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_full_like);
 status_t op_identity(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_identity);
+/* src, broadcast to x's sizes and cast to x's dtype; x is not read. */
+status_t op_copy(context_t *ctx, const tensor_t *x, const tensor_t *src, tensor_t **out)
+    TESSERA_API(op_copy);
 
 TESSERA_END
 

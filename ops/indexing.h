@@ -80,6 +80,20 @@ status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,
                        const tensor_t *src, scatter_reduction_t reduction, tensor_t **out)
     TESSERA_API(op_scatter_nd);
 
+/* ---- whole slices, by an index [n], or of rank 0; made of scatter, which a trace records ----
+ *
+ *   index_add    out = x; out[i][index[j]][k] += alpha src[i][j][k]     dim 1 of 3
+ *   index_copy   out = x; out[i][index[j]][k] = src[i][j][k]
+ *   index_fill   out = x; out[i][index[j]][k] = value
+ *
+ * src  of x's dtype and sizes, but n along dim */
+status_t op_index_add(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                      const tensor_t *src, double alpha, tensor_t **out) TESSERA_API(op_index_add);
+status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                       const tensor_t *src, tensor_t **out) TESSERA_API(op_index_copy);
+status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
+                       double value, tensor_t **out) TESSERA_API(op_index_fill);
+
 TESSERA_END
 
 #endif

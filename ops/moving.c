@@ -5,16 +5,7 @@
 #include <string.h>
 
 #include "ops/ops_impl.h"
-#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
-
-/* A tensor made on the way, which an open scope shall not release as well. */
-static void drop(context_t *ctx, tensor_t *tensor)
-{
-    if (tensor == NULL) return;
-    scope_take(ctx, tensor);
-    tensor_drop(tensor);
-}
 
 /* x reshaped, its dimensions put in another order or broadcast, and reshaped again. */
 typedef struct steps {
@@ -35,8 +26,8 @@ static status_t take_steps(context_t *ctx, const tensor_t *x, const steps_t *ste
         status = steps->is_wide ? op_expand(ctx, split, steps->n, steps->wide, &moved)
                                 : op_permute(ctx, split, steps->n, steps->order, &moved);
     if (status == STATUS_OK) status = op_reshape(ctx, moved, steps->rank, steps->sizes, out);
-    drop(ctx, split);
-    drop(ctx, moved);
+    ops_drop(ctx, split);
+    ops_drop(ctx, moved);
     return status;
 }
 
@@ -66,7 +57,7 @@ status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t
     for (; n_made < n && status == STATUS_OK; n_made++)
         status = op_unsqueeze(ctx, tensors[n_made], 1, (int64_t[]){place}, &wide[n_made]);
     if (status == STATUS_OK) status = op_concat(ctx, n, (const tensor_t *const *)wide, place, out);
-    for (int i = 0; i < n_made; i++) drop(ctx, wide[i]);
+    for (int i = 0; i < n_made; i++) ops_drop(ctx, wide[i]);
     return status;
 }
 
@@ -92,7 +83,51 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
         return STATUS_OK;
     }
     for (int i = 0; i < n_made; i++) {
-        drop(ctx, out[i]);
+        ops_drop(ctx, out[i]);
+        out[i] = NULL;
+    }
+    return status;
+}
+
+static status_t take_slice(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index,
+                           tensor_t **out)
+{
+    tensor_t *slice = NULL;
+    status_t status = op_slice(ctx, x, dim, index, index + 1, 1, &slice);
+    if (status == STATUS_OK) status = op_squeeze(ctx, slice, 1, &dim, out);
+    ops_drop(ctx, slice);
+    return status;
+}
+
+status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index, tensor_t **out)
+{
+    int place = 0;
+    TRY(context_output(ctx, "select", out));
+    if (x == NULL) return context_null(ctx, "select", "x");
+    REQUIRE(ctx, x->info.rank > 0 && shape_dim(x->info.rank, dim, &place),
+            "select: dim %lld of %s, out of range", (long long)dim, tensor_text(x));
+    const int64_t size = x->info.sizes[place];
+    REQUIRE(ctx, index >= -size && index < size, "select: index %lld of dim %d of %s, out of range",
+            (long long)index, place, tensor_text(x));
+    return take_slice(ctx, x, place, index < 0 ? index + size : index, out);
+}
+
+status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
+{
+    int place = 0, n_made = 0;
+    TRY(context_output(ctx, "unbind", out));
+    if (x == NULL) return context_null(ctx, "unbind", "x");
+    REQUIRE(ctx, x->info.rank > 0 && shape_dim(x->info.rank, dim, &place),
+            "unbind: dim %lld of %s, out of range", (long long)dim, tensor_text(x));
+    REQUIRE(ctx, n == x->info.sizes[place], "unbind: %d slices of dim %d of %s, all are given", n,
+            place, tensor_text(x));
+    for (int i = 0; i < n; i++) out[i] = NULL;
+    status_t status = STATUS_OK;
+    for (; n_made < n && status == STATUS_OK; n_made++)
+        status = take_slice(ctx, x, place, n_made, &out[n_made]);
+    if (status == STATUS_OK) return STATUS_OK;
+    for (int i = 0; i < n; i++) {
+        ops_drop(ctx, out[i]);
         out[i] = NULL;
     }
     return status;
@@ -248,7 +283,7 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
             tensor_text(x));
     TRY(tensor_full(ctx, dtype, 0, NULL, value, &number));
     status_t status = op_where(ctx, mask, number, x, out);
-    drop(ctx, number);
+    ops_drop(ctx, number);
     return status;
 }
 
@@ -268,8 +303,8 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
     status_t status = op_unsqueeze(ctx, index, 1, (int64_t[]){-1}, &column);
     if (status == STATUS_OK)
         status = op_scatter_value(ctx, zeros, -1, column, 1.0, SCATTER_NONE, out);
-    drop(ctx, zeros);
-    drop(ctx, column);
+    ops_drop(ctx, zeros);
+    ops_drop(ctx, column);
     return status;
 }
 

@@ -36,6 +36,13 @@ status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
     TESSERA_API(op_chunk);
 
+/* The slice at an index of dim, without that dimension, as x[:, index] of dim 1; -1 is the last. */
+status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index, tensor_t **out)
+    TESSERA_API(op_select);
+/* All slices along dim, without it. out has room for n, which is the size of dim. */
+status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
+    TESSERA_API(op_unbind);
+
 /* x as often as repeats say along the last n dimensions, as torch.tile; with n larger than x's rank
  * x gets dimensions of size 1 in front. repeats are 1 or more. */
 status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeats, tensor_t **out)

@@ -3,6 +3,8 @@
 
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 static const opdef_t *const table[] = {
 #define OP(name) &op_def_##name,
@@ -36,6 +38,13 @@ status_t ops_prepare_dense(context_t *ctx, const op_call_t *call, prepared_t *pr
         if (call->in[i]->dtype != DTYPE_NONE) TRY(accept_plain(call, prepared, i));
     for (int i = 0; i < call->n_out; i++) TRY(accept_out_plain(call, prepared, i));
     return STATUS_OK;
+}
+
+void ops_drop(context_t *ctx, tensor_t *tensor)
+{
+    if (tensor == NULL) return;
+    scope_take(ctx, tensor);
+    tensor_drop(tensor);
 }
 
 status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,

@@ -8,6 +8,10 @@
 #include "ops/ops.def"
 #undef OP
 
+/* Releases a tensor made on the way to a result, which an open scope shall not release as well.
+ * NULL is let pass. */
+void ops_drop(context_t *ctx, tensor_t *tensor);
+
 /* An operator of one tensor whose attributes are one list of integers: reshape, permute. */
 status_t ops_call_ints(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
                        const int64_t *values, tensor_t **out);

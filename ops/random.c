@@ -5,7 +5,6 @@
 
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
-#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -185,11 +184,7 @@ status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t d
     status_t status = op_rand_like(ctx, x, 0.0, 1.0, seed, DTYPE_F64, &numbers);
     if (status == STATUS_OK) status = op_lt(ctx, numbers, x, &truth);
     if (status == STATUS_OK) status = op_cast(ctx, truth, dtype, out);
-    tensor_t *const made[] = {numbers, truth};
-    for (int i = 0; i < 2; i++) {
-        if (made[i] == NULL) continue;
-        scope_take(ctx, made[i]);
-        tensor_drop(made[i]);
-    }
+    ops_drop(ctx, numbers);
+    ops_drop(ctx, truth);
     return status;
 }

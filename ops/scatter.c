@@ -199,14 +199,39 @@ status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor
     return dispatch_run(ctx, &op_def_scatter, &attrs, 3, in, NULL, out);
 }
 
+status_t op_scatter_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
+                     const tensor_t *src, scatter_reduction_t reduction)
+{
+    scatter_attrs_t attrs = {dim, (int)reduction};
+    const tensor_t *in[] = {index, src};
+    return dispatch_run_in_place(ctx, &op_def_scatter, &attrs, x, 2, in);
+}
+
+/* The number for each place of the index. */
+static status_t make_src(context_t *ctx, const tensor_t *x, const tensor_t *index, double value,
+                         tensor_t **out_src)
+{
+    if (x == NULL) return context_null(ctx, "scatter", "x");
+    return op_full_like(ctx, index, value, tensor_dtype(x), out_src);
+}
+
 status_t op_scatter_value(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                           double value, scatter_reduction_t reduction, tensor_t **out)
 {
-    TRY(context_output(ctx, "scatter", out));
     tensor_t *src = NULL;
-    if (x == NULL) return context_null(ctx, "scatter", "x");
-    TRY(op_full_like(ctx, index, value, tensor_dtype(x), &src));
+    TRY(context_output(ctx, "scatter", out));
+    TRY(make_src(ctx, x, index, value, &src));
     status_t status = op_scatter(ctx, x, dim, index, src, reduction, out);
-    tensor_drop(src);
+    ops_drop(ctx, src);
+    return status;
+}
+
+status_t op_scatter_value_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
+                           double value, scatter_reduction_t reduction)
+{
+    tensor_t *src = NULL;
+    TRY(make_src(ctx, x, index, value, &src));
+    status_t status = op_scatter_(ctx, x, dim, index, src, reduction);
+    ops_drop(ctx, src);
     return status;
 }

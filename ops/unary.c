@@ -114,6 +114,10 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
     status_t op_##op_name(context_t *ctx, const tensor_t *x, tensor_t **out)                       \
     {                                                                                              \
         return dispatch_run(ctx, &op_def_##op_name, NULL, 1, &x, NULL, out);                       \
+    }                                                                                              \
+    status_t op_##op_name##_(context_t *ctx, tensor_t *x)                                          \
+    {                                                                                              \
+        return dispatch_run_in_place(ctx, &op_def_##op_name, NULL, x, 0, NULL);                    \
     }
 #include "ops/unary.def"
 #undef UNARY

@@ -212,8 +212,7 @@ status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tens
 
 /* ---- copy and fill ---- */
 
-/* Refuses what is seen several times through its strides, as PyTorch does. */
-static status_t need_own_elements(context_t *ctx, const char *op, const tensor_t *tensor)
+status_t tensor_check_writable(context_t *ctx, const char *op, const tensor_t *tensor)
 {
     const tensor_info_t *info = &tensor->info;
     if (info->format.kind != FORMAT_STRIDED) return STATUS_OK;
@@ -277,7 +276,7 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     REQUIRE(ctx, shape_equal(dst->info.rank, dst->info.sizes, src->info.rank, src->info.sizes),
             "tensor_copy: src %s into dst %s, sizes must be equal", tensor_text(src),
             tensor_text(dst));
-    TRY(need_own_elements(ctx, "tensor_copy", dst));
+    TRY(tensor_check_writable(ctx, "tensor_copy", dst));
     if (dst == src || tensor_numel(dst) == 0) return STATUS_OK;
 
     tensor_t *source = NULL;
@@ -299,7 +298,7 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
 status_t tensor_fill(context_t *ctx, tensor_t *tensor, double value)
 {
     if (tensor == NULL) return context_null(ctx, "tensor_fill", "tensor");
-    TRY(need_own_elements(ctx, "tensor_fill", tensor));
+    TRY(tensor_check_writable(ctx, "tensor_fill", tensor));
     const tensor_info_t *info = &tensor->info;
     int64_t numel = info_numel(info);
     if (numel == 0) return STATUS_OK;

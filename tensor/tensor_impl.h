@@ -81,6 +81,10 @@ bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);
 /* True when the bytes of both have an address in common, whatever their storages. */
 bool tensor_overlaps(const tensor_t *a, const tensor_t *b);
 
+/* Refuses to write a tensor whose elements are seen several times through its strides, as PyTorch
+ * does; `op` begins the message. */
+status_t tensor_check_writable(context_t *ctx, const char *op, const tensor_t *tensor);
+
 /* The same bytes from an offset on, under this info: shared until either is written. */
 status_t tensor_snapshot(context_t *ctx, const tensor_t *tensor, const tensor_info_t *info,
                          int64_t offset, tensor_t **out_tensor);

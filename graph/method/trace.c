@@ -17,7 +17,7 @@ typedef struct known {
     tensor_t *tensor;
     value_t value;
     char *path;       /* of an attribute below the module, else NULL */
-    uint64_t version; /* of an attribute's storage at the beginning */
+    uint64_t version; /* of an attribute's storage after the last operator that wrote it */
 } known_t;
 
 typedef struct tracer {
@@ -99,7 +99,8 @@ static status_t add_number(tracer_t *tracer, const tensor_t *tensor, value_t *ou
     return STATUS_OK;
 }
 
-/* What no operator made is the same at every run, unless it lies in bytes that an operator made. */
+/* What no operator made is the same at every run, unless it lies in bytes that an operator made.
+ * The graph has a snapshot of it: the method may write it later. */
 static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_value)
 {
     context_t *ctx = tracer->ctx;
@@ -111,8 +112,12 @@ static status_t add_constant(tracer_t *tracer, tensor_t *tensor, value_t *out_va
             "(op_reshape and its like are recorded, tensor_view and its like are not)",
             tracer->method, tensor_text(tensor), base->path != NULL ? base->path : "another tensor",
             tensor_text(base->tensor));
-    datum_t *datum;
-    TRY(datum_tensor(ctx, tensor, &datum));
+    tensor_t *kept = NULL;
+    datum_t *datum = NULL;
+    TRY(tensor_snapshot(ctx, tensor, &tensor->info, tensor->offset, &kept));
+    status_t status = datum_tensor(ctx, kept, &datum);
+    tensor_drop(kept);
+    TRY(status);
     *out_value = graph_add_constant(tracer->builder, datum, NULL);
     datum_release(datum);
     return learn_take(tracer, tensor, *out_value, NULL);
@@ -138,6 +143,33 @@ static status_t value_of(tracer_t *tracer, const tensor_t *tensor, value_t *out_
 
 /* ---- the observer ---- */
 
+/* The target of a call in place is what the call gave, from now on. */
+static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t value)
+{
+    if (event->target->info.dtype != event->out[0]->info.dtype)
+        FAIL(tracer->ctx, STATUS_UNSUPPORTED,
+             "graph_trace: %s writes %s in place into %s, in a graph both have one dtype",
+             tracer->method, tensor_text(event->out[0]), tensor_text(event->target));
+    known_t *known = find(tracer, &tracer->by_tensor, event->target);
+    known->value = value;
+    return STATUS_OK;
+}
+
+/* Bytes that were shared with a snapshot have moved, and versions have grown. */
+static status_t note_written(context_t *ctx, void *user, tensor_t *target)
+{
+    (void)ctx;
+    tracer_t *tracer = user;
+    for (int i = 0; i < tracer->n_known; i++) {
+        known_t *known = &tracer->known[i];
+        if (known->tensor->storage != target->storage) continue;
+        known->version = storage_version(target->storage);
+        const void *bytes = bytes_of(known->tensor);
+        if (bytes != NULL) TRY(map_put(&tracer->by_bytes, bytes, (void *)(uintptr_t)(i + 1)));
+    }
+    return STATUS_OK;
+}
+
 static status_t record(context_t *ctx, void *user, const op_event_t *event)
 {
     tracer_t *tracer = user;
@@ -156,9 +188,16 @@ static status_t record(context_t *ctx, void *user, const op_event_t *event)
         if (event->in[i] != NULL) TRY(value_of(tracer, event->in[i], &inputs[i]));
     }
     for (int i = 0; i < event->n_out; i++) outputs[i] = GRAPH_NONE;
-    graph_add_op_n(tracer->builder, event->op, event->attrs, event->n_in, inputs,
-                   tracer->path_length > 0 ? tracer->path : NULL, event->n_out, outputs);
+    graph_node_t node = {.kind = NODE_OP,
+                         .op = event->op,
+                         .attrs = event->attrs,
+                         .is_in_place = event->target != NULL,
+                         .path = tracer->path_length > 0 ? tracer->path : NULL,
+                         .n_inputs = event->n_in,
+                         .n_outputs = event->n_out};
+    graph_add_node(tracer->builder, &node, inputs, NULL, NULL, outputs);
     TRY(graph_builder_status(tracer->builder));
+    if (event->target != NULL) return learn_target(tracer, event, outputs[0]);
     for (int i = 0; i < event->n_out; i++) TRY(learn_take(tracer, event->out[i], outputs[i], NULL));
     return STATUS_OK;
 }
@@ -240,8 +279,11 @@ static status_t check_unchanged(const tracer_t *tracer)
 static status_t run(tracer_t *tracer, module_t *module, int n_in, const tensor_t *const *in,
                     int *n_out, tensor_t **out)
 {
-    observer_t observer = {
-        .user = tracer, .op_end = record, .module_enter = enter, .module_leave = leave};
+    observer_t observer = {.user = tracer,
+                           .op_end = record,
+                           .written = note_written,
+                           .module_enter = enter,
+                           .module_leave = leave};
     TRY(dispatch_add_observer(tracer->ctx, &observer));
     status_t status = module_call_tensors(tracer->ctx, module, tracer->method, n_in, in, n_out,
                                           out);

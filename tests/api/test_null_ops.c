@@ -236,6 +236,9 @@ static void the_sixth_functions_of_elementwise_take_null(void **state)
     GIVES_NULL(tensor_t *, op_cast(ctx, NULL, 0, &out));
     REFUSES(op_cast(ctx, NULL, 0, NULL));
     assert_int_not_equal(op_cast(NULL, NULL, 0, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_copy(ctx, NULL, NULL, &out));
+    REFUSES(op_copy(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_copy(NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_full_like(ctx, NULL, 0, 0, &out));
     REFUSES(op_full_like(ctx, NULL, 0, 0, NULL));
     assert_int_not_equal(op_full_like(NULL, NULL, 0, 0, NULL), STATUS_OK);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "freeze/freeze.h"
 #include "module/layers.h"
 #include "tensor/scope.h"
 #include "tests/support/support.h"
@@ -336,6 +337,84 @@ static void a_write_that_is_no_operator_is_refused(void **state)
     module_release(root);
 }
 
+/* Writes its weight, what it made, and a tensor that no operator made. */
+static status_t by_calls_in_place(context_t *ctx, module_t *self, int n_in,
+                                  const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    (void)n_in;
+    tensor_t *weight = module_parameter(self, "weight"), *tripled = NULL, *sum = NULL;
+    *n_out = 1;
+    TRY(op_add_(ctx, weight, in[0]));
+    TRY(op_relu(ctx, in[0], &tripled));
+    TRY(op_mul_scalar_(ctx, tripled, 3));
+    TRY(tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 3, 6, 6), &sum));
+    TRY(op_add_(ctx, sum, tripled));
+    TRY(op_add_(ctx, sum, weight));
+    *out = sum;
+    return STATUS_OK;
+}
+
+static void check_ones(context_t *ctx, module_t *root, const tensor_t *x, double wanted)
+{
+    tensor_t *y = NULL, *full = NULL;
+    double difference = 1;
+    CHECK_OK(ctx, module_forward(ctx, root, x, &y));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 3, 6, 6), wanted, &full));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, full, &difference));
+    if (!(difference < TOLERANCE)) fail_msg("differs by %g from %g", difference, wanted);
+    tensor_release(y);
+    tensor_release(full);
+}
+
+/* Of ones the n-th call gives 3 + 0.5 + n: the trace is the first. */
+static void calls_in_place_are_recorded(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL;
+    module_t *root = make_root(ctx, by_calls_in_place), *frozen = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 3, 6, 6), 1, &x));
+    trace(ctx, root, x);
+    text_t text = text_begin(ctx);
+    CHECK_OK(ctx, graph_print(ctx, graph_of(root, "forward"), NULL, &text));
+    assert_non_null(strstr(text_string(&text), "mul_(%"));
+    text_clear(&text);
+    check_ones(ctx, root, x, 5.5);
+    check_ones(ctx, root, x, 6.5);
+    CHECK_OK(ctx, freeze(ctx, root, NULL, &frozen));
+    check_ones(ctx, frozen, x, 7.5);
+    check_ones(ctx, frozen, x, 8.5);
+    check_ones(ctx, root, x, 7.5);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(root);
+}
+
+static status_t by_another_dtype(context_t *ctx, module_t *self, int n_in,
+                                 const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    tensor_t *half = NULL;
+    *n_out = 1;
+    TRY(op_cast(ctx, in[0], DTYPE_BF16, &half));
+    TRY(op_add_(ctx, half, in[0]));
+    *out = half;
+    return STATUS_OK;
+}
+
+static void a_call_in_place_that_casts_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *y = NULL;
+    module_t *root = make_root(ctx, by_another_dtype);
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 3, 6, 6), 1, &x));
+    CHECK_OK(ctx, module_forward(ctx, root, x, &y));
+    CHECK_FAILS(ctx, graph_trace(ctx, root, "forward", 1, (const tensor_t *[]){x}),
+                STATUS_UNSUPPORTED, "in a graph both have one dtype");
+    tensor_release(x);
+    tensor_release(y);
+    module_release(root);
+}
+
 /* ---- allocation ---- */
 
 static status_t trace_net(context_t *ctx)
@@ -368,6 +447,8 @@ int main(void)
         TEST(several_inputs_have_numbers),
         TEST(a_view_that_is_no_operator_is_not_taken_for_a_constant),
         TEST(a_write_that_is_no_operator_is_refused),
+        TEST(calls_in_place_are_recorded),
+        TEST(a_call_in_place_that_casts_is_refused),
         TEST(every_allocation_of_a_trace_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

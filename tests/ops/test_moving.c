@@ -76,6 +76,28 @@ static void chunks_are_equal_but_for_the_last(void **state)
     tensor_release(x);
 }
 
+/* x = torch.arange(6.).view(2, 3): x.select(1, -1), x.unbind(1) */
+static void slices_lose_the_dimension_they_are_taken_of(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = ramp(ctx, SHAPE(2, 3)), *out[3] = {NULL};
+    CHECK_OK(ctx, op_select(ctx, x, 1, -1, &out[0]));
+    check(ctx, out[0], SHAPE(2), VALUES(2, 5));
+    CHECK_OK(ctx, op_select(ctx, x, 0, 1, &out[0]));
+    check(ctx, out[0], SHAPE(3), VALUES(3, 4, 5));
+    CHECK_OK(ctx, op_unbind(ctx, x, -1, 3, out));
+    check(ctx, out[0], SHAPE(2), VALUES(0, 3));
+    check(ctx, out[1], SHAPE(2), VALUES(1, 4));
+    check(ctx, out[2], SHAPE(2), VALUES(2, 5));
+    CHECK_FAILS(ctx, op_select(ctx, x, 1, 3, out), STATUS_INVALID_ARGUMENT,
+                "select: index 3 of dim 1 of f32[2,3], out of range");
+    CHECK_FAILS(ctx, op_select(ctx, x, 2, 0, out), STATUS_INVALID_ARGUMENT, "select: dim 2 of");
+    CHECK_FAILS(ctx, op_unbind(ctx, x, 1, 2, out), STATUS_INVALID_ARGUMENT,
+                "unbind: 2 slices of dim 1 of f32[2,3], all are given");
+    CHECK_FAILS(ctx, op_unbind(ctx, x, 2, 2, out), STATUS_INVALID_ARGUMENT, "unbind: dim 2 of");
+    tensor_release(x);
+}
+
 static void what_is_tiled_repeats_whole_and_interleaved_slice_by_slice(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -241,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(tensors_are_stacked_along_a_new_dimension),
         TEST(chunks_are_equal_but_for_the_last),
+        TEST(slices_lose_the_dimension_they_are_taken_of),
         TEST(what_is_tiled_repeats_whole_and_interleaved_slice_by_slice),
         TEST(pixels_are_shuffled_and_back),
         TEST(a_mask_fills_and_an_index_makes_hot),

@@ -202,6 +202,7 @@ CALL(bitwise_left_shift, in[0], in[1])
 CALL(bitwise_right_shift, in[0], in[1])
 CALL(where, in[0], in[1], in[2])
 CALL(full_like, in[0], 2.5, DTYPE_F64)
+CALL(copy, in[0], in[1])
 CALL(softmax, in[0], 1)
 CALL(log_softmax, in[0], 1)
 CALL(cast, in[0], DTYPE_F64)
@@ -404,6 +405,7 @@ static const row_t rows[] = {
     ROW(bitwise_right_shift, "(s32[2,3], s32[3]<5)"),
     ROW(where, "(bool[2,3], f32[3], f32[2,1])"),
     ROW(full_like, "(f32[2,3]) value=2.5 dtype=f64"),
+    ROW(copy, "(f32[2,3], s32[3]<9)"),
     ROW(softmax, "(f32[2,5,3]) dim=1"),
     ROW(log_softmax, "(f32[2,5,3]) dim=1"),
     ROW(cast, "(f32[3,7]) dtype=f64"),
