@@ -34,6 +34,7 @@
 #include "module/module.h"
 #include "module/recurrent.h"
 #include "module/signature.h"
+#include "module/spatial.h"
 #include "module/state_dict.h"
 #include "module/transformer.h"
 #include "module/zoo.h"

@@ -1,4 +1,6 @@
 /* What the forwards and the constructors of layers share. */
+#include <stdio.h>
+
 #include "module/layers_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
@@ -47,20 +49,38 @@ status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name,
     return STATUS_OK;
 }
 
-status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out)
+status_t layer_read_ints(context_t *ctx, const module_t *self, const char *name, int most,
+                         int *out_n, int64_t *out)
 {
-    static const char rule[] = "a list or tuple of at most 3 ints";
+    char rule[64];
+    snprintf(rule, sizeof rule, "a list or tuple of at most %d ints", most);
     const datum_t *value = module_attribute(self, name);
-    if (value == NULL) return STATUS_OK;
-    datum_kind_t kind = datum_kind(value);
-    if ((kind != DATUM_TUPLE && kind != DATUM_LIST) || datum_length(value) > LAYER_MAX_SPATIAL)
+    datum_kind_t kind = value != NULL ? datum_kind(value) : DATUM_NONE;
+    if ((kind != DATUM_TUPLE && kind != DATUM_LIST) || datum_length(value) > most)
         return bad_attribute(ctx, self, name, rule);
     for (int i = 0; i < datum_length(value); i++) {
         const datum_t *item = datum_item(value, i);
         if (datum_kind(item) != DATUM_INT) return bad_attribute(ctx, self, name, rule);
         out[i] = datum_as_int(item);
     }
+    *out_n = datum_length(value);
     return STATUS_OK;
+}
+
+status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out)
+{
+    int n = 0;
+    if (module_attribute(self, name) == NULL) return STATUS_OK;
+    return layer_read_ints(ctx, self, name, LAYER_MAX_SPATIAL, &n, out);
+}
+
+void layer_replace_zeros(int64_t *values, const int64_t *defaults)
+{
+    static const int64_t ones[LAYER_MAX_SPATIAL] = {1, 1, 1};
+    if (defaults == NULL) defaults = ones;
+    int64_t first = values[0];
+    for (int i = 0; i < LAYER_MAX_SPATIAL; i++)
+        if (values[i] == 0) values[i] = first != 0 ? first : defaults[i];
 }
 
 /* ---- building ---- */

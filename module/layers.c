@@ -13,15 +13,6 @@ static bool any(const int64_t *values)
     return values[0] != 0 || values[1] != 0 || values[2] != 0;
 }
 
-static void replace_zeros(int64_t *values, const int64_t *defaults)
-{
-    static const int64_t ones[LAYER_MAX_SPATIAL] = {1, 1, 1};
-    if (defaults == NULL) defaults = ones;
-    int64_t first = values[0];
-    for (int i = 0; i < LAYER_MAX_SPATIAL; i++)
-        if (values[i] == 0) values[i] = first != 0 ? first : defaults[i];
-}
-
 /* ---- convolution ---- */
 
 static status_t forward_conv(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
@@ -90,8 +81,8 @@ status_t layer_conv(context_t *ctx, int n_spatial, int64_t in_channels, int64_t 
     if (attrs != NULL) conv.attrs = *attrs;
     REQUIRE(ctx, conv.attrs.post.n == 0,
             "layer_conv: attributes with post-ops, only the fusion pass makes these");
-    replace_zeros(conv.attrs.stride, NULL);
-    replace_zeros(conv.attrs.dilation, NULL);
+    layer_replace_zeros(conv.attrs.stride, NULL);
+    layer_replace_zeros(conv.attrs.dilation, NULL);
     if (conv.attrs.groups == 0) conv.attrs.groups = 1;
     int64_t groups = conv.attrs.groups;
     REQUIRE(ctx, groups > 0 && in_channels % groups == 0 && out_channels % groups == 0,
@@ -208,120 +199,7 @@ status_t layer_batch_norm(context_t *ctx, int64_t channels, double epsilon, modu
     return layer_build(ctx, "BatchNorm2d", forward_batch_norm, init_batch_norm, &norm, out_module);
 }
 
-/* ---- pooling ---- */
-
-static status_t read_pool(context_t *ctx, const module_t *self, pool_attrs_t *attrs)
-{
-    TRY(layer_read_sizes(ctx, self, "kernel_size", attrs->kernel));
-    TRY(layer_read_sizes(ctx, self, "stride", attrs->stride));
-    TRY(layer_read_sizes(ctx, self, "padding", attrs->padding));
-    TRY(layer_read_sizes(ctx, self, "extra_padding", attrs->extra_padding));
-    return layer_read_bool(ctx, self, "ceil_mode", &attrs->ceil_mode);
-}
-
-static status_t forward_max_pool(context_t *ctx, module_t *self, int n_in,
-                                 const tensor_t *const *in, int *n_out, tensor_t **out)
-{
-    pool_attrs_t attrs = {0};
-    *n_out = 1;
-    TRY(layer_one_input(ctx, self, n_in));
-    TRY(read_pool(ctx, self, &attrs));
-    TRY(layer_read_sizes(ctx, self, "dilation", attrs.dilation));
-    return op_max_pool2d(ctx, in[0], &attrs, out);
-}
-
-static status_t forward_avg_pool(context_t *ctx, module_t *self, int n_in,
-                                 const tensor_t *const *in, int *n_out, tensor_t **out)
-{
-    pool_attrs_t attrs = {0};
-    *n_out = 1;
-    TRY(layer_one_input(ctx, self, n_in));
-    TRY(read_pool(ctx, self, &attrs));
-    TRY(layer_read_bool(ctx, self, "count_include_pad", &attrs.count_include_pad));
-    return op_avg_pool2d(ctx, in[0], &attrs, out);
-}
-
-static status_t init_pool(context_t *ctx, module_t *module, const pool_attrs_t *attrs)
-{
-    TRY(layer_set_sizes(ctx, module, "kernel_size", 2, attrs->kernel));
-    TRY(layer_set_sizes(ctx, module, "stride", 2, attrs->stride));
-    TRY(layer_set_sizes(ctx, module, "padding", 2, attrs->padding));
-    if (any(attrs->extra_padding))
-        TRY(layer_set_sizes(ctx, module, "extra_padding", 2, attrs->extra_padding));
-    return layer_set_bool(ctx, module, "ceil_mode", attrs->ceil_mode);
-}
-
-static status_t init_max_pool(context_t *ctx, module_t *module, const void *user)
-{
-    const pool_attrs_t *attrs = user;
-    TRY(init_pool(ctx, module, attrs));
-    return layer_set_sizes(ctx, module, "dilation", 2, attrs->dilation);
-}
-
-static status_t init_avg_pool(context_t *ctx, module_t *module, const void *user)
-{
-    const pool_attrs_t *attrs = user;
-    TRY(init_pool(ctx, module, attrs));
-    return layer_set_bool(ctx, module, "count_include_pad", attrs->count_include_pad);
-}
-
-static status_t check_pool(context_t *ctx, const char *op, const pool_attrs_t *attrs,
-                           pool_attrs_t *out)
-{
-    if (attrs == NULL) return context_null(ctx, op, "attrs");
-    REQUIRE(ctx, attrs->kernel[0] > 0 && attrs->kernel[1] > 0,
-            "%s: a kernel of %lld x %lld, must be positive", op, (long long)attrs->kernel[0],
-            (long long)attrs->kernel[1]);
-    *out = *attrs;
-    replace_zeros(out->stride, out->kernel);
-    replace_zeros(out->dilation, NULL);
-    return STATUS_OK;
-}
-
-status_t layer_max_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **out_module)
-{
-    TRY(context_output(ctx, "layer_max_pool2d", out_module));
-    pool_attrs_t pool;
-    TRY(check_pool(ctx, "layer_max_pool2d", attrs, &pool));
-    return layer_build(ctx, "MaxPool2d", forward_max_pool, init_max_pool, &pool, out_module);
-}
-
-status_t layer_avg_pool2d(context_t *ctx, const pool_attrs_t *attrs, module_t **out_module)
-{
-    TRY(context_output(ctx, "layer_avg_pool2d", out_module));
-    pool_attrs_t pool;
-    TRY(check_pool(ctx, "layer_avg_pool2d", attrs, &pool));
-    return layer_build(ctx, "AvgPool2d", forward_avg_pool, init_avg_pool, &pool, out_module);
-}
-
-static status_t forward_adaptive(context_t *ctx, module_t *self, int n_in,
-                                 const tensor_t *const *in, int *n_out, tensor_t **out)
-{
-    int64_t sizes[LAYER_MAX_SPATIAL] = {0};
-    *n_out = 1;
-    TRY(layer_one_input(ctx, self, n_in));
-    TRY(layer_read_sizes(ctx, self, "output_size", sizes));
-    return op_adaptive_avg_pool(ctx, in[0], 2, sizes, out);
-}
-
-static status_t init_adaptive(context_t *ctx, module_t *module, const void *user)
-{
-    return layer_set_sizes(ctx, module, "output_size", 2, user);
-}
-
-status_t layer_adaptive_avg_pool2d(context_t *ctx, int64_t height, int64_t width,
-                                   module_t **out_module)
-{
-    TRY(context_output(ctx, "layer_adaptive_avg_pool2d", out_module));
-    REQUIRE(ctx, height > 0 && width > 0,
-            "layer_adaptive_avg_pool2d: an output of %lld x %lld, must be positive",
-            (long long)height, (long long)width);
-    int64_t sizes[] = {height, width};
-    return layer_build(ctx, "AdaptiveAvgPool2d", forward_adaptive, init_adaptive, sizes,
-                       out_module);
-}
-
-/* ---- shape, dropout, transitions ---- */
+/* ---- flatten, dropout, transitions ---- */
 
 static status_t forward_flatten(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
@@ -348,18 +226,33 @@ status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, modul
     return layer_build(ctx, "Flatten", forward_flatten, init_flatten, dims, out_module);
 }
 
-static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
-                                int *n_out, tensor_t **out)
+/* p, and that the layer is not training. */
+static status_t read_dropout(context_t *ctx, const module_t *self, int n_in, double *out_p)
 {
-    double p = 0;
-    *n_out = 1;
     TRY(layer_one_input(ctx, self, n_in));
     if (module_is_training(self))
         FAIL(ctx, STATUS_UNSUPPORTED,
              "dropout: the layer is in training mode, only inference is to be had; module_train "
              "switches it");
-    TRY(layer_read_float(ctx, self, "p", &p));
+    return layer_read_float(ctx, self, "p", out_p);
+}
+
+static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                                int *n_out, tensor_t **out)
+{
+    double p = 0;
+    *n_out = 1;
+    TRY(read_dropout(ctx, self, n_in, &p));
     return op_dropout(ctx, in[0], p, out);
+}
+
+static status_t forward_feature_dropout(context_t *ctx, module_t *self, int n_in,
+                                        const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    double p = 0;
+    *n_out = 1;
+    TRY(read_dropout(ctx, self, n_in, &p));
+    return op_feature_dropout(ctx, in[0], p, out);
 }
 
 static status_t init_dropout(context_t *ctx, module_t *module, const void *user)
@@ -367,11 +260,32 @@ static status_t init_dropout(context_t *ctx, module_t *module, const void *user)
     return layer_set_float(ctx, module, "p", *(const double *)user);
 }
 
+static status_t make_dropout(context_t *ctx, const char *op, const char *type, forward_t forward,
+                             double p, module_t **out_module)
+{
+    TRY(context_output(ctx, op, out_module));
+    REQUIRE(ctx, p >= 0 && p <= 1, "%s: p %g, must be 0 to 1", op, p);
+    return layer_build(ctx, type, forward, init_dropout, &p, out_module);
+}
+
 status_t layer_dropout(context_t *ctx, double p, module_t **out_module)
 {
-    TRY(context_output(ctx, "layer_dropout", out_module));
-    REQUIRE(ctx, p >= 0 && p <= 1, "layer_dropout: p %g, must be 0 to 1", p);
-    return layer_build(ctx, "Dropout", forward_dropout, init_dropout, &p, out_module);
+    return make_dropout(ctx, "layer_dropout", "Dropout", forward_dropout, p, out_module);
+}
+
+status_t layer_alpha_dropout(context_t *ctx, double p, module_t **out_module)
+{
+    return make_dropout(ctx, "layer_alpha_dropout", "AlphaDropout", forward_dropout, p, out_module);
+}
+
+status_t layer_feature_dropout(context_t *ctx, int n_spatial, double p, module_t **out_module)
+{
+    static const char *const types[] = {"Dropout1d", "Dropout2d", "Dropout3d"};
+    TRY(context_output(ctx, "layer_feature_dropout", out_module));
+    REQUIRE(ctx, n_spatial >= 1 && n_spatial <= LAYER_MAX_SPATIAL,
+            "layer_feature_dropout: %d spatial dimensions, must be 1 to 3", n_spatial);
+    return make_dropout(ctx, "layer_feature_dropout", types[n_spatial - 1], forward_feature_dropout,
+                        p, out_module);
 }
 
 static status_t forward_to_mkldnn(context_t *ctx, module_t *self, int n_in,

@@ -39,7 +39,26 @@ status_t layer_activation(context_t *ctx, eltwise_t eltwise, double alpha, doubl
                           module_t **out_module) TESSERA_API(layer_activation);
 status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, module_t **out_module)
     TESSERA_API(layer_flatten);
+/* Dropout, AlphaDropout, Dropout1d to 3d: they run in inference only, and give x. */
 status_t layer_dropout(context_t *ctx, double p, module_t **out_module) TESSERA_API(layer_dropout);
+status_t layer_alpha_dropout(context_t *ctx, double p, module_t **out_module)
+    TESSERA_API(layer_alpha_dropout);
+status_t layer_feature_dropout(context_t *ctx, int n_spatial, double p, module_t **out_module)
+    TESSERA_API(layer_feature_dropout);
+
+status_t layer_identity(context_t *ctx, module_t **out_module) TESSERA_API(layer_identity);
+status_t layer_softsign(context_t *ctx, module_t **out_module) TESSERA_API(layer_softsign);
+status_t layer_log_sigmoid(context_t *ctx, module_t **out_module) TESSERA_API(layer_log_sigmoid);
+status_t layer_softmax(context_t *ctx, int64_t dim, module_t **out_module)
+    TESSERA_API(layer_softmax);
+status_t layer_log_softmax(context_t *ctx, int64_t dim, module_t **out_module)
+    TESSERA_API(layer_log_softmax);
+/* weight [num_parameters], all init: 1, or one for each channel. torch's own are 1 and 0.25. */
+status_t layer_prelu(context_t *ctx, int64_t num_parameters, double init, module_t **out_module)
+    TESSERA_API(layer_prelu);
+/* One dimension as n; one size may be -1. */
+status_t layer_unflatten(context_t *ctx, int64_t dim, int n, const int64_t *unflattened_size,
+                         module_t **out_module) TESSERA_API(layer_unflatten);
 
 /* The transitions as layers, for marking a stretch of a model by hand. */
 status_t layer_dense_to_mkldnn(context_t *ctx, module_t **out_module)

@@ -34,6 +34,13 @@ status_t layer_read_int(context_t *ctx, const module_t *self, const char *name, 
 status_t layer_read_float(context_t *ctx, const module_t *self, const char *name, double *out);
 status_t layer_read_bool(context_t *ctx, const module_t *self, const char *name, bool *out);
 status_t layer_read_sizes(context_t *ctx, const module_t *self, const char *name, int64_t *out);
+/* At most so many ints; *out_n is how many there are. */
+status_t layer_read_ints(context_t *ctx, const module_t *self, const char *name, int most,
+                         int *out_n, int64_t *out);
+
+/* Puts the first of LAYER_MAX_SPATIAL numbers where one is 0, or where that is 0, too, the default:
+ * 1 if defaults are NULL. */
+void layer_replace_zeros(int64_t *values, const int64_t *defaults);
 
 /* Attributes of plain C values. */
 status_t layer_set_int(context_t *ctx, module_t *module, const char *name, int64_t value);

@@ -138,7 +138,7 @@ static void constructors_refuse_what_makes_no_sense(void **state)
     CHECK_FAILS(ctx, layer_batch_norm(ctx, 0, 1e-5, &module), STATUS_INVALID_ARGUMENT,
                 "layer_batch_norm: 0 channels");
     CHECK_FAILS(ctx, layer_max_pool2d(ctx, &(pool_attrs_t){.stride = {2, 2}}, &module),
-                STATUS_INVALID_ARGUMENT, "layer_max_pool2d: a kernel of 0 x 0");
+                STATUS_INVALID_ARGUMENT, "layer_max_pool: a kernel of size 0, must be positive");
     CHECK_FAILS(ctx, layer_dropout(ctx, 1.5, &module), STATUS_INVALID_ARGUMENT,
                 "layer_dropout: p 1.5, must be 0 to 1");
     CHECK_FAILS(ctx, layer_activation(ctx, ELTWISE_NONE, 0, 0, &module), STATUS_INVALID_ARGUMENT,

@@ -45,4 +45,5 @@ def main():
     show("embedding", nn.Embedding(5, 8), torch.tensor([[4, 0, 2], [1, 1, 3]]))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+/* Layers over positions: transposed convolution, pools, upsampling, pixels, padding. As in
+ * layers.h; n_spatial is 1 to 3, the number of dimensions behind batch and channels. */
+#ifndef TESSERA_MODULE_SPATIAL_H
+#define TESSERA_MODULE_SPATIAL_H
+
+#include "module/layers.h"
+
+TESSERA_BEGIN
+
+/* ConvTranspose1d to 3d: weight [C][K/G][..kernel..] and, if has_bias, bias [K]; kernel one size
+ * for each dimension. attrs NULL as in ops.h. */
+status_t layer_conv_transpose(context_t *ctx, int n_spatial, int64_t in_channels,
+                              int64_t out_channels, const int64_t *kernel,
+                              const conv_transpose_attrs_t *attrs, bool has_bias,
+                              module_t **out_module) TESSERA_API(layer_conv_transpose);
+
+/* MaxPool1d to 3d, AvgPool1d to 3d. torch.nn.AvgPool2d's own count_include_pad is true. */
+status_t layer_max_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,
+                        module_t **out_module) TESSERA_API(layer_max_pool);
+status_t layer_avg_pool(context_t *ctx, int n_spatial, const pool_attrs_t *attrs,
+                        module_t **out_module) TESSERA_API(layer_avg_pool);
+
+/* AdaptiveAvgPool1d to 3d, AdaptiveMaxPool1d to 3d: output_size one size for each dimension. */
+status_t layer_adaptive_avg_pool(context_t *ctx, int n_spatial, const int64_t *output_size,
+                                 module_t **out_module) TESSERA_API(layer_adaptive_avg_pool);
+status_t layer_adaptive_max_pool(context_t *ctx, int n_spatial, const int64_t *output_size,
+                                 module_t **out_module) TESSERA_API(layer_adaptive_max_pool);
+
+/* Either sizes or factors. One that is 0 means the first of its array. */
+typedef struct upsample_attrs {
+    int64_t size[3];
+    double scale_factor[3]; /* a size of 5 becomes floor(5 scale_factor) */
+    resize_mode_t mode;     /* nearest; linear is torch's "linear", "bilinear", "trilinear" */
+    bool align_corners;     /* not of nearest */
+} upsample_attrs_t;
+
+/* Upsample of x [N][C][..], of 1 to 3 dimensions. */
+status_t layer_upsample(context_t *ctx, const upsample_attrs_t *attrs, module_t **out_module)
+    TESSERA_API(layer_upsample);
+
+status_t layer_pixel_shuffle(context_t *ctx, int64_t upscale_factor, module_t **out_module)
+    TESSERA_API(layer_pixel_shuffle);
+status_t layer_pixel_unshuffle(context_t *ctx, int64_t downscale_factor, module_t **out_module)
+    TESSERA_API(layer_pixel_unshuffle);
+
+/* ZeroPad1d to 3d, ConstantPad, ReflectionPad, ReplicationPad, CircularPad. padding has 2 n_spatial
+ * numbers, as in torch the last dimension first: left, right, top, bottom. value is of
+ * PAD_CONSTANT. */
+status_t layer_pad(context_t *ctx, int n_spatial, const int64_t *padding, pad_mode_t mode,
+                   double value, module_t **out_module) TESSERA_API(layer_pad);
+
+TESSERA_END
+
+#endif
