@@ -62,12 +62,12 @@ static const char *const pipeline_freeze[] = {
  *                │          │         │
  *                │          │         fold_weight and fold_bias of constants, joined weights
  *                │          post-ops, what shares an input
- *                batch norm, scales, and the batch norms behind those
+ *                activations in parts; batch norm, scales, and the batch norms behind those
  */
 static const char *const pipeline_optimize[] = {
     "remove_identity",
     "functionalize",
-    "fold_hardswish",
+    "fold_activations",
     "dead_code",
 
     "[", "fold_batch_norm", "fold_scale", "]",

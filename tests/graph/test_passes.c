@@ -414,9 +414,9 @@ static void linear_takes_the_flatten_over(void **state)
     run_file(state, "flatten_into_linear.graph");
 }
 
-static void hardswish_in_parts_becomes_one_operator(void **state)
+static void activations_in_parts_become_one_operator(void **state)
 {
-    run_file(state, "fold_hardswish.graph");
+    run_file(state, "fold_activations.graph");
 }
 
 static void convolutions_that_winograd_suits_may_use_it(void **state)
@@ -748,7 +748,7 @@ int main(void)
         TEST(operators_that_share_their_input_become_one),
         TEST(reorders_are_done_where_fewest_are_executed),
         TEST(linear_takes_the_flatten_over),
-        TEST(hardswish_in_parts_becomes_one_operator),
+        TEST(activations_in_parts_become_one_operator),
         TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(equal_expressions_are_computed_once),
         TEST(what_nobody_needs_goes),
