@@ -413,22 +413,25 @@ typedef struct measured {
     const void *data[OP_MAX_INPUTS];
 } measured_t;
 
-static status_t take_measured(context_t *ctx, int n_in, const tensor_t *const *in,
-                              measured_t *measured)
+static status_t take_measured(context_t *ctx, const cache_call_t *call, measured_t *measured)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    for (int i = 0; i < n_in; i++) {
+    const tensor_t *const *in = call->in;
+    for (int i = 0; i < call->n_in; i++)
+        measured->given[i] = in[i] != NULL ? &in[i]->info : &absent;
+    TRY(select_may_measure(ctx, call->op, call->n_in, measured->given, call->policy));
+    for (int i = 0; i < call->n_in; i++) {
+        const tensor_info_t *info = measured->infos[i] = measured->given[i];
         measured->in[i] = in[i];
-        measured->given[i] = measured->infos[i] = &absent;
         measured->data[i] = NULL;
         if (in[i] == NULL) continue;
-        const tensor_info_t *info = measured->given[i] = &in[i]->info;
         tensor_info_t want = info_dense(info->dtype, info->rank, info->sizes);
         want.is_number = info->is_number;
         if (!info_equal(info, &want)) {
             TRY(convert_to(ctx, in[i], &want, convert_cause(info, &want), &measured->made[i]));
             measured->in[i] = measured->made[i];
         }
+        TRY(storage_restore(ctx, measured->in[i]->storage, CAUSE_USER));
         measured->infos[i] = &measured->in[i]->info;
         measured->data[i] = tensor_bytes(measured->in[i]);
     }
@@ -527,7 +530,7 @@ static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
     TRY(select_attrs(ctx, call.op, call.given, normalised));
     call.attrs = normalised;
     threads_guard_t guard = threads_enter(ctx);
-    status_t status = take_measured(ctx, call.n_in, call.in, &measured);
+    status_t status = take_measured(ctx, &call, &measured);
     if (status == STATUS_OK)
         status = make_measured(ctx, state, &call, &measured, &n_made, n_out, outputs);
     for (int i = 0; i < call.n_in; i++) tensor_drop(measured.made[i]);

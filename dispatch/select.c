@@ -274,6 +274,18 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
     return select_over(ctx, &call, in, n_layouts, layouts, out_prepared);
 }
 
+status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,
+                            const tensor_info_t *const *given, policy_t policy)
+{
+    layout_t layouts[2];
+    char text[INFO_TEXT_MAX];
+    int n_layouts = 0;
+    TRY(layouts_of(ctx, op, n_in, given, policy, layouts, &n_layouts));
+    if (policy != POLICY_STRICT || layouts[0] == LAYOUT_DENSE) return STATUS_OK;
+    FAIL(ctx, STATUS_UNSUPPORTED, "%s: no kernel for %s, it reads dense tensors", op->name,
+         info_text(given[0], text));
+}
+
 status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *given, const tensor_info_t *const *in,
                          const void *const *data, policy_t policy, prepared_t **out_prepared)

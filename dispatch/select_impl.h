@@ -39,6 +39,11 @@ status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, i
 /* dispatch_infer of normalised attributes; what is checked of the outputs is their sizes, too. */
 status_t select_infer(context_t *ctx, op_call_t *call, int *out_n, tensor_info_t *out);
 
+/* What the policy says to an operator with TRAIT_MEASURES, which reads dense tensors: UNSUPPORTED
+ * for mkldnn ones where nothing may be converted. */
+status_t select_may_measure(context_t *ctx, const opdef_t *op, int n_in,
+                            const tensor_info_t *const *given, policy_t policy);
+
 /* A kernel for an operator with TRAIT_MEASURES on these elements of inputs `in`, which are
  * row-major; the policy looks at those that were given. */
 status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,

@@ -80,7 +80,8 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 static double scale_of(const attention_attrs_t *attrs, int64_t n)
 {
-    return attrs->scale != 0.0 ? attrs->scale : 1.0 / sqrt((double)n);
+    if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* of no products the sum is 0 */
+    return 1.0 / sqrt((double)n);
 }
 
 /* ---- specification ---- */
@@ -626,6 +627,7 @@ static const char *const cases[] = {
     "(f16[2,3,8], f16[2,4,8], f16[2,4,8], f16[4]) is_causal=true",
     "(f64[2,2,4,3], f64[2,2,5,3], f64[2,2,5,2], bool[4,5])",
     "(f32[2,3,4], f32[2,0,4], f32[2,0,5], none)",
+    "(f32[2,3,0], f32[2,4,0], f32[2,4,5], none)",
     "(f32[2,0,4], f32[2,3,4], f32[2,3,5], none)",
     NULL};
 

@@ -14,8 +14,8 @@ typedef struct attention_attrs {
 
 /* As torch.nn.functional.scaled_dot_product_attention without dropout.
  *
- *   out[..][l] = sum(s) softmax(scale * query[..][l] . key[..][s] + attn_mask[..][l][s])
- * value[..][s]
+ *   weight[..][l][s] = softmax over s of scale * query[..][l] . key[..][s] + attn_mask[..][l][s]
+ *   out[..][l] = sum over s of weight[..][l][s] * value[..][s]
  *
  * query      [..][L][E]    floating; in front of L batch dimensions, the last one heads
  * key        [..][S][E]    of the same dtype and batch dimensions

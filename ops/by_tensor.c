@@ -385,7 +385,7 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
     int dim = ops_dim(x->rank, attrs->dim);
     memcpy(strides, x->format.strides, sizeof strides);
     int64_t first = find_start(&call, x->sizes[dim]) * strides[dim];
-    strides[dim] *= attrs->step;
+    if (to->sizes[dim] > 1) strides[dim] *= attrs->step; /* else it may overflow */
     convert_strided(to->rank, to->sizes, x->dtype, strides,
                     (const char *)in[0] + first * (int64_t)dtype_size(x->dtype), to->dtype,
                     to->format.strides, out[0], threads_for(ctx, info_numel(to)));

@@ -115,8 +115,9 @@ static taps_t find_taps(const grid_sample_attrs_t *attrs, double number, int64_t
     const double low = floor(at), first = attrs->mode == GRID_CUBIC ? low - 1.0 : low;
     for (int i = 0; i < taps.n; i++) {
         double pixel = first + i;
-        taps.weight[i] = attrs->mode == GRID_CUBIC ? cubic_weight(at - pixel)
-                                                   : 1.0 - fabs(at - pixel);
+        /* Differences of large numbers are not exact: from low, which at is near. */
+        const double distance = at - low - (attrs->mode == GRID_CUBIC ? i - 1 : i);
+        taps.weight[i] = attrs->mode == GRID_CUBIC ? cubic_weight(distance) : 1.0 - fabs(distance);
         if (attrs->mode == GRID_CUBIC) pixel = move_inside(attrs, pixel, size);
         taps.index[i] = pixel_at(pixel, size);
         if (taps.index[i] < 0) taps.weight[i] = 0.0;

@@ -73,11 +73,11 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
     const int64_t size = x->info.sizes[place], piece = size / n + (size % n != 0);
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) out[i] = NULL;
-    do {
+    do { /* of no elements there are n pieces */
         const int64_t begin = n_made * piece;
         status = op_slice(ctx, x, place, begin, begin + piece < size ? begin + piece : size, 1,
                           &out[n_made]);
-    } while (status == STATUS_OK && ++n_made < n && n_made * piece < size);
+    } while (status == STATUS_OK && ++n_made < n && (n_made * piece < size || size == 0));
     if (status == STATUS_OK) {
         *out_n = n_made;
         return STATUS_OK;
@@ -152,14 +152,16 @@ status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeat
         REQUIRE(ctx, repeat >= 1 && shape_multiply(size, repeat, &steps.sizes[d]),
                 "tile: repeats %lld of %s, 1 or more are possible", (long long)repeat,
                 tensor_text(x));
-        if (steps.n + 1 + (repeat > 1) > TENSOR_MAX_RANK)
+        const bool is_split = repeat > 1 && size != 1;
+        if (steps.n + 1 + is_split > TENSOR_MAX_RANK)
             FAIL(ctx, STATUS_UNSUPPORTED, "tile: %d dimensions on the way, %d are the most",
-                 steps.n + 1 + (repeat > 1), TENSOR_MAX_RANK);
-        if (repeat > 1) {
+                 steps.n + 1 + is_split, TENSOR_MAX_RANK);
+        if (is_split) {
             steps.between[steps.n] = 1;
             steps.wide[steps.n++] = repeat;
         }
-        steps.between[steps.n] = steps.wide[steps.n] = size;
+        steps.between[steps.n] = size;
+        steps.wide[steps.n] = is_split ? size : steps.sizes[d];
         steps.n++;
     }
     return take_steps(ctx, x, &steps, out);
@@ -261,11 +263,16 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
 
 /* ---- by an index or a mask ---- */
 
-/* The number is one of this dtype. */
+/* The number is one of this dtype; a floating one rounds it, but a finite number stays one. */
 static bool fits(dtype_t dtype, double value)
 {
+    double rounded = 0;
+    if (dtype_is_floating(dtype)) {
+        dtype_store(dtype, &rounded, value);
+        return !isfinite(value) || isfinite(dtype_load(dtype, &rounded));
+    }
     int64_t element = 0;
-    if (!(fabs(value) < 0x1p63)) return false;
+    if (!(fabs(value) < 0x1p63) || value != floor(value)) return false;
     dtype_store(dtype, &element, value);
     return dtype_load(dtype, &element) == value;
 }
@@ -278,9 +285,8 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
     if (x == NULL) return context_null(ctx, "masked_fill", "x");
     if (mask == NULL) return context_null(ctx, "masked_fill", "mask");
     const dtype_t dtype = x->info.dtype;
-    REQUIRE(ctx, dtype_is_floating(dtype) || (value == floor(value) && fits(dtype, value)),
-            "masked_fill: value %g into %s, a whole number of its range is needed", value,
-            tensor_text(x));
+    REQUIRE(ctx, fits(dtype, value), "masked_fill: value %g into %s, a %s of its range is needed",
+            value, tensor_text(x), dtype_is_floating(dtype) ? "number" : "whole number");
     TRY(tensor_full(ctx, dtype, 0, NULL, value, &number));
     status_t status = op_where(ctx, mask, number, x, out);
     ops_drop(ctx, number);
@@ -289,7 +295,7 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
 
 status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t **out)
 {
-    tensor_t *zeros = NULL, *column = NULL;
+    tensor_t *zeros = NULL, *column = NULL, *wide = NULL;
     int64_t sizes[TENSOR_MAX_RANK];
     TRY(context_output(ctx, "one_hot", out));
     if (index == NULL) return context_null(ctx, "one_hot", "index");
@@ -297,13 +303,15 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
     REQUIRE(ctx, rank < TENSOR_MAX_RANK, "one_hot: index is %s, rank %d is the most",
             tensor_text(index), TENSOR_MAX_RANK - 1);
     REQUIRE(ctx, n >= 1, "one_hot: %lld classes, 1 or more are possible", (long long)n);
-    memcpy(sizes, index->info.sizes, (size_t)rank * sizeof *sizes);
+    for (int d = 0; d < rank; d++) sizes[d] = -1; /* index's own, which a trace leaves open */
     sizes[rank] = n;
-    TRY(tensor_zeros(ctx, DTYPE_S64, rank + 1, sizes, &zeros));
     status_t status = op_unsqueeze(ctx, index, 1, (int64_t[]){-1}, &column);
+    if (status == STATUS_OK) status = op_expand(ctx, column, rank + 1, sizes, &wide);
+    if (status == STATUS_OK) status = op_full_like(ctx, wide, 0.0, DTYPE_S64, &zeros);
     if (status == STATUS_OK)
         status = op_scatter_value(ctx, zeros, -1, column, 1.0, SCATTER_NONE, out);
     ops_drop(ctx, zeros);
+    ops_drop(ctx, wide);
     ops_drop(ctx, column);
     return status;
 }

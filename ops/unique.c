@@ -9,7 +9,6 @@
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/picking.h"
-#include "tensor/scope_impl.h"
 
 typedef struct unique_attrs {
     ints_t dims; /* one, or none: x is flattened */
@@ -368,12 +367,10 @@ status_t op_unique(context_t *ctx, const tensor_t *x, const int64_t *dim, bool s
     if (dim != NULL) attrs.dims.values[0] = *dim;
     TRY(dispatch_run(ctx, &op_def_unique, &attrs, 1, &x, &n_out, out));
     for (int i = 0; i < N_OUTPUTS; i++) {
-        if (places[i] != NULL) {
+        if (places[i] != NULL)
             *places[i] = out[i];
-        } else {
-            scope_take(ctx, out[i]);
-            tensor_drop(out[i]);
-        }
+        else
+            ops_drop(ctx, out[i]);
     }
     return STATUS_OK;
 }

@@ -4,8 +4,14 @@
 
 #include <math.h>
 
+#include "dispatch/dispatch.h"
+#include "module/layers.h"
+#include "module/mkldnn.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"
+#include "tensor/counters.h"
+#include "tensor/form_impl.h"
+#include "tensor/tensor_impl.h"
 
 static tensor_t *integers(context_t *ctx, int rank, const int64_t *sizes, const int64_t *values)
 {
@@ -184,12 +190,59 @@ static void it_is_selected_where_it_runs(void **state)
     tensor_release(x);
 }
 
+static void policy_strict_refuses_a_blocked_input_and_converts_none(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *blocked = NULL, *out = NULL;
+    counters_t counters;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(1, 17, 4, 4), 1, &x));
+    CHECK_OK(ctx, convert_reorder(ctx, x, "aBcd16b", &blocked));
+    CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_STRICT));
+    counters_reset(ctx);
+    CHECK_FAILS(ctx, op_nonzero(ctx, blocked, &out), STATUS_UNSUPPORTED,
+                "nonzero: no kernel for mkldnn f32[1,17,4,4]@aBcd16b, it reads dense tensors");
+    counters_read(ctx, &counters);
+    assert_int_equal(counters.to_dense, 0);
+    assert_int_equal(counters_copies(&counters), 0);
+    CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
+    CHECK_OK(ctx, op_nonzero(ctx, blocked, &out));
+    assert_int_equal(tensor_sizes(out)[0], 272);
+    tensor_t *all[] = {x, blocked, out};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+}
+
+/* The weight has its elements in a blocked form alone when they are read. */
+static void a_weight_that_has_shed_its_bytes_is_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = NULL;
+    tensor_t *x = NULL, *y = NULL, *row = NULL, *out = NULL;
+    CHECK_OK(ctx, layer_conv2d(ctx, 64, 64, 3, NULL, false, &net));
+    tensor_t *weight = module_parameter(net, "weight");
+    CHECK_OK(ctx, tensor_fill(ctx, weight, 0));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 64, 8, 8), &x));
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    assert_true(storage_is_shed(weight->storage));
+    CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 7, 25, &row));
+    CHECK_OK(ctx, op_nonzero(ctx, row, &out));
+    assert_int_equal(tensor_sizes(out)[0], 0);
+    tensor_t *all[] = {x, y, row, out};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nonzero_gives_indices_in_order), TEST(reshape_by_takes_sizes_from_a_tensor),
-        TEST(expand_by_broadcasts_both_ways), TEST(slice_by_counts_as_python_does),
-        TEST(range_counts_until_the_limit),   TEST(it_is_selected_where_it_runs),
+        TEST(policy_strict_refuses_a_blocked_input_and_converts_none),
+        TEST(a_weight_that_has_shed_its_bytes_is_read),
+        TEST(nonzero_gives_indices_in_order),
+        TEST(reshape_by_takes_sizes_from_a_tensor),
+        TEST(expand_by_broadcasts_both_ways),
+        TEST(slice_by_counts_as_python_does),
+        TEST(range_counts_until_the_limit),
+        TEST(it_is_selected_where_it_runs),
     };
     return cmocka_run_group_tests_name("measured", tests, NULL, NULL);
 }

@@ -200,6 +200,13 @@ static void what_cannot_be_moved_is_refused(void **state)
                 "pixel_shuffle: x is f32[2,3], rank 3 to 10 is needed");
     CHECK_FAILS(ctx, op_masked_fill(ctx, index, index, 0.5, &out), STATUS_INVALID_ARGUMENT,
                 "masked_fill: value 0.5 into s64[3], a whole number of its range is needed");
+    tensor_t *half = NULL, *sees = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F16, SHAPE(3), &half));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_BOOL, SHAPE(3), &sees));
+    CHECK_FAILS(ctx, op_masked_fill(ctx, half, sees, 1e6, &out), STATUS_INVALID_ARGUMENT,
+                "masked_fill: value 1e+06 into f16[3], a number of its range is needed");
+    tensor_release(half);
+    tensor_release(sees);
     CHECK_FAILS(ctx, op_one_hot(ctx, index, 0, &out), STATUS_INVALID_ARGUMENT,
                 "one_hot: 0 classes, 1 or more are possible");
     CHECK_FAILS(ctx, op_embedding(ctx, index, index, &out), STATUS_INVALID_ARGUMENT,
@@ -258,9 +265,26 @@ static void what_cannot_be_turned_is_refused(void **state)
     tensor_release(lengths);
 }
 
+static void no_elements_are_as_many_pieces_as_were_asked_for(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *pieces[4] = {NULL};
+    int n = 0;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(0, 3), &x));
+    CHECK_OK(ctx, op_chunk(ctx, x, 4, 0, &n, pieces));
+    assert_int_equal(n, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(tensor_sizes(pieces[i])[0], 0);
+        assert_int_equal(tensor_sizes(pieces[i])[1], 3);
+        tensor_release(pieces[i]);
+    }
+    tensor_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(no_elements_are_as_many_pieces_as_were_asked_for),
         TEST(tensors_are_stacked_along_a_new_dimension),
         TEST(chunks_are_equal_but_for_the_last),
         TEST(slices_lose_the_dimension_they_are_taken_of),
