@@ -1,14 +1,7 @@
-/* Nodes with blocks of nodes in them: If, Loop, Scan.
+/* Nodes with blocks of nodes in them: what they share, Loop and Scan.
  *
  * A block is imported node by node like the graph, into the same items and calls; its names go when
- * it ends. Where a condition is known, and the same in all trials, the nodes of the one block stand
- * in place of the If. Else both become blocks of an `if`:
- *
- *   IF cond
- *   calls of then_branch
- *   YIELD results
- *   calls of else_branch
- *   YIELD results
+ * it ends.
  *
  * Loop and Scan become a `loop`. What they collect is a list that the loop carries, whose tensors
  * are joined behind it:
@@ -21,7 +14,7 @@
  *
  * The body is imported with what is carried as it is at first. Where it gives other sizes, these
  * depend on elements, and it is imported once more with numbers that stand for them. */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_flow_impl.h"
 #include "io/onnx_trial_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -33,7 +26,7 @@
 
 /* ---- blocks ---- */
 
-static status_t read_block(onnx_node_t *node, const char *name, Onnx__GraphProto **out_graph)
+status_t onnx_read_block(onnx_node_t *node, const char *name, Onnx__GraphProto **out_graph)
 {
     const Onnx__AttributeProto *attr = onnx_attr(node, name);
     if (attr == NULL || attr->g == NULL)
@@ -50,9 +43,8 @@ static status_t import_nodes(onnx_t *onnx, Onnx__GraphProto *graph)
     return STATUS_OK;
 }
 
-/* The results of a block of nodes. Its names from the n_bound-th on go. */
-static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
-                             item_t *results)
+status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
+                           item_t *results)
 {
     onnx_t *onnx = node->onnx;
     if (graph->n_output != (size_t)n_results)
@@ -75,7 +67,7 @@ static status_t import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_b
     return STATUS_OK;
 }
 
-static status_t yield(onnx_node_t *node, int n_results, item_t *results, int *out_call)
+status_t onnx_yield(onnx_node_t *node, int n_results, item_t *results, int *out_call)
 {
     node->onnx->proto = node->proto;
     return onnx_note(node->onnx,
@@ -83,205 +75,21 @@ static status_t yield(onnx_node_t *node, int n_results, item_t *results, int *ou
                      out_call);
 }
 
-/* Values that a block made are nobody's behind it. */
-static void forget(onnx_t *onnx, int first_item)
+void onnx_forget(onnx_t *onnx, int first_item)
 {
     for (int i = 0; i < first_item; i++)
         if (onnx->items[i].transposed >= first_item) onnx->items[i].transposed = ITEM_NONE;
 }
 
-/* ---- If ---- */
-
-static bool read_bool(const onnx_t *onnx, item_t item)
+bool onnx_read_bool(const onnx_t *onnx, item_t item)
 {
     return dtype_load(DTYPE_BOOL, tensor_bytes(onnx->items[item].known)) != 0;
 }
 
-/* Known, and the same at all sizes. */
-static bool is_sure(const onnx_t *onnx, item_t item)
+bool onnx_is_sure(const onnx_t *onnx, item_t item)
 {
     return onnx->items[item].known != NULL && !onnx_varies(onnx, item) &&
            !onnx->items[item].is_doubtful;
-}
-
-static bool read_condition(const onnx_node_t *node)
-{
-    return read_bool(node->onnx, node->in[0]);
-}
-
-/* What is either of both, in every trial. */
-static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
-{
-    onnx_t *onnx = node->onnx;
-    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
-        if (onnx->is_over[onnx->trial]) continue;
-        const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
-        tensor_info_t info = info_dense(a->dtype, a->rank, a->sizes);
-        if (a->dtype != b->dtype || !shape_equal(a->rank, a->sizes, b->rank, b->sizes)) {
-            char brief[INFO_TEXT_MAX];
-            onnx->trial = 0;
-            FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output,
-                 info_text(a, brief), info_brief(b));
-        }
-        TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
-                             : onnx_set_info(onnx, *out, &info));
-    }
-    onnx->trial = 0;
-    return STATUS_OK;
-}
-
-/* A block that may be refused, as one that is right for other sizes than these: then nothing of it
- * is left, and *out_why, which the caller puts back, says why. */
-static status_t try_block(onnx_node_t *node, Onnx__GraphProto *graph, item_t *results,
-                          char **out_why)
-{
-    onnx_t *onnx = node->onnx;
-    const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    const char *data_reason = onnx->data_reason;
-    bool is_over[ONNX_MAX_TRIALS];
-    memcpy(is_over, onnx->is_over, sizeof is_over);
-    scope_attempt(onnx->ctx);
-    status_t status = import_block(node, graph, n_bound, node->n_out, results);
-    const bool is_refused = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
-    if (is_refused && context_string(onnx->ctx, context_error(onnx->ctx), out_why) != STATUS_OK)
-        return scope_attempt_end(onnx->ctx, STATUS_OUT_OF_MEMORY, false);
-    status = scope_attempt_end(onnx->ctx, status, is_refused);
-    if (!is_refused) return status;
-    onnx_unbind(onnx, n_bound);
-    onnx_cut_items(onnx, n_items);
-    onnx_cut_calls(onnx, n_calls);
-    onnx->data_reason = data_reason;
-    memcpy(onnx->is_over, is_over, sizeof is_over);
-    return STATUS_OK;
-}
-
-/* What stands for the results of a block that was refused: an error where they are asked for. */
-static status_t add_failures(onnx_node_t *node, const char *why, item_t *results)
-{
-    onnx_t *onnx = node->onnx;
-    for (int i = 0; i < node->n_out; i++) {
-        int at = 0;
-        char *message = NULL;
-        onnx->proto = node->proto;
-        TRY(context_string(onnx->ctx, why, &message));
-        status_t status = onnx_note(
-            onnx,
-            &(onnx_noted_t){
-                .kind = ONNX_CALL_BUILTIN, .builtin = "fail", .message = message, .n_out = 1},
-            &at);
-        if (status != STATUS_OK) {
-            context_put(onnx->ctx, message);
-            return status;
-        }
-        TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &results[i]));
-        onnx->items[results[i]].call = at;
-        onnx->calls[at].out[0] = results[i];
-    }
-    return STATUS_OK;
-}
-
-/* These stand-ins are what the other block's results are, in every trial. */
-static status_t copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t *to)
-{
-    status_t status = STATUS_OK;
-    for (int i = 0; i < n; i++) {
-        for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
-            const tensor_info_t *info = onnx_info(onnx, from[i]);
-            const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
-            if (onnx->trial == 0)
-                onnx->items[to[i]].info = dense;
-            else
-                status = onnx_set_info(onnx, to[i], &dense);
-        }
-    }
-    onnx->trial = 0;
-    return status;
-}
-
-/* One of the blocks may be refused where the condition is not known: it may never be run. */
-static status_t import_blocks(onnx_node_t *node, Onnx__GraphProto *const *graphs, bool is_known,
-                              item_t results[2][OP_MAX_OUTPUTS], int *ends)
-{
-    onnx_t *onnx = node->onnx;
-    const int first_item = onnx->n_items;
-    char *why[2] = {NULL, NULL};
-    status_t status = STATUS_OK;
-    for (int b = 0; b < 2 && status == STATUS_OK; b++) {
-        status = is_known || (b == 1 && why[0] != NULL)
-                     ? import_block(node, graphs[b], onnx->n_bound, node->n_out, results[b])
-                     : try_block(node, graphs[b], results[b], &why[b]);
-        if (status == STATUS_OK && why[b] != NULL) status = add_failures(node, why[b], results[b]);
-        if (status == STATUS_OK) status = yield(node, node->n_out, results[b], &ends[b]);
-        forget(onnx, first_item);
-    }
-    for (int b = 0; b < 2 && status == STATUS_OK; b++)
-        if (why[b] != NULL) status = copy_infos(onnx, node->n_out, results[1 - b], results[b]);
-    context_put(onnx->ctx, why[0]);
-    context_put(onnx->ctx, why[1]);
-    return status;
-}
-
-static status_t import_both(onnx_node_t *node, Onnx__GraphProto *const *graphs)
-{
-    onnx_t *onnx = node->onnx;
-    item_t results[2][OP_MAX_OUTPUTS];
-    int at = 0, ends[2];
-    onnx->proto = node->proto;
-    TRY(onnx_note(
-        onnx,
-        &(onnx_noted_t){.kind = ONNX_CALL_IF, .n_in = 1, .in = node->in, .n_out = node->n_out},
-        &at));
-    TRY(import_blocks(node, graphs, onnx_knows(node, 0), results, ends));
-    onnx->calls[at].end = onnx->calls[ends[0]].end = ends[1];
-    for (int i = 0; i < node->n_out; i++) {
-        TRY(join(node, i, results[0][i], results[1][i], &node->out[i]));
-        onnx->items[node->out[i]].call = at;
-        onnx->calls[at].out[i] = node->out[i];
-    }
-    return STATUS_OK;
-}
-
-/* Both ways may be taken, as sizes are. Where one of them holds for its sizes only, these are
- * fixed, and its nodes are imported alone. */
-static status_t import_known(onnx_node_t *node, Onnx__GraphProto *const *graphs)
-{
-    onnx_t *onnx = node->onnx;
-    int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
-    const char *data_reason = onnx->data_reason;
-    bool is_over[ONNX_MAX_TRIALS];
-    memcpy(is_over, onnx->is_over, sizeof is_over);
-    scope_attempt(onnx->ctx);
-    status_t status = import_both(node, graphs);
-    bool is_forgiven = status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT;
-    status = scope_attempt_end(onnx->ctx, status, is_forgiven);
-    if (!is_forgiven) return status;
-    onnx_unbind(onnx, n_bound);
-    onnx_cut_items(onnx, n_items);
-    onnx_cut_calls(onnx, n_calls);
-    onnx->data_reason = data_reason;
-    memcpy(onnx->is_over, is_over, sizeof is_over);
-    if (onnx_is_of_data(onnx, node->in[0]))
-        onnx->data_reason = "the blocks of an If give what is not alike";
-    TRY(onnx_check_data(onnx));
-    onnx_fix_all(onnx, node->proto, "other sizes make it something else");
-    return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
-                        node->out);
-}
-
-status_t onnx_import_if(onnx_node_t *node)
-{
-    onnx_t *onnx = node->onnx;
-    Onnx__GraphProto *graphs[2];
-    TRY(read_block(node, "then_branch", &graphs[0]));
-    TRY(read_block(node, "else_branch", &graphs[1]));
-    tensor_info_t cond = onnx_input_info(node, 0);
-    if (cond.dtype != DTYPE_BOOL || info_numel(&cond) != 1)
-        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the condition is %s, one bool is needed",
-             info_brief(&cond));
-    if (!onnx_knows(node, 0)) return import_both(node, graphs);
-    if (!is_sure(onnx, node->in[0])) return import_known(node, graphs);
-    return import_block(node, graphs[read_condition(node) ? 0 : 1], onnx->n_bound, node->n_out,
-                        node->out);
 }
 
 /* ---- Loop and Scan ---- */
@@ -527,14 +335,14 @@ static status_t import_body(loop_t *loop)
         &loop->call));
     TRY(add_params(loop));
     TRY(bind_inputs(loop));
-    TRY(import_block(node, loop->body, n_bound, n_results, given));
+    TRY(onnx_import_block(node, loop->body, n_bound, n_results, given));
     if (loop->is_scan) TRY(add_known(onnx, DTYPE_BOOL, true, &loop->results[0]));
     memcpy(&loop->results[loop->is_scan ? 1 : 0], given,
            (size_t)(n_results - loop->n_lists) * sizeof *given);
     TRY(append_results(loop, &given[n_results - loop->n_lists]));
-    TRY(yield(node, n + 1, loop->results, &end));
+    TRY(onnx_yield(node, n + 1, loop->results, &end));
     onnx->calls[loop->call].end = end;
-    forget(onnx, first_item);
+    onnx_forget(onnx, first_item);
     return STATUS_OK;
 }
 
@@ -589,7 +397,7 @@ static int64_t count_trips(const loop_t *loop)
     const onnx_t *onnx = loop->node->onnx;
     const item_t goes_on = loop->results[0];
     if (loop->trips == ITEM_NONE || onnx->items[loop->trips].known == NULL) return -1;
-    if (!is_sure(onnx, goes_on) || !read_bool(onnx, goes_on)) return -1;
+    if (!onnx_is_sure(onnx, goes_on) || !onnx_read_bool(onnx, goes_on)) return -1;
     if (loop->condition != ITEM_NONE) return -1;
     const tensor_t *trips = onnx_tensor_of(onnx, loop->trips);
     int64_t n = dtype_load_integer(tensor_dtype(trips), tensor_bytes(trips));
@@ -688,11 +496,11 @@ status_t onnx_import_loop(onnx_node_t *node)
 {
     onnx_t *onnx = node->onnx;
     loop_t loop = {.node = node, .trips = ITEM_NONE, .condition = ITEM_NONE};
-    TRY(read_block(node, "body", &loop.body));
+    TRY(onnx_read_block(node, "body", &loop.body));
     if (onnx_has(node, 0)) loop.trips = node->in[0];
     if (onnx_has(node, 1)) loop.condition = node->in[1];
-    if (loop.condition != ITEM_NONE && is_sure(onnx, loop.condition) &&
-        read_bool(onnx, loop.condition))
+    if (loop.condition != ITEM_NONE && onnx_is_sure(onnx, loop.condition) &&
+        onnx_read_bool(onnx, loop.condition))
         loop.condition = ITEM_NONE;
     loop.n_carried = node->n_in > 2 ? node->n_in - 2 : 0;
     if (loop.body->n_input != (size_t)loop.n_carried + 2 ||
@@ -768,7 +576,7 @@ status_t onnx_import_scan(onnx_node_t *node)
     onnx_t *onnx = node->onnx;
     loop_t loop = {.node = node, .is_scan = true, .trips = ITEM_NONE, .condition = ITEM_NONE};
     int64_t n_slices = 0;
-    TRY(read_block(node, "body", &loop.body));
+    TRY(onnx_read_block(node, "body", &loop.body));
     TRY(onnx_attr_int(node, "num_scan_inputs", 0, &n_slices));
     if (n_slices < 1 || n_slices > node->n_in || loop.body->n_input != (size_t)node->n_in)
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "%lld scan inputs of %d, the body has %zu",

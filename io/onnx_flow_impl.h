@@ -1,0 +1,28 @@
+/* Blocks of nodes, which If, Loop and Scan have. */
+#ifndef TESSERA_IO_ONNX_FLOW_IMPL_H
+#define TESSERA_IO_ONNX_FLOW_IMPL_H
+
+#include "io/onnx_node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+/* The block of nodes that an attribute of the node is. */
+status_t onnx_read_block(onnx_node_t *node, const char *name, Onnx__GraphProto **out_graph);
+
+/* Imports a block of nodes; its results. Its names from the n_bound-th on go. */
+status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
+                           item_t *results);
+
+/* Notes the end of a block. */
+status_t onnx_yield(onnx_node_t *node, int n_results, item_t *results, int *out_call);
+
+/* Values that a block made, from first_item on, are nobody's behind it. */
+void onnx_forget(onnx_t *onnx, int first_item);
+
+/* The item is known, and the same at all sizes. */
+bool onnx_is_sure(const onnx_t *onnx, item_t item);
+/* The element of a known item of one bool. */
+bool onnx_read_bool(const onnx_t *onnx, item_t item);
+
+#endif
+#endif
