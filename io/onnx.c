@@ -291,6 +291,60 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
     return STATUS_OK;
 }
 
+/* The open size of a tensor that has this name; ONNX_NOT_OPEN: there is none. */
+static int8_t find_open(const onnx_t *onnx, const char *param)
+{
+    for (int i = 0; i < onnx->n_open && param != NULL; i++)
+        if (onnx->open[i].param != NULL && strcmp(onnx->open[i].param, param) == 0)
+            return (int8_t)i;
+    return ONNX_NOT_OPEN;
+}
+
+/* What the tensors of a sequence are, or the one of an optional. Sizes that the file leaves open
+ * are -1, but for those of the name of a size of a tensor. */
+static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_input_t *input,
+                             tensor_info_t *out_info)
+{
+    tensor_info_t info = {.rank = ONNX_RANK_ANY};
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
+        type->tensor_type == NULL)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "it has elements that are no tensors");
+    TRY(onnx_dtype(onnx->ctx, type->tensor_type->elem_type, &info.dtype));
+    const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
+    if (shape != NULL) info.rank = (int)shape->n_dim;
+    if (shape != NULL && shape->n_dim > TENSOR_MAX_RANK)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim,
+             TENSOR_MAX_RANK);
+    for (int d = 0; d < info.rank; d++) {
+        input->open[d] = find_open(onnx, param_of(shape->dim[d]));
+        info.sizes[d] = is_fixed(shape->dim[d]) ? shape->dim[d]->dim_value : -1;
+        if (input->open[d] != ONNX_NOT_OPEN) info.sizes[d] = onnx->open[input->open[d]].size;
+    }
+    *out_info = info;
+    return STATUS_OK;
+}
+
+/* A sequence, or an optional: a list of the graph, a tensor, or none. */
+static status_t add_special(onnx_t *onnx, const Onnx__ValueInfoProto *value)
+{
+    const Onnx__TypeProto *type = value->type;
+    const bool is_optional = type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
+    onnx_input_t input;
+    tensor_info_t info;
+    if (is_optional) type = type->optional_type != NULL ? type->optional_type->elem_type : NULL;
+    const bool is_sequence = type != NULL &&
+                             type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    if (is_sequence) type = type->sequence_type != NULL ? type->sequence_type->elem_type : NULL;
+    TRY(read_element(onnx, type, &input, &info));
+    TRY(context_grow(onnx->ctx, &onnx->inputs, &onnx->inputs_capacity, onnx->n_inputs + 1,
+                     sizeof *onnx->inputs));
+    TRY(onnx_value(onnx, value->name, &info, &input.item));
+    onnx->items[input.item].is_sequence = is_sequence;
+    onnx->items[input.item].is_optional = is_optional;
+    onnx->inputs[onnx->n_inputs++] = input;
+    return onnx_bind(onnx, value->name, input.item);
+}
+
 static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
 {
     context_t *ctx = onnx->ctx;
@@ -298,6 +352,9 @@ static status_t add_input(onnx_t *onnx, const Onnx__ValueInfoProto *value)
     int64_t sizes[TENSOR_MAX_RANK];
     dtype_t dtype = DTYPE_NONE;
     onnx_input_t input;
+    if (type != NULL && (type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
+                         type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE))
+        return add_special(onnx, value);
     if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ||
         type->tensor_type == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED, "it is no tensor");
@@ -384,6 +441,9 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
         if (onnx->items[node->in[i]].is_missing)
             FAIL(ctx, STATUS_UNSUPPORTED, "input \"%.64s\" is an output that is not supported",
                  name);
+        if (!op->takes_any && onnx_is_special(onnx, node->in[i]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "input \"%.64s\" is %s, a tensor is needed", name,
+                 onnx->items[node->in[i]].is_sequence ? "a sequence" : "an optional");
     }
     node->n_in = (int)proto->n_input;
     for (int i = 0; i < op->min_inputs; i++)

@@ -16,6 +16,10 @@
  * A size that depends on elements, as NonZero's, is not known in the graph; what follows it in no
  * way that is known is UNSUPPORTED.
  *
+ * A sequence whose tensors are known at import is these tensors; another one is a list of the
+ * graph. A sequence that is an input or a result is a list of tensors, an optional without an
+ * element none.
+ *
  * Names of inputs (initializers left out) and outputs are attributes `input_names` and
  * `output_names`, lists of strings; module_input and module_output tell them with dtypes and sizes.
  *

@@ -195,6 +195,10 @@ static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
  * no call gives, or 0. */
 static status_t need(onnx_t *onnx, item_t index, int *out_trial)
 {
+    int n = 0;
+    const item_t *items;
+    if (index != ITEM_NONE && onnx_is_listed(onnx, index, &n, &items))
+        onnx->calls[onnx->items[index].call].is_needed = true;
     if (index == ITEM_NONE || !is_calculated(onnx, index)) return STATUS_OK;
     onnx_item_t *item = &onnx->items[index];
     TRY(explain_number(onnx, item));
@@ -252,6 +256,7 @@ static item_t find_dim(const onnx_t *onnx, int open, int *out_dim)
 {
     for (int i = 0; i < onnx->n_inputs; i++) {
         item_t item = onnx->inputs[i].item;
+        if (onnx_is_special(onnx, item)) continue;
         for (int d = 0; d < onnx->items[item].info.rank; d++) {
             *out_dim = d;
             if (onnx->inputs[i].open[d] == open) return item;
@@ -322,6 +327,16 @@ status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 
 /* ---- the graph ---- */
 
+/* A sequence is a list of tensors, an optional a tensor, a list or none. */
+static void add_special(onnx_t *onnx, onnx_item_t *item)
+{
+    const graph_type_t tensor = {.kind = TYPE_TENSOR};
+    graph_type_t type = tensor;
+    if (item->is_sequence) type = (graph_type_t){.kind = TYPE_LIST, .n_items = 1, .items = &tensor};
+    type.is_optional = item->is_optional;
+    item->value = graph_add_param(onnx->builder, item->name, &type);
+}
+
 static status_t add_inputs(onnx_t *onnx)
 {
     for (int i = 0; i < onnx->n_inputs; i++) {
@@ -334,7 +349,10 @@ static status_t add_inputs(onnx_t *onnx)
             dims[d] = onnx->open[input->open[d]].name;
             type.dims = dims;
         }
-        item->value = graph_add_param(onnx->builder, item->name, &type);
+        if (onnx_is_special(onnx, input->item))
+            add_special(onnx, item);
+        else
+            item->value = graph_add_param(onnx->builder, item->name, &type);
     }
     return graph_builder_status(onnx->builder);
 }
@@ -364,14 +382,14 @@ static status_t add_failure(onnx_t *onnx, const onnx_noted_t *call)
     TRY(datum_string(onnx->ctx, call->message, &message));
     value_t in = graph_add_literal(onnx->builder, message);
     datum_release(message);
-    graph_add_node(onnx->builder, &node, &in, (const graph_type_t *[]){&type}, NULL, &item->value);
+    const graph_type_t *types[] = {onnx_is_special(onnx, call->out[0]) ? NULL : &type};
+    graph_add_node(onnx->builder, &node, &in, types, NULL, &item->value);
     return graph_builder_status(onnx->builder);
 }
 
-static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
+static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
 {
-    if (call->message != NULL) return add_failure(onnx, call);
-    value_t in[OP_MAX_INPUTS], out[OP_MAX_OUTPUTS];
+    value_t out[OP_MAX_OUTPUTS];
     const char *path = onnx_path_of(call->proto);
     graph_node_t node = {.kind = NODE_OP,
                          .op = call->op,
@@ -392,6 +410,17 @@ static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
     return STATUS_OK;
 }
 
+/* Lists have any number of operands. */
+static status_t add_call(onnx_t *onnx, const onnx_noted_t *call)
+{
+    value_t *in = NULL;
+    if (call->message != NULL) return add_failure(onnx, call);
+    TRY(context_get(onnx->ctx, (size_t)(call->n_in + 1) * sizeof *in, "operands", &in));
+    status_t status = add_node(onnx, call, in);
+    context_put(onnx->ctx, in);
+    return status;
+}
+
 /* ---- blocks ---- */
 
 /* Known items that a block reads stand before it, for all who read them. */
@@ -402,7 +431,7 @@ static status_t add_known(onnx_t *onnx, const onnx_noted_t *flow)
             value_t value;
             if (call->in[i] == ITEM_NONE) continue;
             const onnx_item_t *item = &onnx->items[call->in[i]];
-            bool is_call = item->known == NULL ||
+            bool is_call = (item->known == NULL && !item->is_none) ||
                            (item->expr == NULL && item->call >= 0 &&
                             onnx->calls[item->call].kind != ONNX_CALL_KNOWN &&
                             onnx->calls[item->call].is_needed);
@@ -437,7 +466,7 @@ static void add_params(onnx_t *onnx, const onnx_noted_t *call)
         onnx_item_t *item = &onnx->items[call->out[i]];
         graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = item->info};
         bool is_typed = item->info.dtype != DTYPE_NONE && !item->is_changing &&
-                        !has_data_sizes(onnx, call->out[i]);
+                        !onnx_is_special(onnx, call->out[i]) && !has_data_sizes(onnx, call->out[i]);
         if (i == call->n_results) type = (graph_type_t){.kind = TYPE_INT}; /* the iteration */
         const bool is_said = is_typed || i == call->n_results;
         item->value = graph_add_param(onnx->builder, NULL, is_said ? &type : NULL);

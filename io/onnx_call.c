@@ -221,6 +221,43 @@ void onnx_cut_calls(onnx_t *onnx, int first)
     onnx->n_calls = first;
 }
 
+status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    item_t *operands = NULL;
+    int at = 0;
+    memcpy(&operands, &in, sizeof operands); /* onnx_note copies them */
+    TRY(onnx_note(onnx,
+                  &(onnx_noted_t){.kind = ONNX_CALL_BUILTIN,
+                                  .builtin = name,
+                                  .n_in = n_in,
+                                  .in = operands,
+                                  .n_out = out != NULL ? 1 : 0},
+                  &at));
+    if (out == NULL) return STATUS_OK;
+    if (onnx->trial == 0) {
+        TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
+        onnx->items[*out].call = at;
+        onnx->calls[at].out[0] = *out;
+    }
+    *out = onnx->calls[at].out[0];
+    return STATUS_OK;
+}
+
+status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    tensor_info_t element = {.dtype = dtype, .rank = ONNX_RANK_NONE};
+    TRY(onnx_builtin(node, "list", n, items, out));
+    for (int i = 0; i < n; i++) {
+        const tensor_info_t one = onnx_element_info(onnx, items[i]);
+        element = onnx_join_elements(&element, &one);
+    }
+    onnx->items[*out].is_sequence = true;
+    onnx->calls[onnx->items[*out].call].is_known = true;
+    return onnx_set_element(onnx, *out, &element);
+}
+
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out)
 {
     onnx_t *onnx = node->onnx;

@@ -98,10 +98,13 @@ typedef struct loop {
     onnx_node_t *node;
     Onnx__GraphProto *body;
     bool is_scan;
+    bool is_map;   /* SequenceMap: carries the sequences that it gives, empty at first */
     int n_carried; /* as ONNX says; lists come behind them */
     item_t trips, condition;
     item_t carried[ONNX_MAX_CARRIED];
     bool is_open[ONNX_MAX_CARRIED][TENSOR_MAX_RANK]; /* sizes that change */
+    tensor_info_t *elements[ONNX_MAX_CARRIED];       /* [n_trials], of carried sequences */
+    bool is_optional[ONNX_MAX_CARRIED];              /* of them, what may be none */
     int n_lists;
     item_t lists[ONNX_MAX_CARRIED]; /* empty */
     int n_slices;                   /* of Scan: inputs of which each iteration has a part */
@@ -209,6 +212,25 @@ static status_t count_iterations(onnx_t *onnx, item_t iteration)
     return status;
 }
 
+static bool carries_special(const loop_t *loop, int i)
+{
+    return onnx_is_special(loop->node->onnx, loop->carried[i]);
+}
+
+/* A sequence that is carried, as a parameter of the body or as a result of the loop. */
+static status_t add_carried_sequence(const loop_t *loop, int i, item_t *out)
+{
+    onnx_t *onnx = loop->node->onnx;
+    status_t status = onnx_value(onnx, NULL, &loop->elements[i][0], out);
+    if (status != STATUS_OK) return status;
+    onnx->items[*out].is_sequence = true;
+    onnx->items[*out].is_optional = loop->is_optional[i];
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++)
+        status = onnx_set_element(onnx, *out, &loop->elements[i][onnx->trial]);
+    onnx->trial = 0;
+    return status;
+}
+
 static status_t add_params(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
@@ -222,6 +244,13 @@ static status_t add_params(loop_t *loop)
     if (status == STATUS_OK) onnx->calls[loop->call].out[loop->n_carried + loop->n_lists] = counter;
     for (int i = 0; i < loop->n_carried && status == STATUS_OK; i++) {
         bool is_open = false;
+        if (carries_special(loop, i)) {
+            status = add_carried_sequence(loop, i, &loop->params[i]);
+            if (status == STATUS_OK)
+                onnx->calls[loop->call].out[loop->n_carried + loop->n_lists + 1 + i] =
+                    loop->params[i];
+            continue;
+        }
         read_infos(onnx, loop->carried[i], infos);
         status = add_param(onnx, infos, loop->is_open[i], &loop->params[i]);
         if (status != STATUS_OK) continue;
@@ -281,11 +310,32 @@ static status_t bind_input(loop_t *loop, int input, item_t item)
     return name != NULL && *name != '\0' ? onnx_bind(loop->node->onnx, name, item) : STATUS_OK;
 }
 
+/* Of each sequence that SequenceMap reads its tensor of this iteration. */
+static status_t bind_tensors(loop_t *loop)
+{
+    onnx_node_t *node = loop->node;
+    onnx_t *onnx = node->onnx;
+    for (int i = 0; i < node->n_in; i++) {
+        item_t item = node->in[i];
+        const int first = onnx->n_calls;
+        onnx->proto = node->proto;
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+            onnx->next_call = first;
+            if (!onnx->is_over[onnx->trial] && onnx->items[node->in[i]].is_sequence)
+                TRY(onnx_sequence_item(node, node->in[i], loop->iteration, &item));
+        }
+        onnx->trial = 0;
+        TRY(bind_input(loop, i, item));
+    }
+    return STATUS_OK;
+}
+
 static status_t bind_inputs(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
     item_t goes_on, slice;
     int next = 0;
+    if (loop->is_map) return bind_tensors(loop);
     if (!loop->is_scan) {
         TRY(bind_input(loop, next++, loop->iteration));
         TRY(add_known(onnx, DTYPE_BOOL, true, &goes_on));
@@ -315,12 +365,32 @@ static status_t append_results(loop_t *loop, const item_t *collected)
     return STATUS_OK;
 }
 
+/* Puts what one iteration of SequenceMap gives behind what those before it gave. */
+static status_t insert_results(loop_t *loop, const item_t *given)
+{
+    onnx_node_t *node = loop->node;
+    onnx_t *onnx = node->onnx;
+    for (int i = 0; i < loop->n_carried; i++) {
+        if (onnx_is_special(onnx, given[i]))
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "result %d of the body is no tensor", i);
+        const int first = onnx->n_calls;
+        onnx->proto = node->proto;
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+            onnx->next_call = first;
+            TRY(onnx_sequence_insert(node, loop->params[i], given[i], ITEM_NONE,
+                                     &loop->results[1 + i]));
+        }
+        onnx->trial = 0;
+    }
+    return STATUS_OK;
+}
+
 static status_t import_body(loop_t *loop)
 {
     onnx_node_t *node = loop->node;
     onnx_t *onnx = node->onnx;
     const int n = loop->n_carried + loop->n_lists, n_bound = onnx->n_bound;
-    const int n_results = n + (loop->is_scan ? 0 : 1), first_item = onnx->n_items;
+    const int n_results = n + (loop->is_scan || loop->is_map ? 0 : 1), first_item = onnx->n_items;
     item_t in[ONNX_MAX_CARRIED + 2], given[ONNX_MAX_CARRIED + 1];
     int end = 0;
     in[0] = loop->trips;
@@ -336,13 +406,42 @@ static status_t import_body(loop_t *loop)
     TRY(add_params(loop));
     TRY(bind_inputs(loop));
     TRY(onnx_import_block(node, loop->body, n_bound, n_results, given));
-    if (loop->is_scan) TRY(add_known(onnx, DTYPE_BOOL, true, &loop->results[0]));
-    memcpy(&loop->results[loop->is_scan ? 1 : 0], given,
-           (size_t)(n_results - loop->n_lists) * sizeof *given);
+    if (n_results == n) TRY(add_known(onnx, DTYPE_BOOL, true, &loop->results[0]));
+    if (loop->is_map) {
+        TRY(insert_results(loop, given));
+    } else {
+        memcpy(&loop->results[n_results == n ? 1 : 0], given,
+               (size_t)(n_results - loop->n_lists) * sizeof *given);
+    }
     TRY(append_results(loop, &given[n_results - loop->n_lists]));
     TRY(onnx_yield(node, n + 1, loop->results, &end));
     onnx->calls[loop->call].end = end;
     onnx_forget(onnx, first_item);
+    return STATUS_OK;
+}
+
+/* The body may give other tensors in a sequence than it takes. */
+static status_t find_other_elements(loop_t *loop, int i, bool *changed)
+{
+    onnx_t *onnx = loop->node->onnx;
+    const item_t result = loop->results[1 + i];
+    const onnx_item_t *item = &onnx->items[result];
+    if (!item->is_sequence || !carries_special(loop, i))
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is %s, and then %s", i,
+             carries_special(loop, i) ? "a sequence" : "a tensor",
+             item->is_sequence ? "a sequence" : "a tensor");
+    const bool is_optional = loop->is_optional[i] || item->is_optional || item->is_none;
+    *changed |= is_optional != loop->is_optional[i];
+    loop->is_optional[i] = is_optional;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+        tensor_info_t *element = &loop->elements[i][onnx->trial];
+        const tensor_info_t given = onnx_element_info(onnx, result);
+        const tensor_info_t joined = onnx_join_elements(element, &given);
+        if (onnx->is_over[onnx->trial]) continue;
+        *changed |= !onnx_same_elements(&joined, element);
+        *element = joined;
+    }
+    onnx->trial = 0;
     return STATUS_OK;
 }
 
@@ -352,6 +451,10 @@ static status_t find_changes(loop_t *loop, bool *out_changed)
     onnx_t *onnx = loop->node->onnx;
     *out_changed = false;
     for (int i = 0; i < loop->n_carried; i++) {
+        if (carries_special(loop, i) || onnx_is_special(onnx, loop->results[1 + i])) {
+            TRY(find_other_elements(loop, i, out_changed));
+            continue;
+        }
         for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
             if (onnx->is_over[onnx->trial]) continue;
             const tensor_info_t *in = onnx_info(onnx, loop->params[i]);
@@ -379,12 +482,16 @@ static status_t add_carried(loop_t *loop, int i)
 {
     onnx_t *onnx = loop->node->onnx;
     tensor_info_t *infos = NULL;
-    TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
-    read_infos(onnx, loop->params[i], infos);
     item_t out = ITEM_NONE;
-    status_t status = add_param(onnx, infos, loop->is_open[i], &out);
-    context_put(onnx->ctx, infos);
-    TRY(status);
+    if (carries_special(loop, i)) {
+        TRY(add_carried_sequence(loop, i, &out));
+    } else {
+        TRY(context_get(onnx->ctx, (size_t)onnx->n_trials * sizeof *infos, "infos", &infos));
+        read_infos(onnx, loop->params[i], infos);
+        status_t status = add_param(onnx, infos, loop->is_open[i], &out);
+        context_put(onnx->ctx, infos);
+        TRY(status);
+    }
     onnx->items[out].call = loop->call;
     onnx->calls[loop->call].out[i] = out;
     if (i < loop->node->n_out) loop->node->out[i] = out;
@@ -467,12 +574,28 @@ static item_t appended(const loop_t *loop, int list)
     return call->in[1];
 }
 
+/* What carried sequences are at first. */
+static status_t begin_elements(loop_t *loop, tensor_info_t *elements)
+{
+    onnx_t *onnx = loop->node->onnx;
+    for (int i = 0; i < loop->n_carried; i++) {
+        const onnx_item_t *item = &onnx->items[loop->carried[i]];
+        if (!carries_special(loop, i)) continue;
+        if (!item->is_sequence)
+            FAIL(onnx->ctx, STATUS_UNSUPPORTED, "value %d is an optional tensor", i);
+        loop->is_optional[i] = item->is_optional || item->is_none;
+        loop->elements[i] = elements;
+        elements += onnx->n_trials;
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++)
+            loop->elements[i][onnx->trial] = onnx_element_info(onnx, loop->carried[i]);
+        onnx->trial = 0;
+    }
+    return STATUS_OK;
+}
+
 static status_t import_loop(loop_t *loop)
 {
     onnx_t *onnx = loop->node->onnx;
-    if (loop->n_carried + loop->n_lists > ONNX_MAX_CARRIED)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d values are carried, %d are the most",
-             loop->n_carried + loop->n_lists, ONNX_MAX_CARRIED);
     for (int i = 0; i < loop->n_lists; i++)
         TRY(add_builtin(loop->node, "list", 0, NULL, &loop->lists[i]));
     const int n_items = onnx->n_items, n_calls = onnx->n_calls, n_bound = onnx->n_bound;
@@ -490,6 +613,25 @@ static status_t import_loop(loop_t *loop)
     for (int i = 0; i < loop->n_carried; i++) TRY(add_carried(loop, i));
     for (int i = 0; i < loop->n_lists; i++) TRY(add_collected(loop, i, appended(loop, i)));
     return STATUS_OK;
+}
+
+/* With room for what carried sequences are. */
+static status_t import_carrying(loop_t *loop)
+{
+    onnx_t *onnx = loop->node->onnx;
+    tensor_info_t *elements = NULL;
+    size_t n = 0;
+    if (loop->n_carried + loop->n_lists > ONNX_MAX_CARRIED)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "%d values are carried, %d are the most",
+             loop->n_carried + loop->n_lists, ONNX_MAX_CARRIED);
+    for (int i = 0; i < loop->n_carried; i++) n += carries_special(loop, i);
+    if (n > 0)
+        TRY(context_get(onnx->ctx, n * (size_t)onnx->n_trials * sizeof *elements,
+                        "what sequences are", &elements));
+    status_t status = begin_elements(loop, elements);
+    if (status == STATUS_OK) status = import_loop(loop);
+    context_put(onnx->ctx, elements);
+    return status;
 }
 
 status_t onnx_import_loop(onnx_node_t *node)
@@ -514,7 +656,7 @@ status_t onnx_import_loop(onnx_node_t *node)
         if (loop.carried[i] == ITEM_NONE)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", 2 + i);
     }
-    return import_loop(&loop);
+    return import_carrying(&loop);
 }
 
 /* ---- Scan ---- */
@@ -593,7 +735,26 @@ status_t onnx_import_scan(onnx_node_t *node)
     for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[i];
     TRY(read_axes(&loop));
     TRY(find_length(&loop));
-    return import_loop(&loop);
+    return import_carrying(&loop);
+}
+
+/* ---- SequenceMap ---- */
+
+status_t onnx_import_sequence_map(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    loop_t loop = {.node = node, .is_map = true, .condition = ITEM_NONE, .n_carried = node->n_out};
+    bool is_known = false;
+    TRY(onnx_read_block(node, "body", &loop.body));
+    if (loop.body->n_input != (size_t)node->n_in)
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the body has %zu inputs for %d",
+             loop.body->n_input, node->n_in);
+    TRY(onnx_map_known(node, loop.body, &is_known));
+    if (is_known) return STATUS_OK;
+    TRY(add_builtin(node, "len", 1, node->in, &loop.trips));
+    for (int i = 0; i < node->n_out; i++)
+        TRY(onnx_sequence_everywhere(node, 0, NULL, &loop.carried[i]));
+    return import_carrying(&loop);
 }
 
 #endif

@@ -19,6 +19,18 @@ status_t onnx_yield(onnx_node_t *node, int n_results, item_t *results, int *out_
 /* Values that a block made, from first_item on, are nobody's behind it. */
 void onnx_forget(onnx_t *onnx, int first_item);
 
+/* The tensor at a place of a sequence, and a sequence with one more tensor before a place
+ * (ITEM_NONE: behind the last one); as the graph finds them. */
+status_t onnx_sequence_item(onnx_node_t *node, item_t list, item_t place, item_t *out);
+status_t onnx_sequence_insert(onnx_node_t *node, item_t list, item_t tensor, item_t place,
+                              item_t *out);
+
+/* A sequence of items, outside of a node's import, in every trial. */
+status_t onnx_sequence_everywhere(onnx_node_t *node, int n, const item_t *items, item_t *out);
+
+/* SequenceMap where all sequences are known; else *out_is_known is false. */
+status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_known);
+
 /* The item is known, and the same at all sizes. */
 bool onnx_is_sure(const onnx_t *onnx, item_t item);
 /* The element of a known item of one bool. */

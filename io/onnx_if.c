@@ -22,10 +22,37 @@ static bool read_condition(const onnx_node_t *node)
     return onnx_read_bool(node->onnx, node->in[0]);
 }
 
+/* A sequence, or what may be none, of either block. */
+static status_t join_special(onnx_node_t *node, int output, item_t first, item_t second,
+                             item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    const onnx_item_t *a = &onnx->items[first], *b = &onnx->items[second];
+    const bool is_none = a->is_none || b->is_none;
+    if (a->is_sequence != b->is_sequence && !is_none)
+        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is a sequence or a tensor", output);
+    const bool is_sequence = a->is_none ? b->is_sequence : a->is_sequence;
+    const bool is_optional = a->is_optional || b->is_optional || is_none;
+    TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, out));
+    onnx->items[*out].is_sequence = is_sequence;
+    onnx->items[*out].is_optional = is_optional;
+    status_t status = STATUS_OK;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+        const tensor_info_t info[2] = {onnx_element_info(onnx, first),
+                                       onnx_element_info(onnx, second)};
+        const tensor_info_t element = onnx_join_elements(&info[0], &info[1]);
+        status = onnx_set_element(onnx, *out, &element);
+    }
+    onnx->trial = 0;
+    return status;
+}
+
 /* What is either of both, in every trial. */
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;
+    if (onnx_is_special(onnx, first) || onnx_is_special(onnx, second))
+        return join_special(node, output, first, second, out);
     for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
         if (onnx->is_over[onnx->trial]) continue;
         const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
@@ -98,7 +125,16 @@ static status_t copy_infos(onnx_t *onnx, int n, const item_t *from, const item_t
 {
     status_t status = STATUS_OK;
     for (int i = 0; i < n; i++) {
+        onnx->items[to[i]].is_sequence = onnx->items[from[i]].is_sequence;
+        onnx->items[to[i]].is_optional = onnx_is_special(onnx, from[i]) &&
+                                         !onnx->items[from[i]].is_sequence;
+        onnx->items[to[i]].info = onnx->items[from[i]].info;
+        const bool is_special = onnx_is_special(onnx, from[i]);
         for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+            if (is_special) {
+                status = onnx_set_info(onnx, to[i], onnx_info(onnx, from[i]));
+                continue;
+            }
             const tensor_info_t *info = onnx_info(onnx, from[i]);
             const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
             if (onnx->trial == 0)

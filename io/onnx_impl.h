@@ -71,6 +71,9 @@ typedef struct onnx_item {
     bool is_missing;      /* an output that the import does not make */
     bool is_doubtful;     /* may be something else at sizes that no trial has */
     bool is_data;         /* known, and calculated from sizes or integers that depend on elements */
+    bool is_sequence;     /* a list of tensors; `info` is what each of them is */
+    bool is_optional;     /* it may be none, which is found out where the model runs */
+    bool is_none;         /* an optional without an element */
     bool is_changing;     /* of what a loop carries: its sizes are not those that it begins with */
 } onnx_item_t;
 

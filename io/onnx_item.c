@@ -232,6 +232,63 @@ bool onnx_is_of_data(const onnx_t *onnx, item_t index)
     return false;
 }
 
+/* ---- sequences and optionals ---- */
+
+bool onnx_is_special(const onnx_t *onnx, item_t index)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    return item->is_sequence || item->is_optional || item->is_none;
+}
+
+bool onnx_is_listed(const onnx_t *onnx, item_t index, int *out_n, const item_t **out_items)
+{
+    const onnx_item_t *item = &onnx->items[index];
+    if (!item->is_sequence || item->is_optional || item->call < 0) return false;
+    const onnx_noted_t *call = &onnx->calls[item->call];
+    if (call->kind != ONNX_CALL_BUILTIN || !call->is_known) return false;
+    *out_n = call->n_in;
+    *out_items = call->in;
+    return true;
+}
+
+tensor_info_t onnx_element_info(const onnx_t *onnx, item_t index)
+{
+    const tensor_info_t *info = onnx_info(onnx, index);
+    tensor_info_t element = {.dtype = info->dtype, .rank = info->rank};
+    for (int d = 0; d < info->rank; d++) element.sizes[d] = info->sizes[d];
+    return element;
+}
+
+status_t onnx_set_element(onnx_t *onnx, item_t index, const tensor_info_t *element)
+{
+    if (onnx->trial > 0) return onnx_set_info(onnx, index, element);
+    onnx->items[index].info = *element;
+    return STATUS_OK;
+}
+
+tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b)
+{
+    tensor_info_t element = *a;
+    if (a->dtype == DTYPE_NONE) element.dtype = b->dtype;
+    if (b->rank == ONNX_RANK_NONE) return element;
+    if (a->rank == ONNX_RANK_NONE) {
+        const dtype_t dtype = element.dtype;
+        element = *b;
+        element.dtype = dtype;
+        return element;
+    }
+    if (a->rank != b->rank) element.rank = ONNX_RANK_ANY;
+    for (int d = 0; d < element.rank; d++)
+        if (a->sizes[d] != b->sizes[d]) element.sizes[d] = -1;
+    return element;
+}
+
+bool onnx_same_elements(const tensor_info_t *a, const tensor_info_t *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    return a->rank <= 0 || shape_equal(a->rank, a->sizes, b->rank, b->sizes);
+}
+
 /* ---- names ---- */
 
 static onnx_name_t *find_name(const onnx_t *onnx, const char *name)
@@ -414,7 +471,9 @@ static status_t settle(context_t *ctx, onnx_item_t *item)
 status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
 {
     onnx_item_t *item = &onnx->items[index];
-    if (item->value == GRAPH_NONE && item->expr != NULL) {
+    if (item->is_none) {
+        item->value = GRAPH_NONE;
+    } else if (item->value == GRAPH_NONE && item->expr != NULL) {
         TRY(onnx_calculate(onnx, index, &item->value));
     } else if (item->value == GRAPH_NONE) {
         const tensor_info_t *info = tensor_info(item->known);

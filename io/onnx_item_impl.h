@@ -47,6 +47,27 @@ bool onnx_differs(const onnx_t *onnx, item_t item, int trial);
 bool onnx_varies(const onnx_t *onnx, item_t item);
 bool onnx_dim_varies(const onnx_t *onnx, item_t item, int dim);
 
+/* ---- sequences and optionals ---- */
+
+/* The rank of a sequence's tensors where there is none yet, and where they have several. Sizes that
+ * differ among them, or are not known, are -1; a dtype that is not known is NONE. */
+#define ONNX_RANK_NONE (-1)
+#define ONNX_RANK_ANY (-2)
+
+/* The item is no tensor: a sequence, or what may be none. */
+bool onnx_is_special(const onnx_t *onnx, item_t item);
+
+/* True for a sequence whose tensors are known items: how many, and which. */
+bool onnx_is_listed(const onnx_t *onnx, item_t item, int *out_n, const item_t **out_items);
+
+/* What the tensors of a sequence are, or the item is as one of them, in this trial. */
+tensor_info_t onnx_element_info(const onnx_t *onnx, item_t item);
+/* Says that of a sequence for this trial. */
+status_t onnx_set_element(onnx_t *onnx, item_t item, const tensor_info_t *element);
+/* What tensors are that are of either kind. */
+tensor_info_t onnx_join_elements(const tensor_info_t *a, const tensor_info_t *b);
+bool onnx_same_elements(const tensor_info_t *a, const tensor_info_t *b);
+
 /* True when the item, or its sizes, follow sizes or integers that depend on elements. */
 bool onnx_is_of_data(const onnx_t *onnx, item_t item);
 

@@ -19,6 +19,7 @@ typedef struct onnx_operator {
     int min_inputs, max_inputs;
     onnx_import_t import;
     const char *own; /* operator of ours, where `import` serves several */
+    bool takes_any;  /* sequences and optionals as well as tensors */
     bool is_flow;    /* `import` imports blocks of nodes, and sees to the trials itself */
 } onnx_operator_t;
 
@@ -141,6 +142,14 @@ static inline status_t onnx_emit(onnx_call_t *call, int n_in, const item_t *in, 
 /* The sizes of an item, as an item: s64 [rank]. */
 status_t onnx_sizes(onnx_node_t *node, item_t x, item_t *out);
 
+/* A builtin of graphs; its result, of which nothing is known, in *out, unless that is NULL. `name`
+ * is one and the same pointer in every trial. */
+status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out);
+
+/* A sequence of these items, which becomes a list of the graph where that is read. dtype NONE: that
+ * of the items. */
+status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *items, item_t *out);
+
 /* The call that comes next: at trial 0 a new one, in others that of trial 0, which has to be of
  * this kind, operator and operands. attrs may be NULL. */
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
@@ -190,7 +199,9 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
 #define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)
 #define FLOW(name, first, last, min, max, function)                                                \
     OPERATOR(name, first, last, min, max, function, NULL)
+#define ANY(name, first, last, min, max, function) FLOW(name, first, last, min, max, function)
 #include "io/onnx_ops.def"
+#undef ANY
 #undef FLOW
 #undef MICROSOFT
 #undef OPERATOR

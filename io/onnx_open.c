@@ -167,7 +167,8 @@ static status_t set_stands(onnx_t *onnx)
         for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
             const tensor_info_t info = *onnx_info(onnx, item);
             int data = first;
-            if (onnx_needs_stand(&info)) TRY(onnx_make_stand(onnx, item, &info, &data));
+            if (!onnx_is_special(onnx, item) && onnx_needs_stand(&info))
+                TRY(onnx_make_stand(onnx, item, &info, &data));
         }
     }
     onnx->trial = 0;
@@ -185,9 +186,11 @@ status_t onnx_set_inputs(onnx_t *onnx)
             for (int d = 0; d < info.rank; d++)
                 if (input->open[d] != ONNX_NOT_OPEN) info.sizes[d] = sizes[input->open[d]];
             int64_t numel = 0;
-            if (!shape_numel(info.rank, info.sizes, &numel) || numel > INT64_MAX / 16)
+            if (!onnx_is_special(onnx, input->item) &&
+                (!shape_numel(info.rank, info.sizes, &numel) || numel > INT64_MAX / 16))
                 onnx->is_over[onnx->trial] = true;
-            info = info_dense(info.dtype, info.rank, info.sizes);
+            if (!onnx_is_special(onnx, input->item))
+                info = info_dense(info.dtype, info.rank, info.sizes);
             TRY(onnx_set_info(onnx, input->item, &info));
         }
     }

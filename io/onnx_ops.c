@@ -7,14 +7,24 @@
 
 static const onnx_operator_t table[] = {
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
-    {"", #name, first, last, min, max, onnx_import_##function, own, false},
+    {"", #name, first, last, min, max, onnx_import_##function, own, false, false},
 #define MICROSOFT(name, min, max, function, own)                                                   \
-    {"com.microsoft",        #name, ONNX_OPSET_FIRST,                                              \
-     ONNX_OPSET_LAST,        min,   max,                                                           \
-     onnx_import_##function, own,   false},
+    {"com.microsoft",                                                                              \
+     #name,                                                                                        \
+     ONNX_OPSET_FIRST,                                                                             \
+     ONNX_OPSET_LAST,                                                                              \
+     min,                                                                                          \
+     max,                                                                                          \
+     onnx_import_##function,                                                                       \
+     own,                                                                                          \
+     false,                                                                                        \
+     false},
 #define FLOW(name, first, last, min, max, function)                                                \
-    {"", #name, first, last, min, max, onnx_import_##function, NULL, true},
+    {"", #name, first, last, min, max, onnx_import_##function, NULL, true, true},
+#define ANY(name, first, last, min, max, function)                                                 \
+    {"", #name, first, last, min, max, onnx_import_##function, NULL, true, false},
 #include "io/onnx_ops.def"
+#undef ANY
 #undef FLOW
 #undef MICROSOFT
 #undef OPERATOR

@@ -254,9 +254,26 @@ static status_t look_at_op(alias_t *alias, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* A new list, of items of the one that is given and of what is put in. */
+static status_t look_at_copy(alias_t *alias, const graph_node_t *node)
+{
+    int items, copies;
+    TRY(contents_of(alias, alias_class(alias, node->inputs[0]), &items));
+    TRY(contents_of(alias, alias_class(alias, node->outputs[0]), &copies));
+    join(alias, items, copies);
+    if (rewrite_is_builtin(node, "insert")) join(alias, items, alias_class(alias, node->inputs[1]));
+    return STATUS_OK;
+}
+
 static status_t look_at_builtin(alias_t *alias, const graph_node_t *node)
 {
     if (!alias_shares(node)) return STATUS_OK;
+    if (rewrite_is_builtin(node, "insert") || rewrite_is_builtin(node, "erase"))
+        return look_at_copy(alias, node);
+    if (rewrite_is_builtin(node, "element")) {
+        join(alias, alias_class(alias, node->inputs[0]), alias_class(alias, node->outputs[0]));
+        return STATUS_OK;
+    }
     bool makes = rewrite_is_builtin(node, "list") || rewrite_is_builtin(node, "tuple") ||
                  rewrite_is_builtin(node, "dict");
     value_t container = makes ? node->outputs[0] : node->inputs[0];

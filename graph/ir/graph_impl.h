@@ -113,14 +113,16 @@ typedef enum builtin_rule {
     BUILTIN_INT,
     BUILTIN_FLOAT,
     BUILTIN_BOOL,
-    BUILTIN_SHAPE,  /* of a tensor: s64[rank] */
-    BUILTIN_TENSOR, /* a tensor of which no more is known */
-    BUILTIN_NUMBER, /* float if an operand is, int if none is */
-    BUILTIN_LIST,   /* of the operands' common type */
-    BUILTIN_TUPLE,  /* of the operands' types */
-    BUILTIN_DICT,   /* of key, value, key, value, ... */
-    BUILTIN_ITEM,   /* an item of a list, tuple or dict */
-    BUILTIN_ITEMS   /* all items of a tuple or list */
+    BUILTIN_SHAPE,    /* of a tensor: s64[rank] */
+    BUILTIN_TENSOR,   /* a tensor of which no more is known */
+    BUILTIN_NUMBER,   /* float if an operand is, int if none is */
+    BUILTIN_LIST,     /* of the operands' common type */
+    BUILTIN_TUPLE,    /* of the operands' types */
+    BUILTIN_DICT,     /* of key, value, key, value, ... */
+    BUILTIN_ITEM,     /* an item of a list, tuple or dict */
+    BUILTIN_ITEMS,    /* all items of a tuple or list */
+    BUILTIN_SAME,     /* as operand 0 */
+    BUILTIN_INSERTED, /* a list as operand 0, of operand 1's type as well */
 } builtin_rule_t;
 
 typedef struct builtin {
@@ -133,9 +135,11 @@ typedef struct builtin {
 
 /* Scalars are int, float and bool; scalar_div gives float, scalar_floordiv and scalar_mod round as
  * Python's. `append` changes its list and gives nothing. `unpack` gives the items of a tuple or
- * list, `index` one by its number or key, negative numbers from the end. `join` makes one tensor of
- * those in a list, as concat along a dimension does. `fail` gives nothing: it is an
- * error with the words of a string. `shape` gives the sizes of a tensor, `size` that of one
+ * list, `index` one by its number or key, negative numbers from the end. `insert` and `erase` give
+ * a new list: with an item before a place (none: behind the last one), without the item at a place.
+ * `element` gives its operand, which shall not be none. `join` makes one tensor of those in a list,
+ * as concat along a dimension does, `stack` along a dimension of its own. `fail` gives nothing: it
+ * is an error with the words of a string. `shape` gives the sizes of a tensor, `size` that of one
  * dimension, negative dimensions from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
     BUILTIN(list, 0, -1, 1, LIST)                                                                  \
@@ -145,7 +149,11 @@ typedef struct builtin {
     BUILTIN(index, 2, 2, 1, ITEM)                                                                  \
     BUILTIN(append, 2, 2, 0, UNKNOWN)                                                              \
     BUILTIN(len, 1, 1, 1, INT)                                                                     \
+    BUILTIN(insert, 3, 3, 1, INSERTED)                                                             \
+    BUILTIN(erase, 2, 2, 1, SAME)                                                                  \
+    BUILTIN(element, 1, 1, 1, UNKNOWN)                                                             \
     BUILTIN(join, 2, 2, 1, TENSOR)                                                                 \
+    BUILTIN(stack, 2, 2, 1, TENSOR)                                                                \
     BUILTIN(fail, 1, 1, 1, UNKNOWN)                                                                \
     BUILTIN(shape, 1, 1, 1, SHAPE)                                                                 \
     BUILTIN(size, 2, 2, 1, INT)                                                                    \

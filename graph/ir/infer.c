@@ -135,6 +135,15 @@ static status_t type_of_shape(context_t *ctx, graph_t *graph, const graph_type_t
     return type_of_info(ctx, graph, &info, out_type);
 }
 
+static status_t type_of_inserted(context_t *ctx, graph_t *graph, const graph_type_t *list,
+                                 const graph_type_t *item, const graph_type_t **out_type)
+{
+    if (list->kind != TYPE_LIST || list->is_optional) return STATUS_OK;
+    const graph_type_t *common = type_plain(TYPE_UNKNOWN);
+    TRY(type_join(ctx, graph, &list->items[0], item, &common));
+    return type_of_items(ctx, graph, TYPE_LIST, 1, &common, out_type);
+}
+
 status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builtin, int n_in,
                          const graph_type_t *const *in, int n_out, const graph_type_t **out_types)
 {
@@ -153,6 +162,8 @@ status_t type_of_builtin(context_t *ctx, graph_t *graph, const builtin_t *builti
     case BUILTIN_TUPLE: return type_of_items(ctx, graph, TYPE_TUPLE, n_in, in, &out_types[0]);
     case BUILTIN_DICT: return type_of_dict(ctx, graph, n_in, in, &out_types[0]);
     case BUILTIN_ITEM: return type_of_item(ctx, graph, in[0], &out_types[0]);
+    case BUILTIN_SAME: out_types[0] = in[0]; return STATUS_OK;
+    case BUILTIN_INSERTED: return type_of_inserted(ctx, graph, in[0], in[1], &out_types[0]);
     case BUILTIN_ITEMS: types_of_items(in[0], n_out, out_types); return STATUS_OK;
     }
     return STATUS_OK;

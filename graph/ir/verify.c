@@ -352,7 +352,8 @@ static status_t check_builtin_operands(verifier_t *verifier, const graph_node_t 
     for (int i = 0; i < node->n_inputs; i++)
         if (type_at(verifier, node->inputs[i])->kind == TYPE_MODULE)
             return wrong(verifier, node, "an operand is a module, builtins take none");
-    if (strcmp(node->name, "append") == 0)
+    if (strcmp(node->name, "append") == 0 || strcmp(node->name, "insert") == 0 ||
+        strcmp(node->name, "erase") == 0)
         return check_kind(verifier, node, node->inputs[0], "operand 0", KIND(TYPE_LIST), "a list");
     if (strcmp(node->name, "len") == 0)
         return check_kind(verifier, node, node->inputs[0], "operand 0",

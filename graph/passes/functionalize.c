@@ -54,7 +54,9 @@ static bool leaks(const graph_node_t *node, int input)
     if (node->kind == NODE_SETATTR || node->kind == NODE_CALL) return true;
     if (node->kind != NODE_BUILTIN) return false;
     return strcmp(node->name, "list") == 0 || strcmp(node->name, "tuple") == 0 ||
-           strcmp(node->name, "dict") == 0 || (strcmp(node->name, "append") == 0 && input == 1);
+           strcmp(node->name, "dict") == 0 || strcmp(node->name, "insert") == 0 ||
+           strcmp(node->name, "erase") == 0 || strcmp(node->name, "element") == 0 ||
+           (strcmp(node->name, "append") == 0 && input == 1);
 }
 
 static void note_block(functionalizing_t *f, const graph_block_t *block)

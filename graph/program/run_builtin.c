@@ -85,6 +85,25 @@ static status_t run_unpack(const call_t *call)
     return STATUS_OK;
 }
 
+/* An int, or a tensor of one integer, from -n to n - 1, or to n: the place from the beginning. */
+static status_t read_place(const call_t *call, int operand, int n, bool takes_end, int *out_place)
+{
+    const datum_t *datum = call->in[operand];
+    const datum_kind_t kind = datum_kind(datum);
+    int64_t at = 0;
+    if (kind == DATUM_TENSOR && !dtype_is_floating(tensor_dtype(datum_as_tensor(datum)))) {
+        TRY(tensor_item_integer(call->ctx, datum_as_tensor(datum), &at));
+    } else {
+        REQUIRE(call->ctx, kind == DATUM_INT, "%s: by a %s, must be by an int", call->name,
+                datum_kind_name(kind));
+        at = datum_as_int(datum);
+    }
+    REQUIRE(call->ctx, at >= -(int64_t)n && at < n + takes_end, "%s: %lld of %d items", call->name,
+            (long long)at, n);
+    *out_place = (int)(at < 0 ? at + n : at);
+    return STATUS_OK;
+}
+
 static status_t run_index(const call_t *call)
 {
     const datum_t *container = call->in[0], *key = call->in[1];
@@ -95,13 +114,11 @@ static status_t run_index(const call_t *call)
         item = datum_find(container, datum_as_string(key));
         REQUIRE(call->ctx, item != NULL, "index: the dict has no \"%s\"", datum_as_string(key));
     } else {
-        REQUIRE(call->ctx, is_sequence(container) && datum_kind(key) == DATUM_INT,
-                "index: a %s by a %s, must be a list or tuple by an int",
-                datum_kind_name(datum_kind(container)), datum_kind_name(datum_kind(key)));
-        int64_t n = datum_length(container), at = datum_as_int(key);
-        REQUIRE(call->ctx, at >= -n && at < n, "index: %lld of %lld items", (long long)at,
-                (long long)n);
-        item = datum_item(container, (int)(at < 0 ? at + n : at));
+        int at = 0;
+        REQUIRE(call->ctx, is_sequence(container), "index: a %s, must be a list, tuple or dict",
+                datum_kind_name(datum_kind(container)));
+        TRY(read_place(call, 1, datum_length(container), false, &at));
+        item = datum_item(container, at);
     }
     call->out[0] = datum_retain(item);
     return STATUS_OK;
@@ -112,6 +129,59 @@ static status_t run_append(const call_t *call)
     REQUIRE(call->ctx, datum_kind(call->in[0]) == DATUM_LIST, "append: to a %s, must be a list",
             datum_kind_name(datum_kind(call->in[0])));
     return datum_append(call->ctx, call->in[0], call->in[1]);
+}
+
+/* The items of a list before a place, what is put there, and those behind `skipped` of them. */
+static status_t copy_list(const call_t *call, int place, datum_t *put, int skipped)
+{
+    const datum_t *list = call->in[0];
+    const int n = datum_length(list);
+    datum_t *copy = NULL;
+    TRY(datum_list(call->ctx, 0, NULL, &copy));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < place && status == STATUS_OK; i++)
+        status = datum_append(call->ctx, copy, datum_item(list, i));
+    if (put != NULL && status == STATUS_OK) status = datum_append(call->ctx, copy, put);
+    for (int i = place + skipped; i < n && status == STATUS_OK; i++)
+        status = datum_append(call->ctx, copy, datum_item(list, i));
+    if (status == STATUS_OK)
+        call->out[0] = copy;
+    else
+        datum_release(copy);
+    return status;
+}
+
+static status_t require_list(const call_t *call)
+{
+    REQUIRE(call->ctx, datum_kind(call->in[0]) == DATUM_LIST, "%s: a %s, must be a list",
+            call->name, datum_kind_name(datum_kind(call->in[0])));
+    return STATUS_OK;
+}
+
+/* Negative places count from the end; the number of items is a place as well. */
+static status_t run_insert(const call_t *call)
+{
+    TRY(require_list(call));
+    const int n = datum_length(call->in[0]);
+    int place = n;
+    if (datum_kind(call->in[2]) != DATUM_NONE) TRY(read_place(call, 2, n, true, &place));
+    return copy_list(call, place, call->in[1], 0);
+}
+
+static status_t run_erase(const call_t *call)
+{
+    int place = 0;
+    TRY(require_list(call));
+    TRY(read_place(call, 1, datum_length(call->in[0]), false, &place));
+    return copy_list(call, place, NULL, 1);
+}
+
+static status_t run_element(const call_t *call)
+{
+    REQUIRE(call->ctx, datum_kind(call->in[0]) != DATUM_NONE,
+            "element: none, an element is needed");
+    call->out[0] = datum_retain(call->in[0]);
+    return STATUS_OK;
 }
 
 static status_t run_len(const call_t *call)
@@ -136,14 +206,22 @@ static void drop_pieces(pieces_t *pieces)
     pieces->n = 0;
 }
 
-static status_t take_pieces(const call_t *call, pieces_t *pieces)
+/* The tensors of the list; of a stack with a dimension of size 1 more. */
+static status_t take_pieces(const call_t *call, bool is_stack, int64_t dim, pieces_t *pieces)
 {
     const datum_t *list = call->in[0];
     for (int i = 0; i < datum_length(list); i++) {
         const datum_t *item = datum_item(list, i);
-        REQUIRE(call->ctx, datum_kind(item) == DATUM_TENSOR, "join: item %d is a %s, no tensor", i,
-                datum_kind_name(datum_kind(item)));
-        pieces->tensors[pieces->n++] = tensor_hold(datum_as_tensor(item));
+        tensor_t *piece = NULL;
+        REQUIRE(call->ctx, datum_kind(item) == DATUM_TENSOR, "%s: item %d is a %s, no tensor",
+                call->name, i, datum_kind_name(datum_kind(item)));
+        if (is_stack) {
+            TRY(op_unsqueeze(call->ctx, datum_as_tensor(item), 1, &dim, &piece));
+            scope_take(call->ctx, piece);
+        } else {
+            piece = tensor_hold(datum_as_tensor(item));
+        }
+        pieces->tensors[pieces->n++] = piece;
     }
     return STATUS_OK;
 }
@@ -168,23 +246,34 @@ static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
     return status;
 }
 
-static status_t run_join(const call_t *call)
+static status_t join_list(const call_t *call, bool is_stack)
 {
     context_t *ctx = call->ctx;
     REQUIRE(ctx, is_sequence(call->in[0]) && datum_kind(call->in[1]) == DATUM_INT,
-            "join: a %s along a %s, must be a list and an int",
+            "%s: a %s along a %s, must be a list and an int", call->name,
             datum_kind_name(datum_kind(call->in[0])), datum_kind_name(datum_kind(call->in[1])));
     int n = datum_length(call->in[0]);
-    REQUIRE(ctx, n > 0, "join: the list is empty, one tensor is needed to know dtype and sizes");
+    REQUIRE(ctx, n > 0, "%s: the list is empty, one tensor is needed to know dtype and sizes",
+            call->name);
     pieces_t pieces = {0, NULL};
     TRY(context_get(ctx, (size_t)n * sizeof *pieces.tensors, "tensors", &pieces.tensors));
-    status_t status = take_pieces(call, &pieces);
-    while (status == STATUS_OK && pieces.n > 1)
-        status = join_once(ctx, datum_as_int(call->in[1]), &pieces);
+    const int64_t dim = datum_as_int(call->in[1]);
+    status_t status = take_pieces(call, is_stack, dim, &pieces);
+    while (status == STATUS_OK && pieces.n > 1) status = join_once(ctx, dim, &pieces);
     if (status == STATUS_OK) status = datum_tensor(ctx, pieces.tensors[0], call->out);
     drop_pieces(&pieces);
     context_put(ctx, pieces.tensors);
     return status;
+}
+
+static status_t run_join(const call_t *call)
+{
+    return join_list(call, false);
+}
+
+static status_t run_stack(const call_t *call)
+{
+    return join_list(call, true);
 }
 
 static status_t run_fail(const call_t *call)
@@ -239,8 +328,9 @@ static const struct {
 } containers[] = {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
     {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
-    {"len", 1, run_len},       {"join", 2, run_join},    {"fail", 1, run_fail},
-    {"shape", 1, run_shape},   {"size", 2, run_size},
+    {"insert", 3, run_insert}, {"erase", 2, run_erase},  {"element", 1, run_element},
+    {"len", 1, run_len},       {"join", 2, run_join},    {"stack", 2, run_stack},
+    {"fail", 1, run_fail},     {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
 /* ---- scalars: ints stay ints, and a float among them makes floats ---- */

@@ -477,6 +477,118 @@ def both_blocks_transpose_a_matrix():
     }"""
 
 
+# ---- sequences and optionals ----
+
+@model([{"x": [2, 4], "y": [2, 4]}, {"x": [5, 4], "y": [5, 4]}], opset=18)
+def sequence_of_known_tensors():
+    """main (float[N,4] x, float[N,4] y) => (float[M,N,4] all, float[N,4] last, float[N,12] wide, int64 n, bool has)
+    {
+        two = SequenceConstruct(x, y)
+        z = Relu(x)
+        zero = Constant<value_int = 0>()
+        below = Constant<value_int = -1>()
+        three = SequenceInsert(two, z, zero)
+        four = SequenceInsert(three, y, below)
+        without = SequenceErase(four, zero)
+        n = SequenceLength(without)
+        last = SequenceAt(without, below)
+        all = ConcatFromSequence<axis = 0, new_axis = 1>(four)
+        wide = ConcatFromSequence<axis = -1>(without)
+        some = Optional(without)
+        has = OptionalHasElement(some)
+    }"""
+
+
+@model([{"x": [3, 6]}, {"x": [1, 6]}])
+def sequence_of_pieces():
+    """main (float[N,6] x) => (float[N,1] a, float[N,4] b, float[N] c, float[N,6] d)
+    {
+        sizes = Constant<value_ints = [1, 4, 1]>()
+        four = Constant<value_int = 4>()
+        one = Constant<value_int = 1>()
+        p = SplitToSequence<axis = 1>(x, sizes)
+        q = SplitToSequence<axis = -1>(x, four)
+        r = SplitToSequence<axis = 1, keepdims = 0>(x)
+        zero = Constant<value_int = 0>()
+        a = SequenceAt(p, zero)
+        b = SequenceAt(q, zero)
+        c = SequenceAt(r, four)
+        back = SequenceErase(p, one)
+        middle = SequenceAt(p, one)
+        again = SequenceInsert(back, middle, one)
+        d = ConcatFromSequence<axis = 1>(again)
+    }"""
+
+
+@model([{"x": [2, 3], "n": numpy.array(k), "at": numpy.array(at)} for k, at in ((4, 0), (1, -1), (9, 5))])
+def sequence_that_a_loop_carries():
+    """main (float[N,3] x, int64 n, int64 at) => (float[M,3] y, float[P,Q,3] z, int64 length, float[Q,3] one)
+    {
+        go = Constant<value = bool {1}>()
+        empty = SequenceEmpty<dtype = 1>()
+        list, last = Loop (n, go, empty, x) <
+            body = step (int64 i, bool c, seq(float[N,3]) list_in, float[N,3] h) =>
+                        (bool d, seq(float[N,3]) list_out, float[N,3] k)
+            { d = Identity(c) two = Constant<value_float = 2.0>() k = Mul(h, two) list_out = SequenceInsert(list_in, k) }
+        >
+        y = ConcatFromSequence<axis = 0>(list)
+        z = ConcatFromSequence<axis = 0, new_axis = 1>(list)
+        longer = SequenceInsert(list, last, at)
+        one = SequenceAt(longer, at)
+        shorter = SequenceErase(longer, at)
+        length = SequenceLength(shorter)
+    }"""
+
+
+@model([{"x": [2, 3], "at": numpy.array(1)}, {"x": [4, 3], "at": numpy.array(-3)}])
+def sequence_at_a_place_that_is_an_input():
+    """main (float[N,3] x, int64 at) => (float[N,3] y, float[P,3] z)
+    {
+        a = Relu(x) b = Neg(x)
+        list = SequenceConstruct(x, a, b)
+        y = SequenceAt(list, at)
+        rest = SequenceErase(list, at)
+        z = ConcatFromSequence<axis = 0>(rest)
+    }"""
+
+
+@model([{"x": [2, 3], "flag": numpy.array(True)}, {"x": [4, 3], "flag": numpy.array(False)}])
+def sequence_of_either_block():
+    """main (float[N,3] x, bool flag) => (float[N,3] y, int64 n)
+    {
+        list = If (flag) <
+            then_branch = yes () => (seq(float[N,3]) p) { a = Relu(x) p = SequenceConstruct(a, x) },
+            else_branch = no () => (seq(float[N,3]) q) { b = Neg(x) q = SequenceConstruct(b) }
+        >
+        zero = Constant<value_int = 0>()
+        y = SequenceAt(list, zero)
+        n = SequenceLength(list)
+    }"""
+
+
+@model([{"x": [2, 3], "n": numpy.array(3)}, {"x": [4, 3], "n": numpy.array(1)}])
+def sequence_mapped():
+    """main (float[N,3] x, int64 n) => (float[P,3] y, float[Q,3] z)
+    {
+        one = Constant<value_int = 1>()
+        go = Constant<value = bool {1}>()
+        pieces = SplitToSequence<axis = 1>(x, one)
+        mapped = SequenceMap (pieces, x) <
+            body = add (float[N,1] piece, float[N,3] whole) => (float[N,3] sum) { sum = Add(piece, whole) }
+        >
+        y = ConcatFromSequence<axis = 0>(mapped)
+        start = SequenceEmpty<dtype = 1>()
+        list = Loop (n, go, start) <
+            body = step (int64 i, bool c, seq(float[N,3]) given) => (bool d, seq(float[N,3]) more)
+            { d = Identity(c) more = SequenceInsert(given, x) }
+        >
+        halves = SequenceMap (list, x) <
+            body = add (float[N,3] item, float[N,3] whole) => (float[N,3] sum) { sum = Add(item, whole) }
+        >
+        z = ConcatFromSequence<axis = 0>(halves)
+    }"""
+
+
 # ---- writing ----
 
 def write(name):
