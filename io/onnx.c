@@ -599,7 +599,8 @@ typedef struct source {
 /* closed_by NULL, or why all open sizes are fixed. Releases the mapping as soon as the message is
  * unpacked. *out_reason: of a failure that may be no failure at fixed sizes; "": of another. */
 static status_t load_once(context_t *ctx, const source_t *source, const onnx_options_t *options,
-                          const char *closed_by, char *out_reason, module_t **out_module)
+                          const char *closed_by, onnx_asked_t *asked, char *out_reason,
+                          module_t **out_module)
 {
     onnx_t *onnx = NULL;
     file_mapping_t *mapping = NULL;
@@ -612,6 +613,7 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     onnx->options = options;
     onnx->self = GRAPH_NONE;
     onnx->closed_by = closed_by;
+    onnx->asked = asked;
     onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};
     onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     status_t status = STATUS_OK;
@@ -630,21 +632,39 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     return status;
 }
 
+/* Again, with more sizes, while an import asks for them. */
+static status_t load_open(context_t *ctx, const source_t *source, const onnx_options_t *options,
+                          char *out_reason, module_t **out_module)
+{
+    enum { MAX_IMPORTS = 4 };
+    onnx_asked_t asked = {.n = 0};
+    status_t status = STATUS_OK;
+    int n_tried = -1;
+    for (int i = 0; i < MAX_IMPORTS && status == STATUS_OK && asked.n > n_tried; i++) {
+        module_release(*out_module);
+        *out_module = NULL;
+        n_tried = asked.n;
+        status = load_once(ctx, source, options, NULL, &asked, out_reason, out_module);
+    }
+    return status;
+}
+
 /* What cannot be imported with open sizes may be at fixed ones. */
 static status_t load(context_t *ctx, const source_t *source, const onnx_options_t *options,
                      module_t **out_module)
 {
     char reason[ONNX_MAX_REASON], none[ONNX_MAX_REASON];
+    onnx_asked_t asked = {.n = 0};
     if (options != NULL && options->batch < 0)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
              (long long)options->batch);
     if (options != NULL && options->n_shapes > 0 && options->shapes == NULL)
         return context_null(ctx, "onnx_load", "shapes");
     scope_attempt(ctx);
-    status_t status = load_once(ctx, source, options, NULL, reason, out_module);
+    status_t status = load_open(ctx, source, options, reason, out_module);
     bool is_again = status != STATUS_OK && reason[0] != '\0';
     status = scope_attempt_end(ctx, status, is_again);
-    return is_again ? load_once(ctx, source, options, reason, none, out_module) : status;
+    return is_again ? load_once(ctx, source, options, reason, &asked, none, out_module) : status;
 }
 
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,

@@ -80,6 +80,25 @@ static bool find_expr(const samples_t *samples, const int64_t *values, size_expr
     return true;
 }
 
+/* Where an open size has several quotients that fit: asks for sizes that tell them apart, or takes
+ * one where the model holds at no such size. */
+static bool find_between(onnx_t *onnx, const samples_t *samples, const int64_t *values,
+                         size_expr_t *out_expr)
+{
+    for (int v = 0; v < samples->n_variables; v++) {
+        int64_t over[ONNX_MAX_TRIALS];
+        const int open = samples->variables[v].dim;
+        if (samples->variables[v].name == NULL) continue;
+        const int n = onnx_sizes_over(onnx, open, over);
+        if (size_fit_between(samples->n, samples->sizes[v], values, n, over, out_expr)) {
+            out_expr->variables[0] = samples->variables[v];
+            return true;
+        }
+        onnx_ask(onnx, open, samples->n, samples->sizes[v], values);
+    }
+    return false;
+}
+
 /* ---- attributes that follow sizes ---- */
 
 static const void *attrs_at(const onnx_noted_t *call, int trial)
@@ -122,6 +141,7 @@ static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const samples_
     }
     if (first == 0) return STATUS_OK;
     if (find_expr(samples, values, &sized.value)) return add_sized(onnx, call, &sized);
+    if (find_between(onnx, samples, values, &sized.value)) return add_sized(onnx, call, &sized);
     if (!leave_open(onnx, call, field, index)) *out_trial = samples->trials[first];
     return STATUS_OK;
 }

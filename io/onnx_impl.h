@@ -129,6 +129,15 @@ typedef struct onnx_open {
 #define ONNX_MAX_TRIALS SIZE_MAX_SAMPLES
 #define ONNX_NOT_OPEN (-1)
 
+/* Sizes that are tried beside the others, since numbers follow one of several quotients, which are
+ * alike at all others. They are asked for by an import and tried by the next. */
+#define ONNX_MAX_ASKED 48
+typedef struct onnx_asked {
+    int n;
+    int open[ONNX_MAX_ASKED]; /* index of the size in onnx_t.open */
+    int64_t sizes[ONNX_MAX_ASKED];
+} onnx_asked_t;
+
 /* Values that a loop carries, lists of its scan outputs among them. */
 #define ONNX_MAX_CARRIED 64
 
@@ -175,6 +184,7 @@ typedef struct onnx {
     int first_data_trial;    /* from it on, sizes that depend on elements vary, others do not */
     int n_data;              /* sizes that depend on elements, so far */
     const char *data_reason; /* why these sizes cannot be followed; NULL: they can */
+    onnx_asked_t *asked;     /* the caller's; grows when an import ends */
     bool is_local;           /* integers follow sizes of operands rather than of inputs */
 
     int n_blocks; /* that the node stands in; their tensors may be read more than once */

@@ -137,13 +137,21 @@ static void try_sizes(onnx_t *onnx)
     if (onnx->closed_by != NULL) return;
     for (int i = 0; i < onnx->n_open; i++) {
         int64_t size = base[i];
-        const int64_t tried[] = {1,         2,         3,        5,    size + 1, size + 2,
-                                 size + 32, size + 64, 2 * size, 1009, 6007};
+        /* Seven in a row tell quotients of up to 8 apart; those about 6720, the product of 64, 3, 5
+         * and 7, tell which of its divisors' quotients round down and which up. */
+        const int64_t tried[] = {1,        2,        3,        5,        size + 1, size + 2,
+                                 size + 3, size + 4, size + 5, size + 6, size + 7, 2 * size,
+                                 1009,     6719,     6720,     6721};
         for (size_t t = 0; t < sizeof tried / sizeof *tried; t++) {
             memcpy(sizes, base, sizeof sizes);
             sizes[i] = tried[t];
             add_trial(onnx, sizes);
         }
+    }
+    for (int i = 0; i < onnx->asked->n; i++) {
+        memcpy(sizes, base, sizeof sizes);
+        sizes[onnx->asked->open[i]] = onnx->asked->sizes[i];
+        add_trial(onnx, sizes);
     }
     for (int p = 0; p < 6 && onnx->n_open > 1; p++) {
         for (int i = 0; i < onnx->n_open; i++)
@@ -198,7 +206,7 @@ status_t onnx_set_inputs(onnx_t *onnx)
     return set_stands(onnx);
 }
 
-/* ---- sizes that are fixed ---- */
+/* ---- sizes that are asked for ---- */
 
 static int n_moved(const onnx_t *onnx, int trial)
 {
@@ -206,6 +214,32 @@ static int n_moved(const onnx_t *onnx, int trial)
     for (int i = 0; i < onnx->n_open; i++) n += onnx->sizes[trial][i] != onnx->sizes[0][i];
     return n;
 }
+
+int onnx_sizes_over(const onnx_t *onnx, int open, int64_t *out_sizes)
+{
+    int n = 0;
+    for (int k = 1; k < onnx->first_data_trial; k++)
+        if (onnx->is_over[k] && n_moved(onnx, k) == 1 &&
+            onnx->sizes[k][open] != onnx->sizes[0][open])
+            out_sizes[n++] = onnx->sizes[k][open];
+    return n;
+}
+
+void onnx_ask(onnx_t *onnx, int open, int n_samples, const int64_t *sizes, const int64_t *values)
+{
+    onnx_asked_t *asked = onnx->asked;
+    int64_t tried[ONNX_MAX_TRIALS + ONNX_MAX_ASKED];
+    int n_tried = 0;
+    for (int k = 0; k < onnx->first_data_trial; k++)
+        if (n_moved(onnx, k) <= 1) tried[n_tried++] = onnx->sizes[k][open];
+    for (int i = 0; i < asked->n; i++)
+        if (asked->open[i] == open) tried[n_tried++] = asked->sizes[i];
+    const int n = size_split(n_samples, sizes, values, n_tried, tried, ONNX_MAX_ASKED - asked->n,
+                             &asked->sizes[asked->n]);
+    for (int i = 0; i < n; i++) asked->open[asked->n++] = open;
+}
+
+/* ---- sizes that are fixed ---- */
 
 void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why)
 {

@@ -27,6 +27,12 @@ bool onnx_is_smooth(const opdef_t *op);
 /* UNSUPPORTED once a node makes of such a size what cannot be followed. */
 status_t onnx_check_data(onnx_t *onnx);
 
+/* Asks for sizes that tell apart the quotients of an open size that give these values. */
+void onnx_ask(onnx_t *onnx, int open, int n_samples, const int64_t *sizes, const int64_t *values);
+
+/* Sizes that are tried by themselves for an open one, and at which the model does not hold. */
+int onnx_sizes_over(const onnx_t *onnx, int open, int64_t *out_sizes);
+
 /* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
 void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
 void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);

@@ -65,7 +65,7 @@ void size_print(const graph_node_t *node, text_t *text);
 
 /* ---- seeking an expression ---- */
 
-#define SIZE_MAX_SAMPLES 128
+#define SIZE_MAX_SAMPLES 160
 
 /* Sizes of several variables at several samples: sizes[v][s] is that of variable v at sample s. */
 typedef struct size_samples {
@@ -85,9 +85,21 @@ int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *
 bool size_fit_product(int n_samples, int n, const int64_t *product, const int64_t *values,
                       size_expr_t *out_expr);
 
-/* The same, with the product sought: out_chosen are the variables of the expression. */
+/* The same, with the product sought: out_chosen are the variables of the expression. A quotient has
+ * to be the only one that gives all values. */
 bool size_fit(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr,
               int *out_chosen);
+
+/* Where several quotients of one size give all values: sizes, none of those tried, that tell them
+ * apart, at most `capacity` and those next to sizes[0] first. 0: no two quotients do. */
+int size_split(int n_samples, const int64_t *sizes, const int64_t *values, int n_tried,
+               const int64_t *tried, int capacity, int64_t *out_sizes);
+
+/* One of the quotients of one size that give all values, where sizes of `over` tell them apart that
+ * lie between the samples, and at which there is nothing to give: x/4 of what is cut in pieces of
+ * 4. False when these are too few. */
+bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values, int n_over,
+                      const int64_t *over, size_expr_t *out_expr);
 
 /* ---- open graphs ---- */
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/support/onnx_sizes.h"
 
@@ -387,6 +388,69 @@ static void a_slice_is_cut_where_the_size_that_is_run_ends(void **state)
     sizes_check_at(fixture_context(state), &trial, 4, sizes);
 }
 
+/* ---- quotients ---- */
+
+static double first_columns(const int64_t *sizes, const int64_t *index)
+{
+    return sizes_element(index[0] * sizes[1] + index[1]);
+}
+
+static void shape_of_first_columns(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    *out_rank = 2;
+    out_sizes[0] = sizes[0];
+    out_sizes[1] = (sizes[1] + 5) / 16;
+}
+
+/* Few sizes tell (T+5)/16 from (T+4)/16 and (T+6)/16: those that are 11 and 10 above a multiple of
+ * 16, here 43 and 58. */
+static void a_quotient_is_right_at_sizes_that_are_not_tried(void **state)
+{
+    static const int64_t sizes[6][4] = {{2, 100}, {2, 43}, {2, 58}, {2, 48}, {2, 59}, {2, 91}};
+    begin_model(13, DIMS(2, -1));
+    sizes_open((const char *const[4]){NULL, "T", NULL, NULL});
+    sizes_numbers();
+    sizes_number("five", 5);
+    sizes_number("sixteen", 16);
+    sizes_size_of("x", "shape", "one", "n");
+    maker_node(&maker, "Add", "", "n five", "sum");
+    maker_node(&maker, "Div", "", "sum sixteen", "quotient");
+    maker_node(&maker, "Unsqueeze", "", "quotient v0", "end");
+    maker_node(&maker, "Slice", "", "x v0 end v1", "y");
+    const sizes_trial_t trial = {2, first_columns, shape_of_first_columns};
+    sizes_check_at(fixture_context(state), &trial, 6, sizes);
+}
+
+static double same_place(const int64_t *sizes, const int64_t *index)
+{
+    return sizes_element((index[0] * 4 + index[1]) * sizes[1] + index[2] * 4 + index[3]);
+}
+
+static void shape_of_pieces(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    const int64_t shape[4] = {sizes[0] / 4, 4, sizes[1] / 4, 4};
+    *out_rank = 4;
+    memcpy(out_sizes, shape, sizeof shape);
+}
+
+/* No size that the model takes tells H/4 from (H+1)/4. */
+static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
+{
+    static const int64_t sizes[3][4] = {{16, 16}, {8, 20}, {12, 4}};
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"H", "W", NULL, NULL});
+    sizes_numbers();
+    sizes_vector("four", DIMS(4));
+    sizes_size_of("x", "shape", "v0", "height");
+    sizes_size_of("x", "again", "v1", "width");
+    maker_node(&maker, "Div", "", "height four", "rows");
+    maker_node(&maker, "Div", "", "width four", "columns");
+    maker_int(maker_node(&maker, "Concat", "", "rows four columns four", "sizes"), "axis", 0);
+    maker_node(&maker, "Reshape", "", "x sizes", "y");
+    const sizes_trial_t trial = {2, same_place, shape_of_pieces};
+    sizes_check_at(fixture_context(state), &trial, 3, sizes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +465,8 @@ int main(void)
         TEST(planes_of_any_size_become_tokens),
         TEST(sizes_that_the_model_does_not_take_are_refused),
         TEST(a_slice_is_cut_where_the_size_that_is_run_ends),
+        TEST(a_quotient_is_right_at_sizes_that_are_not_tried),
+        TEST(what_is_cut_in_equal_pieces_takes_all_sizes_that_are),
     };
     return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }
