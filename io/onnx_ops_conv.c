@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
 /* Larger numbers are garbage, and sums of smaller ones cannot overflow. */
 #define MAX_STEP INT64_C(0x7fffffff)
 
@@ -223,6 +226,83 @@ status_t onnx_import_max_pool(onnx_node_t *node)
 {
     onnx_attr_ignore(node, "storage_order"); /* of the second output, which is not made */
     return import_pool(node, false);
+}
+
+/* ---- MaxUnpool ---- */
+
+/* The sizes that were pooled, as far as kernel, stride and padding say it. */
+static status_t find_unpooled(onnx_node_t *node, int64_t *sizes)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    onnx_window_t window;
+    TRY(onnx_window(node, &x, NULL, &window));
+    sizes[0] = x.sizes[0];
+    sizes[1] = x.sizes[1];
+    for (int i = 0; i < window.n; i++) {
+        sizes[2 + i] = (x.sizes[2 + i] - 1) * window.stride[i] + window.kernel[i] -
+                       window.begin[i] - window.end[i];
+        if (sizes[2 + i] < 1)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a size of %lld was pooled",
+                 (long long)sizes[2 + i]);
+    }
+    return STATUS_OK;
+}
+
+/* Zeros behind each dimension, up to output_shape. */
+static status_t pad_unpooled(onnx_node_t *node, const int64_t *sizes, item_t *out)
+{
+    const int rank = onnx_input_info(node, 0).rank;
+    int64_t wanted[TENSOR_MAX_RANK], before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK];
+    int n = 0;
+    bool is_padded = false;
+    onnx_call_t call;
+    TRY(onnx_input_ints(node, 2, "output_shape", TENSOR_MAX_RANK, &n, wanted));
+    if (n < 0) return STATUS_OK;
+    if (n != rank)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape has %d numbers, %d are needed",
+             n, rank);
+    for (int d = 0; d < rank; d++) {
+        after[d] = wanted[d] - sizes[d];
+        is_padded = is_padded || after[d] > 0;
+        if (after[d] < 0 || after[d] > MAX_STEP)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "output_shape %lld, at least %lld",
+                 (long long)wanted[d], (long long)sizes[d]);
+    }
+    if (!is_padded) return STATUS_OK;
+    onnx_call(node, "pad", &call);
+    onnx_set_ints(&call, "before", rank, before);
+    onnx_set_ints(&call, "after", rank, after);
+    return onnx_emit(&call, 1, out, out);
+}
+
+/* Indices count the elements of all that was pooled, without output_shape. */
+status_t onnx_import_max_unpool(onnx_node_t *node)
+{
+    onnx_t *onnx = node->onnx;
+    const tensor_info_t x = onnx_input_info(node, 0), index = onnx_input_info(node, 1);
+    const int64_t n = info_numel(&x);
+    int64_t sizes[TENSOR_MAX_RANK], total = 1;
+    tensor_t *zero = NULL;
+    item_t in[3];
+    onnx_call_t call;
+    if (!shape_equal(x.rank, x.sizes, index.rank, index.sizes))
+        FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "x and its indices are of other sizes, %s",
+             info_brief(&index));
+    TRY(find_unpooled(node, sizes));
+    for (int d = 0; d < x.rank; d++)
+        if (!shape_multiply(total, sizes[d], &total))
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "what was pooled has too many elements");
+    TRY(tensor_zeros(onnx->ctx, x.dtype, 1, (int64_t[]){1}, &zero));
+    scope_take(onnx->ctx, zero);
+    TRY(onnx_known_take(onnx, NULL, zero, &in[0]));
+    TRY(onnx_expand(node, in[0], 1, &total, &in[0]));
+    TRY(onnx_reshape(node, node->in[1], 1, &n, &in[1]));
+    TRY(onnx_reshape(node, node->in[0], 1, &n, &in[2]));
+    onnx_call(node, "scatter", &call);
+    onnx_set_int(&call, "dim", 0);
+    TRY(onnx_emit(&call, 3, in, &node->out[0]));
+    TRY(onnx_reshape(node, node->out[0], x.rank, sizes, &node->out[0]));
+    return pad_unpooled(node, sizes, &node->out[0]);
 }
 
 status_t onnx_import_average_pool(onnx_node_t *node)

@@ -9,6 +9,49 @@
 
 /* ---- running statistics, and the last dimensions ---- */
 
+/* The old number by the momentum, and what is left of one by the batch's. */
+static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momentum, item_t *out)
+{
+    item_t share, rest, kept, added;
+    TRY(onnx_number(node->onnx, momentum, &share));
+    TRY(onnx_number(node->onnx, 1.0 - momentum, &rest));
+    TRY(onnx_binary(node, "mul", old, share, &kept));
+    TRY(onnx_binary(node, "mul", batch, rest, &added));
+    return onnx_binary(node, "add", kept, added, out);
+}
+
+/* Normalised by means and variances of the batch, which the running ones follow (outputs 1, 2). */
+static status_t train_batch_norm(onnx_node_t *node, double epsilon)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    double momentum = 0;
+    int64_t dims[TENSOR_MAX_RANK], ones[TENSOR_MAX_RANK];
+    int n = 0;
+    item_t mean, wide, variance;
+    onnx_call_t call;
+    if (x.rank < 2)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or more is needed",
+             info_brief(&x));
+    TRY(onnx_attr_float(node, "momentum", 0.9, &momentum));
+    for (int d = 0; d < x.rank; d++) {
+        ones[d] = d == 1 ? x.sizes[1] : 1;
+        if (d != 1) dims[n++] = d;
+    }
+    onnx_call(node, "mean", &call);
+    onnx_set_ints(&call, "dims", n, dims);
+    TRY(onnx_emit(&call, 1, node->in, &mean));
+    TRY(onnx_reshape(node, mean, x.rank, ones, &wide));
+    TRY(onnx_binary(node, "sub", node->in[0], wide, &variance));
+    TRY(onnx_binary(node, "mul", variance, variance, &variance));
+    TRY(onnx_emit(&call, 1, &variance, &variance));
+    TRY(run_on(node, node->in[3], mean, momentum, &node->out[1]));
+    TRY(run_on(node, node->in[4], variance, momentum, &node->out[2]));
+    onnx_call(node, "batch_norm", &call);
+    onnx_set_float(&call, "epsilon", epsilon);
+    return onnx_emit(&call, 5, (item_t[]){node->in[0], node->in[1], node->in[2], mean, variance},
+                     &node->out[0]);
+}
+
 status_t onnx_import_batch_normalization(onnx_node_t *node)
 {
     double epsilon = 0;
@@ -17,11 +60,13 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
     onnx_attr_ignore(node, "momentum");
+    onnx_attr_ignore(node, "momentum");                     /* of training, which reads it */
     if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* is told by the number of outputs */
     if (node->opset < 9) TRY(onnx_attr_int(node, "spatial", 1, &spatial));
     if (node->opset >= 14) TRY(onnx_attr_bool(node, "training_mode", false, &is_training));
     for (int i = 1; i < node->n_out && node->opset < 14; i++)
         is_training = is_training || node->proto->output[i][0] != '\0';
+    if (is_training && node->opset >= 14) return train_batch_norm(node, epsilon);
     if (is_training) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
     if (spatial != 1 && onnx_input_info(node, 0).rank > 2)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "spatial %lld", (long long)spatial);

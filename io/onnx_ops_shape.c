@@ -495,6 +495,51 @@ status_t onnx_import_pad(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
+/* ---- cropping and padding around the middle ---- */
+
+/* The odd element goes behind. */
+static status_t crop_or_pad(onnx_node_t *node, int dim, int64_t wanted, item_t *x)
+{
+    const tensor_info_t info = *onnx_info(node->onnx, *x);
+    const int64_t size = info.sizes[dim], more = wanted - size;
+    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
+    onnx_call_t call;
+    if (wanted < 0 || !is_small(wanted))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a size of %lld is asked for",
+             (long long)wanted);
+    if (more == 0 && !node->onnx->is_literal) return STATUS_OK;
+    if (more <= 0) return onnx_slice(node, *x, dim, -more / 2, -more / 2 + wanted, 1, x);
+    before[dim] = more / 2;
+    after[dim] = more - more / 2;
+    onnx_call(node, "pad", &call);
+    onnx_set_ints(&call, "before", info.rank, before);
+    onnx_set_ints(&call, "after", info.rank, after);
+    return onnx_emit(&call, 1, x, x);
+}
+
+status_t onnx_import_center_crop_pad(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int rank = onnx_input_info(node, 0).rank;
+    int64_t wanted[TENSOR_MAX_RANK], axes[TENSOR_MAX_RANK];
+    bool is_used[TENSOR_MAX_RANK] = {false};
+    int n = 0, n_axes = 0;
+    TRY(onnx_attr_ints(node, "axes", TENSOR_MAX_RANK, &n_axes, axes));
+    TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
+    if (n != (n_axes >= 0 ? n_axes : rank))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d sizes for %d dimensions", n,
+             n_axes >= 0 ? n_axes : rank);
+    node->out[0] = node->in[0];
+    for (int i = 0; i < n; i++) {
+        int dim = i;
+        if (n_axes >= 0 && (rank == 0 || !shape_dim(rank, axes[i], &dim) || is_used[dim]))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axes[i], rank);
+        is_used[dim] = true;
+        TRY(crop_or_pad(node, dim, wanted[i], &node->out[0]));
+    }
+    return STATUS_OK;
+}
+
 /* ---- depth and space ---- */
 
 static status_t read_block(onnx_node_t *node, int64_t *out_block)

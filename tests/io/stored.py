@@ -589,6 +589,82 @@ def sequence_mapped():
     }"""
 
 
+# ---- signals, pooling backwards, norms ----
+
+@model([{"x": [2, 10, 3, 1], "z": [2, 6, 2]}, {"x": [5, 10, 3, 1], "z": [5, 6, 2]}], opset=17)
+def transforms_by_attribute():
+    """main (float[N,10,3,1] x, float[N,6,2] z) => (float[N,6,3,2] a, float[N,10,3,2] b, float[N,6,2] c, float[N,8,2] d, float[N,4,2] e)
+    {
+        eight = Constant<value_int = 8>()
+        four = Constant<value_int = 4>()
+        a = DFT<axis = 1, onesided = 1>(x)
+        b = DFT<axis = 2>(x)
+        c = DFT<axis = 1, inverse = 1>(z)
+        d = DFT<axis = 1>(z, eight)
+        e = DFT<axis = 1>(z, four)
+    }"""
+
+
+@model([{"x": [2, 10, 3, 1]}, {"x": [5, 10, 3, 1]}], opset=20)
+def transforms_by_input():
+    """main (float[N,10,3,1] x) => (float[N,10,3,2] a, float[N,6,3,2] b)
+    {
+        one = Constant<value_int = 1>()
+        a = DFT(x)
+        b = DFT<onesided = 1>(x, , one)
+    }"""
+
+
+@model([{"x": [2, 40, 1]}, {"x": [3, 40, 1]}], opset=17)
+def frames_of_a_signal():
+    """main (float[N,40,1] x) => (float[N,F,9,2] a, float[N,G,10,2] b, float[5,6] mel)
+    {
+        step = Constant<value_int = 8>()
+        length = Constant<value_int = 16>()
+        ten = Constant<value_int = 10>()
+        window = HannWindow(ten)
+        a = STFT(x, step, , length)
+        b = STFT<onesided = 0>(x, step, window)
+        bins = Constant<value_int = 6>()
+        eight = Constant<value_int = 8>()
+        rate = Constant<value_int = 8192>()
+        low = Constant<value_float = 0.0>()
+        high = Constant<value_float = 4096.0>()
+        mel = MelWeightMatrix(bins, eight, rate, low, high)
+    }"""
+
+
+@model([{"x": [2, 3, 2, 2], "at": numpy.random.default_rng(1).permutation(2 * 3 * 16)[:24].reshape(2, 3, 2, 2)},
+        {"x": [1, 3, 2, 2], "at": numpy.random.default_rng(2).permutation(3 * 16)[:12].reshape(1, 3, 2, 2)}])
+def unpooled():
+    """main (float[N,3,2,2] x, int64[N,3,2,2] at) => (float[N,3,4,4] y)
+    { y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(x, at) }"""
+
+
+@model([{"x": [2, 3, 4, 5], "s": [3], "b": [3], "m": [3], "v": [3]},
+        {"x": [6, 3, 4, 5], "s": [3], "b": [3], "m": [3], "v": [3]}], opset=15)
+def statistics_of_the_batch():
+    """main (float[N,3,4,5] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[N,3,4,5] y, float[3] mean, float[3] var)
+    { y, mean, var = BatchNormalization<training_mode = 1, momentum = 0.7, epsilon = 0.01>(x, s, b, m, v) }"""
+
+
+@model([{"x": [2, 7, 4]}, {"x": [5, 7, 4]}], opset=18)
+def around_the_middle():
+    """main (float[N,7,4] x) => (float[N,4,9] a, float[N,8,3] b)
+    {
+        s = Constant<value_ints = [4, 9]>()
+        t = Constant<value_ints = [3, 8]>()
+        a = CenterCropPad<axes = [1, 2]>(x, s)
+        b = CenterCropPad<axes = [-1, -2]>(x, t)
+    }"""
+
+
+@model([{"x": [2, 3, 8], "w": [8], "v": [3, 8]}, {"x": [1, 3, 8], "w": [8], "v": [3, 8]}], opset=23)
+def root_mean_squares():
+    """main (float[N,3,8] x, float[8] w, float[3,8] v) => (float[N,3,8] a, float[N,3,8] b)
+    { a = RMSNormalization(x, w) b = RMSNormalization<axis = 1, epsilon = 0.1>(x, v) }"""
+
+
 # ---- writing ----
 
 def write(name):
