@@ -123,8 +123,9 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
            resize->scale[first] == 1.0)
         first++;
     for (int d = first; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
-    /* The same places, and those that oneDNN has. */
-    if (own == RESIZE_PYTORCH_HALF_PIXEL && !has_one) own = RESIZE_HALF_PIXEL;
+    /* The same places; at other sizes they may be others. */
+    if (own == RESIZE_PYTORCH_HALF_PIXEL && !has_one && !node->onnx->is_literal)
+        own = RESIZE_HALF_PIXEL;
     if (own == RESIZE_HALF_PIXEL_SYMMETRIC && is_exact(resize)) own = RESIZE_HALF_PIXEL;
     onnx_call_t call;
     onnx_call(node, "resize", &call);

@@ -188,13 +188,23 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN: where it samples at the same places ---- */
 
+/* Where a size is 1, PyTorch's half pixels are others. */
+static bool has_one(const ints_t *sizes)
+{
+    for (int i = 0; i < sizes->n; i++)
+        if (sizes->values[i] == 1) return true;
+    return false;
+}
+
 /* Its nearest rounds (i + 0.5) in / out - 0.5 to the nearest number, which is i in / out rounded
  * down where every input element is repeated equally often; its linear is that of half pixels. */
 static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
     if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->scales.n > 0)
         return false;
-    if (attrs->mode == RESIZE_LINEAR) return attrs->coordinates == RESIZE_HALF_PIXEL;
+    if (attrs->mode == RESIZE_LINEAR)
+        return attrs->coordinates == RESIZE_HALF_PIXEL ||
+               (attrs->coordinates == RESIZE_PYTORCH_HALF_PIXEL && !has_one(&attrs->sizes));
     if (attrs->mode == RESIZE_CUBIC || attrs->coordinates != RESIZE_ASYMMETRIC) return false;
     for (int i = 0; i < attrs->sizes.n; i++)
         if (attrs->sizes.values[i] % x->sizes[2 + i] != 0 || attrs->sizes.values[i] > 1 << 20)
@@ -442,6 +452,7 @@ static const char *const cases[] = {
     "(f32[1,3,5,5]) sizes=[3,5] mode=\"linear\" scales=[0.7,1.1]",
     "(f32[1,3,4,5]) sizes=[6,4] mode=\"cubic\" coordinates=\"half_pixel_symmetric\" "
     "scales=[1.6,0.9]",
+    "(f32[2,17,4,5]) sizes=[7,3] mode=\"linear\" coordinates=\"pytorch_half_pixel\"",
     "(f32[2,5,4]) sizes=[1,3] mode=\"linear\" coordinates=\"pytorch_half_pixel\"",
     "(f32[2,3,4,5]) sizes=[3,7,4,2] mode=\"linear\" coordinates=\"half_pixel\"",
     "(f32[4,5]) sizes=[7,3] mode=\"cubic\"",

@@ -388,6 +388,38 @@ static void a_slice_is_cut_where_the_size_that_is_run_ends(void **state)
     sizes_check_at(fixture_context(state), &trial, 4, sizes);
 }
 
+static double blended(const int64_t *sizes, const int64_t *index)
+{
+    const double place = ((double)index[3] + 0.5) / 2 - 0.5, low = floor(place);
+    const int64_t last = sizes[3] - 1, row = index[2] * sizes[3];
+    const int64_t left = low < 0 ? 0 : (int64_t)low,
+                  right = left < last && low >= 0 ? left + 1 : left;
+    const double part = low < 0 ? 0.0 : place - low;
+    return (1 - part) * sizes_element(row + left) + part * sizes_element(row + right);
+}
+
+static void shape_of_wider(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    const int64_t shape[4] = {1, 1, sizes[2], 2 * sizes[3]};
+    *out_rank = 4;
+    memcpy(out_sizes, shape, sizeof shape);
+}
+
+/* A result of one row is sampled elsewhere by PyTorch's half pixels; the height stays open. */
+static void an_image_of_one_row_is_resized_as_others(void **state)
+{
+    static const int64_t sizes[3][4] = {{1, 1, 3, 4}, {1, 1, 1, 5}, {1, 1, 6, 2}};
+    static const float scales[4] = {1, 1, 1, 2};
+    begin_model(13, DIMS(1, 1, -1, -1));
+    sizes_open((const char *const[4]){NULL, NULL, "H", "W"});
+    maker_initializer(&maker, "scales", FLOAT, 1, (int64_t[]){4}, scales, sizeof scales);
+    maker_node_t *node = maker_node(&maker, "Resize", "", "x - scales", "y");
+    maker_string(node, "mode", "linear");
+    maker_string(node, "coordinate_transformation_mode", "pytorch_half_pixel");
+    const sizes_trial_t trial = {4, blended, shape_of_wider};
+    sizes_check_at(fixture_context(state), &trial, 3, sizes);
+}
+
 /* ---- quotients ---- */
 
 static double first_columns(const int64_t *sizes, const int64_t *index)
@@ -465,6 +497,7 @@ int main(void)
         TEST(planes_of_any_size_become_tokens),
         TEST(sizes_that_the_model_does_not_take_are_refused),
         TEST(a_slice_is_cut_where_the_size_that_is_run_ends),
+        TEST(an_image_of_one_row_is_resized_as_others),
         TEST(a_quotient_is_right_at_sizes_that_are_not_tried),
         TEST(what_is_cut_in_equal_pieces_takes_all_sizes_that_are),
     };
