@@ -3,7 +3,9 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "io/onnx_attention_impl.h"
 #include "io/onnx_quantized_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* ---- elementwise ---- */
 
@@ -96,6 +98,40 @@ status_t onnx_import_qlinear_unary(onnx_node_t *node)
     }
     TRY(onnx_emit(&call, 1, &x, &x));
     return emit_integers(node, x, 3, onnx_input_info(node, 0).dtype, &node->out[0]);
+}
+
+/* x, its scale and zero, the result's scale and zero. Before opset 13 all dimensions from the axis
+ * on are one. */
+status_t onnx_import_qlinear_softmax(onnx_node_t *node)
+{
+    const tensor_info_t info = onnx_input_info(node, 0);
+    int64_t opset = 0, sizes[] = {1, 1};
+    int axis = 0;
+    item_t x;
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "opset", 13, &opset));
+    TRY(onnx_dim(node, "axis", info.rank, opset < 13 ? 1 : -1, &axis));
+    TRY(emit_numbers(node, 0, &x));
+    for (int d = 0; d < info.rank; d++) sizes[d >= axis] *= info.sizes[d];
+    if (opset < 13) TRY(onnx_reshape(node, x, 2, sizes, &x));
+    onnx_call(node, "softmax", &call);
+    onnx_set_int(&call, "dim", opset < 13 ? 1 : axis);
+    TRY(onnx_emit(&call, 1, &x, &x));
+    if (opset < 13) TRY(onnx_reshape(node, x, info.rank, info.sizes, &x));
+    return emit_integers(node, x, 3, info.dtype, &node->out[0]);
+}
+
+/* Condition; x, its scale and zero; y, its scale and zero; the result's scale and zero. */
+status_t onnx_import_qlinear_where(onnx_node_t *node)
+{
+    item_t in[3] = {node->in[0]};
+    onnx_call_t call;
+    for (int i = 0; i < 2; i++) {
+        TRY(emit_numbers(node, 1 + i * TRIPLE, &in[1 + i]));
+        TRY(emit_integers(node, in[1 + i], 7, onnx_input_info(node, 1).dtype, &in[1 + i]));
+    }
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
 }
 
 /* ---- pooling and concatenation ---- */
@@ -226,6 +262,111 @@ status_t onnx_import_qgemm(onnx_node_t *node)
     TRY(onnx_binary(node, "div", scale, node->in[7], &scale));
     return quantized_requantize(node, sums, scale, ITEM_NONE, input_or_none(node, 8), -1,
                                 &node->out[0]);
+}
+
+/* x, weight, bias of f32, x's scale, the weight's scale, mask, x's zero, the weight's zero, past.
+ */
+status_t onnx_import_qattention(onnx_node_t *node)
+{
+    enum { X, WEIGHT, BIAS, X_SCALE, WEIGHT_SCALE, MASK, X_ZERO, WEIGHT_ZERO, PAST };
+    const tensor_info_t weight = onnx_input_info(node, WEIGHT);
+    item_t all, zero, scale;
+    if (onnx_has(node, PAST))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "keys and values of the past, input %d", PAST);
+    if (weight.rank != 2 || weight.sizes[1] % 3 != 0)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "weights %s, [E,3 E] is needed",
+             info_brief(&weight));
+    TRY(quantized_need_one(node, X_SCALE, "x's scale"));
+    if (onnx_has(node, X_ZERO)) TRY(quantized_need_one(node, X_ZERO, "x's zero"));
+    TRY(quantized_zero(node, X_ZERO, "x's zero", &zero));
+    TRY(quantized_matmul(node, node->in[X], zero, WEIGHT, WEIGHT_ZERO, &all));
+    TRY(quantized_vector(node, node->in[WEIGHT_SCALE], "the weight's scale", &scale));
+    TRY(onnx_binary(node, "mul", node->in[X_SCALE], scale, &scale));
+    TRY(emit_float(node, all, scale, BIAS, &all));
+    const int64_t size = weight.sizes[1] / 3, sizes[] = {size, size, size};
+    return onnx_attend_packed(node, all, sizes, MASK, -1);
+}
+
+/* Several integers of 4 bits in a byte, the low ones first: [..][n] becomes [..][2 n]. */
+static status_t unpack_bits(onnx_node_t *node, item_t x, int64_t bits, item_t *out)
+{
+    const tensor_info_t info = *onnx_info(node->onnx, x);
+    item_t number, parts[2];
+    onnx_call_t call;
+    int64_t sizes[TENSOR_MAX_RANK + 1];
+    *out = x;
+    if (bits == 8) return STATUS_OK;
+    for (int d = 0; d < info.rank; d++) sizes[d] = info.sizes[d];
+    sizes[info.rank] = 1;
+    for (int i = 0; i < 2; i++) {
+        TRY(onnx_integer(node->onnx, i == 0 ? 15 : 4, &number));
+        TRY(onnx_binary(node, i == 0 ? "bitwise_and" : "bitwise_right_shift", x, number,
+                        &parts[i]));
+        TRY(onnx_reshape(node, parts[i], info.rank + 1, sizes, &parts[i]));
+    }
+    onnx_call(node, "concat", &call);
+    onnx_set_int(&call, "dim", info.rank);
+    TRY(onnx_emit(&call, 2, parts, out));
+    sizes[info.rank - 1] *= 2;
+    return onnx_reshape(node, *out, info.rank, sizes, out);
+}
+
+/* The zeros of all blocks, [K][blocks][1]: packed as the weight, or numbers; else half the range.
+ */
+static status_t unpack_zeros(onnx_node_t *node, int input, int64_t bits, const int64_t *sizes,
+                             item_t *out)
+{
+    if (!onnx_has(node, input)) {
+        TRY(onnx_number(node->onnx, bits == 4 ? 8 : 128, out));
+        return STATUS_OK;
+    }
+    const tensor_info_t info = onnx_input_info(node, input);
+    *out = node->in[input];
+    if (info.dtype == DTYPE_U8) {
+        const int64_t numel = info_numel(&info), n = sizes[0] > 0 ? numel / sizes[0] : 0;
+        TRY(onnx_reshape(node, *out, 2, (const int64_t[]){sizes[0], n}, out));
+        TRY(unpack_bits(node, *out, bits, out));
+        TRY(onnx_slice(node, *out, 1, 0, sizes[1], 1, out));
+        TRY(as_float(node, *out, out));
+    }
+    return onnx_reshape(node, *out, 3, (const int64_t[]){sizes[0], sizes[1], 1}, out);
+}
+
+/* a [..][C] by a weight of K rows, each cut into blocks that have a scale and a zero of their own:
+ * integers of 4 or 8 bits, which become numbers. */
+status_t onnx_import_matmul_n_bits(onnx_node_t *node)
+{
+    enum { A, WEIGHT, SCALES, ZEROS, ORDER, ADDED };
+    const tensor_info_t packed = onnx_input_info(node, WEIGHT);
+    int64_t bits = 0, block = 0, n_in = 0, n_out = 0;
+    item_t weight, zeros, scales, in[3] = {node->in[A], ITEM_NONE, ITEM_NONE};
+    onnx_call_t call;
+    TRY(onnx_attr_int(node, "bits", 4, &bits));
+    TRY(onnx_attr_int(node, "block_size", 0, &block));
+    TRY(onnx_attr_int(node, "K", 0, &n_in));
+    TRY(onnx_attr_int(node, "N", 0, &n_out));
+    onnx_attr_ignore(node, "accuracy_level"); /* products are of f32 */
+    if ((bits != 4 && bits != 8) || onnx_has(node, ORDER))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "bits %lld%s, 4 and 8 are supported",
+             (long long)bits, onnx_has(node, ORDER) ? " with g_idx" : "");
+    if (packed.rank != 3 || packed.dtype != DTYPE_U8 || packed.sizes[0] != n_out || block < 1 ||
+        n_in < 1 || packed.sizes[1] != (n_in - 1) / block + 1 ||
+        packed.sizes[2] != block / 8 * bits)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "the weight is %s, for %lld rows of %lld in blocks of %lld", info_brief(&packed),
+             (long long)n_out, (long long)n_in, (long long)block);
+    TRY(unpack_bits(node, node->in[WEIGHT], bits, &weight));
+    TRY(as_float(node, weight, &weight));
+    TRY(unpack_zeros(node, ZEROS, bits, packed.sizes, &zeros));
+    TRY(onnx_binary(node, "sub", weight, zeros, &weight));
+    TRY(onnx_reshape(node, node->in[SCALES], 3,
+                     (const int64_t[]){packed.sizes[0], packed.sizes[1], 1}, &scales));
+    TRY(onnx_binary(node, "mul", weight, scales, &weight));
+    TRY(onnx_reshape(node, weight, 2, (const int64_t[]){n_out, packed.sizes[1] * block}, &weight));
+    TRY(onnx_slice(node, weight, 1, 0, n_in, 1, &in[1]));
+    if (onnx_has(node, ADDED)) in[2] = node->in[ADDED];
+    onnx_call(node, "linear", &call);
+    return onnx_emit(&call, 3, in, &node->out[0]);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* Operators of com.microsoft that ONNX Runtime's optimizers make of transformers. */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -110,8 +110,7 @@ status_t onnx_import_embed_layer_norm(onnx_node_t *node)
 
 /* ---- attention ---- */
 
-/* [N][T][E] -> [N][heads][T][E / heads], and back. */
-static status_t split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out)
+status_t onnx_split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out)
 {
     tensor_info_t info = *onnx_info(node->onnx, x);
     if (info.rank != 3 || n_heads < 1 || info.sizes[2] % n_heads != 0)
@@ -123,7 +122,7 @@ static status_t split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t
     return onnx_permute(node, *out, 4, (const int64_t[]){0, 2, 1, 3}, out);
 }
 
-static status_t join_heads(onnx_node_t *node, item_t x, item_t *out)
+status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out)
 {
     TRY(onnx_permute(node, x, 4, (const int64_t[]){0, 2, 1, 3}, out));
     tensor_info_t info = *onnx_info(node->onnx, *out);
@@ -153,7 +152,7 @@ static status_t make_mask(onnx_node_t *node, int input, item_t *out)
     return onnx_binary(node, "mul", mask, number, out);
 }
 
-/* parts: query, key and value as [N][T][E]. bias: an input that is added to scores. */
+/* parts: query, key and value as [N][T][E]. bias: an input that is added to scores, or -1. */
 static status_t attend(onnx_node_t *node, const item_t *parts, item_t mask, int bias)
 {
     attention_attrs_t attrs = {.is_causal = false};
@@ -163,15 +162,15 @@ static status_t attend(onnx_node_t *node, const item_t *parts, item_t mask, int 
     TRY(onnx_attr_int(node, "num_heads", 0, &n_heads));
     TRY(onnx_attr_bool(node, "unidirectional", false, &attrs.is_causal));
     TRY(onnx_attr_float(node, "scale", 0.0, &attrs.scale));
-    for (int i = 0; i < 3; i++) TRY(split_heads(node, parts[i], n_heads, &in[i]));
+    for (int i = 0; i < 3; i++) TRY(onnx_split_heads(node, parts[i], n_heads, &in[i]));
     in[3] = mask;
-    if (onnx_has(node, bias)) in[3] = node->in[bias];
-    if (onnx_has(node, bias) && mask != ITEM_NONE)
-        TRY(onnx_binary(node, "add", mask, node->in[bias], &in[3]));
+    const bool has_bias = bias >= 0 && onnx_has(node, bias);
+    if (has_bias) in[3] = node->in[bias];
+    if (has_bias && mask != ITEM_NONE) TRY(onnx_binary(node, "add", mask, node->in[bias], &in[3]));
     onnx_call(node, "scaled_dot_product_attention", &call);
     onnx_set_all(&call, &attrs, sizeof attrs);
     TRY(onnx_emit(&call, 4, in, &mixed));
-    return join_heads(node, mixed, &node->out[0]);
+    return onnx_join_heads(node, mixed, &node->out[0]);
 }
 
 static status_t refuse_past(onnx_node_t *node, int first, int last)
@@ -182,6 +181,17 @@ static status_t refuse_past(onnx_node_t *node, int first, int last)
     return STATUS_OK;
 }
 
+status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes, int mask,
+                            int scores)
+{
+    item_t parts[3], seen;
+    int64_t first = 0;
+    for (int i = 0; i < 3; i++, first += sizes[i - 1])
+        TRY(onnx_slice(node, all, 2, first, first + sizes[i], 1, &parts[i]));
+    TRY(make_mask(node, mask, &seen));
+    return attend(node, parts, seen, scores);
+}
+
 /* One product makes query, key and value. */
 status_t onnx_import_ms_attention(onnx_node_t *node)
 {
@@ -190,7 +200,7 @@ status_t onnx_import_ms_attention(onnx_node_t *node)
     int64_t sizes[3] = {0};
     int n = 0;
     item_t in[3] = {node->in[X], ITEM_NONE, onnx_has(node, BIAS) ? node->in[BIAS] : ITEM_NONE};
-    item_t all, parts[3], mask;
+    item_t all;
     onnx_call_t call;
     TRY(refuse_past(node, PAST, PAST));
     TRY(onnx_attr_ints(node, "qkv_hidden_sizes", 3, &n, sizes));
@@ -201,11 +211,7 @@ status_t onnx_import_ms_attention(onnx_node_t *node)
     TRY(onnx_transposed(node, node->in[WEIGHT], &in[1]));
     onnx_call(node, "linear", &call);
     TRY(onnx_emit(&call, 3, in, &all));
-    int64_t first = 0;
-    for (int i = 0; i < 3; i++, first += sizes[i - 1])
-        TRY(onnx_slice(node, all, 2, first, first + sizes[i], 1, &parts[i]));
-    TRY(make_mask(node, MASK, &mask));
-    return attend(node, parts, mask, SCORES);
+    return onnx_attend_packed(node, all, sizes, MASK, SCORES);
 }
 
 status_t onnx_import_multi_head_attention(onnx_node_t *node)

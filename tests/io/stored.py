@@ -667,10 +667,106 @@ def root_mean_squares():
 
 # ---- writing ----
 
+
+# ---- com.microsoft: what ONNX Runtime's optimizers and quantizer write ----
+
+CONV_WEIGHTS = ", ".join([literal("w", [4, 3, 3, 3], 0), literal("b", [4], 1), literal("v", [5, 4, 1, 1], 2)])
+GEMM_WEIGHTS = ", ".join([literal("w", [4, 3], 0), literal("b", [4], 1), literal("v", [4, 2], 2)])
+models["fused_conv"] = (f"""main (float[N,3,H,6] x, float[N,4,H,6] z) => (float[N,5,H,6] y)
+    <{CONV_WEIGHTS}>
+    {{ a = com.microsoft.FusedConv<activation = "Relu", pads = [1,1,1,1]>(x, w, b)
+       c = com.microsoft.FusedConv<activation = "LeakyRelu", activation_params = [0.2], pads = [1,1,1,1]>(x, w, b, z)
+       d = com.microsoft.FusedConv<activation = "Tanh">(a, v)
+       e = com.microsoft.FusedConv<activation = "Clip", activation_params = [-0.5, 0.75]>(c, v)
+       f = com.microsoft.FusedConv<activation = "HardSigmoid", activation_params = [0.3, 0.4]>(c, v)
+       g = Add(d, e)
+       y = Add(f, g) }}""",
+    [{"x": [1, 3, 5, 6], "z": [1, 4, 5, 6]}, {"x": [2, 3, 3, 6], "z": [2, 4, 3, 6]}], 17)
+models["fused_gemm"] = (f"""main (float[N,3] x) => (float[N,2] y)
+    <{GEMM_WEIGHTS}>
+    {{ a = com.microsoft.FusedGemm<activation = "Relu", transB = 1, alpha = 0.5>(x, w, b)
+       y = com.microsoft.FusedGemm<activation = "LeakyRelu", activation_alpha = 0.2>(a, v) }}""",
+    [{"x": [2, 3]}, {"x": [5, 3]}], 17)
+
+models["rotary"] = (f"""main (float[N,T,16] x, float[N,2,T,8] z, int64[N,T] p, int64[1] first)
+        => (float[N,T,16] a, float[N,2,T,8] b, float[N,T,16] c)
+    <{literal("cos", [9, 4], 0)}, {literal("sin", [9, 4], 1)}, {literal("few_cos", [9, 2], 2)},
+     {literal("few_sin", [9, 2], 3)}>
+    {{ a = com.microsoft.RotaryEmbedding(x, p, cos, sin)
+       b = com.microsoft.RotaryEmbedding<interleaved = 1>(z, first, cos, sin)
+       c = com.microsoft.RotaryEmbedding<num_heads = 2, rotary_embedding_dim = 4>(x, p, few_cos, few_sin) }}""",
+    [{"x": [2, 3, 16], "z": [2, 2, 3, 8], "p": numpy.array([[0, 1, 2], [5, 3, 4]]), "first": numpy.array([2])},
+     {"x": [1, 5, 16], "z": [1, 2, 5, 8], "p": numpy.array([[4, 5, 6, 7, 8]]), "first": numpy.array([0])}], 17)
+
+
+def last(*numbers):
+    return numpy.array(numbers, dtype=numpy.int32)
+
+
+models["grouped_attention"] = (f"""main (float[N,T,64] q, float[N,T,32] k, float[N,T,32] v, int32[N] n, int32 total)
+        => (float[N,T,64] y, float[N,2,T,16] present_k, float[N,2,T,16] present_v)
+    <{literal("cos", [9, 8], 0)}, {literal("sin", [9, 8], 1)}>
+    {{ y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+           (q, k, v, , , n, total, cos, sin) }}""",
+    [{"q": [2, 3, 64], "k": [2, 3, 32], "v": [2, 3, 32], "n": last(2, 2), "total": numpy.array(3, dtype=numpy.int32)},
+     {"q": [1, 5, 64], "k": [1, 5, 32], "v": [1, 5, 32], "n": last(4), "total": numpy.array(5, dtype=numpy.int32)}], 17)
+models["attention_with_a_past"] = (f"""main (float[N,T,128] x, float[N,2,P,16] k, float[N,2,P,16] v, int32[N] n, int32 total)
+        => (float[N,T,64] y, float[N,2,S,16] present_k, float[N,2,S,16] present_v)
+    <{literal("cos", [9, 8], 0)}, {literal("sin", [9, 8], 1)}>
+    {{ y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1,
+           rotary_interleaved = 1, scale = 0.3>(x, , , k, v, n, total, cos, sin) }}""",
+    [{"x": [2, 1, 128], "k": [2, 2, 3, 16], "v": [2, 2, 3, 16], "n": last(3, 3), "total": numpy.array(4, dtype=numpy.int32)},
+     {"x": [1, 1, 128], "k": [1, 2, 6, 16], "v": [1, 2, 6, 16], "n": last(6), "total": numpy.array(7, dtype=numpy.int32)}], 17)
+models["attention_with_unequal_pasts"] = (f"""main (float[N,T,64] q, float[N,T,32] k, float[N,T,32] v,
+         float[N,2,P,16] a, float[N,2,P,16] b, int32[N] n, int32 total) => (float[N,T,64] y)
+    {{ y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2>
+           (q, k, v, a, b, n, total) }}""",
+    [{"q": [2, 1, 64], "k": [2, 1, 32], "v": [2, 1, 32], "a": [2, 2, 5, 16], "b": [2, 2, 5, 16],
+      "n": last(5, 2), "total": numpy.array(6, dtype=numpy.int32)},
+     {"q": [3, 1, 64], "k": [3, 1, 32], "v": [3, 1, 32], "a": [3, 2, 4, 16], "b": [3, 2, 4, 16],
+      "n": last(1, 3, 4), "total": numpy.array(5, dtype=numpy.int32)}], 17)
+
+
+def bytes_of(sizes, run, low=0, high=256):
+    return numpy.random.default_rng([11, run]).integers(low, high, sizes).astype(numpy.uint8)
+
+
+def whole(name, dtype, sizes, low, high):
+    numbers = numpy.random.default_rng([13, len(name)]).integers(low, high, sizes).flatten()
+    return f"{dtype}[{','.join(map(str, sizes))}] {name} = {{{', '.join(map(str, numbers))}}}"
+
+
+models["quantized_attention"] = (f"""main (uint8[N,T,8] x, int32[N,T] mask) => (float[N,T,8] y, float[N,T,8] z)
+    <{whole("w", "int8", [8, 24], -100, 100)}, {whole("ww", "uint8", [8, 24], 0, 256)}, {literal("b", [24], 1)},
+     float s = {{0.02}}, float t = {{0.01}}, uint8 zero = {{117}}, uint8 half = {{128}}>
+    {{ y = com.microsoft.QAttention<num_heads = 2>(x, w, b, s, t, mask, zero)
+       z = com.microsoft.QAttention<num_heads = 4, unidirectional = 1>(x, ww, b, s, t, , zero, half) }}""",
+    [{"x": bytes_of([2, 3, 8], 0), "mask": numpy.array([[1, 1, 0], [1, 1, 1]], dtype=numpy.int32)},
+     {"x": bytes_of([1, 5, 8], 1), "mask": numpy.array([[1, 1, 1, 0, 1]], dtype=numpy.int32)}], 17)
+models["quantized_softmax"] = ("""main (uint8[N,3,4] x, uint8[N,3,4] y, bool[N,1,4] c)
+        => (uint8[N,3,4] a, uint8[N,3,4] b, uint8[N,3,4] d)
+    <float s = {0.05}, uint8 zero = {100}, float t = {0.00390625}, uint8 none = {0}, float u = {0.07}, uint8 one = {90}>
+    { a = com.microsoft.QLinearSoftmax<axis = -1, opset = 13>(x, s, zero, t, none)
+      b = com.microsoft.QLinearSoftmax<axis = 1, opset = 11>(x, s, zero, t, none)
+      d = com.microsoft.QLinearWhere(c, x, s, zero, y, u, one, u, one) }""",
+    [{"x": bytes_of([2, 3, 4], 0), "y": bytes_of([2, 3, 4], 1), "c": bytes_of([2, 1, 4], 2) > 128},
+     {"x": bytes_of([4, 3, 4], 3), "y": bytes_of([4, 3, 4], 4), "c": bytes_of([4, 1, 4], 5) > 128}], 17)
+models["matmul_of_few_bits"] = (f"""main (float[N,40] x) => (float[N,3] a, float[N,3] b, float[N,3] c)
+    <{whole("w", "uint8", [3, 3, 8], 0, 256)}, {literal("s", [9], 0)}, {whole("zero", "uint8", [6], 0, 256)},
+     {whole("ww", "uint8", [3, 2, 32], 0, 256)}, {literal("t", [6], 1)}, {literal("bias", [3], 2)}>
+    {{ a = com.microsoft.MatMulNBits<K = 40, N = 3, bits = 4, block_size = 16>(x, w, s)
+       b = com.microsoft.MatMulNBits<K = 40, N = 3, bits = 4, block_size = 16>(x, w, s, zero)
+       c = com.microsoft.MatMulNBits<K = 40, N = 3, bits = 8, block_size = 32>(x, ww, t, , , bias) }}""",
+    [{"x": [2, 40]}, {"x": [5, 40]}], 17)
+
+
+
 def write(name):
     text, runs, opset = models[name]
     proto = onnx.ModelProto(ir_version=8, graph=onnx.parser.parse_graph(text))
     proto.opset_import.append(onnx.helper.make_opsetid("", opset))
+    if "com.microsoft." in text:
+        proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     onnx.checker.check_model(proto)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     values = onnx.GraphProto(name=name)

@@ -56,16 +56,178 @@ static void forms_of_products_and_norms_are_refused_by_name(void **state)
     check(ctx, "input 3 is missing", true);
 }
 
+static maker_node_t *grouped(const char *inputs, int64_t n_heads, int64_t n_kv_heads)
+{
+    maker_node_t *node = begin("GroupQueryAttention", inputs);
+    maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    maker_int(node, "num_heads", n_heads);
+    maker_int(node, "kv_num_heads", n_kv_heads);
+    return node;
+}
+
+static void forms_of_attention_in_groups_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_int(grouped("x x x - - ids", 2, 2), "local_window_size", 3);
+    check(ctx, "local_window_size 3, smooth_softmax 0, softcap 0, causal 1", false);
+    grouped("x x x - - ids - - - ids", 2, 2);
+    check(ctx, "input 9 is not supported", false);
+    grouped("x x x - - ids", 2, 3);
+    check(ctx, "2 heads do not divide into 3 groups", true);
+    grouped("x x x", 2, 2);
+    check(ctx, "seqlens_k, or cos and sin are missing", true);
+    grouped("m m m - - ids", 2, 2);
+    check(ctx, "query is f32[8,8], it does not divide into 6 heads", true);
+    grouped("x x x - - v", 2, 2);
+    check(ctx, "seqlens_k is f32[8], one for each query is needed", true);
+    grouped("x x x past - ids", 2, 2);
+    check(ctx, "past_key without past_value, or its rank", true);
+    grouped("x x x past past ids ids", 2, 2);
+    check(ctx, "total_sequence_length 0, a past of 5 with the keys", false);
+}
+
+static void forms_of_rotation_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_int(begin("RotaryEmbedding", "x ids m m"), "is_packed_batching", 1);
+    check(ctx, "is_packed_batching 1, scale 1", false);
+    begin("RotaryEmbedding", "x ids v v");
+    check(ctx, "cos is f32[8], half of 0 angles are needed", true);
+    begin("RotaryEmbedding", "m ids m m");
+    check(ctx, "x is f32[8,8], rank 3 or 4 is needed", true);
+    maker_int(begin("RotaryEmbedding", "x ids m m"), "num_heads", 2);
+    check(ctx, "8 angles for heads of 4 elements", true);
+}
+
+static void few_bits(const char *inputs, int64_t bits, int64_t n_in)
+{
+    maker_node_t *node = begin("MatMulNBits", inputs);
+    maker_initializer(&maker, "bytes", ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, DIMS(8, 1, 8), zeros,
+                      64);
+    maker_int(node, "bits", bits);
+    maker_int(node, "block_size", 16);
+    maker_int(node, "K", n_in);
+    maker_int(node, "N", 8);
+}
+
+static void forms_of_weights_of_few_bits_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    few_bits("x bytes v", 2, 8);
+    check(ctx, "bits 2, 4 and 8 are supported", false);
+    few_bits("x bytes v - ids", 4, 8);
+    check(ctx, "bits 4 with g_idx, 4 and 8 are supported", false);
+    few_bits("x bytes v", 4, 17);
+    check(ctx, "the weight is u8[8,1,8], for 8 rows of 17 in blocks of 16", true);
+}
+
+static void forms_of_fused_and_quantised_nodes_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_string(begin("FusedGemm", "m m v"), "activation", "LeakyRelu");
+    check(ctx, "0 numbers of activation LeakyRelu, it has 1", true);
+    maker_int(begin("QAttention", "x m v v v - - - past"), "num_heads", 2);
+    maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    check(ctx, "keys and values of the past, input 8", false);
+    maker_int(begin("QAttention", "x m - v v"), "num_heads", 2);
+    check(ctx, "input 2 is missing", true);
+    maker_int(begin("QAttention", "x m v v v"), "num_heads", 2);
+    check(ctx, "weights f32[8,8], [E,3 E] is needed", true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(forms_of_attention_are_refused_by_name),
         TEST(forms_of_products_and_norms_are_refused_by_name),
+        TEST(forms_of_attention_in_groups_are_refused_by_name),
+        TEST(forms_of_rotation_are_refused_by_name),
+        TEST(forms_of_weights_of_few_bits_are_refused_by_name),
+        TEST(forms_of_fused_and_quantised_nodes_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else
+
+static maker_node_t *grouped(const char *inputs, int64_t n_heads, int64_t n_kv_heads)
+{
+    maker_node_t *node = begin("GroupQueryAttention", inputs);
+    maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    maker_int(node, "num_heads", n_heads);
+    maker_int(node, "kv_num_heads", n_kv_heads);
+    return node;
+}
+
+static void forms_of_attention_in_groups_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_int(grouped("x x x - - ids", 2, 2), "local_window_size", 3);
+    check(ctx, "local_window_size 3, smooth_softmax 0, softcap 0, causal 1", false);
+    grouped("x x x - - ids - - - ids", 2, 2);
+    check(ctx, "input 9 is not supported", false);
+    grouped("x x x - - ids", 2, 3);
+    check(ctx, "2 heads do not divide into 3 groups", true);
+    grouped("x x x", 2, 2);
+    check(ctx, "seqlens_k, or cos and sin are missing", true);
+    grouped("m m m - - ids", 2, 2);
+    check(ctx, "query is f32[8,8], it does not divide into 6 heads", true);
+    grouped("x x x - - v", 2, 2);
+    check(ctx, "seqlens_k is f32[8], one for each query is needed", true);
+    grouped("x x x past - ids", 2, 2);
+    check(ctx, "past_key without past_value, or its rank", true);
+    grouped("x x x past past ids ids", 2, 2);
+    check(ctx, "total_sequence_length 0, a past of 5 with the keys", false);
+}
+
+static void forms_of_rotation_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_int(begin("RotaryEmbedding", "x ids m m"), "is_packed_batching", 1);
+    check(ctx, "is_packed_batching 1, scale 1", false);
+    begin("RotaryEmbedding", "x ids v v");
+    check(ctx, "cos is f32[8], half of 0 angles are needed", true);
+    begin("RotaryEmbedding", "m ids m m");
+    check(ctx, "x is f32[8,8], rank 3 or 4 is needed", true);
+    maker_int(begin("RotaryEmbedding", "x ids m m"), "num_heads", 2);
+    check(ctx, "8 angles for heads of 4 elements", true);
+}
+
+static void few_bits(const char *inputs, int64_t bits, int64_t n_in)
+{
+    maker_node_t *node = begin("MatMulNBits", inputs);
+    maker_initializer(&maker, "bytes", ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, DIMS(8, 1, 8), zeros,
+                      64);
+    maker_int(node, "bits", bits);
+    maker_int(node, "block_size", 16);
+    maker_int(node, "K", n_in);
+    maker_int(node, "N", 8);
+}
+
+static void forms_of_weights_of_few_bits_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    few_bits("x bytes v", 2, 8);
+    check(ctx, "bits 2, 4 and 8 are supported", false);
+    few_bits("x bytes v - ids", 4, 8);
+    check(ctx, "bits 4 with g_idx, 4 and 8 are supported", false);
+    few_bits("x bytes v", 4, 17);
+    check(ctx, "the weight is u8[8,1,8], for 8 rows of 17 in blocks of 16", true);
+}
+
+static void forms_of_fused_and_quantised_nodes_are_refused_by_name(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    maker_string(begin("FusedGemm", "m m v"), "activation", "LeakyRelu");
+    check(ctx, "0 numbers of activation LeakyRelu, it has 1", true);
+    maker_int(begin("QAttention", "x m v v v - - - past"), "num_heads", 2);
+    maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    check(ctx, "keys and values of the past, input 8", false);
+    maker_int(begin("QAttention", "x m - v v"), "num_heads", 2);
+    check(ctx, "input 2 is missing", true);
+    maker_int(begin("QAttention", "x m v v v"), "num_heads", 2);
+    check(ctx, "weights f32[8,8], [E,3 E] is needed", true);
+}
 
 int main(void)
 {

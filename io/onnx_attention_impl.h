@@ -1,0 +1,19 @@
+/* What the importers of attention share. Heads are [N][heads][T][D], as the operator takes them. */
+#ifndef TESSERA_IO_ONNX_ATTENTION_IMPL_H
+#define TESSERA_IO_ONNX_ATTENTION_IMPL_H
+
+#include "io/onnx_node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+/* [N][T][E] -> [N][heads][T][E / heads], and back. */
+status_t onnx_split_heads(onnx_node_t *node, item_t x, int64_t n_heads, item_t *out);
+status_t onnx_join_heads(onnx_node_t *node, item_t x, item_t *out);
+
+/* Attention of queries, keys and values side by side, [N][T][Q + K + V], with the attributes of the
+ * node; a mask of 1 and 0, and what is added to scores, are inputs, -1 for none. */
+status_t onnx_attend_packed(onnx_node_t *node, item_t all, const int64_t *sizes, int mask,
+                            int scores);
+
+#endif
+#endif
