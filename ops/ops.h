@@ -15,6 +15,7 @@
 
 #include "dispatch/dispatch.h"
 #include "ops/attention.h"
+#include "ops/combined.h"
 #include "ops/elementwise.h"
 #include "ops/in_place.h"
 #include "ops/indexing.h"
