@@ -99,6 +99,23 @@ static bool find_between(onnx_t *onnx, const samples_t *samples, const int64_t *
     return false;
 }
 
+status_t onnx_is_followed(onnx_t *onnx, const int64_t *values, bool *out_is_followed)
+{
+    samples_t *samples = NULL;
+    size_expr_t expr;
+    int64_t chosen[ONNX_MAX_TRIALS];
+    bool is_one = true;
+    TRY(begin_samples(onnx, &samples));
+    add_open(onnx, samples);
+    for (int s = 0; s < samples->n; s++) {
+        chosen[s] = values[samples->trials[s]];
+        is_one = is_one && chosen[s] == chosen[0];
+    }
+    *out_is_followed = is_one || find_expr(samples, chosen, &expr);
+    context_put(onnx->ctx, samples);
+    return STATUS_OK;
+}
+
 /* ---- attributes that follow sizes ---- */
 
 static const void *attrs_at(const onnx_noted_t *call, int trial)

@@ -538,7 +538,7 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
 {
     onnx_node_t *node = loop->node;
     onnx_t *onnx = node->onnx;
-    item_t in[2], out;
+    item_t in[3], out;
     TRY(onnx_value(onnx, NULL, &(tensor_info_t){.dtype = DTYPE_NONE}, &in[0]));
     onnx->items[in[0]].call = loop->call;
     onnx->calls[loop->call].out[loop->n_carried + i] = in[0];
@@ -547,7 +547,8 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
     TRY(tensor_integer(onnx->ctx, 0, &dim));
     scope_take(onnx->ctx, dim);
     TRY(onnx_item_take(onnx, NULL, dim, &in[1]));
-    TRY(add_builtin(node, "join", 2, in, &out));
+    TRY(onnx_empty_everywhere(node, element, &in[2]));
+    TRY(add_builtin(node, "join", in[2] != ITEM_NONE ? 3 : 2, in, &out));
     const int first = onnx->n_data;
     for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
         tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */

@@ -28,6 +28,10 @@ status_t onnx_sequence_insert(onnx_node_t *node, item_t list, item_t tensor, ite
 /* A sequence of items, outside of a node's import, in every trial. */
 status_t onnx_sequence_everywhere(onnx_node_t *node, int n, const item_t *items, item_t *out);
 
+/* A tensor as `like`, but with size 0 in its first dimension, outside of a node's import, in every
+ * trial. ITEM_NONE where a size of `like` does not follow open sizes. */
+status_t onnx_empty_everywhere(onnx_node_t *node, item_t like, item_t *out);
+
 /* SequenceMap where all sequences are known; else *out_is_known is false. */
 status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_known);
 

@@ -2,13 +2,14 @@
  *
  * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest.
  */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_flow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
 #include <math.h>
 #include <string.h>
 
+#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- known results ---- */
@@ -105,6 +106,56 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     onnx->items[item].is_weight = dtype_is_floating(onnx_info(onnx, item)->dtype);
     node->out[0] = item;
     return STATUS_OK;
+}
+
+/* Whether all sizes of x but the first follow open sizes. */
+static status_t follows_all(onnx_t *onnx, item_t x, bool *out_follows)
+{
+    int64_t values[ONNX_MAX_TRIALS];
+    const int rank = onnx->items[x].info.rank;
+    *out_follows = rank > 0;
+    for (int d = 1; d < rank && *out_follows; d++) {
+        for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
+            const tensor_info_t *info = onnx_info(onnx, x);
+            values[onnx->trial] = d < info->rank ? info->sizes[d] : 0;
+        }
+        onnx->trial = 0;
+        TRY(onnx_is_followed(onnx, values, out_follows));
+    }
+    return STATUS_OK;
+}
+
+/* The graph makes it of a zero, so that its sizes may follow others. */
+status_t onnx_empty_everywhere(onnx_node_t *node, item_t like, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    const int first = onnx->n_calls;
+    item_t zero = ITEM_NONE;
+    tensor_t *tensor = NULL;
+    bool follows = false;
+    *out = ITEM_NONE;
+    TRY(follows_all(onnx, like, &follows));
+    if (!follows) return STATUS_OK;
+    TRY(tensor_zeros(onnx->ctx, onnx_info(onnx, like)->dtype, 0, NULL, &tensor));
+    scope_take(onnx->ctx, tensor);
+    TRY(onnx_item_take(onnx, NULL, tensor, &zero));
+    status_t status = STATUS_OK;
+    onnx->proto = node->proto;
+    onnx->first_call = first;
+    memset(onnx->is_forced, 0, sizeof onnx->is_forced);
+    onnx->is_forced[0] = true;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+        tensor_info_t info = *onnx_info(onnx, like);
+        onnx_call_t call;
+        if (onnx->is_over[onnx->trial]) continue;
+        info.sizes[0] = 0;
+        onnx->next_call = first;
+        onnx_call(node, "expand", &call);
+        onnx_set_ints(&call, "sizes", info.rank, info.sizes);
+        status = onnx_emit(&call, 1, &zero, out);
+    }
+    onnx->trial = 0;
+    return status;
 }
 
 static int64_t clamp_dim(int64_t dim, int rank)

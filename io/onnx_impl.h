@@ -228,5 +228,8 @@ status_t onnx_external(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_by
 
 /* The module, its graph made of the calls, and its parameters. */
 status_t onnx_build(onnx_t *onnx, graph_t **out_graph);
+
+/* Whether an integer, values[k] in trial k, is one number or follows open sizes. */
+status_t onnx_is_followed(onnx_t *onnx, const int64_t *values, bool *out_is_followed);
 #endif
 #endif

@@ -138,7 +138,8 @@ typedef struct builtin {
  * list, `index` one by its number or key, negative numbers from the end. `insert` and `erase` give
  * a new list: with an item before a place (none: behind the last one), without the item at a place.
  * `element` gives its operand, which shall not be none. `join` makes one tensor of those in a list,
- * as concat along a dimension does, `stack` along a dimension of its own. `fail` gives nothing: it
+ * as concat along a dimension does, `stack` along a dimension of its own; a third operand is what
+ * they give of an empty list. `fail` gives nothing: it
  * is an error with the words of a string. `shape` gives the sizes of a tensor, `size` that of one
  * dimension, negative dimensions from the end. */
 #define GRAPH_BUILTINS(BUILTIN)                                                                    \
@@ -152,8 +153,8 @@ typedef struct builtin {
     BUILTIN(insert, 3, 3, 1, INSERTED)                                                             \
     BUILTIN(erase, 2, 2, 1, SAME)                                                                  \
     BUILTIN(element, 1, 1, 1, UNKNOWN)                                                             \
-    BUILTIN(join, 2, 2, 1, TENSOR)                                                                 \
-    BUILTIN(stack, 2, 2, 1, TENSOR)                                                                \
+    BUILTIN(join, 2, 3, 1, TENSOR)                                                                 \
+    BUILTIN(stack, 2, 3, 1, TENSOR)                                                                \
     BUILTIN(fail, 1, 1, 1, UNKNOWN)                                                                \
     BUILTIN(shape, 1, 1, 1, SHAPE)                                                                 \
     BUILTIN(size, 2, 2, 1, INT)                                                                    \

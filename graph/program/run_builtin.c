@@ -35,6 +35,13 @@ status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *
 
 /* ---- containers ---- */
 
+static status_t check_arity(const call_t *call, int n_in)
+{
+    REQUIRE(call->ctx, n_in < 0 || call->n_in == n_in, "%s: %d operands, takes %d", call->name,
+            call->n_in, n_in);
+    return STATUS_OK;
+}
+
 static status_t run_list(const call_t *call)
 {
     return datum_list(call->ctx, call->n_in, call->in, call->out);
@@ -246,13 +253,25 @@ static status_t join_once(context_t *ctx, int64_t dim, pieces_t *pieces)
     return status;
 }
 
+/* What stands for the tensors of an empty list. */
+static status_t give_empty(const call_t *call)
+{
+    const datum_t *empty = call->in[2];
+    REQUIRE(call->ctx, datum_kind(empty) == DATUM_TENSOR,
+            "%s: a %s for an empty list, must be a tensor", call->name,
+            datum_kind_name(datum_kind(empty)));
+    return datum_tensor(call->ctx, datum_as_tensor(empty), call->out);
+}
+
 static status_t join_list(const call_t *call, bool is_stack)
 {
     context_t *ctx = call->ctx;
+    TRY(check_arity(call, call->n_in == 3 ? 3 : 2));
     REQUIRE(ctx, is_sequence(call->in[0]) && datum_kind(call->in[1]) == DATUM_INT,
             "%s: a %s along a %s, must be a list and an int", call->name,
             datum_kind_name(datum_kind(call->in[0])), datum_kind_name(datum_kind(call->in[1])));
     int n = datum_length(call->in[0]);
+    if (n == 0 && call->n_in == 3) return give_empty(call);
     REQUIRE(ctx, n > 0, "%s: the list is empty, one tensor is needed to know dtype and sizes",
             call->name);
     pieces_t pieces = {0, NULL};
@@ -329,7 +348,7 @@ static const struct {
     {"list", -1, run_list},    {"tuple", -1, run_tuple}, {"dict", -1, run_dict},
     {"unpack", 1, run_unpack}, {"index", 2, run_index},  {"append", 2, run_append},
     {"insert", 3, run_insert}, {"erase", 2, run_erase},  {"element", 1, run_element},
-    {"len", 1, run_len},       {"join", 2, run_join},    {"stack", 2, run_stack},
+    {"len", 1, run_len},       {"join", -1, run_join},   {"stack", -1, run_stack},
     {"fail", 1, run_fail},     {"shape", 1, run_shape},  {"size", 2, run_size},
 };
 
@@ -494,13 +513,6 @@ static status_t run_scalar(const call_t *call, scalar_op_t op)
     if (a.is_float || b.is_float || op == SCALAR_DIV)
         return calculate_float(call, op, a.value, b.value);
     return calculate_int(call, op, a.integer, b.integer);
-}
-
-static status_t check_arity(const call_t *call, int n_in)
-{
-    REQUIRE(call->ctx, n_in < 0 || call->n_in == n_in, "%s: %d operands, takes %d", call->name,
-            call->n_in, n_in);
-    return STATUS_OK;
 }
 
 status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,

@@ -668,6 +668,36 @@ static void inputs_that_do_not_fit_are_refused(void **state)
           0, NULL, STATUS_INVALID_ARGUMENT, "f: takes a module as its first input");
 }
 
+/* Of an empty list, join and stack give their third operand; of others the tensors of the list. */
+static void an_empty_list_gives_what_stands_for_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const char *text = "graph f(%x, %e) {\n"
+                       "  %l = list()\n"
+                       "  %a = join(%l, 0, %e)\n"
+                       "  %b = stack(%l, 0, %e)\n"
+                       "  %m = list(%x, %x)\n"
+                       "  %c = join(%m, 0, %e)\n"
+                       "  %t = tuple(%a, %b, %c)\n"
+                       "  return %t }\n";
+    tensor_t *tensors[2] = {NULL};
+    datum_t *in[2] = {NULL};
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 3), &tensors[0]));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(0, 3), &tensors[1]));
+    for (int i = 0; i < 2; i++) CHECK_OK(ctx, datum_tensor(ctx, tensors[i], &in[i]));
+    datum_t *y = run_text(ctx, NULL, text, 2, in);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tensor_sizes(datum_as_tensor(datum_item(y, i)))[0], i < 2 ? 0 : 2);
+    datum_release(y);
+    for (int i = 0; i < 2; i++) tensor_release(tensors[i]);
+    fails(ctx,
+          "graph f() {\n"
+          "  %l = list()\n"
+          "  %a = join(%l, 0, 1)\n"
+          "  return %a }\n",
+          0, NULL, STATUS_INVALID_ARGUMENT, "join: a int for an empty list, must be a tensor");
+}
+
 static void attributes_that_are_not_there_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -763,6 +793,7 @@ int main(void)
         TEST(a_scope_around_does_not_matter),
         TEST(inputs_that_do_not_fit_are_refused),
         TEST(attributes_that_are_not_there_are_named),
+        TEST(an_empty_list_gives_what_stands_for_it),
         TEST(every_allocation_of_a_run_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
