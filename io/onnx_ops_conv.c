@@ -322,4 +322,77 @@ status_t onnx_import_global_pool(onnx_node_t *node)
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
+/* ---- LpPool ---- */
+
+/* |x| to the power of p, or of 1 / p. */
+static status_t raise(onnx_node_t *node, item_t x, int64_t p, bool is_root, item_t *out)
+{
+    item_t power;
+    TRY(is_root ? STATUS_OK : onnx_unary(node, "abs", x, &x));
+    TRY(onnx_number(node->onnx, is_root ? 1.0 / (double)p : (double)p, &power));
+    *out = x;
+    return p == 1 ? STATUS_OK : onnx_binary(node, "pow", x, power, out);
+}
+
+static status_t read_power(onnx_node_t *node, int64_t *out_p)
+{
+    TRY(onnx_attr_int(node, "p", 2, out_p));
+    if (*out_p < 1 || *out_p > 64)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "p %lld, 1 to 64 is needed",
+             (long long)*out_p);
+    return STATUS_OK;
+}
+
+/* The mean over a window, padding counted, times its elements is the sum. */
+status_t onnx_import_lp_pool(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    pool_attrs_t attrs = {.count_include_pad = true};
+    onnx_window_t window = {0};
+    int64_t p = 2;
+    double n_elements = 1.0;
+    bool is_ceil = false;
+    item_t number;
+    onnx_call_t call;
+    if (!onnx_has_attr(node, "kernel_shape"))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
+    TRY(read_power(node, &p));
+    TRY(onnx_window(node, &x, NULL, &window));
+    TRY(onnx_attr_bool(node, "ceil_mode", false, &is_ceil));
+    if (is_ceil) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "ceil_mode of LpPool");
+    for (int i = 0; i < window.n; i++) {
+        attrs.kernel[i] = window.kernel[i];
+        attrs.stride[i] = window.stride[i];
+        attrs.padding[i] = window.begin[i];
+        attrs.extra_padding[i] = window.end[i] - window.begin[i];
+        attrs.dilation[i] = window.dilation[i];
+        n_elements *= (double)window.kernel[i];
+    }
+    TRY(raise(node, node->in[0], p, false, &node->out[0]));
+    call_spatial(node, "avg_pool", window.n, &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    TRY(onnx_emit(&call, 1, node->out, &node->out[0]));
+    TRY(onnx_number(node->onnx, n_elements, &number));
+    TRY(onnx_binary(node, "mul", node->out[0], number, &node->out[0]));
+    return raise(node, node->out[0], p, true, &node->out[0]);
+}
+
+status_t onnx_import_global_lp_pool(onnx_node_t *node)
+{
+    const int rank = onnx_input_info(node, 0).rank;
+    int64_t p = 2, dims[TENSOR_MAX_RANK];
+    onnx_call_t call;
+    if (rank < 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is of rank %d, 3 or more is needed",
+             rank);
+    TRY(read_power(node, &p));
+    for (int d = 2; d < rank; d++) dims[d - 2] = d;
+    TRY(raise(node, node->in[0], p, false, &node->out[0]));
+    onnx_call(node, "sum", &call);
+    onnx_set_ints(&call, "dims", rank - 2, dims);
+    onnx_set_int(&call, "keepdim", true);
+    TRY(onnx_emit(&call, 1, node->out, &node->out[0]));
+    return raise(node, node->out[0], p, true, &node->out[0]);
+}
+
 #endif

@@ -3,6 +3,8 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "tensor/tensor_impl.h"
+
 #include <string.h>
 
 /* ---- matrix products ---- */
@@ -317,6 +319,58 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     onnx_set_int(&call, "reverse", is_reverse);
     TRY(onnx_emit(&call, 1, node->in, &out));
     return onnx_cast(node, out, x.dtype, &node->out[0]);
+}
+
+/* ---- Det ---- */
+
+#define MAX_DET 3
+
+/* Element (row, column) of every matrix. */
+static status_t take_element(onnx_node_t *node, int row, int column, item_t *out)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    TRY(onnx_slice(node, node->in[0], x.rank - 2, row, row + 1, 1, out));
+    TRY(onnx_slice(node, *out, x.rank - 1, column, column + 1, 1, out));
+    return onnx_reshape(node, *out, x.rank - 2, x.sizes, out);
+}
+
+/* Of rows r and r + 1, and two columns: a d - b c. */
+static status_t det2(onnx_node_t *node, item_t a, item_t b, item_t c, item_t d, item_t *out)
+{
+    item_t first, second;
+    TRY(onnx_binary(node, "mul", a, d, &first));
+    TRY(onnx_binary(node, "mul", b, c, &second));
+    return onnx_binary(node, "sub", first, second, out);
+}
+
+/* By the first row. */
+status_t onnx_import_det(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    item_t e[MAX_DET][MAX_DET], minor, sum = ITEM_NONE;
+    const int64_t n = x.rank >= 2 ? x.sizes[x.rank - 1] : 0;
+    if (x.rank < 2 || n != x.sizes[x.rank - 2])
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, square matrices are needed",
+             info_brief(&x));
+    if (n < 1 || n > MAX_DET)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "matrices of %lld rows, 1 to %d are supported",
+             (long long)n, MAX_DET);
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) TRY(take_element(node, r, c, &e[r][c]));
+    node->out[0] = e[0][0];
+    if (n == 1) return STATUS_OK;
+    if (n == 2) return det2(node, e[0][0], e[0][1], e[1][0], e[1][1], &node->out[0]);
+    for (int c = 0; c < n; c++) {
+        const int left = c == 0 ? 1 : 0, right = c == 2 ? 1 : 2;
+        TRY(det2(node, e[1][left], e[1][right], e[2][left], e[2][right], &minor));
+        TRY(onnx_binary(node, "mul", e[0][c], minor, &minor));
+        if (c == 0)
+            sum = minor;
+        else
+            TRY(onnx_binary(node, c == 1 ? "sub" : "add", sum, minor, &sum));
+    }
+    node->out[0] = sum;
+    return STATUS_OK;
 }
 
 #endif

@@ -4,6 +4,8 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "tensor/tensor_impl.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -312,6 +314,73 @@ status_t onnx_import_grid_sample(onnx_node_t *node)
     onnx_set_int(&call, "padding", padding);
     onnx_set_int(&call, "align_corners", aligns);
     return onnx_emit(&call, 2, node->in, &node->out[0]);
+}
+
+/* ---- AffineGrid ---- */
+
+/* Pixel i of `size`, between -1 and 1: at the ends with align_corners, else at the outer edges. */
+static double number_at(int64_t i, int64_t size, bool is_aligned)
+{
+    if (!is_aligned) return (2.0 * (double)i + 1.0) / (double)size - 1.0;
+    return size > 1 ? 2.0 * (double)i / (double)(size - 1) - 1.0 : 0.0;
+}
+
+/* [pixels, n + 1]: the place of each pixel, its last dimension first, and 1. */
+static status_t make_places(onnx_node_t *node, dtype_t dtype, int n, const int64_t *sizes,
+                            bool is_aligned, item_t *out)
+{
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    int64_t n_pixels = 1;
+    for (int d = 0; d < n; d++)
+        if (sizes[d] < 1 || !shape_multiply(n_pixels, sizes[d], &n_pixels) ||
+            n_pixels > ONNX_MAX_VALUES * (int64_t)64)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a grid of size %lld",
+                 (long long)sizes[d]);
+    tensor_info_t info = info_dense(dtype, 2, (int64_t[]){n_pixels, n + 1});
+    TRY(tensor_make(node->onnx->ctx, &info, &tensor));
+    status_t status = tensor_writable(node->onnx->ctx, tensor, &bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    for (int64_t p = 0; p < n_pixels; p++) {
+        int64_t rest = p;
+        for (int k = 0; k <= n; k++) {
+            const int d = n - 1 - k;
+            const double place = k < n ? number_at(rest % sizes[d], sizes[d], is_aligned) : 1.0;
+            if (k < n) rest /= sizes[d];
+            dtype_store(dtype, (char *)bytes + (size_t)(p * (n + 1) + k) * dtype_size(dtype),
+                        place);
+        }
+    }
+    return onnx_known_take(node->onnx, NULL, tensor, out);
+}
+
+/* Places times the transposed matrix of each image. */
+status_t onnx_import_affine_grid(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t theta = onnx_input_info(node, 0);
+    int64_t size[5] = {0}, sizes[5];
+    int n = 0;
+    bool is_aligned = false;
+    item_t in[2];
+    onnx_call_t call;
+    TRY(onnx_attr_bool(node, "align_corners", false, &is_aligned));
+    TRY(onnx_input_ints(node, 1, "the size", 5, &n, size));
+    if ((n != 4 && n != 5) || theta.rank != 3 || theta.sizes[0] != size[0] ||
+        theta.sizes[1] != n - 2 || theta.sizes[2] != n - 1)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "theta is %s for a size of %d numbers",
+             info_brief(&theta), n);
+    TRY(make_places(node, theta.dtype, n - 2, &size[2], is_aligned, &in[0]));
+    TRY(onnx_permute(node, node->in[0], 3, (int64_t[]){0, 2, 1}, &in[1]));
+    onnx_call(node, "matmul", &call);
+    TRY(onnx_emit(&call, 2, in, &node->out[0]));
+    sizes[0] = size[0];
+    for (int d = 1; d < n - 1; d++) sizes[d] = size[d + 1];
+    sizes[n - 1] = n - 2;
+    return onnx_reshape(node, node->out[0], n, sizes, &node->out[0]);
 }
 
 #endif

@@ -721,6 +721,48 @@ def root_mean_squares():
     { a = RMSNormalization(x, w) b = RMSNormalization<axis = 1, epsilon = 0.1>(x, v) }"""
 
 
+@model([{"x": [2, 12, 6], "z": [2, 6, 7]}, {"x": [3, 12, 6], "z": [3, 6, 7]}], opset=18)
+def columns_to_images():
+    """main (float[N,12,6] x, float[N,6,7] z) => (float[N,2,5,4] a, float[N,2,13] b)
+    {
+        image = Constant<value_ints = [5, 4]>()
+        block = Constant<value_ints = [2, 3]>()
+        line = Constant<value_ints = [13]>()
+        three = Constant<value_ints = [3]>()
+        a = Col2Im<dilations = [2, 1], pads = [0, 1, 1, 0], strides = [2, 1]>(x, image, block)
+        b = Col2Im<pads = [1, 2], strides = [2]>(z, line, three)
+    }"""
+
+
+@model([{"x": [2, 3, 7, 6]}, {"x": [1, 3, 7, 6]}], opset=18)
+def pools_of_powers():
+    """main (float[N,3,7,6] x) => (float[N,3,P,Q] a, float[N,3,R,S] b, float[N,3,1,1] c, float[N,3,1,1] d)
+    {
+        a = LpPool<kernel_shape = [3, 2], strides = [2, 1], pads = [1, 0, 1, 1]>(x)
+        b = LpPool<kernel_shape = [2, 2], p = 3>(x)
+        c = GlobalLpPool(x)
+        d = GlobalLpPool<p = 1>(x)
+    }"""
+
+
+@model([{"x": [2, 1, 1], "y": [2, 2, 2], "z": [2, 3, 3]}, {"x": [4, 1, 1], "y": [4, 2, 2], "z": [4, 3, 3]}])
+def determinants():
+    """main (float[N,1,1] x, float[N,2,2] y, float[N,3,3] z) => (float[N] a, float[N] b, float[N] c)
+    { a = Det(x) b = Det(y) c = Det(z) }"""
+
+
+@model([{"t": [2, 2, 3], "v": [2, 3, 4]}], opset=20)
+def affine_grids():
+    """main (float[2,2,3] t, float[2,3,4] v) => (float[2,4,5,2] a, float[2,4,5,2] b, float[2,2,3,4,3] c)
+    {
+        s = Constant<value_ints = [2, 3, 4, 5]>()
+        u = Constant<value_ints = [2, 1, 2, 3, 4]>()
+        a = AffineGrid(t, s)
+        b = AffineGrid<align_corners = 1>(t, s)
+        c = AffineGrid(v, u)
+    }"""
+
+
 # ---- writing ----
 
 

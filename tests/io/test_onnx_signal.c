@@ -1,5 +1,5 @@
-/* Transforms of signals, MaxUnpool and CenterCropPad that are wrong are refused with the reason.
- * What right ones give is in test_onnx_stored.c. */
+/* Operators that are compositions of ours, of signals, images and matrices: wrong ones are refused
+ * with the reason. What right ones give is in test_onnx_stored.c. */
 #include "tests/support/support.h"
 
 #include "tests/support/onnx_model.h"
@@ -157,6 +157,63 @@ static void sizes_around_the_middle_are_checked(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "a size of -1 is asked for");
 }
 
+static void begin_columns(const int64_t *image, const int64_t *block, int n_block)
+{
+    begin_model(18, DIMS(1, 4, 3));
+    maker_initializer(&maker, "image", INT64, DIMS(2), image, 2 * sizeof *image);
+    maker_initializer(&maker, "block", INT64, 1, (int64_t[]){n_block}, block,
+                      (size_t)n_block * sizeof *block);
+    maker_node(&maker, "Col2Im", "c", "x image block", "y");
+}
+
+static void columns_have_to_be_those_of_the_image(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_columns((int64_t[]){2, 3}, (int64_t[]){2, 2}, 2);
+    refuse(ctx, STATUS_INVALID_ARGUMENT,
+           "onnx: node \"c\" (Col2Im): x is f32[1,4,3], the block has 4 elements and 2 places");
+    begin_columns((int64_t[]){2, 3}, (int64_t[]){2}, 1);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "a block of 1 dimensions in an image of 2");
+    begin_columns((int64_t[]){2, 3}, (int64_t[]){2, 4}, 2);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "a block of 4 in an image of 3");
+}
+
+static void matrices_of_a_determinant_are_square_and_small(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(17, DIMS(2, 3));
+    maker_node(&maker, "Det", "d", "x", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "x is f32[2,3], square matrices are needed");
+    begin_model(17, DIMS(4, 4));
+    maker_node(&maker, "Det", "d", "x", "y");
+    refuse(ctx, STATUS_UNSUPPORTED, "matrices of 4 rows, 1 to 3 are supported");
+}
+
+static void pools_of_powers_and_grids_are_checked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t size[4] = {2, 1, 4, 5}, none[4] = {1, 1, 0, 5};
+    begin_model(18, DIMS(1, 1, 4));
+    maker_int(maker_node(&maker, "GlobalLpPool", "p", "x", "y"), "p", 0);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "p 0, 1 to 64 is needed");
+    begin_model(18, DIMS(1, 1, 4));
+    maker_node(&maker, "LpPool", "p", "x", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
+    begin_model(18, DIMS(1, 1, 4));
+    maker_node_t *pool = maker_node(&maker, "LpPool", "p", "x", "y");
+    maker_ints(pool, "kernel_shape", DIMS(2));
+    maker_int(pool, "ceil_mode", 1);
+    refuse(ctx, STATUS_UNSUPPORTED, "ceil_mode of LpPool");
+    begin_model(20, DIMS(1, 2, 3));
+    maker_initializer(&maker, "size", INT64, DIMS(4), size, sizeof size);
+    maker_node(&maker, "AffineGrid", "g", "x size", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "theta is f32[1,2,3] for a size of 4 numbers");
+    begin_model(20, DIMS(1, 2, 3));
+    maker_initializer(&maker, "size", INT64, DIMS(4), none, sizeof none);
+    maker_node(&maker, "AffineGrid", "g", "x size", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "a grid of size 0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +223,9 @@ int main(void)
         TEST(what_is_unpooled_has_a_place_for_each_index),
         TEST(an_index_behind_what_was_pooled_is_an_error),
         TEST(sizes_around_the_middle_are_checked),
+        TEST(columns_have_to_be_those_of_the_image),
+        TEST(matrices_of_a_determinant_are_square_and_small),
+        TEST(pools_of_powers_and_grids_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

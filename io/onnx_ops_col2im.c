@@ -1,0 +1,148 @@
+/* Col2Im: the blocks of an image are added up where they lie.
+ *
+ * x [N, C * block, L] has a column for each place of the block. Its elements are added to an image
+ * of zeros, whose elements they are known to belong to at import; then the padding is cut off. */
+#include "io/onnx_node_impl.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include <string.h>
+
+#include "ops/indexing.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+#define MAX_SPATIAL 4
+#define MAX_STEP INT64_C(0x7fffffff)
+
+/* What is known of the image and its blocks: sizes of dimensions. */
+typedef struct columns {
+    int n;
+    int64_t image[MAX_SPATIAL], block[MAX_SPATIAL], padded[MAX_SPATIAL], places[MAX_SPATIAL];
+    int64_t stride[MAX_SPATIAL], dilation[MAX_SPATIAL], pads[2 * MAX_SPATIAL];
+    int64_t n_block, n_places, n_padded;
+} columns_t;
+
+static status_t read_numbers(onnx_node_t *node, const char *name, int n, int64_t least,
+                             int64_t *values)
+{
+    int n_given = 0;
+    for (int i = 0; i < n; i++) values[i] = least;
+    TRY(onnx_attr_ints(node, name, 2 * MAX_SPATIAL, &n_given, values));
+    if (n_given >= 0 && n_given != n)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s has %d numbers, %d are needed", name,
+             n_given, n);
+    for (int i = 0; i < n; i++)
+        if (values[i] < least || values[i] > MAX_STEP)
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%s %lld, %lld or more is needed", name,
+                 (long long)values[i], (long long)least);
+    return STATUS_OK;
+}
+
+static status_t read_columns(onnx_node_t *node, columns_t *columns)
+{
+    context_t *ctx = node->onnx->ctx;
+    int n_block = 0;
+    *columns = (columns_t){.n_block = 1, .n_places = 1, .n_padded = 1};
+    TRY(onnx_input_ints(node, 1, "image_shape", MAX_SPATIAL, &columns->n, columns->image));
+    TRY(onnx_input_ints(node, 2, "block_shape", MAX_SPATIAL, &n_block, columns->block));
+    if (columns->n < 1 || n_block != columns->n)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "a block of %d dimensions in an image of %d", n_block,
+             columns->n);
+    TRY(read_numbers(node, "strides", columns->n, 1, columns->stride));
+    TRY(read_numbers(node, "dilations", columns->n, 1, columns->dilation));
+    TRY(read_numbers(node, "pads", 2 * columns->n, 0, columns->pads));
+    for (int d = 0; d < columns->n; d++) {
+        const int64_t size = columns->image[d], block = columns->block[d];
+        if (size < 1 || size > MAX_STEP || block < 1 || block > MAX_STEP / columns->dilation[d])
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a block of %lld in an image of %lld",
+                 (long long)block, (long long)size);
+        columns->padded[d] = size + columns->pads[d] + columns->pads[columns->n + d];
+        const int64_t extent = columns->dilation[d] * (block - 1) + 1;
+        if (extent > columns->padded[d])
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a block of %lld in an image of %lld",
+                 (long long)extent, (long long)columns->padded[d]);
+        columns->places[d] = (columns->padded[d] - extent) / columns->stride[d] + 1;
+        if (!shape_multiply(columns->n_block, block, &columns->n_block) ||
+            !shape_multiply(columns->n_places, columns->places[d], &columns->n_places) ||
+            !shape_multiply(columns->n_padded, columns->padded[d], &columns->n_padded))
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "the image has too many elements");
+    }
+    return STATUS_OK;
+}
+
+/* The element of the padded image that element `at` of the block is at a place. */
+static int64_t find_element(const columns_t *columns, int64_t at, int64_t place)
+{
+    int64_t element = 0, step = 1;
+    for (int d = columns->n - 1; d >= 0; d--) {
+        element += step * (at % columns->block[d] * columns->dilation[d] +
+                           place % columns->places[d] * columns->stride[d]);
+        step *= columns->padded[d];
+        at /= columns->block[d];
+        place /= columns->places[d];
+    }
+    return element;
+}
+
+/* s64 [1, block * places]. */
+static status_t make_index(onnx_node_t *node, const columns_t *columns, item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    const int64_t n = columns->n_block * columns->n_places;
+    int64_t *index = NULL;
+    TRY(context_get(ctx, (size_t)n * sizeof *index, "places of elements", &index));
+    for (int64_t i = 0; i < n; i++)
+        index[i] = find_element(columns, i / columns->n_places, i % columns->n_places);
+    status_t status = onnx_vector(node->onnx, NULL, (int)n, index, out);
+    context_put(ctx, index);
+    TRY(status);
+    return onnx_reshape(node, *out, 2, (int64_t[]){1, n}, out);
+}
+
+/* [rows, elements of the padded image], added up. */
+static status_t add_up(onnx_node_t *node, const columns_t *columns, int64_t rows, item_t *out)
+{
+    onnx_t *onnx = node->onnx;
+    const int64_t n = columns->n_block * columns->n_places;
+    tensor_t *zero = NULL;
+    item_t in[3];
+    onnx_call_t call;
+    TRY(tensor_zeros(onnx->ctx, onnx_input_info(node, 0).dtype, 2, (int64_t[]){1, 1}, &zero));
+    scope_take(onnx->ctx, zero);
+    TRY(onnx_known_take(onnx, NULL, zero, &in[0]));
+    TRY(onnx_expand(node, in[0], 2, (int64_t[]){rows, columns->n_padded}, &in[0]));
+    TRY(make_index(node, columns, &in[1]));
+    TRY(onnx_expand(node, in[1], 2, (int64_t[]){rows, n}, &in[1]));
+    TRY(onnx_reshape(node, node->in[0], 2, (int64_t[]){rows, n}, &in[2]));
+    onnx_call(node, "scatter", &call);
+    onnx_set_int(&call, "dim", 1);
+    onnx_set_int(&call, "reduction", SCATTER_ADD);
+    return onnx_emit(&call, 3, in, out);
+}
+
+status_t onnx_import_col2im(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t x = onnx_input_info(node, 0);
+    columns_t columns;
+    int64_t sizes[2 + MAX_SPATIAL];
+    TRY(read_columns(node, &columns));
+    if (x.rank != 3 || x.sizes[1] % columns.n_block != 0 || x.sizes[2] != columns.n_places)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "x is %s, the block has %lld elements and %lld places",
+             info_brief(&x), (long long)columns.n_block, (long long)columns.n_places);
+    if (columns.n_places > MAX_STEP / columns.n_block)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%lld places of %lld elements", (long long)columns.n_places,
+             (long long)columns.n_block);
+    sizes[0] = x.sizes[0];
+    sizes[1] = x.sizes[1] / columns.n_block;
+    for (int d = 0; d < columns.n; d++) sizes[2 + d] = columns.padded[d];
+    TRY(add_up(node, &columns, sizes[0] * sizes[1], &node->out[0]));
+    TRY(onnx_reshape(node, node->out[0], 2 + columns.n, sizes, &node->out[0]));
+    for (int d = 0; d < columns.n; d++)
+        TRY(onnx_slice(node, node->out[0], 2 + d, columns.pads[d],
+                       columns.pads[d] + columns.image[d], 1, &node->out[0]));
+    return STATUS_OK;
+}
+
+#endif
