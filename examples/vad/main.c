@@ -55,7 +55,7 @@ static bool listen(wav_t *wav, detector_t *detector)
 static bool run(context_t *ctx, const char *path, FILE *file)
 {
     module_t *model = NULL, *frozen = NULL;
-    detector_t detector = {NULL};
+    detector_t detector = {.model = NULL};
     wav_t wav;
     if (!wav_open(file, &wav)) {
         fprintf(stderr, "vad: %s\n", wav.error);

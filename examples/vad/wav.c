@@ -8,6 +8,7 @@
 
 enum { FORMAT_PCM = 1, FORMAT_BYTES = 16 };
 
+static bool fail(wav_t *wav, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool fail(wav_t *wav, const char *format, ...)
 {
     va_list arguments;
