@@ -6,8 +6,9 @@
  *
  * Sizes that the file leaves open get names in the types of the graph's inputs: the model runs at
  * any of them, frozen too. What came from such a size follows it. This is found out by importing at
- * some ten sizes in place of each: a size at which nodes do something else, or which a node takes
- * only as it was given, is fixed, and the graph and the message of inputs that are refused say why:
+ * some fifteen sizes in place of each: a size at which nodes do something else, or which a node
+ * takes only as it was given, is fixed, and the graph and the message of inputs that are refused
+ * say why:
  *
  *   forward: input x is f32[3,4], the graph was made for f32[1,4] (N is 1 only, node r (Reshape):
  *   12 elements into a shape of 4)
