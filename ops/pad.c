@@ -1,4 +1,5 @@
-/* Padding by a constant, by reflection, by the edge or around; negative padding crops. */
+/* Padding by a constant, by reflection, by the edge or around; negative padding crops
+ * first. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
@@ -23,6 +24,21 @@ static const attr_field_t fields[] = {
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
+/* What is left of a dimension of x, and where it begins in the result. */
+typedef struct part {
+    int64_t cut, kept; /* elements of x: left off at the beginning, in the result */
+    int64_t before;    /* elements of the result before these */
+} part_t;
+
+/* First negative padding crops: what is left is padded. */
+static part_t find_part(const pad_attrs_t *attrs, int dim, int64_t size)
+{
+    int64_t before = attrs->before.values[dim], after = attrs->after.values[dim];
+    part_t part = {.cut = before < 0 ? -before : 0, .before = before > 0 ? before : 0};
+    part.kept = size - part.cut + (after < 0 ? after : 0);
+    return part;
+}
+
 /* ---- inference ---- */
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
@@ -42,13 +58,16 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         REQUIRE(ctx, fits && before >= -size && after >= -size,
                 "pad: %lld before and %lld after dimension %d of %s, no size is left",
                 (long long)before, (long long)after, d, info_brief(x));
+        const int64_t kept = find_part(attrs, d, size).kept;
         bool is_padded = before > 0 || after > 0;
-        REQUIRE(ctx, attrs->mode != PAD_REFLECT || !is_padded || (before < size && after < size),
+        REQUIRE(ctx, attrs->mode == PAD_CONSTANT || !is_padded || kept > 0,
+                "pad: %lld before and %lld after dimension %d of %s, nothing is left that has an "
+                "edge",
+                (long long)before, (long long)after, d, info_brief(x));
+        REQUIRE(ctx, attrs->mode != PAD_REFLECT || !is_padded || (before < kept && after < kept),
                 "pad: %lld before and %lld after dimension %d of %s, reflection needs less than "
                 "its size",
                 (long long)before, (long long)after, d, info_brief(x));
-        REQUIRE(ctx, attrs->mode == PAD_CONSTANT || !is_padded || size > 0,
-                "pad: dimension %d of %s is empty, it has no edge", d, info_brief(x));
     }
     TRY(shape_check(ctx, "pad", x->dtype, x->rank, sizes));
     out[0] = info_dense(x->dtype, x->rank, sizes);
@@ -56,16 +75,18 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 }
 
 /* Where an index of the padded dimension lies in x, -1 for outside. */
-static int64_t find_source(int mode, int64_t index, int64_t before, int64_t size)
+static int64_t find_source(int mode, const part_t *part, int64_t index)
 {
-    int64_t at = index - before;
-    if (at >= 0 && at < size) return at;
-    switch (mode) {
-    case PAD_REFLECT: return at < 0 ? -at : 2 * (size - 1) - at;
-    case PAD_EDGE: return at < 0 ? 0 : size - 1;
-    case PAD_WRAP: return at < 0 ? size - 1 - (-1 - at) % size : at % size;
-    default: return -1;
+    int64_t at = index - part->before, size = part->kept;
+    if (at < 0 || at >= size) {
+        switch (mode) {
+        case PAD_REFLECT: at = at < 0 ? -at : 2 * (size - 1) - at; break;
+        case PAD_EDGE: at = at < 0 ? 0 : size - 1; break;
+        case PAD_WRAP: at = at < 0 ? size - 1 - (-1 - at) % size : at % size; break;
+        default: return -1;
+        }
     }
+    return part->cut + at;
 }
 
 /* ---- specification ---- */
@@ -77,7 +98,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     const tensor_info_t *x = call->in[0];
     int64_t at[TENSOR_MAX_RANK] = {0};
     for (int d = 0; d < x->rank; d++) {
-        at[d] = find_source(attrs->mode, index[d], attrs->before.values[d], x->sizes[d]);
+        const part_t part = find_part(attrs, d, x->sizes[d]);
+        at[d] = find_source(attrs->mode, &part, index[d]);
         if (at[d] < 0) return attrs->value;
     }
     return spec_at(call, 0, at);
@@ -108,17 +130,15 @@ static void pad_row(const pad_attrs_t *attrs, const tensor_info_t *info, int64_t
         fill(out, n, size, value);
         return;
     }
-    int64_t before = last < 0 ? 0 : attrs->before.values[last],
-            width = last < 0 ? 1 : info->sizes[last];
-    int64_t begin = before > 0 ? before : 0, end = before + width < n ? before + width : n;
-    if (end < begin) begin = end = n;
+    part_t part = {.kept = 1};
+    if (last >= 0) part = find_part(attrs, last, info->sizes[last]);
+    const int64_t begin = part.before, end = begin + part.kept;
     if (end > begin)
-        memcpy(out + (size_t)begin * size, x + (size_t)(begin - before) * size,
-               (size_t)(end - begin) * size);
+        memcpy(out + (size_t)begin * size, x + (size_t)part.cut * size, (size_t)part.kept * size);
     for (int64_t i = 0; i < n; i++) {
         if (i == begin) i = end;
         if (i >= n) break;
-        int64_t at = find_source(attrs->mode, i, before, width);
+        int64_t at = find_source(attrs->mode, &part, i);
         memcpy(out + (size_t)i * size, at < 0 ? value : x + (size_t)at * size, size);
     }
 }
@@ -139,8 +159,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
         int64_t rest = row, offset = 0;
         bool is_inside = true;
         for (int d = last - 1; d >= 0; d--) {
-            int64_t at = find_source(attrs->mode, rest % result->sizes[d], attrs->before.values[d],
-                                     x->sizes[d]);
+            const part_t part = find_part(attrs, d, x->sizes[d]);
+            int64_t at = find_source(attrs->mode, &part, rest % result->sizes[d]);
             rest /= result->sizes[d];
             is_inside = is_inside && at >= 0;
             offset += at * x->format.strides[d];
@@ -165,6 +185,7 @@ static const char *const cases[] = {
     "(s64[5,6]) before=[-1,2] after=[7,-3] mode=\"wrap\"",
     "(f32[5,6]) before=[-1,2] after=[-2,-3]",
     "(f32[5,6]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
+    "(f32[5,6]) before=[-2,3] after=[5,-4] mode=\"edge\"",
     "(f32[3,4]) before=[0,-4] after=[0,6] value=2.0",
     "(s64[2,2]) before=[1,1] after=[0,0] value=7.0",
     "(f32[0,2]) before=[1,0] after=[1,0] value=3.0",

@@ -763,6 +763,43 @@ def affine_grids():
     }"""
 
 
+# ---- Pad: what negative pads name is cut off first ----
+
+@model([{"x": [4, 7]}, {"x": [7, 7]}], opset=19)
+def cut_and_wrapped():
+    """main (float[N,7] x) => (float[A,B] y)
+    <int64[4] pads = {-1,-2,-1,1}>
+    { y = Pad<mode = "wrap">(x, pads) }"""
+
+
+@model([{"x": [4, 7]}, {"x": [7, 7]}], opset=19)
+def cut_and_wrapped_before():
+    """main (float[N,7] x) => (float[A,B] y)
+    <int64[4] pads = {2,3,-1,-2}>
+    { y = Pad<mode = "wrap">(x, pads) }"""
+
+
+@model([{"x": [5, 7]}, {"x": [8, 7]}], opset=18)
+def cut_and_reflected():
+    """main (float[N,7] x) => (float[A,B] y)
+    <int64[4] pads = {-1,2,2,-3}>
+    { y = Pad<mode = "reflect">(x, pads) }"""
+
+
+@model([{"x": [5, 7]}, {"x": [8, 7]}], opset=18)
+def cut_and_edged():
+    """main (float[N,7] x) => (float[A,B] y)
+    <int64[4] pads = {-2,3,5,-4}>
+    { y = Pad<mode = "edge">(x, pads) }"""
+
+
+@model([{"x": [5, 7]}, {"x": [8, 7]}], opset=18)
+def cut_and_filled():
+    """main (float[N,7] x) => (float[A,B] y)
+    <int64[4] pads = {-2,3,5,-4}>
+    { y = Pad<mode = "constant">(x, pads) }"""
+
+
 # ---- writing ----
 
 

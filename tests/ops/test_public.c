@@ -598,6 +598,10 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
                 "cast: dtype is 99, which is no element type");
     CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 1, 1), DIMS(0, 0, 1, 1), (pad_mode_t)7, 0, &y),
                 STATUS_INVALID_ARGUMENT, "pad: mode is 7, must be 0 to");
+    CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 0, -9), DIMS(0, 0, 0, 1), PAD_EDGE, 0, &y),
+                STATUS_INVALID_ARGUMENT, "of f32[1,1,9,9], nothing is left that has an edge");
+    CHECK_FAILS(ctx, op_pad(ctx, x, DIMS(0, 0, 0, -6), DIMS(0, 0, 0, 3), PAD_REFLECT, 0, &y),
+                STATUS_INVALID_ARGUMENT, "pad: -6 before and 3 after dimension 3 of");
     CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), (resize_mode_t)-1, RESIZE_HALF_PIXEL, &y),
                 STATUS_INVALID_ARGUMENT, "resize: mode is -1");
     CHECK_FAILS(ctx, op_resize(ctx, x, 2, DIMS(3, 3), RESIZE_LINEAR, (resize_coordinates_t)99, &y),
