@@ -289,6 +289,7 @@ status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t
 {
     for (int i = 0; i < options->inputs.n; i++)
         TRY(read_given(ctx, model, options->inputs.items[i]));
+    if (options->inputs.n > 0) TRY(sizes_check_given(ctx, model, &options->shapes, options->batch));
     for (int i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].tensor != NULL) continue;
         context_seed(ctx, (uint64_t)options->seed + (uint64_t)i * 0x9e3779b97f4a7c15u);

@@ -47,6 +47,12 @@ static void file_path(const char *dir, const char *name, char *out_path, size_t 
             out_path[i] = '_';
 }
 
+/* What printf prints of a NaN has its sign, which says nothing. */
+static double without_sign_of_nan(double number)
+{
+    return isnan(number) ? fabs(number) : number;
+}
+
 /* Range and mean, and where the largest element stands: enough to see that two runs agree. */
 static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
 {
@@ -67,8 +73,8 @@ static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
         }
         printf("%s %s", name, info_text(tensor_info(tensor), text));
         if (n > 0)
-            printf(" min %.6g max %.6g at %" PRId64 " mean %.6g", smallest, values[at], at,
-                   sum / (double)n);
+            printf(" min %.6g max %.6g at %" PRId64 " mean %.6g", smallest,
+                   without_sign_of_nan(values[at]), at, without_sign_of_nan(sum / (double)n));
         printf("\n");
     }
     tensor_release(plain);

@@ -169,3 +169,23 @@ status_t sizes_take(context_t *ctx, model_t *model, int input, const tensor_info
              info_text(given, text));
     return ask(ctx, model, input, asked, given->rank, given->sizes);
 }
+
+status_t sizes_check_given(context_t *ctx, const model_t *model, const args_list_t *shapes,
+                           int64_t batch)
+{
+    char text[INFO_TEXT_MAX];
+    for (int i = 0; i < shapes->n; i++) {
+        sizes_t sizes;
+        int input = 0;
+        sizes_parse(shapes->items[i], &sizes);
+        TRY(find_input(ctx, model, &sizes, &input));
+        const tensor_info_t *info = &model->inputs[input].info;
+        REQUIRE(ctx, shape_equal(sizes.rank, sizes.sizes, info->rank, info->sizes),
+                "--shape %s, but the inputs that are given make it %s", shapes->items[i],
+                info_text(info, text));
+    }
+    REQUIRE(ctx, batch == 0 || model->inputs[0].info.sizes[0] == batch,
+            "--batch %" PRId64 ", but the inputs that are given make input %s %s", batch,
+            model->inputs[0].name, info_text(&model->inputs[0].info, text));
+    return STATUS_OK;
+}

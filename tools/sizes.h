@@ -26,4 +26,9 @@ status_t sizes_apply(context_t *ctx, model_t *model, const args_list_t *shapes, 
 /* The same for the sizes of a tensor that is given for an input. */
 status_t sizes_take(context_t *ctx, model_t *model, int input, const tensor_info_t *given);
 
+/* INVALID_ARGUMENT where --shape or --batch (0: none) asks for other sizes than the inputs have by
+ * the tensors that are given. */
+status_t sizes_check_given(context_t *ctx, const model_t *model, const args_list_t *shapes,
+                           int64_t batch);
+
 #endif

@@ -84,6 +84,14 @@ static void sizes_that_cannot_be_are_refused_in_words(void **state)
     tensor_info_t given = info_dense(DTYPE_F32, 2, (const int64_t[]){6, 2});
     CHECK_FAILS(ctx, sizes_take(ctx, &model, 0, &given), STATUS_INVALID_ARGUMENT,
                 "input a: f32[6,2] was given, but size 1 of input a is fixed to 3");
+    given = info_dense(DTYPE_F32, 2, (const int64_t[]){6, 3});
+    const args_list_t none = {.n = 0}, one = {.n = 1, .items = {"b=2x7"}};
+    CHECK_OK(ctx, sizes_take(ctx, &model, 0, &given));
+    CHECK_OK(ctx, sizes_check_given(ctx, &model, &none, 6));
+    CHECK_FAILS(ctx, sizes_check_given(ctx, &model, &none, 2), STATUS_INVALID_ARGUMENT,
+                "--batch 2, but the inputs that are given make input a f32[6,3]");
+    CHECK_FAILS(ctx, sizes_check_given(ctx, &model, &one, 0), STATUS_INVALID_ARGUMENT,
+                "--shape b=2x7, but the inputs that are given make it f32[6,");
     model_clear(&model);
 }
 
