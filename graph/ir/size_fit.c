@@ -147,7 +147,7 @@ static int64_t quotient_at(const quotient_t *quotient, int64_t size)
 /* Quotients of one group that differ at this size go to groups of their own. */
 static bool split_groups(int n, quotient_t *quotients, int64_t size)
 {
-    int n_groups = 0, n_before = 0, groups[MAX_QUOTIENTS];
+    int n_groups = 0, n_before = 0, groups[MAX_QUOTIENTS] = {0};
     for (int i = 0; i < n; i++) {
         int first = 0;
         while (quotients[first].group != quotients[i].group ||
