@@ -22,6 +22,15 @@ static status_t as_float(onnx_node_t *node, item_t x, item_t *out)
     return onnx_cast(node, x, DTYPE_F32, out);
 }
 
+/* The zero at an input: 0 of the dtype of x where it is left out. */
+static status_t read_zero(onnx_node_t *node, int input, item_t *out)
+{
+    *out = input_or_none(node, input);
+    if (*out != ITEM_NONE) return STATUS_OK;
+    TRY(onnx_integer(node->onnx, 0, out));
+    return onnx_cast(node, *out, onnx_input_info(node, 0).dtype, out);
+}
+
 /* ratio * x, where the ratio is that of the scales of an operand and of the result. */
 static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale, item_t *out)
 {
@@ -31,24 +40,36 @@ static status_t emit_scaled(onnx_node_t *node, int first, item_t x, item_t scale
     return onnx_binary(node, "mul", ratio, numbers, out);
 }
 
+/* a, b, and the three scales: their zeros among them may be left out. */
+static status_t check_operands(onnx_node_t *node)
+{
+    static const int needed[] = {0, 1, 3, 4, 6};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!onnx_has(node, needed[i]))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", needed[i]);
+    return STATUS_OK;
+}
+
 /* The zeros are one sum of f32, and are added first: zero - (ratio * a_zero + ratio * b_zero). */
 status_t onnx_import_qlinear_add(onnx_node_t *node)
 {
+    TRY(check_operands(node));
     const item_t scale = node->in[6];
-    item_t a, b, fixed, one;
+    item_t a, b, fixed, one, zeros[3];
+    for (int i = 0; i < 3; i++) TRY(read_zero(node, i < 2 ? TRIPLE * i + ZERO : 7, &zeros[i]));
     TRY(onnx_number(node->onnx, 1.0, &one));
     TRY(as_float(node, one, &one));
-    TRY(emit_scaled(node, 0, node->in[2], scale, &a));
-    TRY(emit_scaled(node, 3, node->in[5], scale, &b));
+    TRY(emit_scaled(node, 0, zeros[0], scale, &a));
+    TRY(emit_scaled(node, 3, zeros[1], scale, &b));
     TRY(onnx_binary(node, "add", a, b, &b));
-    TRY(as_float(node, node->in[7], &fixed));
+    TRY(as_float(node, zeros[2], &fixed));
     TRY(onnx_binary(node, "sub", fixed, b, &fixed));
     TRY(emit_scaled(node, 0, node->in[0], scale, &a));
     TRY(emit_scaled(node, 3, node->in[3], scale, &b));
     TRY(onnx_binary(node, "add", fixed, a, &a));
     TRY(onnx_binary(node, "add", a, b, &a));
-    return quantized_emit(node, "quantize", a, one, ITEM_NONE, 0, onnx_input_info(node, 7).dtype,
-                          &node->out[0]);
+    return quantized_emit(node, "quantize", a, one, ITEM_NONE, 0,
+                          onnx_info(node->onnx, zeros[2])->dtype, &node->out[0]);
 }
 
 /* An operand less its zero, as s32. */
@@ -62,13 +83,14 @@ static status_t emit_centered(onnx_node_t *node, item_t x, item_t zero, item_t *
 
 status_t onnx_import_qlinear_mul(onnx_node_t *node)
 {
-    item_t a, b, multiplier;
+    item_t a, b, multiplier, zero;
+    TRY(check_operands(node));
+    TRY(read_zero(node, 7, &zero));
     TRY(emit_centered(node, node->in[0], input_or_none(node, 2), &a));
     TRY(emit_centered(node, node->in[3], input_or_none(node, 5), &b));
     TRY(onnx_binary(node, "mul", a, b, &a));
     TRY(quantized_multiplier(node, 1, 4, 6, &multiplier));
-    return quantized_requantize(node, a, multiplier, ITEM_NONE, input_or_none(node, 7), 0,
-                                &node->out[0]);
+    return quantized_requantize(node, a, multiplier, ITEM_NONE, zero, 0, &node->out[0]);
 }
 
 static status_t emit_numbers(onnx_node_t *node, int first, item_t *out)

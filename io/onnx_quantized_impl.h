@@ -10,10 +10,10 @@
  * the name of what it is. */
 status_t quantized_vector(onnx_node_t *node, item_t x, const char *what, item_t *out);
 
-/* The zero at an input: none where it is known to be 0. */
 /* UNSUPPORTED where an input has several elements. */
 status_t quantized_need_one(onnx_node_t *node, int input, const char *what);
 
+/* The zero at an input: none where it is known to be 0. */
 status_t quantized_zero(onnx_node_t *node, int input, const char *what, item_t *out);
 
 /* Operator quantize or dequantize; dtype is of what quantize gives, DTYPE_NONE: the zero's. */
