@@ -120,7 +120,8 @@ status_t op_triu(context_t *ctx, const tensor_t *x, int64_t diagonal, tensor_t *
 /* Outside of x: a value, mirrored without the edge, the edge, or from the other side (PyTorch's
  * "replicate" is edge, its "circular" is wrap). */
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode_t;
-/* before and after: one number for each of x's rank dimensions; negative ones crop. */
+/* before and after: one number for each of x's rank dimensions. Negative ones crop first, and what
+ * is left is padded: [0,1,2,3] with -1 before and 2 after is [1,2,3,1,2] in mode wrap. */
 status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const int64_t *after,
                 pad_mode_t mode, double value, tensor_t **out) TESSERA_API(op_pad);
 
