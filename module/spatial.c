@@ -58,7 +58,8 @@ static status_t init_conv_transpose(context_t *ctx, module_t *module, const void
     const conv_transpose_attrs_t *attrs = &conv->attrs;
     const int n = conv->n_spatial;
     const int64_t channels = conv->sizes[1] * attrs->groups;
-    double fan_in = (double)(conv->sizes[0] / attrs->groups);
+    const int64_t inputs = conv->sizes[0] / attrs->groups;
+    double fan_in = (double)inputs;
     for (int d = 0; d < n; d++) fan_in *= (double)conv->sizes[2 + d];
     TRY(layer_parameter(ctx, module, "weight", 2 + n, conv->sizes, FILL_NORMAL, sqrt(2 / fan_in),
                         0));
