@@ -221,7 +221,7 @@ status_t onnx_import_stft(onnx_node_t *node)
 {
     tensor_info_t info = onnx_input_info(node, 0);
     transform_t transform = {.dtype = info.dtype};
-    frames_t frames;
+    frames_t frames = {0};
     bool is_onesided = true;
     item_t x = node->in[0], window;
     if (info.rank != 3)
@@ -295,7 +295,7 @@ static double weight_of(const mel_t *mel, int64_t frequency, int64_t bin)
 status_t onnx_import_mel_weight_matrix(onnx_node_t *node)
 {
     context_t *ctx = node->onnx->ctx;
-    mel_t mel;
+    mel_t mel = {0};
     int64_t to = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     dtype_t dtype;
     tensor_t *tensor = NULL;
