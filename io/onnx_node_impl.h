@@ -98,6 +98,8 @@ status_t onnx_input_ints(onnx_node_t *node, int input, const char *what, int cap
                          int64_t *out_values);
 status_t onnx_input_floats(onnx_node_t *node, int input, const char *what, int capacity, int *out_n,
                            double *out_values);
+/* n pieces make up a size, and none is negative. */
+status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size);
 
 /* An input whose elements are looked at where the model runs: integers. */
 status_t onnx_check_integers(onnx_node_t *node, int input, const char *what);

@@ -29,12 +29,28 @@ status_t onnx_import_concat(onnx_node_t *node)
     return onnx_emit(&call, node->n_in, node->in, &node->out[0]);
 }
 
+status_t onnx_check_pieces(onnx_node_t *node, int n, const int64_t *pieces, int64_t size)
+{
+    context_t *ctx = node->onnx->ctx;
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (pieces[i] < 0 || pieces[i] > size - sum)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a piece of %lld, the size is %lld",
+                 (long long)pieces[i], (long long)size);
+        sum += pieces[i];
+    }
+    if (sum != size)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "pieces of %lld in sum, the size is %lld",
+             (long long)sum, (long long)size);
+    return STATUS_OK;
+}
+
 /* Sizes of the pieces: given, or alike but for the last. */
 static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
 {
     context_t *ctx = node->onnx->ctx;
     int n = 0;
-    int64_t n_outputs = node->n_out, sum = 0;
+    int64_t n_outputs = node->n_out;
     TRY(onnx_ints_since(node, 13, "split", 1, OP_MAX_OUTPUTS, &n, pieces));
     if (node->opset >= 18) TRY(onnx_attr_int(node, "num_outputs", n_outputs, &n_outputs));
     if ((n >= 0 && n != node->n_out) || n_outputs != node->n_out || n_outputs < 1)
@@ -50,16 +66,7 @@ static status_t find_pieces(onnx_node_t *node, int64_t size, int64_t *pieces)
             pieces[i] = left < 0 ? 0 : left < piece ? left : piece;
         }
     }
-    for (int i = 0; i < node->n_out; i++) {
-        if (pieces[i] < 0 || pieces[i] > size - sum)
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a piece of %lld, the size is %lld",
-                 (long long)pieces[i], (long long)size);
-        sum += pieces[i];
-    }
-    if (sum != size)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "pieces of %lld in sum, the size is %lld",
-             (long long)sum, (long long)size);
-    return STATUS_OK;
+    return onnx_check_pieces(node, node->n_out, pieces, size);
 }
 
 status_t onnx_import_split(onnx_node_t *node)

@@ -247,27 +247,17 @@ static status_t count_pieces(onnx_node_t *node, int64_t size, int *out_n, int64_
 {
     context_t *ctx = node->onnx->ctx;
     int n = 0;
-    int64_t sum = 0;
     TRY(onnx_input_ints(node, 1, "split", MAX_ELEMENTS, &n, pieces));
     if (n < 0 || onnx_input_info(node, 1).rank == 0) {
         const int64_t piece = n < 0 ? 1 : pieces[0];
-        if (piece < 1 || (size + piece - 1) / piece > MAX_ELEMENTS)
+        if (piece < 1 || (size - 1) / piece >= MAX_ELEMENTS)
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "a size of %lld in pieces of %lld", (long long)size,
                  (long long)piece);
-        n = (int)((size + piece - 1) / piece);
+        n = (int)(size / piece + (size % piece != 0));
         for (int i = 0; i < n; i++) pieces[i] = size - i * piece < piece ? size - i * piece : piece;
     }
-    for (int i = 0; i < n; i++) {
-        if (pieces[i] < 0 || pieces[i] > size - sum)
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a piece of %lld, the size is %lld",
-                 (long long)pieces[i], (long long)size);
-        sum += pieces[i];
-    }
-    if (sum != size)
-        FAIL(ctx, STATUS_INVALID_ARGUMENT, "pieces of %lld in sum, the size is %lld",
-             (long long)sum, (long long)size);
     *out_n = n;
-    return STATUS_OK;
+    return onnx_check_pieces(node, n, pieces, size);
 }
 
 /* Without `split`, keepdims 0 takes the dimension away. */

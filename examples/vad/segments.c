@@ -1,5 +1,5 @@
-/* A probability between the two thresholds changes nothing: what is speech stays so, and so does
- * what is none. */
+/* A probability between the two thresholds changes nothing: speech goes on as speech, silence as
+ * silence. */
 #include "vad.h"
 
 #define SPEECH 0.5F

@@ -111,6 +111,17 @@ static void pieces_have_to_make_up_the_size(void **state)
     refuse(ctx, STATUS_INVALID_ARGUMENT, "a size of 2 in pieces of 0");
 }
 
+static void a_piece_may_be_larger_than_the_size(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t most = INT64_MAX;
+    begin_list(0);
+    maker_initializer(&maker, "piece", INT64, 0, NULL, &most, sizeof most);
+    maker_node(&maker, "SplitToSequence", "split", "x piece", "parts");
+    maker_int(maker_node(&maker, "ConcatFromSequence", "join", "parts", "y"), "axis", 0);
+    module_release(load_model(ctx));
+}
+
 static void a_sequence_without_tensors_has_nothing_to_give(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -161,6 +172,7 @@ int main(void)
         TEST(places_on_data_are_checked_where_the_model_runs),
         TEST(tensors_and_sequences_are_not_confused),
         TEST(pieces_have_to_make_up_the_size),
+        TEST(a_piece_may_be_larger_than_the_size),
         TEST(a_sequence_without_tensors_has_nothing_to_give),
         TEST(tensors_of_other_ranks_have_to_be_told_apart_at_import),
         TEST(a_sequence_map_goes_over_sequences),
