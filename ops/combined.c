@@ -76,7 +76,9 @@ status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const te
 {
     tensor_t *scaled = NULL;
     TRY(context_output(ctx, "addmm", out));
-    TRY(scale(ctx, x, beta, &scaled));
+    if (x == NULL) return context_null(ctx, "addmm", "x");
+    TRY(beta == 0 ? op_full_like(ctx, x, 0.0, x->info.dtype, &scaled)
+                  : scale(ctx, x, beta, &scaled));
     status_t status = add_combined(ctx, "addmm", scaled, op_matmul, a, b, alpha, out);
     ops_drop(ctx, scaled);
     return status;

@@ -25,7 +25,7 @@ status_t op_lerp_(context_t *ctx, tensor_t *a, const tensor_t *b, double weight)
     TESSERA_API(op_lerp_);
 
 /* beta x + alpha (a b), the product as op_matmul's: torch.addmm, of more dimensions
- * torch.baddbmm. */
+ * torch.baddbmm. With beta 0 the elements of x are not read, so that they may be NaN. */
 status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                   double beta, double alpha, tensor_t **out) TESSERA_API(op_addmm);
 

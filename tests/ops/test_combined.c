@@ -89,6 +89,10 @@ static void tensors_are_mixed_and_multiplied(void **state)
     CHECK_OK(ctx, op_transpose(ctx, in.x, 0, 1, &turned));
     CHECK_OK(ctx, op_addmm(ctx, bias, in.x, turned, 2, 0.5, &out));
     check(ctx, out, SHAPE(2, 2), VALUES(4.5f, 5, 9, 23));
+    tensor_t *nan = from(ctx, SHAPE(2), VALUES(NAN, INFINITY));
+    CHECK_OK(ctx, op_addmm(ctx, nan, in.x, turned, 0, 0.5, &out));
+    check(ctx, out, SHAPE(2, 2), VALUES(2.5f, 7, 7, 25));
+    tensor_release(nan);
     CHECK_OK(ctx, op_outer(ctx, in.a, bias, &out));
     check(ctx, out, SHAPE(3, 2), VALUES(1, -1, 2, -2, 4, -4));
     CHECK_OK(ctx, op_lerp_(ctx, in.x, in.a, 0.75));
