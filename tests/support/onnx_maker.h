@@ -15,7 +15,7 @@
 #define MAKER_ATTRS 8   /* of a node */
 #define MAKER_NAMES 256 /* bytes of a node's names */
 #define MAKER_DIMS 6
-#define MAKER_BYTES 16384 /* of sizes and elements */
+#define MAKER_BYTES 262144 /* of sizes and elements */
 
 typedef struct maker_value {
     Onnx__ValueInfoProto value;
