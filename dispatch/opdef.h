@@ -11,6 +11,7 @@
 #define TESSERA_DISPATCH_OPDEF_H
 
 #include "dispatch/attrs.h"
+#include "dispatch/emitter.h"
 #include "tensor/tensor.h"
 
 TESSERA_BEGIN
@@ -18,7 +19,6 @@ TESSERA_BEGIN
 #define OP_MAX_INPUTS 64
 #define OP_MAX_OUTPUTS 32
 
-typedef struct opdef opdef_t;
 typedef struct prepared prepared_t;
 typedef struct op_call op_call_t;
 
@@ -170,6 +170,10 @@ struct opdef {
 
     /* NULL: it stays what it is, whatever is known. */
     const op_fixed_t *fixed;
+
+    /* How gradients pass it from its outputs to its inputs. NULL: they do not, and asking for one
+     * is an error that names the operator. */
+    const gradient_t *gradient;
 
     /* Calls that test and benchmark it, NULL-terminated: "(f32[1,3,7,7], f32[4,3,3,3], none)
      * padding=[1,1]". Operands are filled at random; integers in range [0, n) by

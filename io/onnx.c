@@ -611,7 +611,7 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     onnx->ctx = ctx;
     onnx->folder = source->folder;
     onnx->options = options;
-    onnx->self = GRAPH_NONE;
+    onnx->self = VALUE_NONE;
     onnx->closed_by = closed_by;
     onnx->asked = asked;
     onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};

@@ -339,7 +339,7 @@ status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
     const int64_t ones[TENSOR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     onnx_node_t node = {.onnx = onnx};
     onnx_call_t call;
-    value_t in[2] = {GRAPH_NONE, GRAPH_NONE};
+    value_t in[2] = {VALUE_NONE, VALUE_NONE};
     TRY(add_size(onnx, expr->variables[0].dim, &in[0]));
     onnx_call(&node, "mul", &call);
     for (int v = 1; v < expr->n; v++) {
@@ -438,7 +438,7 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
                          .sized = call->sized};
     if (call->kind == ONNX_CALL_BUILTIN) node.kind = NODE_BUILTIN, node.name = call->builtin;
     for (int i = 0; i < call->n_in; i++) {
-        in[i] = GRAPH_NONE;
+        in[i] = VALUE_NONE;
         if (call->in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, call->in[i], &in[i]));
     }
     graph_add_node(onnx->builder, &node, in, NULL, NULL, out);
@@ -521,7 +521,7 @@ static status_t begin_loop(onnx_t *onnx, const onnx_noted_t *call)
     value_t in[ONNX_MAX_CARRIED + 2], out[ONNX_MAX_CARRIED];
     TRY(add_known(onnx, call));
     for (int i = 0; i < call->n_in; i++) {
-        in[i] = GRAPH_NONE;
+        in[i] = VALUE_NONE;
         if (call->in[i] != ITEM_NONE) TRY(onnx_value_of(onnx, call->in[i], &in[i]));
     }
     graph_add_node(onnx->builder, &node, in, NULL, NULL, out);
@@ -593,7 +593,7 @@ static status_t begin_module(onnx_t *onnx)
     context_t *ctx = onnx->ctx;
     char reason[ONNX_MAX_REASON];
     datum_t *none = NULL;
-    for (int i = 0; i < onnx->n_items; i++) onnx->items[i].value = GRAPH_NONE;
+    for (int i = 0; i < onnx->n_items; i++) onnx->items[i].value = VALUE_NONE;
     module_release(onnx->module);
     graph_builder_destroy(onnx->builder);
     onnx->module = NULL;

@@ -63,7 +63,7 @@ typedef struct onnx_item {
     tensor_t **stands;    /* [n_trials], held, of a value with a few integers that may say sizes:
                              what stands for it where these are inferred. NULL: it has none */
     int call;             /* that gave it, or -1 */
-    value_t value;        /* in the graph; GRAPH_NONE while it is not needed there */
+    value_t value;        /* in the graph; VALUE_NONE while it is not needed there */
     size_expr_t *expr;    /* of a number that follows sizes of inputs: how; or NULL */
     item_t transposed;    /* the same matrix transposed, or ITEM_NONE */
     bool is_weight;       /* initializer, or made by ConstantOfShape */

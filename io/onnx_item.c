@@ -25,7 +25,7 @@ static status_t add_item(onnx_t *onnx, const onnx_item_t *item, item_t *out_item
 status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t *out_item)
 {
     onnx_item_t item = {
-        .name = name, .known = tensor, .call = -1, .value = GRAPH_NONE, .transposed = ITEM_NONE};
+        .name = name, .known = tensor, .call = -1, .value = VALUE_NONE, .transposed = ITEM_NONE};
     status_t status = add_item(onnx, &item, out_item);
     if (status != STATUS_OK) tensor_drop(tensor);
     return status;
@@ -34,7 +34,7 @@ status_t onnx_item_take(onnx_t *onnx, const char *name, tensor_t *tensor, item_t
 status_t onnx_value(onnx_t *onnx, const char *name, const tensor_info_t *info, item_t *out_item)
 {
     onnx_item_t item = {
-        .name = name, .info = *info, .call = -1, .value = GRAPH_NONE, .transposed = ITEM_NONE};
+        .name = name, .info = *info, .call = -1, .value = VALUE_NONE, .transposed = ITEM_NONE};
     return add_item(onnx, &item, out_item);
 }
 
@@ -472,10 +472,10 @@ status_t onnx_value_of(onnx_t *onnx, item_t index, value_t *out_value)
 {
     onnx_item_t *item = &onnx->items[index];
     if (item->is_none) {
-        item->value = GRAPH_NONE;
-    } else if (item->value == GRAPH_NONE && item->expr != NULL) {
+        item->value = VALUE_NONE;
+    } else if (item->value == VALUE_NONE && item->expr != NULL) {
         TRY(onnx_calculate(onnx, index, &item->value));
-    } else if (item->value == GRAPH_NONE) {
+    } else if (item->value == VALUE_NONE) {
         const tensor_info_t *info = tensor_info(item->known);
         bool has_several = dtype_is_floating(info->dtype) && info_numel(info) > 1;
         if (info->is_number) {

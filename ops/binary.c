@@ -6,6 +6,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/function_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/rows_impl.h"
 #include "ops/walk_impl.h"
@@ -118,7 +119,7 @@ DIVISION(f64, double)
 
 /* ---- the table: rows of each function for each type that is computed in ---- */
 
-#define BINARY(name, result, takes, flags, floating, integral)                                     \
+#define BINARY(name, result, takes, flags, floating, integral, passes)                             \
     ROWS_BINARY(name##_f32, float, FUNCTION_OUT_##result, floating)                                \
     ROWS_BINARY(name##_f64, double, FUNCTION_OUT_##result, floating)                               \
     ROWS_BINARY(name##_s64, int64_t, FUNCTION_OUT_##result, integral)                              \
@@ -134,13 +135,13 @@ ROWS_BINARY(root_f64, double, element_t, ((void)y, sqrt(x)))
 
 /* The variants: lines of the table. */
 enum {
-#define BINARY(name, result, takes, flags, floating, integral) VARIANT_##name,
+#define BINARY(name, result, takes, flags, floating, integral, passes) VARIANT_##name,
 #include "ops/binary.def"
 #undef BINARY
 };
 
 static const function_t functions[] = {
-#define BINARY(name, result, takes, flags, floating, integral)                                     \
+#define BINARY(name, result, takes, flags, floating, integral, passes)                             \
     [VARIANT_##name] = {result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
 #include "ops/binary.def"
 #undef BINARY
@@ -305,6 +306,52 @@ static const kernel_t native = {.name = "native", .prepare = prepare_native, .ru
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+/* What the gradient of the result is multiplied by for one of the operands. */
+static void pass_scaled(const gradient_call_t *call, int operand, value_t factor)
+{
+    value_t grad = emit_binary(call->emitter, &op_def_mul, call->out_grad[0], factor);
+    call->in_grad[operand] = emit_unbroadcast(call->emitter, grad, call->in[operand]);
+}
+
+static void pass_add(const gradient_call_t *call)
+{
+    for (int i = A; i <= B; i++)
+        if (call->is_wanted[i])
+            call->in_grad[i] = emit_unbroadcast(call->emitter, call->out_grad[0], call->in[i]);
+}
+
+static void pass_sub(const gradient_call_t *call)
+{
+    pass_add(call);
+    if (call->is_wanted[B])
+        call->in_grad[B] = emit_unary(call->emitter, &op_def_neg, call->in_grad[B]);
+}
+
+static void pass_mul(const gradient_call_t *call)
+{
+    if (call->is_wanted[A]) pass_scaled(call, A, call->in[B]);
+    if (call->is_wanted[B]) pass_scaled(call, B, call->in[A]);
+}
+
+/* d(a / b) = da / b - (a / b) db / b */
+static void pass_div(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    value_t grad = emit_binary(e, &op_def_div, call->out_grad[0], call->in[B]);
+    if (call->is_wanted[A]) call->in_grad[A] = emit_unbroadcast(e, grad, call->in[A]);
+    if (!call->is_wanted[B]) return;
+    grad = emit_unary(e, &op_def_neg, emit_binary(e, &op_def_mul, grad, call->out[0]));
+    call->in_grad[B] = emit_unbroadcast(e, grad, call->in[B]);
+}
+
+#define READS_BOTH (1u << A | 1u << B)
+static const gradient_t gradient_add = {.pass = pass_add};
+static const gradient_t gradient_sub = {.pass = pass_sub};
+static const gradient_t gradient_mul = {.pass = pass_mul, .reads_in = READS_BOTH};
+static const gradient_t gradient_div = {.pass = pass_div, .reads_in = 1u << B, .reads_out = 1};
+
 /* ---- cases ---- */
 
 #define SHAPES                                                                                     \
@@ -343,7 +390,7 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
 
 /* ---- definitions ---- */
 
-#define BINARY(op_name, result, takes, flags, floating, integral)                                  \
+#define BINARY(op_name, result, takes, flags, floating, integral, passes)                          \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = VARIANT_##op_name,                                \
                                       .preference = FUNCTION_PREFERENCE(result),                   \
@@ -356,13 +403,14 @@ static const char *const cases_divisions[] = {SHAPES, DIVISIONS, NULL};
                                       .kernels = ((flags)&ONEDNN) != 0 ? either : ours,            \
                                       .spec = spec,                                                \
                                       .as_post_op = as_post_op,                                    \
+                                      .gradient = passes,                                          \
                                       .cases = CASES(takes, flags)};
 #include "ops/binary.def"
 #undef BINARY
 
 /* ---- public ---- */
 
-#define BINARY(op_name, result, takes, flags, floating, integral)                                  \
+#define BINARY(op_name, result, takes, flags, floating, integral, passes)                          \
     status_t op_##op_name(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)    \
     {                                                                                              \
         const tensor_t *in[] = {a, b};                                                             \

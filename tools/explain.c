@@ -195,7 +195,7 @@ static void explain_step(explainer_t *explainer, const graph_t *graph, const pla
         step->name, step->path != NULL ? step->path : "", step->prepared, step->n_in, {0}, {0}};
     for (int i = 0; i < step->n_in; i++) {
         bool is_packed = op != NULL && role_of(op, i) == ROLE_WEIGHT;
-        if (step->inputs[i] == GRAPH_NONE || is_packed) continue;
+        if (step->inputs[i] == VALUE_NONE || is_packed) continue;
         const graph_type_t *type = graph_value_type(graph, step->inputs[i]);
         if (type->has_info) call.given[i] = &type->info;
     }

@@ -145,7 +145,7 @@ static int64_t find_integer(const attr_table_t *table, const void *attrs, const 
 /* Rows of the table that a gather picks from; 0 when they are not known. */
 static int64_t gather_rows(const graph_t *graph, const graph_node_t *node)
 {
-    if (node->inputs[0] == GRAPH_NONE) return 0;
+    if (node->inputs[0] == VALUE_NONE) return 0;
     const graph_type_t *type = graph_value_type(graph, node->inputs[0]);
     int dim = 0;
     if (!type->has_info ||

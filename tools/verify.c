@@ -137,7 +137,7 @@ static const record_t *find_record(const verifier_t *verifier, value_t value)
 {
     while (value >= 0 && !verifier->records[value].is_known) {
         const graph_node_t *node = graph_producer(plan_graph(verifier->plan), value);
-        value = is_transition(node) ? node->inputs[0] : GRAPH_NONE;
+        value = is_transition(node) ? node->inputs[0] : VALUE_NONE;
     }
     return value >= 0 ? &verifier->records[value] : NULL;
 }

@@ -114,7 +114,7 @@ static status_t add_place(alias_t *alias, int parent, const char *name, size_t l
     alias->places[*out] = (alias_place_t){.parent = parent,
                                           .first_child = -1,
                                           .next = -1,
-                                          .root = GRAPH_NONE,
+                                          .root = VALUE_NONE,
                                           .name = name,
                                           .length = (int)length,
                                           .class = class};

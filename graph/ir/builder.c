@@ -100,9 +100,9 @@ static bool is_taken(const graph_builder_t *builder, const char *name)
 
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length)
 {
-    if (builder->n_taken == 0) return GRAPH_NONE;
+    if (builder->n_taken == 0) return VALUE_NONE;
     const taken_t *taken = find_taken(builder, name, length);
-    return taken->name != NULL ? taken->value : GRAPH_NONE;
+    return taken->name != NULL ? taken->value : VALUE_NONE;
 }
 
 static status_t take(graph_builder_t *builder, const char *name, value_t value)
@@ -166,7 +166,7 @@ static status_t new_value(graph_builder_t *builder, const char *hint, const grap
 static status_t use_values(graph_builder_t *builder, const char *who, int n, const value_t *values)
 {
     for (int i = 0; i < n; i++)
-        REQUIRE(builder->ctx, values[i] >= GRAPH_NONE && values[i] < builder->n_values,
+        REQUIRE(builder->ctx, values[i] >= VALUE_NONE && values[i] < builder->n_values,
                 "%s: %" PRId32 " is no value of this graph, which has %d", who, values[i],
                 builder->n_values);
     for (int i = 0; i < n; i++)
@@ -177,7 +177,7 @@ static status_t use_values(graph_builder_t *builder, const char *who, int n, con
 const graph_type_t *graph_builder_type(const graph_builder_t *builder, value_t value)
 {
     if (builder == NULL || value < 0 || value >= builder->n_values)
-        return type_plain(value == GRAPH_NONE ? TYPE_NONE : TYPE_UNKNOWN);
+        return type_plain(value == VALUE_NONE ? TYPE_NONE : TYPE_UNKNOWN);
     return builder->values[value].type;
 }
 
@@ -366,7 +366,7 @@ static status_t copy_inputs(graph_builder_t *builder, graph_node_t *node, const 
     if (node->kind == NODE_OP) n_more = n_left_out(node->op, n - n_post);
     TRY(graph_get(builder->ctx, builder->graph, (size_t)(n + n_more) * sizeof *copy, &copy));
     for (int i = 0; i < n - n_post; i++) copy[i] = inputs[i];
-    for (int i = 0; i < n_more; i++) copy[n - n_post + i] = GRAPH_NONE;
+    for (int i = 0; i < n_more; i++) copy[n - n_post + i] = VALUE_NONE;
     for (int i = n - n_post; i < n; i++) copy[n_more + i] = inputs[i];
     node->inputs = copy;
     node->n_inputs = n + n_more;
@@ -468,13 +468,13 @@ void graph_add_node(graph_builder_t *builder, const graph_node_t *node, const va
     if (is_ready(builder) &&
         keep(builder, add_node(builder, node, inputs, types, names, out_values)))
         return;
-    for (int i = 0; i < node->n_outputs && out_values != NULL; i++) out_values[i] = GRAPH_NONE;
+    for (int i = 0; i < node->n_outputs && out_values != NULL; i++) out_values[i] = VALUE_NONE;
 }
 
 static value_t add_one(graph_builder_t *builder, graph_node_t *node, const value_t *inputs,
                        const graph_type_t *type, const char *name)
 {
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     node->n_outputs = 1;
     graph_add_node(builder, node, inputs, &type, &name, &value);
     return value;
@@ -558,7 +558,7 @@ static status_t add_param(graph_builder_t *builder, const char *name, const grap
         copy = carried_type(builder, block);
     TRY(context_grow(builder->ctx, &block->params, &block->params_capacity, block->n_params + 1,
                      sizeof *block->params));
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     TRY(new_value(builder, name, copy, NULL, &value));
     block->params[block->n_params++] = value;
     *out_value = value;
@@ -567,7 +567,7 @@ static status_t add_param(graph_builder_t *builder, const char *name, const grap
 
 value_t graph_add_param(graph_builder_t *builder, const char *name, const graph_type_t *type)
 {
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     if (is_ready(builder)) keep(builder, add_param(builder, name, type, &value));
     return value;
 }

@@ -28,9 +28,7 @@ typedef struct graph graph_t;
 typedef struct graph_builder graph_builder_t;
 typedef struct sized_attr sized_attr_t;
 
-/* A value of a graph, by its number; GRAPH_NONE is the literal none (an operand left out). */
-typedef int32_t value_t;
-#define GRAPH_NONE (-1)
+/* Values are numbers (value_t); VALUE_NONE is the literal none. */
 
 /* ---- types ---- */
 

@@ -88,7 +88,7 @@ graph_t *graph_builder_graph(graph_builder_t *builder);
 status_t graph_builder_set_fixed(graph_builder_t *builder, const char *reason);
 /* Blocks that are open below the body. */
 int graph_builder_depth(const graph_builder_t *builder);
-/* The value of exactly this name, which need not end in a zero byte; GRAPH_NONE if there is none.
+/* The value of exactly this name, which need not end in a zero byte; VALUE_NONE if there is none.
  */
 value_t graph_builder_find(const graph_builder_t *builder, const char *name, size_t length);
 

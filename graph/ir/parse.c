@@ -48,7 +48,7 @@ static status_t parse_new_name(parser_t *parser, int *out_offset)
     const char *name = NULL, *begin = parser->at;
     size_t length = 0;
     TRY(parse_name(parser, &name, &length));
-    if (graph_builder_find(parser->builder, name, length) != GRAPH_NONE)
+    if (graph_builder_find(parser->builder, name, length) != VALUE_NONE)
         return parse_fail(parser, begin, "%%%.*s is defined already",
                           length < 80 ? (int)length : 80, name);
     *out_offset = parser->n_bytes;
@@ -85,11 +85,11 @@ static status_t parse_literal_argument(parser_t *parser)
     const char *begin = parser->at;
     TRY(parse_literal(parser));
     datum_t *datum = parser->items[parser->n_items - 1];
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     if (datum_kind(datum) != DATUM_NONE) value = graph_add_literal(parser->builder, datum);
     parse_drop_items(parser, parser->n_items - 1);
     TRY(check_builder(parser, begin));
-    if (value != GRAPH_NONE) TRY(show_values(parser, value, false));
+    if (value != VALUE_NONE) TRY(show_values(parser, value, false));
     return push_value(parser, value);
 }
 
@@ -102,7 +102,7 @@ static status_t parse_argument(parser_t *parser)
     if (*begin != '%') return parse_literal_argument(parser);
     TRY(parse_name(parser, &name, &length));
     value_t value = graph_builder_find(parser->builder, name, length);
-    if (value == GRAPH_NONE || !parser->is_visible[value])
+    if (value == VALUE_NONE || !parser->is_visible[value])
         return parse_fail(parser, begin, "%%%.*s is not defined here",
                           length < 80 ? (int)length : 80, name);
     return push_value(parser, value);

@@ -76,7 +76,7 @@ static status_t emit(rewrite_t *rewrite, const graph_node_t *node, const value_t
     if (status == STATUS_OK) status = context_get(ctx, n * sizeof *types, "types", &types);
     if (status == STATUS_OK) {
         for (size_t i = 0; i < n; i++) {
-            values[i] = GRAPH_NONE;
+            values[i] = VALUE_NONE;
             names[i] = rewrite_name(rewrite->from, stands_for[i]);
             types[i] = graph_value_type(rewrite->from, stands_for[i]);
         }

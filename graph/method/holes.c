@@ -347,7 +347,7 @@ typedef struct filling {
 static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, value_t b)
 {
     graph_node_t node = {.kind = NODE_BUILTIN, .name = name, .n_inputs = 2, .n_outputs = 1};
-    value_t out = GRAPH_NONE;
+    value_t out = VALUE_NONE;
     graph_add_node(rewrite->to, &node, (value_t[]){a, b}, NULL, NULL, &out);
     return out;
 }
@@ -372,7 +372,7 @@ static status_t add_float(rewrite_t *rewrite, double number, value_t *out_value)
 
 static status_t add_step(rewrite_t *rewrite, const char *name, int64_t number, value_t *value)
 {
-    value_t operand = GRAPH_NONE;
+    value_t operand = VALUE_NONE;
     TRY(add_int(rewrite, number, &operand));
     *value = add_builtin(rewrite, name, *value, operand);
     return STATUS_OK;
@@ -381,9 +381,9 @@ static status_t add_step(rewrite_t *rewrite, const char *name, int64_t number, v
 /* size, scalar_mul, ... that calculate the number. */
 static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
 {
-    value_t result = GRAPH_NONE, number = GRAPH_NONE;
+    value_t result = VALUE_NONE, number = VALUE_NONE;
     for (int i = 0; i < hole->expr.n; i++) {
-        value_t dim = GRAPH_NONE;
+        value_t dim = VALUE_NONE;
         TRY(add_int(rewrite, hole->dims[i], &dim));
         value_t size = add_builtin(rewrite, "size", rewrite_value(rewrite, hole->values[i]), dim);
         result = i == 0 ? size : add_builtin(rewrite, "scalar_mul", result, size);
@@ -442,7 +442,7 @@ static status_t fill_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     status_t status = STATUS_OK;
     for (int i = 0; i < holes->n && status == STATUS_OK; i++) {
         const hole_t *hole = &holes->items[i];
-        value_t value = GRAPH_NONE;
+        value_t value = VALUE_NONE;
         if (hole->node != at) continue;
         *out_done = true;
         if (hole->field >= 0) {

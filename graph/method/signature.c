@@ -107,7 +107,7 @@ status_t graph_describe(context_t *ctx, const graph_t *graph, bool is_output, in
     *out_n = is_output ? body->n_results : body->n_params - first;
     if (index < 0 || index >= *out_n) return STATUS_OK;
     value_t value = is_output ? body->results[index] : body->params[first + index];
-    if (value == GRAPH_NONE) {
+    if (value == VALUE_NONE) {
         *out_value = (module_value_t){.rank = -1};
         return STATUS_OK;
     }

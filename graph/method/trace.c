@@ -184,10 +184,10 @@ static status_t record(context_t *ctx, void *user, const op_event_t *event)
     value_t inputs[OP_MAX_INPUTS];
     value_t outputs[OP_MAX_OUTPUTS];
     for (int i = 0; i < event->n_in; i++) {
-        inputs[i] = GRAPH_NONE;
+        inputs[i] = VALUE_NONE;
         if (event->in[i] != NULL) TRY(value_of(tracer, event->in[i], &inputs[i]));
     }
-    for (int i = 0; i < event->n_out; i++) outputs[i] = GRAPH_NONE;
+    for (int i = 0; i < event->n_out; i++) outputs[i] = VALUE_NONE;
     graph_node_t node = {.kind = NODE_OP,
                          .op = event->op,
                          .attrs = event->attrs,

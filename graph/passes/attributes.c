@@ -102,7 +102,7 @@ static status_t map_constant(rewrite_t *rewrite, const graph_node_t *node,
     const frozen_t *frozen = find_frozen(rewrite->user, attribute);
     if (datum_kind(datum) == DATUM_NONE &&
         rewrite_feeds_operators(rewrite->from, node->outputs[0])) {
-        rewrite_map(rewrite, node->outputs[0], GRAPH_NONE);
+        rewrite_map(rewrite, node->outputs[0], VALUE_NONE);
     } else {
         if (frozen == NULL) status = make_constant(rewrite, node, attribute, datum);
         if (status == STATUS_OK)

@@ -43,7 +43,7 @@ static bool has_constant_inputs(const rewrite_t *rewrite, const graph_node_t *no
     int n_constants = node->kind == NODE_BUILTIN;
     for (int i = 0; i < node->n_inputs; i++) {
         value_t value = rewrite_value(rewrite, node->inputs[i]);
-        if (value == GRAPH_NONE) continue;
+        if (value == VALUE_NONE) continue;
         if (graph_builder_constant(rewrite->to, value) == NULL) return false;
         n_constants++;
     }
@@ -68,7 +68,7 @@ static size_t limit_of(const rewrite_t *rewrite, const graph_node_t *node)
     size_t bytes = 0;
     for (int i = 0; i < node->n_inputs; i++) {
         value_t value = rewrite_value(rewrite, node->inputs[i]);
-        if (value != GRAPH_NONE) bytes += bytes_of(graph_builder_constant(rewrite->to, value));
+        if (value != VALUE_NONE) bytes += bytes_of(graph_builder_constant(rewrite->to, value));
     }
     return bytes > MAX_BYTES ? bytes : MAX_BYTES;
 }
@@ -127,7 +127,7 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
     const propagation_t *propagation = rewrite->user;
     for (int i = 0; i < node->n_inputs; i++) {
         value_t value = rewrite_value(rewrite, node->inputs[i]);
-        in[i] = value == GRAPH_NONE ? propagation->none
+        in[i] = value == VALUE_NONE ? propagation->none
                                     : graph_builder_constant(rewrite->to, value);
     }
     if (node->kind == NODE_BUILTIN)
@@ -217,7 +217,7 @@ static datum_t *known_datum(const rewrite_t *rewrite, value_t old)
     const propagation_t *propagation = rewrite->user;
     if (alias_is_mutated(propagation->alias, old)) return NULL;
     value_t value = rewrite_value(rewrite, old);
-    return value == GRAPH_NONE ? propagation->none : graph_builder_constant(rewrite->to, value);
+    return value == VALUE_NONE ? propagation->none : graph_builder_constant(rewrite->to, value);
 }
 
 static bool find_truth(const rewrite_t *rewrite, value_t condition, bool *out_truth)
@@ -422,8 +422,8 @@ static status_t fix_attributes(rewrite_t *rewrite, const graph_node_t *node, voi
     for (int i = 0; i < node->n_inputs; i++) {
         const value_t value = rewrite_value(rewrite, node->inputs[i]);
         const graph_type_t *type = graph_builder_type(rewrite->to, value);
-        infos[i] = value == GRAPH_NONE ? &absent : &type->info;
-        if (value == GRAPH_NONE) continue;
+        infos[i] = value == VALUE_NONE ? &absent : &type->info;
+        if (value == VALUE_NONE) continue;
         if (!type_is_static(type)) return STATUS_OK;
         if (i < fixed->n_kept) continue;
         const datum_t *datum = known_datum(rewrite, node->inputs[i]);

@@ -102,8 +102,8 @@ static const char *fill_anchor(const folding_t *folding, fold_anchor_t *anchor)
     if (node->inputs[1] < 0 || !folding->is_constant[node->inputs[1]])
         return "the weight before it is not constant";
     anchor->weight = rewrite_before_conversions(graph, node->inputs[1]);
-    anchor->bias = node->n_inputs > 2 ? node->inputs[2] : GRAPH_NONE;
-    if (anchor->bias != GRAPH_NONE && !folding->is_constant[anchor->bias])
+    anchor->bias = node->n_inputs > 2 ? node->inputs[2] : VALUE_NONE;
+    if (anchor->bias != VALUE_NONE && !folding->is_constant[anchor->bias])
         return "the bias before it is not constant";
     const graph_type_t *type = graph_value_type(graph, anchor->weight);
     if (!type_is_static(type)) return "the weight before it is of no known type";
@@ -247,7 +247,7 @@ static const char *folded_name(const rewrite_t *rewrite, const fold_anchor_t *an
                                char *out_name)
 {
     static const char weight[] = "weight";
-    bool is_absent = is_bias && anchor->bias == GRAPH_NONE;
+    bool is_absent = is_bias && anchor->bias == VALUE_NONE;
     const char *suffix = ((const folding_t *)rewrite->user)->rule->suffix;
     value_t old = is_bias && !is_absent ? anchor->bias : anchor->weight;
     const char *name = rewrite_name(rewrite->from, old);
@@ -280,7 +280,7 @@ static value_t add_fold(rewrite_t *rewrite, const char *op, const fold_anchor_t 
                                .path = from->path,
                                .n_inputs = n,
                                .n_outputs = 1};
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     graph_add_node(rewrite->to, &node, inputs, NULL, &hint, &value);
     return value;
 }
@@ -290,18 +290,18 @@ static status_t write_step(rewrite_t *rewrite, const fold_anchor_t *anchor,
                            const graph_node_t *node, value_t *weight, value_t *bias)
 {
     const folding_t *folding = rewrite->user;
-    fold_operands_t o = {GRAPH_NONE, GRAPH_NONE, GRAPH_NONE, GRAPH_NONE, .attrs.groups = 1};
+    fold_operands_t o = {VALUE_NONE, VALUE_NONE, VALUE_NONE, VALUE_NONE, .attrs.groups = 1};
     attrs_init(&ops_find("fold_bias")->attrs, &o.attrs);
     o.attrs.groups = anchor->groups;
     o.attrs.transposed = anchor->is_transposed;
     TRY(folding->rule->write(rewrite, node, anchor, &o));
-    bool is_scaled = o.scale != GRAPH_NONE || o.variance != GRAPH_NONE;
-    bool is_shifted = o.shift != GRAPH_NONE || o.mean != GRAPH_NONE;
+    bool is_scaled = o.scale != VALUE_NONE || o.variance != VALUE_NONE;
+    bool is_shifted = o.shift != VALUE_NONE || o.mean != VALUE_NONE;
     if (is_scaled) {
         const value_t inputs[] = {*weight, o.scale, o.variance};
         *weight = add_fold(rewrite, "fold_weight", anchor, node, &o.attrs, 3, inputs);
     }
-    if (is_shifted || (is_scaled && *bias != GRAPH_NONE)) {
+    if (is_shifted || (is_scaled && *bias != VALUE_NONE)) {
         const value_t inputs[] = {*weight, *bias, o.scale, o.shift, o.mean, o.variance};
         *bias = add_fold(rewrite, "fold_bias", anchor, node, &o.attrs, 6, inputs);
     }

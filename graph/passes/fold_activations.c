@@ -57,7 +57,7 @@ static int unscale(const alias_t *alias, value_t value, scaled_t *out)
     return 1;
 }
 
-/* v in v + number; GRAPH_NONE for others. */
+/* v in v + number; VALUE_NONE for others. */
 static value_t beside(const alias_t *alias, value_t value, double number)
 {
     const graph_node_t *node = operator_at(alias, value, 2);
@@ -65,7 +65,7 @@ static value_t beside(const alias_t *alias, value_t value, double number)
     for (int i = 0; rewrite_is_op(node, "add") && i < 2; i++)
         if (read_number(alias->graph, node->inputs[i], &given) && is_near(given, number))
             return node->inputs[1 - i];
-    return GRAPH_NONE;
+    return VALUE_NONE;
 }
 
 /* ---- gates ---- */
@@ -160,7 +160,7 @@ static bool is_floating(const graph_t *graph, value_t value)
 static status_t replace(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     const alias_t *const *alias = rewrite->user;
-    value_t x = GRAPH_NONE;
+    value_t x = VALUE_NONE;
     if (node->kind != NODE_OP || node->n_outputs != 1) return STATUS_OK;
     const char *activation = find(*alias, node->outputs[0], &x);
     if (activation == NULL || !is_floating(rewrite->from, x) || alias_is_mutated(*alias, x))

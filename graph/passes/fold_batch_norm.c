@@ -46,7 +46,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
     for (int i = WEIGHT; i < N_OPERANDS && *out_reason == NULL; i++) {
         double *values = NULL;
         int64_t n = 0;
-        if (node->inputs[i] == GRAPH_NONE) continue;
+        if (node->inputs[i] == VALUE_NONE) continue;
         TRY(fold_read(ctx, fold_constant(graph, node->inputs[i]), &values, &n));
         *out_reason = values == NULL ? "its parameters are not all constant"
                                      : check_values(anchor, n, values,
@@ -60,7 +60,7 @@ static status_t check(context_t *ctx, const graph_t *graph, const graph_node_t *
 static status_t write_operand(rewrite_t *rewrite, const graph_node_t *node, int i,
                               const fold_anchor_t *anchor, value_t *out_value)
 {
-    if (node->inputs[i] == GRAPH_NONE) return STATUS_OK;
+    if (node->inputs[i] == VALUE_NONE) return STATUS_OK;
     TRY(fold_bring(rewrite, node->inputs[i], out_value));
     const datum_t *datum = fold_constant(rewrite->from, node->inputs[i]);
     if (!has_own_channels(anchor) || tensor_numel(datum_as_tensor(datum)) == 1) return STATUS_OK;

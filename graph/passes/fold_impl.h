@@ -23,7 +23,7 @@ typedef struct fold_anchor {
     bool is_linear;
 } fold_anchor_t;
 
-/* What a node brings, as operands of fold_bias: values of the new graph, or GRAPH_NONE; and the
+/* What a node brings, as operands of fold_bias: values of the new graph, or VALUE_NONE; and the
  * attributes, which are the anchor's but for epsilon. */
 typedef struct fold_operands {
     value_t scale, shift, mean, variance;

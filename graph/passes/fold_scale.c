@@ -99,7 +99,7 @@ static status_t write(rewrite_t *rewrite, const graph_node_t *node, const fold_a
 {
     (void)anchor;
     int at = operand(rewrite->from, node);
-    value_t old = node->inputs[1 - at], constant = GRAPH_NONE;
+    value_t old = node->inputs[1 - at], constant = VALUE_NONE;
     TRY(fold_bring(rewrite, old, &constant));
     switch (kind_of(node)) {
     case SCALE_ADD: operands->shift = constant; return STATUS_OK;

@@ -42,7 +42,7 @@ static void note_made(functionalizing_t *f, const graph_block_t *block, int n,
 {
     for (int i = 0; i < n; i++) {
         int class = alias_class(f->alias, values[i]);
-        f->times[values[i]] = (times_t){f->now, -1, INT_MAX, block, values[i], GRAPH_NONE};
+        f->times[values[i]] = (times_t){f->now, -1, INT_MAX, block, values[i], VALUE_NONE};
         if (class < 0) continue;
         f->times[values[i]].next = f->first[class];
         f->first[class] = values[i];
@@ -169,7 +169,7 @@ static status_t functionalize(functionalizing_t *f, graph_t **out_graph)
     TRY(context_get_zeroed(f->ctx, n * sizeof *f->is_chosen, "times of values", &f->is_chosen));
     TRY(context_get(f->ctx, (size_t)f->alias->n_classes * sizeof *f->first, "times of values",
                     &f->first));
-    for (int i = 0; i < f->alias->n_classes; i++) f->first[i] = GRAPH_NONE;
+    for (int i = 0; i < f->alias->n_classes; i++) f->first[i] = VALUE_NONE;
     note_block(f, graph_body(f->graph));
     TRY(rewrite_visit(graph_body(f->graph), choose, f));
     if (f->n_chosen == 0) return rewrite_nothing(f->graph, out_graph);

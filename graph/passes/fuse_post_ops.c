@@ -114,7 +114,7 @@ static status_t chain_at(fusing_t *fusing, const graph_block_t *block, value_t v
 typedef struct link {
     int n;
     post_op_t op[2];
-    value_t operand; /* of the last one, or GRAPH_NONE */
+    value_t operand; /* of the last one, or VALUE_NONE */
 } link_t;
 
 static void leave(const fusing_t *fusing, const graph_node_t *node, const char *reason)
@@ -158,7 +158,7 @@ static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const 
         return false;
     }
     chain->post = post;
-    if (link->operand != GRAPH_NONE) chain->operands[chain->n_operands++] = link->operand;
+    if (link->operand != VALUE_NONE) chain->operands[chain->n_operands++] = link->operand;
     chain->end = node->outputs[0];
     fusing->usages[chain->end].chain = place;
     return true;
@@ -208,7 +208,7 @@ static const char *describe_function(post_op_t op, link_t *out_link)
 {
     onednn_post_op_t unused;
     out_link->n = 1;
-    out_link->operand = GRAPH_NONE;
+    out_link->operand = VALUE_NONE;
     out_link->op[0] = op;
     if (op.eltwise == ELTWISE_NEG) {
         out_link->op[0] = function(ELTWISE_LINEAR, -1.0, 0.0);
@@ -299,7 +299,7 @@ static const char *describe_number(post_kind_t kind, bool is_second, double c, l
 {
     double inverse = 1.0 / c;
     out_link->n = 1;
-    out_link->operand = GRAPH_NONE;
+    out_link->operand = VALUE_NONE;
     if (!isfinite((float)c)) return "the number is not finite";
     switch (kind) {
     case POST_ADD: out_link->op[0] = function(ELTWISE_LINEAR, 1.0, c); break;
@@ -325,7 +325,7 @@ static bool broadcasts(const fusing_t *fusing, const chain_t *chain, const tenso
 {
     bool is_conv = false;
     for (int i = 0; i < chain->anchor->op->n_operands; i++) {
-        value_t value = i < chain->anchor->n_inputs ? chain->anchor->inputs[i] : GRAPH_NONE;
+        value_t value = i < chain->anchor->n_inputs ? chain->anchor->inputs[i] : VALUE_NONE;
         if (value < 0 || chain->anchor->op->operands[i].role != ROLE_WEIGHT) continue;
         const graph_type_t *type = graph_value_type(fusing->graph, value);
         is_conv = type->kind == TYPE_TENSOR && type->has_info && type->info.rank > 2;
@@ -453,7 +453,7 @@ static status_t emit_chain(rewrite_t *rewrite, const chain_t *chain)
     value_t inputs[OP_MAX_INPUTS + 2 * POST_MAX];
     INVARIANT(n_own <= OP_MAX_INPUTS);
     for (int i = 0; i < n_own; i++)
-        inputs[i] = i < n_old ? rewrite_value(rewrite, node.inputs[i]) : GRAPH_NONE;
+        inputs[i] = i < n_old ? rewrite_value(rewrite, node.inputs[i]) : VALUE_NONE;
     int n = n_own;
     for (int i = 0; i < node.n_post_inputs; i++)
         inputs[n++] = rewrite_value(rewrite, node.inputs[n_old + i]);

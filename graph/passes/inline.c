@@ -114,7 +114,7 @@ static status_t reach_member(rewrite_t *rewrite, const graph_node_t *node, bool 
     status_t status = text_status(&path);
     if (status == STATUS_OK && !is_same) {
         graph_node_t reached = *node;
-        value_t inputs[2] = {frame->inlining->self, GRAPH_NONE};
+        value_t inputs[2] = {frame->inlining->self, VALUE_NONE};
         if (is_set) inputs[1] = rewrite_value(rewrite, node->inputs[1]);
         reached.name = text_string(&path);
         frame->inlining->n_done++;
@@ -235,7 +235,7 @@ static status_t find_takes(const rewrite_t *rewrite, const graph_node_t *node,
     *out_takes = graph_takes(callee, types);
     if (frame->inlining->has_names) {
         for (int i = 1; i < node->n_inputs; i++)
-            if (node->inputs[i] != GRAPH_NONE) types[i - 1] = other_type(frame, node->inputs[i]);
+            if (node->inputs[i] != VALUE_NONE) types[i - 1] = other_type(frame, node->inputs[i]);
         *out_takes = *out_takes && graph_takes(callee, types);
     }
     context_put(rewrite->ctx, types);
@@ -253,7 +253,7 @@ static status_t bind(rewrite_t *rewrite, const graph_node_t *node, module_t *own
         value_t old = node->inputs[i];
         params[i] = rewrite_value(rewrite, old);
         if (old >= 0) frame->objects[body->params[i]] = caller->objects[old];
-        if (params[i] != GRAPH_NONE || rewrite_feeds_operators(frame->graph, body->params[i]))
+        if (params[i] != VALUE_NONE || rewrite_feeds_operators(frame->graph, body->params[i]))
             continue;
         datum_t *none = NULL;
         TRY(datum_none(rewrite->ctx, &none));

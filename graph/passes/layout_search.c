@@ -227,11 +227,11 @@ static status_t note_borders(void *user, const graph_node_t *node)
     return STATUS_OK;
 }
 
-/* The output of a site that arrives as this value, through borders of blocks; GRAPH_NONE if it
+/* The output of a site that arrives as this value, through borders of blocks; VALUE_NONE if it
  * comes from elsewhere. Values that loops carry round unchanged end at the limit. */
 static value_t find_source(const layout_search_t *search, value_t value, int limit)
 {
-    if (value < 0 || limit == 0) return GRAPH_NONE;
+    if (value < 0 || limit == 0) return VALUE_NONE;
     if (search->site_of_value[value] >= 0) return value;
     value_t source = find_source(search, search->passed_on[value][0], limit - 1);
     return source >= 0 ? source : find_source(search, search->passed_on[value][1], limit - 1);
@@ -307,7 +307,7 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, const char **ch
     TRY(allocate(ctx, graph, search));
     for (int i = 0; i < graph_n_values(graph); i++) {
         search->site_of_value[i] = -1;
-        search->passed_on[i][0] = search->passed_on[i][1] = GRAPH_NONE;
+        search->passed_on[i][0] = search->passed_on[i][1] = VALUE_NONE;
     }
     (void)rewrite_visit(graph_body(graph), note_borders, search);
     TRY(rewrite_visit(graph_body(graph), add_site, &listing));

@@ -29,7 +29,7 @@ static bool can_lower(const graph_t *graph, const graph_node_t *node, int *out_p
     const graph_node_t *tuple = find_tuple(graph, node);
     int place = tuple != NULL ? find_place(graph, node, tuple) : -1;
     for (int i = 0; i < node->n_outputs && place >= 0; i++)
-        if (tuple->inputs[place + i] == GRAPH_NONE &&
+        if (tuple->inputs[place + i] == VALUE_NONE &&
             !rewrite_feeds_operators(graph, node->outputs[i]))
             return false;
     *out_place = place;

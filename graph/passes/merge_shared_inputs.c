@@ -56,7 +56,7 @@ static void leave(const merging_t *merging, const graph_node_t *node, const char
 
 static bool is_constant(const graph_t *graph, value_t value, int depth)
 {
-    if (value == GRAPH_NONE) return true;
+    if (value == VALUE_NONE) return true;
     const graph_node_t *node = graph_producer(graph, value);
     if (node == NULL || depth == MAX_DEPTH) return false;
     if (node->kind == NODE_CONSTANT) return true;
@@ -76,7 +76,7 @@ static const tensor_info_t *info_of(const graph_t *graph, value_t value)
 
 static value_t bias_of(const graph_node_t *node)
 {
-    return node->n_inputs > 2 ? node->inputs[2] : GRAPH_NONE;
+    return node->n_inputs > 2 ? node->inputs[2] : VALUE_NONE;
 }
 
 static bool is_linear(const graph_node_t *node)
@@ -212,7 +212,7 @@ static bool decide_all(merging_t *merging)
 static status_t make_early(rewrite_t *rewrite, value_t value)
 {
     merging_t *merging = rewrite->user;
-    if (value == GRAPH_NONE || merging->is_made[value]) return STATUS_OK;
+    if (value == VALUE_NONE || merging->is_made[value]) return STATUS_OK;
     const graph_node_t *node = graph_producer(merging->graph, value);
     for (int i = 0; i < node->n_inputs; i++) TRY(make_early(rewrite, node->inputs[i]));
     TRY(rewrite_copy(rewrite, node));
@@ -241,18 +241,18 @@ static status_t join(rewrite_t *rewrite, const group_t *group, int input, value_
     const graph_t *graph = rewrite->from;
     value_t parts[MAX_MEMBERS];
     int n_present = 0;
-    *out_value = GRAPH_NONE;
+    *out_value = VALUE_NONE;
     for (int i = 0; i < group->n; i++) {
         const graph_node_t *node = group->members[i];
-        value_t old = input < node->n_inputs ? node->inputs[input] : GRAPH_NONE;
+        value_t old = input < node->n_inputs ? node->inputs[input] : VALUE_NONE;
         TRY(make_early(rewrite, old));
         parts[i] = rewrite_value(rewrite, old);
-        n_present += old != GRAPH_NONE;
+        n_present += old != VALUE_NONE;
     }
     if (n_present == 0) return STATUS_OK;
     dtype_t dtype = info_of(graph, group->members[0]->inputs[1])->dtype;
     for (int i = 0; i < group->n; i++)
-        if (parts[i] == GRAPH_NONE) TRY(add_zeros(rewrite, dtype, group->outputs[i], &parts[i]));
+        if (parts[i] == VALUE_NONE) TRY(add_zeros(rewrite, dtype, group->outputs[i], &parts[i]));
     *out_value = graph_add_op(rewrite->to, ops_find("concat"), NULL, group->n, parts,
                               group->members[0]->path);
     return STATUS_OK;
@@ -290,7 +290,7 @@ static status_t emit_split(rewrite_t *rewrite, const group_t *group, value_t joi
 static status_t emit_group(rewrite_t *rewrite, const group_t *group)
 {
     const graph_node_t *first = group->members[0];
-    value_t inputs[3] = {rewrite_value(rewrite, first->inputs[0]), GRAPH_NONE, GRAPH_NONE};
+    value_t inputs[3] = {rewrite_value(rewrite, first->inputs[0]), VALUE_NONE, VALUE_NONE};
     TRY(join(rewrite, group, 1, &inputs[1]));
     TRY(join(rewrite, group, 2, &inputs[2]));
     value_t joined = graph_add_op(rewrite->to, first->op, first->attrs, 3, inputs, first->path);
@@ -305,7 +305,7 @@ static void mark_made(merging_t *merging, const graph_node_t *node)
 static status_t merge_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
 {
     merging_t *merging = rewrite->user;
-    value_t value = node->n_outputs > 0 ? node->outputs[0] : GRAPH_NONE;
+    value_t value = node->n_outputs > 0 ? node->outputs[0] : VALUE_NONE;
     *out_done = value >= 0 && merging->moved[value];
     if (*out_done) return STATUS_OK;
     int place = value >= 0 ? merging->group_of[value] : -1;

@@ -204,7 +204,7 @@ static value_t add_builtin(rewrite_t *rewrite, const char *name, value_t a, valu
 {
     graph_node_t node = {.kind = NODE_BUILTIN, .name = name, .n_inputs = 2, .n_outputs = 1};
     const value_t inputs[] = {a, b};
-    value_t value = GRAPH_NONE;
+    value_t value = VALUE_NONE;
     graph_add_node(rewrite->to, &node, inputs, NULL, NULL, &value);
     return value;
 }
@@ -244,7 +244,7 @@ static status_t fill_guard(rewrite_t *rewrite, const graph_node_t *loop, value_t
 
 static status_t guard(rewrite_t *rewrite, const graph_node_t *loop)
 {
-    value_t condition = GRAPH_NONE, *values = NULL;
+    value_t condition = VALUE_NONE, *values = NULL;
     int n = loop->n_outputs;
     TRY(add_guard(rewrite, loop, &condition));
     graph_node_t node = {.kind = NODE_IF, .n_inputs = 1, .n_outputs = n, .path = loop->path};

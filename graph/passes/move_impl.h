@@ -22,7 +22,7 @@ typedef struct move {
     const graph_block_t *block; /* that `at` stands in */
     int index;                  /* of the result or carried value */
     bool replaces;              /* nobody reads the unconverted one */
-    value_t available[2]; /* what has the form already, for each branch; GRAPH_NONE: nothing */
+    value_t available[2]; /* what has the form already, for each branch; VALUE_NONE: nothing */
 } move_t;
 
 /* A conversion that may be moved: of a tensor of known type that is no constant. */

@@ -205,7 +205,7 @@ static value_t original(const survey_t *survey, value_t value, const graph_type_
 {
     while (value >= 0 && !type_equal(graph_value_type(survey->graph, value), form)) {
         const graph_node_t *maker = graph_producer(survey->graph, value);
-        value = is_movable(survey, maker) ? maker->inputs[0] : GRAPH_NONE;
+        value = is_movable(survey, maker) ? maker->inputs[0] : VALUE_NONE;
     }
     return value;
 }
@@ -224,7 +224,7 @@ static value_t earlier(const survey_t *survey, int place, int index, value_t val
                 return node->outputs[0];
         }
     }
-    return GRAPH_NONE;
+    return VALUE_NONE;
 }
 
 static bool find_replacement(const survey_t *survey, int place, int index, move_t *move)
@@ -410,7 +410,7 @@ static bool find_carry(const survey_t *survey, int place, int index, move_t *mov
                          .block = block,
                          .index = i,
                          .replaces = replaces_carried(survey, node, conversion, i),
-                         .available = {ready, GRAPH_NONE}};
+                         .available = {ready, VALUE_NONE}};
         return true;
     }
     return false;

@@ -213,12 +213,12 @@ static void copy_node(finding_t *f, graph_builder_t *to, values_t *mapped, value
     const char *names[OP_MAX_OUTPUTS];
     for (int i = 0; i < node->n_inputs; i++) {
         value_t old = node->inputs[i];
-        inputs[i] = old < 0 ? GRAPH_NONE : is_self(f, old) ? self : f->map[old];
+        inputs[i] = old < 0 ? VALUE_NONE : is_self(f, old) ? self : f->map[old];
     }
     for (int i = 0; i < node->n_outputs; i++) {
         types[i] = graph_value_type(f->graph, node->outputs[i]);
         names[i] = rewrite_name(f->graph, node->outputs[i]);
-        outputs[i] = GRAPH_NONE;
+        outputs[i] = VALUE_NONE;
     }
     graph_add_node(to, node, inputs, types, names, outputs);
     for (int i = 0; i < node->n_outputs; i++) map_value(f, mapped, node->outputs[i], outputs[i]);

@@ -447,11 +447,11 @@ static void the_functions_of_graph_take_null(void **state)
     REFUSES(graph_builder_create(ctx, NULL, NULL));
     assert_int_not_equal(graph_builder_create(NULL, NULL, NULL), STATUS_OK);
     graph_builder_destroy(NULL);
-    assert_int_equal(graph_add_param(NULL, NULL, NULL), GRAPH_NONE);
-    assert_int_equal(graph_add_constant(NULL, NULL, NULL), GRAPH_NONE);
-    assert_int_equal(graph_add_literal(NULL, NULL), GRAPH_NONE);
-    assert_int_equal(graph_add_getattr(NULL, 0, NULL, NULL), GRAPH_NONE);
-    assert_int_equal(graph_add_op(NULL, NULL, NULL, 0, NULL, NULL), GRAPH_NONE);
+    assert_int_equal(graph_add_param(NULL, NULL, NULL), VALUE_NONE);
+    assert_int_equal(graph_add_constant(NULL, NULL, NULL), VALUE_NONE);
+    assert_int_equal(graph_add_literal(NULL, NULL), VALUE_NONE);
+    assert_int_equal(graph_add_getattr(NULL, 0, NULL, NULL), VALUE_NONE);
+    assert_int_equal(graph_add_op(NULL, NULL, NULL, 0, NULL, NULL), VALUE_NONE);
     graph_add_op_n(NULL, NULL, NULL, 0, NULL, NULL, 0, NULL);
     graph_add_node(NULL, NULL, NULL, NULL, NULL, NULL);
     graph_block_begin(NULL);

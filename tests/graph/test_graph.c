@@ -94,10 +94,10 @@ static void none_and_numbers_beyond_the_graph_have_harmless_answers(void **state
     (void)state;
     graph_builder_t *builder = begin();
     graph_t *graph = finish(builder, add_image(builder));
-    assert_string_equal(graph_value_name(graph, GRAPH_NONE), "none");
-    assert_int_equal(graph_value_type(graph, GRAPH_NONE)->kind, TYPE_NONE);
+    assert_string_equal(graph_value_name(graph, VALUE_NONE), "none");
+    assert_int_equal(graph_value_type(graph, VALUE_NONE)->kind, TYPE_NONE);
     assert_null(graph_producer(graph, 99));
-    assert_null(graph_constant(graph, GRAPH_NONE));
+    assert_null(graph_constant(graph, VALUE_NONE));
     assert_int_equal(graph_n_uses(graph, 99), 0);
     graph_release(graph);
     graph_release(NULL);
@@ -160,7 +160,7 @@ static void a_graph_name_always_begins_with_a_letter(void **state)
     (void)state;
     graph_builder_t *builder = NULL;
     CHECK_OK(ctx, graph_builder_create(ctx, "1 step", &builder));
-    graph_t *graph = finish(builder, GRAPH_NONE);
+    graph_t *graph = finish(builder, VALUE_NONE);
     assert_string_equal(graph_name(graph), "g1_step");
     graph_release(graph);
 }
@@ -203,7 +203,7 @@ static void operands_that_are_left_out_stand_as_none_before_those_of_post_ops(vo
     const graph_node_t *node = graph_producer(graph, y);
     assert_int_equal(node->n_inputs, 4);
     assert_int_equal(node->n_post_inputs, 1);
-    assert_int_equal(node->inputs[2], GRAPH_NONE);
+    assert_int_equal(node->inputs[2], VALUE_NONE);
     assert_int_equal(node->inputs[3], x);
     assert_int_equal(graph_n_uses(graph, x), 2);
     graph_release(graph);
@@ -241,7 +241,7 @@ static void an_operator_with_several_outputs_has_as_many_as_it_infers(void **sta
     assert_int_equal(graph_builder_type(builder, out[1])->info.sizes[3], 5);
     value_t three[3];
     graph_add_op_n(builder, split, attrs, 1, &x, "a", 3, three);
-    assert_int_equal(three[2], GRAPH_NONE);
+    assert_int_equal(three[2], VALUE_NONE);
     check_failure(builder, STATUS_INVALID_ARGUMENT,
                   "split: it has 2 outputs, 3 values are to take them at \"a\"");
 }
@@ -255,8 +255,8 @@ static void the_first_failure_is_kept_with_its_path_and_ends_the_building(void *
     graph_type_t type = tensor_type(SHAPE(4, 5, 3, 3));
     value_t in[] = {add_image(builder), graph_add_param(builder, "w", &type)};
     value_t y = graph_add_op(builder, ops_find("conv2d"), NULL, 2, in, "layer1.conv");
-    assert_int_equal(y, GRAPH_NONE);
-    assert_int_equal(add_relu(builder, in[0]), GRAPH_NONE);
+    assert_int_equal(y, VALUE_NONE);
+    assert_int_equal(add_relu(builder, in[0]), VALUE_NONE);
     context_fail(ctx, STATUS_IO, "something later");
     check_failure(builder, STATUS_INVALID_ARGUMENT, "at \"layer1.conv\"");
     assert_non_null(strstr(context_error(ctx), "conv2d: "));
@@ -267,7 +267,7 @@ static void who_builds_can_fail_the_builder(void **state)
     (void)state;
     graph_builder_t *builder = begin();
     graph_builder_fail(builder, context_fail(ctx, STATUS_UNSUPPORTED, "no such thing"));
-    assert_int_equal(graph_add_param(builder, "x", NULL), GRAPH_NONE);
+    assert_int_equal(graph_add_param(builder, "x", NULL), VALUE_NONE);
     check_failure(builder, STATUS_UNSUPPORTED, "no such thing");
 }
 
@@ -276,7 +276,7 @@ static void a_value_of_another_graph_is_refused(void **state)
     (void)state;
     graph_builder_t *builder = begin();
     add_image(builder);
-    assert_int_equal(add_relu(builder, 5), GRAPH_NONE);
+    assert_int_equal(add_relu(builder, 5), VALUE_NONE);
     check_failure(builder, STATUS_INVALID_ARGUMENT, "relu: 5 is no value of this graph");
 }
 
@@ -287,7 +287,7 @@ static void a_finished_builder_is_empty(void **state)
     graph_t *graph = NULL;
     CHECK_OK(ctx, graph_finish(builder, 0, NULL, &graph));
     graph_release(graph);
-    assert_int_equal(graph_add_param(builder, "x", NULL), GRAPH_NONE);
+    assert_int_equal(graph_add_param(builder, "x", NULL), VALUE_NONE);
     check_failure(builder, STATUS_INVALID_ARGUMENT, "the builder is empty");
     graph_builder_destroy(NULL);
 }
@@ -303,7 +303,7 @@ static void a_constant_that_text_cannot_hold_is_refused(void **state)
         datum_release(inner);
         inner = outer;
     }
-    assert_int_equal(graph_add_constant(builder, inner, NULL), GRAPH_NONE);
+    assert_int_equal(graph_add_constant(builder, inner, NULL), VALUE_NONE);
     datum_release(inner);
     check_failure(builder, STATUS_INVALID_ARGUMENT, "more than 32 deep");
 }
@@ -328,7 +328,7 @@ static void builtins_are_checked_for_their_number_of_operands(void **state)
                              .n_inputs = cases[i].n_inputs,
                              .n_outputs = cases[i].n_outputs};
         graph_add_node(builder, &node, in, NULL, NULL, out);
-        assert_int_equal(out[0], GRAPH_NONE);
+        assert_int_equal(out[0], VALUE_NONE);
         check_failure(builder, STATUS_INVALID_ARGUMENT, cases[i].part);
     }
 }
@@ -337,7 +337,7 @@ static void builtins_are_checked_for_their_number_of_operands(void **state)
 
 static value_t add_if(graph_builder_t *builder, value_t condition)
 {
-    value_t out = GRAPH_NONE;
+    value_t out = VALUE_NONE;
     graph_node_t node = {.kind = NODE_IF, .n_inputs = 1, .n_outputs = 1};
     graph_add_node(builder, &node, &condition, NULL, NULL, &out);
     return out;
@@ -370,7 +370,7 @@ static void branches_that_differ_leave_less_known(void **state)
 {
     (void)state;
     graph_builder_t *builder = begin();
-    value_t x = add_image(builder), none = GRAPH_NONE, one = add_int(builder, 1);
+    value_t x = add_image(builder), none = VALUE_NONE, one = add_int(builder, 1);
     value_t optional = add_if(builder, one);
     graph_block_begin(builder);
     graph_block_end(builder, 1, &x);
@@ -392,7 +392,7 @@ static void a_loop_carries_kinds_but_not_sizes(void **state)
 {
     (void)state;
     graph_builder_t *builder = begin();
-    value_t out[1], in[] = {add_int(builder, 3), GRAPH_NONE, add_image(builder)};
+    value_t out[1], in[] = {add_int(builder, 3), VALUE_NONE, add_image(builder)};
     graph_node_t node = {.kind = NODE_LOOP, .n_inputs = 3, .n_outputs = 1};
     graph_add_node(builder, &node, in, NULL, NULL, out);
     graph_block_begin(builder);
@@ -401,7 +401,7 @@ static void a_loop_carries_kinds_but_not_sizes(void **state)
     assert_int_equal(graph_builder_type(builder, i)->kind, TYPE_INT);
     assert_int_equal(graph_builder_type(builder, carried)->kind, TYPE_TENSOR);
     assert_false(graph_builder_type(builder, carried)->has_info);
-    value_t results[] = {GRAPH_NONE, carried};
+    value_t results[] = {VALUE_NONE, carried};
     graph_block_end(builder, 2, results);
     graph_t *graph = finish(builder, out[0]);
     assert_int_equal(graph_value_type(graph, out[0])->kind, TYPE_TENSOR);
@@ -415,7 +415,7 @@ static void blocks_that_are_missing_or_wrong_fail_the_builder(void **state)
     value_t x;
     graph_builder_t *builder = begin();
     add_if(builder, add_int(builder, 1));
-    assert_int_equal(add_int(builder, 2), GRAPH_NONE);
+    assert_int_equal(add_int(builder, 2), VALUE_NONE);
     check_failure(builder, STATUS_INVALID_ARGUMENT, "if: block 1 of 2 is missing");
 
     builder = begin();
@@ -515,7 +515,7 @@ static void a_type_that_is_wrong_in_itself_is_refused(void **state)
 static status_t build(context_t *scenario, graph_builder_t *builder, graph_t **out_graph)
 {
     graph_type_t type = tensor_type(SHAPE(1, 3, 8, 8));
-    value_t x = graph_add_param(builder, "x", &type), one = GRAPH_NONE;
+    value_t x = graph_add_param(builder, "x", &type), one = VALUE_NONE;
     datum_t *datum = NULL;
     TRY(datum_int(scenario, 1, &datum));
     one = graph_add_literal(builder, datum);

@@ -69,7 +69,7 @@ static datum_t *make_tensor(context_t *ctx, double first)
 
 static value_t builtin(making_t *making, const char *name, int n_out, int n, const value_t *in)
 {
-    value_t out = GRAPH_NONE;
+    value_t out = VALUE_NONE;
     const graph_node_t node = {
         .kind = NODE_BUILTIN, .name = name, .n_inputs = n, .n_outputs = n_out};
     graph_add_node(making->to, &node, in, NULL, NULL, &out);
@@ -132,7 +132,7 @@ static void make_op(making_t *making)
     static const char *const unary[] = {"relu", "tanh", "sigmoid", "neg", "hardswish", "gelu"};
     static const char *const binary[] = {"add", "mul", "maximum", "minimum", "sub"};
     static const kind_t operands[] = {KIND_TENSOR, KIND_TENSOR, KIND_FLOAT, KIND_BOOL};
-    value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out;
+    value_t in[2] = {pick(making, KIND_TENSOR), VALUE_NONE}, out;
     if (seeded_below(2) != 0) {
         out = graph_add_op(making->to, ops_find(unary[seeded_below(6)]), NULL, 1, in, "m");
     } else {
@@ -147,7 +147,7 @@ static void make_op(making_t *making)
 
 static void make_linear(making_t *making)
 {
-    value_t in[] = {pick(making, KIND_TENSOR), GRAPH_NONE, GRAPH_NONE};
+    value_t in[] = {pick(making, KIND_TENSOR), VALUE_NONE, VALUE_NONE};
     tensor_t *weight = NULL;
     CHECK_OK(making->ctx, tensor_full(making->ctx, DTYPE_F32, SHAPE(3, 3), 0.25, &weight));
     in[1] = put_datum(making, mini_wrap(making->ctx, weight), false);
@@ -159,7 +159,7 @@ static void make_in_place(making_t *making)
 {
     static const char *const names[] = {"relu", "tanh", "add"};
     const char *name = names[seeded_below(3)];
-    value_t in[2] = {pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
+    value_t in[2] = {pick(making, KIND_TENSOR), VALUE_NONE}, out = VALUE_NONE;
     graph_node_t node = {.kind = NODE_OP,
                          .op = ops_find(name),
                          .is_in_place = true,
@@ -192,7 +192,7 @@ static void make_number(making_t *making)
     case 4:
         add(making, KIND_BOOL,
             BUILTIN(making, "scalar_eq", pick(making, KIND_STRING),
-                    seeded_below(2) != 0 ? GRAPH_NONE : pick(making, KIND_STRING)));
+                    seeded_below(2) != 0 ? VALUE_NONE : pick(making, KIND_STRING)));
         return;
     default: {
         value_t c = pick(making, KIND_BOOL), d = pick(making, KIND_BOOL);
@@ -268,7 +268,7 @@ static void make_state(making_t *making)
 
 static void make_call(making_t *making)
 {
-    value_t in[] = {making->inner, pick(making, KIND_TENSOR), GRAPH_NONE}, out = GRAPH_NONE;
+    value_t in[] = {making->inner, pick(making, KIND_TENSOR), VALUE_NONE}, out = VALUE_NONE;
     if (seeded_below(2) != 0) in[2] = pick(making, KIND_TENSOR);
     const graph_node_t node = {.kind = NODE_CALL, .name = "step", .n_inputs = 3, .n_outputs = 1};
     graph_add_node(making->to, &node, in, NULL, NULL, &out);
@@ -282,7 +282,7 @@ static void make_nodes(making_t *making, int n);
 static void make_block(making_t *making, int n_results, const kind_t *kinds, value_t first)
 {
     value_t results[4];
-    int base = making->n, n_first = first != GRAPH_NONE;
+    int base = making->n, n_first = first != VALUE_NONE;
     making->depth++;
     make_nodes(making, 1 + seeded_below(4));
     if (n_first != 0) results[0] = first;
@@ -302,7 +302,7 @@ static void make_if(making_t *making)
     graph_add_node(making->to, &node, &condition, NULL, NULL, out);
     for (int b = 0; b < 2; b++) {
         graph_block_begin(making->to);
-        make_block(making, n, kinds, GRAPH_NONE);
+        make_block(making, n, kinds, VALUE_NONE);
     }
     for (int i = 0; i < n; i++) add(making, kinds[i], out[i]);
 }
@@ -311,13 +311,13 @@ static void make_if(making_t *making)
 static void make_loop(making_t *making)
 {
     kind_t kinds[3];
-    value_t in[5], out[3], go = GRAPH_NONE;
+    value_t in[5], out[3], go = VALUE_NONE;
     int n = 1 + seeded_below(3), base = making->n;
     bool is_counted = seeded_below(3) != 0;
     in[0] = is_counted
                 ? BUILTIN(making, "scalar_mod", pick(making, KIND_INT), literal_int(making, 4))
-                : GRAPH_NONE;
-    in[1] = seeded_below(2) != 0 ? pick(making, KIND_BOOL) : GRAPH_NONE;
+                : VALUE_NONE;
+    in[1] = seeded_below(2) != 0 ? pick(making, KIND_BOOL) : VALUE_NONE;
     for (int i = 0; i < n; i++) {
         kinds[i] = (kind_t)seeded_below(N_KINDS);
         in[i + 2] = pick(making, kinds[i]);

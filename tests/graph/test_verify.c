@@ -90,7 +90,7 @@ static void values_are_made_before_they_are_used_and_in_scope(void **state)
     (void)state;
     graph_builder_t *builder = begin();
     graph_type_t type = {.kind = TYPE_FLOAT};
-    value_t c = graph_add_param(builder, "c", &type), inner = GRAPH_NONE, y = GRAPH_NONE;
+    value_t c = graph_add_param(builder, "c", &type), inner = VALUE_NONE, y = VALUE_NONE;
     graph_node_t node = {.kind = NODE_IF, .n_inputs = 1, .n_outputs = 1};
     graph_add_node(builder, &node, &c, NULL, NULL, &y);
     graph_block_begin(builder);

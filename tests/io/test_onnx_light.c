@@ -65,7 +65,7 @@ static const graph_node_t *reader_of(const graph_t *graph, const char *name, int
     for (int i = 0; i < body->n_nodes; i++)
         for (int k = 0; k < body->nodes[i]->n_inputs; k++) {
             value_t value = body->nodes[i]->inputs[k];
-            const graph_node_t *made = value != GRAPH_NONE ? graph_producer(graph, value) : NULL;
+            const graph_node_t *made = value != VALUE_NONE ? graph_producer(graph, value) : NULL;
             if (made == NULL || made->kind != NODE_GETATTR || strcmp(made->name, name) != 0)
                 continue;
             *out_operand = k;

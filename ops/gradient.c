@@ -1,0 +1,84 @@
+/* Operators as rules of gradients emit them. */
+#include "ops/gradient_impl.h"
+
+#include <string.h>
+
+#include "ops/reduce_impl.h"
+
+static void pass_zero(const gradient_call_t *call)
+{
+    (void)call;
+}
+
+const gradient_t gradient_zero = {.pass = pass_zero};
+
+value_t emit_unary(emitter_t *emitter, const opdef_t *op, value_t x)
+{
+    return emit_op(emitter, op, NULL, 1, &x);
+}
+
+value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b)
+{
+    const value_t in[] = {a, b};
+    return emit_op(emitter, op, NULL, 2, in);
+}
+
+value_t emit_mul(emitter_t *emitter, value_t x, double factor)
+{
+    return factor == 1.0 ? x : emit_binary(emitter, &op_def_mul, x, emit_number(emitter, factor));
+}
+
+value_t emit_add(emitter_t *emitter, value_t x, double term)
+{
+    return term == 0.0 ? x : emit_binary(emitter, &op_def_add, x, emit_number(emitter, term));
+}
+
+value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype)
+{
+    if (emit_info(emitter, x)->dtype == dtype) return x;
+    return emit_op(emitter, &op_def_cast, &dtype, 1, &x);
+}
+
+value_t emit_sum(emitter_t *emitter, value_t a, value_t b)
+{
+    if (a == VALUE_NONE || b == VALUE_NONE) return a == VALUE_NONE ? b : a;
+    return emit_binary(emitter, &op_def_add, a, b);
+}
+
+value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values)
+{
+    ints_t ints = {.n = n};
+    if (n > 0) memcpy(ints.values, values, (size_t)n * sizeof *values);
+    return emit_op(emitter, op, &ints, 1, &x);
+}
+
+value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *dims,
+                    bool keepdim)
+{
+    reduce_attrs_t attrs;
+    attrs_init(&op->attrs, &attrs);
+    attrs.dims.n = n;
+    if (n > 0) memcpy(attrs.dims.values, dims, (size_t)n * sizeof *dims);
+    attrs.keepdim = keepdim;
+    return emit_op(emitter, op, &attrs, 1, &x);
+}
+
+value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
+{
+    const tensor_info_t wanted = *emit_info(emitter, like), given = *emit_info(emitter, x);
+    if (shape_equal(given.rank, given.sizes, wanted.rank, wanted.sizes)) return x;
+    return emit_ints(emitter, &op_def_reshape, x, wanted.rank, wanted.sizes);
+}
+
+value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand)
+{
+    const tensor_info_t wanted = *emit_info(emitter, operand), given = *emit_info(emitter, grad);
+    const int more = given.rank - wanted.rank;
+    int64_t dims[TENSOR_MAX_RANK];
+    int n = 0;
+    if (grad == VALUE_NONE) return VALUE_NONE;
+    for (int d = 0; d < given.rank; d++)
+        if (d < more || (wanted.sizes[d - more] == 1 && given.sizes[d] != 1)) dims[n++] = d;
+    if (n > 0) grad = emit_reduce(emitter, &op_def_sum, grad, n, dims, true);
+    return emit_cast(emitter, emit_reshape_like(emitter, grad, operand), wanted.dtype);
+}

@@ -1,0 +1,33 @@
+/* What rules of gradients have in common. Operators that only they need, as conv2d_backward_data,
+ * stand in ops.def with the others; a rule stands in the file of its operator. */
+#ifndef TESSERA_OPS_GRADIENT_IMPL_H
+#define TESSERA_OPS_GRADIENT_IMPL_H
+
+#include "ops/ops_impl.h"
+
+/* Nothing passes: the function is constant between steps, as floor, sign and argmax. */
+extern const gradient_t gradient_zero;
+
+/* Operators of one and of two values. */
+value_t emit_unary(emitter_t *emitter, const opdef_t *op, value_t x);
+value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b);
+/* x times a number, plus a number. */
+value_t emit_mul(emitter_t *emitter, value_t x, double factor);
+value_t emit_add(emitter_t *emitter, value_t x, double term);
+value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype);
+/* The sum of two gradients of which either may be VALUE_NONE. */
+value_t emit_sum(emitter_t *emitter, value_t a, value_t b);
+
+/* Operators of one value with one list of integers as attribute: reshape, permute, flip. */
+value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);
+/* Reductions over n dimensions, as sum and mean. */
+value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *dims,
+                    bool keepdim);
+/* The value in other sizes, by reshape: as operand `like` has them. */
+value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like);
+
+/* The gradient of an operand that was broadcast and promoted: summed up over what it was repeated
+ * along, in its sizes and dtype. It may be the gradient itself. */
+value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand);
+
+#endif
