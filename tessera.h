@@ -45,6 +45,10 @@
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
 
+/* Training. */
+#include "train/graph_grad.h"
+#include "train/tape.h"
+
 /* Files of others. */
 #include "io/npy.h"
 #include "io/onnx.h"

@@ -16,6 +16,7 @@ struct tensor {
     int64_t offset;             /* bytes from the storage's first */
     atomic_uint_fast64_t hash;  /* 0: not asked for yet */
     atomic_uint_fast64_t stamp; /* 0: none */
+    uint32_t taped;             /* the number of the tape that has recorded it; 0: none */
     bool is_in_block;           /* made with its storage, in whose block of memory it lies */
 };
 

@@ -1,0 +1,608 @@
+/* The tape: an observer that records calls, and an emitter that runs what their rules emit. */
+#include "train/tape.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+#include "dispatch/emitter_impl.h"
+#include "dispatch/select_impl.h"
+#include "ops/gradient_impl.h"
+#include "tensor/hash_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* A tensor that took part in a call, or that a rule has emitted. `elements` is held where a rule
+ * reads it; of all others dtype and sizes are known. */
+typedef struct record {
+    value_t number;
+    tensor_info_t info;
+    const tensor_t *key; /* the tensor's address, which is its own while `taped` says so; leaves and
+                            what is emitted are held */
+    tensor_t *elements;
+    uint64_t version; /* of the elements' storage when they were recorded */
+    uint64_t seen;    /* of the tensor's storage when it was last made or written in place */
+    bool is_tracked;  /* a gradient passes it on */
+    bool is_leaf;
+    tensor_t *grad; /* while gradients are passed; of a leaf until they are zeroed */
+} record_t;
+
+typedef struct entry {
+    const opdef_t *op;
+    void *attrs;
+    int n_in, n_out;
+    value_t *in, *out; /* in one block: attrs, in, out */
+} entry_t;
+
+struct tape {
+    emitter_t emitter; /* first: rules are given its address */
+    context_t *ctx;
+    observer_t observer;
+    uint32_t number;
+    int n_paused;
+    record_t **records; /* leaves first */
+    int n_records, records_capacity, n_leaves;
+    entry_t *entries;
+    int n_entries, entries_capacity;
+    hash_table_t by_tensor; /* records of tracked tensors */
+    value_t written;        /* result of the call in place that is about to be written */
+    size_t bytes;
+};
+
+/* ---- records ---- */
+
+static uint64_t hash_of(const tensor_t *tensor)
+{
+    return hash_mix(0, (uintptr_t)tensor);
+}
+
+static record_t *find(const tape_t *tape, const tensor_t *tensor)
+{
+    record_t *record = hash_find(&tape->by_tensor, hash_of(tensor), NULL, NULL);
+    if (record == NULL || record->is_leaf) return record;
+    return tensor->taped == tape->number ? record : NULL;
+}
+
+static status_t add_record(tape_t *tape, const tensor_info_t *info, record_t **out_record)
+{
+    context_t *ctx = tape->ctx;
+    record_t *record = NULL;
+    TRY(context_grow(ctx, &tape->records, &tape->records_capacity, tape->n_records + 1,
+                     sizeof *tape->records));
+    TRY(context_get_zeroed(ctx, sizeof *record, "a record of a tape", &record));
+    record->info = *info;
+    record->number = tape->n_records;
+    tape->records[tape->n_records++] = record;
+    *out_record = record;
+    return STATUS_OK;
+}
+
+static void keep_elements(tape_t *tape, record_t *record, const tensor_t *tensor)
+{
+    if (record->elements != NULL) return;
+    record->elements = tensor_hold((tensor_t *)(uintptr_t)tensor);
+    record->version = storage_version(tensor->storage);
+    tape->bytes += info_bytes(&tensor->info);
+}
+
+static void drop_elements(tape_t *tape, record_t *record)
+{
+    if (record->elements == NULL) return;
+    tape->bytes -= info_bytes(&record->elements->info);
+    tensor_drop(record->elements);
+    record->elements = NULL;
+}
+
+/* The tensor is this record's from now on. */
+static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
+{
+    const uint64_t hash = hash_of(tensor);
+    record_t *old = hash_find(&tape->by_tensor, hash, NULL, NULL);
+    if (old != NULL && old->is_leaf) return STATUS_OK;
+    if (old != NULL) hash_remove(&tape->by_tensor, hash, old);
+    TRY(hash_put(tape->ctx, &tape->by_tensor, hash, record));
+    record->key = tensor;
+    record->is_tracked = true;
+    record->seen = storage_version(tensor->storage);
+    ((tensor_t *)(uintptr_t)tensor)->taped = tape->number;
+    return STATUS_OK;
+}
+
+static void end_record(tape_t *tape, record_t *record)
+{
+    drop_elements(tape, record);
+    tensor_drop(record->grad);
+    if (record->is_leaf) tensor_drop((tensor_t *)(uintptr_t)record->key);
+    context_put(tape->ctx, record);
+}
+
+/* Forgets the records behind the first n. */
+static void cut_records(tape_t *tape, int n)
+{
+    while (tape->n_records > n) {
+        record_t *record = tape->records[--tape->n_records];
+        if (record->key != NULL) hash_remove(&tape->by_tensor, hash_of(record->key), record);
+        end_record(tape, record);
+    }
+}
+
+void tape_forget(tape_t *tape)
+{
+    if (tape == NULL) return;
+    for (int i = 0; i < tape->n_entries; i++) context_put(tape->ctx, tape->entries[i].attrs);
+    tape->n_entries = 0;
+    for (int i = 0; i < tape->n_leaves; i++) drop_elements(tape, tape->records[i]);
+    cut_records(tape, tape->n_leaves);
+}
+
+/* ---- recording ---- */
+
+/* The value of an operand; elements are kept where the rule reads them. */
+static status_t record_input(tape_t *tape, const op_event_t *event, int i, value_t *out_value)
+{
+    const tensor_t *tensor = event->in[i];
+    record_t *record = NULL;
+    *out_value = VALUE_NONE;
+    if (tensor == NULL) return STATUS_OK;
+    record = find(tape, tensor);
+    if (record != NULL && !record->is_leaf && record->seen != storage_version(tensor->storage) &&
+        tensor != event->target)
+        FAIL(tape->ctx, STATUS_UNSUPPORTED,
+             "%s: input %d, %s, was written through another tensor since the tape recorded it",
+             event->op->name, i, tensor_text(tensor));
+    if (record == NULL) TRY(add_record(tape, &tensor->info, &record));
+    const int bit = i < 63 ? i : 63;
+    if ((event->op->gradient->reads_in >> bit & 1) != 0) keep_elements(tape, record, tensor);
+    *out_value = record->number;
+    return STATUS_OK;
+}
+
+static status_t record_output(tape_t *tape, const op_event_t *event, int i, value_t *out_value)
+{
+    const tensor_t *tensor = event->out[i];
+    record_t *record = NULL;
+    TRY(add_record(tape, &tensor->info, &record));
+    *out_value = record->number;
+    if ((event->op->gradient->reads_out >> i & 1) != 0) keep_elements(tape, record, tensor);
+    return dtype_is_floating(tensor->info.dtype) ? track(tape, record, tensor) : STATUS_OK;
+}
+
+static status_t add_entry(tape_t *tape, const op_event_t *event, entry_t **out_entry)
+{
+    context_t *ctx = tape->ctx;
+    const size_t attr_bytes = (event->op->attrs.bytes + 15) / 16 * 16;
+    const int n = event->n_in + event->n_out;
+    char *block = NULL;
+    TRY(context_grow(ctx, &tape->entries, &tape->entries_capacity, tape->n_entries + 1,
+                     sizeof *tape->entries));
+    TRY(context_get(ctx, attr_bytes + (size_t)n * sizeof(value_t), "a call on a tape", &block));
+    if (event->op->attrs.bytes > 0) memcpy(block, event->attrs, event->op->attrs.bytes);
+    entry_t *entry = &tape->entries[tape->n_entries++];
+    *entry = (entry_t){.op = event->op, .attrs = block, .n_in = event->n_in, .n_out = event->n_out};
+    entry->in = (value_t *)(void *)(block + attr_bytes);
+    entry->out = entry->in + event->n_in;
+    *out_entry = entry;
+    return STATUS_OK;
+}
+
+/* Whether gradients may pass the call: from a floating result to an input that is tracked. */
+static bool passes(const tape_t *tape, const op_event_t *event)
+{
+    bool is_tracked = false, is_floating = false;
+    if (event->op->gradient == &gradient_zero && event->target == NULL) return false;
+    for (int i = 0; i < event->n_in && !is_tracked; i++)
+        is_tracked = event->in[i] != NULL && find(tape, event->in[i]) != NULL;
+    for (int i = 0; i < event->n_out && !is_floating; i++)
+        is_floating = dtype_is_floating(event->out[i]->info.dtype);
+    return is_tracked && is_floating;
+}
+
+static status_t check_call(const tape_t *tape, const op_event_t *event)
+{
+    static const char *const advice = "tape_pause leaves it unrecorded";
+    if (event->is_planned)
+        FAIL(tape->ctx, STATUS_UNSUPPORTED,
+             "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
+             event->op->name, advice);
+    if (event->target == NULL) return STATUS_OK;
+    const record_t *record = find(tape, event->target);
+    if (record != NULL && record->is_leaf)
+        FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
+             "%s_: %s is watched by a tape, and not to be written while that records; %s",
+             event->op->name, tensor_text(event->target), advice);
+    if (event->out[0]->info.dtype != event->target->info.dtype)
+        FAIL(tape->ctx, STATUS_UNSUPPORTED,
+             "%s_: the result, %s, is rounded to %s, no gradient passes that", event->op->name,
+             tensor_text(event->out[0]), tensor_text(event->target));
+    return STATUS_OK;
+}
+
+static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
+{
+    static const gradient_t missing = {.reads_in = 0};
+    tape_t *tape = user;
+    entry_t *entry = NULL;
+    (void)ctx;
+    tape->written = VALUE_NONE;
+    if (tape->n_paused > 0 || !passes(tape, event)) return STATUS_OK;
+    TRY(check_call(tape, event));
+    opdef_t op = *event->op;
+    op_event_t call = *event;
+    if (op.gradient == NULL) { /* an error where a gradient reaches it */
+        op.gradient = &missing;
+        call.op = &op;
+    }
+    TRY(add_entry(tape, event, &entry));
+    for (int i = 0; i < entry->n_in + entry->n_out; i++) entry->in[i] = VALUE_NONE;
+    for (int i = 0; i < entry->n_in; i++) TRY(record_input(tape, &call, i, &entry->in[i]));
+    for (int i = 0; i < entry->n_out; i++) TRY(record_output(tape, &call, i, &entry->out[i]));
+    if (event->target != NULL) tape->written = entry->out[0];
+    return STATUS_OK;
+}
+
+/* The target has become the result of the call. */
+static status_t note_written(context_t *ctx, void *user, tensor_t *target)
+{
+    tape_t *tape = user;
+    (void)ctx;
+    if (tape->written == VALUE_NONE) return STATUS_OK;
+    record_t *record = tape->records[tape->written];
+    hash_remove(&tape->by_tensor, hash_of(record->key), record);
+    tape->written = VALUE_NONE;
+    return track(tape, record, target);
+}
+
+/* ---- the emitter: runs what rules emit ---- */
+
+static tape_t *tape_of(const emitter_t *emitter)
+{
+    return (tape_t *)(uintptr_t)emitter;
+}
+
+static status_t give_constant(emitter_t *emitter, tensor_t *tensor, value_t *out_value)
+{
+    tape_t *tape = tape_of(emitter);
+    record_t *record = NULL;
+    status_t status = add_record(tape, &tensor->info, &record);
+    if (status == STATUS_OK) {
+        keep_elements(tape, record, tensor);
+        *out_value = record->number;
+    }
+    tensor_drop(tensor);
+    return status;
+}
+
+/* The elements of a value, as they were when it was recorded. */
+static status_t take_elements(tape_t *tape, const opdef_t *op, value_t value,
+                              const tensor_t **out_tensor)
+{
+    const record_t *record = tape->records[value];
+    const tensor_t *tensor = record->elements;
+    if (tensor == NULL)
+        FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
+             "%s: a rule of gradients gives it a value %s that it does not say to read", op->name,
+             info_brief(&record->info));
+    REQUIRE(tape->ctx, storage_version(tensor->storage) == record->version,
+            "%s: its gradient reads %s, which was written after the tape recorded it", op->name,
+            tensor_text(tensor));
+    *out_tensor = tensor;
+    return STATUS_OK;
+}
+
+static status_t run_emitted(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
+                            const value_t *in, int n_out, value_t *out_values)
+{
+    tape_t *tape = tape_of(emitter);
+    const tensor_t *inputs[OP_MAX_INPUTS];
+    tensor_t *outputs[OP_MAX_OUTPUTS] = {NULL};
+    int n_made = n_out;
+    REQUIRE(tape->ctx, n_in <= OP_MAX_INPUTS && n_out <= OP_MAX_OUTPUTS,
+            "%s: %d inputs and %d outputs, at most %d and %d are possible", op->name, n_in, n_out,
+            OP_MAX_INPUTS, OP_MAX_OUTPUTS);
+    for (int i = 0; i < n_in; i++) {
+        inputs[i] = NULL;
+        if (in[i] != VALUE_NONE) TRY(take_elements(tape, op, in[i], &inputs[i]));
+    }
+    TRY(dispatch_run(tape->ctx, op, attrs, n_in, inputs, &n_made, outputs));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n_made; i++) {
+        scope_take(tape->ctx, outputs[i]);
+        if (status == STATUS_OK)
+            status = give_constant(emitter, outputs[i], &out_values[i]);
+        else
+            tensor_drop(outputs[i]);
+    }
+    return status;
+}
+
+static const tensor_info_t *info_of(const emitter_t *emitter, value_t value)
+{
+    return &tape_of(emitter)->records[value]->info;
+}
+
+static const emitter_class_t emitter_class = {run_emitted, give_constant, info_of};
+
+/* ---- gradients ---- */
+
+/* A value that stands for a gradient; VALUE_NONE for none. */
+static status_t lend_gradient(tape_t *tape, const tensor_t *grad, value_t *out_value)
+{
+    *out_value = VALUE_NONE;
+    if (grad == NULL) return STATUS_OK;
+    return give_constant(&tape->emitter, tensor_hold((tensor_t *)(uintptr_t)grad), out_value);
+}
+
+static status_t add_gradient(tape_t *tape, record_t *record, tensor_t *grad)
+{
+    tensor_t *sum = NULL;
+    if (record->grad == NULL) {
+        record->grad = tensor_hold(grad);
+        return STATUS_OK;
+    }
+    const tensor_t *in[] = {record->grad, grad};
+    TRY(dispatch_run(tape->ctx, &op_def_add, NULL, 2, in, NULL, &sum));
+    scope_take(tape->ctx, sum);
+    tensor_drop(record->grad);
+    record->grad = sum;
+    return STATUS_OK;
+}
+
+/* Passes the gradients of an entry's results on to its inputs. */
+static status_t pass_entry(tape_t *tape, const entry_t *entry)
+{
+    value_t out_grad[OP_MAX_OUTPUTS], in_grad[OP_MAX_INPUTS];
+    bool is_wanted[OP_MAX_INPUTS], has_grad = false;
+    for (int i = 0; i < entry->n_out; i++) {
+        TRY(lend_gradient(tape, tape->records[entry->out[i]]->grad, &out_grad[i]));
+        has_grad = has_grad || out_grad[i] != VALUE_NONE;
+    }
+    if (!has_grad) return STATUS_OK;
+    for (int i = 0; i < entry->n_in; i++)
+        is_wanted[i] = entry->in[i] != VALUE_NONE && tape->records[entry->in[i]]->is_tracked;
+    const gradient_call_t call = {.emitter = &tape->emitter,
+                                  .op = entry->op,
+                                  .attrs = entry->attrs,
+                                  .n_in = entry->n_in,
+                                  .in = entry->in,
+                                  .n_out = entry->n_out,
+                                  .out = entry->out,
+                                  .out_grad = out_grad,
+                                  .is_wanted = is_wanted,
+                                  .in_grad = in_grad};
+    tape->emitter.status = STATUS_OK;
+    TRY(gradient_pass(&call));
+    for (int i = 0; i < entry->n_in; i++)
+        if (is_wanted[i] && in_grad[i] != VALUE_NONE)
+            TRY(add_gradient(tape, tape->records[entry->in[i]],
+                             tape->records[in_grad[i]]->elements));
+    return STATUS_OK;
+}
+
+/* Nothing before the entry needs its results, or their gradients. */
+static void end_entry(tape_t *tape, const entry_t *entry)
+{
+    for (int i = 0; i < entry->n_out; i++) {
+        record_t *record = tape->records[entry->out[i]];
+        drop_elements(tape, record);
+        tensor_drop(record->grad);
+        record->grad = NULL;
+    }
+    for (int i = 0; i < entry->n_in; i++)
+        if (entry->in[i] != VALUE_NONE && !tape->records[entry->in[i]]->is_tracked)
+            drop_elements(tape, tape->records[entry->in[i]]);
+}
+
+static status_t pass_all(tape_t *tape)
+{
+    for (int i = tape->n_entries - 1; i >= 0; i--) {
+        const int n_records = tape->n_records;
+        status_t status = pass_entry(tape, &tape->entries[i]);
+        cut_records(tape, n_records);
+        TRY(status);
+        end_entry(tape, &tape->entries[i]);
+    }
+    return STATUS_OK;
+}
+
+static status_t make_one(context_t *ctx, const tensor_t *output, tensor_t **out_grad)
+{
+    REQUIRE(ctx, info_numel(&output->info) == 1,
+            "tape_backward: the output is %s, without a gradient of its own it must be one number",
+            tensor_text(output));
+    TRY(tensor_full(ctx, output->info.dtype, output->info.rank, output->info.sizes, 1.0, out_grad));
+    scope_take(ctx, *out_grad);
+    return STATUS_OK;
+}
+
+/* The gradients that leaves had, taken aside so that a failure leaves them; and put back. */
+static void swap_gradients(tape_t *tape, tensor_t **kept)
+{
+    for (int i = 0; i < tape->n_leaves; i++) {
+        tensor_t *grad = tape->records[i]->grad;
+        tape->records[i]->grad = kept[i];
+        kept[i] = grad;
+    }
+}
+
+static status_t add_kept(tape_t *tape, tensor_t **kept)
+{
+    for (int i = 0; i < tape->n_leaves; i++) {
+        tensor_t *sum = NULL;
+        const tensor_t *in[] = {kept[i], tape->records[i]->grad};
+        if (in[0] == NULL || in[1] == NULL) continue;
+        TRY(dispatch_run(tape->ctx, &op_def_add, NULL, 2, in, NULL, &sum));
+        scope_take(tape->ctx, sum);
+        tensor_drop(tape->records[i]->grad);
+        tape->records[i]->grad = sum;
+    }
+    for (int i = 0; i < tape->n_leaves; i++)
+        if (tape->records[i]->grad == NULL) tape->records[i]->grad = tensor_hold(kept[i]);
+    return STATUS_OK;
+}
+
+static status_t backward(context_t *ctx, tape_t *tape, record_t *record, const tensor_t *output,
+                         const tensor_t *grad)
+{
+    tensor_t *one = NULL, **kept = NULL;
+    if (grad == NULL) {
+        TRY(make_one(ctx, output, &one));
+        grad = one;
+    }
+    status_t status = context_get_zeroed(ctx, (size_t)tape->n_leaves * sizeof(tensor_t *),
+                                         "gradients", &kept);
+    if (status == STATUS_OK) {
+        swap_gradients(tape, kept);
+        record->grad = tensor_hold((tensor_t *)(uintptr_t)grad);
+        status = pass_all(tape);
+        if (status == STATUS_OK) status = add_kept(tape, kept);
+        if (status != STATUS_OK) swap_gradients(tape, kept);
+        for (int i = 0; i < tape->n_leaves; i++) tensor_drop(kept[i]);
+        context_put(ctx, kept);
+    }
+    tensor_drop(one);
+    return status;
+}
+
+status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, const tensor_t *grad)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (tape == NULL) return context_null(ctx, "tape_backward", "tape");
+    if (output == NULL) return context_null(ctx, "tape_backward", "output");
+    REQUIRE(ctx, tape->ctx == ctx, "tape_backward: the tape is another context's");
+    record_t *record = find(tape, output);
+    REQUIRE(ctx, record != NULL,
+            "tape_backward: %s was not computed from what the tape watches since gradients were "
+            "passed last (gradients of gradients are not to be had)",
+            tensor_text(output));
+    REQUIRE(
+        ctx,
+        grad == NULL ||
+            (grad->info.dtype == output->info.dtype &&
+             shape_equal(grad->info.rank, grad->info.sizes, output->info.rank, output->info.sizes)),
+        "tape_backward: the gradient is %s, the output %s", tensor_text(grad), tensor_text(output));
+    tape_pause(tape);
+    status_t status = backward(ctx, tape, record, output, grad);
+    tape_resume(tape);
+    tape_forget(tape);
+    return status;
+}
+
+/* ---- public ---- */
+
+status_t tape_create(context_t *ctx, tape_t **out_tape)
+{
+    static atomic_uint last;
+    tape_t *tape = NULL;
+    TRY(context_output(ctx, "tape_create", out_tape));
+    TRY(context_get_zeroed(ctx, sizeof *tape, "a tape", &tape));
+    *tape = (tape_t){.emitter = {&emitter_class, ctx, STATUS_OK},
+                     .ctx = ctx,
+                     .number = atomic_fetch_add(&last, 1) + 1,
+                     .observer = {.user = tape, .op_end = record_call, .written = note_written},
+                     .written = VALUE_NONE};
+    status_t status = dispatch_add_observer(ctx, &tape->observer);
+    if (status != STATUS_OK) {
+        context_put(ctx, tape);
+        return status;
+    }
+    *out_tape = tape;
+    return STATUS_OK;
+}
+
+void tape_destroy(tape_t *tape)
+{
+    if (tape == NULL) return;
+    context_t *ctx = tape->ctx;
+    dispatch_remove_observer(ctx, &tape->observer);
+    tape_forget(tape);
+    tape->n_leaves = 0;
+    cut_records(tape, 0);
+    hash_clear(ctx, &tape->by_tensor);
+    context_put(ctx, tape->records);
+    context_put(ctx, tape->entries);
+    context_put(ctx, tape);
+}
+
+status_t tape_watch(context_t *ctx, tape_t *tape, tensor_t *tensor)
+{
+    record_t *record = NULL;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (tape == NULL) return context_null(ctx, "tape_watch", "tape");
+    if (tensor == NULL) return context_null(ctx, "tape_watch", "tensor");
+    REQUIRE(ctx, dtype_is_floating(tensor->info.dtype), "tape_watch: %s, must be floating",
+            tensor_text(tensor));
+    record = find(tape, tensor);
+    if (record != NULL && record->is_leaf) return STATUS_OK;
+    REQUIRE(ctx, record == NULL, "tape_watch: %s was computed from what is watched",
+            tensor_text(tensor));
+    /* leaves stand first, which what is recorded would have to make room for */
+    REQUIRE(ctx, tape->n_entries == 0, "tape_watch: %s, after calls that the tape has recorded",
+            tensor_text(tensor));
+    TRY(add_record(tape, &tensor->info, &record));
+    status_t status = track(tape, record, tensor);
+    if (status != STATUS_OK) {
+        cut_records(tape, tape->n_leaves);
+        return status;
+    }
+    record->is_leaf = true;
+    record->key = tensor_hold(tensor);
+    tape->n_leaves++;
+    return STATUS_OK;
+}
+
+static status_t watch_parameters(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    (void)path;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        tensor_t *tensor = kind == MEMBER_PARAMETER ? module_parameter(module, name) : NULL;
+        if (tensor != NULL && dtype_is_floating(tensor->info.dtype))
+            TRY(tape_watch(ctx, user, tensor));
+    }
+    return STATUS_OK;
+}
+
+status_t tape_watch_module(context_t *ctx, tape_t *tape, module_t *module)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (tape == NULL) return context_null(ctx, "tape_watch_module", "tape");
+    if (module == NULL) return context_null(ctx, "tape_watch_module", "module");
+    return module_walk(ctx, module, watch_parameters, tape);
+}
+
+void tape_pause(tape_t *tape)
+{
+    if (tape != NULL) tape->n_paused++;
+}
+
+void tape_resume(tape_t *tape)
+{
+    if (tape != NULL && tape->n_paused > 0) tape->n_paused--;
+}
+
+tensor_t *tape_gradient(const tape_t *tape, const tensor_t *tensor)
+{
+    if (tape == NULL || tensor == NULL) return NULL;
+    const record_t *record = find(tape, tensor);
+    return record != NULL && record->is_leaf ? record->grad : NULL;
+}
+
+void tape_zero_gradients(tape_t *tape)
+{
+    if (tape == NULL) return;
+    for (int i = 0; i < tape->n_leaves; i++) {
+        tensor_drop(tape->records[i]->grad);
+        tape->records[i]->grad = NULL;
+    }
+}
+
+int tape_n_operators(const tape_t *tape)
+{
+    return tape != NULL ? tape->n_entries : 0;
+}
+
+size_t tape_bytes(const tape_t *tape)
+{
+    return tape != NULL ? tape->bytes : 0;
+}
