@@ -1,5 +1,5 @@
 /* Gradients of graphs: a copy of the graph, and behind it the nodes that rules emit. */
-#include "train/graph_grad.h"
+#include "train/graph_grad_impl.h"
 
 #include <string.h>
 
@@ -10,6 +10,13 @@
 #include "ops/gradient_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+
+/* Of a result of the graph, with respect to values of it; `more` are values that become results,
+ * between those of the graph and the gradients. */
+typedef struct grad_asked {
+    int loss, n_more, n_wrt;
+    const value_t *more, *wrt;
+} grad_asked_t;
 
 typedef struct grad_builder {
     emitter_t emitter; /* first: rules are given its address */
@@ -221,15 +228,19 @@ static status_t begin_gradients(grad_builder_t *grads, value_t loss)
     return STATUS_OK;
 }
 
-static status_t finish(grad_builder_t *grads, int n_wrt, const value_t *wrt, int *out_results,
+static status_t finish(grad_builder_t *grads, const grad_asked_t *asked, int *out_results,
                        graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(grads->from);
+    const int n_wrt = asked->n_wrt;
+    const value_t *wrt = asked->wrt;
     value_t *results = NULL;
     int n = body->n_results;
-    TRY(context_get(grads->ctx, (size_t)(n + n_wrt) * sizeof *results, "results", &results));
+    TRY(context_get(grads->ctx, (size_t)(n + asked->n_more + n_wrt) * sizeof *results, "results",
+                    &results));
     for (int i = 0; i < n; i++)
         results[i] = body->results[i] < 0 ? VALUE_NONE : grads->map[body->results[i]];
+    for (int i = 0; i < asked->n_more; i++) results[n++] = grads->map[asked->more[i]];
     for (int i = 0; i < n_wrt; i++) {
         const value_t grad = grads->grad[wrt[i]];
         out_results[i] = grad == VALUE_NONE ? -1 : n;
@@ -240,20 +251,20 @@ static status_t finish(grad_builder_t *grads, int n_wrt, const value_t *wrt, int
     return status;
 }
 
-static status_t build(grad_builder_t *grads, value_t loss, int n_wrt, const value_t *wrt,
-                      int *out_results, graph_t **out_graph)
+static status_t build(grad_builder_t *grads, const grad_asked_t *asked, int *out_results,
+                      graph_t **out_graph)
 {
     const graph_block_t *body = graph_body(grads->from);
-    for (int i = 0; i < n_wrt; i++) grads->is_tracked[wrt[i]] = true;
+    for (int i = 0; i < asked->n_wrt; i++) grads->is_tracked[asked->wrt[i]] = true;
     copy_params(grads);
     for (int i = 0; i < body->n_nodes; i++) {
         TRY(copy_node(grads, body->nodes[i]));
         track_node(grads, body->nodes[i]);
     }
     note_written(grads);
-    TRY(begin_gradients(grads, loss));
+    TRY(begin_gradients(grads, body->results[asked->loss]));
     TRY(pass_all(grads));
-    return finish(grads, n_wrt, wrt, out_results, out_graph);
+    return finish(grads, asked, out_results, out_graph);
 }
 
 static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt)
@@ -278,14 +289,9 @@ static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt,
     return STATUS_OK;
 }
 
-status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt,
-                    int *out_results, graph_t **out_graph)
+static status_t grad(context_t *ctx, const graph_t *graph, const grad_asked_t *asked,
+                     int *out_results, graph_t **out_graph)
 {
-    TRY(context_output(ctx, "graph_grad", out_graph));
-    if (graph == NULL) return context_null(ctx, "graph_grad", "graph");
-    if (n_wrt > 0 && wrt == NULL) return context_null(ctx, "graph_grad", "wrt");
-    if (n_wrt > 0 && out_results == NULL) return context_null(ctx, "graph_grad", "out_results");
-    TRY(check(ctx, graph, loss, n_wrt, wrt));
     const size_t n = (size_t)graph_n_values(graph);
     grad_builder_t grads = {.emitter = {&emitter_class, ctx, STATUS_OK}, .ctx = ctx, .from = graph};
     char *block = NULL;
@@ -297,10 +303,27 @@ status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, c
     grads.is_written = grads.is_tracked + n;
     for (size_t i = 0; i < n; i++) grads.map[i] = grads.grad[i] = VALUE_NONE;
     status_t status = graph_builder_create(ctx, graph_name(graph), &grads.to);
-    if (status == STATUS_OK)
-        status = build(&grads, graph_body(graph)->results[loss], n_wrt, wrt, out_results,
-                       out_graph);
+    if (status == STATUS_OK) status = build(&grads, asked, out_results, out_graph);
     graph_builder_destroy(grads.to);
     context_put(ctx, block);
     return status;
+}
+
+status_t graph_grad_after(context_t *ctx, const graph_t *graph, int loss, int n_more,
+                          const value_t *more, int n_wrt, const value_t *wrt, int *out_results,
+                          graph_t **out_graph)
+{
+    const grad_asked_t asked = {loss, n_more, n_wrt, more, wrt};
+    TRY(check(ctx, graph, loss, n_wrt, wrt));
+    return grad(ctx, graph, &asked, out_results, out_graph);
+}
+
+status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt,
+                    int *out_results, graph_t **out_graph)
+{
+    TRY(context_output(ctx, "graph_grad", out_graph));
+    if (graph == NULL) return context_null(ctx, "graph_grad", "graph");
+    if (n_wrt > 0 && wrt == NULL) return context_null(ctx, "graph_grad", "wrt");
+    if (n_wrt > 0 && out_results == NULL) return context_null(ctx, "graph_grad", "out_results");
+    return graph_grad_after(ctx, graph, loss, 0, NULL, n_wrt, wrt, out_results, out_graph);
 }

@@ -21,7 +21,7 @@ typedef struct emission {
     layout_search_t search;
     form_t *forms;
     int n_forms, capacity;
-    bool has_blocks;
+    bool has_blocks, keeps_results;
     int n_outer; /* forms made outside the block that is being filled */
 } emission_t;
 
@@ -164,12 +164,14 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     return status;
 }
 
-/* Results are dense; what was converted in the block is not seen behind it. */
+/* Results are dense, but where the graph's own are asked for as they are made; what was converted
+ * in the block is not seen behind it. */
 static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_t *results)
 {
     emission_t *emission = rewrite->user;
     for (int i = 0; i < block->n_results; i++)
-        TRY(fetch_dense(rewrite, block->results[i], &results[i]));
+        if (block->index > 0 || !emission->keeps_results)
+            TRY(fetch_dense(rewrite, block->results[i], &results[i]));
     emission->n_forms = emission->n_outer;
     return STATUS_OK;
 }
@@ -189,7 +191,8 @@ static status_t search(context_t *ctx, const graph_t *graph, const pass_options_
 static status_t choose_and_emit(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                                 graph_t **out_graph)
 {
-    emission_t emission = {.has_blocks = graph_has_blocks(graph)};
+    emission_t emission = {.has_blocks = graph_has_blocks(graph),
+                           .keeps_results = options->keeps_results};
     TRY(search(ctx, graph, options, &emission.search));
     status_t status = rewrite_graph_to_end(ctx, graph, emit_node, end_block, &emission, out_graph);
     layout_search_clear(&emission.search);

@@ -24,6 +24,8 @@ typedef struct pass_options {
     const char *layout; /* what an earlier `layout` chose for this graph, which is taken without
                            a search where it still can be; NULL: none */
     text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
+    bool keeps_results; /* `layout` leaves the graph's results in the formats that their operators
+                           give; else they are dense */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes

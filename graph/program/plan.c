@@ -535,8 +535,6 @@ static status_t execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *
                         int n_wanted, tensor_t *const *wanted, tensor_t **out)
 {
     run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
-    REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
-            plan->n_results, METHOD_MAX_OUTPUTS);
     TRY(dispatch_is_watched(ctx, &run.is_watched));
     TRY(frame_lease(ctx, plan, &run.frame));
     threads_guard_t guard = threads_enter(ctx);
@@ -572,6 +570,8 @@ status_t plan_run(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const 
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     *n_out = 0;
     tensor_t *results[METHOD_MAX_OUTPUTS];
+    REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
+            plan->n_results, METHOD_MAX_OUTPUTS);
     TRY(plan_execute(ctx, plan, n_in, in, results));
     status_t status = STATUS_OK;
     for (int i = 0; i < plan->n_results; i++) {

@@ -79,6 +79,8 @@ static status_t run_plan(context_t *ctx, plan_t *plan, int n_in, datum_t *const 
 {
     const tensor_t *tensors[METHOD_MAX_OUTPUTS];
     tensor_t *results[METHOD_MAX_OUTPUTS];
+    REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
+            plan->n_results, METHOD_MAX_OUTPUTS);
     for (int i = 0; i < n_in; i++) tensors[i] = datum_as_tensor(in[i]);
     TRY(plan_execute(ctx, plan, n_in, tensors, results));
     status_t status = STATUS_OK;

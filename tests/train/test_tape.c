@@ -1,0 +1,287 @@
+/* The tape: what it records, what it refuses, and that gradients add up. */
+#include "tests/support/support.h"
+
+#include "ops/ops.h"
+#include "tensor/convert.h"
+#include "tensor/scope.h"
+#include "train/tape.h"
+
+static tensor_t *vector(context_t *ctx, int64_t n, const float *elements)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 1, &n, elements, &x));
+    return x;
+}
+
+static void check_elements(context_t *ctx, const tensor_t *x, int n, const float *expected)
+{
+    float elements[8];
+    assert_non_null(x);
+    CHECK_OK(ctx, tensor_read(ctx, x, elements, sizeof elements));
+    for (int i = 0; i < n; i++) assert_float_equal(elements[i], expected[i], 1e-6);
+}
+
+#define FLOATS(...) ((const float[]){__VA_ARGS__})
+
+static void a_product_rule_reaches_both_factors(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *a = vector(ctx, 3, FLOATS(1, 2, 3)), *b = vector(ctx, 3, FLOATS(4, 5, 6));
+    tensor_t *y = NULL, *grad = vector(ctx, 3, FLOATS(1, 10, 100));
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, a));
+    CHECK_OK(ctx, tape_watch(ctx, tape, b));
+    CHECK_OK(ctx, tape_watch(ctx, tape, b));
+    assert_null(tape_gradient(tape, a));
+    CHECK_OK(ctx, op_mul(ctx, a, b, &y));
+    assert_int_equal(tape_n_operators(tape), 1);
+    assert_int_equal(tape_bytes(tape), 2 * 3 * sizeof(float));
+    CHECK_OK(ctx, tape_backward(ctx, tape, y, grad));
+    check_elements(ctx, tape_gradient(tape, a), 3, FLOATS(4, 50, 600));
+    check_elements(ctx, tape_gradient(tape, b), 3, FLOATS(1, 20, 300));
+    assert_int_equal(tape_n_operators(tape), 0);
+    assert_int_equal(tape_bytes(tape), 0);
+    tape_destroy(tape);
+    tensor_release(a);
+    tensor_release(b);
+    tensor_release(y);
+    tensor_release(grad);
+}
+
+static void uses_and_calls_add_up_until_gradients_are_zeroed(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *square = NULL, *y = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    for (int round = 1; round <= 2; round++) {
+        CHECK_OK(ctx, op_mul(ctx, x, x, &square));
+        CHECK_OK(ctx, op_add(ctx, square, x, &y)); /* x^2 + x */
+        CHECK_OK(ctx, tape_backward(ctx, tape, y, NULL));
+        check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(7.0f * (float)round));
+        tensor_release(square);
+        tensor_release(y);
+    }
+    tape_zero_gradients(tape);
+    assert_null(tape_gradient(tape, x));
+    tape_destroy(tape);
+    tensor_release(x);
+}
+
+static void what_runs_in_a_pause_is_constant(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *square = NULL, *y = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    tape_pause(tape);
+    tape_pause(tape);
+    tape_resume(tape);
+    CHECK_OK(ctx, op_mul(ctx, x, x, &square));
+    tape_resume(tape);
+    CHECK_OK(ctx, op_mul(ctx, square, x, &y)); /* 9 x */
+    CHECK_OK(ctx, tape_backward(ctx, tape, y, NULL));
+    check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(9));
+    tensor_release(y);
+    CHECK_OK(ctx, op_mul(ctx, square, square, &y));
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, y, NULL), STATUS_INVALID_ARGUMENT,
+                "was not computed from what the tape watches");
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(square);
+    tensor_release(y);
+}
+
+static void blocked_tensors_get_gradients(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t sizes[] = {1, 3, 2, 2};
+    tensor_t *dense = NULL, *x = NULL, *y = NULL, *grad = NULL;
+    tape_t *tape = NULL;
+    float elements[12];
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_F32, 12, 1, &dense));
+    CHECK_OK(ctx, tensor_view(ctx, dense, 4, sizes, &y));
+    CHECK_OK(ctx, convert_reorder(ctx, y, "aBcd16b", &x));
+    tensor_release(y);
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_OK(ctx, op_mul(ctx, x, x, &y));
+    assert_int_equal(tensor_layout(y), LAYOUT_MKLDNN);
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 4, sizes, 0.5, &grad));
+    CHECK_OK(ctx, tape_backward(ctx, tape, y, grad));
+    assert_int_equal(tensor_layout(tape_gradient(tape, x)), LAYOUT_MKLDNN);
+    CHECK_OK(ctx, tensor_read(ctx, tape_gradient(tape, x), elements, sizeof elements));
+    for (int i = 0; i < 12; i++) assert_float_equal(elements[i], (float)(i + 1), 1e-6);
+    tape_destroy(tape);
+    tensor_release(dense);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(grad);
+}
+
+static void in_place_the_target_becomes_the_result(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *y = NULL, *z = NULL, *two = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tensor_number(ctx, 2.0, &two));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_OK(ctx, op_mul(ctx, x, two, &y));
+    CHECK_OK(ctx, op_add_(ctx, y, x)); /* 3 x */
+    CHECK_OK(ctx, op_mul(ctx, y, two, &z));
+    CHECK_OK(ctx, tape_backward(ctx, tape, z, NULL));
+    check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(6));
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(z);
+    tensor_release(two);
+}
+
+static void what_a_rule_reads_may_not_be_written_before(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *w = vector(ctx, 1, FLOATS(2)), *y = NULL;
+    tensor_t *view = NULL, *z = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_FAILS(ctx, op_add_(ctx, x, w), STATUS_INVALID_ARGUMENT, "watched by a tape");
+    CHECK_OK(ctx, op_mul(ctx, x, w, &y));
+    CHECK_OK(ctx, tensor_fill(ctx, w, 5.0));
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, y, NULL), STATUS_INVALID_ARGUMENT,
+                "which was written after the tape recorded it");
+    assert_null(tape_gradient(tape, x));
+    tensor_release(y);
+
+    CHECK_OK(ctx, op_mul(ctx, x, w, &y));
+    CHECK_OK(ctx, tensor_view(ctx, y, 1, (int64_t[]){1}, &view));
+    CHECK_OK(ctx, tensor_fill(ctx, view, 1.0));
+    CHECK_FAILS(ctx, op_add(ctx, y, w, &z), STATUS_UNSUPPORTED, "through another tensor");
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(y);
+    tensor_release(view);
+}
+
+static void a_result_is_not_rounded_into_another_dtype(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *half = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, (int64_t[]){4}, &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_BF16, 1, (int64_t[]){4}, &half));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_FAILS(ctx, op_add_(ctx, half, x), STATUS_UNSUPPORTED, "no gradient passes that");
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(half);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 2, FLOATS(1, 2)), *y = NULL, *n = NULL, *rounded = NULL;
+    tape_t *tape = NULL;
+    CHECK_FAILS(ctx, tape_watch(ctx, NULL, x), STATUS_INVALID_ARGUMENT, "tape is NULL");
+    context_clear_error(ctx);
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_FAILS(ctx, tape_watch(ctx, tape, NULL), STATUS_INVALID_ARGUMENT, "tensor is NULL");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, tape_watch_module(ctx, tape, NULL), STATUS_INVALID_ARGUMENT, "module is NULL");
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_S64, 2, 0, &n));
+    CHECK_FAILS(ctx, tape_watch(ctx, tape, n), STATUS_INVALID_ARGUMENT, "must be floating");
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_OK(ctx, op_add(ctx, x, x, &y));
+    CHECK_FAILS(ctx, tape_watch(ctx, tape, y), STATUS_INVALID_ARGUMENT,
+                "was computed from what is watched");
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, y, NULL), STATUS_INVALID_ARGUMENT,
+                "must be one number");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, NULL, NULL), STATUS_INVALID_ARGUMENT,
+                "output is NULL");
+    context_clear_error(ctx);
+    tensor_release(y);
+    CHECK_OK(ctx, op_add(ctx, x, x, &y));
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, y, n), STATUS_INVALID_ARGUMENT, "the gradient is");
+    CHECK_OK(ctx, op_div_floor(ctx, y, x, &rounded)); /* constant between steps */
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, rounded, NULL), STATUS_INVALID_ARGUMENT,
+                "was not computed from what the tape watches");
+    tape_forget(tape);
+    tape_destroy(tape);
+    tape_destroy(NULL);
+    tape_forget(NULL);
+    tape_pause(NULL);
+    tape_resume(NULL);
+    tape_zero_gradients(NULL);
+    assert_null(tape_gradient(NULL, x));
+    assert_int_equal(tape_n_operators(NULL), 0);
+    assert_int_equal(tape_bytes(NULL), 0);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(n);
+    tensor_release(rounded);
+}
+
+/* (x * w + w) / x, twice; the gradients of the first pass stay where the second fails. */
+static status_t two_passes(context_t *ctx)
+{
+    const int64_t n = 4;
+    tensor_t *x = NULL, *w = NULL, *y = NULL, *z = NULL, *q = NULL, *grad = NULL;
+    tape_t *tape = NULL;
+    status_t status = tensor_full(ctx, DTYPE_F32, 1, &n, 2.0, &x);
+    if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, 1, &n, 3.0, &w);
+    if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, 1, &n, 1.0, &grad);
+    if (status == STATUS_OK) status = tape_create(ctx, &tape);
+    if (status == STATUS_OK) status = tape_watch(ctx, tape, w);
+    for (int round = 0; round < 2 && status == STATUS_OK; round++) {
+        status = op_mul(ctx, x, w, &y);
+        if (status == STATUS_OK) status = op_add(ctx, y, w, &z);
+        if (status == STATUS_OK) status = op_div(ctx, z, x, &q);
+        if (status == STATUS_OK) status = tape_backward(ctx, tape, q, grad);
+        const tensor_t *got = tape_gradient(tape, w);
+        if (status == STATUS_OK || got != NULL) {
+            float elements[4] = {0};
+            status_t read = tensor_read(ctx, got, elements, sizeof elements);
+            const float expected = 1.5f * (float)(status == STATUS_OK ? round + 1 : round);
+            if (read == STATUS_OK) assert_float_equal(elements[3], expected, 1e-6);
+        }
+        tensor_release(y);
+        tensor_release(z);
+        tensor_release(q);
+        y = z = q = NULL;
+    }
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(grad);
+    return status;
+}
+
+static void nothing_leaks_when_memory_ends(void **state)
+{
+    (void)state;
+    check_every_allocation(two_passes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_product_rule_reaches_both_factors),
+        TEST(uses_and_calls_add_up_until_gradients_are_zeroed),
+        TEST(what_runs_in_a_pause_is_constant),
+        TEST(blocked_tensors_get_gradients),
+        TEST(in_place_the_target_becomes_the_result),
+        TEST(what_a_rule_reads_may_not_be_written_before),
+        TEST(a_result_is_not_rounded_into_another_dtype),
+        TEST(wrong_arguments_are_refused),
+        cmocka_unit_test(nothing_leaks_when_memory_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
