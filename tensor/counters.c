@@ -10,6 +10,7 @@ const char *cause_name(reorder_cause_t cause)
     case CAUSE_OUTPUT: return "output";
     case CAUSE_MISMATCH: return "mismatch";
     case CAUSE_USER: return "user";
+    case CAUSE_GRADIENT: return "gradient";
     case CAUSE_COUNT: break;
     }
     return "unknown";
@@ -35,12 +36,17 @@ uint64_t counters_weight_reorders(const counters_t *counters)
     return counters != NULL ? counters->reorders[CAUSE_WEIGHT] : 0;
 }
 
+uint64_t counters_gradient_reorders(const counters_t *counters)
+{
+    return counters != NULL ? counters->reorders[CAUSE_GRADIENT] : 0;
+}
+
 uint64_t counters_activation_reorders(const counters_t *counters)
 {
     if (counters == NULL) return 0;
     uint64_t sum = 0;
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
-        if (cause != CAUSE_WEIGHT) sum += counters->reorders[cause];
+        if (cause != CAUSE_WEIGHT && cause != CAUSE_GRADIENT) sum += counters->reorders[cause];
     return sum;
 }
 

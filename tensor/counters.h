@@ -15,6 +15,7 @@ typedef enum reorder_cause {
     CAUSE_OUTPUT,   /* an mkldnn tensor leaves to dense */
     CAUSE_MISMATCH, /* two formats meet */
     CAUSE_USER,     /* asked for by name */
+    CAUSE_GRADIENT, /* a gradient goes into the format of the weight it is for */
     CAUSE_COUNT
 } reorder_cause_t;
 
@@ -43,8 +44,10 @@ typedef struct counters {
 void counters_read(const context_t *ctx, counters_t *out_counters) TESSERA_API(counters_read);
 void counters_reset(context_t *ctx) TESSERA_API(counters_reset);
 
-/* Sums over causes. */
+/* Sums over causes: weight; gradient; all others. Copies are of any cause. */
 uint64_t counters_weight_reorders(const counters_t *counters) TESSERA_API(counters_weight_reorders);
+uint64_t counters_gradient_reorders(const counters_t *counters)
+    TESSERA_API(counters_gradient_reorders);
 uint64_t counters_activation_reorders(const counters_t *counters)
     TESSERA_API(counters_activation_reorders);
 uint64_t counters_copies(const counters_t *counters) TESSERA_API(counters_copies);

@@ -41,6 +41,7 @@ static void the_functions_of_counters_take_null(void **state)
     counters_reset(NULL);
     assert_true(counters_weight_reorders(NULL) == 0);
     assert_true(counters_activation_reorders(NULL) == 0);
+    assert_true(counters_gradient_reorders(NULL) == 0);
     assert_true(counters_copies(NULL) == 0);
 }
 

@@ -382,6 +382,7 @@ static void a_reset_keeps_what_tells_the_present(void **state)
     inside->reorders[CAUSE_INPUT] = 5;
     inside->reorders[CAUSE_USER] = 7;
     inside->copies[CAUSE_WEIGHT] = 11;
+    inside->reorders[CAUSE_GRADIENT] = 29;
     inside->copies[CAUSE_USER] = 13;
     inside->cache_entries = 17;
     inside->cache_bytes = 19;
@@ -390,12 +391,14 @@ static void a_reset_keeps_what_tells_the_present(void **state)
     counters_read(ctx, &counters);
     assert_int_equal(counters_weight_reorders(&counters), 3);
     assert_int_equal(counters_activation_reorders(&counters), 12);
+    assert_int_equal(counters_gradient_reorders(&counters), 29);
     assert_int_equal(counters_copies(&counters), 24);
     counters_reset(ctx);
     counters_read(ctx, &counters);
     counters_t wanted = {.cache_entries = 17, .cache_bytes = 19};
     assert_memory_equal(&counters, &wanted, sizeof wanted);
     assert_string_equal(cause_name(CAUSE_MISMATCH), "mismatch");
+    assert_string_equal(cause_name(CAUSE_GRADIENT), "gradient");
 }
 
 /* ---- threads and random numbers ---- */
