@@ -271,7 +271,8 @@ static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt,
 {
     const graph_block_t *body = graph_body(graph);
     REQUIRE(ctx, loss >= 0 && loss < body->n_results && body->results[loss] >= 0,
-            "graph_grad: result %d, %s has %d", loss, graph_name(graph), body->n_results);
+            "graph_grad: there is no result %d, %s has %d", loss, graph_name(graph),
+            body->n_results);
     const graph_type_t *type = graph_value_type(graph, body->results[loss]);
     REQUIRE(ctx,
             type_is_static(type) && dtype_is_floating(type->info.dtype) &&
@@ -280,7 +281,7 @@ static status_t check(context_t *ctx, const graph_t *graph, int loss, int n_wrt,
             graph_name(graph));
     for (int i = 0; i < n_wrt; i++) {
         REQUIRE(ctx, wrt[i] >= 0 && wrt[i] < graph_n_values(graph),
-                "graph_grad: value %d, %s has %d", (int)wrt[i], graph_name(graph),
+                "graph_grad: there is no value %d, %s has %d", (int)wrt[i], graph_name(graph),
                 graph_n_values(graph));
         REQUIRE(ctx, is_floating(graph, wrt[i]),
                 "graph_grad: %%%s of %s, is no floating tensor of known sizes",

@@ -161,9 +161,9 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
     graph_t *grads = NULL;
     int at = 0;
     CHECK_FAILS(ctx, graph_grad(ctx, plain, 1, 1, wrt, &at, &grads), STATUS_INVALID_ARGUMENT,
-                "graph_grad: result 1, f has 1");
+                "graph_grad: there is no result 1, f has 1");
     CHECK_FAILS(ctx, graph_grad(ctx, plain, 0, 1, beyond, &at, &grads), STATUS_INVALID_ARGUMENT,
-                "graph_grad: value 1000, f has 2");
+                "graph_grad: there is no value 1000, f has 2");
     CHECK_FAILS(ctx, graph_grad(ctx, grouped, 0, 1, wrt, &at, &grads), STATUS_UNSUPPORTED,
                 "gradients pass operators, constants and attributes alone");
     graph_release(plain);
