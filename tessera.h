@@ -50,6 +50,8 @@
 #include "train/tape.h"
 
 /* Files of others. */
+#include "io/dataset.h"
+#include "io/loader.h"
 #include "io/npy.h"
 #include "io/onnx.h"
 #include "io/safetensors.h"

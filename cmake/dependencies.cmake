@@ -1,5 +1,5 @@
 # What Tessera needs: oneDNN, OpenMP, hwloc, xxhash.h, threads; and, for parts of io, protobuf-c with ONNX's
-# schema, and jansson.
+# schema, jansson, libpng and libjpeg.
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(Threads REQUIRED)
@@ -77,3 +77,17 @@ if(JANSSON_FOUND)
     set(jansson_found ON)
 endif()
 tessera_part(SAFETENSORS ${jansson_found} "jansson")
+
+find_package(PNG QUIET)
+set(png_found OFF)
+if(PNG_FOUND)
+    set(png_found ON)
+endif()
+tessera_part(PNG ${png_found} "libpng")
+
+find_package(JPEG QUIET)
+set(jpeg_found OFF)
+if(JPEG_FOUND)
+    set(jpeg_found ON)
+endif()
+tessera_part(JPEG ${jpeg_found} "libjpeg")
