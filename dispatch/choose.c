@@ -182,8 +182,7 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
     return n;
 }
 
-/* The dense info whose elements lie as a plain tag says. */
-static tensor_info_t as_dense(const tensor_info_t *info)
+tensor_info_t choose_as_dense(const tensor_info_t *info)
 {
     tensor_info_t dense = *info;
     int64_t strides[TENSOR_MAX_RANK];
@@ -212,8 +211,8 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
                         const onednn_problem_t *problem, const choice_t *choice)
 {
     bool is_dense = call->layout == LAYOUT_DENSE;
-    prepared->in[0] = is_dense ? as_dense(&choice->src) : choice->src;
-    prepared->out[0] = is_dense ? as_dense(&choice->dst) : choice->dst;
+    prepared->in[0] = is_dense ? choose_as_dense(&choice->src) : choice->src;
+    prepared->out[0] = is_dense ? choose_as_dense(&choice->dst) : choice->dst;
     if (problem->weight != NULL) prepared->in[1] = choice->weight;
     take_operands(call, prepared, choice);
     prepared->cost_ns = choice->cost;

@@ -35,4 +35,32 @@ bool choose_tells_apart(const post_ops_t *post);
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops);
 
+/* The same for a gradient of such an operator. `forward` is the operator's problem, whose src[0],
+ * weight, bias (NULL: none) and dst say dtype and sizes. What the call has:
+ *
+ *   ONEDNN_BACKWARD_DATA     in diff_dst, weight; out diff_src
+ *   ONEDNN_BACKWARD_WEIGHT   in src, diff_dst; out diff_weight, and diff_bias where it has a bias
+ *
+ * The gradient of a weight gets the format that oneDNN proposes beside blocked activations, which
+ * is the forward weight's; a dense one is row-major. */
+status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                         const onednn_problem_t *forward, onednn_propagation_t propagation,
+                         double flops);
+
+/* Describes the gradient of a forward problem whose formats are said, but for the weight's, which
+ * may be FORMAT_ANY. UNSUPPORTED, without a message: there is none. */
+status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
+                                  onednn_propagation_t propagation,
+                                  onednn_primitive_t **out_primitive);
+/* Settles a kernel on it; inputs and outputs stand as for choose_backward. */
+void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation,
+                          onednn_primitive_t *primitive);
+
+/* Makes a weight [G][K/G].. that oneDNN described one [K].. with the same bytes: f32[32,1,1,3,3] in
+ * Abcde16a is f32[32,1,3,3] in Abcd16a. False where no tag says it: it stays. */
+bool choose_join_groups(tensor_info_t *weight);
+
+/* The dense info whose elements lie as a plain tag says. */
+tensor_info_t choose_as_dense(const tensor_info_t *info);
+
 #endif

@@ -246,7 +246,8 @@ status_t prepared_run_primitive(context_t *ctx, const prepared_t *prepared, void
     void *arguments[ONEDNN_MAX_ARGUMENTS];
     INVARIANT(prepared->n_arguments == onednn_n_arguments(prepared->primitive));
     for (int i = 0; i < prepared->n_arguments; i++)
-        arguments[i] = prepared->arguments[i] < 0 ? out[0] : in[prepared->arguments[i]];
+        arguments[i] = prepared->arguments[i] < 0 ? out[-1 - prepared->arguments[i]]
+                                                  : in[prepared->arguments[i]];
     if (prepared->sum_operand >= 0 && in[prepared->sum_operand] != out[0])
         memcpy(out[0], in[prepared->sum_operand], info_bytes(&prepared->out[0]));
     return onednn_run(ctx, prepared->primitive, arguments, scratch);

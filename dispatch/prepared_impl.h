@@ -57,8 +57,8 @@ struct prepared {
     char *reasons;         /* a line for each kernel or format that was passed over; NULL if none */
     bool is_out_of_memory; /* a reason was lost */
 
-    /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for the
-     * output. */
+    /* Kernels on oneDNN: the primitive, and for each of its arguments the input, or -1 for output
+     * 0, -2 for output 1. */
     onednn_primitive_t *primitive;
     int n_arguments;
     int8_t arguments[ONEDNN_MAX_ARGUMENTS];

@@ -11,13 +11,14 @@
 /* ---- attributes ---- */
 
 #define FIELDS(n)                                                                                  \
-    CONV_FIELDS(n), {"algorithm", ATTR_NAME,   false,          offsetof(conv_attrs_t, algorithm),  \
-                     0,           CONV_DIRECT, algorithm_names},                                   \
+    CONV_FIELDS(n),                                                                                \
+        {"algorithm", ATTR_NAME,           false, offsetof(conv_attrs_t, algorithm), 0,            \
+         CONV_DIRECT, conv_algorithm_names},                                                       \
     {                                                                                              \
         "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
     }
 
-static const char *const algorithm_names[] = {"direct", "winograd", NULL};
+const char *const conv_algorithm_names[] = {"direct", "winograd", NULL};
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -187,7 +188,10 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
     }
     double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
     TRY(choose_post_ops(call, prepared, &problem, post));
-    return choose_formats(ctx, call, prepared, &problem, flops);
+    TRY(choose_formats(ctx, call, prepared, &problem, flops));
+    /* where a tag can say so, its gradient lies alike */
+    if (attrs->groups > 1) choose_join_groups(&prepared->in[WEIGHT]);
+    return STATUS_OK;
 }
 
 /* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. */

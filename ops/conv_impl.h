@@ -6,6 +6,22 @@
 #include "dispatch/prepared_impl.h"
 #include "ops/layers.h"
 
+/* The gradient of the source, conv2d_backward_data(grad, weight), and those of weight and bias,
+ * conv2d_backward_weight(x, grad). Windows are the forward operator's; what they read outside of
+ * the source is 0, so that padding behind follows from the sizes. */
+typedef struct conv_backward_attrs {
+    int64_t stride[3];
+    int64_t padding[3]; /* before each dimension */
+    int64_t dilation[3];
+    int64_t groups;
+    int64_t size[3]; /* spatial sizes of the result: of the source; of a window */
+    int algorithm;   /* conv_algorithm_t */
+    bool bias;       /* conv2d_backward_weight: gives that of the bias, too */
+} conv_backward_attrs_t;
+
+/* Names of conv_algorithm_t. */
+extern const char *const conv_algorithm_names[];
+
 /* Fields of conv_attrs_t, over n spatial dimensions. */
 #define CONV_FIELDS(n)                                                                             \
     {"stride", ATTR_ARRAY, true, offsetof(conv_attrs_t, stride), n, 1, NULL},                      \

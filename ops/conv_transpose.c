@@ -216,31 +216,6 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static double window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
-                         const int64_t *at)
-{
-    const int64_t size = (int64_t)dtype_size(p->dtype), step = p->group_outputs * p->kernel_plane;
-    const int64_t group = k / p->group_outputs;
-    double sum = 0.0;
-    weight += (group * p->group_channels * step + k % p->group_outputs * p->kernel_plane) * size;
-    for (int64_t window = 0; window < p->kernel_plane; window++) {
-        int64_t rest = window, at_x = 0, plane = 1;
-        bool is_inside = true;
-        for (int i = 2; i >= 0; i--) {
-            int64_t place = at[i] + p->padding[i] - rest % p->kernel[i] * p->dilation[i];
-            rest /= p->kernel[i];
-            int64_t index = place / p->stride[i];
-            is_inside = is_inside && place >= 0 && place % p->stride[i] == 0 && index < p->in[i];
-            at_x += index * plane;
-            plane *= p->in[i];
-        }
-        for (int64_t c = 0; is_inside && c < p->group_channels; c++)
-            sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
-                   dtype_load(p->dtype, weight + (c * step + window) * size);
-    }
-    return sum;
-}
-
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -248,7 +223,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const conv_transpose_attrs_t *attrs = prepared->attrs;
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
-    planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
+    planes_run(ctx, prepared, &planes, planes_transposed, in, out[0]);
     return STATUS_OK;
 }
 

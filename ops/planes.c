@@ -52,8 +52,34 @@ planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, cons
 
 static double load_bias(const prepared_t *prepared, const char *bias, int64_t k)
 {
-    dtype_t dtype = prepared->in[BIAS].dtype;
-    return bias == NULL ? 0.0 : dtype_load(dtype, bias + k * (int64_t)dtype_size(dtype));
+    if (bias == NULL) return 0.0;
+    const dtype_t dtype = prepared->in[BIAS].dtype;
+    return dtype_load(dtype, bias + k * (int64_t)dtype_size(dtype));
+}
+
+double planes_transposed(const planes_t *p, const char *x, const char *weight, int64_t k,
+                         const int64_t *at)
+{
+    const int64_t size = (int64_t)dtype_size(p->dtype), step = p->group_outputs * p->kernel_plane;
+    const int64_t group = k / p->group_outputs;
+    double sum = 0.0;
+    weight += (group * p->group_channels * step + k % p->group_outputs * p->kernel_plane) * size;
+    for (int64_t window = 0; window < p->kernel_plane; window++) {
+        int64_t rest = window, at_x = 0, plane = 1;
+        bool is_inside = true;
+        for (int i = 2; i >= 0; i--) {
+            int64_t place = at[i] + p->padding[i] - rest % p->kernel[i] * p->dilation[i];
+            rest /= p->kernel[i];
+            int64_t index = place / p->stride[i];
+            is_inside = is_inside && place >= 0 && place % p->stride[i] == 0 && index < p->in[i];
+            at_x += index * plane;
+            plane *= p->in[i];
+        }
+        for (int64_t c = 0; is_inside && c < p->group_channels; c++)
+            sum += dtype_load(p->dtype, x + (c * p->in_plane + at_x) * size) *
+                   dtype_load(p->dtype, weight + (c * step + window) * size);
+    }
+    return sum;
 }
 
 void planes_run(context_t *ctx, const prepared_t *prepared, const planes_t *p,

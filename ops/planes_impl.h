@@ -28,6 +28,11 @@ planes_t planes_describe(const prepared_t *prepared, const int64_t *stride, cons
 typedef double (*planes_window_t)(const planes_t *planes, const char *x, const char *weight,
                                   int64_t k, const int64_t *out);
 
+/* That of a transposed convolution, whose weight is [C][K/G]..: what reaches the element is
+ * x[(out + padding - r dilation) / stride]. */
+double planes_transposed(const planes_t *planes, const char *x, const char *weight, int64_t k,
+                         const int64_t *out);
+
 /* out[n][k][..] = bias[k] + window, in parallel over planes. */
 void planes_run(context_t *ctx, const prepared_t *prepared, const planes_t *planes,
                 planes_window_t window, void *const *in, void *out);

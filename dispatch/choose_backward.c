@@ -1,0 +1,294 @@
+/* Choosing formats for gradients: describe candidates for source and result of the forward
+ * operator, look at the implementation's name, compare by estimate. */
+#include <string.h>
+
+#include "dispatch/choose_impl.h"
+
+/* Formats of the forward operator's source and result, and of its weight. */
+typedef struct formats {
+    format_t src, dst, weight;
+    bool is_own; /* the inputs as they lie: taken at once if it is no reference */
+} formats_t;
+
+#define MAX_FORMATS 16
+
+typedef struct choice {
+    onednn_primitive_t *primitive;
+    tensor_info_t src, dst, weight;
+    double cost, total;
+} choice_t;
+
+/* ---- descriptions ---- */
+
+status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
+                                  onednn_propagation_t propagation,
+                                  onednn_primitive_t **out_primitive)
+{
+    onednn_primitive_t *hint = NULL;
+    onednn_problem_t training = *forward, backward = *forward;
+    tensor_info_t any = *forward->weight;
+    any.format = (format_t){.kind = FORMAT_ANY};
+    training.propagation = ONEDNN_TRAINING;
+    training.weight = &any;
+    TRY(onednn_describe(ctx, &training, &hint));
+    backward.propagation = propagation;
+    backward.forward = hint;
+    backward.dst = backward.bias = NULL;
+    backward.diff_dst = forward->dst;
+    if (propagation == ONEDNN_BACKWARD_DATA) {
+        backward.n_src = 0;
+        backward.src = NULL;
+        backward.diff_src = forward->src;
+    } else {
+        backward.weight = NULL;
+        backward.diff_weight = forward->weight;
+        backward.diff_bias = forward->bias;
+    }
+    status_t status = onednn_describe(ctx, &backward, out_primitive);
+    onednn_release(hint);
+    return status;
+}
+
+void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation,
+                          onednn_primitive_t *primitive)
+{
+    prepared_take_primitive(prepared, primitive);
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA; /* it takes the weight first */
+    prepared->arguments[0] = is_data ? 1 : 0;
+    prepared->arguments[1] = is_data ? 0 : 1;
+    for (int o = 0; o < prepared->n_out; o++) prepared->arguments[2 + o] = (int8_t)(-1 - o);
+    prepared->n_arguments = 2 + prepared->n_out;
+}
+
+/* ---- weights in groups ---- */
+
+/* Dimension 0 or 1 of the tag is left out, and those behind move up. */
+static format_t leave_out(const format_t *format, int gone)
+{
+    format_t result = {.kind = FORMAT_TAG, .rank = (uint8_t)(format->rank - 1)};
+    int n = 0;
+    for (int i = 0; i < format->rank; i++)
+        if (format->order[i] != gone)
+            result.order[n++] = (uint8_t)(format->order[i] > 0 ? format->order[i] - 1 : 0);
+    result.n_blocks = format->n_blocks;
+    for (int i = 0; i < format->n_blocks; i++) {
+        const int d = format->block_dims[i];
+        result.block_dims[i] = (uint8_t)(d > 0 ? d - 1 : 0);
+        result.block_sizes[i] = format->block_sizes[i];
+    }
+    return result;
+}
+
+bool choose_join_groups(tensor_info_t *weight)
+{
+    const format_t *format = &weight->format;
+    int64_t block[2] = {1, 1};
+    int at[2] = {0, 0};
+    if (format->kind != FORMAT_TAG) return false;
+    for (int i = 0; i < format->n_blocks; i++)
+        if (format->block_dims[i] < 2) block[format->block_dims[i]] *= format->block_sizes[i];
+    for (int i = 0; i < format->rank; i++)
+        if (format->order[i] < 2) at[format->order[i]] = i;
+    const bool is_depthwise = weight->sizes[1] == 1 && block[1] == 1;
+    const bool is_in_turn = at[1] == at[0] + 1 && block[0] == 1 && weight->sizes[1] % block[1] == 0;
+    if (!is_depthwise && !is_in_turn) return false;
+    weight->format = leave_out(format, is_depthwise ? 1 : 0);
+    weight->sizes[1] *= weight->sizes[0];
+    memmove(weight->sizes, weight->sizes + 1, (size_t)(weight->rank - 1) * sizeof *weight->sizes);
+    weight->sizes[--weight->rank] = 0;
+    return true;
+}
+
+/* ---- candidates ---- */
+
+/* The formats of an input as one of ours, without gaps. */
+static format_t own_format(const tensor_info_t *info)
+{
+    if (info->format.kind == FORMAT_TAG) return info->format;
+    format_t format = format_of_strides(info->rank, info->sizes, info->format.strides);
+    return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
+}
+
+static bool is_plain(const format_t *format, const tensor_info_t *info)
+{
+    format_t plain = format_plain(info->rank);
+    return format_same(format, &plain, info->sizes);
+}
+
+/* A dense gradient of a weight is row-major; a dense weight is packed as oneDNN likes it. */
+static int list_dense(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
+                      formats_t *out)
+{
+    const int rank = call->in[0]->rank;
+    const format_t any = {.kind = FORMAT_ANY}, plain = format_plain(rank);
+    const format_t last = format_channels_last(rank), own = own_format(call->in[0]);
+    const format_t row_major = format_plain(forward->weight->rank);
+    if (!is_data) {
+        out[0] = (formats_t){plain, plain, row_major, true};
+        return 1;
+    }
+    out[0] = (formats_t){own, own, any, true};
+    out[1] = (formats_t){last, last, any, false};
+    out[2] = (formats_t){plain, plain, any, false};
+    return 3;
+}
+
+/* Inputs that may not be reordered, and the format that output 0 shall have. */
+static int list_fixed(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
+                      formats_t *out)
+{
+    const format_t any = {.kind = FORMAT_ANY}, own = own_format(call->in[0]);
+    const format_t *wanted = call->out_format;
+    if (is_data) {
+        out[0] = (formats_t){wanted != NULL ? *wanted : own, own, any, true};
+        return 1;
+    }
+    const format_t grad = own_format(call->in[1]);
+    const bool is_said = wanted != NULL && wanted->rank == forward->weight->rank;
+    out[0] = (formats_t){own, grad, is_said ? *wanted : any, true};
+    return 1;
+}
+
+static int list_formats(const op_call_t *call, bool is_data, const onednn_problem_t *forward,
+                        formats_t *out)
+{
+    const format_t any = {.kind = FORMAT_ANY};
+    format_t candidates[CANDIDATES_MAX];
+    int n = 0, n_candidates = candidates_list(call->in[0]->rank, candidates);
+    if (call->layout == LAYOUT_DENSE) return list_dense(call, is_data, forward, out);
+    if (call->per_op) {
+        out[0] = (formats_t){any, any, any, true};
+        return 1;
+    }
+    if (call->keep_formats) return list_fixed(call, is_data, forward, out);
+    const format_t own = own_format(call->in[0]);
+    const format_t grad = is_data ? own : own_format(call->in[1]);
+    const bool is_src_plain = is_plain(&own, call->in[0]);
+    if (!is_src_plain || !is_plain(&grad, call->in[is_data ? 0 : 1]))
+        out[n++] = (formats_t){own, grad, any, true};
+    else if (!is_data) /* a source of few channels is read as it lies */
+        out[n++] = (formats_t){own, candidates[0], any, false};
+    for (int i = 0; i < n_candidates; i++) {
+        out[n++] = (formats_t){candidates[i], candidates[i], any, false};
+        if (i == 0) out[n++] = (formats_t){any, any, any, false};
+    }
+    const format_t plain = format_plain(call->in[0]->rank);
+    out[n++] = (formats_t){plain, plain, format_plain(forward->weight->rank), false};
+    return n;
+}
+
+/* ---- comparing ---- */
+
+static double padded_share(const tensor_info_t *info)
+{
+    if (info->format.kind != FORMAT_TAG || info->rank < 2) return 1.0;
+    int64_t padded[TENSOR_MAX_RANK];
+    format_padded_sizes(&info->format, info->sizes, padded);
+    return (double)padded[1] / (double)info->sizes[1];
+}
+
+/* The formats that a description has; the weight's as the operator says it. */
+static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_data, choice_t *choice)
+{
+    const int src = is_data ? ONEDNN_ARGUMENT_DIFF_SRC : ONEDNN_ARGUMENT_SRC;
+    const int weight = is_data ? ONEDNN_ARGUMENT_WEIGHT : ONEDNN_ARGUMENT_DIFF_WEIGHT;
+    TRY(onednn_query(ctx, choice->primitive, src, &choice->src));
+    TRY(onednn_query(ctx, choice->primitive, ONEDNN_ARGUMENT_DIFF_DST, &choice->dst));
+    TRY(onednn_query(ctx, choice->primitive, weight, &choice->weight));
+    const bool is_grouped = choice->weight.rank > call->in[0]->rank;
+    bool is_joined = is_grouped && choose_join_groups(&choice->weight);
+    if (is_data) return STATUS_OK;
+    if (is_grouped && !is_joined) return STATUS_UNSUPPORTED;
+    bool is_wanted = call->out_format == NULL ||
+                     format_same(call->out_format, &choice->weight.format, choice->weight.sizes);
+    return is_wanted ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
+/* Describes one candidate; UNSUPPORTED with a note when it is not to be had, or only as a
+ * reference. */
+static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                            const onednn_problem_t *forward, onednn_propagation_t propagation,
+                            const formats_t *formats, double flops, choice_t *out_choice)
+{
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA;
+    onednn_problem_t problem = *forward;
+    tensor_info_t src = *forward->src, dst = *forward->dst, weight = *forward->weight;
+    char src_text[FORMAT_TEXT_MAX], dst_text[FORMAT_TEXT_MAX];
+    src.format = formats->src;
+    dst.format = formats->dst;
+    weight.format = formats->weight;
+    problem.src = &src;
+    problem.dst = &dst;
+    problem.weight = &weight;
+    choice_t choice = {0};
+    format_text(&src.format, src_text);
+    format_text(&dst.format, dst_text);
+    status_t status = choose_describe_backward(ctx, &problem, propagation, &choice.primitive);
+    if (status == STATUS_UNSUPPORTED)
+        prepared_note(prepared, "onednn: no implementation for %s and %s", src_text, dst_text);
+    if (status != STATUS_OK) return status;
+    const char *implementation = onednn_implementation(choice.primitive);
+    status = onednn_is_reference(implementation) ? STATUS_UNSUPPORTED
+                                                 : query_formats(ctx, call, is_data, &choice);
+    if (status != STATUS_OK) {
+        if (status == STATUS_UNSUPPORTED)
+            prepared_note(prepared, "onednn: %s and %s are %s, or its weight has no tag", src_text,
+                          dst_text, implementation);
+        onednn_release(choice.primitive);
+        return status;
+    }
+    double share = padded_share(&choice.src) * padded_share(&choice.dst);
+    double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
+    choice.cost = cost_run(ctx, implementation, flops * share, bytes);
+    choice.total = choice.cost + cost_reorder(call->in[0], is_data ? &choice.dst : &choice.src);
+    if (!is_data) choice.total += cost_reorder(call->in[1], &choice.dst);
+    *out_choice = choice;
+    return STATUS_OK;
+}
+
+static void take_choice(const op_call_t *call, prepared_t *prepared,
+                        onednn_propagation_t propagation, const choice_t *choice)
+{
+    tensor_info_t src = choice->src, dst = choice->dst, weight = choice->weight;
+    if (call->layout == LAYOUT_DENSE) {
+        src = choose_as_dense(&src);
+        dst = choose_as_dense(&dst);
+        if (propagation == ONEDNN_BACKWARD_WEIGHT) weight = choose_as_dense(&weight);
+    }
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA;
+    prepared->in[0] = is_data ? dst : src;
+    prepared->in[1] = is_data ? weight : dst;
+    prepared->out[0] = is_data ? src : weight;
+    prepared->cost_ns = choice->cost;
+    choose_take_backward(prepared, propagation, choice->primitive);
+}
+
+status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                         const onednn_problem_t *forward, onednn_propagation_t propagation,
+                         double flops)
+{
+    formats_t formats[MAX_FORMATS];
+    int n = list_formats(call, propagation == ONEDNN_BACKWARD_DATA, forward, formats);
+    choice_t best = {0};
+    for (int i = 0; i < n; i++) {
+        choice_t choice;
+        status_t status = try_formats(ctx, call, prepared, forward, propagation, &formats[i], flops,
+                                      &choice);
+        if (status == STATUS_UNSUPPORTED) continue;
+        if (status != STATUS_OK) {
+            onednn_release(best.primitive);
+            return status;
+        }
+        if (best.primitive == NULL || choice.total < 0.95 * best.total) {
+            onednn_release(best.primitive);
+            best = choice;
+        } else {
+            onednn_release(choice.primitive);
+        }
+        if (formats[i].is_own) break;
+    }
+    if (best.primitive == NULL)
+        return prepared_decline(prepared, "onednn: only references are left");
+    take_choice(call, prepared, propagation, &best);
+    return STATUS_OK;
+}
