@@ -4,6 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
@@ -256,6 +257,54 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradients ---- */
+
+static conv_backward_attrs_t backward_attrs(const gradient_call_t *call, value_t result)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *info = emit_info(call->emitter, result);
+    conv_backward_attrs_t backward = {.groups = attrs->groups, .algorithm = attrs->algorithm};
+    for (int i = 0; i < info->rank - 2; i++) {
+        backward.stride[i] = attrs->stride[i];
+        backward.padding[i] = attrs->padding[i];
+        backward.dilation[i] = attrs->dilation[i];
+        backward.size[i] = info->sizes[2 + i];
+    }
+    return backward;
+}
+
+static void pass(const gradient_call_t *call)
+{
+    static const opdef_t *const of_data[] = {
+        &op_def_conv1d_backward_data, &op_def_conv2d_backward_data, &op_def_conv3d_backward_data};
+    static const opdef_t *const of_weight[] = {&op_def_conv1d_backward_weight,
+                                               &op_def_conv2d_backward_weight,
+                                               &op_def_conv3d_backward_weight};
+    const int which = call->op->attrs.fields[0].length - 1;
+    const value_t grad = call->out_grad[0], bias = call->in[BIAS];
+    const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
+    if (call->is_wanted[X]) {
+        const conv_backward_attrs_t attrs = backward_attrs(call, call->in[X]);
+        const value_t in[] = {grad, call->in[WEIGHT]};
+        call->in_grad[X] = emit_op(call->emitter, of_data[which], &attrs, 2, in);
+    }
+    if (call->is_wanted[WEIGHT]) {
+        conv_backward_attrs_t attrs = backward_attrs(call, call->in[WEIGHT]);
+        const value_t in[] = {call->in[X], grad};
+        value_t out[2] = {VALUE_NONE, VALUE_NONE};
+        attrs.bias = wants_bias;
+        emit_op_n(call->emitter, of_weight[which], &attrs, 2, in, wants_bias ? 2 : 1, out);
+        call->in_grad[WEIGHT] = out[0];
+        if (!wants_bias) return;
+        call->in_grad[BIAS] = emit_cast(call->emitter, out[1],
+                                        emit_info(call->emitter, bias)->dtype);
+    } else if (wants_bias) {
+        call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
+    }
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
 /* ---- cases ---- */
 
 static const char *const cases_1d[] = {
@@ -278,6 +327,7 @@ static const char *const cases_2d[] = {
     "(f32[1,12,6,6], f32[24,3,3,3], none) padding=[1,1] groups=4",
     "(f32[1,128,10,10], f32[128,4,3,3], none) padding=[1,1] groups=32",
     "(f32[1,3,8,8], f32[8,3,2,2], f32[8]) extra_padding=[1,1]",
+    "(f32[1,3,9,9], f32[8,3,2,2], f32[8]) padding=[1,1] extra_padding=[-1,0] stride=[1,2]",
     "(f32[1,4,8,8], f32[8,4,3,3], f32[8]) padding=[1,1] post=[\"relu\"]",
     "(f32[1,16,8,8], f32[16,16,3,3], none, f32[1,16,8,8]) padding=[1,1] post=[\"sum\",\"relu\"]",
     "(f32[1,16,8,8], f32[16,16,1,1], f32[16]) post=[\"clamp(0,6)\"]",
@@ -337,6 +387,7 @@ static double amplifies(const void *attrs)
                                        .kernels = kernels,                                         \
                                        .spec = spec,                                               \
                                        .amplifies = amplifies,                                     \
+                                       .gradient = &gradient,                                      \
                                        .cases = cases_##n##d}
 
 DEFINE(1);

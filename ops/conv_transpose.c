@@ -3,6 +3,8 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/conv_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
@@ -230,6 +232,64 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradients: source and result change places with those of a convolution ---- */
+
+/* The convolution may reach further than x does, into output_padding. */
+static value_t cut_like(emitter_t *emitter, value_t grad, value_t x)
+{
+    const tensor_info_t wanted = *emit_info(emitter, x), given = *emit_info(emitter, grad);
+    for (int d = 2; d < given.rank; d++)
+        if (given.sizes[d] > wanted.sizes[d])
+            grad = emit_slice(emitter, grad, d, 0, wanted.sizes[d]);
+    return grad;
+}
+
+static value_t pass_to_x(const gradient_call_t *call, int n_spatial)
+{
+    static const opdef_t *const convs[] = {&op_def_conv1d, &op_def_conv2d, &op_def_conv3d};
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    conv_attrs_t conv = {.groups = attrs->groups};
+    for (int i = 0; i < n_spatial; i++) {
+        const int64_t extra = attrs->output_padding[i], padding = attrs->padding[i];
+        conv.stride[i] = attrs->stride[i];
+        conv.padding[i] = padding;
+        conv.dilation[i] = attrs->dilation[i];
+        conv.extra_padding[i] = -(extra < padding ? extra : padding);
+    }
+    const value_t in[] = {call->out_grad[0], call->in[WEIGHT], VALUE_NONE};
+    value_t grad = emit_op(call->emitter, convs[n_spatial - 1], &conv, 3, in);
+    return cut_like(call->emitter, grad, call->in[X]);
+}
+
+static value_t pass_to_weight(const gradient_call_t *call, int n_spatial)
+{
+    static const opdef_t *const of_weight[] = {&op_def_conv1d_backward_weight,
+                                               &op_def_conv2d_backward_weight,
+                                               &op_def_conv3d_backward_weight};
+    const conv_transpose_attrs_t *attrs = call->attrs;
+    const tensor_info_t *weight = emit_info(call->emitter, call->in[WEIGHT]);
+    conv_backward_attrs_t backward = {.groups = attrs->groups};
+    for (int i = 0; i < n_spatial; i++) {
+        backward.stride[i] = attrs->stride[i];
+        backward.padding[i] = attrs->padding[i];
+        backward.dilation[i] = attrs->dilation[i];
+        backward.size[i] = weight->sizes[2 + i];
+    }
+    const value_t in[] = {call->out_grad[0], call->in[X]};
+    return emit_op(call->emitter, of_weight[n_spatial - 1], &backward, 2, in);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    const int n_spatial = call->op->attrs.fields[0].length;
+    if (call->is_wanted[X]) call->in_grad[X] = pass_to_x(call, n_spatial);
+    if (call->is_wanted[WEIGHT]) call->in_grad[WEIGHT] = pass_to_weight(call, n_spatial);
+    if (call->is_wanted[BIAS] && call->in[BIAS] != VALUE_NONE)
+        call->in_grad[BIAS] = emit_bias_gradient(call->emitter, call->out_grad[0], call->in[BIAS]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
 /* ---- cases ---- */
 
 static const char *const cases_1d[] = {
@@ -250,6 +310,7 @@ static const char *const cases_2d[] = {
     "(bf16[1,16,5,5], bf16[16,16,3,3], bf16[16])",
     "(f64[1,3,4,4], f64[3,2,3,3], f64[2]) stride=[2,2] output_padding=[1,1]",
     "(f32[0,3,5,6], f32[3,7,3,3], none)",
+    "(f32[1,2,4,5], f32[2,3,2,2], none) dilation=[2,3] output_padding=[1,2]",
     "(f32[1,16,4,4], f32[16,17,2,2], f32[17]) stride=[2,2] post=[\"relu\"]",
     "(f32[2,3,4,4], f32[3,31,3,3], none, f32[2,31,6,6]) post=[\"sum\",\"sigmoid\"]",
     "(f32[1,8,4,4], f32[8,7,1,1], none, f32[1,7,4,4], f32[7,1,1]+) post=[\"sub\",\"div\"]",
@@ -277,6 +338,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .infer = infer,                                                                            \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .gradient = &gradient,                                                                     \
         .cases = cases_##n##d}
 
 DEFINE(1);

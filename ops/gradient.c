@@ -70,6 +70,17 @@ value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
     return emit_ints(emitter, &op_def_reshape, x, wanted.rank, wanted.sizes);
 }
 
+value_t emit_bias_gradient(emitter_t *emitter, value_t grad, value_t bias)
+{
+    const int rank = emit_info(emitter, grad)->rank;
+    int64_t dims[TENSOR_MAX_RANK];
+    int n = 0;
+    for (int d = 0; d < rank; d++)
+        if (d != 1) dims[n++] = d;
+    grad = emit_reduce(emitter, &op_def_sum, grad, n, dims, false);
+    return emit_cast(emitter, grad, emit_info(emitter, bias)->dtype);
+}
+
 value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand)
 {
     const tensor_info_t wanted = *emit_info(emitter, operand), given = *emit_info(emitter, grad);

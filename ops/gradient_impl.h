@@ -26,6 +26,12 @@ value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, con
 /* The value in other sizes, by reshape: as operand `like` has them. */
 value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like);
 
+/* Elements [start, end) along a dimension. */
+value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end);
+
+/* The gradient of a bias over channels, dimension 1: the sum over all others. */
+value_t emit_bias_gradient(emitter_t *emitter, value_t grad, value_t bias);
+
 /* The gradient of an operand that was broadcast and promoted: summed up over what it was repeated
  * along, in its sizes and dtype. It may be the gradient itself. */
 value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand);

@@ -3,6 +3,8 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -78,7 +80,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- kernel on oneDNN ---- */
 
-static tensor_info_t matrix(dtype_t dtype, int64_t rows, int64_t columns)
+tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns)
 {
     format_t plain = format_plain(2);
     tensor_info_t info = info_dense(dtype, 2, (int64_t[]){rows, columns});
@@ -92,8 +94,8 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
     TRY(accept_plain(call, prepared, X));
     int64_t rows = 0, features = 0;
     count_rows(call->attrs, call->in[X], &rows, &features);
-    tensor_info_t src = matrix(call->in[X]->dtype, rows, features);
-    tensor_info_t weight = matrix(src.dtype, call->in[WEIGHT]->sizes[0], features);
+    tensor_info_t src = linear_matrix(call->in[X]->dtype, rows, features);
+    tensor_info_t weight = linear_matrix(src.dtype, call->in[WEIGHT]->sizes[0], features);
     onednn_problem_t problem = *base;
     problem.src = &src;
     problem.weight = &weight;
@@ -150,7 +152,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     int64_t rows = 0, features = 0;
     count_rows(attrs, x, &rows, &features);
-    tensor_info_t dst = matrix(x->dtype, rows, weight->sizes[0]), bias, post[POST_MAX];
+    tensor_info_t dst = linear_matrix(x->dtype, rows, weight->sizes[0]), bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_INNER_PRODUCT, .n_src = 1, .dst = &dst};
     if (call_has(call, BIAS)) {
         bias = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
@@ -225,6 +227,41 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradients ---- */
+
+/* x as the rows that it is taken for. */
+static value_t flatten(const gradient_call_t *call)
+{
+    const linear_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = emit_info(call->emitter, call->in[X]);
+    int64_t sizes[2] = {0};
+    if (!attrs->flatten || !count_rows(attrs, x, &sizes[0], &sizes[1])) return call->in[X];
+    return emit_ints(call->emitter, &op_def_reshape, call->in[X], 2, sizes);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t grad = call->out_grad[0], bias = call->in[BIAS];
+    const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
+    if (call->is_wanted[X]) {
+        value_t of_x = emit_binary(e, &op_def_linear_backward_data, grad, call->in[WEIGHT]);
+        call->in_grad[X] = emit_reshape_like(e, of_x, call->in[X]);
+    }
+    if (call->is_wanted[WEIGHT]) {
+        const linear_backward_attrs_t attrs = {.bias = wants_bias};
+        const value_t in[] = {flatten(call), grad};
+        value_t out[2] = {VALUE_NONE, VALUE_NONE};
+        emit_op_n(e, &op_def_linear_backward_weight, &attrs, 2, in, wants_bias ? 2 : 1, out);
+        call->in_grad[WEIGHT] = out[0];
+        if (wants_bias) call->in_grad[BIAS] = emit_cast(e, out[1], emit_info(e, bias)->dtype);
+    } else if (wants_bias) {
+        call->in_grad[BIAS] = emit_unbroadcast(e, grad, bias);
+    }
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {
@@ -269,6 +306,7 @@ const opdef_t op_def_linear = {.name = "linear",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .gradient = &gradient,
                                .cases = cases};
 
 /* ---- public ---- */

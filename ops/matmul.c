@@ -3,6 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/matmul_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
@@ -275,6 +276,58 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradients: of a it is grad times b transposed, of b it is a transposed times grad ---- */
+
+static value_t transpose(emitter_t *emitter, value_t x)
+{
+    const int rank = emit_info(emitter, x)->rank;
+    int64_t dims[TENSOR_MAX_RANK] = {0};
+    if (rank < 2) return VALUE_NONE;
+    for (int d = 0; d < rank; d++) dims[d] = d;
+    dims[rank - 2] = rank - 1;
+    dims[rank - 1] = rank - 2;
+    return emit_ints(emitter, &op_def_permute, x, rank, dims);
+}
+
+/* Sizes of the batch, then a matrix. */
+static value_t as_matrices(emitter_t *emitter, value_t x, int n_batch, const int64_t *batch,
+                           int64_t rows, int64_t columns)
+{
+    int64_t sizes[TENSOR_MAX_RANK];
+    const tensor_info_t *info = emit_info(emitter, x);
+    memcpy(sizes, batch, (size_t)n_batch * sizeof *sizes);
+    sizes[n_batch] = rows;
+    sizes[n_batch + 1] = columns;
+    if (shape_equal(info->rank, info->sizes, n_batch + 2, sizes)) return x;
+    return emit_ints(emitter, &op_def_reshape, x, n_batch + 2, sizes);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    value_t a = call->in[A], b = call->in[B], grad = call->out_grad[0];
+    const tensor_info_t info_a = *emit_info(e, a), info_b = *emit_info(e, b);
+    product_t p;
+    if (!product_describe(&info_a, &info_b, &p)) return;
+    if (p.n_batch_b == 0) { /* one b for all: rows of all batches are rows of one matrix */
+        for (int d = 0; d < p.n_batch; d++) p.m *= p.batch[d];
+        p.n_batch = p.n_batch_a = 0;
+    }
+    a = as_matrices(e, a, p.n_batch_a, info_a.sizes, p.m, p.k);
+    b = as_matrices(e, b, p.n_batch_b, info_b.sizes, p.k, p.n);
+    grad = as_matrices(e, grad, p.n_batch, p.batch, p.m, p.n);
+    if (call->is_wanted[A]) {
+        value_t product = emit_binary(e, &op_def_matmul, grad, transpose(e, b));
+        call->in_grad[A] = emit_reshape_like(e, emit_unbroadcast(e, product, a), call->in[A]);
+    }
+    if (call->is_wanted[B]) {
+        value_t product = emit_binary(e, &op_def_matmul, transpose(e, a), grad);
+        call->in_grad[B] = emit_reshape_like(e, emit_unbroadcast(e, product, b), call->in[B]);
+    }
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << A | 1u << B};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {
@@ -317,6 +370,7 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .gradient = &gradient,
                                .cases = cases};
 
 /* ---- public ---- */

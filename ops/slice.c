@@ -3,7 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -340,6 +340,12 @@ const opdef_t op_def_split = {.name = "split",
                               .kernels = split_kernels,
                               .spec = spec_split,
                               .cases = split_cases};
+
+value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end)
+{
+    const slice_attrs_t attrs = {.dim = dim, .start = start, .end = end, .step = 1};
+    return emit_op(emitter, &op_def_slice, &attrs, 1, &x);
+}
 
 /* ---- public ---- */
 

@@ -1,0 +1,16 @@
+/* What fully connected layers and their gradients share. */
+#ifndef TESSERA_OPS_LINEAR_IMPL_H
+#define TESSERA_OPS_LINEAR_IMPL_H
+
+#include "dispatch/prepared_impl.h"
+
+/* Of linear_backward_weight(x, grad), which gives the gradient of the weight; that of the source is
+ * linear_backward_data(grad, weight), without attributes. */
+typedef struct linear_backward_attrs {
+    bool bias; /* gives the gradient of the bias, too */
+} linear_backward_attrs_t;
+
+/* A plain matrix for oneDNN. */
+tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
+
+#endif
