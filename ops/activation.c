@@ -4,7 +4,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/elementwise_backward_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -311,6 +311,26 @@ static const kernel_t native = {.name = "native", .prepare = prepare_native, .ru
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
+/* ---- gradients: slopes in terms of the input or of the result, as elementwise_backward.def says
+ * ----
+ */
+
+static void pass(const gradient_call_t *call)
+{
+    const function_t f = function_of(call->op, call->attrs);
+    const char *name = f.eltwise == ELTWISE_GELU_TANH ? "gelu_tanh" : call->op->name;
+    elementwise_backward_pass(call, name, f.alpha, f.beta);
+}
+
+static void pass_neg(const gradient_call_t *call)
+{
+    call->in_grad[X] = emit_unary(call->emitter, &op_def_neg, call->out_grad[0]);
+}
+
+static const gradient_t by_in = {.pass = pass, .reads_in = 1u << X};
+static const gradient_t by_out = {.pass = pass, .reads_out = 1};
+static const gradient_t by_neither = {.pass = pass_neg};
+
 /* ---- cases ---- */
 
 #define FLOATING(attributes)                                                                       \
@@ -344,7 +364,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
 /* ---- definitions ---- */
 
 /* `terms` as eltwise_cancels. */
-#define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms)                         \
+#define DEFINE(op_name, function, attr_table, op_cases, op_kernels, terms, passes)                 \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = ELTWISE_##function,                               \
                                       .preference = OP_FOLLOWS,                                    \
@@ -358,6 +378,7 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
                                       .as_post_op = as_post_op,                                    \
+                                      .gradient = &passes,                                         \
                                       .cases = op_cases}
 #define NO_ATTRS                                                                                   \
     {                                                                                              \
@@ -368,30 +389,30 @@ static const char *const cases_gelu[] = {FLOATING(""), FLOATING(" tanh_approxima
         sizeof(attrs_t), sizeof fields / sizeof *fields, fields                                    \
     }
 
-DEFINE(relu, RELU, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(relu6, CLAMP, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0);
-DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0);
-DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0);
-DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76);
-DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, either, 8.0);
-DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0);
-DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0);
-DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0);
-DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0);
-DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(sqrt, SQRT, NO_ATTRS, cases_floating, either, 0.0);
-DEFINE(exp, EXP, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(log, LOG, NO_ATTRS, cases_floating, ours, 0.0);
-DEFINE(abs, ABS, NO_ATTRS, cases_numbers, either, 0.0);
-DEFINE(neg, NEG, NO_ATTRS, cases_numbers, ours, 0.0);
-DEFINE(reciprocal, RECIPROCAL, NO_ATTRS, cases_floating, ours, 0.0);
+DEFINE(relu, RELU, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
+DEFINE(relu6, CLAMP, NO_ATTRS, cases_numbers, ours, 0.0, by_out);
+DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0, by_in);
+DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0, by_in);
+DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0, by_in);
+DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76, by_in);
+DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, either, 8.0, by_in);
+DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0, by_in);
+DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0, by_in);
+DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0, by_in);
+DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0, by_in);
+DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0, by_in);
+DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0, by_in);
+DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(sqrt, SQRT, NO_ATTRS, cases_floating, either, 0.0, by_out);
+DEFINE(exp, EXP, NO_ATTRS, cases_floating, ours, 0.0, by_out);
+DEFINE(log, LOG, NO_ATTRS, cases_floating, ours, 0.0, by_in);
+DEFINE(abs, ABS, NO_ATTRS, cases_numbers, either, 0.0, by_in);
+DEFINE(neg, NEG, NO_ATTRS, cases_numbers, ours, 0.0, by_neither);
+DEFINE(reciprocal, RECIPROCAL, NO_ATTRS, cases_floating, ours, 0.0, by_out);
 
 /* ---- public ---- */
 

@@ -346,11 +346,63 @@ static void pass_div(const gradient_call_t *call)
     call->in_grad[B] = emit_unbroadcast(e, grad, call->in[B]);
 }
 
+/* fmod and remainder are a - b q with a whole quotient q. */
+static void pass_rest(const gradient_call_t *call, const opdef_t *quotient)
+{
+    emitter_t *e = call->emitter;
+    if (call->is_wanted[A]) call->in_grad[A] = emit_unbroadcast(e, call->out_grad[0], call->in[A]);
+    if (call->is_wanted[B])
+        pass_scaled(call, B,
+                    emit_unary(e, &op_def_neg, emit_binary(e, quotient, call->in[A], call->in[B])));
+}
+
+static void pass_fmod(const gradient_call_t *call)
+{
+    pass_rest(call, &op_def_div_trunc);
+}
+
+static void pass_remainder(const gradient_call_t *call)
+{
+    pass_rest(call, &op_def_div_floor);
+}
+
+static void pass_backward(const gradient_call_t *call, int operand, binary_backward_t function,
+                          value_t a, value_t b)
+{
+    emitter_t *e = call->emitter;
+    if (!call->is_wanted[operand]) return;
+    value_t grad = emit_binary_backward(e, function, call->out_grad[0], a, b);
+    call->in_grad[operand] = emit_unbroadcast(e, grad, call->in[operand]);
+}
+
+static void pass_pow(const gradient_call_t *call)
+{
+    pass_backward(call, A, BACKWARD_POW_BASE, call->in[A], call->in[B]);
+    pass_backward(call, B, BACKWARD_POW_EXPONENT, call->in[A], call->in[B]);
+}
+
+static void pass_maximum(const gradient_call_t *call)
+{
+    pass_backward(call, A, BACKWARD_MAXIMUM, call->in[A], call->in[B]);
+    pass_backward(call, B, BACKWARD_MAXIMUM, call->in[B], call->in[A]);
+}
+
+static void pass_minimum(const gradient_call_t *call)
+{
+    pass_backward(call, A, BACKWARD_MINIMUM, call->in[A], call->in[B]);
+    pass_backward(call, B, BACKWARD_MINIMUM, call->in[B], call->in[A]);
+}
+
 #define READS_BOTH (1u << A | 1u << B)
 static const gradient_t gradient_add = {.pass = pass_add};
 static const gradient_t gradient_sub = {.pass = pass_sub};
 static const gradient_t gradient_mul = {.pass = pass_mul, .reads_in = READS_BOTH};
 static const gradient_t gradient_div = {.pass = pass_div, .reads_in = 1u << B, .reads_out = 1};
+static const gradient_t gradient_fmod = {.pass = pass_fmod, .reads_in = READS_BOTH};
+static const gradient_t gradient_remainder = {.pass = pass_remainder, .reads_in = READS_BOTH};
+static const gradient_t gradient_pow = {.pass = pass_pow, .reads_in = READS_BOTH};
+static const gradient_t gradient_maximum = {.pass = pass_maximum, .reads_in = READS_BOTH};
+static const gradient_t gradient_minimum = {.pass = pass_minimum, .reads_in = READS_BOTH};
 
 /* ---- cases ---- */
 

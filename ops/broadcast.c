@@ -273,7 +273,10 @@ static void compute_row(const prepared_t *prepared, const broadcast_t *plan,
 {
     alignas(64) char in_buffer[BROADCAST_OPERANDS][CHUNK * 8], out_buffer[CHUNK * 8];
     for (int64_t at = 0; at < n; at += CHUNK) {
-        broadcast_rows_t rows = {.rows = 1, .n = n - at < CHUNK ? n - at : CHUNK};
+        broadcast_rows_t rows = {.rows = 1,
+                                 .n = n - at < CHUNK ? n - at : CHUNK,
+                                 .alpha = plan->alpha,
+                                 .beta = plan->beta};
         for (int i = 0; i < plan->n; i++) {
             const int64_t step = plan->inner.step[i];
             const tensor_info_t *info = &prepared->in[i];
@@ -338,7 +341,9 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan,
     broadcast_rows_t rows = {.rows = n_rows < plan->piece_rows ? n_rows : plan->piece_rows,
                              .n = n < plan->piece_columns ? n : plan->piece_columns,
                              .out = out + start.out * size_of(&prepared->out[0]),
-                             .out_row_step = plan->rows.out};
+                             .out_row_step = plan->rows.out,
+                             .alpha = plan->alpha,
+                             .beta = plan->beta};
     for (int i = 0; i < plan->n; i++) {
         rows.in[i] = in[i] + start.in[i] * size_of(&prepared->in[i]);
         rows.step[i] = plan->inner.step[i];

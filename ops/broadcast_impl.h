@@ -22,6 +22,7 @@ typedef struct broadcast_rows {
     int64_t step[BROADCAST_OPERANDS], row_step[BROADCAST_OPERANDS];
     void *out;
     int64_t out_row_step;
+    double alpha, beta; /* of the plan */
 } broadcast_rows_t;
 
 /* Computes rows in the dtypes of the plan. */
@@ -37,6 +38,7 @@ typedef struct broadcast {
     dtype_t in_dtype[BROADCAST_OPERANDS]; /* what `compute` reads; others are cast */
     dtype_t out_dtype;                    /* and what it gives */
     bool keeps_zero;                      /* of zeros it makes zero */
+    double alpha, beta;                   /* parameters of the function, if it has some */
     int n_outer;                          /* loops before the last one or two */
     int64_t n_pieces;
     broadcast_loop_t loops[BROADCAST_LOOPS], rows, inner;

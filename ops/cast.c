@@ -1,6 +1,6 @@
 /* Another dtype. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -67,6 +67,15 @@ static const kernel_t view = {.name = "view", .prepare = prepare_view, .flags = 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&view, &native, NULL};
 
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const dtype_t dtype = emit_info(e, call->in[0])->dtype;
+    if (dtype_is_floating(dtype)) call->in_grad[0] = emit_cast(e, call->out_grad[0], dtype);
+}
+
+static const gradient_t gradient = {.pass = pass};
+
 static const char *const cases[] = {
     "(f32[2,3,4,5]) dtype=bf16", "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
     "(f32[3,5]) dtype=s64",      "(s64[3,5]<100) dtype=f64",   "(f32[2,3]) dtype=f32",
@@ -81,6 +90,7 @@ const opdef_t op_def_cast = {.name = "cast",
                              .infer = infer,
                              .kernels = kernels,
                              .spec = spec,
+                             .gradient = &gradient,
                              .cases = cases};
 
 status_t op_cast(context_t *ctx, const tensor_t *x, dtype_t dtype, tensor_t **out)

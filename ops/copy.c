@@ -1,7 +1,7 @@
 /* A tensor's elements in the dtype and the sizes of another. */
 #include "ops/accept_impl.h"
 #include "ops/broadcast_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -64,6 +64,17 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: x is overwritten ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    if (call->is_wanted[SRC])
+        call->in_grad[SRC] = emit_unbroadcast(e, call->out_grad[0], call->in[SRC]);
+}
+
+static const gradient_t gradient = {.pass = pass};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(f32[2,3,4,5], f32[2,3,4,5])",
@@ -85,6 +96,7 @@ const opdef_t op_def_copy = {.name = "copy",
                              .infer = infer,
                              .kernels = kernels,
                              .spec = spec,
+                             .gradient = &gradient,
                              .cases = cases};
 
 /* ---- public ---- */

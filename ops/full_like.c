@@ -1,6 +1,6 @@
 /* A tensor of another's sizes, filled with one value. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 
 /* ---- attributes ---- */
 
@@ -84,6 +84,7 @@ const opdef_t op_def_full_like = {.name = "full_like",
                                   .infer = infer,
                                   .kernels = kernels,
                                   .spec = spec,
+                                  .gradient = &gradient_zero,
                                   .cases = cases};
 
 /* ---- public ---- */

@@ -12,6 +12,20 @@ static void pass_zero(const gradient_call_t *call)
 
 const gradient_t gradient_zero = {.pass = pass_zero};
 
+static void pass_same(const gradient_call_t *call)
+{
+    call->in_grad[0] = call->out_grad[0];
+}
+
+const gradient_t gradient_same = {.pass = pass_same};
+
+static void pass_reshape(const gradient_call_t *call)
+{
+    call->in_grad[0] = emit_reshape_like(call->emitter, call->out_grad[0], call->in[0]);
+}
+
+const gradient_t gradient_reshape = {.pass = pass_reshape};
+
 value_t emit_unary(emitter_t *emitter, const opdef_t *op, value_t x)
 {
     return emit_op(emitter, op, NULL, 1, &x);

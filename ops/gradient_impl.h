@@ -8,6 +8,11 @@
 /* Nothing passes: the function is constant between steps, as floor, sign and argmax. */
 extern const gradient_t gradient_zero;
 
+/* The gradient as it is: identity, and what changes the layout alone. */
+extern const gradient_t gradient_same;
+/* The same elements in other sizes: in those of input 0. */
+extern const gradient_t gradient_reshape;
+
 /* Operators of one and of two values. */
 value_t emit_unary(emitter_t *emitter, const opdef_t *op, value_t x);
 value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b);
@@ -17,6 +22,17 @@ value_t emit_add(emitter_t *emitter, value_t x, double term);
 value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype);
 /* The sum of two gradients of which either may be VALUE_NONE. */
 value_t emit_sum(emitter_t *emitter, value_t a, value_t b);
+
+/* What binary_backward computes: the gradient of an operand of a function of two. */
+typedef enum binary_backward {
+    BACKWARD_POW_BASE,
+    BACKWARD_POW_EXPONENT,
+    BACKWARD_MAXIMUM, /* of its first operand */
+    BACKWARD_MINIMUM,
+    BACKWARD_PRELU /* of x; b is the weight, broadcast */
+} binary_backward_t;
+value_t emit_binary_backward(emitter_t *emitter, binary_backward_t function, value_t grad,
+                             value_t a, value_t b);
 
 /* Operators of one value with one list of integers as attribute: reshape, permute, flip. */
 value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);

@@ -1,6 +1,6 @@
 /* What gives its input back in inference: identity, dropout of elements and of whole channels. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 
 typedef struct dropout_attrs {
     double p; /* probability that training sets an element to zero */
@@ -51,6 +51,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                  .infer = ops_infer_like,
                                  .kernels = kernels,
                                  .spec = spec,
+                                 .gradient = &gradient_same,
                                  .cases = cases};
 
 #define DEFINE_DROPOUT(word)                                                                       \
@@ -64,6 +65,7 @@ const opdef_t op_def_identity = {.name = "identity",
                                    .infer = infer_dropout,                                         \
                                    .kernels = kernels,                                             \
                                    .spec = spec,                                                   \
+                                   .gradient = &gradient_same,                                     \
                                    .cases = cases}
 DEFINE_DROPOUT(dropout);
 DEFINE_DROPOUT(feature_dropout);

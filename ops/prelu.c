@@ -2,7 +2,7 @@
  * for one weight, and bound by memory as ours for many: there is only ours. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -140,6 +140,38 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+/* The weight as it broadcasts with x. */
+static value_t spread_weight(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const int rank = emit_info(e, call->in[X])->rank;
+    const tensor_info_t weight = *emit_info(e, call->in[WEIGHT]);
+    int64_t sizes[TENSOR_MAX_RANK] = {1, 1};
+    if (info_numel(&weight) == 1 || rank < 3) return call->in[WEIGHT];
+    sizes[0] = weight.sizes[0];
+    for (int d = 1; d < rank - 1; d++) sizes[d] = 1;
+    return emit_ints(e, &op_def_reshape, call->in[WEIGHT], rank - 1, sizes);
+}
+
+/* A weight's gradient is the sum of grad min(x, 0) over all that it was multiplied with. */
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t weight = spread_weight(call);
+    if (call->is_wanted[X])
+        call->in_grad[X] = emit_binary_backward(e, BACKWARD_PRELU, call->out_grad[0], call->in[X],
+                                                weight);
+    if (!call->is_wanted[WEIGHT]) return;
+    value_t below = emit_binary(e, &op_def_minimum, call->in[X], emit_number(e, 0.0));
+    value_t grad = emit_binary(e, &op_def_mul, call->out_grad[0], below);
+    grad = emit_unbroadcast(e, grad, weight);
+    call->in_grad[WEIGHT] = emit_reshape_like(e, grad, call->in[WEIGHT]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(f32[2,3,7,5], f32[3])",
@@ -167,6 +199,7 @@ const opdef_t op_def_prelu = {.name = "prelu",
                               .infer = infer,
                               .kernels = kernels,
                               .spec = spec,
+                              .gradient = &gradient,
                               .cases = cases};
 
 /* ---- public ---- */

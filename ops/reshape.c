@@ -1,6 +1,6 @@
 /* Other sizes over the same elements: reshape, flatten, squeeze, unsqueeze. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 
 /* ---- attributes ---- */
 
@@ -203,6 +203,7 @@ static const char *const unsqueeze_cases[] = {"(f32[2,3]) dims=[0]", "(f32[2,16]
                                  .infer = infer_##op,                                              \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient_reshape,                                    \
                                  .cases = op##_cases}
 
 DEFINE(reshape, reshape_attrs_t, reshape_fields);

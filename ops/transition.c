@@ -2,7 +2,7 @@
  * they are views of that. So a fixed format of the input is no reason to decline: to leave it is
  * what they are for. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/convert_impl.h"
 
 static const attr_field_t reorder_fields[] = {
@@ -111,6 +111,7 @@ const opdef_t op_def_to_mkldnn = {.name = "to_mkldnn",
                                   .infer = ops_infer_like,
                                   .kernels = to_mkldnn_kernels,
                                   .spec = spec,
+                                  .gradient = &gradient_same,
                                   .cases = to_mkldnn_cases};
 
 const opdef_t op_def_to_dense = {.name = "to_dense",
@@ -122,6 +123,7 @@ const opdef_t op_def_to_dense = {.name = "to_dense",
                                  .infer = ops_infer_like,
                                  .kernels = to_dense_kernels,
                                  .spec = spec,
+                                 .gradient = &gradient_same,
                                  .cases = to_dense_cases};
 
 const opdef_t op_def_reorder = {.name = "reorder",
@@ -134,6 +136,7 @@ const opdef_t op_def_reorder = {.name = "reorder",
                                 .infer = infer_reorder,
                                 .kernels = reorder_kernels,
                                 .spec = spec,
+                                .gradient = &gradient_same,
                                 .cases = reorder_cases};
 
 /* ---- public ---- */

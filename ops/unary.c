@@ -3,6 +3,7 @@
 #include <float.h>
 #include <tgmath.h>
 
+#include "ops/elementwise_backward_impl.h"
 #include "ops/function_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/rows_impl.h"
@@ -13,7 +14,7 @@
 
 /* ---- the table: rows of each function for each type that is computed in ---- */
 
-#define UNARY(name, result, takes, flags, floating, integral)                                      \
+#define UNARY(name, result, takes, flags, floating, integral, passes)                              \
     ROWS_UNARY(name##_f32, float, FUNCTION_OUT_##result, floating)                                 \
     ROWS_UNARY(name##_f64, double, FUNCTION_OUT_##result, floating)                                \
     ROWS_UNARY(name##_s64, int64_t, FUNCTION_OUT_##result, integral)                               \
@@ -23,13 +24,13 @@
 
 /* The variants: lines of the table. */
 enum {
-#define UNARY(name, result, takes, flags, floating, integral) VARIANT_##name,
+#define UNARY(name, result, takes, flags, floating, integral, passes) VARIANT_##name,
 #include "ops/unary.def"
 #undef UNARY
 };
 
 static const function_t functions[] = {
-#define UNARY(name, result, takes, flags, floating, integral)                                      \
+#define UNARY(name, result, takes, flags, floating, integral, passes)                              \
     [VARIANT_##name] = {result, takes, flags, name##_f32, name##_f64, name##_s64, name##_u64},
 #include "ops/unary.def"
 #undef UNARY
@@ -93,7 +94,7 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
 
 /* ---- definitions ---- */
 
-#define UNARY(op_name, result, takes, op_flags, floating, integral)                                \
+#define UNARY(op_name, result, takes, op_flags, floating, integral, passes)                        \
     const opdef_t op_def_##op_name = {.name = #op_name,                                            \
                                       .variant = VARIANT_##op_name,                                \
                                       .preference = FUNCTION_PREFERENCE(result),                   \
@@ -104,13 +105,14 @@ static const char *const cases_INTEGERS[] = {WHOLE, "(bool[2,17])", NULL};
                                       .infer = infer,                                              \
                                       .kernels = kernels,                                          \
                                       .spec = spec,                                                \
+                                      .gradient = passes,                                          \
                                       .cases = cases_##takes};
 #include "ops/unary.def"
 #undef UNARY
 
 /* ---- public ---- */
 
-#define UNARY(op_name, result, takes, flags, floating, integral)                                   \
+#define UNARY(op_name, result, takes, flags, floating, integral, passes)                           \
     status_t op_##op_name(context_t *ctx, const tensor_t *x, tensor_t **out)                       \
     {                                                                                              \
         return dispatch_run(ctx, &op_def_##op_name, NULL, 1, &x, NULL, out);                       \

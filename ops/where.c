@@ -2,7 +2,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/broadcast_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/simd_impl.h"
 
 /* ---- attributes: none ---- */
@@ -101,6 +101,23 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: what was chosen has it, the other has 0 ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t zero = emit_number(e, 0.0);
+    for (int i = A; i <= B; i++) {
+        const value_t in[] = {call->in[CONDITION], i == A ? call->out_grad[0] : zero,
+                              i == A ? zero : call->out_grad[0]};
+        if (call->is_wanted[i])
+            call->in_grad[i] = emit_unbroadcast(e, emit_op(e, &op_def_where, NULL, 3, in),
+                                                call->in[i]);
+    }
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(bool[2,3,7,5], f32[2,3,7,5], f32[2,3,7,5])",
@@ -129,6 +146,7 @@ const opdef_t op_def_where = {.name = "where",
                               .infer = infer,
                               .kernels = kernels,
                               .spec = spec,
+                              .gradient = &gradient,
                               .cases = cases};
 
 /* ---- public ---- */
