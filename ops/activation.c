@@ -337,7 +337,8 @@ static const gradient_t by_neither = {.pass = pass_neg};
     "(f32[2,3,7,5])" attributes, "(f32[1,17,9,9])" attributes, "(f32[1,1,4,3])" attributes,        \
         "(f32[2,7,11])" attributes, "(f32[1,31,3,4,5])" attributes, "(f32[2,32,6,6])" attributes,  \
         "(f32[5,13])" attributes, "(f32[0,3,4,4])" attributes, "(f32[1,24,40,40])" attributes,     \
-        "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes
+        "(bf16[2,17,5,5])" attributes, "(f16[2,3,5])" attributes, "(f64[2,7,3,3])" attributes,     \
+        "(f32[2,17,3]+)" attributes
 
 static const char *const cases_floating[] = {FLOATING(""), "(s32[2,7,3]<9)", NULL};
 static const char *const cases_numbers[] = {

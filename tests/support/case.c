@@ -63,7 +63,8 @@ static bool read_operand(const char **at, case_operand_t *operand)
     if (**at == '+') {
         operand->is_positive = true;
         (*at)++;
-    } else if (**at == '<') {
+    }
+    if (**at == '<') {
         (*at)++;
         return read_integer(at, &operand->limit) && operand->limit > 0;
     } else if (**at == '*') {

@@ -1,7 +1,7 @@
 /* Cases of operators, as opdef.h has them: "(f32[1,3,7,7], f32[4,3,3,3], none) padding=[1,1]".
  *
  *   case    = "(" [operand {"," operand}] ")" {attribute "=" literal}
- *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+" | "<" limit | "*" scale]
+ *   operand = "none" | number | dtype "[" [size {"," size}] "]" ["+"] ["<" limit | "*" scale]
  *
  * Operands are filled at random: floating ones with a standard normal, or with its magnitude plus
  * 0.1 after "+"; after "*" times scale; integers in [0, limit), or in [-5, 5] (u8: [0, 10]). A

@@ -95,11 +95,10 @@ static double loss_value(const subject_t *subject, const loss_t *loss)
     return sum;
 }
 
-/* d loss / d element by differences; false where there is a kink, or no number. */
-static bool differentiate(const subject_t *subject, const loss_t *loss, float *x, double *out)
+/* d loss / d element by differences over a step to both sides; false where these differ. */
+static bool differ(const subject_t *subject, const loss_t *loss, float *x, double step, double *out)
 {
     const float kept = *x;
-    const double step = 2e-3 * fmax(0.25, fabs((double)kept));
     const float low = (float)(kept - step), high = (float)(kept + step);
     const double middle = loss_value(subject, loss);
     *x = low;
@@ -111,6 +110,16 @@ static bool differentiate(const subject_t *subject, const loss_t *loss, float *x
     const double right = (above - middle) / ((double)high - kept);
     *out = (above - below) / ((double)high - low);
     return isfinite(*out) && fabs(left - right) <= 0.05 * (fabs(left) + fabs(right)) + 1e-4;
+}
+
+/* False where there is a kink, a jump, or no number. A jump to either side is as large over a
+ * smaller step: its differences are not. */
+static bool differentiate(const subject_t *subject, const loss_t *loss, float *x, double *out)
+{
+    const double step = 2e-3 * fmax(0.25, fabs((double)*x));
+    double wide = 0.0;
+    return differ(subject, loss, x, step, &wide) && differ(subject, loss, x, step / 4, out) &&
+           fabs(wide - *out) <= 0.02 * fabs(*out) + 1e-4;
 }
 
 /* ---- what the tape gives ---- */
