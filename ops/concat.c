@@ -3,7 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
@@ -177,6 +177,30 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t native = {.name = "native", .prepare = prepare_dense, .run = run_dense};
 static const kernel_t *const kernels[] = {&slabs, &native, NULL};
 
+/* ---- gradients ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    int64_t start = 0;
+    for (int i = 0; i < call->n_in; i++) {
+        const tensor_info_t info = *emit_info(e, call->in[i]);
+        const int dim = find_dim(call->attrs, info.rank);
+        const int64_t end = start + info.sizes[dim];
+        if (call->is_wanted[i])
+            call->in_grad[i] = emit_slice(e, call->out_grad[0], dim, start, end);
+        start = end;
+    }
+}
+
+static const gradient_t gradient = {.pass = pass};
+
+value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim)
+{
+    const concat_attrs_t attrs = {dim};
+    return emit_op(emitter, &op_def_concat, &attrs, n, values);
+}
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(f32[2,3], f32[2,5]) dim=1",
@@ -204,6 +228,7 @@ const opdef_t op_def_concat = {.name = "concat",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .gradient = &gradient,
                                .cases = cases};
 
 /* ---- public ---- */

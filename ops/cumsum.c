@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
 
 enum { CUMSUM, CUMPROD }; /* variants */
@@ -130,6 +130,132 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+/* A sum's gradient is the sum of those of all results that it is in: the other way round. */
+static void pass_sum(const gradient_call_t *call)
+{
+    cumsum_attrs_t attrs = *(const cumsum_attrs_t *)call->attrs;
+    attrs.reverse = !attrs.reverse;
+    call->in_grad[0] = emit_op(call->emitter, &op_def_cumsum, &attrs, 1, call->out_grad);
+}
+
+static void pass_product(const gradient_call_t *call)
+{
+    const value_t in[] = {call->out_grad[0], call->in[0]};
+    call->in_grad[0] = emit_op(call->emitter, &op_def_cumprod_backward, call->attrs, 2, in);
+}
+
+static const gradient_t gradient_cumsum = {.pass = pass_sum};
+static const gradient_t gradient_cumprod = {.pass = pass_product, .reads_in = 1};
+
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
+                                              {"x", ROLE_ACTIVATION, false, false}};
+enum { GRAD, X };
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    const tensor_info_t *grad = call->in[GRAD], *x = call->in[X];
+    REQUIRE(ctx,
+            dtype_is_floating(grad->dtype) && grad->dtype == x->dtype &&
+                shape_equal(grad->rank, grad->sizes, x->rank, x->sizes),
+            "cumprod_backward: grad is %s, x is %s, equal floating tensors are needed",
+            info_brief(grad), info_brief(x));
+    return infer(ctx, call, out_n, out);
+}
+
+/* The sum over all results i that x[j] is in: grad[i] times the product of the other elements. */
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const cumsum_attrs_t *attrs = call->attrs;
+    const int rank = call->out->rank, dim = find_dim(attrs, rank);
+    const int64_t n = rank > 0 ? call->out->sizes[dim] : 1, j = rank > 0 ? index[dim] : 0;
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    double sum = 0.0;
+    memcpy(at, index, (size_t)rank * sizeof *at);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = attrs->reverse ? i + attrs->exclusive : 0;
+        const int64_t end = attrs->reverse ? n : i + !attrs->exclusive;
+        at[dim] = i;
+        double term = spec_at(call, GRAD, at);
+        for (at[dim] = first; at[dim] < end; at[dim]++)
+            if (at[dim] != j) term *= spec_at(call, X, at);
+        if (j >= first && j < end) sum += term;
+    }
+    return sum;
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(prepare(ctx, call, prepared));
+    return accept_plain(call, prepared, X);
+}
+
+/* With P[j] the product of all elements before j, and S[j] = grad[j] + x[j + 1] S[j + 1], the
+ * gradient is P[j] S[j]; where the results are exclusive S[j] = grad[j + 1] + x[j + 1] S[j + 1]. No
+ * element is divided by, so that it may be 0. */
+static void multiply_back(const line_t *line, dtype_t dtype, const char *grad)
+{
+    const int64_t size = line->step * (int64_t)dtype_size(dtype);
+    double after = 0.0, before = 1.0;
+    for (int64_t j = line->n - 1; j >= 0; j--) {
+        const double x = j + 1 < line->n ? dtype_load(dtype, line->x + (j + 1) * size) : 0.0;
+        const int64_t i = line->exclusive ? j + 1 : j;
+        after = x * after + (i < line->n ? dtype_load(dtype, grad + i * size) : 0.0);
+        dtype_store(dtype, line->out + j * size, after);
+    }
+    for (int64_t j = 0; j < line->n; j++) {
+        char *out = line->out + j * size;
+        dtype_store(dtype, out, before * dtype_load(dtype, out));
+        before *= dtype_load(dtype, line->x + j * size);
+    }
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    (void)scratch;
+    const cumsum_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[X];
+    const int64_t size = (int64_t)dtype_size(x->dtype), numel = info_numel(x);
+    const int dim = find_dim(attrs, x->rank);
+    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1;
+    int64_t step = 1;
+    for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
+#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
+    for (int64_t i = 0; i < numel / n; i++) {
+        int64_t first = i / step * n * step + i % step;
+        if (attrs->reverse) first += (n - 1) * step;
+        const line_t line = {.exclusive = attrs->exclusive,
+                             .n = n,
+                             .step = attrs->reverse ? -step : step,
+                             .x = (const char *)in[X] + first * size,
+                             .out = (char *)out[0] + first * size};
+        multiply_back(&line, x->dtype, (const char *)in[GRAD] + first * size);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t backward_native = {.name = "native",
+                                         .prepare = prepare_backward,
+                                         .run = run_backward,
+                                         .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+
+/* ---- cases ---- */
+
+static const char *const backward_cases[] = {
+    "(f32[7], f32[7])",
+    "(f32[2,17,3], f32[2,17,3]) dim=1",
+    "(f32[2,7,5], f32[2,7,5]) dim=-1 reverse=true",
+    "(f64[2,7,3], f64[2,7,3]) dim=1 exclusive=true",
+    "(f32[3,9], f32[3,9]) dim=1 exclusive=true reverse=true",
+    "(bf16[3,4], bf16[3,4])",
+    "(f32[], f32[])",
+    NULL};
+
 static const char *const cases[] = {"(f32[7])",
                                     "(f32[2,17,3]) dim=1",
                                     "(f32[2,3,4,5]) dim=-1",
@@ -155,9 +281,21 @@ static const char *const cases[] = {"(f32[7])",
                                  .infer = infer,                                                   \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient_##op,                                       \
                                  .cases = cases}
 DEFINE(cumsum, CUMSUM);
 DEFINE(cumprod, CUMPROD);
+
+const opdef_t op_def_cumprod_backward = {.name = "cumprod_backward",
+                                         .preference = OP_DENSE,
+                                         .attrs = {sizeof(cumsum_attrs_t), 3, fields},
+                                         .n_operands = 2,
+                                         .operands = backward_operands,
+                                         .n_outputs = 1,
+                                         .infer = infer_backward,
+                                         .kernels = backward_kernels,
+                                         .spec = spec_backward,
+                                         .cases = backward_cases};
 
 status_t op_cumsum(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
 {

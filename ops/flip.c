@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/moving.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 enum { FLIP, ROLL }; /* variants */
@@ -147,6 +147,29 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: the elements go back ---- */
+
+static void pass_flip(const gradient_call_t *call)
+{
+    call->in_grad[X] = emit_op(call->emitter, &op_def_flip, call->attrs, 1, call->out_grad);
+}
+
+/* -INT64_MIN is no number: shifts are taken modulo the size first. */
+static void pass_roll(const gradient_call_t *call)
+{
+    const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
+    flip_attrs_t attrs = *(const flip_attrs_t *)call->attrs;
+    for (int i = 0; i < attrs.shifts.n; i++) {
+        const int64_t size = attrs.dims.n == 0 ? info_numel(&x)
+                                               : x.sizes[ops_dim(x.rank, attrs.dims.values[i])];
+        attrs.shifts.values[i] = size == 0 ? 0 : -(attrs.shifts.values[i] % size);
+    }
+    call->in_grad[X] = emit_op(call->emitter, &op_def_roll, &attrs, 1, call->out_grad);
+}
+
+static const gradient_t gradient_flip = {.pass = pass_flip};
+static const gradient_t gradient_roll = {.pass = pass_roll};
+
 static const char *const flip_cases[] = {"(f32[3,7]) dims=[1]",
                                          "(s64[2,3,5]) dims=[0,-1]",
                                          "(bf16[17,1,3]) dims=[0]",
@@ -181,6 +204,7 @@ static const char *const roll_cases[] = {"(f32[3,7]) shifts=[2]",
                                  .infer = infer,                                                   \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient_##op,                                       \
                                  .cases = op##_cases}
 DEFINE(flip, FLIP);
 DEFINE(roll, ROLL);

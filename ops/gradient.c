@@ -77,6 +77,12 @@ value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, con
     return emit_op(emitter, op, &attrs, 1, &x);
 }
 
+value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info)
+{
+    value_t zero = emit_cast(emitter, emit_number(emitter, 0.0), info->dtype);
+    return emit_ints(emitter, &op_def_expand, zero, info->rank, info->sizes);
+}
+
 value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
 {
     const tensor_info_t wanted = *emit_info(emitter, like), given = *emit_info(emitter, x);

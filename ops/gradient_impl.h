@@ -34,6 +34,11 @@ typedef enum binary_backward {
 value_t emit_binary_backward(emitter_t *emitter, binary_backward_t function, value_t grad,
                              value_t a, value_t b);
 
+/* Zeros of an info's dtype and sizes. */
+value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info);
+/* Values joined along dim. */
+value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim);
+
 /* Operators of one value with one list of integers as attribute: reshape, permute, flip. */
 value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);
 /* Reductions over n dimensions, as sum and mean. */

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/adjoint_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -174,6 +175,74 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: what padded by a constant is cut off; pad_backward adds up the other modes ----
+ */
+
+static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
+                         int dim, int64_t q, adjoint_tap_t *out_taps)
+{
+    (void)grad;
+    const part_t part = find_part(attrs, dim, x->sizes[dim]);
+    const int64_t at = find_source(((const pad_attrs_t *)attrs)->mode, &part, q);
+    out_taps[0] = (adjoint_tap_t){at, 1.0};
+    return at >= 0;
+}
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    const pad_attrs_t *attrs = call->attrs;
+    const tensor_info_t *grad = call->in[0];
+    tensor_info_t x = *grad, padded = x;
+    op_call_t forward = *call;
+    REQUIRE(ctx, dtype_is_floating(grad->dtype),
+            "pad_backward: grad is %s, a floating dtype is needed", info_brief(grad));
+    for (int d = 0; d < grad->rank && d < attrs->before.n && d < attrs->after.n; d++) {
+        bool fits = !__builtin_sub_overflow(x.sizes[d], attrs->before.values[d], &x.sizes[d]) &&
+                    !__builtin_sub_overflow(x.sizes[d], attrs->after.values[d], &x.sizes[d]);
+        REQUIRE(ctx, fits && x.sizes[d] >= 0,
+                "pad_backward: %lld before and %lld after dimension %d gave %s, of no size",
+                (long long)attrs->before.values[d], (long long)attrs->after.values[d], d,
+                info_brief(grad));
+    }
+    x = info_dense(x.dtype, x.rank, x.sizes);
+    forward.in = (const tensor_info_t *const[]){&x};
+    TRY(infer(ctx, &forward, out_n, &padded));
+    out[0] = x;
+    return STATUS_OK;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    return adjoint_spec(call, index, backward_taps);
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return adjoint_prepare(ctx, call, prepared, backward_taps);
+}
+
+static const kernel_t backward_native = {
+    .name = "native", .prepare = prepare_backward, .run = adjoint_run};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+
+static void pass(const gradient_call_t *call)
+{
+    pad_attrs_t attrs = *(const pad_attrs_t *)call->attrs;
+    const bool is_constant = attrs.mode == PAD_CONSTANT;
+    for (int d = 0; is_constant && d < attrs.before.n; d++) {
+        attrs.before.values[d] = -attrs.before.values[d];
+        attrs.after.values[d] = -attrs.after.values[d];
+    }
+    attrs.value = 0.0;
+    call->in_grad[0] = emit_op(call->emitter, is_constant ? &op_def_pad : &op_def_pad_backward,
+                               &attrs, 1, call->out_grad);
+}
+
+static const gradient_t gradient = {.pass = pass};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {
@@ -192,7 +261,18 @@ static const char *const cases[] = {
     "(bf16[]) before=[] after=[]",
     NULL};
 
-/* ---- definition ---- */
+static const char *const backward_cases[] = {
+    "(f32[12]) before=[2] after=[3]",
+    "(f32[2,17,7,10]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
+    "(f32[2,5,13,13]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",
+    "(f32[1,18,7,25]) before=[0,0,2,9] after=[0,1,1,11] mode=\"wrap\"",
+    "(f32[1,16,7,25]) before=[0,0,2,9] after=[0,0,1,11] mode=\"wrap\"",
+    "(f32[4,3]) before=[-2,1] after=[1,-4] mode=\"reflect\"",
+    "(bf16[1,16,7]) before=[0,0,1] after=[0,0,2] mode=\"edge\"",
+    "(f64[8,5]) before=[-2,3] after=[5,-4] mode=\"edge\"",
+    NULL};
+
+/* ---- definitions ---- */
 
 const opdef_t op_def_pad = {.name = "pad",
                             .preference = OP_DENSE,
@@ -203,7 +283,19 @@ const opdef_t op_def_pad = {.name = "pad",
                             .infer = infer,
                             .kernels = kernels,
                             .spec = spec,
+                            .gradient = &gradient,
                             .cases = cases};
+
+const opdef_t op_def_pad_backward = {.name = "pad_backward",
+                                     .preference = OP_FOLLOWS,
+                                     .attrs = {sizeof(pad_attrs_t), 4, fields},
+                                     .n_operands = 1,
+                                     .operands = backward_operands,
+                                     .n_outputs = 1,
+                                     .infer = infer_backward,
+                                     .kernels = backward_kernels,
+                                     .spec = spec_backward,
+                                     .cases = backward_cases};
 
 /* ---- public ---- */
 

@@ -1,6 +1,6 @@
 /* Other strides over the same elements: transpose, permute, expand. */
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 
 /* ---- attributes ---- */
 
@@ -186,6 +186,33 @@ KERNELS(transpose);
 KERNELS(permute);
 KERNELS(expand);
 
+/* ---- gradients ---- */
+
+static void pass_transpose(const gradient_call_t *call)
+{
+    call->in_grad[0] = emit_op(call->emitter, &op_def_transpose, call->attrs, 1, call->out_grad);
+}
+
+static void pass_permute(const gradient_call_t *call)
+{
+    const tensor_info_t x = *emit_info(call->emitter, call->in[0]);
+    int64_t inverse[TENSOR_MAX_RANK];
+    int dims[TENSOR_MAX_RANK] = {0};
+    find_permuted(&x, &((const permute_attrs_t *)call->attrs)->dims, dims);
+    for (int d = 0; d < x.rank; d++) inverse[dims[d]] = d;
+    call->in_grad[0] = emit_ints(call->emitter, &op_def_permute, call->out_grad[0], x.rank,
+                                 inverse);
+}
+
+static void pass_expand(const gradient_call_t *call)
+{
+    call->in_grad[0] = emit_unbroadcast(call->emitter, call->out_grad[0], call->in[0]);
+}
+
+static const gradient_t gradient_transpose = {.pass = pass_transpose};
+static const gradient_t gradient_permute = {.pass = pass_permute};
+static const gradient_t gradient_expand = {.pass = pass_expand};
+
 /* ---- cases ---- */
 
 static const char *const transpose_cases[] = {"(f32[3,5]) dim1=1", "(f32[2,3,4,5]) dim0=1 dim1=-1",
@@ -211,6 +238,7 @@ static const char *const expand_cases[] = {"(f32[3,1]) sizes=[2,3,4]",
         .infer = infer_##op,                                                                       \
         .kernels = op##_kernels,                                                                   \
         .spec = spec_##op,                                                                         \
+        .gradient = &gradient_##op,                                                                \
         .cases = op##_cases}
 
 DEFINE(transpose);

@@ -4,7 +4,8 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/adjoint_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -425,6 +426,63 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradients: resize_backward has the attributes, but for `sizes`, which are those of x ---- */
+
+static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
+                         int dim, int64_t q, adjoint_tap_t *out_taps)
+{
+    const resize_attrs_t *given = attrs;
+    const int i = dim - (x->rank - given->sizes.n);
+    tap_t taps[TAPS];
+    int n = 0;
+    if (i < 0) {
+        out_taps[0] = (adjoint_tap_t){q, 1.0};
+        return 1;
+    }
+    const axis_t axis = describe_axis(given, x, grad, i);
+    const int n_taps = find_taps(given, &axis, q, 0.0, taps);
+    for (int t = 0; t < n_taps; t++)
+        if (taps[t].weight != 0.0) out_taps[n++] = (adjoint_tap_t){taps[t].index, taps[t].weight};
+    return n;
+}
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    const tensor_info_t *grad = call->in[0];
+    TRY(infer(ctx, call, out_n, out));
+    REQUIRE(ctx, dtype_is_floating(grad->dtype),
+            "resize_backward: grad is %s, a floating dtype is needed", info_brief(grad));
+    return STATUS_OK;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    return adjoint_spec(call, index, backward_taps);
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return adjoint_prepare(ctx, call, prepared, backward_taps);
+}
+
+static const kernel_t backward_native = {
+    .name = "native", .prepare = prepare_backward, .run = adjoint_run};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+
+static void pass_back(const gradient_call_t *call)
+{
+    const tensor_info_t x = *emit_info(call->emitter, call->in[0]);
+    resize_attrs_t attrs = *(const resize_attrs_t *)call->attrs;
+    for (int i = 0; i < attrs.sizes.n; i++)
+        attrs.sizes.values[i] = x.sizes[x.rank - attrs.sizes.n + i];
+    call->in_grad[0] = emit_op(call->emitter, &op_def_resize_backward, &attrs, 1, call->out_grad);
+}
+
+static const gradient_t gradient = {.pass = pass_back};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {
@@ -461,7 +519,27 @@ static const char *const cases[] = {
     "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
     NULL};
 
-/* ---- definition ---- */
+static const char *const backward_cases[] = {
+    "(f32[2,3,8,10]) sizes=[4,5]",
+    "(f32[1,17,7,9]) sizes=[4,5]",
+    "(f32[1,16,4,3]) sizes=[8,6]",
+    "(f32[2,17,7,9]) sizes=[4,5] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f32[1,16,4,3]) sizes=[8,8] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f32[1,3,8,1]) sizes=[4,5] mode=\"linear\" coordinates=\"align_corners\"",
+    "(f32[1,16,4,4]) sizes=[1,1] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f32[1,16,1,1]) sizes=[3,4]",
+    "(f32[2,3,14]) sizes=[7]",
+    "(f32[1,8,6,5,3]) sizes=[3,4,2] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(bf16[1,16,8,8]) sizes=[4,4] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f64[1,2,5,5]) sizes=[3,3] mode=\"linear\"",
+    "(f32[2,17,7,9]) sizes=[4,5] mode=\"cubic\" coordinates=\"half_pixel\"",
+    "(f32[2,7,8]) sizes=[5] mode=\"cubic\" cubic_coefficient=-0.5 exclude_outside=true",
+    "(f32[3,7,4,2]) sizes=[2,3,4,5] mode=\"linear\" coordinates=\"half_pixel\"",
+    "(f32[1,17,6,7]) sizes=[4,5] mode=\"linear\" scales=[1.6,1.5]",
+    "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
+    NULL};
+
+/* ---- definitions ---- */
 
 const opdef_t op_def_resize = {.name = "resize",
                                .preference = OP_FOLLOWS,
@@ -472,7 +550,19 @@ const opdef_t op_def_resize = {.name = "resize",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .gradient = &gradient,
                                .cases = cases};
+
+const opdef_t op_def_resize_backward = {.name = "resize_backward",
+                                        .preference = OP_FOLLOWS,
+                                        .attrs = {sizeof(resize_attrs_t), 6, fields},
+                                        .n_operands = 1,
+                                        .operands = backward_operands,
+                                        .n_outputs = 1,
+                                        .infer = infer_backward,
+                                        .kernels = backward_kernels,
+                                        .spec = spec_backward,
+                                        .cases = backward_cases};
 
 /* ---- public ---- */
 

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
 #include "ops/moving.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct reverse_sequence_attrs {
@@ -110,6 +110,15 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* Reversed once more. */
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->out_grad[0], call->in[1]};
+    call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 2, in);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << 1};
+
 static const char *const cases[] = {"(f32[3,7], s64[3]<8)",
                                     "(s64[5,3,2], s64[3]<6) batch_dim=1 time_dim=0",
                                     "(bf16[2,3,17], s32[2]<18) time_dim=-1",
@@ -128,6 +137,7 @@ const opdef_t op_def_reverse_sequence = {.name = "reverse_sequence",
                                          .infer = infer,
                                          .kernels = kernels,
                                          .spec = spec,
+                                         .gradient = &gradient,
                                          .cases = cases};
 
 status_t op_reverse_sequence(context_t *ctx, const tensor_t *x, const tensor_t *lengths,

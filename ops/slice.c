@@ -3,6 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/adjoint_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/threads_impl.h"
@@ -292,6 +293,98 @@ static const kernel_t split_view = {
     .name = "view", .prepare = prepare_split, .flags = KERNEL_IS_VIEW};
 static const kernel_t *const split_kernels[] = {&split_slabs, &split_view, NULL};
 
+/* ---- gradients: slice_backward puts elements among zeros ---- */
+
+typedef struct backward_attrs {
+    int64_t dim, start, step, size; /* of x along dim */
+} backward_attrs_t;
+
+static const attr_field_t backward_fields[] = {
+    {"dim", ATTR_INT, false, offsetof(backward_attrs_t, dim), 0, 0, NULL},
+    {"start", ATTR_INT, false, offsetof(backward_attrs_t, start), 0, 0, NULL},
+    {"step", ATTR_INT, true, offsetof(backward_attrs_t, step), 0, 1, NULL},
+    {"size", ATTR_INT, false, offsetof(backward_attrs_t, size), 0, 0, NULL}};
+
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    const backward_attrs_t *attrs = call->attrs;
+    const tensor_info_t *grad = call->in[0];
+    int64_t sizes[TENSOR_MAX_RANK], last = 0;
+    int dim = 0;
+    TRY(find_dim(ctx, call, attrs->dim, &dim));
+    const int64_t n = grad->sizes[dim];
+    const bool fits = attrs->start >= 0 && attrs->step >= 1 &&
+                      shape_multiply(n > 0 ? n - 1 : 0, attrs->step, &last) &&
+                      !__builtin_add_overflow(last, attrs->start, &last) &&
+                      (n == 0 ? attrs->size >= 0 : last < attrs->size);
+    REQUIRE(ctx, dtype_is_floating(grad->dtype) && fits,
+            "slice_backward: grad is %s, from %lld in steps of %lld along dimension %d, %lld "
+            "floating elements are there",
+            info_brief(grad), (long long)attrs->start, (long long)attrs->step, dim,
+            (long long)attrs->size);
+    memcpy(sizes, grad->sizes, sizeof sizes);
+    sizes[dim] = attrs->size;
+    TRY(shape_check(ctx, "slice_backward", grad->dtype, grad->rank, sizes));
+    out[0] = info_dense(grad->dtype, grad->rank, sizes);
+    return STATUS_OK;
+}
+
+static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
+                         int dim, int64_t q, adjoint_tap_t *out_taps)
+{
+    const backward_attrs_t *given = attrs;
+    (void)grad;
+    const bool is_sliced = dim == ops_dim(x->rank, given->dim);
+    out_taps[0] = (adjoint_tap_t){is_sliced ? given->start + q * given->step : q, 1.0};
+    return 1;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    return adjoint_spec(call, index, backward_taps);
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    return adjoint_prepare(ctx, call, prepared, backward_taps);
+}
+
+static const kernel_t backward_native = {
+    .name = "native", .prepare = prepare_backward, .run = adjoint_run};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+
+static void pass_slice(const gradient_call_t *call)
+{
+    const slice_attrs_t *attrs = call->attrs;
+    const tensor_info_t x = *emit_info(call->emitter, call->in[0]);
+    const int dim = ops_dim(x.rank, attrs->dim);
+    backward_attrs_t given = {.dim = dim, .step = attrs->step, .size = x.sizes[dim]};
+    int64_t length = 0;
+    find_range(attrs, x.sizes[dim], &given.start, &length);
+    call->in_grad[0] = emit_op(call->emitter, &op_def_slice_backward, &given, 1, call->out_grad);
+}
+
+/* The pieces are joined; those that nobody used are zeros. */
+static void pass_split(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    value_t pieces[TENSOR_MAX_RANK];
+    for (int i = 0; i < call->n_out; i++) {
+        const tensor_info_t piece = *emit_info(e, call->out[i]);
+        pieces[i] = call->out_grad[i] != VALUE_NONE ? call->out_grad[i] : emit_zeros(e, &piece);
+    }
+    call->in_grad[0] = emit_concat(e, call->n_out, pieces,
+                                   ((const split_attrs_t *)call->attrs)->dim);
+}
+
+static const gradient_t gradient_slice = {.pass = pass_slice};
+static const gradient_t gradient_split = {.pass = pass_split};
+
 /* ---- cases ---- */
 
 static const char *const slice_cases[] = {"(f32[7]) start=2 end=5",
@@ -305,6 +398,14 @@ static const char *const slice_cases[] = {"(f32[7]) start=2 end=5",
                                           "(f32[3,17,3,3]) start=1",
                                           "(f32[1,17,5,3]) dim=2 start=1 end=4",
                                           NULL};
+static const char *const backward_cases[] = {"(f32[3]) start=2 size=7",
+                                             "(f32[2,17,3,5]) dim=2 start=1 step=2 size=6",
+                                             "(f32[2,16,3,5]) dim=-1 step=3 size=17",
+                                             "(f32[2,5,3,3]) dim=1 start=3 size=17",
+                                             "(f32[2,3]) dim=0 start=1 size=3",
+                                             "(bf16[1,16,3]) dim=2 start=4 size=7",
+                                             "(f64[2,0]) dim=1 start=1 size=3",
+                                             NULL};
 static const char *const split_cases[] = {"(f32[7]) sizes=[2,5]",
                                           "(f32[2,17,3,3]) dim=1 sizes=[1,8,0,8]",
                                           "(f32[4,6]) dim=-1 sizes=[3,3]",
@@ -327,7 +428,19 @@ const opdef_t op_def_slice = {.name = "slice",
                               .infer = infer_slice,
                               .kernels = slice_kernels,
                               .spec = spec_slice,
+                              .gradient = &gradient_slice,
                               .cases = slice_cases};
+
+const opdef_t op_def_slice_backward = {.name = "slice_backward",
+                                       .preference = OP_FOLLOWS,
+                                       .attrs = {sizeof(backward_attrs_t), 4, backward_fields},
+                                       .n_operands = 1,
+                                       .operands = backward_operands,
+                                       .n_outputs = 1,
+                                       .infer = infer_backward,
+                                       .kernels = backward_kernels,
+                                       .spec = spec_backward,
+                                       .cases = backward_cases};
 
 const opdef_t op_def_split = {.name = "split",
                               .preference = OP_FOLLOWS,
@@ -339,6 +452,7 @@ const opdef_t op_def_split = {.name = "split",
                               .infer = infer_split,
                               .kernels = split_kernels,
                               .spec = spec_split,
+                              .gradient = &gradient_split,
                               .cases = split_cases};
 
 value_t emit_slice(emitter_t *emitter, value_t x, int64_t dim, int64_t start, int64_t end)

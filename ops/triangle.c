@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
 
 enum { TRIL, TRIU }; /* variants */
@@ -72,6 +72,13 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+static void pass(const gradient_call_t *call)
+{
+    call->in_grad[0] = emit_op(call->emitter, call->op, call->attrs, 1, call->out_grad);
+}
+
+static const gradient_t gradient = {.pass = pass};
+
 static const char *const cases[] = {"(f32[7,7])",
                                     "(f32[3,17,31]) diagonal=3",
                                     "(f32[2,31,7]) diagonal=-17",
@@ -95,6 +102,7 @@ static const char *const cases[] = {"(f32[7,7])",
                                    .infer = infer,                                                 \
                                    .kernels = kernels,                                             \
                                    .spec = spec,                                                   \
+                                   .gradient = &gradient,                                          \
                                    .cases = cases}
 DEFINE(tril, TRIL);
 DEFINE(triu, TRIU);
