@@ -35,7 +35,8 @@ value_t emit_number(emitter_t *emitter, double number)
     tensor_t *tensor = NULL;
     value_t value = VALUE_NONE;
     if (!goes_on(emitter, STATUS_OK)) return VALUE_NONE;
-    const tensor_info_t info = info_dense(DTYPE_F64, 0, NULL);
+    tensor_info_t info = info_dense(DTYPE_F64, 0, NULL);
+    info.is_number = true;
     void *bytes = NULL;
     if (!goes_on(emitter, tensor_make(emitter->ctx, &info, &tensor))) return VALUE_NONE;
     status_t status = tensor_writable(emitter->ctx, tensor, &bytes);

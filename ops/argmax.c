@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -172,6 +172,7 @@ static const char *const cases[] = {"(f32[3,7,31]) dims=[0]",
                                  .infer = infer,                                                   \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient_zero,                                       \
                                  .cases = cases}
 
 DEFINE(argmax, ARGMAX);

@@ -77,6 +77,30 @@ value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, con
     return emit_op(emitter, op, &attrs, 1, &x);
 }
 
+value_t emit_keepdim(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x)
+{
+    const tensor_info_t info = *emit_info(emitter, x);
+    int64_t sizes[TENSOR_MAX_RANK];
+    bool gone[TENSOR_MAX_RANK];
+    reduce_mark(dims, info.rank, gone);
+    for (int d = 0; d < info.rank; d++) sizes[d] = gone[d] ? 1 : info.sizes[d];
+    if (emit_info(emitter, reduced)->rank == info.rank) return reduced;
+    return emit_ints(emitter, &op_def_reshape, reduced, info.rank, sizes);
+}
+
+value_t emit_repeat(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x)
+{
+    const tensor_info_t info = *emit_info(emitter, x);
+    return emit_ints(emitter, &op_def_expand, emit_keepdim(emitter, reduced, dims, x), info.rank,
+                     info.sizes);
+}
+
+value_t emit_where(emitter_t *emitter, value_t condition, value_t a, value_t b)
+{
+    const value_t in[] = {condition, a, b};
+    return emit_op(emitter, &op_def_where, NULL, 3, in);
+}
+
 value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info)
 {
     value_t zero = emit_cast(emitter, emit_number(emitter, 0.0), info->dtype);

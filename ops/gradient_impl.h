@@ -39,11 +39,19 @@ value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info);
 /* Values joined along dim. */
 value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim);
 
+/* condition ? a : b */
+value_t emit_where(emitter_t *emitter, value_t condition, value_t a, value_t b);
+
 /* Operators of one value with one list of integers as attribute: reshape, permute, flip. */
 value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);
 /* Reductions over n dimensions, as sum and mean. */
 value_t emit_reduce(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *dims,
                     bool keepdim);
+/* What a reduction of x gave, or its gradient, with the dimensions that went at size 1; and
+ * repeated along them, in x's sizes. */
+value_t emit_keepdim(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x);
+value_t emit_repeat(emitter_t *emitter, value_t reduced, const ints_t *dims, value_t x);
+
 /* The value in other sizes, by reshape: as operand `like` has them. */
 value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like);
 

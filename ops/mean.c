@@ -3,7 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -233,6 +233,29 @@ static const kernel_t native_sum = {.name = "native", .prepare = reduce_prepare,
 static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
 static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
 
+/* ---- gradients ---- */
+
+static void pass_sum(const gradient_call_t *call)
+{
+    const reduce_attrs_t *attrs = call->attrs;
+    call->in_grad[0] = emit_repeat(call->emitter, call->out_grad[0], &attrs->dims, call->in[0]);
+}
+
+/* Divided before it is repeated. */
+static void pass_mean(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const int64_t n = info_numel(emit_info(e, call->in[0])),
+                  n_out = info_numel(emit_info(e, call->out[0]));
+    value_t grad = call->out_grad[0];
+    if (n > 0) grad = emit_mul(e, grad, (double)n_out / (double)n);
+    call->in_grad[0] = emit_repeat(e, grad, &((const reduce_attrs_t *)call->attrs)->dims,
+                                   call->in[0]);
+}
+
+static const gradient_t gradient_sum = {.pass = pass_sum};
+static const gradient_t gradient_mean = {.pass = pass_mean};
+
 /* ---- cases ---- */
 
 static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
@@ -268,6 +291,7 @@ static const char *const sum_cases[] = {"(f32[2,3,4,5])",
                                  .infer = infer_##op,                                              \
                                  .kernels = op##_kernels,                                          \
                                  .spec = spec_##op,                                                \
+                                 .gradient = &gradient_##op,                                       \
                                  .cases = op##_cases}
 
 DEFINE(mean);

@@ -109,15 +109,21 @@ static void sort_by_stride(reduce_loops_t *loops)
         }
 }
 
-void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner)
+void reduce_split_of(const tensor_info_t *x, const ints_t *dims, reduce_loops_t *out_kept,
+                     reduce_loops_t *out_inner)
 {
-    const tensor_info_t *x = &prepared->in[0];
     bool gone[TENSOR_MAX_RANK];
     *out_kept = *out_inner = (reduce_loops_t){.total = 1};
-    reduce_mark(&((const reduce_attrs_t *)prepared->attrs)->dims, x->rank, gone);
+    reduce_mark(dims, x->rank, gone);
     for (int d = 0; d < x->rank; d++)
         add_dim(gone[d] ? out_inner : out_kept, x->sizes[d], x->format.strides[d]);
     sort_by_stride(out_inner);
+}
+
+void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner)
+{
+    reduce_split_of(&prepared->in[0], &((const reduce_attrs_t *)prepared->attrs)->dims, out_kept,
+                    out_inner);
 }
 
 int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place)

@@ -58,6 +58,8 @@ typedef struct reduce_loops {
 /* The loop over the elements of the result, and within it that over what each is made of, whose
  * innermost dimension has the smallest stride. */
 void reduce_split(const prepared_t *prepared, reduce_loops_t *out_kept, reduce_loops_t *out_inner);
+void reduce_split_of(const tensor_info_t *x, const ints_t *dims, reduce_loops_t *out_kept,
+                     reduce_loops_t *out_inner);
 
 /* Elements from the first one to number `place` of the n outermost dimensions. */
 int64_t reduce_offset(const reduce_loops_t *loops, int n, int64_t place);

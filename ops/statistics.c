@@ -2,7 +2,8 @@
  * in f64, so that one rounding remains; integers are compared and multiplied as such. */
 #include <math.h>
 
-#include "ops/ops_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -313,6 +314,245 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = reduce_prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+static const ints_t *dims_of(const gradient_call_t *call)
+{
+    return &((const reduce_attrs_t *)call->attrs)->dims;
+}
+
+static value_t keep(const gradient_call_t *call, value_t reduced)
+{
+    return emit_keepdim(call->emitter, reduced, dims_of(call), call->in[X]);
+}
+
+static value_t times(emitter_t *emitter, value_t a, value_t b)
+{
+    return emit_binary(emitter, &op_def_mul, a, b);
+}
+
+static value_t is_zero(emitter_t *emitter, value_t x)
+{
+    return emit_binary(emitter, &op_def_eq, x, emit_number(emitter, 0.0));
+}
+
+/* `x` where `zero` is not 0, else 0. */
+static value_t unless_zero(emitter_t *emitter, value_t zero, value_t x)
+{
+    return emit_where(emitter, is_zero(emitter, zero), emit_number(emitter, 0.0), x);
+}
+
+/* The gradient in equal parts for the elements that are as large as the result: an amax of 3 and 3
+ * gives half of it to each. */
+static value_t share(const gradient_call_t *call, value_t x, value_t grad)
+{
+    emitter_t *e = call->emitter;
+    const dtype_t dtype = emit_info(e, call->in[X])->dtype;
+    const ints_t *dims = dims_of(call);
+    value_t is = emit_cast(e, emit_binary(e, &op_def_eq, x, keep(call, call->out[0])), dtype);
+    value_t count = emit_reduce(e, &op_def_sum, is, dims->n, dims->values, true);
+    return times(e, is, emit_binary(e, &op_def_div, keep(call, grad), count));
+}
+
+static void pass_most(const gradient_call_t *call)
+{
+    call->in_grad[X] = share(call, call->in[X], call->out_grad[0]);
+}
+
+static void pass_product(const gradient_call_t *call)
+{
+    const value_t in[] = {keep(call, call->out_grad[0]), call->in[X]};
+    reduce_attrs_t attrs = *(const reduce_attrs_t *)call->attrs;
+    attrs.keepdim = true;
+    call->in_grad[X] = emit_op(call->emitter, &op_def_prod_backward, &attrs, 2, in);
+}
+
+/* grad exp(x - out) */
+static void pass_logsumexp(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    value_t part = emit_binary(e, &op_def_sub, call->in[X], keep(call, call->out[0]));
+    part = emit_unary(e, &op_def_exp, part);
+    call->in_grad[X] = times(e, part, keep(call, call->out_grad[0]));
+}
+
+/* With y the norm: grad x / y of p 2, else grad sign(x) (|x| / y)^(p - 1); 0 where y is 0. */
+static void pass_norm(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const double p = ((const reduce_attrs_t *)call->attrs)->p;
+    const value_t x = call->in[X], y = call->out[0], grad = call->out_grad[0];
+    if (p == 0.0) return;
+    if (p == 2.0) {
+        value_t part = unless_zero(e, y, emit_binary(e, &op_def_div, grad, y));
+        call->in_grad[X] = times(e, x, keep(call, part));
+        return;
+    }
+    const value_t sign = emit_unary(e, &op_def_sign, x), size = emit_unary(e, &op_def_abs, x);
+    if (isinf(p)) {
+        call->in_grad[X] = times(e, sign, share(call, size, grad));
+        return;
+    }
+    value_t part = keep(call, grad);
+    if (p != 1.0) {
+        value_t power = emit_binary(e, &op_def_div, size, keep(call, y));
+        power = emit_binary(e, &op_def_pow, power, emit_number(e, p - 1.0));
+        part = unless_zero(e, x, times(e, power, part));
+    }
+    call->in_grad[X] = times(e, sign, part);
+}
+
+/* 2 (x - mean) / max(0, N - correction) times `grad`. */
+static void pass_deviation(const gradient_call_t *call, value_t grad)
+{
+    emitter_t *e = call->emitter;
+    const reduce_attrs_t *attrs = call->attrs;
+    const int64_t n_out = info_numel(emit_info(e, call->out[0]));
+    const double n = n_out > 0 ? (double)(info_numel(emit_info(e, call->in[X])) / n_out) : 0.0;
+    value_t mean = emit_reduce(e, &op_def_mean, call->in[X], attrs->dims.n, attrs->dims.values,
+                               true);
+    grad = emit_mul(e, keep(call, grad), 2.0 / fmax(n - (double)attrs->correction, 0.0));
+    call->in_grad[X] = times(e, emit_binary(e, &op_def_sub, call->in[X], mean), grad);
+}
+
+static void pass_var(const gradient_call_t *call)
+{
+    pass_deviation(call, call->out_grad[0]);
+}
+
+/* d std = d var / (2 std), 0 where std is. */
+static void pass_std(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    value_t grad = emit_binary(e, &op_def_div, emit_mul(e, call->out_grad[0], 0.5), call->out[0]);
+    pass_deviation(call, unless_zero(e, call->out[0], grad));
+}
+
+static const gradient_t gradient_most = {.pass = pass_most, .reads_in = 1u << X, .reads_out = 1};
+static const gradient_t gradient_prod = {.pass = pass_product, .reads_in = 1u << X};
+static const gradient_t gradient_logsumexp = {
+    .pass = pass_logsumexp, .reads_in = 1u << X, .reads_out = 1};
+static const gradient_t gradient_norm = {.pass = pass_norm, .reads_in = 1u << X, .reads_out = 1};
+static const gradient_t gradient_var = {.pass = pass_var, .reads_in = 1u << X};
+static const gradient_t gradient_std = {.pass = pass_std, .reads_in = 1u << X, .reads_out = 1};
+
+/* ---- prod_backward: grad times the product of all elements but the one at hand ---- */
+
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
+                                              {"x", ROLE_ACTIVATION, false, false}};
+enum { BACKWARD_GRAD, BACKWARD_X };
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    const tensor_info_t *grad = call->in[BACKWARD_GRAD], *x = call->in[BACKWARD_X];
+    const op_call_t forward = {.op = call->op, .attrs = call->attrs, .n_in = 1, .in = &x};
+    tensor_info_t reduced;
+    TRY(reduce_infer(ctx, &forward, x->dtype, &reduced));
+    REQUIRE(ctx,
+            dtype_is_floating(x->dtype) && grad->dtype == x->dtype &&
+                shape_equal(grad->rank, grad->sizes, reduced.rank, reduced.sizes),
+            "prod_backward: grad is %s, %s floating elements of x's dtype are needed for x %s",
+            info_brief(grad), info_brief(&reduced), info_brief(x));
+    out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+/* The place of an element of x in grad. */
+static void find_kept(const reduce_attrs_t *attrs, int rank, const int64_t *index, int64_t *out_at)
+{
+    bool gone[TENSOR_MAX_RANK];
+    int n = 0;
+    reduce_mark(&attrs->dims, rank, gone);
+    for (int d = 0; d < rank; d++)
+        if (!gone[d] || attrs->keepdim) out_at[n++] = gone[d] ? 0 : index[d];
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *x = call->in[BACKWARD_X];
+    int64_t kept[TENSOR_MAX_RANK] = {0}, at[TENSOR_MAX_RANK] = {0};
+    bool gone[TENSOR_MAX_RANK];
+    reduce_mark(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
+    find_kept(call->attrs, x->rank, index, kept);
+    double product = spec_at(call, BACKWARD_GRAD, kept);
+    do {
+        bool is_inside = true, is_itself = true;
+        for (int d = 0; d < x->rank; d++) {
+            is_inside = is_inside && (gone[d] || at[d] == index[d]);
+            is_itself = is_itself && at[d] == index[d];
+        }
+        if (is_inside && !is_itself) product *= spec_at(call, BACKWARD_X, at);
+    } while (shape_next(x->rank, x->sizes, at));
+    return product;
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(reduce_prepare(ctx, call, prepared));
+    TRY(accept_plain(call, prepared, BACKWARD_GRAD));
+    return accept_plain(call, prepared, BACKWARD_X);
+}
+
+/* An element's own part is divided out of the product of those that are not 0. */
+static double product_of_others(double product, int64_t n_zeros, double x)
+{
+    if (n_zeros == 0) return product / x;
+    return n_zeros == 1 && x == 0.0 ? product : 0.0;
+}
+
+static void multiply_others(const elements_t *elements, double grad, char *out)
+{
+    const int64_t size = (int64_t)dtype_size(elements->dtype), total = elements->loops->total;
+    const int rank = elements->loops->n;
+    double product = 1.0;
+    int64_t n_zeros = 0;
+    for (int64_t i = 0; i < total; i++) {
+        const int64_t at = reduce_offset(elements->loops, rank, i) * size;
+        const double x = dtype_load(elements->dtype, elements->x + at);
+        n_zeros += x == 0.0;
+        if (x != 0.0) product *= x;
+    }
+    for (int64_t i = 0; i < total; i++) {
+        const int64_t at = reduce_offset(elements->loops, rank, i) * size;
+        const double x = dtype_load(elements->dtype, elements->x + at);
+        dtype_store(elements->dtype, out + at, grad * product_of_others(product, n_zeros, x));
+    }
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *x = &prepared->in[BACKWARD_X];
+    const int64_t size = (int64_t)dtype_size(x->dtype);
+    reduce_loops_t kept, inner;
+    reduce_split_of(x, &((const reduce_attrs_t *)prepared->attrs)->dims, &kept, &inner);
+#pragma omp parallel for num_threads(threads_for(ctx, kept.total *inner.total)) schedule(static)
+    for (int64_t i = 0; i < kept.total; i++) {
+        const int64_t offset = reduce_offset(&kept, kept.n, i) * size;
+        const elements_t elements = {&inner, x->dtype, (const char *)in[BACKWARD_X] + offset};
+        multiply_others(&elements, dtype_load(x->dtype, (const char *)in[BACKWARD_GRAD] + i * size),
+                        (char *)out[0] + offset);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t backward_native = {.name = "native",
+                                         .prepare = prepare_backward,
+                                         .run = run_backward,
+                                         .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+
+static const char *const backward_cases[] = {"(f32[2,7], f32[2,7,5]) dims=[2]",
+                                             "(f32[1,3,1], f32[7,3,4]) dims=[0,2] keepdim=true",
+                                             "(f32[], f32[2,5])",
+                                             "(f64[5], f64[17,5]) dims=[0]",
+                                             "(bf16[3], bf16[3,4]) dims=[-1]",
+                                             NULL};
+
 /* ---- cases ---- */
 
 /* Odd sizes, every set of dimensions of three, runs longer than a chunk and parallel loops. */
@@ -361,7 +601,7 @@ static const char *const std_cases[] = {FLOATS,
 
 /* ---- definitions ---- */
 
-#define DEFINE(op, which, table)                                                                   \
+#define DEFINE(op, which, table, passes)                                                           \
     const opdef_t op_def_##op = {                                                                  \
         .name = #op,                                                                               \
         .variant = which,                                                                          \
@@ -373,17 +613,29 @@ static const char *const std_cases[] = {FLOATS,
         .infer = infer,                                                                            \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .gradient = &(passes),                                                                     \
         .cases = op##_cases}
 
-DEFINE(amax, AMAX, fields);
-DEFINE(amin, AMIN, fields);
-DEFINE(prod, PROD, fields);
-DEFINE(any, ANY, fields);
-DEFINE(all, ALL, fields);
-DEFINE(logsumexp, LOGSUMEXP, fields);
-DEFINE(norm, NORM, norm_fields);
-DEFINE(var, VAR, var_fields);
-DEFINE(std, STD, var_fields);
+DEFINE(amax, AMAX, fields, gradient_most);
+DEFINE(amin, AMIN, fields, gradient_most);
+DEFINE(prod, PROD, fields, gradient_prod);
+DEFINE(any, ANY, fields, gradient_zero);
+DEFINE(all, ALL, fields, gradient_zero);
+DEFINE(logsumexp, LOGSUMEXP, fields, gradient_logsumexp);
+DEFINE(norm, NORM, norm_fields, gradient_norm);
+DEFINE(var, VAR, var_fields, gradient_var);
+DEFINE(std, STD, var_fields, gradient_std);
+
+const opdef_t op_def_prod_backward = {.name = "prod_backward",
+                                      .preference = OP_DENSE,
+                                      .attrs = {sizeof(reduce_attrs_t), 2, fields},
+                                      .n_operands = 2,
+                                      .operands = backward_operands,
+                                      .n_outputs = 1,
+                                      .infer = infer_backward,
+                                      .kernels = backward_kernels,
+                                      .spec = spec_backward,
+                                      .cases = backward_cases};
 
 /* ---- public ---- */
 

@@ -107,13 +107,11 @@ static void pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t zero = emit_number(e, 0.0);
-    for (int i = A; i <= B; i++) {
-        const value_t in[] = {call->in[CONDITION], i == A ? call->out_grad[0] : zero,
-                              i == A ? zero : call->out_grad[0]};
-        if (call->is_wanted[i])
-            call->in_grad[i] = emit_unbroadcast(e, emit_op(e, &op_def_where, NULL, 3, in),
-                                                call->in[i]);
-    }
+    const value_t grad = call->out_grad[0], condition = call->in[CONDITION];
+    if (call->is_wanted[A])
+        call->in_grad[A] = emit_unbroadcast(e, emit_where(e, condition, grad, zero), call->in[A]);
+    if (call->is_wanted[B])
+        call->in_grad[B] = emit_unbroadcast(e, emit_where(e, condition, zero, grad), call->in[B]);
 }
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
