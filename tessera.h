@@ -47,6 +47,7 @@
 
 /* Training. */
 #include "train/graph_grad.h"
+#include "train/optimizer.h"
 #include "train/tape.h"
 
 /* Files of others. */

@@ -1,0 +1,71 @@
+/* The inside of an optimizer. */
+#ifndef TESSERA_TRAIN_OPTIMIZER_IMPL_H
+#define TESSERA_TRAIN_OPTIMIZER_IMPL_H
+
+#include "tensor/context_impl.h"
+#include "train/optimizer.h"
+#include "train/update_impl.h"
+
+/* How parameters are updated: the options of all kinds, of which each reads its own. */
+typedef struct update_rule {
+    update_kind_t kind;
+    const char *state_names[UPDATE_MAX_STATES]; /* NULL: the options ask for none */
+    double lr, weight_decay;
+    double momentum, dampening;     /* SGD, RMSprop */
+    double beta1, beta2, eps;       /* Adam; RMSprop's alpha is beta2 */
+    bool is_nesterov, is_decoupled; /* SGD; Adam */
+} update_rule_t;
+
+update_rule_t update_sgd_rule(const sgd_options_t *options);
+update_rule_t update_adam_rule(const adam_options_t *options);
+update_rule_t update_rmsprop_rule(const rmsprop_options_t *options);
+
+/* Refuses options out of range; `op` begins the message. */
+status_t update_check_sgd(context_t *ctx, const char *op, const sgd_options_t *options);
+status_t update_check_adam(context_t *ctx, const char *op, const adam_options_t *options);
+status_t update_check_rmsprop(context_t *ctx, const char *op, const rmsprop_options_t *options);
+
+typedef struct optimizer_entry {
+    char *name;
+    tensor_info_t info; /* of the parameter when the optimizer was made: dtype and sizes */
+    int64_t n_updates;
+    tensor_t *state[UPDATE_MAX_STATES];
+} optimizer_entry_t;
+
+struct optimizer {
+    allocator_t allocator;
+    module_t *module;
+    const char *kind;
+    update_rule_t rule;
+    int64_t n_steps;
+    int n;
+    int capacity;
+    optimizer_entry_t *entries;
+};
+
+/* The parameter of an entry; INVALID_ARGUMENT where the module has none of its dtype and sizes. */
+status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optimizer, int index,
+                        tensor_t **out_parameter);
+
+/* ---- one step of some tensors: everything that can fail, then the loops ---- */
+
+/* A parameter, its gradient and its state on their way through a step. */
+typedef struct step_item {
+    tensor_t *parameter;
+    const tensor_t *gradient;
+    int64_t step;          /* from 1 */
+    tensor_t **state;      /* [UPDATE_MAX_STATES], NULL: made here where the rule has it */
+    tensor_info_t want;    /* in which format the step is made */
+    tensor_t *gradient_as; /* the gradient in it, where it lies otherwise */
+    tensor_t *plain;       /* elements of a parameter with gaps, to be brought back */
+    void *gapped;          /* its bytes */
+    tensor_t *fresh[UPDATE_MAX_STATES]; /* state that was made or converted */
+    update_t update;
+} step_item_t;
+
+/* The whole step; `op` begins messages. State that is not there is made. With may_convert false,
+ * state that lies otherwise than the step is made is refused. On failure nothing has changed. */
+status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
+                  int n, step_item_t *items);
+
+#endif

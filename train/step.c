@@ -1,0 +1,306 @@
+/* A step of some tensors. All that can fail comes first: formats are settled, gradients brought
+ * into them, state made, and bytes to write asked for, which leaves every element as it is. The
+ * loops follow, which cannot fail. */
+#include <math.h>
+#include <string.h>
+
+#include "tensor/convert_impl.h"
+#include "tensor/form_impl.h"
+#include "tensor/threads_impl.h"
+#include "train/optimizer_impl.h"
+
+/* ---- formats ---- */
+
+/* Neither gaps nor elements that share memory. */
+static bool is_gapless(const tensor_info_t *info)
+{
+    const format_t format = info->format.kind == FORMAT_STRIDED
+                                ? format_of_strides(info->rank, info->sizes, info->format.strides)
+                                : info->format;
+    return format.kind == FORMAT_TAG || format.kind == FORMAT_REGROUPED;
+}
+
+/* A form may become the parameter's master: no plain bytes have to follow each step. */
+static bool may_be_blocked(const tensor_t *parameter)
+{
+    const tensor_info_t *info = tensor_info(parameter);
+    return storage_is_packable(parameter->storage) && !storage_is_lent(parameter->storage) &&
+           parameter->offset == 0 && info_is_contiguous(info) &&
+           info_bytes(info) == storage_bytes(parameter->storage);
+}
+
+static bool is_candidate(const tensor_t *parameter, const tensor_t *tensor)
+{
+    if (tensor == NULL) return false;
+    const tensor_info_t *info = tensor_info(tensor), *own = tensor_info(parameter);
+    /* a vector in blocks would only be padded: everybody reads biases plain */
+    return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
+           (own->rank > 1 || !convert_moves_bytes(own, info));
+}
+
+/* The format of the state, else of the gradient, where the parameter may be blocked; else that of
+ * the parameter. */
+static tensor_info_t choose_format(const step_item_t *item)
+{
+    const tensor_info_t *own = tensor_info(item->parameter);
+    if (own->layout == LAYOUT_MKLDNN) return *own;
+    if (may_be_blocked(item->parameter)) {
+        for (int s = 0; s < UPDATE_MAX_STATES; s++)
+            if (is_candidate(item->parameter, item->state[s])) return *tensor_info(item->state[s]);
+        if (is_candidate(item->parameter, item->gradient)) return *tensor_info(item->gradient);
+        if (own->rank > 0) {
+            const format_t plain = format_plain(own->rank);
+            return info_mkldnn(own, &plain);
+        }
+    }
+    return is_gapless(own) ? *own : info_dense(own->dtype, own->rank, own->sizes);
+}
+
+/* ---- what can fail ---- */
+
+static status_t read_gradient(context_t *ctx, step_item_t *item)
+{
+    const tensor_t *gradient = item->gradient;
+    if (!tensor_lies_like(tensor_info(gradient), &item->want) ||
+        tensor_overlaps(gradient, item->parameter)) {
+        TRY(convert_make(ctx, gradient, &item->want, CAUSE_GRADIENT, &item->gradient_as));
+        gradient = item->gradient_as;
+    }
+    TRY(storage_restore(ctx, gradient->storage, CAUSE_GRADIENT));
+    item->update.gradient = tensor_bytes(gradient);
+    return STATUS_OK;
+}
+
+static status_t make_zeros(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
+{
+    size_t n_bytes = 0;
+    void *bytes = NULL;
+    TRY(tensor_count_bytes(ctx, info, &n_bytes));
+    TRY(tensor_make_of(ctx, info, n_bytes, 0, out_tensor, &bytes));
+    if (n_bytes > 0) memset(bytes, 0, n_bytes);
+    return STATUS_OK;
+}
+
+static status_t write_state(context_t *ctx, const char *op, const char *name, bool may_convert,
+                            step_item_t *item, int s)
+{
+    tensor_t *state = item->state[s];
+    void *bytes = NULL;
+    if (state == NULL) {
+        TRY(make_zeros(ctx, &item->want, &item->fresh[s]));
+        state = item->fresh[s];
+    } else if (!tensor_lies_like(tensor_info(state), &item->want)) {
+        REQUIRE(ctx, may_convert, "%s: %s is %s, the step is made in %s", op, name,
+                tensor_text(state), info_brief(&item->want));
+        TRY(convert_make(ctx, state, &item->want, CAUSE_WEIGHT, &item->fresh[s]));
+        state = item->fresh[s];
+    }
+    TRY(tensor_writable(ctx, state, &bytes));
+    item->update.state[s] = bytes;
+    return STATUS_OK;
+}
+
+/* A parameter with gaps is updated in a copy without. */
+static status_t write_gapped(context_t *ctx, const char *op, step_item_t *item)
+{
+    void *bytes = NULL;
+    TRY(tensor_check_writable(ctx, op, item->parameter));
+    TRY(convert_make(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &item->plain));
+    TRY(tensor_writable(ctx, item->parameter, &item->gapped));
+    TRY(tensor_writable(ctx, item->plain, &bytes));
+    item->update.parameter = bytes;
+    return STATUS_OK;
+}
+
+static status_t write_parameter(context_t *ctx, const char *op, step_item_t *item)
+{
+    const tensor_info_t *info = tensor_info(item->parameter);
+    void *bytes = NULL;
+    if (!is_gapless(info)) {
+        if (info->layout == LAYOUT_MKLDNN)
+            FAIL(ctx, STATUS_UNSUPPORTED, "%s: the parameter is %s, no step is made in that format",
+                 op, info_brief(info));
+        return write_gapped(ctx, op, item);
+    }
+    TRY(form_writable(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &bytes));
+    item->update.parameter = bytes;
+    return STATUS_OK;
+}
+
+static status_t prepare(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
+                        step_item_t *item)
+{
+    item->want = choose_format(item);
+    item->update.n = (int64_t)(info_bytes(&item->want) / sizeof(float));
+    TRY(read_gradient(ctx, item));
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (rule->state_names[s] != NULL)
+            TRY(write_state(ctx, op, rule->state_names[s], may_convert, item, s));
+    return write_parameter(ctx, op, item);
+}
+
+/* ---- what the loops read ---- */
+
+static void set_numbers(const update_rule_t *rule, int64_t step, update_t *update)
+{
+    const double correction1 = 1.0 - pow(rule->beta1, (double)step);
+    const double correction2 = 1.0 - pow(rule->beta2, (double)step);
+    const bool is_adam = rule->kind == UPDATE_ADAM;
+    update->decay = rule->is_decoupled ? 0.0f : (float)rule->weight_decay;
+    update->shrink = rule->is_decoupled ? (float)(1.0 - rule->lr * rule->weight_decay) : 1.0f;
+    update->rate = (float)(is_adam ? rule->lr / correction1 : rule->lr);
+    update->momentum = (float)rule->momentum;
+    update->blend = step == 1 ? 1.0f : (float)(1.0 - rule->dampening);
+    update->gain1 = (float)(1.0 - rule->beta1);
+    update->gain2 = (float)(1.0 - rule->beta2);
+    update->beta2 = (float)rule->beta2;
+    update->eps = (float)rule->eps;
+    update->root = (float)sqrt(correction2);
+    update->is_nesterov = rule->is_nesterov;
+}
+
+/* Whether zeros stay zeros, as padded lanes have to: not with eps 0, where 0 is divided by 0, nor
+ * with an infinite learning rate. */
+static bool keeps_zeros(update_kind_t kind, const update_t *update)
+{
+    float parameter = 0.0f, state[UPDATE_MAX_STATES] = {0.0f};
+    const float gradient = 0.0f;
+    update_t probe = *update;
+    probe.n = 1;
+    probe.parameter = &parameter;
+    probe.gradient = &gradient;
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (probe.state[s] != NULL) probe.state[s] = &state[s];
+    update_run(kind, 1, 1, &probe);
+    return parameter == 0.0f && state[0] == 0.0f && state[1] == 0.0f && state[2] == 0.0f;
+}
+
+static void zero_padding(const step_item_t *item)
+{
+    const tensor_info_t info = convert_inner_info(&item->want);
+    if (info.format.kind != FORMAT_TAG || !format_is_padded(&info.format, info.sizes)) return;
+    convert_zero_padding(&info, item->update.parameter);
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (item->update.state[s] != NULL) convert_zero_padding(&info, item->update.state[s]);
+}
+
+/* ---- the step ---- */
+
+/* Forms of parameters are masters since they were asked for, so nothing is left to be written. */
+static void finish(context_t *ctx, update_kind_t kind, step_item_t *item)
+{
+    const tensor_info_t *info = tensor_info(item->parameter);
+    if (!keeps_zeros(kind, &item->update)) zero_padding(item);
+    if (item->plain != NULL) {
+        convert_strided(info->rank, info->sizes, info->dtype, item->want.format.strides,
+                        tensor_bytes(item->plain), info->dtype, info->format.strides, item->gapped,
+                        threads_for(ctx, info_numel(info)));
+        return;
+    }
+    status_t status = form_written(ctx, item->parameter, &item->want, CAUSE_WEIGHT);
+    INVARIANT(status == STATUS_OK);
+    (void)status;
+}
+
+static void keep_state(step_item_t *item)
+{
+    for (int s = 0; s < UPDATE_MAX_STATES; s++) {
+        if (item->fresh[s] == NULL) continue;
+        tensor_drop(item->state[s]);
+        item->state[s] = item->fresh[s];
+        item->fresh[s] = NULL;
+    }
+}
+
+static void clear(step_item_t *item)
+{
+    tensor_drop(item->gradient_as);
+    tensor_drop(item->plain);
+    for (int s = 0; s < UPDATE_MAX_STATES; s++) tensor_drop(item->fresh[s]);
+}
+
+static void run(context_t *ctx, const update_rule_t *rule, int n, step_item_t *items,
+                update_t *updates)
+{
+    int64_t n_elements = 0;
+    for (int i = 0; i < n; i++) {
+        set_numbers(rule, items[i].step, &items[i].update);
+        updates[i] = items[i].update;
+        n_elements += updates[i].n;
+    }
+    threads_guard_t guard = threads_enter(ctx);
+    update_run(rule->kind, threads_for(ctx, n_elements), n, updates);
+    for (int i = 0; i < n; i++) {
+        keep_state(&items[i]);
+        finish(ctx, rule->kind, &items[i]);
+    }
+    threads_leave(ctx, guard);
+}
+
+status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
+                  int n, step_item_t *items)
+{
+    update_t *updates = NULL;
+    TRY(context_get(ctx, (size_t)n * sizeof *updates, "updates", &updates));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < n && status == STATUS_OK; i++)
+        status = prepare(ctx, op, rule, may_convert, &items[i]);
+    if (status == STATUS_OK) run(ctx, rule, n, items, updates);
+    for (int i = 0; i < n; i++) clear(&items[i]);
+    context_put(ctx, updates);
+    return status;
+}
+
+/* ---- single tensors ---- */
+
+static status_t check_tensor(context_t *ctx, const char *op, const char *name,
+                             const tensor_t *tensor, const tensor_t *parameter)
+{
+    const tensor_info_t *want = tensor_info(parameter);
+    if (tensor == NULL) return context_null(ctx, op, name);
+    const tensor_info_t *info = tensor_info(tensor);
+    REQUIRE(ctx,
+            info->dtype == want->dtype &&
+                shape_equal(info->rank, info->sizes, want->rank, want->sizes),
+            "%s: %s is %s, the parameter %s", op, name, info_brief(info), info_brief(want));
+    return STATUS_OK;
+}
+
+static status_t step_one(context_t *ctx, const char *op, const update_rule_t *rule, int64_t step,
+                         tensor_t *parameter, const tensor_t *gradient, tensor_t **state)
+{
+    if (parameter == NULL) return context_null(ctx, op, "parameter");
+    TRY(check_tensor(ctx, op, "gradient", gradient, parameter));
+    if (tensor_dtype(parameter) != DTYPE_F32)
+        FAIL(ctx, STATUS_UNSUPPORTED, "%s: the parameter is %s, f32 is needed", op,
+             tensor_text(parameter));
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (rule->state_names[s] != NULL)
+            TRY(check_tensor(ctx, op, rule->state_names[s], state[s], parameter));
+    REQUIRE(ctx, step >= 1, "%s: step %lld, steps count from 1", op, (long long)step);
+    step_item_t item = {.parameter = parameter, .gradient = gradient, .step = step, .state = state};
+    return step_run(ctx, op, rule, false, 1, &item);
+}
+
+status_t mkldnn_sgd_step(context_t *ctx, tensor_t *parameter, const tensor_t *gradient,
+                         tensor_t *momentum_buffer, const sgd_options_t *options, int64_t step)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    const sgd_options_t given = options != NULL ? *options : sgd_options(1e-3);
+    TRY(update_check_sgd(ctx, "mkldnn_sgd_step", &given));
+    const update_rule_t rule = update_sgd_rule(&given);
+    tensor_t *state[UPDATE_MAX_STATES] = {momentum_buffer};
+    return step_one(ctx, "mkldnn_sgd_step", &rule, step, parameter, gradient, state);
+}
+
+status_t mkldnn_adam_step(context_t *ctx, tensor_t *parameter, const tensor_t *gradient,
+                          tensor_t *exp_avg, tensor_t *exp_avg_sq, tensor_t *max_exp_avg_sq,
+                          const adam_options_t *options, int64_t step)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    const adam_options_t given = options != NULL ? *options : adam_options(1e-3);
+    TRY(update_check_adam(ctx, "mkldnn_adam_step", &given));
+    const update_rule_t rule = update_adam_rule(&given);
+    tensor_t *state[UPDATE_MAX_STATES] = {exp_avg, exp_avg_sq, max_exp_avg_sq};
+    return step_one(ctx, "mkldnn_adam_step", &rule, step, parameter, gradient, state);
+}
