@@ -49,6 +49,7 @@
 #include "train/graph_grad.h"
 #include "train/optimizer.h"
 #include "train/tape.h"
+#include "train/trainer.h"
 
 /* Files of others. */
 #include "io/dataset.h"

@@ -1,0 +1,324 @@
+/* The plan of a step: forward and loss are traced, gradients are added, formats are chosen.
+ *
+ *   graph step(%self : module, %x, %target) {
+ *     %w = getattr(%self) name="model.0.weight"
+ *     ...                                             forward, loss
+ *     ...                                             what graph_grad adds
+ *     return %loss, %output, %states.., %gradients..
+ *   }
+ *
+ * The trace is made on a copy of the module, so that it leaves no mark on running statistics. What
+ * it writes in place there (batch norm's running statistics) becomes a result of the graph, which
+ * the trainer puts into the module's own buffer. */
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "graph/method/trace_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "module/module_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+#include "train/graph_grad_impl.h"
+#include "train/program_impl.h"
+
+#define PREFIX "model."
+
+/* ---- the module that is traced ---- */
+
+typedef struct step_state {
+    train_loss_t loss;
+    void *user;
+} step_state_t;
+
+static status_t run_step(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
+                         int *n_out, datum_t **out)
+{
+    const step_state_t *step = state;
+    datum_t *results[METHOD_MAX_OUTPUTS];
+    tensor_t *loss = NULL;
+    int n_results = METHOD_MAX_OUTPUTS;
+    TRY(module_call(ctx, module_child(self, "model"), "forward", n_in - 1, in, &n_results,
+                    results));
+    tensor_t *output = datum_as_tensor(results[0]);
+    status_t status = STATUS_OK;
+    if (output == NULL)
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "trainer_step: the module's first result is no tensor");
+    if (status == STATUS_OK)
+        status = step->loss(ctx, step->user, output, datum_as_tensor(in[n_in - 1]), &loss);
+    if (status == STATUS_OK) {
+        scope_take(ctx, loss);
+        status = datum_tensor(ctx, loss, &out[TRAIN_RESULT_LOSS]);
+        tensor_drop(loss);
+    }
+    if (status == STATUS_OK) {
+        out[TRAIN_RESULT_OUTPUT] = datum_retain(results[0]);
+        *n_out = 2;
+    }
+    for (int i = 0; i < n_results; i++) datum_release(results[i]);
+    return status;
+}
+
+static void release_step(void *state)
+{
+    (void)state; /* the trainer's, or the caller's stack */
+}
+
+static const method_class_t step_class = {.name = "c", .run = run_step, .release = release_step};
+
+/* A module whose method "step" gives the loss, and what the module below it gives. */
+static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
+                          module_t **out_step)
+{
+    module_t *step = NULL;
+    TRY(module_create(ctx, "TrainingStep", &step));
+    status_t status = module_set_child(ctx, step, "model", module);
+    if (status == STATUS_OK && state != NULL)
+        status = module_set_method_take(ctx, step, "step", &step_class, state);
+    if (status == STATUS_OK)
+        *out_step = step;
+    else
+        module_release(step);
+    return status;
+}
+
+/* Random numbers that the trace draws are not missed by the steps. */
+static status_t trace(context_t *ctx, module_t *module, step_state_t *state, int n_in,
+                      const tensor_t *const *in, graph_t **out_graph)
+{
+    module_t *copy = NULL, *step = NULL;
+    uint64_t random[4];
+    memcpy(random, context_random_state(ctx), sizeof random);
+    TRY(module_clone(ctx, module, &copy));
+    status_t status = make_step(ctx, copy, state, &step);
+    if (status == STATUS_OK) status = trace_once(ctx, step, "step", n_in, in, out_graph);
+    module_release(step);
+    module_release(copy);
+    memcpy(context_random_state(ctx), random, sizeof random);
+    return status;
+}
+
+/* ---- state ---- */
+
+typedef struct states {
+    context_t *ctx;
+    train_state_t *items;
+    value_t *values; /* of the graph, what each is written with */
+    int n, items_capacity, values_capacity;
+} states_t;
+
+/* The path of the attribute whose tensor an in-place operator writes, or NULL. */
+static const char *path_written(const graph_t *graph, const graph_node_t *node)
+{
+    const graph_node_t *maker = node;
+    while (maker != NULL && maker->kind == NODE_OP && maker->is_in_place)
+        maker = maker->inputs[0] >= 0 ? graph_producer(graph, maker->inputs[0]) : NULL;
+    return maker != NULL && maker->kind == NODE_GETATTR ? maker->name : NULL;
+}
+
+static status_t add_state(states_t *states, const char *path, value_t value)
+{
+    context_t *ctx = states->ctx;
+    for (int i = 0; i < states->n; i++)
+        if (strcmp(states->items[i].path, path) == 0) {
+            states->values[i] = value;
+            return STATUS_OK;
+        }
+    TRY(context_grow(ctx, &states->items, &states->items_capacity, states->n + 1,
+                     sizeof *states->items));
+    TRY(context_grow(ctx, &states->values, &states->values_capacity, states->n + 1,
+                     sizeof *states->values));
+    /* behind loss and output */
+    states->items[states->n] = (train_state_t){.result = TRAIN_RESULT_OUTPUT + 1 + states->n};
+    TRY(context_string(ctx, path, &states->items[states->n].path));
+    states->values[states->n++] = value;
+    return STATUS_OK;
+}
+
+/* Nobody behind the node reads what it writes but by its result. */
+static bool is_seen_later(const graph_t *graph, const graph_node_t *writer, const char *path)
+{
+    const graph_block_t *body = graph_body(graph);
+    bool is_behind = false;
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (is_behind && node->kind == NODE_GETATTR && strcmp(node->name, path) == 0) return true;
+        for (int k = 0; is_behind && k < node->n_inputs; k++)
+            if (node->inputs[k] == writer->inputs[0]) return true;
+        is_behind = is_behind || node == writer;
+    }
+    for (int i = 0; i < body->n_results; i++)
+        if (body->results[i] == writer->inputs[0]) return true;
+    return false;
+}
+
+/* An in-place operator on an attribute becomes one that is not, and its result one of the graph. */
+static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    states_t *states = rewrite->user;
+    value_t inputs[OP_MAX_INPUTS];
+    *out_done = false;
+    if (node->kind != NODE_OP || !node->is_in_place) return STATUS_OK;
+    const char *path = path_written(rewrite->from, node);
+    if (path == NULL || is_seen_later(rewrite->from, node, path))
+        FAIL(rewrite->ctx, STATUS_UNSUPPORTED,
+             "trainer_step: %s_ in %s writes what is read behind it; mode TRAIN_EAGER can do that",
+             node->op->name, node->path != NULL ? node->path : "the module itself");
+    graph_node_t plain = *node;
+    plain.is_in_place = false;
+    for (int i = 0; i < node->n_inputs && i < OP_MAX_INPUTS; i++)
+        inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    TRY(rewrite_emit(rewrite, &plain, inputs, node->outputs));
+    *out_done = true;
+    return add_state(states, path, rewrite_value(rewrite, node->outputs[0]));
+}
+
+/* ---- parameters ---- */
+
+/* The values of the graph that are the optimizer's parameters, VALUE_NONE for those that the step
+ * does not read. */
+static status_t find_parameters(context_t *ctx, const graph_t *graph, module_t *module,
+                                optimizer_t *optimizer, value_t *values)
+{
+    const graph_block_t *body = graph_body(graph);
+    const int n = optimizer_n_parameters(optimizer);
+    for (int i = 0; i < n; i++) values[i] = VALUE_NONE;
+    for (int k = 0; k < body->n_nodes; k++) {
+        const graph_node_t *node = body->nodes[k];
+        if (node->kind != NODE_GETATTR || strncmp(node->name, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        const tensor_t *tensor = module_parameter(module, node->name + strlen(PREFIX));
+        for (int i = 0; tensor != NULL && i < n; i++) {
+            if (optimizer_parameter(optimizer, i) != tensor) continue;
+            if (values[i] != VALUE_NONE)
+                FAIL(ctx, STATUS_UNSUPPORTED,
+                     "trainer_step: the trace reads %s twice; mode TRAIN_EAGER can do that",
+                     optimizer_name(optimizer, i));
+            values[i] = node->outputs[0];
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Adds the gradients of those that are read. gradients: for each parameter its result, or -1. */
+static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *module,
+                              optimizer_t *optimizer, const states_t *states, int *gradients,
+                              graph_t **out_graph)
+{
+    const int n = optimizer_n_parameters(optimizer);
+    value_t *values = NULL, *wrt = NULL;
+    int *results = NULL, n_wrt = 0;
+    status_t status = context_get(ctx, (size_t)n * sizeof *values, "parameters", &values);
+    if (status == STATUS_OK) status = context_get(ctx, (size_t)n * sizeof *wrt, "parameters", &wrt);
+    if (status == STATUS_OK)
+        status = context_get(ctx, (size_t)n * sizeof *results, "parameters", &results);
+    if (status == STATUS_OK) status = find_parameters(ctx, graph, module, optimizer, values);
+    if (status == STATUS_OK) {
+        for (int i = 0; i < n; i++)
+            if (values[i] != VALUE_NONE) wrt[n_wrt++] = values[i];
+        status = graph_grad_after(ctx, graph, TRAIN_RESULT_LOSS, states->n, states->values, n_wrt,
+                                  wrt, results, out_graph);
+    }
+    if (status == STATUS_OK)
+        for (int i = 0, k = 0; i < n; i++)
+            gradients[i] = values[i] == VALUE_NONE ? -1 : results[k++];
+    context_put(ctx, results);
+    context_put(ctx, wrt);
+    context_put(ctx, values);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+/* The traced graph, cleaned up, with state as results, gradients, formats and transitions. */
+static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer,
+                        const graph_t *traced, states_t *states, train_program_t *program)
+{
+    const pass_options_t options = {.self = program->step, .keeps_results = true};
+    graph_t *clean = NULL, *free = NULL, *whole = NULL;
+    status_t status = pass_run(ctx, traced, pass_pipeline_graph(), &options, &clean);
+    if (status == STATUS_OK) status = rewrite_graph(ctx, clean, free_state, states, &free);
+    if (status == STATUS_OK)
+        status = add_gradients(ctx, free, module, optimizer, states, program->gradients, &whole);
+    if (status == STATUS_OK)
+        status = pass_run(ctx, whole, pass_pipeline_plan(), &options, &program->graph);
+    graph_release(whole);
+    graph_release(free);
+    graph_release(clean);
+    return status;
+}
+
+/* Nobody else has the bytes of any value. */
+static status_t make_plan(context_t *ctx, train_program_t *program)
+{
+    const size_t n = (size_t)graph_n_values(program->graph);
+    plan_share_t *shares = NULL;
+    TRY(context_get_zeroed(ctx, n * sizeof *shares, "values of a graph", &shares));
+    status_t status = plan_create_region(ctx, program->graph, program->step, shares,
+                                         &program->plan);
+    context_put(ctx, shares);
+    return status;
+}
+
+static status_t fill(context_t *ctx, module_t *module, step_state_t *state, optimizer_t *optimizer,
+                     const tensor_t *const *in, train_program_t *program)
+{
+    graph_t *traced = NULL;
+    states_t states = {.ctx = ctx};
+    const int n = optimizer_n_parameters(optimizer);
+    TRY(context_get(ctx, (size_t)program->n_in * sizeof *program->inputs, "inputs of a step",
+                    &program->inputs));
+    for (int i = 0; i < program->n_in; i++) program->inputs[i] = *tensor_info(in[i]);
+    TRY(context_get(ctx, (size_t)n * sizeof(int), "gradients of a step", &program->gradients));
+    TRY(make_step(ctx, module, NULL, &program->step));
+    TRY(trace(ctx, module, state, program->n_in, in, &traced));
+    status_t status = compile(ctx, module, optimizer, traced, &states, program);
+    graph_release(traced);
+    program->states = states.items;
+    program->n_states = states.n;
+    context_put(ctx, states.values);
+    TRY(status);
+    return make_plan(ctx, program);
+}
+
+status_t train_program_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
+                              optimizer_t *optimizer, int n_in, const tensor_t *const *in,
+                              train_program_t **out_program)
+{
+    train_program_t *program = NULL;
+    step_state_t state = {loss, user};
+    TRY(context_get_zeroed(ctx, sizeof *program, "the program of a step", &program));
+    program->n_in = n_in;
+    status_t status = fill(ctx, module, &state, optimizer, in, program);
+    if (status == STATUS_OK)
+        *out_program = program;
+    else
+        train_program_destroy(ctx, program);
+    return status;
+}
+
+void train_program_destroy(context_t *ctx, train_program_t *program)
+{
+    if (program == NULL) return;
+    plan_release(program->plan);
+    graph_release(program->graph);
+    module_release(program->step);
+    for (int i = 0; i < program->n_states; i++) context_put(ctx, program->states[i].path);
+    context_put(ctx, program->states);
+    context_put(ctx, program->gradients);
+    context_put(ctx, program->inputs);
+    context_put(ctx, program);
+}
+
+bool train_program_takes(const train_program_t *program, int n_in, const tensor_t *const *in)
+{
+    if (program->n_in != n_in) return false;
+    for (int i = 0; i < n_in; i++) {
+        const tensor_info_t *info = tensor_info(in[i]), *planned = &program->inputs[i];
+        if (info->dtype != planned->dtype ||
+            !shape_equal(info->rank, info->sizes, planned->rank, planned->sizes))
+            return false;
+    }
+    return true;
+}

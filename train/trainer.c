@@ -1,0 +1,284 @@
+/* Steps of training, eager and planned. */
+#include "train/trainer.h"
+
+#include <math.h>
+
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
+#include "train/program_impl.h"
+#include "train/tape.h"
+
+struct trainer {
+    context_t *ctx;
+    module_t *module;
+    train_loss_t loss;
+    void *user;
+    optimizer_t *optimizer; /* borrowed */
+    train_options_t options;
+    train_times_t times;
+    int64_t n_steps;
+    tape_t *tape;              /* eager */
+    train_program_t *programs; /* planned: the one used last first */
+    tensor_t **gradients;      /* [parameters] */
+    tensor_t *loss_value;      /* of the step under way */
+    tensor_t *output;
+};
+
+/* ---- what both do ---- */
+
+static status_t check_loss(trainer_t *trainer, double *out_loss)
+{
+    context_t *ctx = trainer->ctx;
+    TRY(tensor_item(ctx, trainer->loss_value, out_loss));
+    REQUIRE(ctx, isfinite(*out_loss),
+            "trainer_step: the loss of step %lld is %g; the parameters are as they were",
+            (long long)trainer->n_steps + 1, *out_loss);
+    return STATUS_OK;
+}
+
+static void drop_gradients(trainer_t *trainer)
+{
+    const int n = optimizer_n_parameters(trainer->optimizer);
+    for (int i = 0; i < n; i++) {
+        tensor_drop(trainer->gradients[i]);
+        trainer->gradients[i] = NULL;
+    }
+}
+
+static status_t update(trainer_t *trainer)
+{
+    context_t *ctx = trainer->ctx;
+    const uint64_t begin = context_now();
+    TRY(optimizer_step(ctx, trainer->optimizer, trainer->gradients));
+    trainer->times.update_ns = context_now() - begin;
+    trainer->n_steps++;
+    return STATUS_OK;
+}
+
+/* ---- eager ---- */
+
+static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const *in,
+                            const tensor_t *target)
+{
+    context_t *ctx = trainer->ctx;
+    tensor_t *results[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = METHOD_MAX_OUTPUTS;
+    TRY(module_call_tensors(ctx, trainer->module, "forward", n_in, in, &n_out, results));
+    for (int i = 0; i < n_out; i++) scope_take(ctx, results[i]);
+    trainer->output = results[0];
+    status_t status = trainer->loss(ctx, trainer->user, results[0], target, &trainer->loss_value);
+    if (status == STATUS_OK) scope_take(ctx, trainer->loss_value);
+    for (int i = 1; i < n_out; i++) tensor_drop(results[i]);
+    return status;
+}
+
+static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *in,
+                          const tensor_t *target, double *out_loss)
+{
+    context_t *ctx = trainer->ctx;
+    const int n = optimizer_n_parameters(trainer->optimizer);
+    uint64_t begin = context_now();
+    tape_zero_gradients(trainer->tape);
+    tape_resume(trainer->tape);
+    status_t status = run_forward(trainer, n_in, in, target);
+    tape_pause(trainer->tape);
+    trainer->times.forward_ns = context_now() - begin;
+    if (status == STATUS_OK) status = check_loss(trainer, out_loss);
+    begin = context_now();
+    if (status == STATUS_OK) status = tape_backward(ctx, trainer->tape, trainer->loss_value, NULL);
+    tape_forget(trainer->tape);
+    trainer->times.backward_ns = context_now() - begin;
+    TRY(status);
+    for (int i = 0; i < n; i++)
+        trainer->gradients[i] = tensor_hold(
+            tape_gradient(trainer->tape, optimizer_parameter(trainer->optimizer, i)));
+    tape_zero_gradients(trainer->tape);
+    return STATUS_OK;
+}
+
+/* ---- planned ---- */
+
+/* The program for these inputs, in front of the others. */
+static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
+                             train_program_t **out_program)
+{
+    train_program_t *program = NULL;
+    for (train_program_t **at = &trainer->programs; *at != NULL; at = &(*at)->next)
+        if (train_program_takes(*at, n_in, in)) {
+            program = *at;
+            *at = program->next;
+            break;
+        }
+    if (program == NULL)
+        TRY(train_program_create(trainer->ctx, trainer->module, trainer->loss, trainer->user,
+                                 trainer->optimizer, n_in, in, &program));
+    program->next = trainer->programs;
+    trainer->programs = program;
+    *out_program = program;
+    return STATUS_OK;
+}
+
+/* The buffers that the step changes take their new values. */
+static status_t write_states(trainer_t *trainer, const train_program_t *program,
+                             tensor_t *const *results)
+{
+    for (int i = 0; i < program->n_states; i++) {
+        const train_state_t *state = &program->states[i];
+        tensor_t *buffer = module_buffer(program->step, state->path);
+        if (buffer == NULL) buffer = module_parameter(program->step, state->path);
+        if (buffer == NULL)
+            FAIL(trainer->ctx, STATUS_INVALID_ARGUMENT, "trainer_step: %s is gone from the module",
+                 state->path);
+        TRY(tensor_copy(trainer->ctx, buffer, results[state->result]));
+    }
+    return STATUS_OK;
+}
+
+static status_t take_results(trainer_t *trainer, const train_program_t *program,
+                             tensor_t *const *results, double *out_loss)
+{
+    const int n = optimizer_n_parameters(trainer->optimizer);
+    trainer->loss_value = tensor_hold(results[TRAIN_RESULT_LOSS]);
+    TRY(tensor_readable(trainer->ctx, results[TRAIN_RESULT_OUTPUT], &trainer->output));
+    TRY(check_loss(trainer, out_loss));
+    TRY(write_states(trainer, program, results));
+    for (int i = 0; i < n; i++)
+        if (program->gradients[i] >= 0)
+            trainer->gradients[i] = tensor_hold(results[program->gradients[i]]);
+    return STATUS_OK;
+}
+
+static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const *in,
+                            const tensor_t *target, double *out_loss)
+{
+    context_t *ctx = trainer->ctx;
+    const tensor_t *inputs[METHOD_MAX_OUTPUTS];
+    train_program_t *program = NULL;
+    tensor_t **results = NULL;
+    for (int i = 0; i < n_in; i++) inputs[i] = in[i];
+    inputs[n_in] = target;
+    TRY(find_program(trainer, n_in + 1, inputs, &program));
+    TRY(context_get_zeroed(ctx, (size_t)program->plan->n_results * sizeof(tensor_t *),
+                           "results of a step", &results));
+    const uint64_t begin = context_now();
+    status_t status = plan_execute(ctx, program->plan, n_in + 1, inputs, results);
+    trainer->times.forward_ns = 0;
+    trainer->times.backward_ns = context_now() - begin;
+    const int n_results = status == STATUS_OK ? program->plan->n_results : 0;
+    if (status == STATUS_OK) status = take_results(trainer, program, results, out_loss);
+    for (int i = 0; i < n_results; i++) tensor_drop(results[i]);
+    context_put(ctx, results);
+    return status;
+}
+
+/* ---- public ---- */
+
+static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
+                           const tensor_t *const *in, const tensor_t *target)
+{
+    if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
+    REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer is another context's");
+    REQUIRE(ctx, n_in >= 1 && n_in < METHOD_MAX_OUTPUTS,
+            "trainer_step: %d inputs, 1 to %d are "
+            "possible",
+            n_in, METHOD_MAX_OUTPUTS - 1);
+    if (in == NULL) return context_null(ctx, "trainer_step", "in");
+    for (int i = 0; i < n_in; i++)
+        if (in[i] == NULL) return context_null(ctx, "trainer_step", "an input");
+    if (target == NULL) return context_null(ctx, "trainer_step", "target");
+    return STATUS_OK;
+}
+
+status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
+                      const tensor_t *target, tensor_t **out_output, double *out_loss)
+{
+    double loss = 0.0;
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (out_output != NULL) *out_output = NULL;
+    TRY(check_step(ctx, trainer, n_in, in, target));
+    status_t status = trainer->options.mode == TRAIN_PLANNED
+                          ? run_planned(trainer, n_in, in, target, &loss)
+                          : run_eager(trainer, n_in, in, target, &loss);
+    if (status == STATUS_OK) status = update(trainer);
+    if (status == STATUS_OK && out_loss != NULL) *out_loss = loss;
+    if (status == STATUS_OK && out_output != NULL)
+        status = tensor_give(ctx, tensor_hold(trainer->output), out_output);
+    drop_gradients(trainer);
+    tensor_drop(trainer->output);
+    tensor_drop(trainer->loss_value);
+    trainer->output = trainer->loss_value = NULL;
+    return status;
+}
+
+static status_t fill(context_t *ctx, trainer_t *trainer)
+{
+    const int n = optimizer_n_parameters(trainer->optimizer);
+    TRY(context_get_zeroed(ctx, (size_t)n * sizeof(tensor_t *), "gradients of a trainer",
+                           &trainer->gradients));
+    TRY(module_train(ctx, trainer->module, true));
+    if (trainer->options.mode == TRAIN_PLANNED) return STATUS_OK;
+    TRY(tape_create(ctx, &trainer->tape));
+    tape_pause(trainer->tape);
+    for (int i = 0; i < n; i++)
+        TRY(tape_watch(ctx, trainer->tape, optimizer_parameter(trainer->optimizer, i)));
+    return STATUS_OK;
+}
+
+status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
+                        optimizer_t *optimizer, const train_options_t *options,
+                        trainer_t **out_trainer)
+{
+    static const train_options_t defaults = {.mode = TRAIN_EAGER};
+    trainer_t *trainer = NULL;
+    TRY(context_output(ctx, "trainer_create", out_trainer));
+    if (module == NULL) return context_null(ctx, "trainer_create", "module");
+    if (loss == NULL) return context_null(ctx, "trainer_create", "loss");
+    if (optimizer == NULL) return context_null(ctx, "trainer_create", "optimizer");
+    if (options == NULL) options = &defaults;
+    REQUIRE(ctx, options->mode == TRAIN_EAGER || options->mode == TRAIN_PLANNED,
+            "trainer_create: mode %d, must be TRAIN_EAGER or TRAIN_PLANNED", (int)options->mode);
+    TRY(context_get_zeroed(ctx, sizeof *trainer, "a trainer", &trainer));
+    *trainer = (trainer_t){.ctx = ctx,
+                           .module = module_retain(module),
+                           .loss = loss,
+                           .user = user,
+                           .optimizer = optimizer,
+                           .options = *options};
+    status_t status = fill(ctx, trainer);
+    if (status == STATUS_OK)
+        *out_trainer = trainer;
+    else
+        trainer_destroy(trainer);
+    return status;
+}
+
+void trainer_destroy(trainer_t *trainer)
+{
+    if (trainer == NULL) return;
+    context_t *ctx = trainer->ctx;
+    while (trainer->programs != NULL) {
+        train_program_t *next = trainer->programs->next;
+        train_program_destroy(ctx, trainer->programs);
+        trainer->programs = next;
+    }
+    tape_destroy(trainer->tape);
+    module_release(trainer->module);
+    context_put(ctx, trainer->gradients);
+    context_put(ctx, trainer);
+}
+
+train_times_t trainer_times(const trainer_t *trainer)
+{
+    return trainer != NULL ? trainer->times : (train_times_t){0};
+}
+
+const graph_t *trainer_graph(const trainer_t *trainer)
+{
+    return trainer != NULL && trainer->programs != NULL ? trainer->programs->graph : NULL;
+}
+
+size_t trainer_arena_bytes(const trainer_t *trainer)
+{
+    return trainer != NULL && trainer->programs != NULL ? plan_arena_bytes(trainer->programs->plan)
+                                                        : 0;
+}

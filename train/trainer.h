@@ -1,0 +1,69 @@
+/* Training: steps of forward, backward and update on a module.
+ *
+ *     module_mkldnn(ctx, model, NULL);
+ *     optimizer_sgd(ctx, model, &(sgd_options_t){.lr = 0.1, .momentum = 0.9}, &optimizer);
+ *     trainer_create(ctx, model, cross_entropy, NULL, optimizer, NULL, &trainer);
+ *     trainer_step(ctx, trainer, 1, &x, labels, NULL, &loss);
+ *
+ * Weights that module_mkldnn has marked, their gradients and what the optimizer keeps for them stay
+ * blocked from the first step to the last; state dicts have them plain at any time.
+ *
+ * TRAIN_EAGER runs the module's operators one by one and records them on a tape. TRAIN_PLANNED
+ * traces forward and loss for each set of inputs, adds the nodes of the gradients, and runs both as
+ * one plan, with formats chosen for the whole: what is baked into a trace (see graph_trace) is
+ * baked in here. Both give the same numbers but for the order of sums. */
+#ifndef TESSERA_TRAIN_TRAINER_H
+#define TESSERA_TRAIN_TRAINER_H
+
+#include "graph/ir/graph.h"
+#include "train/optimizer.h"
+
+TESSERA_BEGIN
+
+typedef struct trainer trainer_t;
+
+typedef enum train_mode { TRAIN_EAGER, TRAIN_PLANNED } train_mode_t;
+
+/* The loss of the module's first result, a floating tensor of one element, made of operators. */
+typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *output,
+                                 const tensor_t *target, tensor_t **out_loss);
+
+typedef struct train_options {
+    train_mode_t mode;
+} train_options_t;
+
+/* What the last step took. In a plan forward and backward are one: all of it is backward_ns. */
+typedef struct train_times {
+    uint64_t forward_ns, backward_ns, update_ns;
+} train_times_t;
+
+/* Switches the module to training (module_train). The module is retained; the optimizer,
+ * made for this module, has to live until the trainer's end.
+ * options NULL: eager. */
+status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
+                        optimizer_t *optimizer, const train_options_t *options,
+                        trainer_t **out_trainer) TESSERA_API(trainer_create);
+void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
+
+/* One step on a batch: the module's forward on n_in inputs, loss, gradients, update. out_output, a
+ * result that the caller releases, is what the module gave before the update; NULL: not wanted.
+ *
+ * INVALID_ARGUMENT  the loss is no finite number; then, and on every failure before the update
+ *                   itself, parameters and the optimizer's state are what they were before, though
+ *                   running statistics may have moved
+ * UNSUPPORTED       an operator without a rule for gradients; what a plan cannot run, which a
+ *                   trainer of mode TRAIN_EAGER can */
+status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
+                      const tensor_t *target, tensor_t **out_output, double *out_loss)
+    TESSERA_API(trainer_step);
+
+train_times_t trainer_times(const trainer_t *trainer) TESSERA_API(trainer_times);
+/* The graph that the last step ran as a plan: forward, gradients and transitions; borrowed. NULL
+ * for a trainer that is eager, or has not run. */
+const graph_t *trainer_graph(const trainer_t *trainer) TESSERA_API(trainer_graph);
+/* Bytes of the last plan's arena; 0: none. */
+size_t trainer_arena_bytes(const trainer_t *trainer) TESSERA_API(trainer_arena_bytes);
+
+TESSERA_END
+
+#endif
