@@ -231,18 +231,65 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
 
 /* ---- the whole ---- */
 
-/* The traced graph, cleaned up, with state as results, gradients, formats and transitions. */
+/* The paths of the parameters in the graph, and the results that step them: for `layout`. */
+static status_t list_stepped(context_t *ctx, optimizer_t *optimizer, const train_program_t *program,
+                             char **paths, pass_stepped_t *stepped, int *out_n)
+{
+    *out_n = 0;
+    for (int i = 0; i < optimizer_n_parameters(optimizer); i++) {
+        if (program->gradients[i] < 0) continue;
+        text_t path = text_begin(ctx);
+        text_append(&path, PREFIX "%s", optimizer_name(optimizer, i));
+        status_t status = text_status(&path);
+        if (status == STATUS_OK) status = context_string(ctx, text_string(&path), &paths[*out_n]);
+        text_clear(&path);
+        TRY(status);
+        stepped[*out_n] = (pass_stepped_t){paths[*out_n], program->gradients[i]};
+        ++*out_n;
+    }
+    return STATUS_OK;
+}
+
+/* Activations become post-ops where nothing but their gradient reads what stands before them. */
+static status_t choose_formats(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
+                               train_program_t *program)
+{
+    static const char *const fuse[] = {"fuse_post_ops", "dead_code", NULL};
+    const size_t n = (size_t)optimizer_n_parameters(optimizer);
+    pass_options_t options = {.self = program->step, .keeps_results = true};
+    pass_stepped_t *stepped = NULL;
+    char **paths = NULL;
+    graph_t *fused = NULL;
+    TRY(context_get(ctx, n * sizeof *stepped, "weights that are stepped", &stepped));
+    status_t status = context_get_zeroed(ctx, n * sizeof *paths, "weights that are stepped",
+                                         &paths);
+    if (status == STATUS_OK)
+        status = list_stepped(ctx, optimizer, program, paths, stepped, &options.n_stepped);
+    options.stepped = stepped;
+    if (status == STATUS_OK) status = pass_run(ctx, graph, fuse, &options, &fused);
+    if (status == STATUS_OK)
+        status = pass_run(ctx, fused, pass_pipeline_plan(), &options, &program->graph);
+    graph_release(fused);
+    for (size_t i = 0; paths != NULL && i < n; i++) context_put(ctx, paths[i]);
+    context_put(ctx, paths);
+    context_put(ctx, stepped);
+    return status;
+}
+
+/* The traced graph, cleaned up, with state as results, gradients, formats and transitions. What is
+ * flattened for a fully connected layer is flattened: its weight has another format for each
+ * direction if it reads the layer before as it lies. */
 static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer,
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
-    const pass_options_t options = {.self = program->step, .keeps_results = true};
+    static const char *const skip[] = {"flatten_into_linear", NULL};
+    const pass_options_t options = {.self = program->step, .skip = skip};
     graph_t *clean = NULL, *free = NULL, *whole = NULL;
     status_t status = pass_run(ctx, traced, pass_pipeline_graph(), &options, &clean);
     if (status == STATUS_OK) status = rewrite_graph(ctx, clean, free_state, states, &free);
     if (status == STATUS_OK)
         status = add_gradients(ctx, free, module, optimizer, states, program->gradients, &whole);
-    if (status == STATUS_OK)
-        status = pass_run(ctx, whole, pass_pipeline_plan(), &options, &program->graph);
+    if (status == STATUS_OK) status = choose_formats(ctx, optimizer, whole, program);
     graph_release(whole);
     graph_release(free);
     graph_release(clean);

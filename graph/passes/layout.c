@@ -183,7 +183,7 @@ static status_t search(context_t *ctx, const graph_t *graph, const pass_options_
     bool fits = false;
     if (options->layout != NULL)
         TRY(layout_search_chosen(ctx, graph, options->layout, out_search, &fits));
-    if (!fits) TRY(layout_search(ctx, graph, out_search));
+    if (!fits) TRY(layout_search(ctx, graph, options, out_search));
     if (options->out_layout != NULL) layout_choice_print(out_search, options->out_layout);
     return STATUS_OK;
 }

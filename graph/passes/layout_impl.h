@@ -30,6 +30,18 @@ typedef struct layout_reader {
     int site, input, output;
 } layout_reader_t;
 
+/* A use of a weight that is stepped. */
+typedef struct layout_weight_use {
+    int site, input, next; /* next: of the same weight, or -1 */
+} layout_weight_use_t;
+
+/* What is known of a value: of a weight that is stepped, its gradient and its uses; of a gradient,
+ * its weight. */
+typedef struct layout_stepped {
+    value_t gradient, weight; /* VALUE_NONE: it is none */
+    int first_use;            /* -1: none */
+} layout_stepped_t;
+
 typedef struct layout_search {
     context_t *ctx;
     const graph_t *graph;
@@ -40,13 +52,16 @@ typedef struct layout_search {
         *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
     const alias_t *alias;
     layout_reader_t *readers;
+    layout_stepped_t *stepped; /* [graph_n_values], or NULL: no weight is */
+    layout_weight_use_t *uses;
     int *inputs; /* behind every site's producers */
     value_t *sources;
 } layout_search_t;
 
 /* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
  * graph, reorders included, is least. */
-status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search);
+status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                       layout_search_t *out_search);
 
 /* What was chosen, as text: for each site "-" (nothing), "d" (dense), or the digits of the
  * candidates for its input and its output ("0", "0" "3": "03"). And the search without searching:

@@ -316,13 +316,94 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, const char **ch
     return STATUS_OK;
 }
 
+/* ---- weights that are stepped ---- */
+
+static value_t find_attribute(const graph_t *graph, const char *path)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_nodes; i++)
+        if (body->nodes[i]->kind == NODE_GETATTR && strcmp(body->nodes[i]->name, path) == 0)
+            return body->nodes[i]->outputs[0];
+    return VALUE_NONE;
+}
+
+static bool is_weight(const layout_site_t *site, int input)
+{
+    return site->node->inputs[input] >= 0 &&
+           select_operand(site->node->op, input)->role == ROLE_WEIGHT;
+}
+
+static status_t find_stepped(layout_search_t *search, const pass_options_t *options)
+{
+    const size_t n_values = (size_t)graph_n_values(search->graph);
+    const graph_block_t *body = graph_body(search->graph);
+    int n_uses = 0, n_inputs = 0;
+    if (options->n_stepped == 0) return STATUS_OK;
+    for (int s = 0; s < search->n_sites; s++) n_inputs += search->sites[s].node->n_inputs;
+    TRY(context_get(search->ctx, n_values * sizeof *search->stepped, "weights that are stepped",
+                    &search->stepped));
+    TRY(context_get(search->ctx, (size_t)n_inputs * sizeof *search->uses,
+                    "weights that are stepped", &search->uses));
+    for (size_t v = 0; v < n_values; v++)
+        search->stepped[v] = (layout_stepped_t){VALUE_NONE, VALUE_NONE, -1};
+    for (int i = 0; i < options->n_stepped; i++) {
+        const int result = options->stepped[i].result;
+        const value_t weight = find_attribute(search->graph, options->stepped[i].path);
+        if (weight < 0 || result < 0 || result >= body->n_results) continue;
+        const value_t gradient = body->results[result];
+        if (gradient < 0 || search->site_of_value[gradient] < 0) continue;
+        search->stepped[weight].gradient = gradient;
+        search->stepped[gradient].weight = weight;
+    }
+    for (int s = 0; s < search->n_sites; s++)
+        for (int i = 0; i < search->sites[s].node->n_inputs; i++) {
+            if (!is_weight(&search->sites[s], i)) continue;
+            layout_stepped_t *weight = &search->stepped[search->sites[s].node->inputs[i]];
+            search->uses[n_uses] = (layout_weight_use_t){s, i, weight->first_use};
+            weight->first_use = n_uses++;
+        }
+    return STATUS_OK;
+}
+
+/* The format in which a weight lies that is stepped by this gradient. */
+static const tensor_info_t *info_made(const layout_search_t *search, value_t value)
+{
+    const layout_site_t *maker = &search->sites[search->site_of_value[value]];
+    return &layout_way(maker)->out[output_of(maker, value)];
+}
+
+static double weight_cost(const layout_search_t *search, const layout_site_t *site,
+                          const prepared_t *way, int input)
+{
+    if (search->stepped == NULL || !is_weight(site, input)) return 0.0;
+    const value_t gradient = search->stepped[site->node->inputs[input]].gradient;
+    return gradient < 0 ? 0.0 : cost_reorder(info_made(search, gradient), &way->in[input]);
+}
+
+/* Reorders that the uses of the weights would need that this node's outputs step. */
+static double uses_cost(const layout_search_t *search, const layout_site_t *site,
+                        const prepared_t *way)
+{
+    double cost = 0.0;
+    for (int i = 0; i < site->node->n_outputs && search->stepped != NULL; i++) {
+        const value_t weight = search->stepped[site->node->outputs[i]].weight;
+        if (weight < 0) continue;
+        for (int u = search->stepped[weight].first_use; u >= 0; u = search->uses[u].next) {
+            const layout_site_t *user = &search->sites[search->uses[u].site];
+            if (layout_way(user) != NULL)
+                cost += cost_reorder(&way->out[i], &layout_way(user)->in[search->uses[u].input]);
+        }
+    }
+    return cost;
+}
+
 /* ---- cost ---- */
 
 /* What an input is when this node gets it: as its producer's chosen way makes it. */
 static double input_cost(const layout_search_t *search, const layout_site_t *site,
                          const prepared_t *way, int input)
 {
-    if (!layout_is_activation(site, input)) return 0.0;
+    if (!layout_is_activation(site, input)) return weight_cost(search, site, way, input);
     value_t value = site->node->inputs[input];
     if (graph_constant(search->graph, value) != NULL) return 0.0;
     const tensor_info_t *have = layout_value_info(search->graph, value);
@@ -346,7 +427,7 @@ static double way_cost(const layout_search_t *search, const layout_site_t *site,
 static double readers_cost(const layout_search_t *search, const layout_site_t *site,
                            const prepared_t *way)
 {
-    double cost = 0.0;
+    double cost = uses_cost(search, site, way);
     for (int r = 0; r < site->n_readers; r++) {
         const layout_reader_t *reader = &search->readers[site->first_reader + r];
         const layout_site_t *to = &search->sites[reader->site];
@@ -442,10 +523,12 @@ static status_t choose(context_t *ctx, layout_search_t *search)
     return STATUS_OK;
 }
 
-status_t layout_search(context_t *ctx, const graph_t *graph, layout_search_t *out_search)
+status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                       layout_search_t *out_search)
 {
     *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
     status_t status = find_sites(ctx, graph, NULL, out_search);
+    if (status == STATUS_OK) status = find_stepped(out_search, options);
     if (status == STATUS_OK) status = choose(ctx, out_search);
     if (status != STATUS_OK) layout_search_clear(out_search);
     return status;
@@ -472,5 +555,7 @@ void layout_search_clear(layout_search_t *search)
     context_put(search->ctx, search->inputs);
     context_put(search->ctx, search->sources);
     context_put(search->ctx, search->readers);
+    context_put(search->ctx, search->stepped);
+    context_put(search->ctx, search->uses);
     *search = (layout_search_t){0};
 }

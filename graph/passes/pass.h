@@ -8,6 +8,13 @@
 
 TESSERA_BEGIN
 
+/* A weight that a run reads, and the result of the graph that it is stepped by between runs: it
+ * lies then in that result's format. */
+typedef struct pass_stepped {
+    const char *path; /* of the attribute */
+    int result;
+} pass_stepped_t;
+
 typedef struct pass_options {
     const char *const *skip; /* NULL-terminated names of passes to leave out; NULL: none */
     const char *after;       /* name of a pass whose result is dumped, or "each"; NULL: none */
@@ -26,6 +33,9 @@ typedef struct pass_options {
     text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
     bool keeps_results; /* `layout` leaves the graph's results in the formats that their operators
                            give; else they are dense */
+    int n_stepped;
+    const pass_stepped_t *stepped; /* weights whose other formats `layout` counts as reorders of
+                                      every run */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes
