@@ -12,6 +12,7 @@
  * the trainer puts into the module's own buffer. */
 #include <string.h>
 
+#include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
 #include "graph/method/trace_impl.h"
@@ -136,21 +137,46 @@ static status_t add_state(states_t *states, const char *path, value_t value)
     return STATUS_OK;
 }
 
-/* Nobody behind the node reads what it writes but by its result. */
-static bool is_seen_later(const graph_t *graph, const graph_node_t *writer, const char *path)
+static bool shares_with(const alias_t *alias, value_t value, int class)
+{
+    return value >= 0 && alias_class(alias, value) == class;
+}
+
+/* Somebody behind the node reads the bytes that it writes by a value made before it. */
+static bool is_seen_later(const graph_t *graph, const alias_t *alias, const graph_node_t *writer,
+                          bool *is_made)
 {
     const graph_block_t *body = graph_body(graph);
-    bool is_behind = false;
+    const int class = alias_class(alias, writer->inputs[0]);
+    bool is_behind = false, is_seen = false;
     for (int i = 0; i < body->n_nodes; i++) {
         const graph_node_t *node = body->nodes[i];
-        if (is_behind && node->kind == NODE_GETATTR && strcmp(node->name, path) == 0) return true;
         for (int k = 0; is_behind && k < node->n_inputs; k++)
-            if (node->inputs[k] == writer->inputs[0]) return true;
+            is_seen |= shares_with(alias, node->inputs[k], class) && is_made[node->inputs[k]];
+        for (int k = 0; !is_behind && node != writer && k < node->n_outputs; k++)
+            is_made[node->outputs[k]] = true;
+        is_seen |= is_behind && node->kind == NODE_GETATTR &&
+                   shares_with(alias, node->outputs[0], class);
         is_behind = is_behind || node == writer;
     }
     for (int i = 0; i < body->n_results; i++)
-        if (body->results[i] == writer->inputs[0]) return true;
-    return false;
+        is_seen |= shares_with(alias, body->results[i], class) && is_made[body->results[i]];
+    return is_seen;
+}
+
+static status_t check_state(context_t *ctx, const graph_t *graph, const graph_node_t *node)
+{
+    const alias_t *alias = NULL;
+    bool *is_made = NULL;
+    TRY(alias_of(ctx, graph, &alias));
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph), "values of a graph", &is_made));
+    const bool is_seen = is_seen_later(graph, alias, node, is_made);
+    context_put(ctx, is_made);
+    if (path_written(graph, node) == NULL || is_seen)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "trainer_step: %s_ in %s writes what is read behind it; mode TRAIN_EAGER can do that",
+             node->op->name, node->path != NULL ? node->path : "the module itself");
+    return STATUS_OK;
 }
 
 /* An in-place operator on an attribute becomes one that is not, and its result one of the graph. */
@@ -160,18 +186,15 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
     value_t inputs[OP_MAX_INPUTS];
     *out_done = false;
     if (node->kind != NODE_OP || !node->is_in_place) return STATUS_OK;
-    const char *path = path_written(rewrite->from, node);
-    if (path == NULL || is_seen_later(rewrite->from, node, path))
-        FAIL(rewrite->ctx, STATUS_UNSUPPORTED,
-             "trainer_step: %s_ in %s writes what is read behind it; mode TRAIN_EAGER can do that",
-             node->op->name, node->path != NULL ? node->path : "the module itself");
+    TRY(check_state(rewrite->ctx, rewrite->from, node));
     graph_node_t plain = *node;
     plain.is_in_place = false;
     for (int i = 0; i < node->n_inputs && i < OP_MAX_INPUTS; i++)
         inputs[i] = rewrite_value(rewrite, node->inputs[i]);
     TRY(rewrite_emit(rewrite, &plain, inputs, node->outputs));
     *out_done = true;
-    return add_state(states, path, rewrite_value(rewrite, node->outputs[0]));
+    return add_state(states, path_written(rewrite->from, node),
+                     rewrite_value(rewrite, node->outputs[0]));
 }
 
 /* ---- parameters ---- */

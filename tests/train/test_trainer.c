@@ -111,10 +111,302 @@ static void eager_and_planned_steps_are_the_same(void **state)
     }
 }
 
+/* The step's reorders, by cause. */
+static counters_t count_step(context_t *ctx, trainer_t *trainer)
+{
+    counters_t counters;
+    double loss = 0.0;
+    counters_reset(ctx);
+    CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+    counters_read(ctx, &counters);
+    return counters;
+}
+
+static trainer_t *make_trainer(context_t *ctx, module_t *net, train_mode_t mode,
+                               optimizer_t **out_optimizer)
+{
+    trainer_t *trainer = NULL;
+    sgd_options_t sgd = sgd_options(0.002);
+    sgd.momentum = 0.9;
+    CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, out_optimizer));
+    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, *out_optimizer,
+                                 &(train_options_t){.mode = mode}, &trainer));
+    return trainer;
+}
+
+static void weights_gradients_and_state_stay_blocked(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        (void)count_step(ctx, trainer);
+        const counters_t counters = count_step(ctx, trainer);
+        assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
+        /* the copies that the gradients of the sources read: of the second convolution and of the
+         * fully connected layer */
+        assert_in_range(counters.reorders[CAUSE_WEIGHT], 1, 2);
+        assert_int_equal(counters.copies[CAUSE_WEIGHT], 0);
+        for (int i = 0; i < optimizer_n_parameters(optimizer); i++)
+            assert_int_equal(tensor_layout(optimizer_state(optimizer, i, 0)), LAYOUT_MKLDNN);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+static void a_step_gives_what_the_module_gave_before_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8});
+        tensor_t *expected = NULL, *output = NULL;
+        double loss = 0.0, difference = 1.0;
+        CHECK_OK(ctx, module_forward(ctx, net, x, &expected));
+        CHECK_OK(ctx, step(ctx, trainer, 3, &output, &loss));
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, output, expected, &difference));
+        assert_true(difference < 1e-6);
+        const train_times_t times = trainer_times(trainer);
+        assert_true(times.backward_ns > 0 && times.update_ns > 0);
+        assert_true((times.forward_ns > 0) == (mode == TRAIN_EAGER));
+        assert_true((trainer_graph(trainer) != NULL) == (mode == TRAIN_PLANNED));
+        assert_true((trainer_arena_bytes(trainer) > 0) == (mode == TRAIN_PLANNED));
+        tensor_release(x);
+        tensor_release(expected);
+        tensor_release(output);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+static float first_weight(context_t *ctx, const module_t *net)
+{
+    float elements[17 * 3 * 9];
+    CHECK_OK(ctx, tensor_read(ctx, module_parameter(net, "0.weight"), elements, sizeof elements));
+    return elements[0];
+}
+
+static void a_loss_that_is_no_number_changes_no_weight(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8}), *target = NULL;
+        double loss = 0.0;
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+        const float before = first_weight(ctx, net);
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 2, (const int64_t[]){3, 5}, NAN, &target));
+        CHECK_FAILS(ctx,
+                    trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, target, NULL, &loss),
+                    STATUS_INVALID_ARGUMENT, "the loss of step 2 is");
+        assert_true(first_weight(ctx, net) == before);
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+        assert_true(first_weight(ctx, net) != before);
+        tensor_release(x);
+        tensor_release(target);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+/* x times the weight, plus the sum of what the module has seen: read as it was written, or, with an
+ * attribute "view", through a view made before. */
+static status_t forward_writing(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                                int *n_out, tensor_t **out)
+{
+    tensor_t *total = module_buffer(self, "total"), *view = total, *product = NULL;
+    (void)n_in;
+    *n_out = 1;
+    TRY(op_mul(ctx, in[0], module_parameter(self, "weight"), &product));
+    if (module_attribute(self, "view") != NULL)
+        TRY(op_reshape(ctx, total, 1, (const int64_t[]){-1}, &view));
+    TRY(op_add_(ctx, total, in[0]));
+    return op_add(ctx, product, view, out);
+}
+
+static module_t *make_writing(context_t *ctx, bool has_view)
+{
+    static const char *const names[] = {"weight", "unused"};
+    const int64_t n = 4;
+    module_t *net = NULL;
+    tensor_t *tensor = NULL;
+    datum_t *yes = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Writing", &net));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, &n, 2.0, &tensor));
+        CHECK_OK(ctx, module_set_parameter(ctx, net, names[i], tensor));
+        tensor_release(tensor);
+    }
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, &n, &tensor));
+    CHECK_OK(ctx, module_set_buffer(ctx, net, "total", tensor));
+    tensor_release(tensor);
+    CHECK_OK(ctx, datum_bool(ctx, true, &yes));
+    if (has_view) CHECK_OK(ctx, module_set_attribute(ctx, net, "view", yes));
+    datum_release(yes);
+    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_writing));
+    return net;
+}
+
+static void state_moves_once_a_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    double losses[2][3], total = 0.0;
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_writing(ctx, false);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        tensor_t *x = NULL, *first = NULL;
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){4}, 3.0, &x));
+        for (int i = 0; i < 3; i++)
+            CHECK_OK(ctx, trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, x, NULL,
+                                       &losses[mode][i]));
+        CHECK_OK(ctx, tensor_narrow(ctx, module_buffer(net, "total"), 0, 0, 1, &first));
+        CHECK_OK(ctx, tensor_item(ctx, first, &total));
+        assert_true(total == 9.0);
+        assert_string_equal(optimizer_unstepped(optimizer, 0), "unused");
+        tensor_release(first);
+        tensor_release(x);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+    assert_true(fabs(losses[0][0] - 36.0) < 1e-5); /* (3 * 2 + 3 - 3)^2 */
+    for (int i = 0; i < 3; i++) assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-4);
+}
+
+static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_writing(ctx, true);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        tensor_t *x = NULL;
+        double loss = 0.0;
+        CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 1, (const int64_t[]){4}, 3.0, &x));
+        status_t status = trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, x, NULL,
+                                       &loss);
+        if (mode == TRAIN_PLANNED)
+            CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED, "writes what is read behind it");
+        else
+            assert_true(status == STATUS_OK && fabs(loss - 36.0) < 1e-5);
+        tensor_release(x);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state), *other = NULL;
+    module_t *net = make_net(ctx);
+    optimizer_t *optimizer = NULL;
+    trainer_t *trainer = make_trainer(ctx, net, TRAIN_EAGER, &optimizer), *none = NULL;
+    tensor_t *x = make_batch(ctx, 3, 4, (const int64_t[]){3, 8, 8});
+    const tensor_t *const *in = (const tensor_t *const *)&x;
+    CHECK_FAILS(ctx, trainer_step(ctx, trainer, 0, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
+                "trainer_step: 0 inputs");
+    CHECK_FAILS(ctx, trainer_step(ctx, trainer, METHOD_MAX_OUTPUTS, in, x, NULL, NULL),
+                STATUS_INVALID_ARGUMENT, "are possible");
+    CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, NULL, NULL, NULL), STATUS_INVALID_ARGUMENT,
+                "trainer_step");
+    CHECK_FAILS(ctx,
+                trainer_create(ctx, net, squares, NULL, optimizer,
+                               &(train_options_t){.mode = (train_mode_t)7}, &none),
+                STATUS_INVALID_ARGUMENT, "trainer_create: mode 7");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, trainer_create(ctx, net, NULL, NULL, optimizer, NULL, &none),
+                STATUS_INVALID_ARGUMENT, "loss is NULL");
+    context_clear_error(ctx);
+    assert_null(none);
+    CHECK_OK(ctx, context_create(NULL, &other));
+    CHECK_FAILS(other, trainer_step(other, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
+                "the trainer is another context's");
+    context_destroy(other);
+    CHECK_FAILS(ctx, trainer_step(ctx, trainer, 1, in, x, NULL, NULL), STATUS_INVALID_ARGUMENT,
+                "sub"); /* of the loss: f32[3,5] and f32[3,3,8,8] */
+    trainer_destroy(trainer);
+    trainer_destroy(NULL);
+    assert_null(trainer_graph(NULL));
+    assert_int_equal(trainer_arena_bytes(NULL), 0);
+    assert_int_equal(trainer_times(NULL).update_ns, 0);
+    optimizer_destroy(optimizer);
+    module_release(net);
+    tensor_release(x);
+}
+
+/* One step of a module of one weight; the weight is what it was if a step fails. */
+static status_t step_scarcely(context_t *ctx, train_mode_t mode)
+{
+    module_t *net = NULL, *linear = NULL;
+    optimizer_t *optimizer = NULL;
+    trainer_t *trainer = NULL;
+    tensor_t *x = NULL, *target = NULL;
+    sgd_options_t sgd = sgd_options(0.1);
+    double loss = 0.0;
+    float before[6] = {0}, after[6] = {0};
+    status_t status = layer_sequential(ctx, &net);
+    if (status == STATUS_OK) status = layer_linear(ctx, 3, 2, false, &linear);
+    if (status == STATUS_OK) status = layer_append_take(ctx, net, linear);
+    if (status == STATUS_OK) status = tensor_full(ctx, DTYPE_F32, 2, (int64_t[]){2, 3}, 1.5, &x);
+    if (status == STATUS_OK) status = tensor_zeros(ctx, DTYPE_F32, 2, (int64_t[]){2, 2}, &target);
+    if (status == STATUS_OK) status = optimizer_sgd(ctx, net, &sgd, &optimizer);
+    if (status == STATUS_OK)
+        status = trainer_create(ctx, net, squares, NULL, optimizer,
+                                &(train_options_t){.mode = mode}, &trainer);
+    if (status == STATUS_OK)
+        status = tensor_read(ctx, module_parameter(net, "0.weight"), before, sizeof before);
+    if (status == STATUS_OK) {
+        status = trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, target, NULL, &loss);
+        if (tensor_read(ctx, module_parameter(net, "0.weight"), after, sizeof after) == STATUS_OK)
+            assert_true((memcmp(before, after, sizeof before) == 0) == (status != STATUS_OK));
+    }
+    trainer_destroy(trainer);
+    optimizer_destroy(optimizer);
+    tensor_release(x);
+    tensor_release(target);
+    module_release(net);
+    return status;
+}
+
+static status_t step_eagerly(context_t *ctx)
+{
+    return step_scarcely(ctx, TRAIN_EAGER);
+}
+
+static status_t step_planned(context_t *ctx)
+{
+    return step_scarcely(ctx, TRAIN_PLANNED);
+}
+
+static void nothing_leaks_when_memory_ends(void **state)
+{
+    (void)state;
+    check_allocations_by_turns(step_eagerly);
+    check_allocations_by_turns(step_planned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(eager_and_planned_steps_are_the_same),
+        TEST(weights_gradients_and_state_stay_blocked),
+        TEST(a_step_gives_what_the_module_gave_before_it),
+        TEST(a_loss_that_is_no_number_changes_no_weight),
+        TEST(state_moves_once_a_step),
+        TEST(state_that_is_seen_through_a_view_needs_an_eager_step),
+        TEST(wrong_arguments_are_refused),
+        cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
