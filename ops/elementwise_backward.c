@@ -95,19 +95,29 @@ GELU_SLOPE(f64, double)
 #define SILU(x) BY_WIDTH(silu_slope, x)
 #define MISH(x) BY_WIDTH(mish_slope, x)
 
+/* A gradient that was expanded is one number for a row: its step is 0. */
 #define ROWS(name, type, expr)                                                                     \
     FOR_EACH_ISA static void name(const broadcast_rows_t *rows)                                    \
     {                                                                                              \
         typedef type element_t;                                                                    \
         const element_t a = (element_t)rows->alpha, b = (element_t)rows->beta;                     \
+        const int64_t p_step = rows->step[GRAD], q_step = rows->step[VALUE];                       \
         for (int64_t row = 0; row < rows->rows; row++) {                                           \
             const element_t *p = (const element_t *)rows->in[GRAD] + row * rows->row_step[GRAD];   \
             const element_t *q = (const element_t *)rows->in[VALUE] + row * rows->row_step[VALUE]; \
             element_t *o = (element_t *)rows->out + row * rows->out_row_step;                      \
-            ROWS_EACH(rows->n)                                                                     \
-            {                                                                                      \
-                const element_t g = p[i], v = q[i];                                                \
-                o[i] = (element_t)(expr);                                                          \
+            if (p_step != 0 && q_step != 0) {                                                      \
+                ROWS_EACH(rows->n)                                                                 \
+                {                                                                                  \
+                    const element_t g = p[i], v = q[i];                                            \
+                    o[i] = (element_t)(expr);                                                      \
+                }                                                                                  \
+            } else {                                                                               \
+                ROWS_EACH(rows->n)                                                                 \
+                {                                                                                  \
+                    const element_t g = p[i * p_step], v = q[i * q_step];                          \
+                    o[i] = (element_t)(expr);                                                      \
+                }                                                                                  \
             }                                                                                      \
         }                                                                                          \
         (void)a;                                                                                   \
