@@ -47,6 +47,7 @@
 
 /* Training. */
 #include "train/graph_grad.h"
+#include "train/loss.h"
 #include "train/optimizer.h"
 #include "train/tape.h"
 #include "train/trainer.h"
