@@ -200,9 +200,9 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
 /* ---- parameters ---- */
 
 /* The values of the graph that are the optimizer's parameters, VALUE_NONE for those that the step
- * does not read. */
-static status_t find_parameters(context_t *ctx, const graph_t *graph, module_t *module,
-                                optimizer_t *optimizer, value_t *values)
+ * does not read. A trace reads a tensor once, whatever its names. */
+static void find_parameters(const graph_t *graph, const module_t *module,
+                            const optimizer_t *optimizer, value_t *values)
 {
     const graph_block_t *body = graph_body(graph);
     const int n = optimizer_n_parameters(optimizer);
@@ -212,16 +212,9 @@ static status_t find_parameters(context_t *ctx, const graph_t *graph, module_t *
         if (node->kind != NODE_GETATTR || strncmp(node->name, PREFIX, strlen(PREFIX)) != 0)
             continue;
         const tensor_t *tensor = module_parameter(module, node->name + strlen(PREFIX));
-        for (int i = 0; tensor != NULL && i < n; i++) {
-            if (optimizer_parameter(optimizer, i) != tensor) continue;
-            if (values[i] != VALUE_NONE)
-                FAIL(ctx, STATUS_UNSUPPORTED,
-                     "trainer_step: the trace reads %s twice; mode TRAIN_EAGER can do that",
-                     optimizer_name(optimizer, i));
-            values[i] = node->outputs[0];
-        }
+        for (int i = 0; tensor != NULL && i < n; i++)
+            if (optimizer_parameter(optimizer, i) == tensor) values[i] = node->outputs[0];
     }
-    return STATUS_OK;
 }
 
 /* Adds the gradients of those that are read. gradients: for each parameter its result, or -1. */
@@ -236,8 +229,8 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
     if (status == STATUS_OK) status = context_get(ctx, (size_t)n * sizeof *wrt, "parameters", &wrt);
     if (status == STATUS_OK)
         status = context_get(ctx, (size_t)n * sizeof *results, "parameters", &results);
-    if (status == STATUS_OK) status = find_parameters(ctx, graph, module, optimizer, values);
     if (status == STATUS_OK) {
+        find_parameters(graph, module, optimizer, values);
         for (int i = 0; i < n; i++)
             if (values[i] != VALUE_NONE) wrt[n_wrt++] = values[i];
         status = graph_grad_after(ctx, graph, TRAIN_RESULT_LOSS, states->n, states->values, n_wrt,

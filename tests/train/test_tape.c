@@ -1,6 +1,7 @@
 /* The tape: what it records, what it refuses, and that gradients add up. */
 #include "tests/support/support.h"
 
+#include "graph/program/plan.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"
 #include "tensor/scope.h"
@@ -169,6 +170,31 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
     tensor_release(view);
 }
 
+static void what_runs_in_a_plan_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *y = NULL;
+    module_t *module = NULL;
+    graph_t *graph = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, graph_parse(ctx,
+                              "graph forward(%self : module, %x : f32[1]) {\n"
+                              "  %y = mul(%x, %x)\n"
+                              "  return %y\n"
+                              "}\n",
+                              NULL, &graph));
+    CHECK_OK(ctx, module_create(ctx, "Planned", &module));
+    CHECK_OK(ctx, plan_set_method(ctx, module, "forward", graph, 0));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_UNSUPPORTED,
+                "it runs in a plan, whose tensors no tape can keep");
+    tape_destroy(tape);
+    graph_release(graph);
+    module_release(module);
+    tensor_release(x);
+}
+
 static void a_result_is_not_rounded_into_another_dtype(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -279,6 +305,7 @@ int main(void)
         TEST(blocked_tensors_get_gradients),
         TEST(in_place_the_target_becomes_the_result),
         TEST(what_a_rule_reads_may_not_be_written_before),
+        TEST(what_runs_in_a_plan_is_refused),
         TEST(a_result_is_not_rounded_into_another_dtype),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
