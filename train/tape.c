@@ -197,13 +197,10 @@ static bool passes(const tape_t *tape, const op_event_t *event)
     return is_tracked && is_floating;
 }
 
+static const char *const advice = "tape_pause leaves it unrecorded";
+
 static status_t check_call(const tape_t *tape, const op_event_t *event)
 {
-    static const char *const advice = "tape_pause leaves it unrecorded";
-    if (event->is_planned)
-        FAIL(tape->ctx, STATUS_UNSUPPORTED,
-             "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
-             event->op->name, advice);
     if (event->target == NULL) return STATUS_OK;
     const record_t *record = find(tape, event->target);
     if (record != NULL && record->is_leaf)
@@ -222,9 +219,14 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
     static const gradient_t missing = {.reads_in = 0};
     tape_t *tape = user;
     entry_t *entry = NULL;
-    (void)ctx;
     tape->written = VALUE_NONE;
-    if (tape->n_paused > 0 || !passes(tape, event)) return STATUS_OK;
+    if (tape->n_paused > 0) return STATUS_OK;
+    /* Its tensors are the plan's own, of which nobody knows what they were computed from. */
+    if (event->is_planned)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
+             event->op->name, advice);
+    if (!passes(tape, event)) return STATUS_OK;
     TRY(check_call(tape, event));
     opdef_t op = *event->op;
     op_event_t call = *event;

@@ -10,7 +10,7 @@
  * Gradients stay in the layout in which operators give them: blocked where the forward ran blocked.
  * What functions make that are no operators, as tensor_view and to_dense, is a constant;
  * op_reshape, op_to_dense and their like pass gradients. A tape belongs to its context, and sees
- * what runs there. */
+ * what runs there; what runs in a plan is refused, but in a pause. */
 #ifndef TESSERA_TRAIN_TAPE_H
 #define TESSERA_TRAIN_TAPE_H
 
