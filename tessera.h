@@ -46,9 +46,11 @@
 #include "graph/program/plan.h"
 
 /* Training. */
+#include "train/clip.h"
 #include "train/graph_grad.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
+#include "train/schedule.h"
 #include "train/tape.h"
 #include "train/trainer.h"
 

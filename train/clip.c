@@ -1,0 +1,194 @@
+#include "train/clip.h"
+
+#include <math.h>
+
+#include "tensor/convert_impl.h"
+#include "tensor/simd_impl.h"
+#include "tensor/threads_impl.h"
+
+/* A gradient: its elements without gaps, and where they are written. */
+typedef struct part {
+    tensor_t *gradient;
+    tensor_t *copy;  /* of a gradient with gaps, or of one whose elements share memory */
+    float *written;  /* the gradient's own bytes */
+    float *elements; /* the same, or the copy's */
+    int64_t n;       /* padding included */
+    bool is_repeat;  /* its bytes are those of a part before it */
+} part_t;
+
+/* ---- what can fail ---- */
+
+static bool is_gapless(const tensor_info_t *info)
+{
+    if (info->format.kind != FORMAT_STRIDED) return true;
+    return format_of_strides(info->rank, info->sizes, info->format.strides).kind == FORMAT_TAG;
+}
+
+/* Parts before this one may have its bytes: a sum gives both its operands one gradient. */
+static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
+{
+    const tensor_t *gradient = part->gradient;
+    for (const part_t *other = parts; other < part; other++) {
+        const tensor_t *given = other->gradient;
+        if (!tensor_overlaps(given, gradient)) continue;
+        REQUIRE(ctx,
+                given->offset == gradient->offset &&
+                    info_bytes(&given->info) == info_bytes(&gradient->info),
+                "clip_gradients: %s and %s share some of their bytes, all or none is needed",
+                tensor_text(given), tensor_text(gradient));
+        part->is_repeat = true;
+    }
+    return STATUS_OK;
+}
+
+static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
+{
+    const tensor_info_t *info = &part->gradient->info;
+    const bool is_readable = info->layout == LAYOUT_DENSE || info->format.kind == FORMAT_TAG ||
+                             info->format.kind == FORMAT_REGROUPED;
+    void *bytes = NULL;
+    if (info->dtype != DTYPE_F32 || !is_readable)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "clip_gradients: a gradient is %s, f32 in a format that can be read is needed",
+             tensor_text(part->gradient));
+    TRY(find_repeat(ctx, parts, part));
+    TRY(tensor_writable(ctx, part->gradient, &bytes));
+    part->written = part->elements = bytes;
+    part->n = (int64_t)(info_bytes(info) / sizeof(float));
+    if (is_gapless(info)) return STATUS_OK;
+    const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
+    TRY(convert_make(ctx, part->gradient, &plain, CAUSE_GRADIENT, &part->copy));
+    TRY(tensor_writable(ctx, part->copy, &bytes));
+    part->elements = bytes;
+    part->n = info_numel(info);
+    return STATUS_OK;
+}
+
+/* ---- the norm: sums of pieces, which are then added up in their order ---- */
+
+#define PIECE 8192
+#define LANES 16
+
+FOR_EACH_ISA static double sum_squares(int64_t n, const float *x)
+{
+    double lanes[LANES] = {0.0}, sum = 0.0;
+    const int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++) lanes[l] += (double)x[i + l] * (double)x[i + l];
+    for (int64_t i = whole; i < n; i++) sum += (double)x[i] * (double)x[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    return sum;
+}
+
+FOR_EACH_ISA static void multiply(int64_t n, float factor, float *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] *= factor;
+}
+
+/* Pieces are counted through all parts. */
+typedef struct work {
+    int n;
+    const part_t *parts;
+    double *sums; /* of pieces; NULL: pieces are multiplied */
+    float factor;
+} work_t;
+
+static int64_t count_pieces(const part_t *part)
+{
+    return (part->n + PIECE - 1) / PIECE;
+}
+
+static void run_piece(const work_t *work, const part_t *part, int64_t piece, int64_t number)
+{
+    const int64_t first = piece * PIECE, left = part->n - first;
+    const int64_t n = left < PIECE ? left : PIECE;
+    if (work->sums != NULL)
+        work->sums[number] = sum_squares(n, part->elements + first);
+    else if (!part->is_repeat && part->copy == NULL)
+        multiply(n, work->factor, part->elements + first);
+}
+
+static void run_pieces(void *user, int64_t first, int64_t last)
+{
+    const work_t *work = user;
+    int64_t begin = 0;
+    for (int i = 0; i < work->n && begin < last; i++) {
+        const int64_t end = begin + count_pieces(&work->parts[i]);
+        for (int64_t p = begin > first ? begin : first; p < end && p < last; p++)
+            run_piece(work, &work->parts[i], p - begin, p);
+        begin = end;
+    }
+}
+
+/* ---- multiplying ---- */
+
+/* Elements that share memory, as those of an expanded tensor, are one. */
+static void multiply_gapped(const part_t *part, float factor)
+{
+    const tensor_info_t *info = &part->gradient->info;
+    int64_t sizes[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK] = {0};
+    if (info_numel(info) == 0) return;
+    for (int d = 0; d < info->rank; d++)
+        sizes[d] = info->format.strides[d] == 0 ? 1 : info->sizes[d];
+    do {
+        int64_t at = 0;
+        for (int d = 0; d < info->rank; d++) at += index[d] * info->format.strides[d];
+        part->written[at] *= factor;
+    } while (shape_next(info->rank, sizes, index));
+}
+
+/* What the loop over pieces leaves: gaps, and padded lanes, which NaN has reached. */
+static void finish(const part_t *part, float factor)
+{
+    const tensor_info_t info = convert_inner_info(&part->gradient->info);
+    if (part->copy != NULL && !part->is_repeat) multiply_gapped(part, factor);
+    if (isnan(factor) && info.format.kind == FORMAT_TAG) convert_zero_padding(&info, part->written);
+}
+
+static void clip(context_t *ctx, work_t *work, int64_t n_pieces, double max_norm, double *out_norm)
+{
+    double sum = 0.0;
+    threads_guard_t guard = threads_enter(ctx);
+    const int n_threads = threads_for(ctx, n_pieces * PIECE);
+    threads_share(n_threads, n_pieces, run_pieces, work);
+    for (int64_t p = 0; p < n_pieces; p++) sum += work->sums[p];
+    const double norm = sqrt(sum), factor = max_norm / (norm + 1e-6);
+    if (!(factor >= 1.0)) {
+        work->sums = NULL;
+        work->factor = (float)factor;
+        threads_share(n_threads, n_pieces, run_pieces, work);
+        for (int i = 0; i < work->n; i++) finish(&work->parts[i], work->factor);
+    }
+    threads_leave(ctx, guard);
+    if (out_norm != NULL) *out_norm = norm;
+}
+
+status_t clip_gradients(context_t *ctx, int n, tensor_t *const *gradients, double max_norm,
+                        double *out_norm)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (n > 0 && gradients == NULL) return context_null(ctx, "clip_gradients", "gradients");
+    REQUIRE(ctx, n >= 0 && max_norm >= 0.0,
+            "clip_gradients: max_norm %g of %d gradients, neither may be negative", max_norm, n);
+    part_t *parts = NULL;
+    double *sums = NULL;
+    int n_parts = 0;
+    int64_t n_pieces = 0;
+    status_t status = STATUS_OK;
+    TRY(context_get_zeroed(ctx, (size_t)n * sizeof *parts, "gradients", &parts));
+    for (int i = 0; i < n && status == STATUS_OK; i++) {
+        if (gradients[i] == NULL) continue;
+        part_t *part = &parts[n_parts++];
+        part->gradient = gradients[i];
+        status = prepare(ctx, parts, part);
+        n_pieces += count_pieces(part);
+    }
+    if (status == STATUS_OK)
+        status = context_get(ctx, (size_t)n_pieces * sizeof *sums, "sums of squares", &sums);
+    work_t work = {.n = n_parts, .parts = parts, .sums = sums};
+    if (status == STATUS_OK) clip(ctx, &work, n_pieces, max_norm, out_norm);
+    for (int i = 0; i < n_parts; i++) tensor_drop(parts[i].copy);
+    context_put(ctx, sums);
+    context_put(ctx, parts);
+    return status;
+}
