@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/measured.h"
-#include "ops/ops_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -174,6 +174,7 @@ const opdef_t op_def_reshape_by = {.name = "reshape_by",
                                    .infer = infer_reshape_by,
                                    .kernels = reshape_kernels,
                                    .spec = spec_reshape_by,
+                                   .gradient = &gradient_reshape,
                                    .fixed = &fixed_reshape,
                                    .cases = reshape_by_cases};
 
@@ -242,6 +243,13 @@ static status_t run_expand(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t expanding = {.name = "native", .prepare = prepare, .run = run_expand};
 static const kernel_t *const expand_kernels[] = {&expanding, NULL};
 
+static void pass_expand(const gradient_call_t *call)
+{
+    call->in_grad[0] = emit_unbroadcast(call->emitter, call->out_grad[0], call->in[0]);
+}
+
+static const gradient_t gradient_expand = {.pass = pass_expand};
+
 static const char *const expand_by_cases[] = {"(f32[1,1,1], s64[3]<7)", "(f32[3,1,7], s32[0])",
                                               "(bool[1,1], s32[3]<17)", "(s64[31,1], s64[0])",
                                               "(bf16[], s64[2]<7)",     NULL};
@@ -255,6 +263,7 @@ const opdef_t op_def_expand_by = {.name = "expand_by",
                                   .infer = infer_expand_by,
                                   .kernels = expand_kernels,
                                   .spec = spec_expand_by,
+                                  .gradient = &gradient_expand,
                                   .fixed = &fixed_expand,
                                   .cases = expand_by_cases};
 
@@ -395,6 +404,23 @@ static status_t run_slice(context_t *ctx, const prepared_t *prepared, void *cons
 static const kernel_t slicing = {.name = "native", .prepare = prepare, .run = run_slice};
 static const kernel_t *const slice_kernels[] = {&slicing, NULL};
 
+/* What the same slice takes of the numbers 0, 1, 2, ... says where the elements go back. */
+static void pass_slice(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[0]);
+    slice_by_attrs_t attrs = *(const slice_by_attrs_t *)call->attrs;
+    const int dim = ops_dim(x.rank, attrs.dim);
+    const tensor_info_t line = info_dense(DTYPE_S64, 1, &x.sizes[dim]);
+    value_t in[3] = {emit_count(e, &line, 0), VALUE_NONE, VALUE_NONE};
+    for (int i = 1; i < call->n_in; i++) in[i] = call->in[i];
+    attrs.dim = 0;
+    value_t places = emit_op(e, &op_def_slice_by, &attrs, call->n_in, in);
+    call->in_grad[0] = emit_gather_backward(e, call->out_grad[0], places, dim, x.sizes[dim]);
+}
+
+static const gradient_t gradient_slice = {.pass = pass_slice, .reads_in = 6};
+
 static const char *const slice_by_cases[] = {"(f32[3,17], s64[1]<17, none) dim=1",
                                              "(f32[3,17], s64[], s32[1]<17) dim=1 step=2",
                                              "(f32[7,3,31], none, none) dim=-1 step=-3",
@@ -412,6 +438,7 @@ const opdef_t op_def_slice_by = {.name = "slice_by",
                                  .infer = infer_slice_by,
                                  .kernels = slice_kernels,
                                  .spec = spec_slice_by,
+                                 .gradient = &gradient_slice,
                                  .fixed = &fixed_slice,
                                  .cases = slice_by_cases};
 
@@ -512,6 +539,7 @@ const opdef_t op_def_range = {.name = "range",
                               .infer = infer_range,
                               .kernels = range_kernels,
                               .spec = spec_range,
+                              .gradient = &gradient_zero,
                               .cases = range_cases};
 
 /* ---- calls ---- */

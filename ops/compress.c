@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/picking.h"
 #include "tensor/threads_impl.h"
 
@@ -123,6 +123,23 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: slices go back to where the condition is true ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const slices_t slices = find_slices(call->attrs, &x);
+    const int64_t line = -1;
+    value_t places = emit_unary(e, &op_def_nonzero, call->in[CONDITION]);
+    places = emit_ints(e, &op_def_reshape, places, 1, &line);
+    value_t grad = emit_gather_backward(e, call->out_grad[0], places,
+                                        slices.dim < 0 ? 0 : slices.dim, slices.size);
+    call->in_grad[X] = emit_reshape_like(e, grad, call->in[X]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << CONDITION};
+
 static const char *const cases[] = {"(f32[7,3], bool[7]) dims=[0]",
                                     "(s64[3,17,2], bool[17]) dims=[1]",
                                     "(bf16[2,3,31], bool[17]) dims=[-1]",
@@ -145,6 +162,7 @@ const opdef_t op_def_compress = {.name = "compress",
 
                                  .kernels = kernels,
                                  .spec = spec,
+                                 .gradient = &gradient,
                                  .cases = cases};
 
 status_t op_compress(context_t *ctx, const tensor_t *x, const tensor_t *condition,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct gather_attrs {
@@ -101,6 +101,176 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: gather_backward adds up what was taken from each row ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const int dim = find_dim(call->attrs, x.rank);
+    if (call->is_wanted[X])
+        call->in_grad[X] = emit_gather_backward(e, call->out_grad[0], call->in[INDEX], dim,
+                                                x.sizes[dim]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
+
+typedef struct backward_attrs {
+    int64_t dim, size; /* of x */
+} backward_attrs_t;
+
+static const attr_field_t backward_fields[] = {
+    {"dim", ATTR_INT, false, offsetof(backward_attrs_t, dim), 0, 0, NULL},
+    {"size", ATTR_INT, false, offsetof(backward_attrs_t, size), 0, 0, NULL}};
+
+static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false},
+                                              {"index", ROLE_ACTIVATION, false, false}};
+enum { GRAD };
+
+value_t emit_gather_backward(emitter_t *emitter, value_t grad, value_t index, int64_t dim,
+                             int64_t size)
+{
+    const backward_attrs_t attrs = {dim, size};
+    const value_t in[] = {grad, index};
+    return emit_op(emitter, &op_def_gather_backward, &attrs, 2, in);
+}
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    (void)out_n;
+    const backward_attrs_t *attrs = call->attrs;
+    const tensor_info_t *grad = call->in[GRAD], *index = call->in[INDEX];
+    const int rank = grad->rank - index->rank + 1, dim = (int)attrs->dim;
+    int64_t sizes[TENSOR_MAX_RANK];
+    REQUIRE(ctx,
+            dtype_is_integral(index->dtype) && dtype_is_floating(grad->dtype) && attrs->dim >= 0 &&
+                attrs->dim < rank && attrs->size >= 0 &&
+                shape_equal(index->rank, &grad->sizes[dim], index->rank, index->sizes),
+            "gather_backward: grad is %s, index is %s, it has no floating slices along dimension "
+            "%lld for these",
+            info_brief(grad), info_brief(index), (long long)attrs->dim);
+    memcpy(sizes, grad->sizes, (size_t)dim * sizeof *sizes);
+    sizes[dim] = attrs->size;
+    memcpy(&sizes[dim + 1], &grad->sizes[dim + index->rank],
+           (size_t)(rank - dim - 1) * sizeof *sizes);
+    TRY(shape_check(ctx, "gather_backward", grad->dtype, rank, sizes));
+    out[0] = info_dense(grad->dtype, rank, sizes);
+    return STATUS_OK;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    const backward_attrs_t *attrs = call->attrs;
+    const tensor_info_t *taken = call->in[INDEX];
+    const int dim = (int)attrs->dim, rank = call->out[output].rank;
+    int64_t at[TENSOR_MAX_RANK] = {0}, place[TENSOR_MAX_RANK] = {0};
+    double sum = 0.0;
+    if (info_numel(taken) == 0) return 0.0;
+    memcpy(at, index, (size_t)dim * sizeof *at);
+    memcpy(&at[dim + taken->rank], &index[dim + 1], (size_t)(rank - dim - 1) * sizeof *at);
+    do {
+        int64_t from = (int64_t)spec_at(call, INDEX, place);
+        if (from < 0) from += attrs->size;
+        memcpy(&at[dim], place, (size_t)taken->rank * sizeof *at);
+        if (from == index[dim]) sum += spec_at(call, GRAD, at);
+    } while (shape_next(taken->rank, taken->sizes, place));
+    return sum;
+}
+
+/* Scratch memory has, for each row of x, where its places begin, and the places in the order of the
+ * index. */
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(prepare(ctx, call, prepared));
+    const int64_t n = ((const backward_attrs_t *)call->attrs)->size + 2 +
+                      info_numel(call->in[INDEX]);
+    prepared->scratch_bytes = (size_t)n * sizeof(int64_t);
+    return STATUS_OK;
+}
+
+/* Sorts the places of the index by the row of x that they point to. */
+static status_t sort_places(context_t *ctx, const prepared_t *prepared, const void *bytes,
+                            int64_t *starts, int64_t *places)
+{
+    const tensor_info_t *index = &prepared->in[INDEX];
+    const int64_t size = ((const backward_attrs_t *)prepared->attrs)->size, n = info_numel(index);
+    const size_t index_bytes = dtype_size(index->dtype);
+    memset(starts, 0, (size_t)(size + 2) * sizeof *starts);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = dtype_load_integer(index->dtype,
+                                              (const char *)bytes + (size_t)i * index_bytes);
+        REQUIRE(ctx, at >= -size && at < size,
+                "gather_backward: index %lld of size %lld, out of range", (long long)at,
+                (long long)size);
+        starts[(at < 0 ? at + size : at) + 2]++;
+    }
+    for (int64_t r = 1; r < size; r++) starts[r + 1] += starts[r];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = dtype_load_integer(index->dtype,
+                                              (const char *)bytes + (size_t)i * index_bytes);
+        places[starts[(at < 0 ? at + size : at) + 1]++] = i;
+    }
+    return STATUS_OK;
+}
+
+#define CHUNK 256
+
+/* One row of x: the sum of `n` slices of grad, added up in their order. */
+static void add_slices(dtype_t dtype, int64_t inner, int64_t n, const int64_t *places,
+                       const char *grad, char *out)
+{
+    const int64_t size = (int64_t)dtype_size(dtype);
+    double sum[CHUNK], slice[CHUNK];
+    for (int64_t first = 0; first < inner; first += CHUNK) {
+        const int64_t width = inner - first < CHUNK ? inner - first : CHUNK;
+        memset(sum, 0, sizeof sum);
+        for (int64_t p = 0; p < n; p++) {
+            dtype_cast(width, dtype, grad + (places[p] * inner + first) * size, 1, DTYPE_F64, slice,
+                       1);
+            for (int64_t i = 0; i < width; i++) sum[i] += slice[i];
+        }
+        dtype_cast(width, DTYPE_F64, sum, 1, dtype, out + first * size, 1);
+    }
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    const backward_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->out[0];
+    const int64_t size = attrs->size, n_picked = info_numel(&prepared->in[INDEX]);
+    int64_t *starts = scratch, *places = starts + size + 2, outer = 1, inner = 1;
+    for (int d = 0; d < x->rank; d++) {
+        if (d < (int)attrs->dim) outer *= x->sizes[d];
+        if (d > (int)attrs->dim) inner *= x->sizes[d];
+    }
+    const int64_t row = inner * (int64_t)dtype_size(x->dtype);
+    TRY(sort_places(ctx, prepared, in[INDEX], starts, places));
+#pragma omp parallel for num_threads(threads_for(ctx, outer *(size + n_picked) * inner))           \
+    schedule(static)
+    for (int64_t r = 0; r < outer * size; r++) {
+        const int64_t at = r % size;
+        const char *grad = (const char *)in[GRAD] + r / size * n_picked * row;
+        add_slices(x->dtype, inner, starts[at + 1] - starts[at], places + starts[at], grad,
+                   (char *)out[0] + r * row);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t backward_native = {
+    .name = "native", .prepare = prepare_backward, .run = run_backward};
+static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+
+static const char *const backward_cases[] = {"(f32[5,3], s64[5]<7) size=7",
+                                             "(f32[2,17,4,300], s64[17,4]<3) dim=1 size=3",
+                                             "(f32[2,3,6], s32[6]<5) dim=2 size=5",
+                                             "(f32[2], s64[]<4) size=4",
+                                             "(bf16[3,31,2], s64[31]<4) dim=1 size=4",
+                                             "(f64[31], s64[31]<17) size=17",
+                                             "(f32[0,2], s64[0]<1) size=3",
+                                             NULL};
+
 static const char *const cases[] = {"(f32[7,3], s64[5]<7)",
                                     "(f32[2,17,3], s64[2,4]<17) dim=1",
                                     "(f32[2,3,5], s32[6]<5) dim=-1",
@@ -118,7 +288,19 @@ const opdef_t op_def_gather = {.name = "gather",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .gradient = &gradient,
                                .cases = cases};
+
+const opdef_t op_def_gather_backward = {.name = "gather_backward",
+                                        .preference = OP_DENSE,
+                                        .attrs = {sizeof(backward_attrs_t), 2, backward_fields},
+                                        .n_operands = 2,
+                                        .operands = backward_operands,
+                                        .n_outputs = 1,
+                                        .infer = infer_backward,
+                                        .kernels = backward_kernels,
+                                        .spec = spec_backward,
+                                        .cases = backward_cases};
 
 status_t op_gather(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                    tensor_t **out)

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct gather_elements_attrs {
@@ -109,6 +109,27 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const int64_t dim = ((const gather_elements_attrs_t *)call->attrs)->dim;
+    if (call->is_wanted[X])
+        call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), dim, call->in[INDEX],
+                                        call->out_grad[0], SCATTER_ADD);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
+
+value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t index)
+{
+    const gather_elements_attrs_t attrs = {dim};
+    const value_t in[] = {x, index};
+    return emit_op(emitter, &op_def_gather_elements, &attrs, 2, in);
+}
+
 static const char *const cases[] = {"(f32[7,3], s64[5,3]<7)",
                                     "(f32[3,17], s64[2,31]<17) dim=1",
                                     "(f32[2,7,3], s32[2,5,1]<7) dim=-2",
@@ -130,6 +151,7 @@ const opdef_t op_def_gather_elements = {.name = "gather_elements",
                                         .infer = infer,
                                         .kernels = kernels,
                                         .spec = spec,
+                                        .gradient = &gradient,
                                         .cases = cases};
 
 status_t op_gather_elements(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,

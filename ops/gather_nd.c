@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct gather_nd_attrs {
@@ -117,6 +117,42 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+/* Tuples that begin with the batch they belong to: [[5], [7]] of batches 0 and 1 are [[0, 5], [1,
+ * 7]]. */
+static value_t with_batches(emitter_t *emitter, value_t index, int batch_dims)
+{
+    tensor_info_t one = *emit_info(emitter, index);
+    value_t parts[TENSOR_MAX_RANK + 1];
+    const dtype_t dtype = one.dtype;
+    if (batch_dims == 0) return index;
+    one.sizes[one.rank - 1] = 1;
+    for (int d = 0; d < batch_dims; d++)
+        parts[d] = emit_cast(emitter, emit_count(emitter, &one, d), dtype);
+    parts[batch_dims] = index;
+    return emit_concat(emitter, batch_dims + 1, parts, -1);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    const int64_t batch_dims = ((const gather_nd_attrs_t *)call->attrs)->batch_dims;
+    if (!call->is_wanted[X]) return;
+    value_t index = with_batches(e, call->in[INDEX], (int)batch_dims);
+    call->in_grad[X] = emit_scatter_nd(e, emit_zeros(e, &x), index, call->out_grad[0], SCATTER_ADD);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << INDEX};
+
+value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index)
+{
+    const gather_nd_attrs_t attrs = {0};
+    const value_t in[] = {x, index};
+    return emit_op(emitter, &op_def_gather_nd, &attrs, 2, in);
+}
+
 static const char *const cases[] = {"(f32[7,7], s64[3,2]<7)",
                                     "(f32[3,17,31], s64[7,1]<3)",
                                     "(f32[3,3,7], s32[2,3,2]<3)",
@@ -137,6 +173,7 @@ const opdef_t op_def_gather_nd = {.name = "gather_nd",
                                   .infer = infer,
                                   .kernels = kernels,
                                   .spec = spec,
+                                  .gradient = &gradient,
                                   .cases = cases};
 
 status_t op_gather_nd(context_t *ctx, const tensor_t *x, const tensor_t *index, int64_t batch_dims,

@@ -107,6 +107,14 @@ value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info)
     return emit_ints(emitter, &op_def_expand, zero, info->rank, info->sizes);
 }
 
+value_t emit_count(emitter_t *emitter, const tensor_info_t *info, int dim)
+{
+    const cumsum_attrs_t attrs = {.dim = dim, .exclusive = true};
+    value_t one = emit_cast(emitter, emit_number(emitter, 1.0), DTYPE_S64);
+    one = emit_ints(emitter, &op_def_expand, one, info->rank, info->sizes);
+    return emit_op(emitter, &op_def_cumsum, &attrs, 1, &one);
+}
+
 value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
 {
     const tensor_info_t wanted = *emit_info(emitter, like), given = *emit_info(emitter, x);

@@ -34,13 +34,28 @@ typedef enum binary_backward {
 value_t emit_binary_backward(emitter_t *emitter, binary_backward_t function, value_t grad,
                              value_t a, value_t b);
 
-/* Zeros of an info's dtype and sizes. */
+/* Zeros of an info's dtype and sizes; s64 numbers 0, 1, 2, ... along one of its dimensions. */
 value_t emit_zeros(emitter_t *emitter, const tensor_info_t *info);
+value_t emit_count(emitter_t *emitter, const tensor_info_t *info, int dim);
+/* Zeros before and after x, one number for each dimension. */
+value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int64_t *after);
 /* Values joined along dim. */
 value_t emit_concat(emitter_t *emitter, int n, const value_t *values, int64_t dim);
 
 /* condition ? a : b */
 value_t emit_where(emitter_t *emitter, value_t condition, value_t a, value_t b);
+
+/* Elements at an index along dim, and put at one: gather_elements, and scatter with `reduction`. */
+value_t emit_gather_elements(emitter_t *emitter, value_t x, int64_t dim, value_t index);
+value_t emit_scatter(emitter_t *emitter, value_t x, int64_t dim, value_t index, value_t src,
+                     scatter_reduction_t reduction);
+/* The same of slices at tuples of indices: gather_nd, scatter_nd. */
+value_t emit_gather_nd(emitter_t *emitter, value_t x, value_t index);
+value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t src,
+                        scatter_reduction_t reduction);
+/* Slices of grad added up where a gather along dim took them from x, whose size there is `size`. */
+value_t emit_gather_backward(emitter_t *emitter, value_t grad, value_t index, int64_t dim,
+                             int64_t size);
 
 /* Operators of one value with one list of integers as attribute: reshape, permute, flip. */
 value_t emit_ints(emitter_t *emitter, const opdef_t *op, value_t x, int n, const int64_t *values);

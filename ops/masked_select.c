@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/picking.h"
 #include "tensor/threads_impl.h"
 
@@ -176,6 +176,26 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: elements go back to where the mask is true ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]), mask = *emit_info(e, call->in[MASK]);
+    const tensor_info_t *in[] = {&x, &mask};
+    const int64_t line = -1;
+    field_t field;
+    find_field(in, &field);
+    value_t places = emit_ints(e, &op_def_expand, call->in[MASK], field.rank, field.sizes);
+    places = emit_ints(e, &op_def_reshape, places, 1, &line);
+    places = emit_ints(e, &op_def_reshape, emit_unary(e, &op_def_nonzero, places), 1, &line);
+    value_t grad = emit_gather_backward(e, call->out_grad[0], places, 0, field.numel);
+    grad = emit_ints(e, &op_def_reshape, grad, field.rank, field.sizes);
+    call->in_grad[X] = emit_unbroadcast(e, grad, call->in[X]);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << MASK};
+
 static const char *const cases[] = {"(f32[3,7], bool[3,7])",
                                     "(s64[17], bool[3,17])",
                                     "(bf16[2,3,1], bool[7])",
@@ -197,6 +217,7 @@ const opdef_t op_def_masked_select = {.name = "masked_select",
 
                                       .kernels = kernels,
                                       .spec = spec,
+                                      .gradient = &gradient,
                                       .cases = cases};
 
 status_t op_masked_select(context_t *ctx, const tensor_t *x, const tensor_t *mask, tensor_t **out)

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/measured.h"
-#include "ops/ops_impl.h"
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
@@ -80,6 +80,7 @@ const opdef_t op_def_nonzero = {.name = "nonzero",
                                 .infer = infer,
                                 .kernels = kernels,
                                 .spec = spec,
+                                .gradient = &gradient_zero,
                                 .cases = cases};
 
 status_t op_nonzero(context_t *ctx, const tensor_t *x, tensor_t **out)

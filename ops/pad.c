@@ -243,6 +243,16 @@ static void pass(const gradient_call_t *call)
 
 static const gradient_t gradient = {.pass = pass};
 
+value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int64_t *after)
+{
+    const int rank = emit_info(emitter, x)->rank;
+    pad_attrs_t attrs = {.before = {.n = rank}, .after = {.n = rank}};
+    if (rank == 0) return x;
+    memcpy(attrs.before.values, before, (size_t)rank * sizeof *before);
+    memcpy(attrs.after.values, after, (size_t)rank * sizeof *after);
+    return emit_op(emitter, &op_def_pad, &attrs, 1, &x);
+}
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -152,6 +152,7 @@ static const char *const randn_like_cases[] = {"(f32[3,17])",
                                  .infer = infer,                                                   \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient_zero,                                       \
                                  .cases = op##_cases}
 DEFINE(rand_like, RAND);
 DEFINE(randn_like, RANDN);

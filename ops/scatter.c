@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
+#include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct scatter_attrs {
@@ -160,6 +160,114 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+value_t emit_scatter(emitter_t *emitter, value_t x, int64_t dim, value_t index, value_t src,
+                     scatter_reduction_t reduction)
+{
+    const scatter_attrs_t attrs = {dim, (int)reduction};
+    const value_t in[] = {x, index, src};
+    return emit_op(emitter, &op_def_scatter, &attrs, 3, in);
+}
+
+static value_t put(const gradient_call_t *call, value_t x, value_t src,
+                   scatter_reduction_t reduction)
+{
+    return emit_scatter(call->emitter, x, ((const scatter_attrs_t *)call->attrs)->dim,
+                        call->in[SCATTER_INDEX], src, reduction);
+}
+
+static value_t take(const gradient_call_t *call, value_t x)
+{
+    return emit_gather_elements(call->emitter, x, ((const scatter_attrs_t *)call->attrs)->dim,
+                                call->in[SCATTER_INDEX]);
+}
+
+/* src may be longer than the index: what is read of it; and a gradient of that in src's sizes. */
+static value_t cut_src(const gradient_call_t *call, value_t src)
+{
+    const tensor_info_t index = *emit_info(call->emitter, call->in[SCATTER_INDEX]);
+    const tensor_info_t info = *emit_info(call->emitter, src);
+    for (int d = 0; d < info.rank; d++)
+        if (info.sizes[d] > index.sizes[d])
+            src = emit_slice(call->emitter, src, d, 0, index.sizes[d]);
+    return src;
+}
+
+static void give_src(const gradient_call_t *call, value_t grad)
+{
+    const tensor_info_t index = *emit_info(call->emitter, call->in[SCATTER_INDEX]);
+    const tensor_info_t src = *emit_info(call->emitter, call->in[SCATTER_SRC]);
+    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
+    for (int d = 0; d < src.rank; d++) after[d] = src.sizes[d] - index.sizes[d];
+    call->in_grad[SCATTER_SRC] = emit_pad(call->emitter, grad, before, after);
+}
+
+/* Of several elements at one place the last stays: each puts its number along dim there, and takes
+ * what is there in the end. */
+static void pass_none(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t grad = call->out_grad[0], zero = emit_number(e, 0.0);
+    const tensor_info_t x = *emit_info(e, call->in[SCATTER_X]);
+    tensor_info_t src = *emit_info(e, call->in[SCATTER_INDEX]), places = x;
+    const int dim = find_dim(call->attrs, x.rank);
+    src.dtype = x.dtype;
+    places.dtype = DTYPE_S64;
+    if (call->is_wanted[SCATTER_X])
+        call->in_grad[SCATTER_X] = put(call, grad, emit_zeros(e, &src), SCATTER_NONE);
+    if (!call->is_wanted[SCATTER_SRC]) return;
+    value_t number = emit_count(e, &src, dim);
+    value_t last = take(call, put(call, emit_zeros(e, &places), number, SCATTER_NONE));
+    give_src(call, emit_where(e, emit_binary(e, &op_def_eq, number, last), take(call, grad), zero));
+}
+
+/* In equal parts for all that are as large as the result. */
+static void pass_most(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t x = call->in[SCATTER_X], out = call->out[0];
+    const dtype_t dtype = emit_info(e, x)->dtype;
+    value_t of_x = emit_cast(e, emit_binary(e, &op_def_eq, x, out), dtype);
+    value_t of_src = emit_binary(e, &op_def_eq, cut_src(call, call->in[SCATTER_SRC]),
+                                 take(call, out));
+    of_src = emit_cast(e, of_src, dtype);
+    value_t part = emit_binary(e, &op_def_div, call->out_grad[0],
+                               put(call, of_x, of_src, SCATTER_ADD));
+    call->in_grad[SCATTER_X] = emit_binary(e, &op_def_mul, of_x, part);
+    give_src(call, emit_binary(e, &op_def_mul, of_src, take(call, part)));
+}
+
+/* x is multiplied with the product of what is put; what src is multiplied with is not kept. */
+static void pass_mul(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[SCATTER_X]);
+    if (call->is_wanted[SCATTER_SRC]) {
+        emit_fail(e, STATUS_UNSUPPORTED,
+                  "scatter: src with reduction \"mul\" wants a gradient, only x has one then");
+        return;
+    }
+    value_t one = emit_binary(e, &op_def_add, emit_zeros(e, &x), emit_number(e, 1.0));
+    value_t product = put(call, one, call->in[SCATTER_SRC], SCATTER_MUL);
+    call->in_grad[SCATTER_X] = emit_binary(e, &op_def_mul, call->out_grad[0], product);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    switch (find_reduction(call->attrs)) {
+    case SCATTER_NONE: pass_none(call); return;
+    case SCATTER_MUL: pass_mul(call); return;
+    case SCATTER_MAX:
+    case SCATTER_MIN: pass_most(call); return;
+    default: break;
+    }
+    call->in_grad[SCATTER_X] = call->out_grad[0];
+    if (call->is_wanted[SCATTER_SRC]) give_src(call, take(call, call->out_grad[0]));
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 7, .reads_out = 1};
+
 static const char *const cases[] = {
     "(f32[7,3], s64[5,3]<7, f32[5,3])",
     "(f32[3,17], s64[2,31]<17, f32[3,31]) dim=1",
@@ -189,6 +297,7 @@ const opdef_t op_def_scatter = {.name = "scatter",
                                 .infer = infer,
                                 .kernels = kernels,
                                 .spec = spec,
+                                .gradient = &gradient,
                                 .cases = cases};
 
 status_t op_scatter(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,

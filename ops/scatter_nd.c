@@ -1,8 +1,8 @@
 /* Slices put at tuples of indices into a copy of a tensor, as ONNX ScatterND. */
 #include <string.h>
 
+#include "ops/gradient_impl.h"
 #include "ops/index_impl.h"
-#include "ops/ops_impl.h"
 #include "tensor/threads_impl.h"
 
 typedef struct scatter_nd_attrs {
@@ -133,6 +133,63 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients ---- */
+
+value_t emit_scatter_nd(emitter_t *emitter, value_t x, value_t index, value_t src,
+                        scatter_reduction_t reduction)
+{
+    const scatter_nd_attrs_t attrs = {(int)reduction};
+    const value_t in[] = {x, index, src};
+    return emit_op(emitter, &op_def_scatter_nd, &attrs, 3, in);
+}
+
+/* True, for each tuple of the index, where no later one points to the same slice: each puts its
+ * number there, and takes what is there in the end. Of the gradient's rank. */
+static value_t find_last(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t index = call->in[SCATTER_INDEX];
+    const tensor_info_t taken = *emit_info(e, index), src = *emit_info(e, call->in[SCATTER_SRC]);
+    tensor_info_t places = *emit_info(e, call->in[SCATTER_X]);
+    int64_t sizes[TENSOR_MAX_RANK];
+    if (taken.rank == 0) return VALUE_NONE; /* after a failure */
+    const int64_t n = count_tuples(&taken);
+    const tensor_info_t line = info_dense(DTYPE_S64, 1, &n);
+    places = info_dense(DTYPE_S64, find_depth(&taken), places.sizes);
+    value_t number = emit_ints(e, &op_def_reshape, emit_count(e, &line, 0), taken.rank - 1,
+                               taken.sizes);
+    value_t last = emit_scatter_nd(e, emit_zeros(e, &places), index, number, SCATTER_NONE);
+    last = emit_binary(e, &op_def_eq, number, emit_gather_nd(e, last, index));
+    for (int d = 0; d < src.rank; d++) sizes[d] = d < taken.rank - 1 ? src.sizes[d] : 1;
+    return emit_ints(e, &op_def_reshape, last, src.rank, sizes);
+}
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const scatter_reduction_t reduction = find_reduction(call->attrs);
+    const value_t grad = call->out_grad[0], index = call->in[SCATTER_INDEX];
+    const tensor_info_t src = *emit_info(e, call->in[SCATTER_SRC]);
+    if (reduction != SCATTER_NONE && reduction != SCATTER_ADD) {
+        emit_fail(e, STATUS_UNSUPPORTED,
+                  "scatter_nd: reduction \"%s\", gradients pass \"none\" and \"add\"",
+                  index_reduction_names[reduction]);
+        return;
+    }
+    value_t of_src = emit_gather_nd(e, grad, index);
+    if (reduction == SCATTER_ADD) {
+        call->in_grad[SCATTER_X] = grad;
+    } else {
+        call->in_grad[SCATTER_X] = emit_scatter_nd(e, grad, index, emit_zeros(e, &src),
+                                                   SCATTER_NONE);
+        if (call->is_wanted[SCATTER_SRC])
+            of_src = emit_where(e, find_last(call), of_src, emit_number(e, 0.0));
+    }
+    call->in_grad[SCATTER_SRC] = of_src;
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << SCATTER_INDEX};
+
 static const char *const cases[] = {"(f32[7,7], s64[3,2]<7, f32[3])",
                                     "(f32[7,17], s64[3,1]<7, f32[3,17])",
                                     "(f32[3,3,31], s32[17,2]<3, f32[17,31]) reduction=\"add\"",
@@ -159,6 +216,7 @@ const opdef_t op_def_scatter_nd = {.name = "scatter_nd",
                                    .infer = infer,
                                    .kernels = kernels,
                                    .spec = spec,
+                                   .gradient = &gradient,
                                    .cases = cases};
 
 status_t op_scatter_nd(context_t *ctx, const tensor_t *x, const tensor_t *index,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -211,6 +211,19 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 static const kernel_t native = {.name = "native", .prepare = prepare, .run = run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
+/* ---- gradients: values go back to where the indices say ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const tensor_info_t x = *emit_info(e, call->in[X]);
+    if (call->out_grad[VALUES] == VALUE_NONE) return;
+    call->in_grad[X] = emit_scatter(e, emit_zeros(e, &x), ((const sort_attrs_t *)call->attrs)->dim,
+                                    call->out[INDICES], call->out_grad[VALUES], SCATTER_NONE);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_out = 1u << INDICES};
+
 /* ---- cases ---- */
 
 static const char *const sort_cases[] = {"(f32[3,7,5]) dim=0",
@@ -272,6 +285,7 @@ static const char *const topk_cases[] = {"(f32[3,7,5]) k=2 dim=0",
                                  .infer = infer,                                                   \
                                  .kernels = kernels,                                               \
                                  .spec = spec,                                                     \
+                                 .gradient = &gradient,                                            \
                                  .cases = op##_cases}
 
 DEFINE(sort, SORT);

@@ -285,10 +285,70 @@ static void gradients_that_do_not_fit_are_refused(void **state)
         {&op_def_resize_backward, "(s32[1,1,3]) sizes=[5]",
          "resize_backward: grad is s32[1,1,3], a floating dtype"},
         {&op_def_cumprod_backward, "(f32[2], f32[3])", "equal floating tensors are needed"},
+        {&op_def_gather_backward, "(f32[3,2], s64[4]<2) size=2",
+         "no floating slices along dimension 0"},
+        {&op_def_gather_backward, "(f32[3,2], s64[3]*9) size=1", "gather_backward: index "},
         {&op_def_prod_backward, "(f32[2], f32[3,4])", "floating elements of x's dtype are needed"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         check_refusal(fixture_context(state), refused[i].op, refused[i].call, refused[i].part);
+}
+
+/* Watches input `watched` of a call, as a case has it, whose rule must refuse. */
+static void check_rule_refusal(context_t *ctx, const opdef_t *op, const char *text, int watched,
+                               const char *part)
+{
+    case_call_t call;
+    tensor_t *in[CASE_MAX_INPUTS] = {NULL}, *out = NULL, *grad = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, case_parse(ctx, op, text, &call));
+    for (int i = 0; i < call.n_in; i++) CHECK_OK(ctx, case_fill(ctx, &call.in[i], &in[i]));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, in[watched]));
+    CHECK_OK(ctx,
+             dispatch_run(ctx, op, call.attrs, call.n_in, (const tensor_t *const *)in, NULL, &out));
+    grad = count_up(ctx, out);
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, out, grad), STATUS_UNSUPPORTED, part);
+    tape_destroy(tape);
+    tensor_release(grad);
+    tensor_release(out);
+    for (int i = 0; i < call.n_in; i++) tensor_release(in[i]);
+}
+
+static void products_that_are_put_have_no_gradient(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    check_rule_refusal(ctx, &op_def_scatter, "(f32[3], s64[2]<3, f32[2]) reduction=\"mul\"", 2,
+                       "src with reduction \"mul\" wants a gradient");
+    check_rule_refusal(ctx, &op_def_scatter_nd, "(f32[3], s64[2,1]<3, f32[2]) reduction=\"max\"", 0,
+                       "scatter_nd: reduction \"max\", gradients pass");
+}
+
+/* Each row is added up by one thread, in the order of the index. */
+static void embeddings_have_the_same_bits_on_any_number_of_threads(void **state)
+{
+    (void)state;
+    static float first[50 * 40];
+    for (int threads = 1; threads <= 5; threads += 2) {
+        const context_options_t options = {.n_threads = threads};
+        context_t *ctx = NULL;
+        case_call_t call;
+        tensor_t *in[2] = {NULL}, *out = NULL;
+        static float got[50 * 40];
+        CHECK_OK(NULL, context_create(&options, &ctx));
+        context_seed(ctx, 7);
+        CHECK_OK(ctx, case_parse(ctx, &op_def_gather_backward,
+                                 "(f32[3000,40], s64[3000]<50) size=50", &call));
+        for (int i = 0; i < 2; i++) CHECK_OK(ctx, case_fill(ctx, &call.in[i], &in[i]));
+        CHECK_OK(ctx, dispatch_run(ctx, &op_def_gather_backward, call.attrs, 2,
+                                   (const tensor_t *const *)in, NULL, &out));
+        CHECK_OK(ctx, tensor_read(ctx, out, got, sizeof got));
+        if (threads == 1) memcpy(first, got, sizeof got);
+        assert_memory_equal(first, got, sizeof got);
+        tensor_release(out);
+        for (int i = 0; i < 2; i++) tensor_release(in[i]);
+        context_destroy(ctx);
+    }
 }
 
 int main(void)
@@ -296,6 +356,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(gradients_at_kinks_and_ties_are_those_of_pytorch),
         TEST(gradients_that_do_not_fit_are_refused),
+        TEST(products_that_are_put_have_no_gradient),
+        TEST(embeddings_have_the_same_bits_on_any_number_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
