@@ -6,7 +6,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/moments_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/norm_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -15,14 +15,9 @@ typedef struct batch_attrs {
     double epsilon;
 } batch_attrs_t;
 
-typedef struct layer_attrs {
-    int64_t n_dims;
-    double epsilon;
-} layer_attrs_t;
-
 static const attr_field_t batch_fields[] = {
     {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL}};
-static const attr_field_t layer_fields[] = {
+const attr_field_t layer_fields[LAYER_FIELDS] = {
     {"n_dims", ATTR_INT, true, offsetof(layer_attrs_t, n_dims), 0, 1, NULL},
     {"epsilon", ATTR_FLOAT, false, offsetof(layer_attrs_t, epsilon), 0, 1e-5, NULL}};
 
@@ -178,8 +173,8 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
 }
 
 /* The dimensions that are normalised as one, and all others as one. */
-static void flatten_layer(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
-                          int64_t *out_length)
+void layer_rows(const tensor_info_t *x, const layer_attrs_t *attrs, int64_t *out_rows,
+                int64_t *out_length)
 {
     int64_t length = 1;
     for (int d = x->rank - (int)attrs->n_dims; d < x->rank; d++) length *= x->sizes[d];
@@ -195,7 +190,7 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     TRY(accept_plain(call, prepared, X));
     TRY(accept_out_plain(call, prepared, 0));
     int64_t sizes[2];
-    flatten_layer(call->in[X], attrs, &sizes[0], &sizes[1]);
+    layer_rows(call->in[X], attrs, &sizes[0], &sizes[1]);
     tensor_info_t flat = info_dense(call->in[X]->dtype, 2, sizes);
     onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM,
                                 .n_src = 1,
@@ -370,7 +365,7 @@ static status_t run_layer_native(context_t *ctx, const prepared_t *prepared, voi
 {
     (void)scratch;
     int64_t rows, n;
-    flatten_layer(&prepared->in[X], prepared->attrs, &rows, &n);
+    layer_rows(&prepared->in[X], prepared->attrs, &rows, &n);
     const int64_t bytes = n * (int64_t)dtype_size(prepared->in[X].dtype);
 #pragma omp parallel for num_threads(threads_for(ctx, rows *n)) schedule(static)
     for (int64_t row = 0; row < rows; row++)
@@ -456,6 +451,7 @@ const opdef_t op_def_layer_norm = {.name = "layer_norm",
                                    .infer = infer_layer,
                                    .kernels = layer_kernels,
                                    .spec = spec_layer,
+                                   .gradient = &layer_norm_gradient,
                                    .cases = layer_cases};
 
 const opdef_t op_def_rms_norm = {.name = "rms_norm",
@@ -468,6 +464,7 @@ const opdef_t op_def_rms_norm = {.name = "rms_norm",
                                  .infer = infer_layer,
                                  .kernels = rms_kernels,
                                  .spec = spec_layer,
+                                 .gradient = &rms_norm_gradient,
                                  .cases = rms_cases};
 
 /* ---- public ---- */

@@ -256,25 +256,28 @@ static void run_once(subject_t *s)
 /* Input i of those converted, and output 0, are the bytes of one tensor. */
 static void run_over(subject_t *s, const prepared_t *prepared, tensor_t *const *converted, int i)
 {
-    void *in[CASE_MAX_INPUTS] = {NULL}, *out[1] = {NULL}, *scratch = NULL;
-    tensor_t *target = NULL;
+    void *in[CASE_MAX_INPUTS] = {NULL}, *out[OP_MAX_OUTPUTS] = {NULL}, *scratch = NULL;
+    tensor_t *targets[OP_MAX_OUTPUTS] = {NULL};
+    status_t status = STATUS_OK;
     for (int k = 0; k < s->call.n_in; k++)
         if (converted[k] != NULL) in[k] = (void *)(uintptr_t)tensor_bytes(converted[k]);
-    status_t status = tensor_make(s->ctx, &prepared->out[0], &target);
-    if (status == STATUS_OK) status = tensor_writable(s->ctx, target, &out[0]);
+    for (int o = 0; status == STATUS_OK && o < prepared->n_out; o++) {
+        status = tensor_make(s->ctx, &prepared->out[o], &targets[o]);
+        if (status == STATUS_OK) status = tensor_writable(s->ctx, targets[o], &out[o]);
+    }
     if (status == STATUS_OK) memcpy(out[0], in[i], info_bytes(&prepared->out[0]));
     if (status == STATUS_OK)
         status = context_get(s->ctx, prepared->scratch_bytes, "scratch", &scratch);
     in[i] = out[0];
     if (status == STATUS_OK) status = prepared->run(s->ctx, prepared, in, out, scratch);
-    if (status != STATUS_OK)
-        complain(s, "over input %d: %s", i, context_error(s->ctx));
-    else if (!is_padding_zero(s, target))
-        complain(s, "over input %d: padded lanes are not zero", i);
-    else
-        check_elements(s, 0, target);
+    if (status != STATUS_OK) complain(s, "over input %d: %s", i, context_error(s->ctx));
+    for (int o = 0; status == STATUS_OK && o < prepared->n_out; o++) {
+        if (!is_padding_zero(s, targets[o]))
+            complain(s, "over input %d: padded lanes are not zero", i);
+        check_elements(s, o, targets[o]);
+    }
     context_put(s->ctx, scratch);
-    tensor_release(target);
+    for (int o = 0; o < prepared->n_out; o++) tensor_release(targets[o]);
 }
 
 static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)

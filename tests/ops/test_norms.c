@@ -1,7 +1,10 @@
-/* Norms: what they refuse, and that group norm takes channels in blocks as they lie. */
+/* Norms: what they refuse, that group norm takes channels in blocks as they lie, and gradients of
+ * numbers far from 0. What they compute is checked in test_conformance and train/test_gradients. */
 #include "tests/support/support.h"
 
-#include "ops/ops.h"
+#include <math.h>
+
+#include "ops/ops_impl.h"
 #include "tensor/convert.h"
 #include "tensor/counters.h"
 
@@ -47,11 +50,116 @@ static void group_norm_takes_blocks_of_channels_as_they_lie(void **state)
     tensor_release(out);
 }
 
+/* ---- gradients ---- */
+
+static void gradients_of_other_sizes_or_weights_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *other = NULL, *line = NULL, *whole = NULL, *out[3] = {NULL};
+    int n_out = 3;
+    const struct {
+        int64_t first;
+        double epsilon;
+    } one = {1, 1e-5}, three = {3, 1e-5}, five = {5, 1e-5};
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2, 6, 3), &x));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2, 6, 4), &other));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(4), &line));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S64, SHAPE(2, 6, 3), &whole));
+#define REFUSED(op, attrs, x, weight, grad, message)                                               \
+    CHECK_FAILS(ctx,                                                                               \
+                dispatch_run(ctx, &op_def_##op, &attrs, 3, (const tensor_t *[]){x, weight, grad},  \
+                             &n_out, out),                                                         \
+                STATUS_INVALID_ARGUMENT, message)
+    REFUSED(layer_norm_backward, one, x, NULL, other,
+            "layer_norm_backward: grad is f32[2,6,4], x is f32[2,6,3], equal ones are needed");
+    REFUSED(layer_norm_backward, one, x, line, x,
+            "layer_norm_backward: weight is f32[4], the last 1 dimensions of f32[2,6,3]");
+    REFUSED(rms_norm_backward, five, x, NULL, x,
+            "rms_norm_backward: n_dims=5, input f32[2,6,3] needs 1 to 3");
+    REFUSED(rms_norm_backward, one, whole, NULL, whole,
+            "rms_norm_backward: x is s64[2,6,3], a floating type is needed");
+    REFUSED(group_norm_backward, three, x, NULL, other,
+            "group_norm_backward: grad is f32[2,6,4], x is f32[2,6,3], equal ones are needed");
+    REFUSED(group_norm_backward, five, x, NULL, x,
+            "group_norm_backward: num_groups=5, input f32[2,6,3] needs a divisor of 6");
+#undef REFUSED
+    tensor_release(x);
+    tensor_release(other);
+    tensor_release(line);
+    tensor_release(whole);
+}
+
+/* h is the same whatever the mean: f32 holds x to 3e-5 of the deviation, no sum may lose more. */
+static void gradients_keep_their_digits_far_from_zero(void **state)
+{
+    enum { ROWS = 40, N = 500 };
+    context_t *ctx = fixture_context(state);
+    tensor_t *drawn = NULL, *x = NULL, *grad = NULL, *far = NULL;
+    tensor_t *near_of[3] = {NULL}, *far_of[3] = {NULL};
+    const struct {
+        int64_t n_dims;
+        double epsilon;
+    } attrs = {1, 1e-5};
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &drawn));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(ROWS, N), &grad));
+    CHECK_OK(ctx, op_add_scalar(ctx, drawn, 1000, &far));
+    CHECK_OK(ctx, op_sub_scalar(ctx, far, 1000, &x)); /* without the digits that far has not */
+    const opdef_t *const ops[] = {&op_def_layer_norm_backward, &op_def_group_norm_backward};
+    for (int k = 0; k < 2; k++) {
+        int n_out = 3;
+        CHECK_OK(ctx, dispatch_run(ctx, ops[k], &attrs, 3, (const tensor_t *[]){x, NULL, grad},
+                                   &n_out, near_of));
+        CHECK_OK(ctx, dispatch_run(ctx, ops[k], &attrs, 3, (const tensor_t *[]){far, NULL, grad},
+                                   &n_out, far_of));
+        for (int i = 0; i < 3; i++) {
+            float a[ROWS * N] = {0}, b[ROWS * N] = {0};
+            CHECK_OK(ctx, tensor_read(ctx, near_of[i], a, sizeof a));
+            CHECK_OK(ctx, tensor_read(ctx, far_of[i], b, sizeof b));
+            for (int64_t at = 0; at < tensor_numel(near_of[i]); at++)
+                assert_true(fabsf(a[at] - b[at]) <= 1e-4f * (1.0f + fabsf(a[at])));
+            tensor_release(near_of[i]);
+            tensor_release(far_of[i]);
+        }
+    }
+    tensor_release(drawn);
+    tensor_release(x);
+    tensor_release(grad);
+    tensor_release(far);
+}
+
+static void group_norm_backward_takes_blocks_of_channels_as_they_lie(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *blocked = NULL, *out[3] = {NULL};
+    const struct {
+        int64_t num_groups;
+        double epsilon;
+    } attrs = {8, 1e-5};
+    int n_out = 3;
+    counters_t before, after;
+    char text[FORMAT_TEXT_MAX];
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 32, 5, 5), &x));
+    CHECK_OK(ctx, op_reorder(ctx, x, "aBcd16b", &blocked));
+    counters_read(ctx, &before);
+    CHECK_OK(ctx, dispatch_run(ctx, &op_def_group_norm_backward, &attrs, 3,
+                               (const tensor_t *[]){blocked, NULL, blocked}, &n_out, out));
+    counters_read(ctx, &after);
+    assert_string_equal(format_text(&tensor_info(out[0])->format, text), "aBcd16b");
+    assert_int_equal(counters_activation_reorders(&after), counters_activation_reorders(&before));
+    assert_int_equal(counters_copies(&after), counters_copies(&before));
+    for (int i = 0; i < 3; i++) tensor_release(out[i]);
+    tensor_release(x);
+    tensor_release(blocked);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(groups_that_do_not_divide_the_channels_are_refused),
         TEST(group_norm_takes_blocks_of_channels_as_they_lie),
+        TEST(gradients_of_other_sizes_or_weights_are_refused),
+        TEST(gradients_keep_their_digits_far_from_zero),
+        TEST(group_norm_backward_takes_blocks_of_channels_as_they_lie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
