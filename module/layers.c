@@ -227,32 +227,42 @@ status_t layer_flatten(context_t *ctx, int64_t start_dim, int64_t end_dim, modul
 }
 
 /* p, and that the layer is not training. */
-static status_t read_dropout(context_t *ctx, const module_t *self, int n_in, double *out_p)
-{
-    TRY(layer_one_input(ctx, self, n_in));
-    if (module_is_training(self))
-        FAIL(ctx, STATUS_UNSUPPORTED,
-             "dropout: the layer is in training mode, only inference is to be had; module_train "
-             "switches it");
-    return layer_read_float(ctx, self, "p", out_p);
-}
-
 static status_t forward_dropout(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                                 int *n_out, tensor_t **out)
 {
     double p = 0;
     *n_out = 1;
-    TRY(read_dropout(ctx, self, n_in, &p));
-    return op_dropout(ctx, in[0], p, out);
+    TRY(layer_one_input(ctx, self, n_in));
+    TRY(layer_read_float(ctx, self, "p", &p));
+    return module_is_training(self) ? op_dropout_train(ctx, in[0], p, 0, out)
+                                    : op_dropout(ctx, in[0], p, out);
 }
 
+static status_t forward_alpha_dropout(context_t *ctx, module_t *self, int n_in,
+                                      const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    if (module_is_training(self))
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "AlphaDropout: the layer is in training mode, only inference is to be had; "
+             "module_train switches it");
+    return forward_dropout(ctx, self, n_in, in, n_out, out);
+}
+
+/* A tensor without a batch has its channels first: Dropout1d takes one of rank 2, Dropout3d one of
+ * rank 4; Dropout2d takes any rank as one with a batch, as PyTorch's. */
 static status_t forward_feature_dropout(context_t *ctx, module_t *self, int n_in,
                                         const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     double p = 0;
     *n_out = 1;
-    TRY(read_dropout(ctx, self, n_in, &p));
-    return op_feature_dropout(ctx, in[0], p, out);
+    TRY(layer_one_input(ctx, self, n_in));
+    TRY(layer_read_float(ctx, self, "p", &p));
+    if (!module_is_training(self)) return op_feature_dropout(ctx, in[0], p, out);
+    const char *type = module_type(self);
+    const int rank = in[0] == NULL ? 0 : tensor_rank(in[0]);
+    const bool is_single = (rank == 2 && strcmp(type, "Dropout1d") == 0) ||
+                           (rank == 4 && strcmp(type, "Dropout3d") == 0);
+    return op_dropout_train(ctx, in[0], p, is_single ? 1 : 2, out);
 }
 
 static status_t init_dropout(context_t *ctx, module_t *module, const void *user)
@@ -275,7 +285,8 @@ status_t layer_dropout(context_t *ctx, double p, module_t **out_module)
 
 status_t layer_alpha_dropout(context_t *ctx, double p, module_t **out_module)
 {
-    return make_dropout(ctx, "layer_alpha_dropout", "AlphaDropout", forward_dropout, p, out_module);
+    return make_dropout(ctx, "layer_alpha_dropout", "AlphaDropout", forward_alpha_dropout, p,
+                        out_module);
 }
 
 status_t layer_feature_dropout(context_t *ctx, int n_spatial, double p, module_t **out_module)

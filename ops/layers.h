@@ -121,6 +121,13 @@ status_t op_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_dropout);
 status_t op_feature_dropout(context_t *ctx, const tensor_t *x, double p, tensor_t **out)
     TESSERA_API(op_feature_dropout);
+/* In training: elements are 0 with probability p, the others are multiplied by 1 / (1 - p).
+ * leading_dims 0: each element by itself; 1, 2: all elements alike that share an index of the first
+ * one or two dimensions, as channels of images. Which ones follows from a seed, that every run
+ * draws from the context's generator (context_seed), a run of a plan as well; the layout and the
+ * number of threads change nothing. */
+status_t op_dropout_train(context_t *ctx, const tensor_t *x, double p, int64_t leading_dims,
+                          tensor_t **out) TESSERA_API(op_dropout_train);
 
 /* ---- folding: what the passes make of a norm or a scale behind a conv or linear ---- */
 

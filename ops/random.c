@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ops/accept_impl.h"
+#include "ops/generator_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
@@ -40,27 +41,12 @@ enum { X };
 
 /* ---- the generator ---- */
 
-/* The finaliser of splitmix64: each bit of the result depends on all of them. */
-static uint64_t mix(uint64_t bits)
-{
-    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
-    return bits ^ bits >> 31;
-}
-
-/* At least 0 and less than 1. */
-static double uniform(int64_t seed, int64_t index)
-{
-    const uint64_t step = UINT64_C(0x9e3779b97f4a7c15);
-    return (double)(mix(mix((uint64_t)seed + step) + ((uint64_t)index + 1) * step) >> 11) * 0x1p-53;
-}
-
 /* By Box and Muller, of two uniform numbers. */
 static double normal(int64_t seed, int64_t index)
 {
     const double two_pi = 6.28318530717958647692528676655900577;
-    const double radius = sqrt(-2.0 * log1p(-uniform(seed, 2 * index)));
-    return radius * cos(two_pi * uniform(seed, 2 * index + 1));
+    const double radius = sqrt(-2.0 * log1p(-generator_uniform(seed, 2 * index)));
+    return radius * cos(two_pi * generator_uniform(seed, 2 * index + 1));
 }
 
 /* Of a uniform number as many digits are taken as the type has, so that rounding never reaches 1;
@@ -69,7 +55,7 @@ static double value_of(const opdef_t *op, const random_attrs_t *attrs, dtype_t d
 {
     if (op->variant == RANDN) return attrs->a + attrs->b * normal(attrs->seed, index);
     const double step = dtype_epsilon(dtype) / 2;
-    const double part = floor(uniform(attrs->seed, index) / step) * step;
+    const double part = floor(generator_uniform(attrs->seed, index) / step) * step;
     const double value = attrs->a + (attrs->b - attrs->a) * part;
     union {
         double alignment;

@@ -379,6 +379,21 @@ uint64_t context_random(context_t *ctx)
     return result;
 }
 
+void context_generator_state(const context_t *ctx, uint64_t *out_state)
+{
+    if (ctx != NULL && out_state != NULL) memcpy(out_state, ctx->random, sizeof ctx->random);
+}
+
+status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
+{
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (state == NULL) return context_null(ctx, "context_set_generator_state", "state");
+    REQUIRE(ctx, (state[0] | state[1] | state[2] | state[3]) != 0,
+            "context_set_generator_state: four zeros, a generator never leaves them");
+    memcpy(ctx->random, state, sizeof ctx->random);
+    return STATUS_OK;
+}
+
 uint64_t *context_random_state(context_t *ctx)
 {
     return ctx->random;

@@ -67,6 +67,15 @@ status_t context_set_threads(context_t *ctx, int n_threads) TESSERA_API(context_
 /* Restarts the context's random numbers, which tensor_rand and tensor_randn draw from. */
 void context_seed(context_t *ctx, uint64_t seed) TESSERA_API(context_seed);
 
+/* Where the generator of the context is: four numbers, which a checkpoint keeps, so that what is
+ * drawn after setting them is what was drawn before. All four of 0 are no state: INVALID_ARGUMENT.
+ */
+#define CONTEXT_GENERATOR_STATE 4
+void context_generator_state(const context_t *ctx, uint64_t *out_state)
+    TESSERA_API(context_generator_state);
+status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
+    TESSERA_API(context_set_generator_state);
+
 /* Which oneDNN runs, and for which instructions it makes code, after ONEDNN_MAX_CPU_ISA: static
  * texts such as "2.6.3" and "avx512_core_bf16". */
 const char *onednn_version_text(void) TESSERA_API(onednn_version_text);

@@ -71,6 +71,7 @@ static status_t note_sum(void *user, const graph_node_t *node)
 static bool is_candidate(const search_t *search, const graph_node_t *node)
 {
     if (node->n_outputs == 0 || node->n_blocks > 0 || node->kind == NODE_CALL) return false;
+    if (node->kind == NODE_OP && (node->op->traits & TRAIT_DRAWS) != 0) return false;
     for (int i = 0; i < node->n_outputs; i++) {
         if (search->is_summed[node->outputs[i]]) return false;
     }

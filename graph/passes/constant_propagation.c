@@ -91,6 +91,7 @@ static bool is_huge(const rewrite_t *rewrite, const graph_node_t *node, size_t l
 static bool can_run(const rewrite_t *rewrite, const graph_node_t *node)
 {
     if (node->kind != NODE_OP && node->kind != NODE_BUILTIN) return false;
+    if (node->kind == NODE_OP && (node->op->traits & TRAIT_DRAWS) != 0) return false;
     return node->n_outputs > 0 && node->n_sized == 0 && !alias_has_effect(node) &&
            has_constant_inputs(rewrite, node) && !is_written(rewrite->user, node) &&
            !is_huge(rewrite, node, limit_of(rewrite, node));

@@ -210,7 +210,8 @@ static size_t put_case(uint8_t *bytes, size_t n, size_t max_n, unsigned pick)
     char text[256];
     const opdef_t *op = ops_at((int)(pick % (unsigned)ops_count()));
     unsigned n_cases = 0;
-    while (op->cases[n_cases] != NULL) n_cases++;
+    while (op->cases != NULL && op->cases[n_cases] != NULL) n_cases++;
+    if (n_cases == 0) return n;
     pick /= (unsigned)ops_count();
     int length = snprintf(text, sizeof text, "%u%u %s%s", pick % 8, pick / 8 % 8, op->name,
                           op->cases[pick / 64 % n_cases]);

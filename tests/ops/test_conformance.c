@@ -514,12 +514,19 @@ static void conforms(void **state)
     assert_int_equal(n_failures, 0);
 }
 
+/* What the generator gives next has no specification. */
+static bool draws(const opdef_t *op)
+{
+    return (op->traits & TRAIT_DRAWS) != 0;
+}
+
 /* A TESSERA_CASE that names no operator, or none of its cases, would test nothing. */
 static bool is_filter_right(void)
 {
     int n = 0;
     for (int i = 0; i < ops_count(); i++)
-        for (int k = 0; ops_at(i)->cases[k] != NULL; k++) n += wanted_case(ops_at(i), k);
+        for (int k = 0; !draws(ops_at(i)) && ops_at(i)->cases[k] != NULL; k++)
+            n += wanted_case(ops_at(i), k);
     if (n == 0) print_error("TESSERA_CASE=%s names no case\n", getenv("TESSERA_CASE"));
     return n > 0;
 }
@@ -527,17 +534,18 @@ static bool is_filter_right(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[256];
-    int n = ops_count();
-    if (n > 256 || !is_filter_right()) return 1;
+    int n = 0;
+    if (ops_count() > 256 || !is_filter_right()) return 1;
     if (argc > 1) only_threads = atoi(argv[1]);
     if (argc > 2) one_in = atoi(argv[2]);
     if (argc > 3 || only_threads < 0 || one_in < 1) return 2;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < ops_count(); i++) {
+        if (draws(ops_at(i))) continue;
         union {
             const opdef_t *op;
             void *state;
         } state = {ops_at(i)};
-        tests[i] = (struct CMUnitTest){
+        tests[n++] = (struct CMUnitTest){
             .name = ops_at(i)->name, .test_func = conforms, .initial_state = state.state};
     }
     return _cmocka_run_group_tests("conformance", tests, (size_t)n, NULL, NULL);
