@@ -57,6 +57,7 @@
 /* Files of others. */
 #include "io/dataset.h"
 #include "io/loader.h"
+#include "io/checkpoint.h"
 #include "io/npy.h"
 #include "io/onnx.h"
 #include "io/safetensors.h"

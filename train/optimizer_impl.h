@@ -47,6 +47,30 @@ struct optimizer {
 status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optimizer, int index,
                         tensor_t **out_parameter);
 
+/* ---- state as a dict ---- */
+
+/* What optimizer_state_dict has, under names behind a prefix; not is_dense: state is shared, in its
+ * format. */
+status_t optimizer_put_state(context_t *ctx, const optimizer_t *optimizer, const char *prefix,
+                             bool is_dense, datum_t *dict);
+
+/* What the optimizer becomes once everything is checked: of the entries n_updates and state alone.
+ */
+typedef struct optimizer_loaded {
+    const optimizer_t *optimizer;
+    const datum_t *dict;
+    double lr;
+    int64_t n_steps;
+    optimizer_entry_t *entries;
+} optimizer_loaded_t;
+
+/* Reads and checks; then the optimizer takes it over, which cannot fail, or not; then the rest is
+ * dropped. */
+status_t optimizer_read_state(context_t *ctx, const optimizer_t *optimizer, const datum_t *dict,
+                              optimizer_loaded_t *out_loaded);
+void optimizer_take_state(optimizer_t *optimizer, optimizer_loaded_t *loaded);
+void optimizer_drop_state(context_t *ctx, optimizer_loaded_t *loaded);
+
 /* ---- one step of some tensors: everything that can fail, then the loops ---- */
 
 /* A parameter, its gradient and its state on their way through a step. */

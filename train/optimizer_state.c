@@ -22,54 +22,82 @@ static status_t put_take(context_t *ctx, datum_t *dict, const char *key, tensor_
     return status;
 }
 
-static status_t put_number(context_t *ctx, datum_t *dict, const char *key, dtype_t dtype,
-                           const void *number)
+/* A copy, so that neither a form is kept with the state nor the next step writes what the dict has.
+ */
+static status_t copy_dense(context_t *ctx, const tensor_t *state, tensor_t **out_copy)
+{
+    const tensor_info_t *info = tensor_info(state);
+    const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
+    if (tensor_lies_like(info, &dense))
+        return tensor_snapshot(ctx, state, &dense, state->offset, out_copy);
+    return convert_make(ctx, state, &dense, CAUSE_OUTPUT, out_copy);
+}
+
+/* What is put in a dict, and under which names: "optimizer" gives "optimizer.fc.weight.exp_avg". */
+typedef struct listing {
+    const char *prefix;
+    bool is_dense; /* else state is shared, in its format */
+    datum_t *dict;
+} listing_t;
+
+static status_t put_number(context_t *ctx, const listing_t *listing, const char *name,
+                           dtype_t dtype, const void *number)
 {
     const tensor_info_t info = info_dense(dtype, 0, NULL);
     tensor_t *tensor = NULL;
     void *bytes = NULL;
-    TRY(tensor_make_of(ctx, &info, dtype_size(dtype), 0, &tensor, &bytes));
-    memcpy(bytes, number, dtype_size(dtype));
-    return put_take(ctx, dict, key, tensor);
+    char *key = NULL;
+    TRY(tree_join(ctx, listing->prefix, name, &key));
+    status_t status = tensor_make_of(ctx, &info, dtype_size(dtype), 0, &tensor, &bytes);
+    if (status == STATUS_OK) {
+        memcpy(bytes, number, dtype_size(dtype));
+        status = put_take(ctx, listing->dict, key, tensor);
+    }
+    context_put(ctx, key);
+    return status;
 }
 
-/* A copy, so that neither a form is kept with the state nor the next step writes what the dict has.
- */
-static status_t put_state(context_t *ctx, datum_t *dict, const char *key, const tensor_t *state)
+static status_t put_state(context_t *ctx, const listing_t *listing, const char *name,
+                          tensor_t *state)
 {
-    const tensor_info_t *info = tensor_info(state);
-    const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
-    tensor_t *copy = NULL;
-    if (tensor_lies_like(info, &dense))
-        TRY(tensor_snapshot(ctx, state, &dense, state->offset, &copy));
+    tensor_t *shown = NULL;
+    char *key = NULL;
+    TRY(tree_join(ctx, listing->prefix, name, &key));
+    status_t status = STATUS_OK;
+    if (listing->is_dense)
+        status = copy_dense(ctx, state, &shown);
     else
-        TRY(convert_make(ctx, state, &dense, CAUSE_OUTPUT, &copy));
-    return put_take(ctx, dict, key, copy);
+        shown = tensor_hold(state);
+    if (status == STATUS_OK) status = put_take(ctx, listing->dict, key, shown);
+    context_put(ctx, key);
+    return status;
 }
 
-static status_t put_entry(context_t *ctx, datum_t *dict, const update_rule_t *rule,
+static status_t put_entry(context_t *ctx, const listing_t *listing, const update_rule_t *rule,
                           const optimizer_entry_t *entry)
 {
-    char *key = NULL;
-    TRY(tree_join(ctx, entry->name, step_key, &key));
-    status_t status = put_number(ctx, dict, key, DTYPE_S64, &entry->n_updates);
-    context_put(ctx, key);
+    char *name = NULL;
+    TRY(tree_join(ctx, entry->name, step_key, &name));
+    status_t status = put_number(ctx, listing, name, DTYPE_S64, &entry->n_updates);
+    context_put(ctx, name);
     for (int s = 0; s < UPDATE_MAX_STATES && status == STATUS_OK; s++) {
         if (rule->state_names[s] == NULL) continue;
-        TRY(tree_join(ctx, entry->name, rule->state_names[s], &key));
-        status = put_state(ctx, dict, key, entry->state[s]);
-        context_put(ctx, key);
+        TRY(tree_join(ctx, entry->name, rule->state_names[s], &name));
+        status = put_state(ctx, listing, name, entry->state[s]);
+        context_put(ctx, name);
     }
     return status;
 }
 
-static status_t put_all(context_t *ctx, datum_t *dict, const optimizer_t *optimizer)
+status_t optimizer_put_state(context_t *ctx, const optimizer_t *optimizer, const char *prefix,
+                             bool is_dense, datum_t *dict)
 {
-    TRY(put_number(ctx, dict, lr_key, DTYPE_F64, &optimizer->rule.lr));
-    TRY(put_number(ctx, dict, step_key, DTYPE_S64, &optimizer->n_steps));
+    const listing_t listing = {prefix, is_dense, dict};
+    TRY(put_number(ctx, &listing, lr_key, DTYPE_F64, &optimizer->rule.lr));
+    TRY(put_number(ctx, &listing, step_key, DTYPE_S64, &optimizer->n_steps));
     for (int i = 0; i < optimizer->n; i++)
         if (optimizer->entries[i].n_updates > 0)
-            TRY(put_entry(ctx, dict, &optimizer->rule, &optimizer->entries[i]));
+            TRY(put_entry(ctx, &listing, &optimizer->rule, &optimizer->entries[i]));
     return STATUS_OK;
 }
 
@@ -79,7 +107,7 @@ status_t optimizer_state_dict(context_t *ctx, const optimizer_t *optimizer, datu
     if (optimizer == NULL) return context_null(ctx, "optimizer_state_dict", "optimizer");
     datum_t *dict = NULL;
     TRY(datum_dict(ctx, 0, NULL, NULL, &dict));
-    status_t status = put_all(ctx, dict, optimizer);
+    status_t status = optimizer_put_state(ctx, optimizer, "", true, dict);
     if (status != STATUS_OK) {
         datum_release(dict);
         return status;
@@ -89,15 +117,6 @@ status_t optimizer_state_dict(context_t *ctx, const optimizer_t *optimizer, datu
 }
 
 /* ---- in ---- */
-
-/* What the optimizer becomes once everything is checked. */
-typedef struct loaded {
-    const optimizer_t *optimizer;
-    const datum_t *dict;
-    double lr;
-    int64_t n_steps;
-    optimizer_entry_t *entries; /* n_updates and state alone */
-} loaded_t;
 
 static status_t find_tensor(context_t *ctx, const datum_t *dict, const char *key,
                             const tensor_info_t *want, const tensor_t **out_tensor)
@@ -168,7 +187,7 @@ static status_t take_state(context_t *ctx, const tensor_t *given, tensor_t **out
     return convert_make(ctx, given, &dense, CAUSE_USER, out_state);
 }
 
-static status_t load_state(context_t *ctx, const loaded_t *loaded, int index, int s)
+static status_t load_state(context_t *ctx, const optimizer_loaded_t *loaded, int index, int s)
 {
     const optimizer_entry_t *entry = &loaded->optimizer->entries[index];
     const tensor_t *given = NULL;
@@ -181,7 +200,7 @@ static status_t load_state(context_t *ctx, const loaded_t *loaded, int index, in
 }
 
 /* Of a parameter that was not updated there is nothing in the dict. */
-static status_t load_entry(context_t *ctx, const loaded_t *loaded, int index)
+static status_t load_entry(context_t *ctx, const optimizer_loaded_t *loaded, int index)
 {
     const optimizer_t *optimizer = loaded->optimizer;
     int64_t *n_updates = &loaded->entries[index].n_updates;
@@ -196,7 +215,7 @@ static status_t load_entry(context_t *ctx, const loaded_t *loaded, int index)
     return status;
 }
 
-static status_t load(context_t *ctx, loaded_t *loaded)
+static status_t read(context_t *ctx, optimizer_loaded_t *loaded)
 {
     for (int i = 0; i < datum_length(loaded->dict); i++)
         REQUIRE(ctx, is_known(loaded->optimizer, datum_key(loaded->dict, i)),
@@ -220,6 +239,35 @@ static void swap(optimizer_entry_t *entry, optimizer_entry_t *loaded)
     }
 }
 
+status_t optimizer_read_state(context_t *ctx, const optimizer_t *optimizer, const datum_t *dict,
+                              optimizer_loaded_t *out_loaded)
+{
+    optimizer_loaded_t loaded = {.optimizer = optimizer, .dict = dict};
+    TRY(context_get_zeroed(ctx, (size_t)optimizer->n * sizeof *loaded.entries, "loaded state",
+                           &loaded.entries));
+    status_t status = read(ctx, &loaded);
+    if (status == STATUS_OK)
+        *out_loaded = loaded;
+    else
+        optimizer_drop_state(ctx, &loaded);
+    return status;
+}
+
+void optimizer_take_state(optimizer_t *optimizer, optimizer_loaded_t *loaded)
+{
+    optimizer->rule.lr = loaded->lr;
+    optimizer->n_steps = loaded->n_steps;
+    for (int i = 0; i < optimizer->n; i++) swap(&optimizer->entries[i], &loaded->entries[i]);
+}
+
+void optimizer_drop_state(context_t *ctx, optimizer_loaded_t *loaded)
+{
+    for (int i = 0; loaded->entries != NULL && i < loaded->optimizer->n; i++)
+        for (int s = 0; s < UPDATE_MAX_STATES; s++) tensor_drop(loaded->entries[i].state[s]);
+    context_put(ctx, loaded->entries);
+    *loaded = (optimizer_loaded_t){0};
+}
+
 status_t optimizer_load_state_dict(context_t *ctx, optimizer_t *optimizer, const datum_t *dict)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
@@ -227,17 +275,9 @@ status_t optimizer_load_state_dict(context_t *ctx, optimizer_t *optimizer, const
     if (dict == NULL) return context_null(ctx, "optimizer_load_state_dict", "dict");
     REQUIRE(ctx, datum_kind(dict) == DATUM_DICT, "optimizer_load_state_dict: a %s, must be a dict",
             datum_kind_name(datum_kind(dict)));
-    loaded_t loaded = {.optimizer = optimizer, .dict = dict};
-    TRY(context_get_zeroed(ctx, (size_t)optimizer->n * sizeof *loaded.entries, "loaded state",
-                           &loaded.entries));
-    status_t status = load(ctx, &loaded);
-    if (status == STATUS_OK) {
-        optimizer->rule.lr = loaded.lr;
-        optimizer->n_steps = loaded.n_steps;
-        for (int i = 0; i < optimizer->n; i++) swap(&optimizer->entries[i], &loaded.entries[i]);
-    }
-    for (int i = 0; i < optimizer->n; i++)
-        for (int s = 0; s < UPDATE_MAX_STATES; s++) tensor_drop(loaded.entries[i].state[s]);
-    context_put(ctx, loaded.entries);
-    return status;
+    optimizer_loaded_t loaded;
+    TRY(optimizer_read_state(ctx, optimizer, dict, &loaded));
+    optimizer_take_state(optimizer, &loaded);
+    optimizer_drop_state(ctx, &loaded);
+    return STATUS_OK;
 }

@@ -94,6 +94,8 @@ static status_t write_state(context_t *ctx, const char *op, const char *name, bo
                 tensor_text(state), info_brief(&item->want));
         TRY(convert_make(ctx, state, &item->want, CAUSE_WEIGHT, &item->fresh[s]));
         state = item->fresh[s];
+    } else if (may_convert && tensor_info(state)->layout != item->want.layout) {
+        TRY(tensor_over(ctx, &item->want, state->storage, state->offset, &item->fresh[s]));
     }
     TRY(tensor_writable(ctx, state, &bytes));
     item->update.state[s] = bytes;

@@ -1,10 +1,8 @@
 BEGIN {
-    # train and io stand side by side; the rest of the order is a line.
     split("tensor dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
     split("ir analysis program passes method", rooms)
     for (i in rooms) room["graph/" rooms[i]] = i + 0
-    place["io"] = place["train"]
     calls = "(^|[^A-Za-z0-9_.>])(assert|exit|_Exit|abort|printf|getenv|secure_getenv|alloca)[ ]*\\("
 }
 
