@@ -55,9 +55,9 @@
 #include "train/trainer.h"
 
 /* Files of others. */
+#include "io/checkpoint.h"
 #include "io/dataset.h"
 #include "io/loader.h"
-#include "io/checkpoint.h"
 #include "io/npy.h"
 #include "io/onnx.h"
 #include "io/safetensors.h"
