@@ -1,10 +1,12 @@
-/* Local response normalisation across channels. */
+/* Local response normalisation across channels, and its gradient. */
 #include <math.h>
+#include <string.h>
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -21,13 +23,24 @@ static const attr_field_t fields[] = {
     {"k", ATTR_FLOAT, false, offsetof(attrs_t, k), 0, 1.0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
-enum { X };
+static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                              {"grad", ROLE_ACTIVATION, false, false}};
+enum { X, GRAD };
 
 /* The channels [*out_first, *out_end) round a channel: of an even number one more before it. */
 static void window(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
                    int64_t *out_end)
 {
     int64_t before = attrs->size / 2, behind = (attrs->size - 1) / 2;
+    *out_first = channel > before ? channel - before : 0;
+    *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
+}
+
+/* The channels whose windows a channel is in. */
+static void reached(const attrs_t *attrs, int64_t channel, int64_t n_channels, int64_t *out_first,
+                    int64_t *out_end)
+{
+    int64_t before = (attrs->size - 1) / 2, behind = attrs->size / 2;
     *out_first = channel > before ? channel - before : 0;
     *out_end = n_channels - channel > behind ? channel + behind + 1 : n_channels;
 }
@@ -49,11 +62,22 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    const tensor_info_t *x = call->in[X], *grad = call->in[GRAD];
+    TRY(infer(ctx, call, out_n, out));
+    REQUIRE(ctx, grad->dtype == x->dtype && shape_equal(x->rank, x->sizes, grad->rank, grad->sizes),
+            "%s: grad is %s, x is %s, equal ones are needed", call->op->name, info_brief(grad),
+            info_brief(x));
+    return STATUS_OK;
+}
+
 /* ---- specification ---- */
 
-static double spec(const spec_call_t *call, int output, const int64_t *index)
+/* k + alpha / size sum(x^2) around a channel. */
+static double spec_base(const spec_call_t *call, const int64_t *index)
 {
-    (void)output;
     const attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X];
     int64_t at[TENSOR_MAX_RANK], end;
@@ -61,8 +85,29 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     for (int d = 0; d < x->rank; d++) at[d] = index[d];
     for (window(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
         sum += spec_at(call, X, at) * spec_at(call, X, at);
+    return attrs->k + attrs->alpha * sum / (double)attrs->size;
+}
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
     return spec_at(call, X, index) /
-           pow(attrs->k + attrs->alpha * sum / (double)attrs->size, attrs->beta);
+           pow(spec_base(call, index), ((const attrs_t *)call->attrs)->beta);
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    int64_t at[TENSOR_MAX_RANK], end;
+    double sum = 0.0;
+    for (int d = 0; d < x->rank; d++) at[d] = index[d];
+    for (reached(attrs, index[1], x->sizes[1], &at[1], &end); at[1] < end; at[1]++)
+        sum += spec_at(call, GRAD, at) * spec_at(call, X, at) *
+               pow(spec_base(call, at), -attrs->beta - 1.0);
+    return spec_at(call, GRAD, index) * pow(spec_base(call, index), -attrs->beta) -
+           2.0 * attrs->alpha * attrs->beta / (double)attrs->size * spec_at(call, X, index) * sum;
 }
 
 /* ---- kernel on oneDNN ---- */
@@ -221,6 +266,142 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
+/* ---- gradient: with base[c] = k + alpha / size sum(window) x^2, that of x[c] is
+ *
+ *     grad[c] base[c]^-beta - 2 alpha beta / size x[c] sum(j) grad[j] x[j] base[j]^(-beta - 1)
+ *
+ * over the channels j whose windows c is in. All channels of some positions are gathered, as
+ * [channels][POSITIONS], whatever their format. ---- */
+
+#define POSITIONS 32
+#define MAX_PARTS 16
+enum { BUFFER_X, BUFFER_GRAD, BUFFER_SCALE, BUFFER_TERM, N_BUFFERS };
+
+/* Parts follow from the sizes alone; each has its own buffers. */
+static int64_t count_parts(const walk_t *walk, int64_t *out_n_tiles)
+{
+    const int64_t n = walk->n * ((walk->spatial + POSITIONS - 1) / POSITIONS);
+    *out_n_tiles = n;
+    return n < MAX_PARTS ? n : MAX_PARTS;
+}
+
+static size_t buffer_bytes(const walk_t *walk, dtype_t dtype)
+{
+    return (size_t)(walk->channels * POSITIONS) *
+           (dtype == DTYPE_F64 ? sizeof(double) : sizeof(float));
+}
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    walk_t walk = {0};
+    int64_t n_tiles = 0;
+    TRY(walk_follow(call, prepared, true));
+    const format_t own = accept_own(&prepared->in[X]);
+    TRY(accept_format(call, prepared, GRAD, &own));
+    if (walk_channels(&prepared->in[X], &walk))
+        prepared->scratch_bytes = (size_t)count_parts(&walk, &n_tiles) * N_BUFFERS *
+                                  buffer_bytes(&walk, prepared->in[X].dtype);
+    prepared->overwrites = 1u << X | 1u << GRAD;
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 10.0 * (double)info_bytes(&prepared->in[X]));
+    return STATUS_OK;
+}
+
+/* The gradient of x takes the place of x; scale and term are room for all channels. */
+#define BACKWARD_LOOPS(name, type, root, power)                                                    \
+    FOR_EACH_ISA static void name(const attrs_t *attrs, int64_t n_channels, type *x,               \
+                                  const type *grad, type *scale, type *term)                       \
+    {                                                                                              \
+        const type share = (type)(attrs->alpha / (double)attrs->size), k = (type)attrs->k;         \
+        const type beta = (type)attrs->beta, factor = 2 * share * beta;                            \
+        int64_t first, end;                                                                        \
+        for (int64_t c = 0; c < n_channels; c++) {                                                 \
+            type sum[POSITIONS] = {0};                                                             \
+            const int64_t row = c * POSITIONS;                                                     \
+            for (window(attrs, c, n_channels, &first, &end); first < end; first++)                 \
+                for (int i = 0; i < POSITIONS; i++)                                                \
+                    sum[i] += x[first * POSITIONS + i] * x[first * POSITIONS + i];                 \
+            for (int i = 0; i < POSITIONS; i++) sum[i] = k + share * sum[i];                       \
+            if (attrs->beta == 0.75)                                                               \
+                for (int i = 0; i < POSITIONS; i++)                                                \
+                    scale[row + i] = 1 / (root(sum[i]) * root(root(sum[i])));                      \
+            else                                                                                   \
+                for (int i = 0; i < POSITIONS; i++) scale[row + i] = power(sum[i], -beta);         \
+            for (int i = 0; i < POSITIONS; i++)                                                    \
+                term[row + i] = grad[row + i] * x[row + i] * scale[row + i] / sum[i];              \
+        }                                                                                          \
+        for (int64_t c = 0; c < n_channels; c++) {                                                 \
+            type sum[POSITIONS] = {0};                                                             \
+            const int64_t row = c * POSITIONS;                                                     \
+            for (reached(attrs, c, n_channels, &first, &end); first < end; first++)                \
+                for (int i = 0; i < POSITIONS; i++) sum[i] += term[first * POSITIONS + i];         \
+            for (int i = 0; i < POSITIONS; i++)                                                    \
+                x[row + i] = grad[row + i] * scale[row + i] - factor * x[row + i] * sum[i];        \
+        }                                                                                          \
+    }
+
+BACKWARD_LOOPS(backward_f32, float, sqrtf, powf)
+BACKWARD_LOOPS(backward_f64, double, sqrt, pow)
+
+/* `count` positions from element `first` of channel 0 on, and their buffers. */
+static void run_positions_backward(const prepared_t *prepared, const walk_t *walk, int64_t first,
+                                   int64_t count, char *buffers, void *const *in, char *out)
+{
+    const dtype_t dtype = prepared->in[X].dtype;
+    const dtype_t compute = dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
+    const int64_t size = (int64_t)dtype_size(dtype), bytes = (int64_t)buffer_bytes(walk, dtype);
+    const int64_t row = POSITIONS * (int64_t)dtype_size(compute), block = walk->block;
+    if (count < POSITIONS) memset(buffers, 0, (size_t)(2 * bytes));
+    for (int64_t c = 0; c < walk->channels; c++) {
+        const int64_t at = (first + c / block * walk->spatial * block + c % block) * size;
+        for (int i = X; i <= GRAD; i++)
+            dtype_cast(count, dtype, (const char *)in[i] + at, block, compute,
+                       buffers + (BUFFER_X + i) * bytes + c * row, 1);
+    }
+    void *x = buffers, *grad = buffers + BUFFER_GRAD * bytes;
+    void *scale = buffers + BUFFER_SCALE * bytes, *term = buffers + BUFFER_TERM * bytes;
+    if (compute == DTYPE_F64)
+        backward_f64(prepared->attrs, walk->channels, x, grad, scale, term);
+    else
+        backward_f32(prepared->attrs, walk->channels, x, grad, scale, term);
+    for (int64_t c = 0; c < walk->channels; c++)
+        dtype_cast(count, compute, buffers + c * row, 1, dtype,
+                   out + (first + c / block * walk->spatial * block + c % block) * size, block);
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    walk_t walk;
+    int64_t n_tiles = 0;
+    if (!walk_channels(&prepared->in[X], &walk)) return STATUS_OK;
+    const int64_t n_parts = count_parts(&walk, &n_tiles);
+    const int64_t in_row = (walk.spatial + POSITIONS - 1) / POSITIONS;
+    const size_t bytes = N_BUFFERS * buffer_bytes(&walk, prepared->in[X].dtype);
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
+    schedule(static)
+    for (int64_t part = 0; part < n_parts; part++)
+        for (int64_t i = n_tiles * part / n_parts; i < n_tiles * (part + 1) / n_parts; i++) {
+            const int64_t s = i % in_row * POSITIONS, left = walk.spatial - s;
+            const int64_t first = (i / in_row * walk.n_blocks * walk.spatial + s) * walk.block;
+            run_positions_backward(prepared, &walk, first, left < POSITIONS ? left : POSITIONS,
+                                   (char *)scratch + (size_t)part * bytes, in, out[0]);
+        }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native_backward = {
+    .name = "native", .prepare = prepare_backward, .run = run_backward};
+static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
+
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->in[X], call->out_grad[0]};
+    call->in_grad[X] = emit_op(call->emitter, &op_def_lrn_backward, call->attrs, 2, in);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(f32[2,32,7,5]) alpha=0.1",
@@ -241,7 +422,25 @@ static const char *const cases[] = {"(f32[2,32,7,5]) alpha=0.1",
                                     "(f32[0,3,4,4])",
                                     NULL};
 
-/* ---- definition ---- */
+static const char *const backward_cases[] = {
+    "(f32[2,32,7,5], f32[2,32,7,5]) alpha=0.1",
+    "(f32[1,3,6,6], f32[1,3,6,6]) alpha=0.5",
+    "(f32[1,1,4,4], f32[1,1,4,4]) size=3 alpha=0.5",
+    "(f32[2,17,5,5], f32[2,17,5,5]) size=3 alpha=0.5 beta=0.5 k=2.0",
+    "(f32[2,31,5,5], f32[2,31,5,5]) size=4 alpha=0.5",
+    "(f32[1,7,3,3], f32[1,7,3,3]) size=9 alpha=2.0 beta=1.0",
+    "(f32[1,40,3,3], f32[1,40,3,3]) size=35 alpha=1.0",
+    "(f32[1,24,27,27], f32[1,24,27,27]) alpha=0.5",
+    "(f32[2,7,9], f32[2,7,9]) alpha=1.0",
+    "(f32[5,13], f32[5,13]) alpha=1.0",
+    "(f32[1,17,3,2,4], f32[1,17,3,2,4]) alpha=1.0",
+    "(bf16[1,16,5,5], bf16[1,16,5,5]) alpha=0.5",
+    "(f16[1,7,3,3], f16[1,7,3,3]) alpha=0.5",
+    "(f64[2,7,3,3], f64[2,7,3,3]) alpha=0.5",
+    "(f32[0,3,4,4], f32[0,3,4,4])",
+    NULL};
+
+/* ---- definitions ---- */
 
 const opdef_t op_def_lrn = {.name = "lrn",
                             .preference = OP_FOLLOWS,
@@ -252,7 +451,19 @@ const opdef_t op_def_lrn = {.name = "lrn",
                             .infer = infer,
                             .kernels = kernels,
                             .spec = spec,
+                            .gradient = &gradient,
                             .cases = cases};
+
+const opdef_t op_def_lrn_backward = {.name = "lrn_backward",
+                                     .preference = OP_FOLLOWS,
+                                     .attrs = {sizeof(attrs_t), 4, fields},
+                                     .n_operands = 2,
+                                     .operands = backward_operands,
+                                     .n_outputs = 1,
+                                     .infer = infer_backward,
+                                     .kernels = backward_kernels,
+                                     .spec = spec_backward,
+                                     .cases = backward_cases};
 
 /* ---- public ---- */
 

@@ -83,6 +83,11 @@ static void gradients_of_other_sizes_or_weights_are_refused(void **state)
     REFUSED(group_norm_backward, five, x, NULL, x,
             "group_norm_backward: num_groups=5, input f32[2,6,3] needs a divisor of 6");
 #undef REFUSED
+    CHECK_FAILS(ctx,
+                dispatch_run(ctx, &op_def_lrn_backward, NULL, 2, (const tensor_t *[]){x, other},
+                             &n_out, out),
+                STATUS_INVALID_ARGUMENT,
+                "lrn_backward: grad is f32[2,6,4], x is f32[2,6,3], equal ones are needed");
     tensor_release(x);
     tensor_release(other);
     tensor_release(line);
@@ -127,7 +132,7 @@ static void gradients_keep_their_digits_far_from_zero(void **state)
     tensor_release(far);
 }
 
-static void group_norm_backward_takes_blocks_of_channels_as_they_lie(void **state)
+static void gradients_take_blocks_of_channels_as_they_lie(void **state)
 {
     context_t *ctx = fixture_context(state);
     tensor_t *x = NULL, *blocked = NULL, *out[3] = {NULL};
@@ -135,7 +140,7 @@ static void group_norm_backward_takes_blocks_of_channels_as_they_lie(void **stat
         int64_t num_groups;
         double epsilon;
     } attrs = {8, 1e-5};
-    int n_out = 3;
+    int n_out = 3, n_one = 1;
     counters_t before, after;
     char text[FORMAT_TEXT_MAX];
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 32, 5, 5), &x));
@@ -143,11 +148,15 @@ static void group_norm_backward_takes_blocks_of_channels_as_they_lie(void **stat
     counters_read(ctx, &before);
     CHECK_OK(ctx, dispatch_run(ctx, &op_def_group_norm_backward, &attrs, 3,
                                (const tensor_t *[]){blocked, NULL, blocked}, &n_out, out));
-    counters_read(ctx, &after);
     assert_string_equal(format_text(&tensor_info(out[0])->format, text), "aBcd16b");
+    for (int i = 0; i < 3; i++) tensor_release(out[i]);
+    CHECK_OK(ctx, dispatch_run(ctx, &op_def_lrn_backward, NULL, 2,
+                               (const tensor_t *[]){blocked, blocked}, &n_one, out));
+    assert_string_equal(format_text(&tensor_info(out[0])->format, text), "aBcd16b");
+    tensor_release(out[0]);
+    counters_read(ctx, &after);
     assert_int_equal(counters_activation_reorders(&after), counters_activation_reorders(&before));
     assert_int_equal(counters_copies(&after), counters_copies(&before));
-    for (int i = 0; i < 3; i++) tensor_release(out[i]);
     tensor_release(x);
     tensor_release(blocked);
 }
@@ -159,7 +168,7 @@ int main(void)
         TEST(group_norm_takes_blocks_of_channels_as_they_lie),
         TEST(gradients_of_other_sizes_or_weights_are_refused),
         TEST(gradients_keep_their_digits_far_from_zero),
-        TEST(group_norm_backward_takes_blocks_of_channels_as_they_lie),
+        TEST(gradients_take_blocks_of_channels_as_they_lie),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
