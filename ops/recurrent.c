@@ -27,15 +27,15 @@ static const char *const function_names[] = {
         "clip", ATTR_FLOAT, false, offsetof(recurrent_attrs_t, clip), 0, 0, NULL                   \
     }
 
-static const attr_field_t lstm_fields[] = {COMMON, FLAG(input_forget),
-                                           ACTIVATION("gate", gate, RECURRENT_SIGMOID),
-                                           ACTIVATION("candidate", candidate, RECURRENT_TANH),
-                                           ACTIVATION("output", output, RECURRENT_TANH)};
-static const attr_field_t gru_fields[] = {COMMON, FLAG(reset_before),
-                                          ACTIVATION("gate", gate, RECURRENT_SIGMOID),
-                                          ACTIVATION("candidate", candidate, RECURRENT_TANH)};
-static const attr_field_t rnn_fields[] = {COMMON,
-                                          ACTIVATION("nonlinearity", candidate, RECURRENT_TANH)};
+const attr_field_t recurrent_lstm_fields[] = {COMMON, FLAG(input_forget),
+                                              ACTIVATION("gate", gate, RECURRENT_SIGMOID),
+                                              ACTIVATION("candidate", candidate, RECURRENT_TANH),
+                                              ACTIVATION("output", output, RECURRENT_TANH)};
+const attr_field_t recurrent_gru_fields[] = {COMMON, FLAG(reset_before),
+                                             ACTIVATION("gate", gate, RECURRENT_SIGMOID),
+                                             ACTIVATION("candidate", candidate, RECURRENT_TANH)};
+const attr_field_t recurrent_rnn_fields[] = {COMMON,
+                                             ACTIVATION("nonlinearity", candidate, RECURRENT_TANH)};
 
 static const operand_t operands[RECURRENT_N_OPERANDS] = {
     [RECURRENT_X] = {"x", ROLE_ACTIVATION, false, false},
@@ -115,7 +115,7 @@ static status_t check_weights(context_t *ctx, const op_call_t *call)
     return check_operand(ctx, call, RECURRENT_BIAS_HH, 1, &rows);
 }
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     TRY(check_weights(ctx, call));
@@ -136,7 +136,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- cells ---- */
 
-static double value(const recurrent_activation_t *activation, double clip, double x)
+double recurrent_value(const recurrent_activation_t *activation, double clip, double x)
 {
     const double alpha = activation->alpha, beta = activation->beta;
     if (clip > 0) x = x < -clip ? -clip : x > clip ? clip : x;
@@ -157,29 +157,52 @@ static double value(const recurrent_activation_t *activation, double clip, doubl
     return NAN;
 }
 
+double recurrent_slope(const recurrent_activation_t *activation, double clip, double x)
+{
+    const double alpha = activation->alpha, beta = activation->beta;
+    double y = 0.0;
+    if (clip > 0 && (x < -clip || x > clip)) return 0.0;
+    switch ((recurrent_function_t)activation->function) {
+    case RECURRENT_SIGMOID: y = eltwise_value(ELTWISE_SIGMOID, x, 0, 0); return y * (1.0 - y);
+    case RECURRENT_TANH: y = tanh(x); return 1.0 - y * y;
+    case RECURRENT_RELU: return x > 0.0 ? 1.0 : 0.0;
+    case RECURRENT_AFFINE: return alpha;
+    case RECURRENT_LEAKY_RELU: return x > 0.0 ? 1.0 : alpha;
+    case RECURRENT_THRESHOLDED_RELU: return x > alpha ? 1.0 : 0.0;
+    case RECURRENT_SCALED_TANH: y = tanh(beta * x); return alpha * beta * (1.0 - y * y);
+    case RECURRENT_HARDSIGMOID: y = alpha * x + beta; return y > 0.0 && y < 1.0 ? alpha : 0.0;
+    case RECURRENT_ELU: return x > 0.0 ? 1.0 : alpha * exp(x);
+    case RECURRENT_SOFTSIGN: y = 1.0 + fabs(x); return 1.0 / (y * y);
+    case RECURRENT_SOFTPLUS: return eltwise_value(ELTWISE_SIGMOID, x, 0, 0);
+    case RECURRENT_USUAL: break;
+    }
+    return NAN;
+}
+
 static double step_lstm(const recurrent_attrs_t *attrs, const recurrent_unit_t *unit, double *out_c)
 {
     const double clip = attrs->clip, *x = unit->x, *h = unit->h, *peephole = unit->peephole;
-    double input = value(&attrs->gate, clip, x[0] + h[0] + peephole[0] * unit->old_c);
-    double forget = attrs->input_forget
-                        ? 1.0 - input
-                        : value(&attrs->gate, clip, x[1] + h[1] + peephole[1] * unit->old_c);
-    double c = forget * unit->old_c + input * value(&attrs->candidate, clip, x[2] + h[2]);
-    double output = value(&attrs->gate, clip, x[3] + h[3] + peephole[2] * c);
+    double input = recurrent_value(&attrs->gate, clip, x[0] + h[0] + peephole[0] * unit->old_c);
+    double forget = attrs->input_forget ? 1.0 - input
+                                        : recurrent_value(&attrs->gate, clip,
+                                                          x[1] + h[1] + peephole[1] * unit->old_c);
+    double c = forget * unit->old_c + input * recurrent_value(&attrs->candidate, clip, x[2] + h[2]);
+    double output = recurrent_value(&attrs->gate, clip, x[3] + h[3] + peephole[2] * c);
     *out_c = c;
-    return output * value(&attrs->output, 0.0, c);
+    return output * recurrent_value(&attrs->output, 0.0, c);
 }
 
 double recurrent_reset(const recurrent_attrs_t *attrs, const recurrent_unit_t *unit)
 {
-    return value(&attrs->gate, attrs->clip, unit->x[0] + unit->h[0]);
+    return recurrent_value(&attrs->gate, attrs->clip, unit->x[0] + unit->h[0]);
 }
 
 static double step_gru(const recurrent_attrs_t *attrs, const recurrent_unit_t *unit)
 {
     double factor = attrs->reset_before ? 1.0 : recurrent_reset(attrs, unit);
-    double update = value(&attrs->gate, attrs->clip, unit->x[1] + unit->h[1]);
-    double fresh = value(&attrs->candidate, attrs->clip, unit->x[2] + factor * unit->h[2]);
+    double update = recurrent_value(&attrs->gate, attrs->clip, unit->x[1] + unit->h[1]);
+    double fresh = recurrent_value(&attrs->candidate, attrs->clip,
+                                   unit->x[2] + factor * unit->h[2]);
     return (1.0 - update) * fresh + update * unit->old_h;
 }
 
@@ -191,7 +214,7 @@ double recurrent_step(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
     case RECURRENT_GRU: return step_gru(attrs, unit);
     case RECURRENT_RNN: break;
     }
-    return value(&attrs->candidate, attrs->clip, unit->x[0] + unit->h[0]);
+    return recurrent_value(&attrs->candidate, attrs->clip, unit->x[0] + unit->h[0]);
 }
 
 /* ---- cases ---- */
@@ -269,20 +292,22 @@ static const char *const rnn_cases[] = {
 static const kernel_t *const kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
 #define DEFINE(op, which, n_in, n_results, terms)                                                  \
-    const opdef_t op_def_##op = {.name = #op,                                                      \
-                                 .variant = which,                                                 \
-                                 .preference = OP_PREFERS,                                         \
-                                 .attrs = {sizeof(recurrent_attrs_t),                              \
-                                           (int)(sizeof op##_fields / sizeof *(op##_fields)),      \
-                                           op##_fields},                                           \
-                                 .n_operands = n_in,                                               \
-                                 .operands = operands,                                             \
-                                 .n_outputs = n_results,                                           \
-                                 .infer = infer,                                                   \
-                                 .kernels = kernels,                                               \
-                                 .cancels = terms,                                                 \
-                                 .spec = recurrent_spec,                                           \
-                                 .cases = op##_cases}
+    const opdef_t op_def_##op = {                                                                  \
+        .name = #op,                                                                               \
+        .variant = which,                                                                          \
+        .preference = OP_PREFERS,                                                                  \
+        .attrs = {sizeof(recurrent_attrs_t),                                                       \
+                  (int)(sizeof recurrent_##op##_fields / sizeof *(recurrent_##op##_fields)),       \
+                  recurrent_##op##_fields},                                                        \
+        .n_operands = n_in,                                                                        \
+        .operands = operands,                                                                      \
+        .n_outputs = n_results,                                                                    \
+        .infer = recurrent_infer,                                                                  \
+        .kernels = kernels,                                                                        \
+        .cancels = terms,                                                                          \
+        .spec = recurrent_spec,                                                                    \
+        .gradient = &recurrent_gradient,                                                           \
+        .cases = op##_cases}
 
 /* Terms of both signs are added, each at most about 1: f * c and i * g, (1 - z) * n and z * h. */
 DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, 1.0);

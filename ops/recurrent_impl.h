@@ -59,8 +59,45 @@ double recurrent_step(recurrent_cell_t cell, const recurrent_attrs_t *attrs,
 /* The reset gate of gru. */
 double recurrent_reset(const recurrent_attrs_t *attrs, const recurrent_unit_t *unit);
 
+/* The lengths of the sequences, T where none are given. INVALID_ARGUMENT: one is not in [0, T]. */
+status_t recurrent_read_lengths(context_t *ctx, const char *op, const recurrent_sizes_t *s,
+                                dtype_t dtype, const char *from, int64_t *out_lengths);
+
+/* A function of a cell, and its derivative, where the sum is put in [-clip, clip]. */
+double recurrent_value(const recurrent_activation_t *activation, double clip, double x);
+double recurrent_slope(const recurrent_activation_t *activation, double clip, double x);
+
+status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 double recurrent_spec(const spec_call_t *call, int output, const int64_t *index);
 
 extern const kernel_t recurrent_onednn, recurrent_native;
+extern const attr_field_t recurrent_lstm_fields[13], recurrent_gru_fields[10],
+    recurrent_rnn_fields[6];
+
+/* ---- gradients: lstm_backward(x, weight_ih, .., grad_y, grad_h, grad_c) and their like ----
+ *
+ * Operands are the layer's, of which all are read, then the gradients of its results, absent ones
+ * 0. Results are the gradients of the layer's operands, those of absent ones too. */
+enum {
+    RECURRENT_DIFF_X,
+    RECURRENT_DIFF_WEIGHT_IH,
+    RECURRENT_DIFF_WEIGHT_HH,
+    RECURRENT_DIFF_BIAS_IH,
+    RECURRENT_DIFF_BIAS_HH,
+    RECURRENT_DIFF_H0,
+    RECURRENT_DIFF_C0, /* lstm, as the next */
+    RECURRENT_DIFF_PEEPHOLE,
+    RECURRENT_N_DIFFS
+};
+
+/* Where the gradient of result 0 stands, those of the others behind. */
+static inline int recurrent_grad(const opdef_t *op)
+{
+    return op->variant == RECURRENT_LSTM ? RECURRENT_N_OPERANDS : RECURRENT_C0;
+}
+
+extern const gradient_t recurrent_gradient;
+extern const kernel_t recurrent_backward_native;
+double recurrent_backward_spec(const spec_call_t *call, int output, const int64_t *index);
 
 #endif

@@ -148,16 +148,16 @@ static void take_state(const layer_t *layer, int64_t n, const void *from, char *
         dtype_cast(n, layer->dtype, from, 1, layer->number, block, 1);
 }
 
-static status_t read_lengths(context_t *ctx, const layer_t *layer, const char *op, dtype_t dtype,
-                             const char *from)
+status_t recurrent_read_lengths(context_t *ctx, const char *op, const recurrent_sizes_t *s,
+                                dtype_t dtype, const char *from, int64_t *out_lengths)
 {
-    for (int64_t n = 0; n < layer->s.n; n++) {
-        int64_t length = layer->s.t;
+    for (int64_t n = 0; n < s->n; n++) {
+        int64_t length = s->t;
         if (from != NULL) length = dtype_load_integer(dtype, from + (size_t)n * dtype_size(dtype));
-        REQUIRE(ctx, length >= 0 && length <= layer->s.t,
+        REQUIRE(ctx, length >= 0 && length <= s->t,
                 "%s: lengths[%lld] is %lld, 0 to %lld are possible", op, (long long)n,
-                (long long)length, (long long)layer->s.t);
-        layer->lengths[n] = length;
+                (long long)length, (long long)s->t);
+        out_lengths[n] = length;
     }
     return STATUS_OK;
 }
@@ -194,8 +194,8 @@ static status_t begin(context_t *ctx, const prepared_t *prepared, void *const *i
          &layer->blocks[PEEPHOLE]);
     take_state(layer, counts[H], in[RECURRENT_H0], layer->blocks[H]);
     take_state(layer, counts[C], is_lstm ? in[RECURRENT_C0] : NULL, layer->blocks[C]);
-    return read_lengths(ctx, layer, op->name, prepared->in[RECURRENT_LENGTHS].dtype,
-                        in[RECURRENT_LENGTHS]);
+    return recurrent_read_lengths(ctx, op->name, &layer->s, prepared->in[RECURRENT_LENGTHS].dtype,
+                                  in[RECURRENT_LENGTHS], layer->lengths);
 }
 
 static inline char *at(const layer_t *layer, int block, int64_t index)
