@@ -19,7 +19,7 @@
         "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
     }
 
-const char *const conv_algorithm_names[] = {"direct", "winograd", NULL};
+const char *const conv_algorithm_names[] = {"direct", "winograd", "winograd_training", NULL};
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -178,6 +178,9 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
     tensor_info_t bias, post[POST_MAX];
     onednn_problem_t problem = {.kind = ONEDNN_CONVOLUTION,
                                 .algorithm = algorithm,
+                                .propagation = attrs->algorithm == CONV_WINOGRAD_TRAINING
+                                                   ? ONEDNN_TRAINING
+                                                   : ONEDNN_INFERENCE,
                                 .n_src = 1,
                                 .src = &src,
                                 .weight = &weight_any,
@@ -199,7 +202,7 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const conv_attrs_t *attrs = call->attrs;
-    if (attrs->algorithm == CONV_WINOGRAD && !call->per_op) {
+    if (attrs->algorithm != CONV_DIRECT && !call->per_op) {
         status_t status = describe(ctx, call, ONEDNN_WINOGRAD, prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
@@ -350,6 +353,7 @@ static const char *const cases_2d[] = {
     "(f32[1,17,12,12], f32[31,17,3,3], none) padding=[1,1] algorithm=\"winograd\"",
     "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "
     "post=[\"sum\",\"relu\"] algorithm=\"winograd\"",
+    "(f32[2,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd_training\"",
     NULL};
 
 static const char *const cases_3d[] = {
@@ -370,7 +374,7 @@ static const char *const cases_3d[] = {
  * of 9 C products. The error of a sum grows with its number of terms: 94 / 9 times as much. */
 static double amplifies(const void *attrs)
 {
-    return ((const conv_attrs_t *)attrs)->algorithm == CONV_WINOGRAD ? 94.0 / 9.0 : 1.0;
+    return ((const conv_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;
 }
 
 #define DEFINE(n)                                                                                  \

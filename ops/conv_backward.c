@@ -204,7 +204,7 @@ static status_t prepare_either(context_t *ctx, const op_call_t *call, prepared_t
                                onednn_propagation_t propagation)
 {
     const conv_backward_attrs_t *attrs = call->attrs;
-    if (attrs->algorithm == CONV_WINOGRAD && !call->per_op) {
+    if (attrs->algorithm != CONV_DIRECT && !call->per_op) {
         status_t status = describe(ctx, call, propagation, ONEDNN_WINOGRAD, prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
@@ -395,7 +395,7 @@ static const char *const weight_cases_3d[] = {
 /* Tiles as those of the forward operator: see conv.c. */
 static double amplifies(const void *attrs)
 {
-    return ((const conv_backward_attrs_t *)attrs)->algorithm == CONV_WINOGRAD ? 94.0 / 9.0 : 1.0;
+    return ((const conv_backward_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;
 }
 
 #define DEFINE(n, what, outputs)                                                                   \

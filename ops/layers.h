@@ -11,8 +11,9 @@ TESSERA_BEGIN
 
 /* CONV_WINOGRAD: by winograd's transforms where oneDNN has them (2.6 on AVX-512, kernel 3, stride
  * 1): up to 2.5 times faster, rounds otherwise, and the packed weight is up to four times larger.
- */
-typedef enum conv_algorithm { CONV_DIRECT, CONV_WINOGRAD } conv_algorithm_t;
+ * CONV_WINOGRAD_TRAINING: the same for weights that change. They stay in the blocks of direct
+ * convolution, as their gradients, and are transformed in each run. */
+typedef enum conv_algorithm { CONV_DIRECT, CONV_WINOGRAD, CONV_WINOGRAD_TRAINING } conv_algorithm_t;
 
 typedef struct conv_attrs {
     int64_t stride[3];        /* 0: 1 */

@@ -126,6 +126,35 @@ static void winograd_is_kept_where_gradients_have_it(void **state)
     }
 }
 
+static void check_winograd(const prepared_t *prepared, const format_t *of_weight)
+{
+    assert_non_null(strstr(prepared_implementation(prepared), "wino"));
+    check_text(of_weight, "ABcd16b16a");
+}
+
+static void winograd_for_training_reads_and_gives_weights_in_one_format(void **state)
+{
+    if (!has_avx512() || onednn_version_text()[0] != '2') return;
+    context_t *ctx = fixture_context(state);
+    const format_t blocks = format_channel_blocks(4, 16);
+    const conv_attrs_t conv = {.padding = {1, 1}, .algorithm = CONV_WINOGRAD_TRAINING};
+    conv_backward_attrs_t backward = {
+        .padding = {1, 1}, .size = {28, 28}, .algorithm = CONV_WINOGRAD_TRAINING};
+    const tensor_info_t weight = info_dense(DTYPE_F32, 4, (int64_t[]){64, 64, 3, 3});
+    tensor_info_t x = info_dense(DTYPE_F32, 4, (int64_t[]){8, 64, 28, 28});
+    x = info_mkldnn(&x, &blocks);
+    prepared_t *forward = choose(ctx, &op_def_conv2d, &conv, &x, &weight);
+    check_winograd(forward, &prepared_input(forward, 1)->format);
+    prepared_t *data = choose(ctx, &op_def_conv2d_backward_data, &backward, &x, &weight);
+    check_winograd(data, &prepared_input(data, 1)->format);
+    backward.size[0] = backward.size[1] = 3;
+    prepared_t *of_weight = choose(ctx, &op_def_conv2d_backward_weight, &backward, &x, &x);
+    check_winograd(of_weight, &prepared_output(of_weight, 0)->format);
+    prepared_release(forward);
+    prepared_release(data);
+    prepared_release(of_weight);
+}
+
 /* ---- the weight's other form ---- */
 
 static uint64_t run_data(context_t *ctx, const tensor_t *grad, const tensor_t *weight,
@@ -208,6 +237,7 @@ int main(void)
         TEST(gradients_of_weights_lie_as_the_forward_operator_reads_the_weight),
         TEST(linear_weights_lie_alike_in_all_directions),
         TEST(winograd_is_kept_where_gradients_have_it),
+        TEST(winograd_for_training_reads_and_gives_weights_in_one_format),
         TEST(a_marked_weight_is_packed_once_for_gradients_and_again_when_it_was_written),
         TEST(operands_that_do_not_fit_are_refused),
     };
