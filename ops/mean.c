@@ -5,6 +5,7 @@
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/reduce_impl.h"
+#include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
 static const attr_field_t fields[] = {REDUCE_FIELDS};
@@ -147,6 +148,106 @@ static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *co
 
 static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
 
+/* ---- mkldnn kernel: the sum over all that follows the channels, over the batch, or over both, of
+ * formats that lie by channels ---- */
+
+#define LANES 16
+
+static bool is_by_channels(const op_call_t *call, bool *out_sums_batch)
+{
+    const tensor_info_t *x = call->in[0];
+    bool gone[TENSOR_MAX_RANK];
+    reduce_mark(&((const reduce_attrs_t *)call->attrs)->dims, x->rank, gone);
+    if (x->rank < 2 || gone[1] || (x->rank == 2 && !gone[0])) return false;
+    for (int d = 2; d < x->rank; d++)
+        if (!gone[d]) return false;
+    *out_sums_batch = gone[0];
+    return true;
+}
+
+static status_t prepare_channels(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[0];
+    const format_t own = accept_own(x);
+    const tensor_info_t taken = accept_info(x, call->layout, &own);
+    bool sums_batch = false;
+    walk_t walk;
+    if (call->layout == LAYOUT_DENSE || !is_by_channels(call, &sums_batch))
+        return prepared_decline(prepared,
+                                "channels: for sums over all but channels of mkldnn only");
+    if (!dtype_is_floating(x->dtype) || !walk_channels(&taken, &walk))
+        return prepared_decline(prepared, "channels: %s does not lie by channels", info_brief(x));
+    TRY(accept_format(call, prepared, 0, &own));
+    prepared->cost_ns = cost_run(ctx, "channels", 0.0, (double)info_bytes(&taken));
+    if (((const reduce_attrs_t *)call->attrs)->keepdim) return accept_out(call, prepared, 0, &own);
+    return accept_out_plain(call, prepared, 0);
+}
+
+/* Lanes first to first + n of one block, over all positions of the images. */
+typedef struct lanes {
+    const walk_t *walk;
+    const tensor_info_t *x;
+    const char *bytes;
+    int64_t first_image, n_images, block, first, n;
+} lanes_t;
+
+static void add_lanes(const lanes_t *lanes, double *out_sums)
+{
+    const walk_t *walk = lanes->walk;
+    const int64_t size = (int64_t)dtype_size(lanes->x->dtype);
+    double row[LANES];
+    for (int j = 0; j < LANES; j++) out_sums[j] = 0.0;
+    for (int64_t i = lanes->first_image; i < lanes->first_image + lanes->n_images; i++) {
+        const int64_t image = (i * walk->n_blocks + lanes->block) * walk->spatial * walk->block;
+        const char *at = lanes->bytes + (image + lanes->first) * size;
+        for (int64_t s = 0; s < walk->spatial; s++, at += walk->block * size) {
+            if (lanes->x->dtype == DTYPE_F32) {
+                const float *from = (const float *)(const void *)at;
+                for (int64_t j = 0; j < lanes->n; j++) out_sums[j] += (double)from[j];
+            } else {
+                dtype_cast(lanes->n, lanes->x->dtype, at, 1, DTYPE_F64, row, 1);
+                for (int64_t j = 0; j < lanes->n; j++) out_sums[j] += row[j];
+            }
+        }
+    }
+}
+
+/* With keepdim the result has x's blocks; else a number for each channel, without padding. */
+static status_t run_channels(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    (void)scratch;
+    const reduce_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    const size_t size = dtype_size(result->dtype);
+    bool gone[TENSOR_MAX_RANK];
+    walk_t walk;
+    reduce_mark(&attrs->dims, x->rank, gone);
+    walk_channels(x, &walk);
+    const int64_t n_images = gone[0] ? walk.n : 1, n_sums = gone[0] ? 1 : walk.n;
+    const int64_t n_parts = (walk.block + LANES - 1) / LANES, width = walk.n_blocks * walk.block;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(x))) schedule(static)
+    for (int64_t i = 0; i < n_sums * walk.n_blocks * n_parts; i++) {
+        const int64_t image = i / n_parts / walk.n_blocks, first = i % n_parts * LANES;
+        const int64_t block = i / n_parts % walk.n_blocks, channel = block * walk.block + first;
+        lanes_t lanes = {&walk, x, in[0], image, n_images, block, first, walk.block - first};
+        double sums[LANES];
+        if (lanes.n > LANES) lanes.n = LANES;
+        if (!attrs->keepdim && lanes.n > walk.channels - channel) lanes.n = walk.channels - channel;
+        if (lanes.n <= 0) continue;
+        add_lanes(&lanes, sums);
+        const int64_t to = image * (attrs->keepdim ? width : walk.channels) + channel;
+        dtype_cast(lanes.n, DTYPE_F64, sums, 1, result->dtype, (char *)out[0] + (size_t)to * size,
+                   1);
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t channels = {.name = "channels",
+                                  .prepare = prepare_channels,
+                                  .run = run_channels,
+                                  .flags = KERNEL_NEEDS_ELEMENTS};
+
 /* ---- dense kernel ---- */
 
 static double add_run(dtype_t dtype, const char *x, int64_t n, int64_t stride)
@@ -231,7 +332,7 @@ static status_t run_sum(context_t *ctx, const prepared_t *prepared, void *const 
 static const kernel_t native_mean = {.name = "native", .prepare = reduce_prepare, .run = run_mean};
 static const kernel_t native_sum = {.name = "native", .prepare = reduce_prepare, .run = run_sum};
 static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
-static const kernel_t *const sum_kernels[] = {&native_sum, NULL};
+static const kernel_t *const sum_kernels[] = {&channels, &native_sum, NULL};
 
 /* ---- gradients ---- */
 
@@ -271,6 +372,12 @@ static const char *const mean_cases[] = {"(f32[2,17,5,3]) dims=[2,3]",
                                          NULL};
 static const char *const sum_cases[] = {"(f32[2,3,4,5])",
                                         "(f32[2,17,3,3]) dims=[2,3] keepdim=true",
+                                        "(f32[2,17,3,3]) dims=[2,3]",
+                                        "(f32[3,31,5,4]) dims=[0,2,3] keepdim=true",
+                                        "(f32[3,40,5,4]) dims=[0,2,3]",
+                                        "(f32[1,32,40,40]) dims=[-1,2] keepdim=true",
+                                        "(bf16[2,17,3,4,5]) dims=[2,3,4] keepdim=true",
+                                        "(f32[2,7,5]) dims=[2]",
                                         "(f32[31,7]) dims=[0]",
                                         "(s32[3,4]) dims=[-1]",
                                         "(bool[17])",

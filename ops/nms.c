@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/picking.h"
 
 typedef struct nms_attrs {
@@ -323,6 +323,7 @@ const opdef_t op_def_nms = {.name = "nms",
 
                             .kernels = kernels,
                             .spec = spec,
+                            .gradient = &gradient_zero,
                             .cases = cases};
 
 status_t op_nms(context_t *ctx, const tensor_t *boxes, const tensor_t *scores,
