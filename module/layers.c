@@ -145,20 +145,70 @@ status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features,
 
 /* ---- batch norm ---- */
 
+/* Part of the batch's statistics that goes into the running ones: 0.1 where attribute `momentum` is
+ * not there; -1 where it is None: the running ones are means over all batches. */
+static status_t read_momentum(context_t *ctx, const module_t *self, double *out)
+{
+    const datum_t *momentum = module_attribute(self, "momentum");
+    *out = 0.1;
+    if (momentum == NULL) return STATUS_OK;
+    if (datum_kind(momentum) != DATUM_NONE) return layer_read_float(ctx, self, "momentum", out);
+    *out = -1;
+    return STATUS_OK;
+}
+
+/* running += (batch scale - running) momentum, or / n_tracked. */
+static status_t track(context_t *ctx, tensor_t *running, const tensor_t *batch, double scale,
+                      double momentum, const tensor_t *n_tracked)
+{
+    tensor_t *plain = NULL, *scaled = NULL, *way = NULL, *part = NULL;
+    TRY(op_to_dense(ctx, batch, &plain));
+    TRY(op_mul_scalar(ctx, plain, scale, &scaled));
+    if (momentum >= 0) return op_lerp_(ctx, running, scaled, momentum);
+    TRY(op_sub(ctx, scaled, running, &way));
+    TRY(op_div(ctx, way, n_tracked, &part));
+    return op_add_(ctx, running, part);
+}
+
+/* By the batch's statistics, which go into the running ones if there are any; the variance as that
+ * of a sample, n / (n - 1) of it. */
+static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t *x, double epsilon,
+                                 tensor_t **out)
+{
+    tensor_t *mean = module_buffer(self, "running_mean");
+    tensor_t *variance = module_buffer(self, "running_var");
+    tensor_t *n_tracked = module_buffer(self, "num_batches_tracked");
+    tensor_t *batch_mean = NULL, *batch_variance = NULL;
+    double momentum = 0;
+    TRY(read_momentum(ctx, self, &momentum));
+    REQUIRE(ctx, momentum >= 0 || n_tracked != NULL || mean == NULL,
+            "batch_norm: attribute \"momentum\" is None, that needs buffer num_batches_tracked");
+    TRY(op_batch_norm_training(ctx, x, module_parameter(self, "weight"),
+                               module_parameter(self, "bias"), epsilon, out, &batch_mean,
+                               &batch_variance));
+    if (!module_is_training(self)) return STATUS_OK;
+    const int64_t channels = tensor_sizes(x)[1];
+    const double n = channels > 0 ? (double)(tensor_numel(x) / channels) : 2;
+    if (n_tracked != NULL) TRY(op_add_integer_(ctx, n_tracked, 1));
+    if (mean != NULL) TRY(track(ctx, mean, batch_mean, 1, momentum, n_tracked));
+    if (variance == NULL) return STATUS_OK;
+    return track(ctx, variance, batch_variance, n / (n - 1), momentum, n_tracked);
+}
+
+/* Without running statistics inference is by those of the batch, too. */
 static status_t forward_batch_norm(context_t *ctx, module_t *self, int n_in,
                                    const tensor_t *const *in, int *n_out, tensor_t **out)
 {
     double epsilon = 0;
     *n_out = 1;
     TRY(layer_one_input(ctx, self, n_in));
-    if (module_is_training(self))
-        FAIL(ctx, STATUS_UNSUPPORTED,
-             "batch_norm: the layer is in training mode, only inference by running statistics is "
-             "to be had; module_train switches it");
     TRY(layer_read_float(ctx, self, "eps", &epsilon));
+    const tensor_t *mean = module_buffer(self, "running_mean");
+    const tensor_t *variance = module_buffer(self, "running_var");
+    if (module_is_training(self) || (mean == NULL && variance == NULL))
+        return train_batch_norm(ctx, self, in[0], epsilon, out);
     return op_batch_norm(ctx, in[0], module_parameter(self, "weight"),
-                         module_parameter(self, "bias"), module_buffer(self, "running_mean"),
-                         module_buffer(self, "running_var"), epsilon, out);
+                         module_parameter(self, "bias"), mean, variance, epsilon, out);
 }
 
 typedef struct norm_init {

@@ -79,7 +79,7 @@ status_t op_matmul(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_
 status_t op_einsum(context_t *ctx, const char *equation, int n, const tensor_t *const *tensors,
                    tensor_t **out) TESSERA_API(op_einsum);
 
-/* ---- normalisation, inference ---- */
+/* ---- normalisation ---- */
 
 /* (x - mean[c]) / sqrt(var[c] + epsilon) * weight[c] + bias[c] over channels (dimension 1).
  * weight and bias may be NULL: 1 and 0. Rank 2 to 5. */
@@ -87,6 +87,14 @@ status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight
                        const tensor_t *bias, const tensor_t *running_mean,
                        const tensor_t *running_var, double epsilon, tensor_t **out)
     TESSERA_API(op_batch_norm);
+
+/* The same with mean and variance of x itself, over all but channels, which are given, too; the
+ * variance is that of n elements, sum((x - mean)^2) / n. f64 gives f64 statistics, all else f32.
+ * INVALID_ARGUMENT: x has one element per channel, or none. */
+status_t op_batch_norm_training(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                                const tensor_t *bias, double epsilon, tensor_t **out,
+                                tensor_t **out_mean, tensor_t **out_variance)
+    TESSERA_API(op_batch_norm_training);
 
 /* Over the last n_dims dimensions; weight and bias [those sizes] or NULL. */
 status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,

@@ -293,23 +293,6 @@ static void transitions_change_the_layout(void **state)
     module_release(in);
 }
 
-static void training_mode_is_refused_by_name(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    module_t *norm = NULL;
-    tensor_t *x = NULL, *y = NULL;
-    CHECK_OK(ctx, layer_batch_norm(ctx, 3, 1e-5, &norm));
-    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 3, 4, 4), &x));
-    CHECK_OK(ctx, module_train(ctx, norm, true));
-    CHECK_FAILS(ctx, module_forward(ctx, norm, x, &y), STATUS_UNSUPPORTED,
-                "batch_norm: the layer is in training mode");
-    CHECK_OK(ctx, module_train(ctx, norm, false));
-    CHECK_OK(ctx, module_forward(ctx, norm, x, &y));
-    tensor_release(y);
-    tensor_release(x);
-    module_release(norm);
-}
-
 static void a_layer_takes_one_input(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -452,7 +435,6 @@ int main(void)
         TEST(every_activation_is_its_elementwise_function),
         TEST(relu6_is_a_clamp_of_its_own_name),
         TEST(transitions_change_the_layout),
-        TEST(training_mode_is_refused_by_name),
         TEST(a_layer_takes_one_input),
         TEST(a_sequential_runs_its_children_in_order),
         TEST(an_empty_sequential_gives_its_input),
