@@ -24,7 +24,9 @@ status_t layer_conv2d(context_t *ctx, int64_t in_channels, int64_t out_channels,
 status_t layer_linear(context_t *ctx, int64_t in_features, int64_t out_features, bool has_bias,
                       module_t **out_module) TESSERA_API(layer_linear);
 
-/* weight, bias, running_mean, running_var, all [channels], and num_batches_tracked. */
+/* weight, bias, running_mean, running_var, all [channels], and num_batches_tracked. In training the
+ * batch is its own statistics, and the running ones follow by attribute `momentum`: 0.1 where it is
+ * not there; None makes them means over all batches. */
 status_t layer_batch_norm(context_t *ctx, int64_t channels, double epsilon, module_t **out_module)
     TESSERA_API(layer_batch_norm);
 
