@@ -80,6 +80,7 @@ FOR_EACH_ISA static void rmsprop(const update_t *update, int64_t first, int64_t 
     const update_t u = *update;
     float *const square = u.state[0], *const buffer = u.state[1];
     const bool has_buffer = buffer != NULL;
+#pragma omp simd
     for (int64_t i = first; i < last; i++) {
         const float p = u.parameter[i];
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
@@ -96,6 +97,7 @@ FOR_EACH_ISA static void rmsprop_centered(const update_t *update, int64_t first,
     const update_t u = *update;
     float *const square = u.state[0], *const buffer = u.state[1], *const average = u.state[2];
     const bool has_buffer = buffer != NULL;
+#pragma omp simd
     for (int64_t i = first; i < last; i++) {
         const float p = u.parameter[i];
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
