@@ -266,7 +266,9 @@ static conv_backward_attrs_t backward_attrs(const gradient_call_t *call, value_t
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *info = emit_info(call->emitter, result);
-    conv_backward_attrs_t backward = {.groups = attrs->groups, .algorithm = attrs->algorithm};
+    conv_backward_attrs_t backward = {
+        .groups = attrs->groups,
+        .algorithm = attrs->algorithm == CONV_DIRECT ? CONV_DIRECT : CONV_WINOGRAD_TRAINING};
     for (int i = 0; i < info->rank - 2; i++) {
         backward.stride[i] = attrs->stride[i];
         backward.padding[i] = attrs->padding[i];

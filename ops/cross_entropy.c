@@ -548,7 +548,7 @@ static void pass_to(const gradient_call_t *call, const opdef_t *backward)
 {
     const value_t in[] = {call->in[X], call->in[TARGET],
                           call->n_in > WEIGHT ? call->in[WEIGHT] : VALUE_NONE, call->out_grad[0]};
-    for (int i = TARGET; i < call->n_in; i++)
+    for (int i = TARGET; i <= WEIGHT && i < call->n_in; i++)
         if (call->is_wanted[i])
             emit_fail(call->emitter, STATUS_UNSUPPORTED,
                       "%s: the gradient of %s is wanted, only x has one", call->op->name,

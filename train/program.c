@@ -299,15 +299,21 @@ static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
     static const char *const skip[] = {"flatten_into_linear", NULL};
-    const pass_options_t options = {.self = program->step, .skip = skip};
-    graph_t *clean = NULL, *free = NULL, *whole = NULL;
+    static const char *const allow[] = {"allow_winograd", NULL};
+    const pass_options_t options = {.self = program->step,
+                                    .skip = skip,
+                                    .trains = true,
+                                    .keep_numerics = program->keep_numerics};
+    graph_t *clean = NULL, *allowed = NULL, *free = NULL, *whole = NULL;
     status_t status = pass_run(ctx, traced, pass_pipeline_graph(), &options, &clean);
-    if (status == STATUS_OK) status = rewrite_graph(ctx, clean, free_state, states, &free);
+    if (status == STATUS_OK) status = pass_run(ctx, clean, allow, &options, &allowed);
+    if (status == STATUS_OK) status = rewrite_graph(ctx, allowed, free_state, states, &free);
     if (status == STATUS_OK)
         status = add_gradients(ctx, free, module, optimizer, states, program->gradients, &whole);
     if (status == STATUS_OK) status = choose_formats(ctx, optimizer, whole, program);
     graph_release(whole);
     graph_release(free);
+    graph_release(allowed);
     graph_release(clean);
     return status;
 }
@@ -346,13 +352,14 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
 }
 
 status_t train_program_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
-                              optimizer_t *optimizer, int n_in, const tensor_t *const *in,
-                              train_program_t **out_program)
+                              optimizer_t *optimizer, bool keep_numerics, int n_in,
+                              const tensor_t *const *in, train_program_t **out_program)
 {
     train_program_t *program = NULL;
     step_state_t state = {loss, user};
     TRY(context_get_zeroed(ctx, sizeof *program, "the program of a step", &program));
     program->n_in = n_in;
+    program->keep_numerics = keep_numerics;
     status_t status = fill(ctx, module, &state, optimizer, in, program);
     if (status == STATUS_OK)
         *out_program = program;

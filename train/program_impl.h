@@ -21,12 +21,13 @@ typedef struct train_program {
     int *gradients; /* [parameters of the optimizer]: the result that is its gradient, or -1 */
     train_state_t *states;
     int n_states;
+    bool keep_numerics; /* of train_options_t */
 } train_program_t;
 
 /* in: the module's inputs, then the target. */
 status_t train_program_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
-                              optimizer_t *optimizer, int n_in, const tensor_t *const *in,
-                              train_program_t **out_program);
+                              optimizer_t *optimizer, bool keep_numerics, int n_in,
+                              const tensor_t *const *in, train_program_t **out_program);
 void train_program_destroy(context_t *ctx, train_program_t *program);
 bool train_program_takes(const train_program_t *program, int n_in, const tensor_t *const *in);
 

@@ -5,6 +5,7 @@
 
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
+#include "train/clip.h"
 #include "train/program_impl.h"
 #include "train/tape.h"
 
@@ -49,6 +50,9 @@ static status_t update(trainer_t *trainer)
 {
     context_t *ctx = trainer->ctx;
     const uint64_t begin = context_now();
+    if (trainer->options.max_norm > 0)
+        TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
+                           trainer->options.max_norm, NULL));
     TRY(optimizer_step(ctx, trainer->optimizer, trainer->gradients));
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
@@ -111,7 +115,8 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
         }
     if (program == NULL)
         TRY(train_program_create(trainer->ctx, trainer->module, trainer->loss, trainer->user,
-                                 trainer->optimizer, n_in, in, &program));
+                                 trainer->optimizer, trainer->options.keep_numerics, n_in, in,
+                                 &program));
     program->next = trainer->programs;
     trainer->programs = program;
     *out_program = program;
@@ -237,6 +242,8 @@ status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, voi
     if (options == NULL) options = &defaults;
     REQUIRE(ctx, options->mode == TRAIN_EAGER || options->mode == TRAIN_PLANNED,
             "trainer_create: mode %d, must be TRAIN_EAGER or TRAIN_PLANNED", (int)options->mode);
+    REQUIRE(ctx, options->max_norm >= 0, "trainer_create: max_norm %g, must not be negative",
+            options->max_norm);
     TRY(context_get_zeroed(ctx, sizeof *trainer, "a trainer", &trainer));
     *trainer = (trainer_t){.ctx = ctx,
                            .module = module_retain(module),

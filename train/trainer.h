@@ -30,6 +30,8 @@ typedef status_t (*train_loss_t)(context_t *ctx, void *user, const tensor_t *out
 
 typedef struct train_options {
     train_mode_t mode;
+    double max_norm;    /* gradients are scaled down to this norm of all of them; 0: they are not */
+    bool keep_numerics; /* planned: no convolution by winograd, which rounds otherwise */
 } train_options_t;
 
 /* What the last step took. In a plan forward and backward are one: all of it is backward_ns. */

@@ -33,6 +33,7 @@ typedef struct pass_options {
     text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
     bool keeps_results; /* `layout` leaves the graph's results in the formats that their operators
                            give; else they are dense */
+    bool trains;        /* weights change: `allow_winograd` looks at convolutions of any weight */
     int n_stepped;
     const pass_stepped_t *stepped; /* weights whose other formats `layout` counts as reorders of
                                       every run */

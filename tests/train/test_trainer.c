@@ -185,6 +185,48 @@ static void a_step_gives_what_the_module_gave_before_it(void **state)
     }
 }
 
+/* All parameters, one behind the other. */
+static int read_weights(context_t *ctx, const optimizer_t *optimizer, float *elements, int capacity)
+{
+    int n = 0;
+    for (int i = 0; i < optimizer_n_parameters(optimizer); i++) {
+        const tensor_t *parameter = optimizer_parameter(optimizer, i);
+        const int numel = (int)tensor_numel(parameter);
+        assert_true(n + numel <= capacity);
+        CHECK_OK(ctx, tensor_read(ctx, parameter, elements + n, (size_t)numel * sizeof *elements));
+        n += numel;
+    }
+    return n;
+}
+
+/* A step of gradient descent without momentum moves the weights by the learning rate times the norm
+ * of the gradients, which are longer than the limit here. */
+static void gradients_are_clipped_to_a_norm(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static float before[8192], after[8192];
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = NULL;
+        double moved = 0.0;
+        const sgd_options_t sgd = sgd_options(1.0);
+        const train_options_t options = {
+            .mode = (train_mode_t)mode, .max_norm = 0.01, .keep_numerics = true};
+        CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
+        CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer, &options, &trainer));
+        const int n = read_weights(ctx, optimizer, before, 8192);
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, NULL));
+        (void)read_weights(ctx, optimizer, after, 8192);
+        for (int i = 0; i < n; i++)
+            moved += ((double)after[i] - before[i]) * ((double)after[i] - before[i]);
+        assert_true(fabs(sqrt(moved) - 0.01) < 1e-5);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
 static float first_weight(context_t *ctx, const module_t *net)
 {
     float elements[17 * 3 * 9];
@@ -324,6 +366,10 @@ static void wrong_arguments_are_refused(void **state)
                 trainer_create(ctx, net, squares, NULL, optimizer,
                                &(train_options_t){.mode = (train_mode_t)7}, &none),
                 STATUS_INVALID_ARGUMENT, "trainer_create: mode 7");
+    CHECK_FAILS(ctx,
+                trainer_create(ctx, net, squares, NULL, optimizer,
+                               &(train_options_t){.max_norm = -1.0}, &none),
+                STATUS_INVALID_ARGUMENT, "max_norm -1, must not be negative");
     context_clear_error(ctx);
     CHECK_FAILS(ctx, trainer_create(ctx, net, NULL, NULL, optimizer, NULL, &none),
                 STATUS_INVALID_ARGUMENT, "loss is NULL");
@@ -402,6 +448,7 @@ int main(void)
         TEST(eager_and_planned_steps_are_the_same),
         TEST(weights_gradients_and_state_stay_blocked),
         TEST(a_step_gives_what_the_module_gave_before_it),
+        TEST(gradients_are_clipped_to_a_norm),
         TEST(a_loss_that_is_no_number_changes_no_weight),
         TEST(state_moves_once_a_step),
         TEST(state_that_is_seen_through_a_view_needs_an_eager_step),
