@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Prints parity_values.txt: losses of 50 steps of training by PyTorch 2.13.0, from weights and batches
+that follow from their names (draw.py), so that test_parity.c has the same.
+
+A network sees four batches by turns. Each line: network, then its losses.
+usage: parity.py [NETWORK...]
+"""
+import math
+import os
+import sys
+
+import numpy
+import torch
+from torch import nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from draw import draw  # noqa: E402
+
+STEPS, BATCHES, CLASSES = 50, 4, 10
+
+
+class Block(nn.Module):
+    def __init__(self, n_in, planes, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(n_in, planes, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(planes)
+        self.conv2 = nn.Conv2d(planes, planes, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(planes)
+        self.downsample = None
+        if stride != 1 or n_in != planes:
+            self.downsample = nn.Sequential(nn.Conv2d(n_in, planes, 1, stride, bias=False),
+                                            nn.BatchNorm2d(planes))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet18(nn.Module):
+    def __init__(self, divide):
+        super().__init__()
+        widths = [max(8, w // divide) for w in (64, 128, 256, 512)]
+        self.conv1 = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(widths[0])
+        n_in = widths[0]
+        for i, width in enumerate(widths):
+            blocks = [Block(n_in, width, 1 if i == 0 else 2), Block(width, width, 1)]
+            setattr(self, f"layer{i + 1}", nn.Sequential(*blocks))
+            n_in = width
+        self.fc = nn.Linear(n_in, CLASSES)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(torch.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+class AlexNet(nn.Module):
+    def __init__(self, divide):
+        super().__init__()
+        a, b, c, d = (max(8, w // divide) for w in (64, 192, 384, 256))
+        hidden = max(8, 4096 // divide)
+        pool = nn.MaxPool2d(3, 2)
+        self.features = nn.Sequential(
+            nn.Conv2d(3, a, 11, 4, 2), nn.ReLU(), pool, nn.Conv2d(a, b, 5, 1, 2), nn.ReLU(), pool,
+            nn.Conv2d(b, c, 3, 1, 1), nn.ReLU(), nn.Conv2d(c, d, 3, 1, 1), nn.ReLU(),
+            nn.Conv2d(d, d, 3, 1, 1), nn.ReLU(), pool)
+        self.classifier = nn.Sequential(
+            nn.Identity(), nn.Linear(d * 36, hidden), nn.ReLU(), nn.Identity(),
+            nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, CLASSES))
+
+    def forward(self, x):
+        x = nn.functional.adaptive_avg_pool2d(self.features(x), 6)
+        return self.classifier(x.flatten(1))
+
+
+class Recurrent(nn.Module):
+    """Two layers of LSTM over 12 steps of 16 numbers; the last state is classified."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(16, 24, 2)
+        self.fc = nn.Linear(24, CLASSES)
+
+    def forward(self, x):
+        return self.fc(self.lstm(x)[0][-1])
+
+
+class Transformer(nn.Module):
+    """Two encoder layers over 10 tokens, whose mean is classified."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 32)
+        self.layers = nn.Sequential(*(nn.TransformerEncoderLayer(
+            32, 4, 64, 0.0, "gelu", batch_first=True, norm_first=True) for _ in range(2)))
+        self.norm = nn.LayerNorm(32)
+        self.fc = nn.Linear(32, CLASSES)
+
+    def forward(self, x):
+        return self.fc(self.norm(self.layers(self.embedding(x))).mean(1))
+
+
+def fill(module):
+    """Weights by their names: scaled by what they sum up over; norms near 1, biases near 0."""
+    with torch.no_grad():
+        for name, tensor in list(module.named_parameters()) + list(module.named_buffers()):
+            if not tensor.is_floating_point():
+                continue
+            shift, scale = 0.0, 0.05
+            if tensor.dim() > 1:
+                scale = math.sqrt(3.0 / (tensor.numel() // tensor.shape[0]))
+            elif name.endswith("running_var") or (name.endswith("weight") and tensor.dim() == 1):
+                shift = 1.0
+            values = (shift + scale * draw(name, tensor.numel())).astype(numpy.float32)
+            tensor.copy_(torch.from_numpy(values).reshape(tensor.shape))
+
+
+def floats(key, *shape):
+    return torch.from_numpy(draw(key, math.prod(shape)).astype(numpy.float32)).reshape(shape)
+
+
+def integers(key, limit, *shape):
+    values = numpy.floor((draw(key, math.prod(shape)) + 1.0) / 2.0 * limit)
+    return torch.from_numpy(values.astype(numpy.int64)).reshape(shape)
+
+
+NETWORKS = {
+    "resnet18": (lambda: ResNet18(8), lambda i: floats(f"x{i}", 8, 3, 32, 32), 8,
+                 lambda p: torch.optim.SGD(p, 0.001, 0.9, weight_decay=5e-4)),
+    "alexnet": (lambda: AlexNet(8), lambda i: floats(f"x{i}", 4, 3, 127, 127), 4,
+                lambda p: torch.optim.Adam(p, 1e-4)),
+    "lstm": (Recurrent, lambda i: floats(f"x{i}", 12, 8, 16), 8,
+             lambda p: torch.optim.SGD(p, 0.1, 0.9)),
+    "transformer": (Transformer, lambda i: integers(f"x{i}", 50, 8, 10), 8,
+                    lambda p: torch.optim.AdamW(p, 1e-3, weight_decay=0.01)),
+}
+
+
+def main():
+    torch.set_num_threads(2)
+    for name in sys.argv[1:] or NETWORKS:
+        make, batch, n, optimizer_of = NETWORKS[name]
+        network = make()
+        fill(network)
+        network.train()
+        optimizer = optimizer_of(network.parameters())
+        losses = []
+        for step in range(STEPS):
+            i = step % BATCHES
+            loss = nn.functional.cross_entropy(network(batch(i)), integers(f"labels{i}", CLASSES, n))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        print(name, " ".join(f"{loss:.9g}" for loss in losses))
+
+
+if __name__ == "__main__":
+    main()

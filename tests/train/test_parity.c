@@ -1,0 +1,332 @@
+/* Fifty steps of training from the weights and batches that PyTorch had (parity.py): the losses are
+ * its own, in modes dense, mkldnn and planned. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+#include "module/flow_impl.h"
+#include "module/layers.h"
+#include "module/mkldnn.h"
+#include "module/recurrent.h"
+#include "module/state_dict.h"
+#include "module/transformer.h"
+#include "module/zoo.h"
+#include "ops/ops.h"
+#include "tests/support/drawn.h"
+#include "train/loss.h"
+#include "train/trainer.h"
+
+#define STEPS 50
+#define BATCHES 4
+#define CLASSES 10
+
+/* ---- networks ---- */
+
+static module_t *make_zoo(context_t *ctx, const char *name)
+{
+    const zoo_options_t options = {.n_classes = CLASSES, .divide = 8};
+    module_t *module = NULL;
+    CHECK_OK(ctx, zoo_create(ctx, name, &options, &module, NULL));
+    return module;
+}
+
+static void set_dropout(context_t *ctx, module_t *module, const char *path)
+{
+    datum_t *zero = NULL;
+    CHECK_OK(ctx, datum_float(ctx, 0.0, &zero));
+    CHECK_OK(ctx, module_set_attribute(ctx, module, path, zero));
+    datum_release(zero);
+}
+
+static module_t *make_resnet18(context_t *ctx)
+{
+    return make_zoo(ctx, "resnet18");
+}
+
+static module_t *make_alexnet(context_t *ctx)
+{
+    module_t *module = make_zoo(ctx, "alexnet");
+    set_dropout(ctx, module, "classifier.0.p");
+    set_dropout(ctx, module, "classifier.3.p");
+    return module;
+}
+
+static void add_take(context_t *ctx, module_t *parent, const char *name, module_t *child)
+{
+    CHECK_OK(ctx, module_set_child(ctx, parent, name, child));
+    module_release(child);
+}
+
+/* The last step of what the recurrent layer gives. */
+static status_t forward_recurrent(context_t *ctx, module_t *self, int n_in,
+                                  const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    tensor_t *results[3] = {NULL}, *last = NULL;
+    int n = 3;
+    (void)n_in;
+    TRY(module_call_tensors(ctx, module_child(self, "lstm"), "forward", 1, in, &n, results));
+    *n_out = 1;
+    (void)op_select(ctx, results[0], 0, tensor_sizes(results[0])[0] - 1, &last);
+    return module_run_child(ctx, self, "fc", last, out);
+}
+
+static module_t *make_lstm(context_t *ctx)
+{
+    module_t *module = NULL, *lstm = NULL, *fc = NULL;
+    const layer_recurrent_options_t options = {.num_layers = 2};
+    CHECK_OK(ctx, module_create(ctx, "Recurrent", &module));
+    CHECK_OK(ctx, layer_lstm(ctx, 16, 24, true, &options, &lstm));
+    CHECK_OK(ctx, layer_linear(ctx, 24, CLASSES, true, &fc));
+    add_take(ctx, module, "lstm", lstm);
+    add_take(ctx, module, "fc", fc);
+    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", forward_recurrent));
+    return module;
+}
+
+static status_t forward_transformer(context_t *ctx, module_t *self, int n_in,
+                                    const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    tensor_t *x = NULL, *mean = NULL;
+    (void)n_in;
+    *n_out = 1;
+    (void)module_run_child(ctx, self, "embedding", in[0], &x);
+    (void)module_run_child(ctx, self, "layers", x, &x);
+    (void)module_run_child(ctx, self, "norm", x, &x);
+    (void)op_mean(ctx, x, 1, (const int64_t[]){1}, false, &mean);
+    return module_run_child(ctx, self, "fc", mean, out);
+}
+
+static module_t *make_transformer(context_t *ctx)
+{
+    module_t *module = NULL, *embedding = NULL, *layers = NULL, *norm = NULL, *fc = NULL;
+    const transformer_attrs_t attrs = {.d_model = 32,
+                                       .nhead = 4,
+                                       .dim_feedforward = 64,
+                                       .activation = ELTWISE_GELU,
+                                       .norm_first = true};
+    CHECK_OK(ctx, module_create(ctx, "Transformer", &module));
+    CHECK_OK(ctx, layer_embedding(ctx, 50, 32, &embedding));
+    CHECK_OK(ctx, layer_sequential(ctx, &layers));
+    for (int i = 0; i < 2; i++) {
+        module_t *layer = NULL;
+        CHECK_OK(ctx, layer_transformer_encoder_layer(ctx, &attrs, &layer));
+        CHECK_OK(ctx, layer_append_take(ctx, layers, layer));
+    }
+    CHECK_OK(ctx, layer_layer_norm(ctx, 1, (const int64_t[]){32}, 1e-5, true, true, &norm));
+    CHECK_OK(ctx, layer_linear(ctx, 32, CLASSES, true, &fc));
+    add_take(ctx, module, "embedding", embedding);
+    add_take(ctx, module, "layers", layers);
+    add_take(ctx, module, "norm", norm);
+    add_take(ctx, module, "fc", fc);
+    CHECK_OK(ctx, module_set_forward(ctx, module, "forward", forward_transformer));
+    return module;
+}
+
+static optimizer_t *optimize_resnet18(context_t *ctx, module_t *module)
+{
+    optimizer_t *optimizer = NULL;
+    sgd_options_t options = sgd_options(0.001);
+    options.momentum = 0.9;
+    options.weight_decay = 5e-4;
+    CHECK_OK(ctx, optimizer_sgd(ctx, module, &options, &optimizer));
+    return optimizer;
+}
+
+static optimizer_t *optimize_alexnet(context_t *ctx, module_t *module)
+{
+    optimizer_t *optimizer = NULL;
+    const adam_options_t options = adam_options(1e-4);
+    CHECK_OK(ctx, optimizer_adam(ctx, module, &options, &optimizer));
+    return optimizer;
+}
+
+static optimizer_t *optimize_lstm(context_t *ctx, module_t *module)
+{
+    optimizer_t *optimizer = NULL;
+    sgd_options_t options = sgd_options(0.1);
+    options.momentum = 0.9;
+    CHECK_OK(ctx, optimizer_sgd(ctx, module, &options, &optimizer));
+    return optimizer;
+}
+
+static optimizer_t *optimize_transformer(context_t *ctx, module_t *module)
+{
+    optimizer_t *optimizer = NULL;
+    adam_options_t options = adamw_options(1e-3);
+    options.weight_decay = 0.01;
+    CHECK_OK(ctx, optimizer_adamw(ctx, module, &options, &optimizer));
+    return optimizer;
+}
+
+typedef struct network {
+    const char *name;
+    module_t *(*make)(context_t *ctx);
+    optimizer_t *(*optimize)(context_t *ctx, module_t *module);
+    int rank;
+    int64_t sizes[4];
+    int64_t n;     /* labels of a batch */
+    int64_t limit; /* inputs are integers below; 0: they are floating */
+} network_t;
+
+static const network_t networks[] = {
+    {"resnet18", make_resnet18, optimize_resnet18, 4, {8, 3, 32, 32}, 8, 0},
+    {"alexnet", make_alexnet, optimize_alexnet, 4, {4, 3, 127, 127}, 4, 0},
+    {"lstm", make_lstm, optimize_lstm, 3, {12, 8, 16}, 8, 0},
+    {"transformer", make_transformer, optimize_transformer, 2, {8, 10}, 8, 50},
+};
+
+/* ---- weights and batches by their names ---- */
+
+static status_t fill_member(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    (void)user;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        char full[256];
+        void *bytes = NULL;
+        if (kind != MEMBER_PARAMETER && kind != MEMBER_BUFFER) continue;
+        tensor_t *tensor = kind == MEMBER_PARAMETER ? module_parameter(module, name)
+                                                    : module_buffer(module, name);
+        if (tensor == NULL || tensor_dtype(tensor) != DTYPE_F32) continue;
+        snprintf(full, sizeof full, "%s%s%s", path, path[0] != 0 ? "." : "", name);
+        const int64_t numel = tensor_numel(tensor);
+        double shift = 0.0, scale = 0.05;
+        if (tensor_rank(tensor) > 1)
+            scale = sqrt(3.0 / (double)(numel / tensor_sizes(tensor)[0]));
+        else if (strstr(name, "running_var") != NULL || strcmp(name, "weight") == 0)
+            shift = 1.0;
+        CHECK_OK(ctx, tensor_data_mutable(ctx, tensor, &bytes));
+        drawn_fill(full, shift, scale, numel, bytes);
+    }
+    return STATUS_OK;
+}
+
+static tensor_t *draw_integers(context_t *ctx, const char *key, int64_t limit, int rank,
+                               const int64_t *sizes)
+{
+    tensor_t *x = NULL;
+    void *bytes = NULL;
+    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_S64, rank, sizes, &x));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &bytes));
+    const int64_t numel = tensor_numel(x);
+    float *drawn = malloc((size_t)numel * sizeof *drawn);
+    assert_non_null(drawn);
+    drawn_fill(key, 0.0, 1.0, numel, drawn);
+    for (int64_t i = 0; i < numel; i++)
+        ((int64_t *)bytes)[i] = (int64_t)(((double)drawn[i] + 1.0) / 2.0 * (double)limit);
+    free(drawn);
+    return x;
+}
+
+static tensor_t *draw_input(context_t *ctx, const network_t *network, int batch)
+{
+    char key[16];
+    tensor_t *x = NULL;
+    void *bytes = NULL;
+    snprintf(key, sizeof key, "x%d", batch);
+    if (network->limit > 0)
+        return draw_integers(ctx, key, network->limit, network->rank, network->sizes);
+    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, network->rank, network->sizes, &x));
+    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &bytes));
+    drawn_fill(key, 0.0, 1.0, tensor_numel(x), bytes);
+    return x;
+}
+
+static void read_losses(const char *name, double *losses)
+{
+    char line[2048];
+    FILE *file = fopen(TESSERA_SOURCE_DIR "/tests/train/parity_values.txt", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        const size_t length = strlen(name);
+        char *at = line + length;
+        if (strncmp(line, name, length) != 0 || line[length] != ' ') continue;
+        for (int i = 0; i < STEPS; i++) losses[i] = strtod(at, &at);
+        fclose(file);
+        return;
+    }
+    fail_msg("no line for %s", name);
+}
+
+/* ---- runs ---- */
+
+static status_t cross_entropy(context_t *ctx, void *user, const tensor_t *output,
+                              const tensor_t *target, tensor_t **out_loss)
+{
+    (void)user;
+    return loss_cross_entropy(ctx, output, target, NULL, out_loss);
+}
+
+static void train(context_t *ctx, const network_t *network, bool is_blocked, train_mode_t mode)
+{
+    double expected[STEPS], worst = 0.0;
+    trainer_t *trainer = NULL;
+    module_t *module = network->make(ctx);
+    CHECK_OK(ctx, module_walk(ctx, module, fill_member, NULL));
+    optimizer_t *optimizer = network->optimize(ctx, module);
+    const train_options_t options = {.mode = mode};
+    read_losses(network->name, expected);
+    if (is_blocked) CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
+    CHECK_OK(ctx, trainer_create(ctx, module, cross_entropy, NULL, optimizer, &options, &trainer));
+    for (int step = 0; step < STEPS; step++) {
+        char key[16];
+        double loss = 0.0;
+        snprintf(key, sizeof key, "labels%d", step % BATCHES);
+        tensor_t *x = draw_input(ctx, network, step % BATCHES);
+        tensor_t *labels = draw_integers(ctx, key, CLASSES, 1, &network->n);
+        CHECK_OK(ctx,
+                 trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, labels, NULL, &loss));
+        tensor_release(x);
+        tensor_release(labels);
+        const double difference = fabs(loss - expected[step]) / expected[step];
+        if (getenv("TESSERA_LOSSES") != NULL)
+            print_message("%d: %.7g %.7g\n", step, loss, expected[step]);
+        worst = fmax(worst, difference);
+    }
+    if (!(worst < 1e-3))
+        fail_msg("%s: a loss differs from PyTorch's by %g of it", network->name, worst);
+    print_message("%s: %.2g\n", network->name, worst);
+    trainer_destroy(trainer);
+    optimizer_destroy(optimizer);
+    module_release(module);
+}
+
+static void train_all(context_t *ctx, bool is_blocked, train_mode_t mode)
+{
+    const char *filter = getenv("TESSERA_CASE");
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        if (filter == NULL || strcmp(filter, networks[i].name) == 0)
+            train(ctx, &networks[i], is_blocked, mode);
+}
+
+static void dense_training_has_the_losses_of_pytorch(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_PER_OP));
+    train_all(ctx, false, TRAIN_EAGER);
+}
+
+static void blocked_training_has_the_losses_of_pytorch(void **state)
+{
+    train_all(fixture_context(state), true, TRAIN_EAGER);
+}
+
+static void planned_training_has_the_losses_of_pytorch(void **state)
+{
+    train_all(fixture_context(state), true, TRAIN_PLANNED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(dense_training_has_the_losses_of_pytorch),
+        TEST(blocked_training_has_the_losses_of_pytorch),
+        TEST(planned_training_has_the_losses_of_pytorch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
