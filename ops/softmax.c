@@ -4,7 +4,7 @@
 #include "dispatch/choose_impl.h"
 #include "dispatch/vector_math_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -18,7 +18,10 @@ static const attr_field_t fields[] = {
     {"dim", ATTR_INT, false, offsetof(attrs_t, dim), 0, -1, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+static const operand_t backward_operands[] = {{"y", ROLE_ACTIVATION, false, false},
+                                              {"grad", ROLE_ACTIVATION, false, false}};
 enum { X };
+enum { Y, GRAD };
 
 enum { VARIANT_softmax, VARIANT_log_softmax };
 
@@ -44,9 +47,20 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     REQUIRE(ctx, shape_dim(x->rank, attrs->dim, &dim),
             "%s: dim=%lld, input %s has no such dimension", call->op->name, (long long)attrs->dim,
             info_brief(x));
-    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: x is %s, a floating type is needed",
-            call->op->name, info_brief(x));
+    REQUIRE(ctx, dtype_is_floating(x->dtype), "%s: %s is %s, a floating type is needed",
+            call->op->name, call->op->operands[X].name, info_brief(x));
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
+    return STATUS_OK;
+}
+
+static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
+                               tensor_info_t *out)
+{
+    const tensor_info_t *y = call->in[Y], *grad = call->in[GRAD];
+    TRY(infer(ctx, call, out_n, out));
+    REQUIRE(ctx, grad->dtype == y->dtype && shape_equal(y->rank, y->sizes, grad->rank, grad->sizes),
+            "%s: grad is %s, y is %s, equal ones are needed", call->op->name, info_brief(grad),
+            info_brief(y));
     return STATUS_OK;
 }
 
@@ -68,6 +82,21 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     for (at[dim] = 0; at[dim] < n; at[dim]++) sum += exp(spec_at(call, X, at) - largest);
     double difference = spec_at(call, X, index) - largest;
     return is_log(call->op) ? difference - log(sum) : exp(difference) / sum;
+}
+
+static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const tensor_info_t *y = call->in[Y];
+    const int dim = dim_of(call->attrs, y->rank);
+    const int64_t n = y->rank > 0 ? y->sizes[dim] : 1;
+    int64_t at[TENSOR_MAX_RANK] = {0};
+    double sum = 0.0;
+    for (int d = 0; d < y->rank; d++) at[d] = index[d];
+    for (at[dim] = 0; at[dim] < n; at[dim]++)
+        sum += spec_at(call, GRAD, at) * (is_log(call->op) ? 1.0 : spec_at(call, Y, at));
+    const double grad = spec_at(call, GRAD, index), element = spec_at(call, Y, index);
+    return is_log(call->op) ? grad - exp(element) * sum : element * (grad - sum);
 }
 
 /* ---- kernel on oneDNN: rows of softmax, of neighbours in memory. Its log_softmax takes the wrong
@@ -304,6 +333,131 @@ static const kernel_t native = {.name = "native", .prepare = prepare_native, .ru
 static const kernel_t *const either[] = {&onednn, &native, NULL};
 static const kernel_t *const ours[] = {&native, NULL};
 
+/* ---- gradients: y (grad - sum(grad y)) of softmax, grad - exp(y) sum(grad) of log_softmax ---- */
+
+static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *y = call->in[Y];
+    format_t format = accept_own(y);
+    if (has_blocks(&format, dim_of(call->attrs, y->rank))) format = format_plain(y->rank);
+    TRY(accept_format(call, prepared, Y, &format));
+    TRY(accept_format(call, prepared, GRAD, &format));
+    TRY(accept_out(call, prepared, 0, &format));
+    prepared->overwrites = 1u << Y | 1u << GRAD;
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(y));
+    return STATUS_OK;
+}
+
+/* A row of n neighbours; dst may be y or grad. */
+FOR_EACH_ISA static void pass_row(bool is_logarithm, int64_t n, const float *y, const float *grad,
+                                  float *dst)
+{
+    float lanes[LANES] = {0.0f}, sum = 0.0f;
+    const int64_t whole = n / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += is_logarithm ? grad[i + l] : grad[i + l] * y[i + l];
+    for (int64_t i = whole; i < n; i++) lanes[i - whole] += is_logarithm ? grad[i] : grad[i] * y[i];
+    for (int l = 0; l < LANES; l++) sum += lanes[l];
+    if (is_logarithm) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = grad[i] - vector_exp(y[i]) * sum;
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) dst[i] = y[i] * (grad[i] - sum);
+    }
+}
+
+/* `width` columns of n elements, `inner` apart. */
+FOR_EACH_ISA static void pass_tile(bool is_logarithm, int64_t n, int64_t inner, int64_t width,
+                                   const float *y, const float *grad, float *dst)
+{
+    float sum[TILE] = {0.0f};
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t i = 0; i < width; i++)
+            sum[i] += is_logarithm ? grad[a * inner + i] : grad[a * inner + i] * y[a * inner + i];
+    for (int64_t a = 0; a < n; a++) {
+        const float *of_y = y + a * inner, *of_grad = grad + a * inner;
+        float *to = dst + a * inner;
+        if (is_logarithm) {
+#pragma omp simd
+            for (int64_t i = 0; i < width; i++) to[i] = of_grad[i] - vector_exp(of_y[i]) * sum[i];
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < width; i++) to[i] = of_y[i] * (of_grad[i] - sum[i]);
+        }
+    }
+}
+
+/* One column of any dtype, in double. */
+static void pass_column(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *y,
+                        const char *grad, char *dst)
+{
+    const int64_t step = inner * (int64_t)dtype_size(dtype);
+    double sum = 0.0;
+    for (int64_t a = 0; a < n; a++)
+        sum += dtype_load(dtype, grad + a * step) *
+               (is_logarithm ? 1.0 : dtype_load(dtype, y + a * step));
+    for (int64_t a = 0; a < n; a++) {
+        const double element = dtype_load(dtype, y + a * step);
+        const double of_element = dtype_load(dtype, grad + a * step);
+        dtype_store(dtype, dst + a * step,
+                    is_logarithm ? of_element - exp(element) * sum : element * (of_element - sum));
+    }
+}
+
+static void pass_widened(bool is_logarithm, int64_t n, int64_t inner, dtype_t dtype, const char *y,
+                         const char *grad, char *dst)
+{
+    float wide[NARROW], wide_grad[NARROW];
+    dtype_cast(n, dtype, y, inner, DTYPE_F32, wide, 1);
+    dtype_cast(n, dtype, grad, inner, DTYPE_F32, wide_grad, 1);
+    pass_row(is_logarithm, n, wide, wide_grad, wide);
+    dtype_cast(n, DTYPE_F32, wide, 1, dtype, dst, inner);
+}
+
+static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    (void)scratch;
+    const tensor_info_t *info = &prepared->in[Y];
+    const dtype_t dtype = info->dtype;
+    const bool is_logarithm = is_log(prepared->op), is_f32 = dtype == DTYPE_F32;
+    const geometry_t g = geometry_of(info, dim_of(prepared->attrs, info->rank));
+    const int64_t size = (int64_t)dtype_size(dtype), step = is_f32 ? TILE : 1;
+    const int64_t n_tiles = (g.inner + step - 1) / step;
+#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(info))) schedule(static)
+    for (int64_t i = 0; i < g.outer * n_tiles; i++) {
+        const int64_t first = i % n_tiles * step, at = i / n_tiles * g.n * g.inner + first;
+        const void *y = (const char *)in[Y] + at * size, *grad = (const char *)in[GRAD] + at * size;
+        void *dst = (char *)out[0] + at * size;
+        if (is_f32 && g.inner == 1)
+            pass_row(is_logarithm, g.n, y, grad, dst);
+        else if (is_f32)
+            pass_tile(is_logarithm, g.n, g.inner, g.inner - first < step ? g.inner - first : step,
+                      y, grad, dst);
+        else if (dtype != DTYPE_F64 && g.n <= NARROW)
+            pass_widened(is_logarithm, g.n, g.inner, dtype, y, grad, dst);
+        else
+            pass_column(is_logarithm, g.n, g.inner, dtype, y, grad, dst);
+    }
+    walk_zero_padding(&prepared->out[0], out[0]);
+    return STATUS_OK;
+}
+
+static const kernel_t native_backward = {
+    .name = "native", .prepare = prepare_backward, .run = run_backward};
+static const kernel_t *const backward_kernels[] = {&native_backward, NULL};
+
+static void pass(const gradient_call_t *call)
+{
+    const opdef_t *op = is_log(call->op) ? &op_def_log_softmax_backward : &op_def_softmax_backward;
+    const value_t in[] = {call->out[0], call->out_grad[0]};
+    call->in_grad[X] = emit_op(call->emitter, op, call->attrs, 2, in);
+}
+
+static const gradient_t gradient = {.pass = pass, .reads_out = 1};
+
 /* ---- cases ---- */
 
 static const char *const cases[] = {"(f32[5,17])",
@@ -325,6 +479,24 @@ static const char *const cases[] = {"(f32[5,17])",
                                     "(f32[0,5])",
                                     NULL};
 
+static const char *const backward_cases[] = {"(f32[5,17], f32[5,17])",
+                                             "(f32[2,31,7,5], f32[2,31,7,5]) dim=1",
+                                             "(f32[2,32,6,6], f32[2,32,6,6]) dim=1",
+                                             "(f32[2,17,9,7], f32[2,17,9,7]) dim=2",
+                                             "(f32[2,17,9,7], f32[2,17,9,7])",
+                                             "(f32[3,7,5], f32[3,7,5]) dim=0",
+                                             "(f32[2,3,70], f32[2,3,70]) dim=1",
+                                             "(f32[1000], f32[1000]) dim=0",
+                                             "(f32[4,1], f32[4,1])",
+                                             "(f32[], f32[]) dim=0",
+                                             "(f32[2,3,4,5,6], f32[2,3,4,5,6]) dim=2",
+                                             "(f32[300,120], f32[300,120])",
+                                             "(bf16[3,17], bf16[3,17])",
+                                             "(f16[2,7,3], f16[2,7,3]) dim=1",
+                                             "(f64[2,7,3,3], f64[2,7,3,3]) dim=1",
+                                             "(f32[0,5], f32[0,5])",
+                                             NULL};
+
 /* ---- definitions ---- */
 
 #define DEFINE(op_name, op_kernels, terms)                                                         \
@@ -339,11 +511,28 @@ static const char *const cases[] = {"(f32[5,17])",
                                       .kernels = op_kernels,                                       \
                                       .spec = spec,                                                \
                                       .cancels = terms,                                            \
+                                      .gradient = &gradient,                                       \
                                       .cases = cases}
 
 DEFINE(softmax, either, 0.0);
 DEFINE(log_softmax, ours,
        0.25); /* the sum of exponentials is 1 and more: its logarithm can be near 0 */
+
+#define DEFINE_BACKWARD(of)                                                                        \
+    const opdef_t op_def_##of##_backward = {.name = #of "_backward",                               \
+                                            .variant = VARIANT_##of,                               \
+                                            .preference = OP_FOLLOWS,                              \
+                                            .attrs = {sizeof(attrs_t), 1, fields},                 \
+                                            .n_operands = 2,                                       \
+                                            .operands = backward_operands,                         \
+                                            .n_outputs = 1,                                        \
+                                            .infer = infer_backward,                               \
+                                            .kernels = backward_kernels,                           \
+                                            .spec = spec_backward,                                 \
+                                            .cases = backward_cases}
+
+DEFINE_BACKWARD(softmax);
+DEFINE_BACKWARD(log_softmax);
 
 /* ---- public ---- */
 

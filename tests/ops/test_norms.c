@@ -1,5 +1,6 @@
-/* Norms: what they refuse, that group norm takes channels in blocks as they lie, and gradients of
- * numbers far from 0. What they compute is checked in test_conformance and train/test_gradients. */
+/* Norms and softmax: what they refuse, that group norm takes channels in blocks as they lie, and
+ * gradients of numbers far from 0. What they compute is checked in test_conformance and
+ * train/test_gradients. */
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -88,6 +89,16 @@ static void gradients_of_other_sizes_or_weights_are_refused(void **state)
                              &n_out, out),
                 STATUS_INVALID_ARGUMENT,
                 "lrn_backward: grad is f32[2,6,4], x is f32[2,6,3], equal ones are needed");
+    CHECK_FAILS(ctx,
+                dispatch_run(ctx, &op_def_softmax_backward, NULL, 2, (const tensor_t *[]){x, other},
+                             &n_out, out),
+                STATUS_INVALID_ARGUMENT,
+                "softmax_backward: grad is f32[2,6,4], y is f32[2,6,3], equal ones are needed");
+    CHECK_FAILS(ctx,
+                dispatch_run(ctx, &op_def_log_softmax_backward, NULL, 2,
+                             (const tensor_t *[]){whole, whole}, &n_out, out),
+                STATUS_INVALID_ARGUMENT,
+                "log_softmax_backward: y is s64[2,6,3], a floating type is needed");
     tensor_release(x);
     tensor_release(other);
     tensor_release(line);
