@@ -9,9 +9,11 @@
 #include "graph/passes/pass.h"
 #include "graph/program/plan.h"
 #include "module/layers.h"
+#include "module/mkldnn.h"
 #include "ops/gradient_impl.h"
 #include "tensor/convert.h"
 #include "train/tape.h"
+#include "train/trainer.h"
 
 #define C 17
 #define N (2 * C * 25 * 20)
@@ -231,6 +233,78 @@ static void what_does_not_fit_is_refused(void **state)
     tensor_release(whole);
 }
 
+static void append(context_t *ctx, module_t *net, module_t *layer)
+{
+    CHECK_OK(ctx, layer_append_take(ctx, net, layer));
+}
+
+/* Channels and elements are dropped on the way from f32[n,3,8,8] to f32[n,5]. */
+static module_t *make_net(context_t *ctx)
+{
+    module_t *net = NULL, *layer = NULL;
+    const conv_attrs_t attrs = {.padding = {1, 1}};
+    context_seed(ctx, 5);
+    CHECK_OK(ctx, layer_sequential(ctx, &net));
+    CHECK_OK(ctx, layer_conv(ctx, 2, 3, C, (const int64_t[]){3, 3}, &attrs, true, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, layer_activation(ctx, ELTWISE_RELU, 0, 0, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, layer_feature_dropout(ctx, 2, 0.25, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, layer_dropout(ctx, 0.5, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, layer_linear(ctx, C * 64, 5, true, &layer));
+    append(ctx, net, layer);
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    return net;
+}
+
+/* The mean of the squares. */
+static status_t squares(context_t *ctx, void *user, const tensor_t *output, const tensor_t *target,
+                        tensor_t **out_loss)
+{
+    tensor_t *square = NULL;
+    (void)user, (void)target;
+    TRY(op_mul(ctx, output, output, &square));
+    status_t status = op_mean(ctx, square, 0, NULL, false, out_loss);
+    tensor_release(square);
+    return status;
+}
+
+static void train(context_t *ctx, train_mode_t mode, double lr, int n_steps, double *losses)
+{
+    module_t *net = make_net(ctx);
+    optimizer_t *optimizer = NULL;
+    trainer_t *trainer = NULL;
+    tensor_t *x = NULL;
+    const sgd_options_t sgd = sgd_options(lr);
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4, 3, 8, 8), &x));
+    CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
+    CHECK_OK(ctx, trainer_create(ctx, net, squares, NULL, optimizer,
+                                 &(train_options_t){.mode = mode}, &trainer));
+    for (int i = 0; i < n_steps; i++)
+        CHECK_OK(ctx,
+                 trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, x, NULL, &losses[i]));
+    trainer_destroy(trainer);
+    optimizer_destroy(optimizer);
+    module_release(net);
+    tensor_release(x);
+}
+
+/* With a learning rate of nearly 0 losses differ by what is dropped alone. */
+static void planned_steps_drop_what_eager_ones_do(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    double eager[4], planned[4];
+    train(ctx, TRAIN_EAGER, 0.01, 4, eager);
+    train(ctx, TRAIN_PLANNED, 0.01, 4, planned);
+    for (int i = 0; i < 4; i++) assert_true(fabs(planned[i] - eager[i]) < 1e-5 * eager[i]);
+    train(ctx, TRAIN_PLANNED, 1e-12, 4, planned);
+    for (int i = 1; i < 4; i++) assert_true(fabs(planned[i] - planned[i - 1]) > 1e-4 * planned[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +315,7 @@ int main(void)
         TEST(the_gradient_is_dropped_with_its_element),
         TEST(every_run_of_a_plan_draws_again),
         TEST(layers_drop_in_training_alone),
+        TEST(planned_steps_drop_what_eager_ones_do),
         TEST(what_does_not_fit_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
