@@ -86,7 +86,7 @@ static void begin(context_t *ctx, uint64_t seed, int64_t channels, train_mode_t 
     CHECK_OK(ctx, make_net(ctx, channels, &training->net));
     CHECK_OK(ctx, optimizer_adamw(ctx, training->net, NULL, &training->optimizer));
     CHECK_OK(ctx, trainer_create(ctx, training->net, cross_entropy, NULL, training->optimizer,
-                                 &(train_options_t){mode}, &training->trainer));
+                                 &(train_options_t){.mode = mode}, &training->trainer));
 }
 
 static void end(training_t *training)
