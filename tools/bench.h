@@ -31,6 +31,15 @@ typedef struct bench {
 
 /* ---- a process per mode: first run and peak memory ---- */
 
+/* Runs this program's bench again, with more words, and hands its lines of stdout to take, which
+ * gives true for the result. False when there was none, or it failed, of which it has told why. */
+typedef bool (*bench_take_t)(const char *line, void *user);
+bool bench_run_apart(const char *spec, const session_options_t *options, int n_more,
+                     const char *const *more, bench_take_t take, void *user);
+
+/* The most memory that this process has had. */
+double bench_peak_mb(void);
+
 /* Runs this program again on the model in one mode, from a frozen file for mode frozen. False when
  * that failed; the process has told why. Call before this process has grown: what a process is at
  * exec counts as its peak. */
@@ -51,5 +60,18 @@ status_t bench_print_json(context_t *ctx, const bench_t *bench);
 
 /* A sum over the row's runs, for one inference: "54", or "1.5" where runs differ. */
 const char *bench_per_run(const bench_row_t *row, uint64_t sum, char *out_text, size_t capacity);
+
+/* ---- training ---- */
+
+typedef struct bench_train_options {
+    session_options_t session;
+    const char *modes, *optimizer;   /* modes NULL: all */
+    const char *apart;               /* the one mode to measure in this process, or NULL */
+    int64_t n_iterations, n_warm_up; /* n_iterations 0: 10 */
+    bool as_json;
+} bench_train_options_t;
+
+/* Measures a training step in each mode, each in a process of its own. Gives the exit code. */
+int bench_train(const char *spec, const bench_train_options_t *options);
 
 #endif

@@ -11,7 +11,7 @@
 #include "tools/bench.h"
 
 #define MARK "tessera-first-run"
-#define MAX_WORDS (4 * ARGS_MAX + 24)
+#define MAX_WORDS (4 * ARGS_MAX + 40)
 #define NUMBER_MAX 24
 
 /* A command line for this program. */
@@ -72,18 +72,17 @@ static FILE *start(const words_t *words, pid_t *out_pid)
     return stream;
 }
 
-/* Runs it to its end; true if it exited with 0. row may be NULL. */
-static bool run(const words_t *words, bench_row_t *row)
+/* Runs it to its end; true if it exited with 0, and one of its lines is the result. take NULL: no
+ * result is looked for. */
+static bool run(const words_t *words, bench_take_t take, void *user)
 {
     pid_t pid = -1;
     FILE *stream = start(words, &pid);
-    bool has_result = row == NULL;
+    bool has_result = take == NULL;
     char *line = NULL;
     size_t capacity = 0;
     while (stream != NULL && getline(&line, &capacity, stream) >= 0)
-        if (row != NULL && sscanf(line, MARK " %lf %lf %lf %lf", &row->load_ms, &row->prepare_ms,
-                                  &row->inference_ms, &row->peak_rss_mb) == 4)
-            has_result = true;
+        if (take != NULL && take(line, user)) has_result = true;
     free(line);
     if (stream != NULL) fclose(stream);
     int status = -1;
@@ -91,17 +90,30 @@ static bool run(const words_t *words, bench_row_t *row)
     return stream != NULL && WIFEXITED(status) && WEXITSTATUS(status) == 0 && has_result;
 }
 
-static bool run_mode(const char *spec, run_mode_t mode, const session_options_t *options,
-                     bench_row_t *row)
+bool bench_run_apart(const char *spec, const session_options_t *options, int n_more,
+                     const char *const *more, bench_take_t take, void *user)
 {
     words_t words = {.n = 0};
     add(&words, "tessera");
     add(&words, "bench");
     add(&words, spec);
-    add(&words, "--first-run");
-    add(&words, mode_name(mode));
+    for (int i = 0; i < n_more; i++) add(&words, more[i]);
     add_session(&words, options);
-    return run(&words, row);
+    return run(&words, take, user);
+}
+
+static bool take_first_run(const char *line, void *user)
+{
+    bench_row_t *row = user;
+    return sscanf(line, MARK " %lf %lf %lf %lf", &row->load_ms, &row->prepare_ms,
+                  &row->inference_ms, &row->peak_rss_mb) == 4;
+}
+
+static bool run_mode(const char *spec, run_mode_t mode, const session_options_t *options,
+                     bench_row_t *row)
+{
+    const char *const more[] = {"--first-run", mode_name(mode)};
+    return bench_run_apart(spec, options, 2, more, take_first_run, row);
 }
 
 static bool freeze_to(const char *spec, const char *path, const session_options_t *options)
@@ -113,7 +125,7 @@ static bool freeze_to(const char *spec, const char *path, const session_options_
     add(&words, "-o");
     add(&words, path);
     add_session(&words, options);
-    return run(&words, NULL);
+    return run(&words, NULL, NULL);
 }
 
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
@@ -135,6 +147,13 @@ bool bench_measure_apart(const char *spec, run_mode_t mode, const session_option
     return is_done;
 }
 
+double bench_peak_mb(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss * 1024.0 / 1e6;
+}
+
 bool bench_report_first_run(const char *name, session_t *session)
 {
     tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
@@ -144,9 +163,7 @@ bool bench_report_first_run(const char *name, session_t *session)
     double end = session_now_ms();
     if (!session_check(name, session->ctx, status)) return false;
     mode_release_outputs(n_out, out);
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     printf("%s %.6f %.6f %.6f %.3f\n", MARK, session->load_ms, session->prepare_ms, end - begin,
-           (double)usage.ru_maxrss * 1024.0 / 1e6);
+           bench_peak_mb());
     return true;
 }

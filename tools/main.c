@@ -16,6 +16,7 @@ typedef struct command {
 static const command_t commands[] = {
     {"run", command_run, "run a model once, save, compare or verify its outputs"},
     {"bench", command_bench, "measure a model in each mode: time, reorders, memory"},
+    {"train", command_train, "train a model on arrays or pictures, weights blocked throughout"},
     {"freeze", command_freeze, "fold, fuse and pack a model into a .tessera file"},
     {"append", command_append, "add to a .tessera file what another machine runs it with"},
     {"graph", command_graph, "print a model's graph, also after each pass"},

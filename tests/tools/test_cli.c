@@ -74,8 +74,8 @@ static void write_file(const char *name, const char *text)
 
 /* ---- usage ---- */
 
-static const char *const commands[] = {"run",     "bench", "freeze", "append", "graph",
-                                       "explain", "diff",  "audit",  "info"};
+static const char *const commands[] = {"run",   "bench",   "train", "freeze", "append",
+                                       "graph", "explain", "diff",  "audit",  "info"};
 
 static void help_begins_with_a_command_that_works(void **state)
 {

@@ -1,0 +1,180 @@
+/* tessera train: trains a model on arrays or pictures. */
+#include "tools/train.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/command.h"
+#include "tools/options.h"
+#include "tools/session.h"
+
+#define NAME "train"
+#define PATH_MAX_BYTES 4096
+
+static const args_command_t command = {
+    .name = NAME,
+    .operands = "MODEL",
+    .min_operands = 1,
+    .max_operands = 1,
+    .example =
+        "tessera train zoo:resnet18 --data pictures --epochs 5 --shuffle -o trained.safetensors",
+    .about =
+        "Trains a model on arrays (x.npy, y.npy) or on a folder of PNG and JPEG pictures that has "
+        "a\n"
+        "subfolder for each class. Weights, gradients and what the optimizer keeps stay blocked "
+        "from\n"
+        "the first step to the last; the file that is written has them plain. On a terminal a bar\n"
+        "shows loss, accuracy and the time that is left.",
+    .more =
+        "losses: " TRAIN_CRITERIA "\n"
+        "  the first two take classes, integers of one item each; the others numbers of the sizes\n"
+        "  of what the model gives\n"
+        "bytes of x.npy and of pictures become 0 to 1; order, flips and cuts follow from the seed\n"
+        "the file has weights under their names, and what the optimizer keeps: --resume goes on "
+        "from\n"
+        "it as if there had been no end. --steps and --epochs count from the very beginning\n"
+        "a loss that is no number ends the run with 1, and no file is touched"};
+
+/* ---- command line ---- */
+
+static bool is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static bool check_data(const train_settings_t *settings)
+{
+    if (settings->data == NULL) {
+        args_usage_error(NAME, "--data is missing, X.npy or a folder of classes");
+        return false;
+    }
+    bool needs_labels = !is_folder(settings->data);
+    if (needs_labels == (settings->labels != NULL)) return true;
+    args_usage_error(NAME,
+                     needs_labels ? "--data %s needs --labels Y.npy"
+                                  : "--data %s is a folder, --labels are its subfolders",
+                     settings->data);
+    return false;
+}
+
+static bool check_names(const train_settings_t *settings)
+{
+    const train_recipe_t *recipe = &settings->recipe;
+    if (train_find_criterion(recipe->loss) == NULL) {
+        args_usage_error(NAME, "--loss %s, must be " TRAIN_CRITERIA, recipe->loss);
+        return false;
+    }
+    if (!train_is_optimizer(recipe->optimizer)) {
+        args_usage_error(NAME, "--optimizer %s, must be " TRAIN_OPTIMIZERS, recipe->optimizer);
+        return false;
+    }
+    if (recipe->momentum >= 0 && strcmp(recipe->optimizer, "sgd") != 0) {
+        args_usage_error(NAME, "--momentum is for sgd, not for %s", recipe->optimizer);
+        return false;
+    }
+    if (train_find_schedule(settings->schedule) == NULL) {
+        args_usage_error(NAME, "--schedule %s, must be " TRAIN_SCHEDULES, settings->schedule);
+        return false;
+    }
+    return true;
+}
+
+static bool check(train_settings_t *settings, const char *mode)
+{
+    if (model_kind(settings->spec) != MODEL_ZOO && model_kind(settings->spec) != MODEL_ONNX) {
+        args_usage_error(NAME, "\"%s\" is no model to train, must be zoo:NAME or file.onnx",
+                         settings->spec);
+        return false;
+    }
+    settings->recipe.mode = TRAIN_EAGER;
+    if (mode != NULL && strcmp(mode, "planned") == 0)
+        settings->recipe.mode = TRAIN_PLANNED;
+    else if (mode != NULL && strcmp(mode, "eager") != 0) {
+        args_usage_error(NAME, "--mode %s, must be eager or planned", mode);
+        return false;
+    }
+    if (settings->n_steps > 0 && settings->n_epochs > 0) {
+        args_usage_error(NAME, "--steps and --epochs say the same, one is enough");
+        return false;
+    }
+    if (settings->save_every > 0 && settings->output == NULL) {
+        args_usage_error(NAME, "--save-every needs -o FILE.safetensors");
+        return false;
+    }
+    if (settings->n_steps == 0 && settings->n_epochs == 0) settings->n_epochs = 1;
+    return check_data(settings) && check_names(settings);
+}
+
+/* The curve lies beside the weights unless --curve says where. */
+static void find_curve(train_settings_t *settings, char *out_path)
+{
+    static const char end[] = ".safetensors";
+    if (settings->curve != NULL || settings->output == NULL) return;
+    size_t n = strlen(settings->output), m = strlen(end);
+    if (n > m && strcmp(settings->output + n - m, end) == 0) n -= m;
+    snprintf(out_path, PATH_MAX_BYTES, "%.*s.svg", (int)n, settings->output);
+    settings->curve = out_path;
+}
+
+static bool parse(int argc, char **argv, train_settings_t *settings, int *out_code)
+{
+    const char *mode = NULL;
+    args_list_t operands;
+    train_recipe_t *recipe = &settings->recipe;
+    const args_option_t table[] = {
+        {"--data", ARGS_TEXT, &settings->data, "X.npy|DIR", "items, or a folder of classes", 0, 0},
+        {"--labels", ARGS_TEXT, &settings->labels, "Y.npy", "a target for each item", 0, 0},
+        {"--loss", ARGS_TEXT, &recipe->loss, "L", "see below (cross_entropy)", 0, 0},
+        {"--optimizer", ARGS_TEXT, &recipe->optimizer, "O", TRAIN_OPTIMIZERS " (sgd)", 0, 0},
+        {"--lr", ARGS_NUMBER, &recipe->lr, "F", "learning rate (sgd: 0.01, else 0.001)", 0, 0},
+        {"--momentum", ARGS_NUMBER, &recipe->momentum, "F", "of sgd (0)", 0, 0},
+        {"--weight-decay", ARGS_NUMBER, &recipe->weight_decay, "F", "(0; adamw: 0.01)", 0, 0},
+        {"--schedule", ARGS_TEXT, &settings->schedule, "S",
+         TRAIN_SCHEDULES " of the learning rate (constant)", 0, 0},
+        {"--batch", ARGS_INTEGER, &settings->batch, "N", "items at a time (32)", 1, 65536},
+        {"--steps", ARGS_INTEGER, &settings->n_steps, "N", "batches in all", 1, INT32_MAX},
+        {"--epochs", ARGS_INTEGER, &settings->n_epochs, "N", "times through the data (1)", 1,
+         INT32_MAX},
+        {"--shuffle", ARGS_FLAG, &settings->shuffle, NULL, "another order in each epoch", 0, 0},
+        {"--flip", ARGS_FLAG, &settings->flip, NULL, "pictures left to right, one in two", 0, 0},
+        {"--crop", ARGS_INTEGER, &settings->crop_padding, "N",
+         "cut pictures at random out of a border of N points", 1, 4096},
+        {"--seed", ARGS_INTEGER, &settings->seed, "N", "of first weights and of the order (0)", 0,
+         INT32_MAX},
+        {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step a plan (eager)", 0, 0},
+        option_of(OPTION_THREADS, &settings->n_threads),
+        {"--resume", ARGS_TEXT, &settings->resume, "F", "go on from a file that -o wrote", 0, 0},
+        {"-o", ARGS_TEXT, &settings->output, "FILE", "weights and optimizer, .safetensors", 0, 0},
+        {"--save-every", ARGS_INTEGER, &settings->save_every, "N", "write it each N steps, too", 1,
+         INT32_MAX},
+        {"--curve", ARGS_TEXT, &settings->curve, "FILE", "losses as SVG (beside -o)", 0, 0},
+        option_of(OPTION_JSON, &settings->as_json),
+    };
+    if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, &operands,
+                    out_code))
+        return false;
+    *out_code = EXIT_USAGE;
+    settings->spec = operands.items[0];
+    return check(settings, mode);
+}
+
+int command_train(int argc, char **argv)
+{
+    char curve[PATH_MAX_BYTES];
+    int code;
+    train_settings_t settings = {.batch = 32,
+                                 .schedule = "constant",
+                                 .recipe = {.loss = "cross_entropy",
+                                            .optimizer = "sgd",
+                                            .lr = -1,
+                                            .momentum = -1,
+                                            .weight_decay = -1}};
+    train_record_t record = {0};
+    if (!parse(argc, argv, &settings, &code)) return code;
+    find_curve(&settings, curve);
+    bool is_done = train_run(&settings, &record);
+    train_record_clear(&record);
+    return is_done ? EXIT_DONE : EXIT_FAILED;
+}

@@ -1,0 +1,280 @@
+/* The run of tessera train: data, model and trainer are made, then a step for each batch. A file is
+ * written only after a step that went well, so a run that fails leaves the last good one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/try_impl.h"
+#include "tools/session.h"
+#include "tools/train.h"
+
+#define NAME "train"
+
+typedef struct run {
+    context_t *ctx;
+    const train_settings_t *settings;
+    train_record_t *record;
+    model_t model;
+    dataset_t *dataset;
+    loader_t *loader;
+    train_setup_t setup;
+    const train_schedule_t *schedule;
+    double lr;        /* what the schedule begins from */
+    int64_t n_scores; /* classes that the model gives a number each; 0: not known, or no classes */
+} run_t;
+
+/* ---- making ---- */
+
+static status_t open_data(run_t *run)
+{
+    const train_settings_t *settings = run->settings;
+    const loader_options_t options = {.batch = settings->batch,
+                                      .seed = (uint64_t)settings->seed,
+                                      .shuffle = settings->shuffle,
+                                      .flip = settings->flip,
+                                      .crop_padding = settings->crop_padding};
+    if (settings->labels != NULL)
+        TRY(dataset_from_npy(run->ctx, settings->data, settings->labels, &run->dataset));
+    else
+        TRY(dataset_from_folder(run->ctx, settings->data, &run->dataset));
+    TRY(loader_create(run->ctx, run->dataset, &options, &run->loader));
+    run->record->n_items = dataset_n(run->dataset);
+    run->record->n_classes = dataset_classes(run->dataset);
+    run->record->n_batches = loader_batches(run->loader);
+    return STATUS_OK;
+}
+
+/* The seed gives the zoo's first weights. Sizes that a file leaves open are those of the data. */
+static status_t load_model(run_t *run)
+{
+    const train_settings_t *settings = run->settings;
+    const model_options_t options = {.batch = settings->batch};
+    context_seed(run->ctx, (uint64_t)settings->seed);
+    TRY(model_load(run->ctx, settings->spec, &options, &run->model));
+    REQUIRE(run->ctx, run->model.n_inputs == 1, "%s has %d inputs, one is what data has",
+            settings->spec, run->model.n_inputs);
+    return module_mkldnn(run->ctx, run->model.module, NULL);
+}
+
+/* The first batch goes through the model once, so that what does not fit is told before a step. */
+static status_t check_sizes(run_t *run)
+{
+    context_t *ctx = run->ctx;
+    const train_criterion_t *criterion = train_find_criterion(run->settings->recipe.loss);
+    const tensor_info_t *target = dataset_target(run->dataset);
+    tensor_t *x = NULL, *y = NULL;
+    tensor_info_t output;
+    char text[INFO_TEXT_MAX];
+    TRY(loader_next(ctx, run->loader, &x, &y, NULL));
+    TRY(train_probe(ctx, run->model.module, x, &output));
+    TRY(loader_seek(ctx, run->loader, 0, 0));
+    bool is_integral = target->dtype == DTYPE_S64;
+    REQUIRE(ctx, criterion->takes_classes == is_integral, "--loss %s: targets are %s, must be %s",
+            criterion->name, info_text(target, text),
+            criterion->takes_classes ? "integers, which are classes" : "floating numbers");
+    if (!criterion->takes_classes || output.rank < 2 || target->rank != 0) return STATUS_OK;
+    run->n_scores = output.sizes[1];
+    run->record->has_accuracy = output.rank == 2;
+    REQUIRE(ctx, dataset_classes(run->dataset) <= run->n_scores,
+            "label %" PRId64 " is out of range, %s gives %" PRId64 " scores, for labels from 0",
+            dataset_classes(run->dataset) - 1, run->settings->spec, run->n_scores);
+    return STATUS_OK;
+}
+
+static status_t check_sizes_in_scope(run_t *run)
+{
+    TRY(scope_begin(run->ctx));
+    status_t status = check_sizes(run), ended = scope_end(run->ctx);
+    return status != STATUS_OK ? status : ended;
+}
+
+static status_t get_record(run_t *run)
+{
+    train_record_t *record = run->record;
+    const train_settings_t *settings = run->settings;
+    record->n_steps = settings->n_steps;
+    if (record->n_steps == 0 &&
+        !shape_multiply(settings->n_epochs, record->n_batches, &record->n_steps))
+        record->n_steps = INT64_MAX;
+    int64_t n_bytes = 0, n_left = record->n_steps - record->first_step;
+    REQUIRE(run->ctx, n_left > 0,
+            "%s has %" PRId64 " steps behind it, --steps or --epochs ask for %" PRId64 " in all",
+            settings->resume, record->first_step, record->n_steps);
+    if (shape_multiply(n_left, (int64_t)sizeof *record->losses, &n_bytes)) {
+        record->losses = malloc((size_t)n_bytes);
+        record->times_ms = malloc((size_t)n_bytes);
+    }
+    if (record->losses == NULL || record->times_ms == NULL)
+        FAIL(run->ctx, STATUS_OUT_OF_MEMORY, "no memory for the losses of %" PRId64 " steps",
+             n_left);
+    return STATUS_OK;
+}
+
+/* A file tells how many steps it has behind it, which is where the data goes on. */
+static status_t resume(run_t *run)
+{
+    train_record_t *record = run->record;
+    if (run->settings->resume == NULL) return STATUS_OK;
+    TRY(checkpoint_load(run->ctx, run->model.module, run->setup.optimizer, run->settings->resume,
+                        NULL));
+    record->first_step = optimizer_n_steps(run->setup.optimizer);
+    return loader_seek(run->ctx, run->loader, record->first_step / record->n_batches,
+                       record->first_step % record->n_batches);
+}
+
+static status_t prepare(run_t *run)
+{
+    TRY(open_data(run));
+    TRY(load_model(run));
+    TRY(check_sizes_in_scope(run));
+    TRY(train_set_up(run->ctx, run->model.module, &run->settings->recipe, &run->setup));
+    run->schedule = train_find_schedule(run->settings->schedule);
+    run->lr = optimizer_lr(run->setup.optimizer);
+    TRY(resume(run));
+    return get_record(run);
+}
+
+/* ---- stepping ---- */
+
+/* Of a batch: how often the largest score is that of the item's class. */
+static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *y)
+{
+    int64_t n = tensor_sizes(output)[0], n_scores = tensor_sizes(output)[1];
+    tensor_t *scores = NULL;
+    const void *labels = NULL, *numbers = NULL;
+    TRY(tensor_cast(run->ctx, output, DTYPE_F32, &scores));
+    TRY(to_dense(run->ctx, scores, &scores));
+    TRY(tensor_contiguous(run->ctx, scores, &scores));
+    TRY(tensor_data(run->ctx, scores, &numbers));
+    TRY(tensor_data(run->ctx, y, &labels));
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = (const float *)numbers + i * n_scores;
+        int64_t best = 0;
+        for (int64_t c = 1; c < n_scores; c++)
+            if (row[c] > row[best]) best = c;
+        run->record->n_right += best == ((const int64_t *)labels)[i];
+    }
+    run->record->n_seen += n;
+    return STATUS_OK;
+}
+
+/* An epoch's accuracy stands until the next one's is known. */
+static void settle_accuracy(train_record_t *record, bool is_end, bool is_first_epoch)
+{
+    if (record->n_seen > 0 && (is_end || is_first_epoch))
+        record->accuracy = (double)record->n_right / (double)record->n_seen;
+    if (is_end) record->n_right = record->n_seen = 0;
+}
+
+static status_t step(run_t *run)
+{
+    context_t *ctx = run->ctx;
+    train_record_t *record = run->record;
+    int64_t number = record->first_step + record->n_done;
+    tensor_t *x = NULL, *y = NULL, *output = NULL;
+    bool is_end = false;
+    double loss = 0.0, begin = session_now_ms();
+    TRY(optimizer_set_lr(ctx, run->setup.optimizer,
+                         run->schedule->rate(run->lr, number, record->n_steps)));
+    TRY(loader_next(ctx, run->loader, &x, &y, &is_end));
+    const tensor_t *in[] = {x};
+    TRY(trainer_step(ctx, run->setup.trainer, 1, in, y, record->has_accuracy ? &output : NULL,
+                     &loss));
+    record->times_ms[record->n_done] = session_now_ms() - begin;
+    record->losses[record->n_done++] = loss;
+    if (record->has_accuracy) TRY(count_right(run, output, y));
+    settle_accuracy(record, is_end, record->n_done <= record->n_batches);
+    return STATUS_OK;
+}
+
+static status_t step_in_scope(run_t *run)
+{
+    TRY(scope_begin(run->ctx));
+    status_t status = step(run), ended = scope_end(run->ctx);
+    return status != STATUS_OK ? status : ended;
+}
+
+/* After the first step it is known which parameters take part. */
+static void warn_of_idle(const run_t *run)
+{
+    const optimizer_t *optimizer = run->setup.optimizer;
+    for (int i = 0; optimizer_unstepped(optimizer, i) != NULL; i++)
+        fprintf(stderr,
+                "tessera " NAME ": warning: parameter %s has no gradient, no step changes it\n",
+                optimizer_unstepped(optimizer, i));
+}
+
+static status_t save(run_t *run)
+{
+    if (run->settings->output == NULL) return STATUS_OK;
+    return checkpoint_save(run->ctx, run->model.module, run->setup.optimizer, run->settings->output,
+                           NULL);
+}
+
+static status_t tell_step(const run_t *run, status_t status)
+{
+    char why[2048];
+    if (status == STATUS_OK) return STATUS_OK;
+    snprintf(why, sizeof why, "%s", context_error(run->ctx));
+    return context_fail(run->ctx, status, "step %" PRId64 ": %s",
+                        run->record->first_step + run->record->n_done, why);
+}
+
+static status_t take_steps(run_t *run)
+{
+    train_record_t *record = run->record;
+    int64_t n_left = record->n_steps - record->first_step, every = run->settings->save_every;
+    record->begin_ms = session_now_ms();
+    while (record->n_done < n_left) {
+        TRY(tell_step(run, step_in_scope(run)));
+        record->end_ms = session_now_ms();
+        if (record->n_done == 1) warn_of_idle(run);
+        train_show_progress(record);
+        bool is_last = record->n_done == n_left;
+        if (is_last || (every > 0 && (record->first_step + record->n_done) % every == 0))
+            TRY(save(run));
+    }
+    return STATUS_OK;
+}
+
+/* ---- all of it ---- */
+
+static status_t tell(run_t *run)
+{
+    const train_settings_t *settings = run->settings;
+    if (settings->curve != NULL) TRY(train_write_curve(run->ctx, run->record, settings->curve));
+    if (settings->as_json) return train_print_json(run->ctx, settings, run->record);
+    train_print(settings, run->record);
+    return STATUS_OK;
+}
+
+static void end(run_t *run)
+{
+    loader_destroy(run->loader);
+    dataset_release(run->dataset);
+    train_take_down(&run->setup);
+    model_clear(&run->model);
+    context_destroy(run->ctx);
+}
+
+bool train_run(const train_settings_t *settings, train_record_t *out_record)
+{
+    run_t run = {.settings = settings, .record = out_record};
+    const context_options_t options = {.n_threads = (int)settings->n_threads};
+    if (!session_check(NAME, NULL, context_create(&options, &run.ctx))) return false;
+    status_t status = prepare(&run);
+    if (status == STATUS_OK) status = take_steps(&run);
+    train_end_progress();
+    if (status == STATUS_OK) status = tell(&run);
+    bool is_done = session_check(NAME, run.ctx, status);
+    end(&run);
+    return is_done;
+}
+
+void train_record_clear(train_record_t *record)
+{
+    free(record->losses);
+    free(record->times_ms);
+    *record = (train_record_t){0};
+}
