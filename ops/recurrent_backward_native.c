@@ -242,13 +242,19 @@ static void destroy(void *state)
 
 static inline double load(const backward_t *b, int block, int64_t index)
 {
-    return b->blocks[block] != NULL ? dtype_load(b->number, b->blocks[block] + index * b->size)
-                                    : 0.0;
+    const void *numbers = b->blocks[block];
+    if (numbers == NULL) return 0.0;
+    return b->number == DTYPE_F32 ? (double)((const float *)numbers)[index]
+                                  : ((const double *)numbers)[index];
 }
 
 static inline void store(const backward_t *b, int block, int64_t index, double value)
 {
-    dtype_store(b->number, b->blocks[block] + index * b->size, value);
+    void *numbers = b->blocks[block];
+    if (b->number == DTYPE_F32)
+        ((float *)numbers)[index] = (float)value;
+    else
+        ((double *)numbers)[index] = value;
 }
 
 static status_t multiply(const backward_t *b, int which, int from_a, int from_b, int to)
@@ -466,26 +472,38 @@ static status_t run_back(const backward_t *b)
 
 /* ---- results ---- */
 
-/* Sums over rows: of biases and peephole. */
-static void sum_rows(const backward_t *b)
+enum { SUM_WIDTH = 16 }; /* gates that are summed up side by side */
+
+/* Sums over rows, of `width` gates from `first` on: of biases and peephole. */
+static void sum_gates(const backward_t *b, int64_t first, int64_t width)
 {
     const int64_t h = b->s.h, gates = b->s.g * h, rows = b->s.t * b->s.n;
-#pragma omp parallel for num_threads(threads_for(b->ctx, rows *gates)) schedule(static)
-    for (int64_t i = 0; i < gates; i++) {
-        const int64_t gate = i / h;
-        const int with = gate == 3 ? NEW_C : OLD_C;
-        double of_x = 0.0, of_h = 0.0, of_c = 0.0;
-        for (int64_t row = 0; row < rows; row++) {
-            of_x += load(b, DIFFS, row * gates + i);
-            of_h += load(b, H_DIFFS, row * gates + i);
-            if (b->cell == RECURRENT_LSTM && gate != 2)
-                of_c += load(b, DIFFS, row * gates + i) * load(b, with, row * h + i % h);
+    const bool is_lstm = b->cell == RECURRENT_LSTM;
+    double of_x[SUM_WIDTH] = {0}, of_h[SUM_WIDTH] = {0}, of_c[SUM_WIDTH] = {0};
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t i = 0; i < width; i++) {
+            const int64_t gate = first + i;
+            const double diff = load(b, DIFFS, row * gates + gate);
+            of_x[i] += diff;
+            of_h[i] += load(b, H_DIFFS, row * gates + gate);
+            if (is_lstm)
+                of_c[i] += diff * load(b, gate < 3 * h ? OLD_C : NEW_C, row * h + gate % h);
         }
-        store(b, RESULTS + RECURRENT_DIFF_BIAS_IH, i, of_x);
-        store(b, RESULTS + RECURRENT_DIFF_BIAS_HH, i, of_h);
-        if (b->cell == RECURRENT_LSTM && gate != 2)
-            store(b, RESULTS + RECURRENT_DIFF_PEEPHOLE, gate == 3 ? i - h : i, of_c);
+    for (int64_t i = 0; i < width; i++) {
+        const int64_t gate = first + i;
+        store(b, RESULTS + RECURRENT_DIFF_BIAS_IH, gate, of_x[i]);
+        store(b, RESULTS + RECURRENT_DIFF_BIAS_HH, gate, of_h[i]);
+        if (is_lstm && gate / h != 2) /* the candidate has no peephole */
+            store(b, RESULTS + RECURRENT_DIFF_PEEPHOLE, gate < 3 * h ? gate : gate - h, of_c[i]);
     }
+}
+
+static void sum_rows(const backward_t *b)
+{
+    const int64_t gates = b->s.g * b->s.h, rows = b->s.t * b->s.n;
+#pragma omp parallel for num_threads(threads_for(b->ctx, rows *gates)) schedule(static)
+    for (int64_t first = 0; first < gates; first += SUM_WIDTH)
+        sum_gates(b, first, gates - first < SUM_WIDTH ? gates - first : SUM_WIDTH);
 }
 
 static status_t make_results(const backward_t *b)
