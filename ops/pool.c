@@ -4,15 +4,11 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/pool_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
-
-typedef struct adaptive_attrs {
-    ints_t output_size;
-} adaptive_attrs_t;
 
 #define FIELDS(n)                                                                                  \
     {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
@@ -44,33 +40,19 @@ static const attr_field_t fields_adaptive[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-/* The variants, to be combined; a maximum over windows has neither. */
-enum { AVERAGE = 1, ADAPTIVE = 2, VARIANT_max = 0, VARIANT_avg = AVERAGE };
-
 static bool is_adaptive(const opdef_t *op)
 {
-    return (op->variant & ADAPTIVE) != 0;
+    return (op->variant & POOL_ADAPTIVE) != 0;
 }
 
 static bool is_average(const opdef_t *op)
 {
-    return (op->variant & AVERAGE) != 0;
+    return (op->variant & POOL_AVERAGE) != 0;
 }
 
 /* ---- windows ---- */
 
-/* One spatial dimension; kernel 0 stands for adaptive windows. */
-typedef struct axis {
-    int64_t in, out, kernel, stride, dilation;
-    int64_t padding, padded; /* before; and where the padding behind ends */
-} axis_t;
-
-/* The elements under a window, and their number with those of padding, for the divisor. */
-typedef struct window {
-    int64_t first, count, step, length;
-} window_t;
-
-static window_t window_at(const axis_t *axis, int64_t q)
+window_t pool_window(const axis_t *axis, int64_t q)
 {
     if (axis->kernel == 0) {
         int64_t first = q * axis->in / axis->out;
@@ -117,9 +99,8 @@ static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
     return axis;
 }
 
-/* Three axes, those that the call lacks in front. */
-static void describe_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
-                          const tensor_info_t *out, axis_t *out_axes)
+void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
+               const tensor_info_t *out, axis_t *out_axes)
 {
     int n_spatial = x->rank - 2;
     for (int i = 0; i < 3; i++) {
@@ -219,9 +200,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     double sum = 0.0, largest = -INFINITY, divisor = 1.0;
     bool is_empty = false;
     int lead = 5 - x->rank;
-    describe_axes(call->op, call->attrs, x, &call->out[output], axes);
+    pool_axes(call->op, call->attrs, x, &call->out[output], axes);
     for (int i = 0; i < 3; i++) {
-        windows[i] = window_at(&axes[i], i < lead ? 0 : index[2 + i - lead]);
+        windows[i] = pool_window(&axes[i], i < lead ? 0 : index[2 + i - lead]);
         counts[i] = windows[i].count;
         divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
         is_empty = is_empty || counts[i] == 0;
@@ -271,7 +252,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     problem.algorithm = !is_average(call->op) ? ONEDNN_POOL_MAX
                         : counts_padding      ? ONEDNN_POOL_AVERAGE_PADDED
                                               : ONEDNN_POOL_AVERAGE;
-    describe_axes(call->op, call->attrs, x, &dst, axes);
+    pool_axes(call->op, call->attrs, x, &dst, axes);
     for (int i = 0; i < x->rank - 2; i++) {
         axis_t *axis = &axes[i + 5 - x->rank];
         if (!as_windowed(axis))
@@ -309,9 +290,7 @@ typedef struct plan {
     int64_t n_outer, block, in_plane, out_plane;
 } plan_t;
 
-/* Of formats with the same bytes the one whose name says how the result lies; plain if the channels
- * have neither blocks nor the last place. */
-static format_t name_format(const tensor_info_t *x)
+format_t pool_format(const tensor_info_t *x)
 {
     format_t own = accept_own(x), plain = format_plain(x->rank);
     format_t last = format_channels_last(x->rank);
@@ -327,13 +306,13 @@ static format_t name_format(const tensor_info_t *x)
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
-    format_t format = name_format(x), plain = format_plain(x->rank);
+    format_t format = pool_format(x), plain = format_plain(x->rank);
     TRY(accept_format(call, prepared, X, &format));
     TRY(accept_out(call, prepared, 0, &format));
     plan_t *plan = NULL;
     TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
     prepared->state = plan;
-    describe_axes(call->op, call->attrs, x, &call->out[0], plan->axes);
+    pool_axes(call->op, call->attrs, x, &call->out[0], plan->axes);
     plan->is_average = is_average(call->op);
     plan->counts_padding = !is_adaptive(call->op) &&
                            ((const pool_attrs_t *)call->attrs)->count_include_pad;
@@ -414,7 +393,7 @@ static void row_f32(const plan_t *plan, window_t *w, const float *src, float *ds
             }
         }
     for (int64_t q = 0; average && q < axis->out; q++) {
-        w[2] = window_at(axis, q);
+        w[2] = pool_window(axis, q);
         dst[q] = (float)((double)dst[q] / divisor_of(plan, w));
     }
 }
@@ -464,15 +443,15 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         int64_t outer = i / rows, row = i % rows;
         const char *src = (const char *)in[X] + outer * plan->in_plane * block * size;
         char *dst = (char *)out[0] + (outer * plan->out_plane + row * columns) * block * size;
-        window_t w[3] = {window_at(&plan->axes[0], row / plan->axes[1].out),
-                         window_at(&plan->axes[1], row % plan->axes[1].out),
+        window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
+                         pool_window(&plan->axes[1], row % plan->axes[1].out),
                          {0, 0, 0, 0}};
         if (dtype == DTYPE_F32 && block == 1 && plan->axes[2].kernel > 0) {
             row_f32(plan, w, (const void *)src, (void *)dst);
             continue;
         }
         for (int64_t q = 0; q < columns; q++) {
-            w[2] = window_at(&plan->axes[2], q);
+            w[2] = pool_window(&plan->axes[2], q);
             for (int64_t lane = 0; lane < block; lane += dtype == DTYPE_F32 ? LANES : 1) {
                 const void *from = src + lane * size;
                 void *to = dst + (q * block + lane) * size;
@@ -490,6 +469,24 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+
+/* ---- gradients: operators of pool_backward.c ---- */
+
+static void pass(const gradient_call_t *call)
+{
+    const bool average = is_average(call->op);
+    const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
+    pool_backward_attrs_t attrs = {.input_size.n = x.rank > 2 ? x.rank - 2 : 0};
+    for (int i = 0; i < attrs.input_size.n; i++) attrs.input_size.values[i] = x.sizes[2 + i];
+    if (!is_adaptive(call->op)) attrs.windows = *(const pool_attrs_t *)call->attrs;
+    const opdef_t *op = pool_backward_op(call->op, attrs.input_size.n);
+    const value_t in[] = {average ? call->out_grad[0] : call->in[X], call->out_grad[0]};
+    if (x.rank < 3) return;
+    call->in_grad[X] = emit_op(call->emitter, op, &attrs, average ? 1 : 2, in);
+}
+
+static const gradient_t gradient_max = {.pass = pass, .reads_in = 1u << X};
+static const gradient_t gradient_avg = {.pass = pass};
 
 /* ---- cases ---- */
 
@@ -574,6 +571,7 @@ static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
         .infer = infer,                                                                            \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .gradient = &gradient_##kind,                                                              \
         .cases = cases_##kind##_##n##d}
 
 DEFINE(max, 1);
@@ -586,7 +584,7 @@ DEFINE(avg, 3);
 #define DEFINE_ADAPTIVE(kind)                                                                      \
     const opdef_t op_def_adaptive_##kind##_pool = {                                                \
         .name = "adaptive_" #kind "_pool",                                                         \
-        .variant = ADAPTIVE | VARIANT_##kind,                                                      \
+        .variant = POOL_ADAPTIVE | VARIANT_##kind,                                                 \
         .preference = OP_FOLLOWS,                                                                  \
         .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
         .n_operands = 1,                                                                           \
@@ -595,6 +593,7 @@ DEFINE(avg, 3);
         .infer = infer_adaptive,                                                                   \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .gradient = &gradient_##kind,                                                              \
         .cases = cases_adaptive}
 
 DEFINE_ADAPTIVE(avg);
