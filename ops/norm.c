@@ -5,6 +5,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/gradient_impl.h"
 #include "ops/moments_impl.h"
 #include "ops/norm_impl.h"
 #include "tensor/threads_impl.h"
@@ -379,6 +380,52 @@ static const kernel_t native_layer = {
 static const kernel_t *const layer_kernels[] = {&onednn_layer, &native_layer, NULL};
 static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
 
+/* ---- gradients of batch norm by given statistics ---- */
+
+/* Sum over all but channels. */
+static value_t sum_channels(const gradient_call_t *call, value_t x)
+{
+    int64_t dims[TENSOR_MAX_RANK] = {0, 2, 3, 4};
+    const int rank = emit_info(call->emitter, call->in[X])->rank;
+    return emit_reduce(call->emitter, &op_def_sum, x, rank > 1 ? rank - 1 : 0, dims, false);
+}
+
+static value_t emit_norm(const gradient_call_t *call, value_t x, value_t weight, value_t mean)
+{
+    const value_t in[] = {x, weight, VALUE_NONE, mean, call->in[VAR]};
+    return emit_op(call->emitter, &op_def_batch_norm, call->attrs, 5, in);
+}
+
+/* d x = g weight / sqrt(var + epsilon), which is batch norm of g by a mean of 0. */
+static void pass_batch(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t g = call->out_grad[0], weight = call->in[WEIGHT];
+    const value_t zero = emit_mul(e, call->in[VAR], 0.0);
+    const value_t of_x = emit_norm(call, g, weight, zero);
+    const double epsilon = ((const batch_attrs_t *)call->attrs)->epsilon;
+    call->in_grad[X] = of_x;
+    if (call->is_wanted[BIAS])
+        call->in_grad[BIAS] = emit_cast(e, sum_channels(call, g),
+                                        emit_info(e, call->in[BIAS])->dtype);
+    if (call->is_wanted[MEAN]) {
+        const value_t sum = emit_unary(e, &op_def_neg, sum_channels(call, of_x));
+        call->in_grad[MEAN] = emit_cast(e, sum, emit_info(e, call->in[MEAN])->dtype);
+    }
+    if (!call->is_wanted[WEIGHT] && !call->is_wanted[VAR]) return;
+    const value_t normal = emit_norm(call, call->in[X], VALUE_NONE, call->in[MEAN]);
+    const value_t dot = sum_channels(call, emit_binary(e, &op_def_mul, g, normal));
+    if (call->is_wanted[WEIGHT])
+        call->in_grad[WEIGHT] = emit_cast(e, dot, emit_info(e, weight)->dtype);
+    if (!call->is_wanted[VAR]) return;
+    const value_t scaled = weight == VALUE_NONE ? dot : emit_binary(e, &op_def_mul, dot, weight);
+    const value_t part = emit_binary(e, &op_def_div, scaled, emit_add(e, call->in[VAR], epsilon));
+    call->in_grad[VAR] = emit_cast(e, emit_mul(e, part, -0.5), emit_info(e, call->in[VAR])->dtype);
+}
+
+static const gradient_t gradient_batch = {
+    .pass = pass_batch, .reads_in = 1u << X | 1u << WEIGHT | 1u << MEAN | 1u << VAR};
+
 /* ---- cases ---- */
 
 static const char *const batch_cases[] = {
@@ -439,6 +486,7 @@ const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .infer = infer_batch,
                                    .kernels = batch_kernels,
                                    .spec = spec_batch,
+                                   .gradient = &gradient_batch,
                                    .cases = batch_cases};
 
 const opdef_t op_def_layer_norm = {.name = "layer_norm",
