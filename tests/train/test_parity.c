@@ -129,7 +129,7 @@ static module_t *make_transformer(context_t *ctx)
 static optimizer_t *optimize_resnet18(context_t *ctx, module_t *module)
 {
     optimizer_t *optimizer = NULL;
-    sgd_options_t options = sgd_options(0.001);
+    sgd_options_t options = sgd_options(1e-4);
     options.momentum = 0.9;
     options.weight_decay = 5e-4;
     CHECK_OK(ctx, optimizer_sgd(ctx, module, &options, &optimizer));
