@@ -7,11 +7,12 @@
  *     return %loss, %output, %states.., %gradients..
  *   }
  *
- * The trace is made on a copy of the module, so that it leaves no mark on running statistics. What
- * it writes in place there (batch norm's running statistics) becomes a result of the graph, which
- * the trainer puts into the module's own buffer. */
+ * The trace is made on a copy of the module, so that it leaves no mark on running statistics, and
+ * without computing where that can be. What it writes in place (batch norm's running statistics)
+ * becomes a result of the graph, which the trainer puts into the module's own buffer. */
 #include <string.h>
 
+#include "dispatch/hollow_impl.h"
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
@@ -84,18 +85,61 @@ static status_t make_step(context_t *ctx, module_t *module, step_state_t *state,
     return status;
 }
 
-/* Random numbers that the trace draws are not missed by the steps. */
-static status_t trace(context_t *ctx, module_t *module, step_state_t *state, int n_in,
-                      const tensor_t *const *in, graph_t **out_graph)
+/* Runs the step on a copy of the module, which is released. */
+static status_t trace_copy(context_t *ctx, module_t *copy, step_state_t *state, int n_in,
+                           const tensor_t *const *in, graph_t **out_graph)
 {
-    module_t *copy = NULL, *step = NULL;
-    uint64_t random[4];
-    memcpy(random, context_random_state(ctx), sizeof random);
-    TRY(module_clone(ctx, module, &copy));
+    module_t *step = NULL;
     status_t status = make_step(ctx, copy, state, &step);
     if (status == STATUS_OK) status = trace_once(ctx, step, "step", n_in, in, out_graph);
     module_release(step);
     module_release(copy);
+    return status;
+}
+
+/* Without computing: operators are inferred, so that no activation takes memory. */
+static status_t trace_hollow(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
+                             const tensor_t *const *in, graph_t **out_graph)
+{
+    tensor_t *hollow[METHOD_MAX_OUTPUTS] = {NULL};
+    hollow_run_t run;
+    module_t *copy = NULL;
+    TRY(module_snapshot(ctx, module, &copy));
+    status_t status = hollow_begin(ctx, &run);
+    if (status != STATUS_OK) {
+        module_release(copy);
+        return status;
+    }
+    for (int i = 0; i < n_in && status == STATUS_OK; i++) {
+        const tensor_info_t *info = tensor_info(in[i]);
+        const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
+        status = tensor_hollow(ctx, &dense, &run.looks, &hollow[i]);
+    }
+    if (status == STATUS_OK)
+        status = trace_copy(ctx, copy, state, n_in, (const tensor_t *const *)hollow, out_graph);
+    else
+        module_release(copy);
+    hollow_end(ctx, &run);
+    for (int i = 0; i < n_in; i++) tensor_drop(hollow[i]);
+    return status;
+}
+
+/* Where a method looks at elements, it is run. Random numbers that the trace draws are not missed
+ * by the steps. */
+static status_t trace(context_t *ctx, const module_t *module, step_state_t *state, int n_in,
+                      const tensor_t *const *in, graph_t **out_graph)
+{
+    uint64_t random[4];
+    module_t *copy = NULL;
+    memcpy(random, context_random_state(ctx), sizeof random);
+    scope_attempt(ctx);
+    status_t status = trace_hollow(ctx, module, state, n_in, in, out_graph);
+    const bool looks = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;
+    status = scope_attempt_end(ctx, status, looks);
+    if (looks) {
+        status = module_clone(ctx, module, &copy);
+        if (status == STATUS_OK) status = trace_copy(ctx, copy, state, n_in, in, out_graph);
+    }
     memcpy(context_random_state(ctx), random, sizeof random);
     return status;
 }

@@ -348,6 +348,39 @@ static void state_that_is_seen_through_a_view_needs_an_eager_step(void **state)
     }
 }
 
+/* As squares, but that it looks at elements, as a method may that is traced. */
+static status_t squares_seen(context_t *ctx, void *user, const tensor_t *output,
+                             const tensor_t *target, tensor_t **out_loss)
+{
+    float elements[32];
+    TRY(tensor_read(ctx, output, elements, sizeof elements));
+    *(float *)user = elements[0];
+    return squares(ctx, user, output, target, out_loss);
+}
+
+static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = NULL;
+        float seen = NAN;
+        const sgd_options_t sgd = sgd_options(0.002);
+        const train_options_t options = {.mode = TRAIN_PLANNED};
+        CHECK_OK(ctx, optimizer_sgd(ctx, net, &sgd, &optimizer));
+        CHECK_OK(ctx, trainer_create(ctx, net, i == 0 ? squares : squares_seen, &seen, optimizer,
+                                     &options, &trainer));
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[i]));
+        assert_true(isnan(seen) == (i == 0));
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+    assert_true(fabs(losses[0] - losses[1]) < 1e-5 * losses[0]);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state), *other = NULL;
@@ -452,6 +485,7 @@ int main(void)
         TEST(a_loss_that_is_no_number_changes_no_weight),
         TEST(state_moves_once_a_step),
         TEST(state_that_is_seen_through_a_view_needs_an_eager_step),
+        TEST(a_loss_that_looks_at_elements_is_traced_by_running_it),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
