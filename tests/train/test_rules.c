@@ -170,9 +170,35 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
     graph_release(grouped);
 }
 
+/* ---- the table ---- */
+
+/* Gradients of gradients are refused; of integers there are none; weights that freezing folds are
+ * not trained; unique and grid_sample have no rule yet. */
+static bool may_lack_a_rule(const char *name)
+{
+    static const char *const names[] = {"fold_weight",    "fold_bias",      "quantize",
+                                        "dequantize",     "requantize",     "dynamic_quantize",
+                                        "conv1d_integer", "conv2d_integer", "conv3d_integer",
+                                        "matmul_integer", "unique",         "grid_sample"};
+    bool may = strstr(name, "_backward") != NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) may |= strcmp(name, names[i]) == 0;
+    return may;
+}
+
+static void every_operator_has_a_rule_or_none_on_purpose(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ops_count(); i++) {
+        const opdef_t *op = ops_at(i);
+        if ((op->gradient == NULL) != may_lack_a_rule(op->name))
+            fail_msg("%s has %s rule for gradients", op->name, op->gradient == NULL ? "no" : "a");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(every_operator_has_a_rule_or_none_on_purpose),
         TEST(an_operator_of_a_users_passes_gradients_by_its_own_rule),
         TEST(a_rule_that_fails_says_why_and_changes_no_gradient),
         TEST(what_is_watched_late_is_refused),
