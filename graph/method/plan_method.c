@@ -25,12 +25,15 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 
 /* ---- running ---- */
 
-/* An input that is a tensor of the module, or shares bytes with one. */
-static bool is_given_own(const module_t *self, int n_in, datum_t *const *in)
+/* An input that is a tensor of the module, or shares bytes with one. A run in another thread may
+ * be putting another tensor in the place of an attribute. */
+static bool is_given_own(module_t *self, int n_in, datum_t *const *in)
 {
     bool is_own = false;
+    module_lock(self);
     for (int i = 0; i < n_in && !is_own; i++)
         is_own = module_overlaps(self, datum_as_tensor(in[i]));
+    module_unlock(self);
     return is_own;
 }
 
