@@ -1,5 +1,5 @@
-"""Networks of torchvision's designs in PyTorch, for measuring steps of training: weights at random,
-dropout left out, as tessera's zoo has them."""
+"""Networks of torchvision's designs in PyTorch, with the layers of tessera's zoo and weights at
+random, for measuring steps of training."""
 from torch import nn
 
 
@@ -55,7 +55,8 @@ def mobilenet_v2():
             layers.append(Inverted(n_in, n_out, stride if k == 0 else 1, factor))
             n_in = n_out
     layers += conv_norm(320, 1280, 1, act=nn.ReLU6)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2),
+                         nn.Linear(1280, 1000))
 
 
 def alexnet():
@@ -65,8 +66,8 @@ def alexnet():
     return nn.Sequential(
         *conv(3, 64, 11, 4, 2), nn.MaxPool2d(3, 2), *conv(64, 192, 5, 1, 2), nn.MaxPool2d(3, 2),
         *conv(192, 384, 3, 1, 1), *conv(384, 256, 3, 1, 1), *conv(256, 256, 3, 1, 1),
-        nn.MaxPool2d(3, 2), nn.Flatten(), nn.Linear(9216, 4096), nn.ReLU(inplace=True),
-        nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000))
+        nn.MaxPool2d(3, 2), nn.Flatten(), nn.Dropout(), nn.Linear(9216, 4096), nn.ReLU(inplace=True),
+        nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000))
 
 
 def vgg16():
@@ -77,7 +78,8 @@ def vgg16():
             n_in = planes
         layers.append(nn.MaxPool2d(2))
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(25088, 4096), nn.ReLU(inplace=True),
-                         nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 1000))
+                         nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(inplace=True), nn.Dropout(),
+                         nn.Linear(4096, 1000))
 
 
 NETWORKS = {"resnet50": resnet50, "mobilenet_v2": mobilenet_v2, "alexnet": alexnet, "vgg16": vgg16}
