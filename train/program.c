@@ -374,6 +374,29 @@ static status_t make_plan(context_t *ctx, train_program_t *program)
     return status;
 }
 
+static status_t print_tree(context_t *ctx, const train_program_t *program, char **out_tree)
+{
+    text_t text = text_begin(ctx);
+    status_t status = module_print(ctx, module_child(program->step, "model"), &text);
+    if (status == STATUS_OK) status = text_status(&text);
+    if (status == STATUS_OK) status = context_string(ctx, text_string(&text), out_tree);
+    text_clear(&text);
+    return status;
+}
+
+status_t train_program_check(context_t *ctx, train_program_t *program, bool *out_is_valid)
+{
+    const uint64_t changes = module_changes();
+    char *tree = NULL;
+    *out_is_valid = true;
+    if (program->changes == changes) return STATUS_OK;
+    TRY(print_tree(ctx, program, &tree));
+    *out_is_valid = strcmp(tree, program->tree) == 0;
+    context_put(ctx, tree);
+    program->changes = changes;
+    return STATUS_OK;
+}
+
 static status_t fill(context_t *ctx, module_t *module, step_state_t *state, optimizer_t *optimizer,
                      const tensor_t *const *in, train_program_t *program)
 {
@@ -385,6 +408,7 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     for (int i = 0; i < program->n_in; i++) program->inputs[i] = *tensor_info(in[i]);
     TRY(context_get(ctx, (size_t)n * sizeof(int), "gradients of a step", &program->gradients));
     TRY(make_step(ctx, module, NULL, &program->step));
+    TRY(print_tree(ctx, program, &program->tree));
     TRY(trace(ctx, module, state, program->n_in, in, &traced));
     status_t status = compile(ctx, module, optimizer, traced, &states, program);
     graph_release(traced);
@@ -392,7 +416,9 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     program->n_states = states.n;
     context_put(ctx, states.values);
     TRY(status);
-    return make_plan(ctx, program);
+    TRY(make_plan(ctx, program));
+    program->changes = module_changes();
+    return STATUS_OK;
 }
 
 status_t train_program_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
@@ -420,6 +446,7 @@ void train_program_destroy(context_t *ctx, train_program_t *program)
     module_release(program->step);
     for (int i = 0; i < program->n_states; i++) context_put(ctx, program->states[i].path);
     context_put(ctx, program->states);
+    context_put(ctx, program->tree);
     context_put(ctx, program->gradients);
     context_put(ctx, program->inputs);
     context_put(ctx, program);

@@ -22,6 +22,8 @@ typedef struct train_program {
     train_state_t *states;
     int n_states;
     bool keep_numerics; /* of train_options_t */
+    char *tree;         /* the module as module_print had it when it was traced */
+    uint64_t changes;   /* module_changes when it was last seen to be that */
 } train_program_t;
 
 /* in: the module's inputs, then the target. */
@@ -30,6 +32,9 @@ status_t train_program_create(context_t *ctx, module_t *module, train_loss_t los
                               const tensor_t *const *in, train_program_t **out_program);
 void train_program_destroy(context_t *ctx, train_program_t *program);
 bool train_program_takes(const train_program_t *program, int n_in, const tensor_t *const *in);
+
+/* Whether the module is still what was traced: same layers, attributes, sizes of parameters. */
+status_t train_program_check(context_t *ctx, train_program_t *program, bool *out_is_valid);
 
 #define TRAIN_RESULT_LOSS 0
 #define TRAIN_RESULT_OUTPUT 1

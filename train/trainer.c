@@ -102,7 +102,7 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
 
 /* ---- planned ---- */
 
-/* The program for these inputs, in front of the others. */
+/* The program for these inputs, in front of the others; made anew where the module has changed. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)
 {
@@ -113,6 +113,15 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
             *at = program->next;
             break;
         }
+    if (program != NULL) {
+        bool is_valid = false;
+        status_t status = train_program_check(trainer->ctx, program, &is_valid);
+        if (status != STATUS_OK || !is_valid) {
+            train_program_destroy(trainer->ctx, program);
+            program = NULL;
+        }
+        TRY(status);
+    }
     if (program == NULL)
         TRY(train_program_create(trainer->ctx, trainer->module, trainer->loss, trainer->user,
                                  trainer->optimizer, trainer->options.keep_numerics, n_in, in,

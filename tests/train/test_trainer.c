@@ -381,6 +381,34 @@ static void a_loss_that_looks_at_elements_is_traced_by_running_it(void **state)
     assert_true(fabs(losses[0] - losses[1]) < 1e-5 * losses[0]);
 }
 
+/* Both modes give other losses once a slope of the network is another. */
+static void a_changed_attribute_is_seen_by_the_next_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    double losses[2][3];
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx), *leaky = NULL;
+        optimizer_t *optimizer = NULL;
+        datum_t *slope = NULL;
+        CHECK_OK(ctx, layer_activation(ctx, ELTWISE_LEAKY_RELU, 0.1, 0, &leaky));
+        CHECK_OK(ctx, module_set_child(ctx, net, "1", leaky));
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][0]));
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][1]));
+        CHECK_OK(ctx, datum_float(ctx, 0.9, &slope));
+        assert_non_null(module_attribute(leaky, "alpha"));
+        CHECK_OK(ctx, module_set_attribute(ctx, leaky, "alpha", slope));
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][2]));
+        datum_release(slope);
+        module_release(leaky);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state), *other = NULL;
@@ -486,6 +514,7 @@ int main(void)
         TEST(state_moves_once_a_step),
         TEST(state_that_is_seen_through_a_view_needs_an_eager_step),
         TEST(a_loss_that_looks_at_elements_is_traced_by_running_it),
+        TEST(a_changed_attribute_is_seen_by_the_next_step),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
