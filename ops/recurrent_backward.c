@@ -104,8 +104,8 @@ static const char *const lstm_cases[] = {
     "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], none, "
     "f32[3,2,3], f32[2,3], f32[2,3])",
     "(f32[1,1,1], f32[4,1], f32[4,1], none, none, none, none, none, none, f32[1,1,1], none, none)",
-    "(f32[2,3,3], f32[68,3], f32[68,17], f32[68], none, none, none, none, none, f32[2,3,17], none, "
-    "f32[3,17]) reverse=true",
+    "(f32[2,3,3], f32[28,3], f32[28,7], f32[28], none, none, none, none, none, f32[2,3,7], none, "
+    "f32[3,7]) reverse=true",
     "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], none, f32[2,3], f32[9], "
     "f32[2,3,3], none, none) batch_first=true",
     "(f32[4,7,1], f32[12,1], f32[12,3], f32[12], f32[12], f32[7,3], s64[7]<5, f32[7,3], none, "
@@ -126,7 +126,7 @@ static const char *const lstm_cases[] = {
 static const char *const gru_cases[] = {
     "(f32[3,2,7], f32[9,7], f32[9,3], f32[9], f32[9], f32[2,3], none, f32[3,2,3], f32[2,3])",
     "(f32[1,1,1], f32[3,1], f32[3,1], none, none, none, none, f32[1,1,1], none)",
-    "(f32[2,3,3], f32[51,3], f32[51,17], f32[51], none, none, none, f32[2,3,17], none) "
+    "(f32[2,3,3], f32[21,3], f32[21,7], f32[21], none, none, none, f32[2,3,7], none) "
     "reverse=true",
     "(f32[7,4,1], f32[9,1], f32[9,3], f32[9], f32[9], f32[7,3], s32[7]<5, f32[7,4,3], f32[7,3]) "
     "batch_first=true reverse=true",
@@ -139,7 +139,7 @@ static const char *const gru_cases[] = {
 static const char *const rnn_cases[] = {
     "(f32[3,2,7], f32[3,7], f32[3,3], f32[3], f32[3], f32[2,3], none, f32[3,2,3], f32[2,3])",
     "(f32[1,1,1], f32[1,1], f32[1,1], none, none, none, none, f32[1,1,1], none)",
-    "(f32[3,2,3], f32[31,3], f32[31,31], none, f32[31], none, none, f32[3,2,31], none) "
+    "(f32[3,2,3], f32[17,3], f32[17,17], none, f32[17], none, none, f32[3,2,17], none) "
     "nonlinearity=\"relu\" reverse=true",
     "(f32[4,7,1], f32[3,1], f32[3,3], f32[3], f32[3], f32[7,3], s64[7]<5, f32[4,7,3], none)",
     "(f32[3,2,3], f32[3,3], f32[3,3], none, none, none, none, f32[3,2,3], none) "

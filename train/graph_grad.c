@@ -56,7 +56,7 @@ static status_t add_node(emitter_t *emitter, const opdef_t *op, const void *attr
 static status_t add_constant(emitter_t *emitter, tensor_t *tensor, value_t *out_value)
 {
     grad_builder_t *grads = builder_of(emitter);
-    const bool is_number = tensor->info.rank == 0 && tensor->info.dtype == DTYPE_F64;
+    const bool is_number = tensor->info.is_number;
     datum_t *datum = NULL;
     double number = 0.0;
     status_t status = STATUS_OK;

@@ -37,12 +37,12 @@ static status_t run_step(context_t *ctx, module_t *self, void *state, int n_in, 
                          int *n_out, datum_t **out)
 {
     const step_state_t *step = state;
-    datum_t *results[METHOD_MAX_OUTPUTS];
+    datum_t *results[METHOD_MAX_OUTPUTS] = {NULL};
     tensor_t *loss = NULL;
     int n_results = METHOD_MAX_OUTPUTS;
     TRY(module_call(ctx, module_child(self, "model"), "forward", n_in - 1, in, &n_results,
                     results));
-    tensor_t *output = datum_as_tensor(results[0]);
+    tensor_t *output = n_results > 0 ? datum_as_tensor(results[0]) : NULL;
     status_t status = STATUS_OK;
     if (output == NULL)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,

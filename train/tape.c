@@ -234,10 +234,20 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
         op.gradient = &missing;
         call.op = &op;
     }
+    const int n_records = tape->n_records;
     TRY(add_entry(tape, event, &entry));
     for (int i = 0; i < entry->n_in + entry->n_out; i++) entry->in[i] = VALUE_NONE;
-    for (int i = 0; i < entry->n_in; i++) TRY(record_input(tape, &call, i, &entry->in[i]));
-    for (int i = 0; i < entry->n_out; i++) TRY(record_output(tape, &call, i, &entry->out[i]));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < entry->n_in && status == STATUS_OK; i++)
+        status = record_input(tape, &call, i, &entry->in[i]);
+    for (int i = 0; i < entry->n_out && status == STATUS_OK; i++)
+        status = record_output(tape, &call, i, &entry->out[i]);
+    if (status != STATUS_OK) { /* nothing of the call stays */
+        context_put(ctx, entry->attrs);
+        tape->n_entries--;
+        cut_records(tape, n_records);
+        return status;
+    }
     if (event->target != NULL) tape->written = entry->out[0];
     return STATUS_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "module/module_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/clip.h"
@@ -19,6 +20,7 @@ struct trainer {
     train_times_t times;
     int64_t n_steps;
     tape_t *tape;              /* eager */
+    uint64_t changes;          /* module_changes when the tape was made */
     train_program_t *programs; /* planned: the one used last first */
     tensor_t **gradients;      /* [parameters] */
     tensor_t *loss_value;      /* of the step under way */
@@ -69,11 +71,30 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     int n_out = METHOD_MAX_OUTPUTS;
     TRY(module_call_tensors(ctx, trainer->module, "forward", n_in, in, &n_out, results));
     for (int i = 0; i < n_out; i++) scope_take(ctx, results[i]);
+    if (n_out < 1)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "trainer_step: the module's first result is no tensor");
     trainer->output = results[0];
     status_t status = trainer->loss(ctx, trainer->user, results[0], target, &trainer->loss_value);
     if (status == STATUS_OK) scope_take(ctx, trainer->loss_value);
     for (int i = 1; i < n_out; i++) tensor_drop(results[i]);
     return status;
+}
+
+/* Parameters may have been replaced since they were watched: then they are watched anew. */
+static status_t watch(trainer_t *trainer)
+{
+    context_t *ctx = trainer->ctx;
+    const int n = optimizer_n_parameters(trainer->optimizer);
+    const uint64_t changes = module_changes();
+    if (trainer->tape != NULL && trainer->changes == changes) return STATUS_OK;
+    tape_destroy(trainer->tape);
+    trainer->tape = NULL;
+    TRY(tape_create(ctx, &trainer->tape));
+    tape_pause(trainer->tape);
+    for (int i = 0; i < n; i++)
+        TRY(tape_watch(ctx, trainer->tape, optimizer_parameter(trainer->optimizer, i)));
+    trainer->changes = changes;
+    return STATUS_OK;
 }
 
 static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *in,
@@ -82,6 +103,7 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
     context_t *ctx = trainer->ctx;
     const int n = optimizer_n_parameters(trainer->optimizer);
     uint64_t begin = context_now();
+    TRY(watch(trainer));
     tape_zero_gradients(trainer->tape);
     tape_resume(trainer->tape);
     status_t status = run_forward(trainer, n_in, in, target);
@@ -230,12 +252,7 @@ static status_t fill(context_t *ctx, trainer_t *trainer)
     TRY(context_get_zeroed(ctx, (size_t)n * sizeof(tensor_t *), "gradients of a trainer",
                            &trainer->gradients));
     TRY(module_train(ctx, trainer->module, true));
-    if (trainer->options.mode == TRAIN_PLANNED) return STATUS_OK;
-    TRY(tape_create(ctx, &trainer->tape));
-    tape_pause(trainer->tape);
-    for (int i = 0; i < n; i++)
-        TRY(tape_watch(ctx, trainer->tape, optimizer_parameter(trainer->optimizer, i)));
-    return STATUS_OK;
+    return trainer->options.mode == TRAIN_PLANNED ? STATUS_OK : watch(trainer);
 }
 
 status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,

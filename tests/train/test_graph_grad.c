@@ -87,6 +87,22 @@ static void gradients_follow_the_results(void **state)
     graph_release(graph);
 }
 
+static void a_loss_in_f64_has_gradients_in_f64(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    graph_t *grads = NULL, *graph = parse(ctx, "graph f(%x : f64[3]) {\n"
+                                               "  %m = mean(%x)\n"
+                                               "  return %m\n"
+                                               "}\n");
+    int at = -1;
+    CHECK_OK(ctx, graph_grad(ctx, graph, 0, 1, (const value_t[]){0}, &at, &grads));
+    assert_int_equal(at, 1);
+    const value_t result = graph_body(grads)->results[at];
+    assert_int_equal(graph_value_type(grads, result)->info.dtype, DTYPE_F64);
+    graph_release(grads);
+    graph_release(graph);
+}
+
 static void what_gradients_cannot_pass_is_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -168,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(gradients_follow_the_results),
+        TEST(a_loss_in_f64_has_gradients_in_f64),
         TEST(what_gradients_cannot_pass_is_named),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };

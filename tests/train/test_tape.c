@@ -163,6 +163,12 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
     CHECK_OK(ctx, tensor_view(ctx, y, 1, (int64_t[]){1}, &view));
     CHECK_OK(ctx, tensor_fill(ctx, view, 1.0));
     CHECK_FAILS(ctx, op_add(ctx, y, w, &z), STATUS_UNSUPPORTED, "through another tensor");
+    tensor_release(y);
+
+    /* nothing of the call that was refused is left */
+    CHECK_OK(ctx, op_mul(ctx, x, w, &y));
+    CHECK_OK(ctx, tape_backward(ctx, tape, y, NULL));
+    check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(5));
     tape_destroy(tape);
     tensor_release(x);
     tensor_release(w);

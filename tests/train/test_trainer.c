@@ -409,6 +409,27 @@ static void a_changed_attribute_is_seen_by_the_next_step(void **state)
         assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
 }
 
+static void a_parameter_that_was_replaced_is_trained(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        tensor_t *weight = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, NULL));
+        CHECK_OK(ctx,
+                 tensor_full(ctx, DTYPE_F32, 4, (const int64_t[]){17, 3, 3, 3}, 0.25, &weight));
+        CHECK_OK(ctx, module_set_parameter(ctx, net, "0.weight", weight));
+        CHECK_OK(ctx, step(ctx, trainer, 3, NULL, NULL));
+        assert_true(first_weight(ctx, net) != 0.25f);
+        tensor_release(weight);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state), *other = NULL;
@@ -515,6 +536,7 @@ int main(void)
         TEST(state_that_is_seen_through_a_view_needs_an_eager_step),
         TEST(a_loss_that_looks_at_elements_is_traced_by_running_it),
         TEST(a_changed_attribute_is_seen_by_the_next_step),
+        TEST(a_parameter_that_was_replaced_is_trained),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
