@@ -103,7 +103,8 @@ static double spec_moment(const spec_call_t *call, int64_t channel, double mean,
         double difference = spec_at(call, X, at) - mean;
         sum += squares ? difference * difference : difference;
     } while (next_of_channel(x, at));
-    return sum / (double)(info_numel(x) / x->sizes[1]);
+    const int64_t count = info_numel(x) / x->sizes[1];
+    return sum / (double)count;
 }
 
 static double spec_forward(const spec_call_t *call, int output, const int64_t *index)
@@ -126,7 +127,8 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     const double mean = spec_at(call, MEAN, channel);
     const double scale = 1.0 / sqrt(spec_at(call, VARIANCE, channel) +
                                     ((const attrs_t *)call->attrs)->epsilon);
-    const double count = (double)(info_numel(x) / x->sizes[1]);
+    const int64_t n = info_numel(x) / x->sizes[1];
+    const double count = (double)n;
     int64_t at[TENSOR_MAX_RANK] = {0, *channel};
     double sum = 0.0, dot = 0.0;
     do {
@@ -507,7 +509,8 @@ static value_t pass_statistics(const gradient_call_t *call)
     const value_t of_variance = spread(call, call->out_grad[OUT_VARIANCE]);
     if (info_numel(&x) == 0 || (of_mean == VALUE_NONE && of_variance == VALUE_NONE))
         return VALUE_NONE;
-    const double count = (double)(info_numel(&x) / x.sizes[1]);
+    const int64_t n = info_numel(&x) / x.sizes[1];
+    const double count = (double)n;
     value_t way = emit_binary(e, &op_def_sub, call->in[X], spread(call, call->out[OUT_MEAN]));
     way = emit_mul(e, way, of_variance == VALUE_NONE ? 0.0 : 2.0 / count);
     if (of_variance != VALUE_NONE) way = emit_binary(e, &op_def_mul, way, of_variance);

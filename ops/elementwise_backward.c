@@ -353,8 +353,8 @@ void elementwise_backward_pass(const gradient_call_t *call, const char *function
                                double beta)
 {
     int i = 0;
-    while (i < SLOPE_COUNT && strcmp(names[i], function) != 0) i++;
-    INVARIANT(i < SLOPE_COUNT);
+    while (i + 1 < SLOPE_COUNT && strcmp(names[i], function) != 0) i++;
+    INVARIANT(strcmp(names[i], function) == 0);
     const attrs_t attrs = {.function = i, .alpha = alpha, .beta = beta};
     const value_t in[] = {call->out_grad[0], reads_out[i] ? call->out[0] : call->in[0]};
     call->in_grad[0] = emit_op(call->emitter, &op_def_elementwise_backward, &attrs, 2, in);

@@ -500,8 +500,8 @@ static void sum_gates(const backward_t *b, int64_t first, int64_t width)
 
 static void sum_rows(const backward_t *b)
 {
-    const int64_t gates = b->s.g * b->s.h, rows = b->s.t * b->s.n;
-#pragma omp parallel for num_threads(threads_for(b->ctx, rows *gates)) schedule(static)
+    const int64_t gates = b->s.g * b->s.h;
+#pragma omp parallel for num_threads(threads_for(b->ctx, b->s.t * b->s.n * gates)) schedule(static)
     for (int64_t first = 0; first < gates; first += SUM_WIDTH)
         sum_gates(b, first, gates - first < SUM_WIDTH ? gates - first : SUM_WIDTH);
 }

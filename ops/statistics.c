@@ -408,7 +408,8 @@ static void pass_deviation(const gradient_call_t *call, value_t grad)
     emitter_t *e = call->emitter;
     const reduce_attrs_t *attrs = call->attrs;
     const int64_t n_out = info_numel(emit_info(e, call->out[0]));
-    const double n = n_out > 0 ? (double)(info_numel(emit_info(e, call->in[X])) / n_out) : 0.0;
+    const int64_t n_each = n_out > 0 ? info_numel(emit_info(e, call->in[X])) / n_out : 0;
+    const double n = (double)n_each;
     value_t mean = emit_reduce(e, &op_def_mean, call->in[X], attrs->dims.n, attrs->dims.values,
                                true);
     grad = emit_mul(e, keep(call, grad), 2.0 / fmax(n - (double)attrs->correction, 0.0));

@@ -6,7 +6,8 @@ static const double pi = 3.14159265358979323846;
 
 double schedule_step(double lr, int64_t step, int64_t step_size, double gamma)
 {
-    return lr * pow(gamma, (double)(step / (step_size > 1 ? step_size : 1)));
+    const int64_t n_drops = step / (step_size > 1 ? step_size : 1);
+    return lr * pow(gamma, (double)n_drops);
 }
 
 double schedule_cosine(double lr, int64_t step, int64_t t_max, double lr_min)
