@@ -188,7 +188,8 @@ static status_t train_batch_norm(context_t *ctx, module_t *self, const tensor_t 
                                &batch_variance));
     if (!module_is_training(self)) return STATUS_OK;
     const int64_t channels = tensor_sizes(x)[1];
-    const double n = channels > 0 ? (double)(tensor_numel(x) / channels) : 2;
+    const int64_t n_each = channels > 0 ? tensor_numel(x) / channels : 2;
+    const double n = (double)n_each;
     if (n_tracked != NULL) TRY(op_add_integer_(ctx, n_tracked, 1));
     if (mean != NULL) TRY(track(ctx, mean, batch_mean, 1, momentum, n_tracked));
     if (variance == NULL) return STATUS_OK;
