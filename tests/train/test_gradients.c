@@ -20,8 +20,9 @@
 #include "train/tape.h"
 
 #define MAX_PROBES 12      /* elements of an input that are asked for */
+#define MIN_PROBES 3       /* if a term reads many elements, as those of recurrent layers do */
 #define MAX_TERMS 96       /* elements of the output that the loss is made of */
-#define MIN_TERMS 8        /* if one reads many elements, as those of recurrent layers do */
+#define MIN_TERMS 4        /* as MIN_PROBES */
 #define MAX_READS 20000    /* by all terms, of more than MIN_TERMS */
 #define MAX_ELEMENTS 50000 /* of the inputs: a case with more is left out */
 
@@ -60,6 +61,7 @@ static int64_t draw_below(subject_t *subject, int64_t n)
 /* Which elements of the output the loss is made of. */
 typedef struct loss {
     int output, n;
+    int n_probes; /* elements of an input that it is worth asking for */
     int64_t at[MAX_TERMS];
     double factor[MAX_TERMS];
 } loss_t;
@@ -74,8 +76,8 @@ static spec_call_t call_of(const subject_t *subject)
                          .out = subject->out};
 }
 
-/* How many terms are worth their time: by what the first and the last element read. */
-static int64_t count_terms(const subject_t *subject, int output)
+/* How many elements the first and the last element of the output read together. */
+static int64_t count_reads(const subject_t *subject, int output)
 {
     const tensor_info_t *out = &subject->out[output];
     spec_probe_t probe = {.n_reads = 1};
@@ -85,15 +87,22 @@ static int64_t count_terms(const subject_t *subject, int output)
     subject->op->spec(&call, output, index);
     for (int d = 0; d < out->rank; d++) index[d] = out->sizes[d] - 1;
     subject->op->spec(&call, output, index);
-    const int64_t n = 2 * MAX_READS / probe.n_reads;
-    return n < MIN_TERMS ? MIN_TERMS : n > MAX_TERMS ? MAX_TERMS : n;
+    return probe.n_reads;
+}
+
+static int64_t clamp_count(int64_t n, int64_t least, int64_t most)
+{
+    return n < least ? least : n > most ? most : n;
 }
 
 static void draw_loss(subject_t *subject, int output, loss_t *loss)
 {
     const int64_t numel = info_numel(&subject->out[output]);
-    const int64_t most = count_terms(subject, output);
-    *loss = (loss_t){.output = output, .n = (int)(numel < most ? numel : most)};
+    const int64_t wanted = 2 * MAX_READS / count_reads(subject, output); /* terms, for their time */
+    const int64_t most = clamp_count(wanted, MIN_TERMS, MAX_TERMS);
+    *loss = (loss_t){.output = output,
+                     .n = (int)(numel < most ? numel : most),
+                     .n_probes = (int)clamp_count(wanted, MIN_PROBES, MAX_PROBES)};
     for (int i = 0; i < loss->n; i++) {
         loss->at[i] = numel <= most ? i
                                     : numel * i / loss->n + draw_below(subject, numel / loss->n);
@@ -186,7 +195,7 @@ static void compare(subject_t *subject, const loss_t *loss, int input, const ten
     assert_non_null(got);
     if (grad != NULL)
         CHECK_OK(subject->ctx, tensor_read(subject->ctx, grad, got, (size_t)numel * sizeof *got));
-    for (int tries = 0; tries < 3 * MAX_PROBES && n < MAX_PROBES && n < numel; tries++) {
+    for (int tries = 0; tries < 3 * loss->n_probes && n < loss->n_probes && n < numel; tries++) {
         /* half of them are where a gradient is */
         int64_t place = draw_below(subject, numel);
         for (int k = 0; tries % 2 == 0 && k < 50 && got[place] == 0; k++)

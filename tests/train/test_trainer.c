@@ -145,9 +145,9 @@ static void weights_gradients_and_state_stay_blocked(void **state)
         (void)count_step(ctx, trainer);
         const counters_t counters = count_step(ctx, trainer);
         assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
-        /* the copies that the gradients of the sources read: of the second convolution and of the
-         * fully connected layer */
-        assert_in_range(counters.reorders[CAUSE_WEIGHT], 1, 2);
+        /* at most the copies that the gradients of the sources read: of the second convolution and
+         * of the fully connected layer; which of them oneDNN wants depends on threads and machine */
+        assert_in_range(counters.reorders[CAUSE_WEIGHT], 0, 2);
         assert_int_equal(counters.copies[CAUSE_WEIGHT], 0);
         for (int i = 0; i < optimizer_n_parameters(optimizer); i++)
             assert_int_equal(tensor_layout(optimizer_state(optimizer, i, 0)), LAYOUT_MKLDNN);
