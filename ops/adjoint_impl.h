@@ -30,4 +30,20 @@ status_t adjoint_run(context_t *ctx, const prepared_t *prepared, void *const *in
                      void *scratch);
 double adjoint_spec(const spec_call_t *call, const int64_t *index, adjoint_taps_t taps);
 
+/* Defines what an opdef_t needs of it: backward_operands, backward_kernels and backward_spec. */
+#define ADJOINT(taps)                                                                              \
+    static double backward_spec(const spec_call_t *call, int output, const int64_t *index)         \
+    {                                                                                              \
+        (void)output;                                                                              \
+        return adjoint_spec(call, index, taps);                                                    \
+    }                                                                                              \
+    static status_t backward_prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)  \
+    {                                                                                              \
+        return adjoint_prepare(ctx, call, prepared, taps);                                         \
+    }                                                                                              \
+    static const kernel_t backward_native = {                                                      \
+        .name = "native", .prepare = backward_prepare, .run = adjoint_run};                        \
+    static const kernel_t *const backward_kernels[] = {&backward_native, NULL};                    \
+    static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+
 #endif

@@ -283,11 +283,11 @@ static broadcast_compute_t choose_rows(const prepared_t *prepared, const void *b
     bool is_f32 = state->compute == DTYPE_F32;
     if (prepared->op->variant != VARIANT_pow || !dtype_is_floating(state->compute) ||
         info_numel(info) != 1)
-        return state->rows;
+        return state->broadcast.compute;
     double exponent = dtype_load(info->dtype, b);
     if (exponent == 2.0) return is_f32 ? square_f32 : square_f64;
     if (exponent == 0.5) return is_f32 ? root_f32 : root_f64;
-    return state->rows;
+    return state->broadcast.compute;
 }
 
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -298,7 +298,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         has_zero(&prepared->in[B], in[B]))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s: b is %s with a 0, an integer has no quotient by it",
              prepared->op->name, info_brief(&prepared->in[B]));
-    broadcast_run(ctx, prepared, &state->broadcast, choose_rows(prepared, in[B]), in, out, scratch);
+    broadcast_run_by(ctx, prepared, choose_rows(prepared, in[B]), in, out, scratch);
     return STATUS_OK;
 }
 

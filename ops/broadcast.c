@@ -379,12 +379,21 @@ static void run_pieces(void *user, int64_t first, int64_t last)
         run_piece(run->prepared, run->plan, run->compute, run->in, run->out, piece);
 }
 
-void broadcast_run(context_t *ctx, const prepared_t *prepared, const broadcast_t *plan,
-                   broadcast_compute_t compute, void *const *in, void *const *out, void *scratch)
+void broadcast_run_by(context_t *ctx, const prepared_t *prepared, broadcast_compute_t compute,
+                      void *const *in, void *const *out, void *scratch)
 {
+    const broadcast_t *plan = prepared->state;
     char *cursor = scratch;
     run_t run = {.prepared = prepared, .plan = plan, .compute = compute, .out = out[0]};
     for (int i = 0; i < plan->n; i++) run.in[i] = fetch(plan, i, in[i], &cursor);
     threads_share(threads_for(ctx, plan->n_elements), plan->n_pieces, run_pieces, &run);
     if (plan->dirties_padding) walk_zero_padding(&prepared->out[0], out[0]);
+}
+
+status_t broadcast_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                       void *const *out, void *scratch)
+{
+    const broadcast_t *plan = prepared->state;
+    broadcast_run_by(ctx, prepared, plan->compute, in, out, scratch);
+    return STATUS_OK;
 }

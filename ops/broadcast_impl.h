@@ -32,13 +32,15 @@ typedef struct broadcast_loop {
     int64_t size, step[BROADCAST_OPERANDS], out;
 } broadcast_loop_t;
 
-/* How a call is computed. The caller sets the first part, broadcast_prepare the rest. */
+/* How a call is computed; the state of a kernel begins with it. The caller sets the first part,
+ * broadcast_prepare the rest. */
 typedef struct broadcast {
-    int n;                                /* operands */
+    broadcast_compute_t compute;
     dtype_t in_dtype[BROADCAST_OPERANDS]; /* what `compute` reads; others are cast */
     dtype_t out_dtype;                    /* and what it gives */
     bool keeps_zero;                      /* of zeros it makes zero */
     double alpha, beta;                   /* parameters of the function, if it has some */
+    int n;                                /* operands */
     int n_outer;                          /* loops before the last one or two */
     int64_t n_pieces;
     broadcast_loop_t loops[BROADCAST_LOOPS], rows, inner;
@@ -60,8 +62,11 @@ bool broadcast_infer(const op_call_t *call, int *out_rank, int64_t *out_sizes);
 /* Settles the formats of operands and result, or declines. */
 status_t broadcast_prepare(const op_call_t *call, prepared_t *prepared, broadcast_t *plan);
 
-/* Computes the result piece by piece. */
-void broadcast_run(context_t *ctx, const prepared_t *prepared, const broadcast_t *plan,
-                   broadcast_compute_t compute, void *const *in, void *const *out, void *scratch);
+/* Computes the result piece by piece. The first is the `run` of a kernel; the second takes
+ * `compute` in place of the plan's. */
+status_t broadcast_run(context_t *ctx, const prepared_t *prepared, void *const *in,
+                       void *const *out, void *scratch);
+void broadcast_run_by(context_t *ctx, const prepared_t *prepared, broadcast_compute_t compute,
+                      void *const *in, void *const *out, void *scratch);
 
 #endif

@@ -233,21 +233,15 @@ static const kernel_t onednn = {
 
 /* ---- kernel of our own ---- */
 
-typedef struct state {
-    broadcast_t broadcast;
-    broadcast_compute_t rows;
-} state_t;
-
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const attrs_t *attrs = call->attrs;
     const dtype_t compute = call->out[0].dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
-    state_t *state = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *state, "elementwise_backward", &state));
-    prepared->state = state;
-    state->rows = compute == DTYPE_F64 ? functions[attrs->function].f64
-                                       : functions[attrs->function].f32;
-    broadcast_t *broadcast = &state->broadcast;
+    broadcast_t *broadcast = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *broadcast, "elementwise_backward", &broadcast));
+    prepared->state = broadcast;
+    broadcast->compute = compute == DTYPE_F64 ? functions[attrs->function].f64
+                                              : functions[attrs->function].f32;
     broadcast->in_dtype[GRAD] = broadcast->in_dtype[VALUE] = broadcast->out_dtype = compute;
     broadcast->alpha = attrs->alpha;
     broadcast->beta = attrs->beta;
@@ -258,15 +252,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
-{
-    const state_t *state = prepared->state;
-    broadcast_run(ctx, prepared, &state->broadcast, state->rows, in, out, scratch);
-    return STATUS_OK;
-}
-
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */

@@ -93,8 +93,8 @@ status_t function_prepare(context_t *ctx, const op_call_t *call, const function_
     prepared->state = state;
     state->function = function;
     state->compute = compute_dtype(function, call->n_in, call->in);
-    state->rows = rows_of(function, state->compute);
     broadcast_t *broadcast = &state->broadcast;
+    broadcast->compute = rows_of(function, state->compute);
     for (int i = 0; i < call->n_in; i++) broadcast->in_dtype[i] = state->compute;
     broadcast->out_dtype = function->result == TRUTH ? DTYPE_BOOL : state->compute;
     broadcast->keeps_zero = (function->flags & ZERO) != 0;

@@ -37,7 +37,6 @@ typedef struct function_state {
     broadcast_t broadcast;
     const function_t *function;
     dtype_t compute; /* f32, f64, s64 or u64 */
-    broadcast_compute_t rows;
 } function_state_t;
 
 /* One inference and one specification for all. The latter runs the rows on one element, floating
@@ -46,7 +45,7 @@ status_t function_infer(context_t *ctx, const op_call_t *call, const function_t 
                         tensor_info_t *out);
 double function_spec(const spec_call_t *call, const function_t *function, const int64_t *index);
 
-/* The kernel of ours: prepares a function_state_t, or declines; and runs it. */
+/* The kernel of ours: prepares a function_state_t for broadcast_run, or declines. */
 status_t function_prepare(context_t *ctx, const op_call_t *call, const function_t *function,
                           prepared_t *prepared);
 

@@ -456,21 +456,7 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
     return STATUS_OK;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
-{
-    (void)output;
-    return adjoint_spec(call, index, backward_taps);
-}
-
-static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return adjoint_prepare(ctx, call, prepared, backward_taps);
-}
-
-static const kernel_t backward_native = {
-    .name = "native", .prepare = prepare_backward, .run = adjoint_run};
-static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
-static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
+ADJOINT(backward_taps)
 
 static void pass_back(const gradient_call_t *call)
 {
@@ -561,7 +547,7 @@ const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .n_outputs = 1,
                                         .infer = infer_backward,
                                         .kernels = backward_kernels,
-                                        .spec = spec_backward,
+                                        .spec = backward_spec,
                                         .cases = backward_cases};
 
 /* ---- public ---- */

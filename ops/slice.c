@@ -305,8 +305,6 @@ static const attr_field_t backward_fields[] = {
     {"step", ATTR_INT, true, offsetof(backward_attrs_t, step), 0, 1, NULL},
     {"size", ATTR_INT, false, offsetof(backward_attrs_t, size), 0, 0, NULL}};
 
-static const operand_t backward_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
-
 static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,
                                tensor_info_t *out)
 {
@@ -343,20 +341,7 @@ static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor
     return 1;
 }
 
-static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
-{
-    (void)output;
-    return adjoint_spec(call, index, backward_taps);
-}
-
-static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    return adjoint_prepare(ctx, call, prepared, backward_taps);
-}
-
-static const kernel_t backward_native = {
-    .name = "native", .prepare = prepare_backward, .run = adjoint_run};
-static const kernel_t *const backward_kernels[] = {&backward_native, NULL};
+ADJOINT(backward_taps)
 
 static void pass_slice(const gradient_call_t *call)
 {
@@ -439,7 +424,7 @@ const opdef_t op_def_slice_backward = {.name = "slice_backward",
                                        .n_outputs = 1,
                                        .infer = infer_backward,
                                        .kernels = backward_kernels,
-                                       .spec = spec_backward,
+                                       .spec = backward_spec,
                                        .cases = backward_cases};
 
 const opdef_t op_def_split = {.name = "split",

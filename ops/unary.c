@@ -67,15 +67,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return function_prepare(ctx, call, find(call->op, call->in[X]->dtype), prepared);
 }
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
-{
-    const function_state_t *state = prepared->state;
-    broadcast_run(ctx, prepared, &state->broadcast, state->rows, in, out, scratch);
-    return STATUS_OK;
-}
-
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- cases ---- */

@@ -46,20 +46,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: elements move as words of their size ---- */
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
-{
-    broadcast_t *plan = NULL;
-    if (call->layout == LAYOUT_MKLDNN)
-        return prepared_decline(prepared, "native: dense only, as the condition is");
-    TRY(context_get_zeroed(ctx, sizeof *plan, "where", &plan));
-    prepared->state = plan;
-    plan->in_dtype[CONDITION] = DTYPE_BOOL;
-    plan->in_dtype[A] = plan->in_dtype[B] = plan->out_dtype = call->out[0].dtype;
-    TRY(broadcast_prepare(call, prepared, plan));
-    prepared->cost_ns = cost_run(ctx, "native", 0.0, 3.0 * (double)info_bytes(&call->out[0]));
-    return STATUS_OK;
-}
-
 #define SELECT(name, type)                                                                         \
     FOR_EACH_ISA static void name(const broadcast_rows_t *rows)                                    \
     {                                                                                              \
@@ -84,21 +70,32 @@ SELECT(select_16, uint16_t)
 SELECT(select_32, uint32_t)
 SELECT(select_64, uint64_t)
 
-static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           void *const *out, void *scratch)
+static broadcast_compute_t select_of(size_t element_bytes)
 {
-    broadcast_compute_t compute = select_64;
-    switch (dtype_size(prepared->out[0].dtype)) {
-    case 1: compute = select_8; break;
-    case 2: compute = select_16; break;
-    case 4: compute = select_32; break;
-    default: break;
+    switch (element_bytes) {
+    case 1: return select_8;
+    case 2: return select_16;
+    case 4: return select_32;
+    default: return select_64;
     }
-    broadcast_run(ctx, prepared, prepared->state, compute, in, out, scratch);
+}
+
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    broadcast_t *plan = NULL;
+    if (call->layout == LAYOUT_MKLDNN)
+        return prepared_decline(prepared, "native: dense only, as the condition is");
+    TRY(context_get_zeroed(ctx, sizeof *plan, "where", &plan));
+    prepared->state = plan;
+    plan->compute = select_of(dtype_size(call->out[0].dtype));
+    plan->in_dtype[CONDITION] = DTYPE_BOOL;
+    plan->in_dtype[A] = plan->in_dtype[B] = plan->out_dtype = call->out[0].dtype;
+    TRY(broadcast_prepare(call, prepared, plan));
+    prepared->cost_ns = cost_run(ctx, "native", 0.0, 3.0 * (double)info_bytes(&call->out[0]));
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = broadcast_run};
 static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients: what was chosen has it, the other has 0 ---- */

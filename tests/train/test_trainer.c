@@ -146,7 +146,8 @@ static void weights_gradients_and_state_stay_blocked(void **state)
         const counters_t counters = count_step(ctx, trainer);
         assert_int_equal(counters.reorders[CAUSE_GRADIENT] + counters.copies[CAUSE_GRADIENT], 0);
         /* at most the copies that the gradients of the sources read: of the second convolution and
-         * of the fully connected layer; which of them oneDNN wants depends on threads and machine */
+         * of the fully connected layer; which of them oneDNN wants depends on threads and machine
+         */
         assert_in_range(counters.reorders[CAUSE_WEIGHT], 0, 2);
         assert_int_equal(counters.copies[CAUSE_WEIGHT], 0);
         for (int i = 0; i < optimizer_n_parameters(optimizer); i++)
