@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "ops/pool_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -199,12 +200,12 @@ status_t onnx_import_conv_transpose(onnx_node_t *node)
 
 /* ---- pooling ---- */
 
-static status_t import_pool(onnx_node_t *node, bool is_average)
+static status_t read_pool(onnx_node_t *node, bool is_average, onnx_window_t *out_window,
+                          pool_attrs_t *out_attrs)
 {
     tensor_info_t x = onnx_input_info(node, 0);
     pool_attrs_t attrs = {.ceil_mode = false};
     onnx_window_t window = {0};
-    onnx_call_t call;
     if (!onnx_has_attr(node, "kernel_shape"))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "kernel_shape is missing");
     TRY(onnx_window(node, &x, NULL, &window));
@@ -217,15 +218,43 @@ static status_t import_pool(onnx_node_t *node, bool is_average)
         attrs.extra_padding[i] = window.end[i] - window.begin[i];
         attrs.dilation[i] = window.dilation[i];
     }
+    *out_window = window;
+    *out_attrs = attrs;
+    return STATUS_OK;
+}
+
+static status_t import_pool(onnx_node_t *node, bool is_average)
+{
+    pool_attrs_t attrs;
+    onnx_window_t window;
+    onnx_call_t call;
+    TRY(read_pool(node, is_average, &window, &attrs));
     call_spatial(node, node->op->own, window.n, &call);
     onnx_set_all(&call, &attrs, sizeof attrs);
     return onnx_emit(&call, 1, node->in, &node->out[0]);
 }
 
+/* Indices count elements of the whole tensor, row by row or, in planes, column by column. */
 status_t onnx_import_max_pool(onnx_node_t *node)
 {
-    onnx_attr_ignore(node, "storage_order"); /* of the second output, which is not made */
-    return import_pool(node, false);
+    bool is_by_columns = false;
+    TRY(onnx_attr_bool(node, "storage_order", false, &is_by_columns));
+    if (!onnx_wants(node, 1)) return import_pool(node, false);
+    pool_attrs_t attrs;
+    onnx_window_t window;
+    onnx_call_t call;
+    char name[40];
+    TRY(read_pool(node, false, &window, &attrs));
+    snprintf(name, sizeof name, "max_pool%dd_with_indices", window.n);
+    onnx_call(node, name, &call);
+    onnx_set_ints(&call, "kernel", window.n, attrs.kernel);
+    onnx_set_ints(&call, "stride", window.n, attrs.stride);
+    onnx_set_ints(&call, "padding", window.n, attrs.padding);
+    onnx_set_ints(&call, "extra_padding", window.n, attrs.extra_padding);
+    onnx_set_ints(&call, "dilation", window.n, attrs.dilation);
+    onnx_set_int(&call, "ceil_mode", attrs.ceil_mode);
+    onnx_set_int(&call, "order", is_by_columns ? POOL_ORDER_COLUMNS : POOL_ORDER_TENSOR);
+    return onnx_emit_n(&call, 1, node->in, 2, node->out);
 }
 
 /* ---- MaxUnpool ---- */

@@ -216,3 +216,57 @@ status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to,
     }
     return op_permute(ctx, x, x->info.rank, order, out);
 }
+
+/* ---- unpooling ---- */
+
+/* x [N][C][P][Q] scattered over planes of `size` elements: [N][C][size]. */
+static status_t scatter_planes(context_t *ctx, const tensor_t *x, const tensor_t *indices,
+                               int64_t size, tensor_t **out)
+{
+    tensor_t *flat = NULL, *index = NULL, *one = NULL, *zero = NULL, *plane = NULL;
+    status_t status = op_flatten(ctx, x, 2, -1, &flat);
+    if (status == STATUS_OK) status = op_flatten(ctx, indices, 2, -1, &index);
+    if (status == STATUS_OK) status = op_slice(ctx, flat, 2, 0, 1, 1, &one);
+    if (status == STATUS_OK) status = op_full_like(ctx, one, 0.0, DTYPE_NONE, &zero);
+    if (status == STATUS_OK)
+        status = op_expand(ctx, zero, 3, (const int64_t[]){-1, -1, size}, &plane);
+    if (status == STATUS_OK) status = op_scatter(ctx, plane, 2, index, flat, SCATTER_NONE, out);
+    ops_drop(ctx, flat);
+    ops_drop(ctx, index);
+    ops_drop(ctx, one);
+    ops_drop(ctx, zero);
+    ops_drop(ctx, plane);
+    return status;
+}
+
+status_t op_max_unpool(context_t *ctx, const tensor_t *x, const tensor_t *indices, int n,
+                       const int64_t *output_size, tensor_t **out)
+{
+    tensor_t *planes = NULL;
+    int64_t sizes[5] = {0}, size = 1;
+    TRY(context_output(ctx, "max_unpool", out));
+    if (x == NULL) return context_null(ctx, "max_unpool", "x");
+    if (indices == NULL) return context_null(ctx, "max_unpool", "indices");
+    if (output_size == NULL) return context_null(ctx, "max_unpool", "output_size");
+    const tensor_info_t *info = &x->info, *of = &indices->info;
+    REQUIRE(ctx, n >= 1 && n <= 3 && info->rank == n + 2,
+            "max_unpool: x is %s, output_size has %d numbers, 1 to 3 behind the channels are "
+            "needed",
+            tensor_text(x), n);
+    REQUIRE(ctx,
+            of->dtype == DTYPE_S64 && shape_equal(info->rank, info->sizes, of->rank, of->sizes),
+            "max_unpool: indices are %s, s64 and the sizes of x %s are needed",
+            tensor_text(indices), info_brief(info));
+    sizes[0] = info->sizes[0];
+    sizes[1] = info->sizes[1];
+    for (int i = 0; i < n; i++) {
+        sizes[2 + i] = output_size[i];
+        REQUIRE(ctx, output_size[i] >= 1 && shape_multiply(size, output_size[i], &size),
+                "max_unpool: output_size %lld, positive numbers are needed",
+                (long long)output_size[i]);
+    }
+    status_t status = scatter_planes(ctx, x, indices, size, &planes);
+    if (status == STATUS_OK) status = op_reshape(ctx, planes, n + 2, sizes, out);
+    ops_drop(ctx, planes);
+    return status;
+}

@@ -52,6 +52,13 @@ status_t op_narrow(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start
 status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to, tensor_t **out)
     TESSERA_API(op_movedim);
 
+/* What was pooled, as far as its maxima say it: zeros but where indices of
+ * op_max_pool2d_with_indices put x. The function is torch.nn.functional.max_unpool1d to 3d with
+ * output_size, of n numbers, those behind the channels; where two windows have one maximum, it is
+ * the later one's. */
+status_t op_max_unpool(context_t *ctx, const tensor_t *x, const tensor_t *indices, int n,
+                       const int64_t *output_size, tensor_t **out) TESSERA_API(op_max_unpool);
+
 TESSERA_END
 
 #endif

@@ -181,6 +181,20 @@ status_t op_max_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *at
     TESSERA_API(op_max_pool2d);
 status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_max_pool3d);
+
+/* The same, and where in its plane each maximum is: s64, of 3 rows of 5 the last element is 14. Of
+ * equal ones it is the first, of NaN the last; -1 where nothing lies under a window. Dense; NaN is
+ * always seen. */
+status_t op_max_pool1d_with_indices(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
+                                    tensor_t **out_values, tensor_t **out_indices)
+    TESSERA_API(op_max_pool1d_with_indices);
+status_t op_max_pool2d_with_indices(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
+                                    tensor_t **out_values, tensor_t **out_indices)
+    TESSERA_API(op_max_pool2d_with_indices);
+status_t op_max_pool3d_with_indices(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
+                                    tensor_t **out_values, tensor_t **out_indices)
+    TESSERA_API(op_max_pool3d_with_indices);
+
 status_t op_avg_pool1d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_avg_pool1d);
 status_t op_avg_pool2d(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs, tensor_t **out)

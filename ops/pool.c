@@ -117,7 +117,7 @@ void pool_axes(const opdef_t *op, const void *attrs, const tensor_info_t *x,
 
 /* ---- inference ---- */
 
-static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const pool_attrs_t *attrs = call->attrs;
@@ -568,7 +568,7 @@ static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
         .n_operands = 1,                                                                           \
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
-        .infer = infer,                                                                            \
+        .infer = pool_infer,                                                                       \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &gradient_##kind,                                                              \

@@ -7,6 +7,11 @@
 /* The variants, to be combined; a maximum over windows has neither. */
 enum { POOL_AVERAGE = 1, POOL_ADAPTIVE = 2, VARIANT_max = 0, VARIANT_avg = POOL_AVERAGE };
 
+/* What an index of a maximum counts: elements of the channel's plane, as PyTorch; of the whole
+ * tensor, as ONNX; of the whole tensor where the first spatial dimension of a plane runs fastest.
+ */
+enum { POOL_ORDER_PLANE, POOL_ORDER_TENSOR, POOL_ORDER_COLUMNS };
+
 typedef struct adaptive_attrs {
     ints_t output_size;
 } adaptive_attrs_t;
@@ -21,6 +26,10 @@ typedef struct axis {
 typedef struct window {
     int64_t first, count, step, length;
 } window_t;
+
+/* The first output, by attributes that begin with pool_attrs_t and whose first field is `kernel`.
+ */
+status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
 window_t pool_window(const axis_t *axis, int64_t q);
 

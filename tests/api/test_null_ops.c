@@ -293,6 +293,7 @@ static void the_functions_of_layers_take_null(void **state)
 static void the_second_functions_of_layers_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
+    tensor_t *other = NULL;
     assert_int_not_equal(op_log_softmax(NULL, NULL, 0, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_dropout(ctx, NULL, 0, &out));
     REFUSES(op_dropout(ctx, NULL, 0, NULL));
@@ -316,6 +317,24 @@ static void the_second_functions_of_layers_take_null(void **state)
     GIVES_NULL(tensor_t *, op_max_pool3d(ctx, NULL, NULL, &out));
     REFUSES(op_max_pool3d(ctx, NULL, NULL, NULL));
     assert_int_not_equal(op_max_pool3d(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool1d_with_indices(ctx, NULL, NULL, &other, &out));
+    GIVES_NULL(tensor_t *, op_max_pool1d_with_indices(ctx, NULL, NULL, &out, &other));
+    GIVES_NULL(tensor_t *, op_max_pool1d_with_indices(ctx, NULL, NULL, NULL, &out));
+    GIVES_NULL(tensor_t *, op_max_pool1d_with_indices(ctx, NULL, NULL, &out, NULL));
+    REFUSES(op_max_pool1d_with_indices(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool1d_with_indices(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool2d_with_indices(ctx, NULL, NULL, &other, &out));
+    GIVES_NULL(tensor_t *, op_max_pool2d_with_indices(ctx, NULL, NULL, &out, &other));
+    GIVES_NULL(tensor_t *, op_max_pool2d_with_indices(ctx, NULL, NULL, NULL, &out));
+    GIVES_NULL(tensor_t *, op_max_pool2d_with_indices(ctx, NULL, NULL, &out, NULL));
+    REFUSES(op_max_pool2d_with_indices(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool2d_with_indices(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_max_pool3d_with_indices(ctx, NULL, NULL, &other, &out));
+    GIVES_NULL(tensor_t *, op_max_pool3d_with_indices(ctx, NULL, NULL, &out, &other));
+    GIVES_NULL(tensor_t *, op_max_pool3d_with_indices(ctx, NULL, NULL, NULL, &out));
+    GIVES_NULL(tensor_t *, op_max_pool3d_with_indices(ctx, NULL, NULL, &out, NULL));
+    REFUSES(op_max_pool3d_with_indices(ctx, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_max_pool3d_with_indices(NULL, NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_avg_pool1d(ctx, NULL, NULL, &out));
     REFUSES(op_avg_pool1d(ctx, NULL, NULL, NULL));
     assert_int_not_equal(op_avg_pool1d(NULL, NULL, NULL, NULL), STATUS_OK);

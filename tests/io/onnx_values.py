@@ -295,6 +295,27 @@ node GroupNormalization a,scale,shift b num_groups=5 epsilon=0.0001
 node Relu b c
 node LpNormalization c y axis=2
 output y
+
+model pool_indices 12
+input x 2,3,7,6
+input v 1,2,4,3,5
+node MaxPool x a,i kernel_shape=[3,2] strides=[2,2]
+node MaxPool x b,j kernel_shape=[3,3] strides=[2,1] pads=[1,0,1,1] storage_order=1 ceil_mode=1
+node MaxPool v c,k kernel_shape=[2,2,2] dilations=[1,1,2] storage_order=1
+node MaxUnpool a,i u kernel_shape=[3,2] strides=[2,2]
+node Cast i i1 to=1
+node Cast j j1 to=1
+node Cast k k1 to=1
+ints row -1
+node Reshape a,row a2
+node Reshape i1,row i2
+node Reshape b,row b2
+node Reshape j1,row j2
+node Reshape c,row c2
+node Reshape k1,row k2
+node Reshape u,row u2
+node Concat a2,i2,b2,j2,c2,k2,u2 y axis=0
+output y
 """
 
 

@@ -146,6 +146,42 @@ static void dimensions_move_and_are_narrowed(void **state)
     tensor_release(x);
 }
 
+/* Wanted is what torch.nn.functional.max_unpool2d and max_unpool1d give. */
+static void what_was_pooled_is_put_back(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = from(ctx, SHAPE(1, 1, 3, 5), VALUES(1, 5, 2, 4, 3, 9, 7, 8, 6, 0, 2, 1, 4, 3, 5));
+    tensor_t *line = from(ctx, SHAPE(1, 2, 4), VALUES(3, 1, 4, 1, 5, 9, 2, 6));
+    tensor_t *pooled = NULL, *indices = NULL, *out = NULL;
+    CHECK_OK(ctx, op_max_pool2d_with_indices(ctx, x,
+                                             &(pool_attrs_t){.kernel = {2, 2}, .ceil_mode = true},
+                                             &pooled, &indices));
+    CHECK_OK(ctx, op_max_unpool(ctx, pooled, indices, 2, (const int64_t[]){3, 5}, &out));
+    check(ctx, out, SHAPE(1, 1, 3, 5), VALUES(0, 0, 0, 0, 3, 9, 0, 8, 0, 0, 2, 0, 4, 0, 5));
+    CHECK_FAILS(ctx, op_max_unpool(ctx, pooled, indices, 1, (const int64_t[]){15}, &out),
+                STATUS_INVALID_ARGUMENT,
+                "max_unpool: x is f32[1,1,2,3], output_size has 1 numbers, 1 to 3 behind the "
+                "channels are needed");
+    CHECK_FAILS(ctx, op_max_unpool(ctx, pooled, pooled, 2, (const int64_t[]){3, 5}, &out),
+                STATUS_INVALID_ARGUMENT,
+                "max_unpool: indices are f32[1,1,2,3], s64 and the sizes of x f32[1,1,2,3] are "
+                "needed");
+    CHECK_FAILS(ctx, op_max_unpool(ctx, pooled, indices, 2, (const int64_t[]){0, 5}, &out),
+                STATUS_INVALID_ARGUMENT, "max_unpool: output_size 0, positive numbers are needed");
+    CHECK_FAILS(ctx, op_max_unpool(ctx, pooled, indices, 2, (const int64_t[]){2, 5}, &out),
+                STATUS_INVALID_ARGUMENT, "scatter: ");
+    tensor_release(pooled);
+    tensor_release(indices);
+    CHECK_OK(ctx, op_max_pool1d_with_indices(ctx, line, &(pool_attrs_t){.kernel = {2}}, &pooled,
+                                             &indices));
+    CHECK_OK(ctx, op_max_unpool(ctx, pooled, indices, 1, (const int64_t[]){5}, &out));
+    check(ctx, out, SHAPE(1, 2, 5), VALUES(3, 0, 4, 0, 0, 0, 9, 0, 6, 0));
+    tensor_release(pooled);
+    tensor_release(indices);
+    tensor_release(line);
+    tensor_release(x);
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -191,6 +227,7 @@ int main(void)
         TEST(tensors_are_mixed_and_multiplied),
         TEST(gates_norms_and_truths_are_those_of_torch),
         TEST(dimensions_move_and_are_narrowed),
+        TEST(what_was_pooled_is_put_back),
         TEST(what_does_not_fit_is_refused),
         TEST(a_scope_keeps_the_result_alone),
     };

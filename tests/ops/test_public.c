@@ -234,6 +234,18 @@ static status_t call_topk(context_t *ctx, const tensor_t *const *in, tensor_t **
     return op_topk(ctx, in[0], 2, 0, false, &out[0], &out[1]);
 }
 
+#define CALL_POOL(n)                                                                               \
+    static status_t call_max_pool##n##d_with_indices(context_t *ctx, const tensor_t *const *in,    \
+                                                     tensor_t **out)                               \
+    {                                                                                              \
+        const pool_attrs_t attrs = {                                                               \
+            .kernel = {3, 2, 1}, .stride = {2, 1, 1}, .padding = {1}, .ceil_mode = true};          \
+        return op_max_pool##n##d_with_indices(ctx, in[0], &attrs, &out[0], &out[1]);               \
+    }
+CALL_POOL(1)
+CALL_POOL(2)
+CALL_POOL(3)
+
 static recurrent_weights_t weights_of(const tensor_t *const *in)
 {
     return (recurrent_weights_t){
@@ -427,6 +439,11 @@ static const row_t rows[] = {
     ROW(argmax, "(f32[2,5,3]) dims=[1] keepdim=true"),
     ROW(argmin, "(f32[2,5,3])"),
     ROW(sort, "(f32[2,5,3]) dim=1 descending=true"),
+    ROW(max_pool1d_with_indices, "(f32[2,3,8]) kernel=[3] stride=[2] padding=[1] ceil_mode=true"),
+    ROW(max_pool2d_with_indices,
+        "(f32[2,3,8,5]) kernel=[3,2] stride=[2,1] padding=[1,0] ceil_mode=true"),
+    ROW(max_pool3d_with_indices,
+        "(f32[2,3,4,5,2]) kernel=[3,2,1] stride=[2,1,1] padding=[1,0,0] ceil_mode=true"),
     ROW(topk, "(f32[3,5]) k=2 dim=0 largest=false"),
     ROW(lstm, "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], s64[2]<4, f32[2,3], "
               "f32[9]) clip=2.0 gate=\"hardsigmoid\" gate_alpha=0.25 gate_beta=0.5"),
