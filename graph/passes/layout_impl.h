@@ -10,7 +10,7 @@
 #define LAYOUT_MAX_WAYS 12
 
 /* What was asked for a way: candidates (of candidates_list) for the main input and the output,
- * -1 where none was; dense has neither. */
+ * -1 where none was; dense has neither. Where activations may mix, `out` is the other inputs'. */
 typedef struct layout_asked {
     int8_t in, out;
 } layout_asked_t;

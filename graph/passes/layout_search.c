@@ -56,6 +56,18 @@ static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
     return 0;
 }
 
+/* Channels that are fewer than any block has lanes. */
+#define FEW_CHANNELS 4
+
+/* The second of two activations may lie otherwise than the first: the gradient of a convolution's
+ * weight reads images of three channels row-major, beside a blocked gradient of the result. */
+static bool may_mix(const layout_site_t *site, const tensor_info_t *infos)
+{
+    return site->node->n_inputs > 1 && layout_is_activation(site, 0) &&
+           layout_is_activation(site, 1) && infos[0].rank == infos[1].rank && infos[0].rank > 2 &&
+           infos[0].sizes[1] < FEW_CHANNELS;
+}
+
 static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
                         const format_t *candidates, layout_asked_t asked)
 {
@@ -63,9 +75,14 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     layout_t layout = asked.in < 0 ? LAYOUT_DENSE : LAYOUT_MKLDNN;
     const format_t *in = asked.in < 0 ? NULL : &candidates[asked.in];
     const format_t *out = asked.out < 0 ? NULL : &candidates[asked.out];
+    const format_t *others = in;
     tensor_info_t shown[OP_MAX_INPUTS];
     const tensor_info_t *at[OP_MAX_INPUTS];
     if (site->n_ways == LAYOUT_MAX_WAYS) return STATUS_OK;
+    if (out != NULL && may_mix(site, infos)) {
+        others = out;
+        out = NULL;
+    }
     for (int i = 0; i < node->n_inputs; i++) {
         shown[i] = infos[i];
         at[i] = &shown[i];
@@ -75,7 +92,7 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
         if (layout == LAYOUT_DENSE)
             shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
         else if (infos[i].rank == in->rank)
-            shown[i] = info_mkldnn(&infos[i], in);
+            shown[i] = info_mkldnn(&infos[i], i == 0 ? in : others);
     }
     prepared_t *way = NULL;
     status_t status = dispatch_select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, layout,
