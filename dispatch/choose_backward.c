@@ -273,6 +273,63 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     choose_take_backward(prepared, propagation, choice->primitive);
 }
 
+/* ---- the forward operator's weight ---- */
+
+/* The format in which the forward operator reads its weight beside these activations. */
+static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *forward,
+                                     const choice_t *choice, format_t *out_format)
+{
+    onednn_primitive_t *primitive = NULL;
+    onednn_problem_t problem = *forward;
+    tensor_info_t weight = *forward->weight, settled;
+    weight.format = (format_t){.kind = FORMAT_ANY};
+    problem.propagation = ONEDNN_TRAINING;
+    problem.src = &choice->src;
+    problem.dst = &choice->dst;
+    problem.weight = &weight;
+    TRY(onednn_describe(ctx, &problem, &primitive));
+    status_t status = onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &settled);
+    if (status == STATUS_OK) *out_format = settled.format;
+    onednn_release(primitive);
+    return status;
+}
+
+/* A gradient that reads the weight as the forward operator has it needs no reorder in each step: it
+ * is taken if that is the same implementation; else a note says what it would be. */
+static status_t prefer_forward_weight(context_t *ctx, prepared_t *prepared,
+                                      const onednn_problem_t *forward, choice_t *choice)
+{
+    onednn_primitive_t *primitive = NULL;
+    onednn_problem_t problem = *forward;
+    tensor_info_t weight = choice->weight;
+    char text[FORMAT_TEXT_MAX];
+    status_t status = query_forward_weight(ctx, forward, choice, &weight.format);
+    if (status == STATUS_UNSUPPORTED) return STATUS_OK; /* no tag describes it */
+    TRY(status);
+    if (format_same(&weight.format, &choice->weight.format, weight.sizes)) return STATUS_OK;
+    format_text(&weight.format, text);
+    problem.src = &choice->src;
+    problem.dst = &choice->dst;
+    problem.weight = &weight;
+    status = choose_describe_backward(ctx, &problem, ONEDNN_BACKWARD_DATA, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        prepared_note(prepared,
+                      "onednn: weight %s, as the forward operator has it, has no implementation",
+                      text);
+    if (status != STATUS_OK) return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+    const char *implementation = onednn_implementation(primitive);
+    if (strcmp(implementation, onednn_implementation(choice->primitive)) == 0) {
+        onednn_release(choice->primitive);
+        choice->primitive = primitive;
+        choice->weight = weight;
+        return STATUS_OK;
+    }
+    prepared_note(prepared, "onednn: weight %s, as the forward operator has it, is %s", text,
+                  implementation);
+    onednn_release(primitive);
+    return STATUS_OK;
+}
+
 status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *forward, onednn_propagation_t propagation,
                          double flops)
@@ -299,6 +356,13 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
     }
     if (best.primitive == NULL)
         return prepared_decline(prepared, "onednn: only references are left");
+    if (propagation == ONEDNN_BACKWARD_DATA && call->layout == LAYOUT_MKLDNN) {
+        status_t status = prefer_forward_weight(ctx, prepared, forward, &best);
+        if (status != STATUS_OK) {
+            onednn_release(best.primitive);
+            return status;
+        }
+    }
     take_choice(call, prepared, propagation, &best);
     return STATUS_OK;
 }

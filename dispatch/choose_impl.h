@@ -42,7 +42,9 @@ status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepa
  *   ONEDNN_BACKWARD_WEIGHT   in src, diff_dst; out diff_weight, and diff_bias where it has a bias
  *
  * The gradient of a weight gets the format that oneDNN proposes beside blocked activations, which
- * is the forward weight's; a dense one is row-major. */
+ * is the forward weight's; a dense one is row-major. A blocked gradient of the source reads the
+ * weight as the forward operator does, or a note says why not: that costs a reorder in each step.
+ */
 status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *forward, onednn_propagation_t propagation,
                          double flops);
