@@ -277,15 +277,13 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
 
 /* The format in which the forward operator reads its weight beside these activations. */
 static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *forward,
-                                     const choice_t *choice, format_t *out_format)
+                                     format_t *out_format)
 {
     onednn_primitive_t *primitive = NULL;
     onednn_problem_t problem = *forward;
     tensor_info_t weight = *forward->weight, settled;
     weight.format = (format_t){.kind = FORMAT_ANY};
     problem.propagation = ONEDNN_TRAINING;
-    problem.src = &choice->src;
-    problem.dst = &choice->dst;
     problem.weight = &weight;
     TRY(onednn_describe(ctx, &problem, &primitive));
     status_t status = onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &settled);
@@ -294,40 +292,48 @@ static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *for
     return status;
 }
 
-/* A gradient that reads the weight as the forward operator has it needs no reorder in each step: it
- * is taken if that is the same implementation; else a note says what it would be. */
-static status_t prefer_forward_weight(context_t *ctx, prepared_t *prepared,
-                                      const onednn_problem_t *forward, choice_t *choice)
+status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
+                               const onednn_problem_t *forward, onednn_primitive_t **primitive,
+                               tensor_info_t *weight)
 {
-    onednn_primitive_t *primitive = NULL;
+    onednn_primitive_t *other = NULL;
     onednn_problem_t problem = *forward;
-    tensor_info_t weight = choice->weight;
+    tensor_info_t wanted = *weight;
     char text[FORMAT_TEXT_MAX];
-    status_t status = query_forward_weight(ctx, forward, choice, &weight.format);
+    status_t status = query_forward_weight(ctx, forward, &wanted.format);
     if (status == STATUS_UNSUPPORTED) return STATUS_OK; /* no tag describes it */
     TRY(status);
-    if (format_same(&weight.format, &choice->weight.format, weight.sizes)) return STATUS_OK;
-    format_text(&weight.format, text);
-    problem.src = &choice->src;
-    problem.dst = &choice->dst;
-    problem.weight = &weight;
-    status = choose_describe_backward(ctx, &problem, ONEDNN_BACKWARD_DATA, &primitive);
-    if (status == STATUS_UNSUPPORTED)
+    if (format_same(&wanted.format, &weight->format, weight->sizes)) return STATUS_OK;
+    format_text(&wanted.format, text);
+    problem.weight = &wanted;
+    status = choose_describe_backward(ctx, &problem, ONEDNN_BACKWARD_DATA, &other);
+    if (status == STATUS_UNSUPPORTED) {
         prepared_note(prepared,
                       "onednn: weight %s, as the forward operator has it, has no implementation",
                       text);
-    if (status != STATUS_OK) return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
-    const char *implementation = onednn_implementation(primitive);
-    if (strcmp(implementation, onednn_implementation(choice->primitive)) == 0) {
-        onednn_release(choice->primitive);
-        choice->primitive = primitive;
-        choice->weight = weight;
+        return STATUS_OK;
+    }
+    TRY(status);
+    const char *implementation = onednn_implementation(other);
+    if (strcmp(implementation, onednn_implementation(*primitive)) == 0) {
+        onednn_release(*primitive);
+        *primitive = other;
+        *weight = wanted;
         return STATUS_OK;
     }
     prepared_note(prepared, "onednn: weight %s, as the forward operator has it, is %s", text,
                   implementation);
-    onednn_release(primitive);
+    onednn_release(other);
     return STATUS_OK;
+}
+
+static status_t prefer_forward_weight(context_t *ctx, prepared_t *prepared,
+                                      const onednn_problem_t *forward, choice_t *choice)
+{
+    onednn_problem_t problem = *forward;
+    problem.src = &choice->src;
+    problem.dst = &choice->dst;
+    return choose_forward_weight(ctx, prepared, &problem, &choice->primitive, &choice->weight);
 }
 
 status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,

@@ -54,6 +54,13 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
 status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
                                   onednn_propagation_t propagation,
                                   onednn_primitive_t **out_primitive);
+/* A gradient of the source that reads the weight as the forward operator has it needs no reorder in
+ * each step: *primitive becomes one that does if that is the same implementation; else a note says
+ * what it would be. The forward problem says its formats, but for the weight's; *weight is how
+ * *primitive has it, before and after. */
+status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
+                               const onednn_problem_t *forward, onednn_primitive_t **primitive,
+                               tensor_info_t *weight);
 /* Settles a kernel on it; inputs and outputs stand as for choose_backward. */
 void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation,
                           onednn_primitive_t *primitive);
