@@ -254,21 +254,6 @@ bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
-/* Of one storage the offsets tell, also where its bytes are shed. */
-bool tensor_overlaps(const tensor_t *a, const tensor_t *b)
-{
-    uintptr_t a_begin = 0, b_begin = 0;
-    if (a->storage != b->storage) {
-        a_begin = (uintptr_t)storage_place(a->storage);
-        b_begin = (uintptr_t)storage_place(b->storage);
-        if (a_begin == 0 || b_begin == 0) return false;
-    }
-    a_begin += (uintptr_t)a->offset;
-    b_begin += (uintptr_t)b->offset;
-    return info_numel(&a->info) > 0 && info_numel(&b->info) > 0 &&
-           a_begin < b_begin + info_bytes(&b->info) && b_begin < a_begin + info_bytes(&a->info);
-}
-
 status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
 {
     if (dst == NULL) return context_null(ctx, "tensor_copy", "dst");

@@ -24,7 +24,7 @@ static void init_handle(context_t *ctx, tensor_t *tensor, const tensor_info_t *i
     tensor->offset = offset;
     atomic_init(&tensor->hash, 0);
     atomic_init(&tensor->stamp, 0);
-    tensor->taped = 0;
+    atomic_init(&tensor->taped, 0);
     tensor->is_in_block = false;
 }
 

@@ -16,7 +16,7 @@ struct tensor {
     int64_t offset;             /* bytes from the storage's first */
     atomic_uint_fast64_t hash;  /* 0: not asked for yet */
     atomic_uint_fast64_t stamp; /* 0: none */
-    uint32_t taped;             /* the number of the tape that has recorded it; 0: none */
+    atomic_uint taped;          /* a number of its own from the first tape on; 0: no tape saw it */
     bool is_in_block;           /* made with its storage, in whose block of memory it lies */
 };
 
@@ -79,8 +79,17 @@ status_t tensor_duplicate(context_t *ctx, const tensor_t *tensor, tensor_t **out
 /* Same dtype, sizes and bytes, of either layout: dense [4,4] and mkldnn [4,4]@ab. */
 bool tensor_lies_like(const tensor_info_t *a, const tensor_info_t *b);
 
-/* True when the bytes of both have an address in common, whatever their storages. */
+/* True when elements of both have an address in common, whatever their storages: the even and the
+ * odd columns of a matrix have none. */
 bool tensor_overlaps(const tensor_t *a, const tensor_t *b);
+
+/* True when the elements of both have the very same addresses, in any order. False is also given
+ * where elements share memory through overlapping strides in different ways. */
+bool tensor_has_bytes_of(const tensor_t *a, const tensor_t *b);
+
+/* True when what is written through one is seen through the other: they overlap, and are no
+ * snapshots of each other, of which a write makes a copy. */
+bool tensor_shares_writes(const tensor_t *a, const tensor_t *b);
 
 /* Refuses to write a tensor whose elements are seen several times through its strides, as PyTorch
  * does; `op` begins the message. */

@@ -31,9 +31,7 @@ static status_t find_repeat(context_t *ctx, const part_t *parts, part_t *part)
     for (const part_t *other = parts; other < part; other++) {
         const tensor_t *given = other->gradient;
         if (!tensor_overlaps(given, gradient)) continue;
-        REQUIRE(ctx,
-                given->offset == gradient->offset &&
-                    info_bytes(&given->info) == info_bytes(&gradient->info),
+        REQUIRE(ctx, tensor_has_bytes_of(given, gradient),
                 "clip_gradients: %s and %s share some of their bytes, all or none is needed",
                 tensor_text(given), tensor_text(gradient));
         part->is_repeat = true;

@@ -168,6 +168,46 @@ static void what_has_the_same_bytes_is_multiplied_once(void **state)
     tensor_release(all[2]);
 }
 
+/* Even and odd columns are two gradients; columns and the whole matrix are not. */
+static void slices_between_each_other_are_clipped_each(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t sizes[] = {2, 2}, strides[] = {4, 2}, all_sizes[] = {2, 4};
+    const float columns_are[] = {0.3f, 0.4f};
+    float memory[8] = {3, 4, 3, 4, 3, 4, 3, 4};
+    tensor_t *matrix = NULL, *ends = NULL, *columns[2] = {NULL};
+    double norm = 0.0;
+    CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 2, all_sizes, NULL, memory, NULL, NULL, &matrix));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 2, sizes, strides, i, &columns[i]));
+    CHECK_OK(ctx, clip_gradients(ctx, 2, columns, 1.0, &norm));
+    assert_float_equal(norm, 10.0, 1e-6);
+    for (int i = 0; i < 8; i++) assert_float_equal(memory[i], columns_are[i % 2], 1e-6);
+
+    /* first and last byte are the same, and elements between are not */
+    tensor_t *apart[] = {NULL, NULL};
+    CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, &sizes[0], (const int64_t[]){4}, 0, &ends));
+    CHECK_OK(ctx, tensor_as_strided(ctx, matrix, 1, (const int64_t[]){5}, (const int64_t[]){1}, 0,
+                                    &apart[1]));
+    apart[0] = ends;
+    CHECK_FAILS(ctx, clip_gradients(ctx, 2, apart, 0.1, NULL), STATUS_INVALID_ARGUMENT,
+                "share some of their bytes, all or none is needed");
+    tensor_release(apart[1]);
+    tensor_release(ends);
+
+    /* offsets are the same, and the memory they count from is not */
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, &sizes[0], NULL, &memory[i], NULL, NULL,
+                                    &apart[i]));
+    CHECK_FAILS(ctx, clip_gradients(ctx, 2, apart, 0.1, NULL), STATUS_INVALID_ARGUMENT,
+                "share some of their bytes, all or none is needed");
+    for (int i = 0; i < 2; i++) {
+        tensor_release(apart[i]);
+        tensor_release(columns[i]);
+    }
+    tensor_release(matrix);
+}
+
 static void a_norm_that_is_no_number_leaves_padded_lanes_zero(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -205,6 +245,7 @@ int main(void)
         TEST(gradients_are_clipped_as_pytorch_does),
         TEST(the_norm_does_not_depend_on_the_number_of_threads),
         TEST(what_has_the_same_bytes_is_multiplied_once),
+        TEST(slices_between_each_other_are_clipped_each),
         TEST(a_norm_that_is_no_number_leaves_padded_lanes_zero),
         TEST(what_cannot_be_clipped_is_refused),
     };
