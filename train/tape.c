@@ -17,8 +17,9 @@
 typedef struct record {
     value_t number;
     tensor_info_t info;
-    const tensor_t *key; /* the tensor's address, which is its own while `taped` says so; leaves and
-                            what is emitted are held */
+    const tensor_t *key; /* the tensor's address, which another may have once it has ended: then
+                            `taped` differs; leaves and what is emitted are held */
+    uint32_t taped;
     tensor_t *elements;
     uint64_t version; /* of the elements' storage when they were recorded */
     uint64_t seen;    /* of the tensor's storage when it was last made or written in place */
@@ -38,7 +39,6 @@ struct tape {
     emitter_t emitter; /* first: rules are given its address */
     context_t *ctx;
     observer_t observer;
-    uint32_t number;
     int n_paused;
     record_t **records; /* leaves first */
     int n_records, records_capacity, n_leaves;
@@ -46,6 +46,8 @@ struct tape {
     int n_entries, entries_capacity;
     hash_table_t by_tensor; /* records of tracked tensors */
     value_t written;        /* result of the call in place that is about to be written */
+    tensor_t **targets;     /* what calls in place have written gradients' way into, held */
+    int n_targets, targets_capacity;
     size_t bytes;
 };
 
@@ -60,7 +62,18 @@ static record_t *find(const tape_t *tape, const tensor_t *tensor)
 {
     record_t *record = hash_find(&tape->by_tensor, hash_of(tensor), NULL, NULL);
     if (record == NULL || record->is_leaf) return record;
-    return tensor->taped == tape->number ? record : NULL;
+    return atomic_load(&tensor->taped) == record->taped ? record : NULL;
+}
+
+/* Its number, the same for all tapes, given to it by the first. */
+static uint32_t number_of(const tensor_t *tensor)
+{
+    static atomic_uint last;
+    atomic_uint *taped = &((tensor_t *)(uintptr_t)tensor)->taped;
+    unsigned number = atomic_load(taped);
+    if (number != 0) return number;
+    const unsigned made = atomic_fetch_add(&last, 1) + 1;
+    return atomic_compare_exchange_strong(taped, &number, made) ? made : number;
 }
 
 static status_t add_record(tape_t *tape, const tensor_info_t *info, record_t **out_record)
@@ -104,7 +117,7 @@ static status_t track(tape_t *tape, record_t *record, const tensor_t *tensor)
     record->key = tensor;
     record->is_tracked = true;
     record->seen = storage_version(tensor->storage);
-    ((tensor_t *)(uintptr_t)tensor)->taped = tape->number;
+    record->taped = number_of(tensor);
     return STATUS_OK;
 }
 
@@ -131,6 +144,8 @@ void tape_forget(tape_t *tape)
     if (tape == NULL) return;
     for (int i = 0; i < tape->n_entries; i++) context_put(tape->ctx, tape->entries[i].attrs);
     tape->n_entries = 0;
+    for (int i = 0; i < tape->n_targets; i++) tensor_drop(tape->targets[i]);
+    tape->n_targets = 0;
     for (int i = 0; i < tape->n_leaves; i++) drop_elements(tape, tape->records[i]);
     cut_records(tape, tape->n_leaves);
 }
@@ -145,11 +160,6 @@ static status_t record_input(tape_t *tape, const op_event_t *event, int i, value
     *out_value = VALUE_NONE;
     if (tensor == NULL) return STATUS_OK;
     record = find(tape, tensor);
-    if (record != NULL && !record->is_leaf && record->seen != storage_version(tensor->storage) &&
-        tensor != event->target)
-        FAIL(tape->ctx, STATUS_UNSUPPORTED,
-             "%s: input %d, %s, was written through another tensor since the tape recorded it",
-             event->op->name, i, tensor_text(tensor));
     if (record == NULL) TRY(add_record(tape, &tensor->info, &record));
     const int bit = i < 63 ? i : 63;
     if ((event->op->gradient->reads_in >> bit & 1) != 0) keep_elements(tape, record, tensor);
@@ -199,19 +209,61 @@ static bool passes(const tape_t *tape, const op_event_t *event)
 
 static const char *const advice = "tape_pause leaves it unrecorded";
 
-static status_t check_call(const tape_t *tape, const op_event_t *event)
+/* A write through a view of a leaf changes the leaf, of which the tape would not know. */
+static status_t check_target(const tape_t *tape, const op_event_t *event)
 {
-    if (event->target == NULL) return STATUS_OK;
-    const record_t *record = find(tape, event->target);
-    if (record != NULL && record->is_leaf)
-        FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
-             "%s_: %s is watched by a tape, and not to be written while that records; %s",
-             event->op->name, tensor_text(event->target), advice);
-    if (event->out[0]->info.dtype != event->target->info.dtype)
-        FAIL(tape->ctx, STATUS_UNSUPPORTED,
-             "%s_: the result, %s, is rounded to %s, no gradient passes that", event->op->name,
-             tensor_text(event->out[0]), tensor_text(event->target));
+    for (int i = 0; i < tape->n_leaves && event->target != NULL; i++)
+        if (tape->records[i]->key == event->target ||
+            tensor_shares_writes(tape->records[i]->key, event->target))
+            FAIL(tape->ctx, STATUS_INVALID_ARGUMENT,
+                 "%s_: %s is watched by a tape, or lies in what is, and not to be written while "
+                 "that records; %s",
+                 event->op->name, tensor_text(event->target), advice);
     return STATUS_OK;
+}
+
+/* Whether the elements of an input are other ones than those that the tape knows: a tracked tensor
+ * was written through another one, or one that is not tracked was, by a call that is. */
+static bool was_written(const tape_t *tape, const tensor_t *tensor)
+{
+    const record_t *record = find(tape, tensor);
+    if (record != NULL) return !record->is_leaf && record->seen != storage_version(tensor->storage);
+    for (int i = 0; i < tape->n_targets; i++)
+        if (tensor_shares_writes(tape->targets[i], tensor)) return true;
+    return false;
+}
+
+static status_t check_inputs(const tape_t *tape, const op_event_t *event)
+{
+    bool is_floating = event->target != NULL;
+    for (int i = 0; i < event->n_out; i++)
+        is_floating |= dtype_is_floating(event->out[i]->info.dtype);
+    if (!is_floating) return STATUS_OK;
+    for (int i = 0; i < event->n_in; i++)
+        if (event->in[i] != NULL && was_written(tape, event->in[i]))
+            FAIL(tape->ctx, STATUS_UNSUPPORTED,
+                 "%s: input %d, %s, was written since the tape recorded it, through another tensor "
+                 "or by no operator",
+                 event->op->name, i, tensor_text(event->in[i]));
+    return STATUS_OK;
+}
+
+static status_t check_dtype(const tape_t *tape, const op_event_t *event)
+{
+    if (event->target == NULL || event->out[0]->info.dtype == event->target->info.dtype)
+        return STATUS_OK;
+    FAIL(tape->ctx, STATUS_UNSUPPORTED,
+         "%s_: the result, %s, is rounded to %s, no gradient passes that", event->op->name,
+         tensor_text(event->out[0]), tensor_text(event->target));
+}
+
+/* Views of the target that are not tracked have elements from here on that gradients reach. There
+ * is room since the call was recorded. */
+static void add_target(tape_t *tape, tensor_t *target)
+{
+    for (int i = 0; i < tape->n_targets; i++)
+        if (tape->targets[i] == target) return;
+    tape->targets[tape->n_targets++] = tensor_hold(target);
 }
 
 static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
@@ -226,8 +278,13 @@ static status_t record_call(context_t *ctx, void *user, const op_event_t *event)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "%s: it runs in a plan, whose tensors no tape can keep; run the module in C, or %s",
              event->op->name, advice);
+    TRY(check_target(tape, event));
+    TRY(check_inputs(tape, event));
     if (!passes(tape, event)) return STATUS_OK;
-    TRY(check_call(tape, event));
+    TRY(check_dtype(tape, event));
+    if (event->target != NULL)
+        TRY(context_grow(ctx, &tape->targets, &tape->targets_capacity, tape->n_targets + 1,
+                         sizeof *tape->targets));
     opdef_t op = *event->op;
     op_event_t call = *event;
     if (op.gradient == NULL) { /* an error where a gradient reaches it */
@@ -261,6 +318,7 @@ static status_t note_written(context_t *ctx, void *user, tensor_t *target)
     record_t *record = tape->records[tape->written];
     hash_remove(&tape->by_tensor, hash_of(record->key), record);
     tape->written = VALUE_NONE;
+    add_target(tape, target);
     return track(tape, record, target);
 }
 
@@ -486,6 +544,9 @@ status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, con
             "tape_backward: %s was not computed from what the tape watches since gradients were "
             "passed last (gradients of gradients are not to be had)",
             tensor_text(output));
+    REQUIRE(ctx, !was_written(tape, output),
+            "tape_backward: the output, %s, was written since the tape recorded it",
+            tensor_text(output));
     REQUIRE(
         ctx,
         grad == NULL ||
@@ -503,13 +564,11 @@ status_t tape_backward(context_t *ctx, tape_t *tape, const tensor_t *output, con
 
 status_t tape_create(context_t *ctx, tape_t **out_tape)
 {
-    static atomic_uint last;
     tape_t *tape = NULL;
     TRY(context_output(ctx, "tape_create", out_tape));
     TRY(context_get_zeroed(ctx, sizeof *tape, "a tape", &tape));
     *tape = (tape_t){.emitter = {&emitter_class, ctx, STATUS_OK},
                      .ctx = ctx,
-                     .number = atomic_fetch_add(&last, 1) + 1,
                      .observer = {.user = tape, .op_end = record_call, .written = note_written},
                      .written = VALUE_NONE};
     status_t status = dispatch_add_observer(ctx, &tape->observer);
@@ -532,6 +591,7 @@ void tape_destroy(tape_t *tape)
     hash_clear(ctx, &tape->by_tensor);
     context_put(ctx, tape->records);
     context_put(ctx, tape->entries);
+    context_put(ctx, tape->targets);
     context_put(ctx, tape);
 }
 

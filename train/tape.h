@@ -10,7 +10,15 @@
  * Gradients stay in the layout in which operators give them: blocked where the forward ran blocked.
  * What functions make that are no operators, as tensor_view and to_dense, is a constant;
  * op_reshape, op_to_dense and their like pass gradients. A tape belongs to its context, and sees
- * what runs there; what runs in a plan is refused, but in a pause. */
+ * what runs there; what runs in a plan is refused, but in a pause.
+ *
+ * A call in place gives its target the gradients of its result. Refused are a target that shares
+ * memory with what is watched, and the use of a tensor whose elements are no longer those that the
+ * tape knows: of a view of the target that was made before, or of a result that tensor_fill wrote.
+ *
+ * A context may have several tapes. Each records what is computed from what it watches itself, and
+ * passes gradients back without the others; what an unpaused tape sees of another's
+ * tape_backward it records like any other call. */
 #ifndef TESSERA_TRAIN_TAPE_H
 #define TESSERA_TRAIN_TAPE_H
 
@@ -20,8 +28,7 @@ TESSERA_BEGIN
 
 typedef struct tape tape_t;
 
-/* Begins to record; the caller ends it by tape_destroy, before the context's end. A context may
- * have several. */
+/* Begins to record; the caller ends it by tape_destroy, before the context's end. */
 status_t tape_create(context_t *ctx, tape_t **out_tape) TESSERA_API(tape_create);
 void tape_destroy(tape_t *tape) TESSERA_API(tape_destroy);
 
@@ -41,7 +48,8 @@ void tape_resume(tape_t *tape) TESSERA_API(tape_resume);
  * dtype; NULL: 1, for an output of one element. The work counts as operators that dispatch runs.
  *
  * INVALID_ARGUMENT  output was not computed from what is watched (nor is a gradient: gradients of
- *                   gradients are not to be had); an operand that a rule reads was written since
+ *                   gradients are not to be had); it, or an operand that a rule reads, was written
+ *                   since
  * UNSUPPORTED       an operator on the way has no rule, or ran in a plan
  *
  * On failure no gradient has changed; what was recorded is forgotten as well. */

@@ -162,7 +162,8 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
     CHECK_OK(ctx, op_mul(ctx, x, w, &y));
     CHECK_OK(ctx, tensor_view(ctx, y, 1, (int64_t[]){1}, &view));
     CHECK_OK(ctx, tensor_fill(ctx, view, 1.0));
-    CHECK_FAILS(ctx, op_add(ctx, y, w, &z), STATUS_UNSUPPORTED, "through another tensor");
+    CHECK_FAILS(ctx, op_add(ctx, y, w, &z), STATUS_UNSUPPORTED,
+                "was written since the tape recorded it, through another tensor");
     tensor_release(y);
 
     /* nothing of the call that was refused is left */
@@ -174,6 +175,130 @@ static void what_a_rule_reads_may_not_be_written_before(void **state)
     tensor_release(w);
     tensor_release(y);
     tensor_release(view);
+}
+
+/* u is constant, y = x * w is not; u's halves are views of it. */
+static void what_a_call_wrote_through_a_view_is_no_constant(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 2, FLOATS(3, 4)), *w = vector(ctx, 2, FLOATS(2, 2));
+    tensor_t *u = vector(ctx, 4, FLOATS(1, 1, 1, 1)), *ends[2] = {NULL}, *y = NULL, *z = NULL;
+    tape_t *tape = NULL;
+    for (int i = 0; i < 2; i++) CHECK_OK(ctx, tensor_narrow(ctx, u, 0, 2 * i, 2, &ends[i]));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_OK(ctx, op_mul(ctx, x, w, &y));
+    CHECK_OK(ctx, op_add_(ctx, ends[0], y));
+    CHECK_FAILS(ctx, op_mul(ctx, u, u, &z), STATUS_UNSUPPORTED,
+                "mul: input 0, f32[4], was written");
+    CHECK_FAILS(ctx, op_add_(ctx, u, u), STATUS_UNSUPPORTED, "add: input 0, f32[4], was written");
+
+    /* the view has the gradient, and the other half is constant */
+    CHECK_OK(ctx, op_mul(ctx, ends[0], ends[1], &z));
+    CHECK_OK(ctx, tape_backward(ctx, tape, z, w));
+    check_elements(ctx, tape_gradient(tape, x), 2, FLOATS(4, 4));
+    tensor_release(z);
+
+    /* what was recorded is forgotten, so that all of it is constant */
+    CHECK_OK(ctx, op_mul(ctx, u, u, &z));
+    tape_destroy(tape);
+    for (int i = 0; i < 2; i++) tensor_release(ends[i]);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(u);
+    tensor_release(y);
+    tensor_release(z);
+}
+
+static void what_is_watched_is_not_written_through_a_view(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 4, FLOATS(3, 4, 5, 6)), *one = vector(ctx, 2, FLOATS(1, 1));
+    tensor_t *view = NULL, *passed = NULL, *left = NULL, *right = NULL, *product = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tensor_view(ctx, x, 2, (int64_t[]){2, 2}, &view));
+    CHECK_OK(ctx, tensor_narrow(ctx, x, 0, 0, 2, &left));
+    CHECK_OK(ctx, tensor_narrow(ctx, x, 0, 2, 2, &right));
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, left));
+    CHECK_OK(ctx, op_reshape(ctx, left, 2, (int64_t[]){1, 2}, &passed));
+    CHECK_FAILS(ctx, op_add_(ctx, view, one), STATUS_INVALID_ARGUMENT,
+                "add_: f32[2,2] is watched by a tape, or lies in what is, and not to be written");
+    CHECK_FAILS(ctx, op_add_(ctx, passed, one), STATUS_INVALID_ARGUMENT, "lies in what is");
+    CHECK_OK(ctx, op_add_(ctx, right, one));
+    tape_pause(tape);
+    CHECK_OK(ctx, op_add_(ctx, view, one));
+    tape_resume(tape);
+    check_elements(ctx, x, 4, FLOATS(4, 5, 7, 8));
+    CHECK_OK(ctx, op_mul(ctx, left, right, &product));
+    CHECK_OK(ctx, tape_backward(ctx, tape, product, one));
+    check_elements(ctx, tape_gradient(tape, left), 2, FLOATS(7, 8));
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(one);
+    tensor_release(view);
+    tensor_release(passed);
+    tensor_release(left);
+    tensor_release(right);
+    tensor_release(product);
+}
+
+static void an_output_that_was_written_has_no_gradient_to_pass(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *y = NULL, *view = NULL;
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, x));
+    CHECK_OK(ctx, op_mul(ctx, x, x, &y));
+    CHECK_OK(ctx, op_reshape(ctx, y, 1, (int64_t[]){1}, &view));
+    CHECK_OK(ctx, op_add_(ctx, view, x)); /* x^2 + x, where y was x^2 */
+    CHECK_FAILS(ctx, tape_backward(ctx, tape, y, NULL), STATUS_INVALID_ARGUMENT,
+                "the output, f32[1], was written since");
+    CHECK_OK(ctx, tape_backward(ctx, tape, view, NULL));
+    check_elements(ctx, tape_gradient(tape, x), 1, FLOATS(7));
+    tape_destroy(tape);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(view);
+}
+
+/* x * w + x: each tape has the gradients of what it watches. */
+static void tapes_of_one_context_do_not_disturb_each_other(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3)), *w = vector(ctx, 1, FLOATS(2)), *y = NULL, *z = NULL;
+    tape_t *both = NULL, *one = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &both));
+    CHECK_OK(ctx, tape_create(ctx, &one));
+    CHECK_OK(ctx, tape_watch(ctx, both, x));
+    CHECK_OK(ctx, tape_watch(ctx, both, w));
+    CHECK_OK(ctx, tape_watch(ctx, one, w));
+    CHECK_OK(ctx, op_mul(ctx, x, w, &y));
+    CHECK_OK(ctx, op_add_(ctx, y, x));
+    CHECK_OK(ctx, op_mul(ctx, x, x, &z)); /* nothing to the second */
+    assert_int_equal(tape_n_operators(both), 3);
+    assert_int_equal(tape_n_operators(one), 2);
+    tape_pause(one);
+    CHECK_OK(ctx, tape_backward(ctx, both, y, NULL));
+    tape_resume(one);
+    assert_null(tape_gradient(one, w));
+    CHECK_OK(ctx, tape_backward(ctx, one, y, NULL));
+    check_elements(ctx, tape_gradient(both, x), 1, FLOATS(3));
+    check_elements(ctx, tape_gradient(both, w), 1, FLOATS(3));
+    check_elements(ctx, tape_gradient(one, w), 1, FLOATS(3));
+    assert_null(tape_gradient(one, x));
+    tape_destroy(both);
+
+    tensor_release(y);
+    CHECK_OK(ctx, op_mul(ctx, w, w, &y));
+    CHECK_OK(ctx, tape_backward(ctx, one, y, NULL));
+    check_elements(ctx, tape_gradient(one, w), 1, FLOATS(7));
+    tape_destroy(one);
+    tensor_release(x);
+    tensor_release(w);
+    tensor_release(y);
+    tensor_release(z);
 }
 
 static void what_runs_in_a_plan_is_refused(void **state)
@@ -311,6 +436,10 @@ int main(void)
         TEST(blocked_tensors_get_gradients),
         TEST(in_place_the_target_becomes_the_result),
         TEST(what_a_rule_reads_may_not_be_written_before),
+        TEST(what_a_call_wrote_through_a_view_is_no_constant),
+        TEST(what_is_watched_is_not_written_through_a_view),
+        TEST(an_output_that_was_written_has_no_gradient_to_pass),
+        TEST(tapes_of_one_context_do_not_disturb_each_other),
         TEST(what_runs_in_a_plan_is_refused),
         TEST(a_result_is_not_rounded_into_another_dtype),
         TEST(wrong_arguments_are_refused),
