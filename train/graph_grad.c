@@ -128,7 +128,15 @@ static bool is_floating(const graph_t *graph, value_t value)
     return type->kind == TYPE_TENSOR && type->has_info && dtype_is_floating(type->info.dtype);
 }
 
-/* What depends on a tracked value is tracked. */
+/* What depends on a tracked value is tracked, also where its dtype is not known: a gradient that
+ * reaches it is an error. */
+static bool may_pass(const graph_t *graph, value_t value)
+{
+    const graph_type_t *type = graph_value_type(graph, value);
+    if (type->kind == TYPE_TENSOR && type->has_info) return dtype_is_floating(type->info.dtype);
+    return type->kind == TYPE_TENSOR || type->kind == TYPE_UNKNOWN;
+}
+
 static void track_node(grad_builder_t *grads, const graph_node_t *node)
 {
     bool is_tracked = false;
@@ -137,7 +145,7 @@ static void track_node(grad_builder_t *grads, const graph_node_t *node)
         if (node->inputs[i] >= 0) is_tracked |= grads->is_tracked[node->inputs[i]];
     for (int i = 0; i < node->n_outputs; i++)
         grads->is_tracked[node->outputs[i]] |= is_tracked &&
-                                               is_floating(grads->from, node->outputs[i]);
+                                               may_pass(grads->from, node->outputs[i]);
 }
 
 static void note_written(grad_builder_t *grads)
@@ -152,6 +160,26 @@ static void note_written(grad_builder_t *grads)
 
 /* ---- gradients ---- */
 
+/* Rules ask for sizes. */
+static status_t check_known(const grad_builder_t *grads, const graph_node_t *node, value_t value)
+{
+    const graph_type_t *type = value >= 0 ? graph_value_type(grads->from, value) : NULL;
+    if (type == NULL || (type->kind != TYPE_TENSOR && type->kind != TYPE_UNKNOWN) ||
+        type_is_static(type))
+        return STATUS_OK;
+    FAIL(grads->ctx, STATUS_UNSUPPORTED,
+         "graph_grad: a gradient reaches %s at %s, where the dtype or a size of %%%s is not known",
+         node->op->name, node->path != NULL ? node->path : "the module itself",
+         graph_value_name(grads->from, value));
+}
+
+static status_t check_node(const grad_builder_t *grads, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) TRY(check_known(grads, node, node->inputs[i]));
+    for (int i = 0; i < node->n_outputs; i++) TRY(check_known(grads, node, node->outputs[i]));
+    return STATUS_OK;
+}
+
 static status_t pass_node(grad_builder_t *grads, const graph_node_t *node, value_t *block,
                           bool *is_wanted)
 {
@@ -164,6 +192,7 @@ static status_t pass_node(grad_builder_t *grads, const graph_node_t *node, value
         has_grad = has_grad || out_grad[i] != VALUE_NONE;
     }
     if (!has_grad) return STATUS_OK;
+    TRY(check_node(grads, node));
     if (node->is_in_place)
         FAIL(grads->ctx, STATUS_UNSUPPORTED,
              "graph_grad: %s_ is in place, and its result is seen by others; no gradient passes it",

@@ -14,8 +14,9 @@ TESSERA_BEGIN
  *
  * INVALID_ARGUMENT  a value or result that the graph has not, sizes that are not known, a loss that
  *                   is no floating number
- * UNSUPPORTED       if, loop or call; an operator without a rule, or one written in place, on the
- *                   way; a rule that reads a value which is written in place */
+ * UNSUPPORTED       if, loop or call; an operator without a rule, one written in place, or one with
+ *                   a value of unknown dtype or sizes, on the way; a rule that reads a value which
+ *                   is written in place */
 status_t graph_grad(context_t *ctx, const graph_t *graph, int loss, int n_wrt, const value_t *wrt,
                     int *out_results, graph_t **out_graph) TESSERA_API(graph_grad);
 

@@ -156,6 +156,43 @@ static void what_gradients_cannot_pass_is_named(void **state)
     graph_release(graph);
 }
 
+/* A rule that asked for sizes would be given wrong ones, and what is of no known dtype might be
+ * taken for a constant. */
+static void what_is_not_known_has_no_gradient(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    int at = 7;
+    graph_t *grads = NULL, *graph = parse(ctx, "graph f(%x : f32[?]) {\n"
+                                               "  %m = mean(%x) : f32[]\n"
+                                               "  return %m\n"
+                                               "}\n");
+    CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (const value_t[]){0}, &at, &grads),
+                STATUS_UNSUPPORTED,
+                "a gradient reaches mean at the module itself, where the dtype or a size of %x is "
+                "not known");
+    graph_release(graph);
+
+    graph = parse(ctx, "graph f(%x : f32[1], %y : tensor) {\n"
+                       "  %a = mul(%x, %y)\n"
+                       "  %b = reshape(%a) sizes=[1] : f32[1]\n"
+                       "  return %b\n"
+                       "}\n");
+    CHECK_FAILS(ctx, graph_grad(ctx, graph, 0, 1, (const value_t[]){0}, &at, &grads),
+                STATUS_UNSUPPORTED, "a gradient reaches reshape at the module itself");
+    graph_release(graph);
+
+    /* the loss does not depend on what is not known */
+    graph = parse(ctx, "graph f(%x : f32[1], %y : tensor) {\n"
+                       "  %a = mul(%x, %y)\n"
+                       "  %b = mul(%x, %x)\n"
+                       "  return %b, %a\n"
+                       "}\n");
+    CHECK_OK(ctx, graph_grad(ctx, graph, 0, 1, (const value_t[]){0}, &at, &grads));
+    assert_int_equal(at, 2);
+    graph_release(grads);
+    graph_release(graph);
+}
+
 static status_t differentiate(context_t *ctx)
 {
     graph_t *graph = NULL, *grads = NULL;
@@ -186,6 +223,7 @@ int main(void)
         TEST(gradients_follow_the_results),
         TEST(a_loss_in_f64_has_gradients_in_f64),
         TEST(what_gradients_cannot_pass_is_named),
+        TEST(what_is_not_known_has_no_gradient),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
