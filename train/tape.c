@@ -510,6 +510,20 @@ static status_t add_kept(tape_t *tape, tensor_t **kept)
     return STATUS_OK;
 }
 
+/* A gradient that is the caller's own tensor, or a view of it, is not the tape's to give away. */
+static status_t part_from(tape_t *tape, const tensor_t *grad)
+{
+    for (int i = 0; i < tape->n_leaves; i++) {
+        record_t *record = tape->records[i];
+        tensor_t *copy = NULL;
+        if (record->grad == NULL || !tensor_shares_writes(record->grad, grad)) continue;
+        TRY(tensor_duplicate(tape->ctx, record->grad, &copy));
+        tensor_drop(record->grad);
+        record->grad = copy;
+    }
+    return STATUS_OK;
+}
+
 static status_t backward(context_t *ctx, tape_t *tape, record_t *record, const tensor_t *output,
                          const tensor_t *grad)
 {
@@ -524,6 +538,7 @@ static status_t backward(context_t *ctx, tape_t *tape, record_t *record, const t
         swap_gradients(tape, kept);
         record->grad = tensor_hold((tensor_t *)(uintptr_t)grad);
         status = pass_all(tape);
+        if (status == STATUS_OK && one == NULL) status = part_from(tape, grad);
         if (status == STATUS_OK) status = add_kept(tape, kept);
         if (status != STATUS_OK) swap_gradients(tape, kept);
         for (int i = 0; i < tape->n_leaves; i++) tensor_drop(kept[i]);

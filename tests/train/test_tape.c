@@ -71,6 +71,26 @@ static void uses_and_calls_add_up_until_gradients_are_zeroed(void **state)
     tensor_release(x);
 }
 
+/* A sum hands the gradient of its result on as it is. */
+static void the_callers_gradient_is_not_given_away(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *a = vector(ctx, 2, FLOATS(1, 2)), *b = vector(ctx, 2, FLOATS(3, 4)), *y = NULL;
+    tensor_t *grad = vector(ctx, 2, FLOATS(5, 6));
+    tape_t *tape = NULL;
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    CHECK_OK(ctx, tape_watch(ctx, tape, a));
+    CHECK_OK(ctx, op_add(ctx, a, b, &y));
+    CHECK_OK(ctx, tape_backward(ctx, tape, y, grad));
+    CHECK_OK(ctx, tensor_fill(ctx, grad, 0.0));
+    check_elements(ctx, tape_gradient(tape, a), 2, FLOATS(5, 6));
+    tape_destroy(tape);
+    tensor_release(a);
+    tensor_release(b);
+    tensor_release(y);
+    tensor_release(grad);
+}
+
 static void what_runs_in_a_pause_is_constant(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -432,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_product_rule_reaches_both_factors),
         TEST(uses_and_calls_add_up_until_gradients_are_zeroed),
+        TEST(the_callers_gradient_is_not_given_away),
         TEST(what_runs_in_a_pause_is_constant),
         TEST(blocked_tensors_get_gradients),
         TEST(in_place_the_target_becomes_the_result),
