@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "module/module_impl.h"
@@ -28,30 +29,38 @@ static status_t list_parameters(context_t *ctx, void *user, const char *path, mo
     return STATUS_OK;
 }
 
-/* Two threads would write the same bytes. */
-static status_t check_apart(context_t *ctx, const optimizer_t *optimizer)
+/* Two threads would write the same bytes, and one tensor would be stepped twice. A module may get
+ * such parameters at any time; `op` begins the message. */
+static status_t check_apart(context_t *ctx, const char *op, optimizer_t *optimizer)
 {
-    for (int i = 0; i < optimizer->n; i++)
-        for (int j = 0; j < i; j++) {
-            const tensor_t *a = optimizer_parameter(optimizer, j);
-            const tensor_t *b = optimizer_parameter(optimizer, i);
-            if (tensor_overlaps(a, b))
-                FAIL(
+    const uint64_t changes = module_changes();
+    const tensor_t **parameters = NULL;
+    if (optimizer->changes == changes) return STATUS_OK;
+    TRY(context_get(ctx, (size_t)optimizer->n * sizeof *parameters, "parameters", &parameters));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < optimizer->n && status == STATUS_OK; i++) {
+        parameters[i] = optimizer_parameter(optimizer, i);
+        for (int j = 0; j < i && parameters[i] != NULL && status == STATUS_OK; j++)
+            if (parameters[j] != NULL && tensor_overlaps(parameters[j], parameters[i]))
+                status = context_fail(
                     ctx, STATUS_UNSUPPORTED,
-                    "optimizer_%s: parameters \"%.100s\" and \"%.100s\" have bytes in common, each "
-                    "needs its own",
-                    optimizer->kind, optimizer->entries[j].name, optimizer->entries[i].name);
-        }
-    return STATUS_OK;
+                    "%s: parameters \"%.100s\" and \"%.100s\" have bytes in common, each needs its "
+                    "own",
+                    op, optimizer->entries[j].name, optimizer->entries[i].name);
+    }
+    context_put(ctx, parameters);
+    if (status == STATUS_OK) optimizer->changes = changes;
+    return status;
 }
 
 static status_t fill(context_t *ctx, optimizer_t *optimizer)
 {
+    char op[32];
+    snprintf(op, sizeof op, "optimizer_%s", optimizer->kind);
     TRY(module_walk(ctx, optimizer->module, list_parameters, optimizer));
-    REQUIRE(ctx, optimizer->n > 0,
-            "optimizer_%s: %s has no floating parameter, at least one is needed", optimizer->kind,
+    REQUIRE(ctx, optimizer->n > 0, "%s: %s has no floating parameter, at least one is needed", op,
             module_type(optimizer->module));
-    return check_apart(ctx, optimizer);
+    return check_apart(ctx, op, optimizer);
 }
 
 static status_t create(context_t *ctx, module_t *module, const char *kind,
@@ -184,6 +193,7 @@ status_t optimizer_step(context_t *ctx, optimizer_t *optimizer, tensor_t *const 
     if (gradients == NULL) return context_null(ctx, "optimizer_step", "gradients");
     step_item_t *items = NULL;
     int n_items = 0;
+    TRY(check_apart(ctx, "optimizer_step", optimizer));
     TRY(context_get(ctx, (size_t)optimizer->n * sizeof *items, "a step", &items));
     status_t status = STATUS_OK;
     for (int i = 0; i < optimizer->n && status == STATUS_OK; i++)

@@ -96,8 +96,10 @@ void optimizer_destroy(optimizer_t *optimizer) TESSERA_API(optimizer_destroy);
  * the parameter and its state stay as they are. A gradient of another format than the state's is
  * reordered, counted under cause gradient. Gradients are not written.
  *
- * INVALID_ARGUMENT  a gradient of another dtype or sizes; a parameter that the module no longer
- * has, or has in other sizes UNSUPPORTED       a gradient for a parameter that is not f32
+ * INVALID_ARGUMENT  a gradient of another dtype or sizes; a parameter that the module has not any
+ *                   more, or has in other sizes
+ * UNSUPPORTED       a gradient for a parameter that is not f32; two parameters that have got bytes
+ *                   in common
  * OUT_OF_MEMORY
  *
  * On failure parameters and state are as before. */

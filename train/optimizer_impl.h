@@ -38,6 +38,7 @@ struct optimizer {
     const char *kind;
     update_rule_t rule;
     int64_t n_steps;
+    uint64_t changes; /* module_changes when parameters were last seen to be apart */
     int n;
     int capacity;
     optimizer_entry_t *entries;
@@ -77,6 +78,7 @@ void optimizer_drop_state(context_t *ctx, optimizer_loaded_t *loaded);
 typedef struct step_item {
     tensor_t *parameter;
     const tensor_t *gradient;
+    bool is_written;       /* the gradient has bytes of a parameter of the step */
     int64_t step;          /* from 1 */
     tensor_t **state;      /* [UPDATE_MAX_STATES], NULL: made here where the rule has it */
     tensor_info_t want;    /* in which format the step is made */

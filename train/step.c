@@ -61,14 +61,21 @@ static tensor_info_t choose_format(const step_item_t *item)
 static status_t read_gradient(context_t *ctx, step_item_t *item)
 {
     const tensor_t *gradient = item->gradient;
-    if (!tensor_lies_like(tensor_info(gradient), &item->want) ||
-        tensor_overlaps(gradient, item->parameter)) {
+    if (!tensor_lies_like(tensor_info(gradient), &item->want) || item->is_written) {
         TRY(convert_make(ctx, gradient, &item->want, CAUSE_GRADIENT, &item->gradient_as));
         gradient = item->gradient_as;
     }
     TRY(storage_restore(ctx, gradient->storage, CAUSE_GRADIENT));
     item->update.gradient = tensor_bytes(gradient);
     return STATUS_OK;
+}
+
+/* A gradient may be a parameter itself: that of a product's factor is the other one. */
+static void find_written(int n, step_item_t *items)
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n && !items[i].is_written; j++)
+            items[i].is_written = tensor_overlaps(items[i].gradient, items[j].parameter);
 }
 
 static status_t make_zeros(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
@@ -245,6 +252,7 @@ status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, boo
     update_t *updates = NULL;
     TRY(context_get(ctx, (size_t)n * sizeof *updates, "updates", &updates));
     status_t status = STATUS_OK;
+    find_written(n, items);
     for (int i = 0; i < n && status == STATUS_OK; i++)
         status = prepare(ctx, op, rule, may_convert, &items[i]);
     if (status == STATUS_OK) run(ctx, rule, n, items, updates);

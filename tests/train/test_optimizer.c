@@ -360,37 +360,6 @@ static void a_step_reaches_memory_that_was_lent(void **state)
     tensor_release(weight);
 }
 
-static void tied_parameters_are_stepped_once_under_their_first_name(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    const int64_t sizes[] = {4};
-    module_t *module = module_with(ctx, false, 1, sizes);
-    optimizer_t *optimizer = NULL;
-    tensor_t *weight = module_parameter(module, "weight"), *view = NULL, *index = NULL;
-    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_S64, 4, 0, &index));
-    CHECK_OK(ctx, module_set_parameter(ctx, module, "tied", weight));
-    CHECK_OK(ctx, module_set_parameter(ctx, module, "index", index));
-    CHECK_OK(ctx, optimizer_adam(ctx, module, NULL, &optimizer));
-    assert_int_equal(optimizer_n_parameters(optimizer), 1);
-    assert_string_equal(optimizer_name(optimizer, 0), "weight");
-    assert_ptr_equal(optimizer_parameter(optimizer, 0), weight);
-    assert_string_equal(optimizer_kind(optimizer), "adam");
-    assert_int_equal(optimizer_n_states(optimizer), 2);
-    assert_string_equal(optimizer_state_name(optimizer, 1), "exp_avg_sq");
-    assert_null(optimizer_state(optimizer, 0, 0));
-    assert_null(optimizer_state_name(optimizer, 2));
-    assert_null(optimizer_name(optimizer, 1));
-    optimizer_destroy(optimizer);
-    CHECK_OK(ctx, tensor_narrow(ctx, weight, 0, 1, 2, &view));
-    CHECK_OK(ctx, module_set_parameter(ctx, module, "tied", view));
-    CHECK_FAILS(ctx, optimizer_adam(ctx, module, NULL, &optimizer), STATUS_UNSUPPORTED,
-                "parameters \"weight\" and \"tied\" have bytes in common");
-    assert_null(optimizer);
-    module_release(module);
-    tensor_release(view);
-    tensor_release(index);
-}
-
 static void a_parameter_without_a_gradient_stays_and_is_told(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -730,7 +699,6 @@ int main(void)
         TEST(layouts_may_change_between_steps),
         TEST(a_parameter_with_gaps_is_written_between_them),
         TEST(a_step_reaches_memory_that_was_lent),
-        TEST(tied_parameters_are_stepped_once_under_their_first_name),
         TEST(a_parameter_without_a_gradient_stays_and_is_told),
         TEST(gradients_that_do_not_fit_change_nothing),
         TEST(options_out_of_range_are_refused),
