@@ -242,7 +242,7 @@ static status_t grow_members(context_t *ctx, module_t *module)
 
 static status_t put(context_t *ctx, module_t *module, const member_t *member)
 {
-    atomic_fetch_add(&n_changes, 1);
+    const uint64_t change = atomic_fetch_add(&n_changes, 1) + 1;
     const char *path = member->name;
     TRY(find_owner(ctx, &module, &path));
     TRY(check_name(ctx, module, path, member->kind));
@@ -250,14 +250,17 @@ static status_t put(context_t *ctx, module_t *module, const member_t *member)
     if (taken != NULL) {
         member_t old = *taken;
         taken->is = member->is;
+        taken->change = change;
         drop_value(&old);
         return STATUS_OK;
     }
     TRY(grow_members(ctx, module));
     char *name = NULL;
     TRY(copy_name(ctx, module, path, &name));
-    module->members[module->n_members] = *member;
-    module->members[module->n_members++].name = name;
+    member_t *added = &module->members[module->n_members++];
+    *added = *member;
+    added->name = name;
+    added->change = change;
     return STATUS_OK;
 }
 

@@ -11,6 +11,7 @@
 typedef struct member {
     member_kind_t kind;
     char *name;
+    uint64_t change; /* module_changes when it was set last, which no other member has */
     union {
         tensor_t *tensor; /* parameter, NULL when absent; buffer */
         datum_t *datum;   /* attribute */

@@ -10,6 +10,7 @@
  * The trace is made on a copy of the module, so that it leaves no mark on running statistics, and
  * without computing where that can be. What it writes in place (batch norm's running statistics)
  * becomes a result of the graph, which the trainer puts into the module's own buffer. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "dispatch/hollow_impl.h"
@@ -280,9 +281,20 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
         status = graph_grad_after(ctx, graph, TRAIN_RESULT_LOSS, states->n, states->values, n_wrt,
                                   wrt, results, out_graph);
     }
+    bool has_gradient = false;
     if (status == STATUS_OK)
-        for (int i = 0, k = 0; i < n; i++)
+        for (int i = 0, k = 0; i < n; i++) {
             gradients[i] = values[i] == VALUE_NONE ? -1 : results[k++];
+            has_gradient |= gradients[i] >= 0;
+        }
+    if (status == STATUS_OK && !has_gradient) {
+        graph_release(*out_graph);
+        *out_graph = NULL;
+        status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
+                              "trainer_step: the loss depends on none of the optimizer's %d "
+                              "parameters",
+                              n);
+    }
     context_put(ctx, results);
     context_put(ctx, wrt);
     context_put(ctx, values);
@@ -374,10 +386,64 @@ static status_t make_plan(context_t *ctx, train_program_t *program)
     return status;
 }
 
+/* ---- whether the module is still what was traced ---- */
+
+/* The tensors of a tree, all names of a tensor counting. */
+typedef struct names {
+    text_t *text;
+    const tensor_t **tensors;
+    int n, capacity;
+} names_t;
+
+/* " 3=1" of tensor 3, if it is tensor 1; " 3~1" if one is a view of the other. */
+static status_t print_ties(context_t *ctx, names_t *names, const tensor_t *tensor)
+{
+    TRY(context_grow(ctx, &names->tensors, &names->capacity, names->n + 1, sizeof *names->tensors));
+    for (int i = 0; i < names->n && tensor != NULL; i++) {
+        const tensor_t *before = names->tensors[i];
+        if (before == NULL || !tensor_shares_writes(before, tensor)) continue;
+        text_append(names->text, " %d%c%d", names->n, before == tensor ? '=' : '~', i);
+    }
+    names->tensors[names->n++] = tensor;
+    return STATUS_OK;
+}
+
+/* A method, and an attribute whose text leaves elements out, is the one that was set when it was.
+ */
+static bool is_told_by_change(const member_t *member)
+{
+    if (member->kind == MEMBER_METHOD) return true;
+    return member->kind == MEMBER_ATTRIBUTE &&
+           (datum_as_tensor(member->is.datum) != NULL || datum_length(member->is.datum) > 0);
+}
+
+/* What module_print does not say: which names share a tensor, and which methods there are. */
+static status_t print_members(context_t *ctx, const module_t *module, text_t *text)
+{
+    tree_t tree = {0};
+    names_t names = {.text = text};
+    status_t status = tree_collect(ctx, module, &tree);
+    for (int i = 0; i < tree.n && status == STATUS_OK; i++) {
+        const module_t *here = tree.items[i].module;
+        for (int k = 0; k < here->n_members && status == STATUS_OK; k++) {
+            const member_t *member = &here->members[k];
+            if (member->kind == MEMBER_PARAMETER || member->kind == MEMBER_BUFFER)
+                status = print_ties(ctx, &names, member->is.tensor);
+            else if (is_told_by_change(member))
+                text_append(text, " %s@%" PRIu64, member->name, member->change);
+        }
+    }
+    tree_clear(ctx, &tree);
+    context_put(ctx, names.tensors);
+    return status;
+}
+
 static status_t print_tree(context_t *ctx, const train_program_t *program, char **out_tree)
 {
+    const module_t *module = module_child(program->step, "model");
     text_t text = text_begin(ctx);
-    status_t status = module_print(ctx, module_child(program->step, "model"), &text);
+    status_t status = module_print(ctx, module, &text);
+    if (status == STATUS_OK) status = print_members(ctx, module, &text);
     if (status == STATUS_OK) status = text_status(&text);
     if (status == STATUS_OK) status = context_string(ctx, text_string(&text), out_tree);
     text_clear(&text);
@@ -429,6 +495,7 @@ status_t train_program_create(context_t *ctx, module_t *module, train_loss_t los
     step_state_t state = {loss, user};
     TRY(context_get_zeroed(ctx, sizeof *program, "the program of a step", &program));
     program->n_in = n_in;
+    program->n_threads = context_threads(ctx);
     program->keep_numerics = keep_numerics;
     status_t status = fill(ctx, module, &state, optimizer, in, program);
     if (status == STATUS_OK)
@@ -452,9 +519,10 @@ void train_program_destroy(context_t *ctx, train_program_t *program)
     context_put(ctx, program);
 }
 
-bool train_program_takes(const train_program_t *program, int n_in, const tensor_t *const *in)
+bool train_program_takes(const context_t *ctx, const train_program_t *program, int n_in,
+                         const tensor_t *const *in)
 {
-    if (program->n_in != n_in) return false;
+    if (program->n_in != n_in || program->n_threads != context_threads(ctx)) return false;
     for (int i = 0; i < n_in; i++) {
         const tensor_info_t *info = tensor_info(in[i]), *planned = &program->inputs[i];
         if (info->dtype != planned->dtype ||

@@ -7,6 +7,7 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/clip.h"
+#include "train/optimizer_impl.h"
 #include "train/program_impl.h"
 #include "train/tape.h"
 
@@ -59,6 +60,18 @@ static status_t update(trainer_t *trainer)
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
     return STATUS_OK;
+}
+
+/* What the module gave before the update: a copy where that is a parameter, or a view of one. */
+static status_t give_output(trainer_t *trainer, tensor_t **out_output)
+{
+    context_t *ctx = trainer->ctx;
+    tensor_t *output = NULL;
+    if (module_overlaps(trainer->module, trainer->output))
+        TRY(tensor_duplicate(ctx, trainer->output, &output));
+    else
+        output = tensor_hold(trainer->output);
+    return tensor_give(ctx, output, out_output);
 }
 
 /* ---- eager ---- */
@@ -124,13 +137,27 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
 
 /* ---- planned ---- */
 
+/* Batches come in few sizes; a trainer that sees many keeps the programs that ran last. */
+#define MAX_PROGRAMS 8
+
+static void drop_programs(trainer_t *trainer, int n_kept)
+{
+    train_program_t **at = &trainer->programs;
+    for (int i = 0; i < n_kept && *at != NULL; i++) at = &(*at)->next;
+    while (*at != NULL) {
+        train_program_t *program = *at;
+        *at = program->next;
+        train_program_destroy(trainer->ctx, program);
+    }
+}
+
 /* The program for these inputs, in front of the others; made anew where the module has changed. */
 static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const *in,
                              train_program_t **out_program)
 {
     train_program_t *program = NULL;
     for (train_program_t **at = &trainer->programs; *at != NULL; at = &(*at)->next)
-        if (train_program_takes(*at, n_in, in)) {
+        if (train_program_takes(trainer->ctx, *at, n_in, in)) {
             program = *at;
             *at = program->next;
             break;
@@ -150,6 +177,7 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
                                  &program));
     program->next = trainer->programs;
     trainer->programs = program;
+    drop_programs(trainer, MAX_PROGRAMS);
     *out_program = program;
     return STATUS_OK;
 }
@@ -222,6 +250,10 @@ static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
     for (int i = 0; i < n_in; i++)
         if (in[i] == NULL) return context_null(ctx, "trainer_step", "an input");
     if (target == NULL) return context_null(ctx, "trainer_step", "target");
+    for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
+        tensor_t *parameter = NULL;
+        TRY(optimizer_find(ctx, "trainer_step", trainer->optimizer, i, &parameter));
+    }
     return STATUS_OK;
 }
 
@@ -235,10 +267,16 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
     status_t status = trainer->options.mode == TRAIN_PLANNED
                           ? run_planned(trainer, n_in, in, target, &loss)
                           : run_eager(trainer, n_in, in, target, &loss);
+    tensor_t *output = NULL;
+    if (status == STATUS_OK && out_output != NULL) status = give_output(trainer, &output);
     if (status == STATUS_OK) status = update(trainer);
-    if (status == STATUS_OK && out_loss != NULL) *out_loss = loss;
-    if (status == STATUS_OK && out_output != NULL)
-        status = tensor_give(ctx, tensor_hold(trainer->output), out_output);
+    if (status == STATUS_OK) {
+        if (out_loss != NULL) *out_loss = loss;
+        if (out_output != NULL) *out_output = output;
+    } else {
+        scope_take(ctx, output);
+        tensor_drop(output);
+    }
     drop_gradients(trainer);
     tensor_drop(trainer->output);
     tensor_drop(trainer->loss_value);
@@ -289,11 +327,7 @@ void trainer_destroy(trainer_t *trainer)
 {
     if (trainer == NULL) return;
     context_t *ctx = trainer->ctx;
-    while (trainer->programs != NULL) {
-        train_program_t *next = trainer->programs->next;
-        train_program_destroy(ctx, trainer->programs);
-        trainer->programs = next;
-    }
+    drop_programs(trainer, 0);
     tape_destroy(trainer->tape);
     module_release(trainer->module);
     context_put(ctx, trainer->gradients);

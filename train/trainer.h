@@ -11,7 +11,8 @@
  * TRAIN_EAGER runs the module's operators one by one and records them on a tape. TRAIN_PLANNED
  * traces forward and loss for each set of inputs, adds the nodes of the gradients, and runs both as
  * one plan, with formats chosen for the whole: what is baked into a trace (see graph_trace) is
- * baked in here. Both give the same numbers but for the order of sums. */
+ * baked in here. Both give the same numbers but for the order of sums. Of the plans, those for the
+ * eight sets of inputs that came last are kept. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -50,9 +51,10 @@ void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
 /* One step on a batch: the module's forward on n_in inputs, loss, gradients, update. out_output, a
  * result that the caller releases, is what the module gave before the update; NULL: not wanted.
  *
- * INVALID_ARGUMENT  the loss is no finite number; then, and on every failure before the update
- *                   itself, parameters and the optimizer's state are what they were before, though
- *                   running statistics may have moved
+ * INVALID_ARGUMENT  the loss is no finite number, or depends on no parameter of the optimizer; the
+ *                   module has no longer one of these, or in another dtype or sizes. Then, and on
+ *                   every failure before the update itself, parameters and the optimizer's state
+ *                   are what they were before, though running statistics may have moved
  * UNSUPPORTED       an operator without a rule for gradients; what a plan cannot run, which a
  *                   trainer of mode TRAIN_EAGER can */
 status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,

@@ -431,6 +431,77 @@ static void a_parameter_that_was_replaced_is_trained(void **state)
     }
 }
 
+static status_t sum_of_squares(context_t *ctx, void *user, const tensor_t *output,
+                               const tensor_t *target, tensor_t **out_loss)
+{
+    tensor_t *difference = NULL, *square = NULL;
+    (void)user;
+    TRY(op_sub(ctx, output, target, &difference));
+    status_t status = op_mul(ctx, difference, difference, &square);
+    if (status == STATUS_OK) status = op_sum(ctx, square, 0, NULL, false, out_loss);
+    tensor_release(square);
+    tensor_release(difference);
+    return status;
+}
+
+/* The mean of nothing is no number, its sum is 0, and so are gradients. */
+static void an_empty_batch_moves_no_weight(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 4; i++) {
+        const train_mode_t mode = i % 2 == 0 ? TRAIN_EAGER : TRAIN_PLANNED;
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = NULL;
+        double loss = -1.0;
+        CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+        CHECK_OK(ctx, optimizer_sgd(ctx, net, NULL, &optimizer));
+        CHECK_OK(ctx, trainer_create(ctx, net, i < 2 ? squares : sum_of_squares, NULL, optimizer,
+                                     &(train_options_t){.mode = mode}, &trainer));
+        const float before = first_weight(ctx, net);
+        if (i < 2) {
+            CHECK_FAILS(ctx, step(ctx, trainer, 0, NULL, &loss), STATUS_INVALID_ARGUMENT,
+                        "the loss of step 1 is");
+        } else {
+            CHECK_OK(ctx, step(ctx, trainer, 0, NULL, &loss));
+            assert_true(loss == 0.0);
+        }
+        assert_true(first_weight(ctx, net) == before);
+        CHECK_OK(ctx, step(ctx, trainer, 2, NULL, &loss));
+        assert_true(first_weight(ctx, net) != before);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+/* module_mkldnn comes after the second step, and the number of threads changes after the third. */
+static void layout_and_threads_may_change_between_steps(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    double losses[2][5];
+    const graph_t *graphs[5];
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_net(ctx);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        CHECK_OK(ctx, context_set_threads(ctx, 2));
+        for (int i = 0; i < 5; i++) {
+            if (i == 2) CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+            if (i >= 3) CHECK_OK(ctx, context_set_threads(ctx, i == 3 ? 1 : 2));
+            CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &losses[mode][i]));
+            graphs[i] = trainer_graph(trainer);
+        }
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+    assert_ptr_not_equal(graphs[3], graphs[2]); /* kernels are chosen for a number of threads */
+    assert_ptr_equal(graphs[4], graphs[2]);
+    for (int i = 0; i < 5; i++)
+        assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state), *other = NULL;
@@ -538,6 +609,8 @@ int main(void)
         TEST(a_loss_that_looks_at_elements_is_traced_by_running_it),
         TEST(a_changed_attribute_is_seen_by_the_next_step),
         TEST(a_parameter_that_was_replaced_is_trained),
+        TEST(an_empty_batch_moves_no_weight),
+        TEST(layout_and_threads_may_change_between_steps),
         TEST(wrong_arguments_are_refused),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
