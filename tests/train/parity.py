@@ -2,11 +2,25 @@
 """Prints parity_values.txt: losses of 50 steps of training by PyTorch 2.13.0, from weights and batches
 that follow from their names (draw.py), so that test_parity.c has the same.
 
-A network sees four batches by turns. Each line: network, then its losses. The learning rate of
-resnet18 is one at which steps in f32 and in f64 agree to 1e-5 after fifty; at ten times that
-rounding alone changes the last losses by a tenth, since the last batch norms see eight numbers.
+A network sees four batches by turns. Lines of a network:
+
+    resnet18 LOSS...           of each step
+    resnet18.state NAME:SIZES...    what its state dict has: conv1.weight:8x3x7x7
+    resnet18.outputs NUMBER...      of the first batch, after the steps, in evaluation mode
+    resnet18.rounding NUMBER        how far these are from those of the same steps in f64, as a share
+                                    of the largest
+
+The learning rate of resnet18 is one at which steps in f32 and in f64 agree to 1e-5 after fifty; at
+ten times that rounding alone changes the last losses by a tenth, since the last batch norms see
+eight numbers.
+
+With --load, weights that test_parity saved with TESSERA_WEIGHTS=FOLDER are loaded into PyTorch's
+networks, strictly by their names, and their outputs compared with those that the test had.
 usage: parity.py [NETWORK...]
+       parity.py --load FOLDER
 """
+import glob
+import json
 import math
 import os
 import sys
@@ -139,23 +153,80 @@ NETWORKS = {
 }
 
 
+def train(name, dtype):
+    """The network after its steps, and their losses."""
+    make, batch, n, optimizer_of = NETWORKS[name]
+    network = make()
+    fill(network)
+    network.to(dtype).train()
+    optimizer = optimizer_of(network.parameters())
+    losses = []
+    for step in range(STEPS):
+        i = step % BATCHES
+        x = batch(i)
+        scores = network(x.to(dtype) if x.is_floating_point() else x)
+        loss = nn.functional.cross_entropy(scores, integers(f"labels{i}", CLASSES, n))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return network, losses
+
+
+def outputs(name, network):
+    """Of the first batch, in evaluation mode."""
+    x = NETWORKS[name][1](0)
+    with torch.no_grad():
+        dtype = next(network.parameters()).dtype
+        return network.eval()(x.to(dtype) if x.is_floating_point() else x).double()
+
+
+def difference(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+def write(name):
+    network, losses = train(name, torch.float32)
+    given, exact = outputs(name, network), outputs(name, train(name, torch.float64)[0])
+    state = (f"{key}:{'x'.join(map(str, tensor.shape)) or '-'}"
+             for key, tensor in network.state_dict().items())
+    print(name, *(f"{loss:.9g}" for loss in losses))
+    print(f"{name}.state", *state)
+    print(f"{name}.outputs", *(f"{number:.9g}" for number in given.flatten().tolist()))
+    print(f"{name}.rounding", f"{difference(given, exact):.3g}")
+
+
+def read_file(path):
+    """The tensors of a safetensors file."""
+    types = {"F32": numpy.float32, "I64": numpy.int64}
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        data = file.read()
+    tensors = {}
+    for key, entry in header.items():
+        if key != "__metadata__":
+            begin, end = entry["data_offsets"]
+            array = numpy.frombuffer(data[begin:end], types[entry["dtype"]])
+            tensors[key] = torch.from_numpy(array.reshape(entry["shape"]).copy())
+    return tensors
+
+
+def load(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*.safetensors"))):
+        name = os.path.basename(path).split(".")[0]
+        tensors = read_file(path)
+        wanted = tensors.pop("test.outputs").double()
+        network = NETWORKS[name][0]()
+        network.load_state_dict(tensors, strict=True)
+        print(f"{os.path.basename(path)}: {difference(outputs(name, network), wanted):.2g}")
+
+
 def main():
     torch.set_num_threads(2)
+    if sys.argv[1:2] == ["--load"]:
+        return load(sys.argv[2])
     for name in sys.argv[1:] or NETWORKS:
-        make, batch, n, optimizer_of = NETWORKS[name]
-        network = make()
-        fill(network)
-        network.train()
-        optimizer = optimizer_of(network.parameters())
-        losses = []
-        for step in range(STEPS):
-            i = step % BATCHES
-            loss = nn.functional.cross_entropy(network(batch(i)), integers(f"labels{i}", CLASSES, n))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
-        print(name, " ".join(f"{loss:.9g}" for loss in losses))
+        write(name)
 
 
 if __name__ == "__main__":
