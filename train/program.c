@@ -149,6 +149,7 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
 
 typedef struct states {
     context_t *ctx;
+    const module_t *step;
     train_state_t *items;
     value_t *values; /* of the graph, what each is written with */
     int n, items_capacity, values_capacity;
@@ -209,7 +210,29 @@ static bool is_seen_later(const graph_t *graph, const alias_t *alias, const grap
     return is_seen;
 }
 
-static status_t check_state(context_t *ctx, const graph_t *graph, const graph_node_t *node)
+static const tensor_t *tensor_at(const module_t *module, const char *path)
+{
+    const tensor_t *tensor = path != NULL ? module_buffer(module, path) : NULL;
+    return tensor == NULL && path != NULL ? module_parameter(module, path) : tensor;
+}
+
+/* The graph reads another attribute, whose tensor is a view of the one that the node writes: to the
+ * graph these are two tensors. */
+static bool is_seen_by_view(const graph_t *graph, const module_t *step, const graph_node_t *writer)
+{
+    const graph_block_t *body = graph_body(graph);
+    const tensor_t *written = tensor_at(step, path_written(graph, writer));
+    for (int i = 0; i < body->n_nodes && written != NULL; i++) {
+        const graph_node_t *node = body->nodes[i];
+        const tensor_t *tensor = node->kind == NODE_GETATTR ? tensor_at(step, node->name) : NULL;
+        if (tensor != NULL && tensor != written && tensor_shares_writes(tensor, written))
+            return true;
+    }
+    return false;
+}
+
+static status_t check_state(context_t *ctx, const graph_t *graph, const module_t *step,
+                            const graph_node_t *node)
 {
     const alias_t *alias = NULL;
     bool *is_made = NULL;
@@ -217,7 +240,7 @@ static status_t check_state(context_t *ctx, const graph_t *graph, const graph_no
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph), "values of a graph", &is_made));
     const bool is_seen = is_seen_later(graph, alias, node, is_made);
     context_put(ctx, is_made);
-    if (path_written(graph, node) == NULL || is_seen)
+    if (path_written(graph, node) == NULL || is_seen || is_seen_by_view(graph, step, node))
         FAIL(ctx, STATUS_UNSUPPORTED,
              "trainer_step: %s_ in %s writes what is read behind it; mode TRAIN_EAGER can do that",
              node->op->name, node->path != NULL ? node->path : "the module itself");
@@ -231,7 +254,7 @@ static status_t free_state(rewrite_t *rewrite, const graph_node_t *node, bool *o
     value_t inputs[OP_MAX_INPUTS];
     *out_done = false;
     if (node->kind != NODE_OP || !node->is_in_place) return STATUS_OK;
-    TRY(check_state(rewrite->ctx, rewrite->from, node));
+    TRY(check_state(rewrite->ctx, rewrite->from, states->step, node));
     graph_node_t plain = *node;
     plain.is_in_place = false;
     for (int i = 0; i < node->n_inputs && i < OP_MAX_INPUTS; i++)
@@ -474,6 +497,7 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     for (int i = 0; i < program->n_in; i++) program->inputs[i] = *tensor_info(in[i]);
     TRY(context_get(ctx, (size_t)n * sizeof(int), "gradients of a step", &program->gradients));
     TRY(make_step(ctx, module, NULL, &program->step));
+    states.step = program->step;
     TRY(print_tree(ctx, program, &program->tree));
     TRY(trace(ctx, module, state, program->n_in, in, &traced));
     status_t status = compile(ctx, module, optimizer, traced, &states, program);

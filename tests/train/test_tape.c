@@ -1,6 +1,8 @@
 /* The tape: what it records, what it refuses, and that gradients add up. */
 #include "tests/support/support.h"
 
+#include <pthread.h>
+
 #include "graph/program/plan.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"
@@ -406,6 +408,52 @@ static void wrong_arguments_are_refused(void **state)
     tensor_release(rounded);
 }
 
+typedef struct pupil {
+    pthread_t thread;
+    tensor_t *x;
+    int n_wrong;
+} pupil_t;
+
+/* The gradient of x^2 at 3, over and over, in a context of the thread's own. */
+static void *learn(void *user)
+{
+    pupil_t *pupil = user;
+    context_t *ctx = NULL;
+    tape_t *tape = NULL;
+    bool is_right = context_create(NULL, &ctx) == STATUS_OK &&
+                    tape_create(ctx, &tape) == STATUS_OK &&
+                    tape_watch(ctx, tape, pupil->x) == STATUS_OK;
+    for (int i = 0; i < 200 && is_right; i++) {
+        tensor_t *y = NULL;
+        float slope = 0.0f;
+        is_right = op_mul(ctx, pupil->x, pupil->x, &y) == STATUS_OK &&
+                   tape_backward(ctx, tape, y, NULL) == STATUS_OK &&
+                   tensor_read(ctx, tape_gradient(tape, pupil->x), &slope, sizeof slope) ==
+                       STATUS_OK &&
+                   slope == 6.0f;
+        tape_zero_gradients(tape);
+        tensor_release(y);
+    }
+    pupil->n_wrong = !is_right;
+    tape_destroy(tape);
+    context_destroy(ctx);
+    return NULL;
+}
+
+static void tapes_of_two_threads_may_watch_one_tensor(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = vector(ctx, 1, FLOATS(3));
+    pupil_t pupils[2];
+    for (int i = 0; i < 2; i++) {
+        pupils[i] = (pupil_t){.x = x};
+        assert_int_equal(pthread_create(&pupils[i].thread, NULL, learn, &pupils[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) pthread_join(pupils[i].thread, NULL);
+    assert_int_equal(pupils[0].n_wrong + pupils[1].n_wrong, 0);
+    tensor_release(x);
+}
+
 /* (x * w + w) / x, twice; the gradients of the first pass stay where the second fails. */
 static status_t two_passes(context_t *ctx)
 {
@@ -464,6 +512,7 @@ int main(void)
         TEST(what_runs_in_a_plan_is_refused),
         TEST(a_result_is_not_rounded_into_another_dtype),
         TEST(wrong_arguments_are_refused),
+        TEST(tapes_of_two_threads_may_watch_one_tensor),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

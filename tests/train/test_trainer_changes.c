@@ -118,7 +118,7 @@ static status_t step_line(context_t *ctx, trainer_t *trainer, tensor_t **out_out
 static void a_tie_that_ends_and_another_method_are_seen_by_the_next_step(void **state)
 {
     context_t *ctx = fixture_context(state);
-    double losses[2][3];
+    double losses[2][4];
     for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
         module_t *net = make_line(ctx, DTYPE_F32, forward_line);
         optimizer_t *optimizer = NULL;
@@ -126,6 +126,7 @@ static void a_tie_that_ends_and_another_method_are_seen_by_the_next_step(void **
         trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
         assert_int_equal(optimizer_n_parameters(optimizer), 1);
         CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][0]));
+        CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][3]));
         set_number(ctx, net, "b", DTYPE_F32, 7.0);
         CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][1]));
         CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_turned));
@@ -137,7 +138,7 @@ static void a_tie_that_ends_and_another_method_are_seen_by_the_next_step(void **
     assert_float_equal(losses[0][0], 25.0, 1e-5); /* (3 * 2 + 2 - 3)^2 */
     assert_true(losses[0][1] > 90.0);             /* nearly (3 * 2 + 7 - 3)^2 */
     assert_true(losses[0][2] > 200.0);            /* nearly (3 * 2 + 7 + 3)^2 */
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
 }
 
@@ -166,6 +167,75 @@ static void an_output_that_is_a_parameter_is_the_one_before_the_update(void **st
         trainer_destroy(trainer);
         optimizer_destroy(optimizer);
         module_release(net);
+    }
+}
+
+/* x * a plus an element of what was seen so far: "one" is a view of "total". */
+static status_t forward_seen(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                             int *n_out, tensor_t **out)
+{
+    tensor_t *product = NULL;
+    (void)n_in;
+    *n_out = 1;
+    TRY(op_add_(ctx, module_buffer(self, "total"), in[0]));
+    TRY(op_mul(ctx, in[0], module_parameter(self, "a"), &product));
+    return op_add(ctx, product, module_buffer(self, "one"), out);
+}
+
+static void a_buffer_that_is_a_view_of_what_is_written_needs_an_eager_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_line(ctx, DTYPE_F32, forward_seen);
+        optimizer_t *optimizer = NULL;
+        tensor_t *total = NULL, *one = NULL;
+        double loss = 0.0;
+        CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, (const int64_t[]){4}, &total));
+        CHECK_OK(ctx, tensor_narrow(ctx, total, 0, 1, 1, &one));
+        CHECK_OK(ctx, module_set_buffer(ctx, net, "total", total));
+        CHECK_OK(ctx, module_set_buffer(ctx, net, "one", one));
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        if (mode == TRAIN_EAGER) {
+            CHECK_OK(ctx, step_line(ctx, trainer, NULL, &loss));
+            assert_float_equal(loss, 36.0, 1e-5); /* (3 * 2 + 3 - 3)^2 */
+        } else {
+            CHECK_FAILS(ctx, step_line(ctx, trainer, NULL, &loss), STATUS_UNSUPPORTED,
+                        "writes what is read behind it");
+        }
+        tensor_release(total);
+        tensor_release(one);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float memory[2][8];
+    double losses[2][3];
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_line(ctx, DTYPE_F32, forward_line);
+        optimizer_t *optimizer = NULL;
+        tensor_t *lent = NULL;
+        for (int i = 0; i < 8; i++) memory[mode][i] = i % 2 == 0 ? 2.0f : -1.0f;
+        CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, (const int64_t[]){4}, (const int64_t[]){2},
+                                    memory[mode], NULL, NULL, &lent));
+        CHECK_OK(ctx, module_set_parameter(ctx, net, "a", lent));
+        tensor_release(lent);
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        for (int i = 0; i < 3; i++) CHECK_OK(ctx, step_line(ctx, trainer, NULL, &losses[mode][i]));
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+    assert_true(losses[0][2] < losses[0][0] && memory[0][0] < 2.0f);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(losses[0][i] - losses[1][i]) < 1e-5 * losses[0][i]);
+    for (int i = 0; i < 8; i++) {
+        assert_float_equal(memory[0][i], memory[1][i], 1e-6);
+        assert_true(i % 2 == 0 || memory[0][i] == -1.0f);
     }
 }
 
@@ -267,6 +337,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_tie_that_ends_and_another_method_are_seen_by_the_next_step),
         TEST(an_output_that_is_a_parameter_is_the_one_before_the_update),
+        TEST(a_buffer_that_is_a_view_of_what_is_written_needs_an_eager_step),
+        TEST(a_parameter_in_lent_memory_with_gaps_is_trained_there),
         TEST(a_parameter_that_is_gone_is_named),
         TEST(parameters_that_are_not_f32_are_refused_as_they_are),
         TEST(a_loss_that_depends_on_no_parameter_is_refused),
