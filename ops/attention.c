@@ -612,12 +612,12 @@ static const kernel_t *const kernels[] = {&panels, &rows, NULL};
 
 /* ---- gradients: the weights are computed once more, and kept nowhere ---- */
 
-/* A call's values: key and value with as many heads as query has. */
+/* What all parts of the rule ask for; query and key are in the dtype that it computes in. */
 typedef struct backward {
     emitter_t *emitter;
     const gradient_call_t *call;
     double scale;
-    tensor_info_t query, key; /* key: as given, with its own heads */
+    tensor_info_t query, key; /* key: with its own heads */
 } backward_t;
 
 static value_t swap_last(emitter_t *emitter, value_t x)
@@ -673,6 +673,14 @@ static value_t add_heads(const backward_t *b, value_t grad)
     return emit_reduce(b->emitter, &op_def_sum, grad, 1, &dim, false);
 }
 
+/* The gradient of key or value. */
+static void give(const backward_t *b, int operand, value_t grad)
+{
+    const gradient_call_t *call = b->call;
+    call->in_grad[operand] = emit_cast(b->emitter, add_heads(b, grad),
+                                       emit_info(b->emitter, call->in[operand])->dtype);
+}
+
 /* Scores of keys that a query does not see are -inf. */
 static value_t hide(const backward_t *b, value_t scores)
 {
@@ -694,16 +702,16 @@ static value_t hide(const backward_t *b, value_t scores)
     return emit_cast(e, sum, b->query.dtype);
 }
 
-/* With weights P and dP = dO V^T, the gradient of the scores is P (dP - sum over keys of dO O). */
+/* With weights P and dP = dO V^T, the gradient of the scores is P (dP - sum over keys of P dP).
+ * That of bf16 and f16 operands is computed in f32: their scores have too few digits for exp. */
 static void pass(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
-    backward_t b = {.emitter = e,
-                    .call = call,
-                    .query = *emit_info(e, call->in[QUERY]),
-                    .key = *emit_info(e, call->in[KEY])};
-    const value_t zero = emit_number(e, 0.0), grad = call->out_grad[0], query = call->in[QUERY];
-    const int64_t last = -1;
+    const value_t zero = emit_number(e, 0.0), grad = emit_widen(e, call->out_grad[0]);
+    const value_t query = emit_widen(e, call->in[QUERY]);
+    value_t key = emit_widen(e, call->in[KEY]), value = emit_widen(e, call->in[VALUE]);
+    backward_t b = {
+        .emitter = e, .call = call, .query = *emit_info(e, query), .key = *emit_info(e, key)};
     if (b.query.rank == 0) return; /* after a failure */
     if (heads_for_one(&b) > 1 && b.query.rank == TENSOR_MAX_RANK) {
         emit_fail(e, STATUS_UNSUPPORTED,
@@ -712,29 +720,27 @@ static void pass(const gradient_call_t *call)
         return;
     }
     b.scale = scale_of(call->attrs, b.query.sizes[b.query.rank - 1]);
-    const value_t key = repeat_heads(&b, call->in[KEY]), value = repeat_heads(&b, call->in[VALUE]);
+    key = repeat_heads(&b, key);
+    value = repeat_heads(&b, value);
     value_t scores = emit_binary(e, &op_def_matmul, query, swap_last(e, key));
     scores = hide(&b, emit_mul(e, scores, b.scale));
     value_t weights = emit_unary(e, &op_def_softmax, scores);
     value_t hidden = emit_binary(e, &op_def_eq, scores, emit_number(e, -INFINITY));
     weights = emit_where(e, hidden, zero, weights);
-    call->in_grad[VALUE] = add_heads(&b,
-                                     emit_binary(e, &op_def_matmul, swap_last(e, weights), grad));
+    give(&b, VALUE, emit_binary(e, &op_def_matmul, swap_last(e, weights), grad));
 
-    value_t own = emit_binary(e, &op_def_mul, grad, call->out[0]);
-    own = emit_reduce(e, &op_def_sum, own, 1, &last, true);
     value_t of_scores = emit_binary(e, &op_def_matmul, grad, swap_last(e, value));
-    of_scores = emit_binary(e, &op_def_mul, weights, emit_binary(e, &op_def_sub, of_scores, own));
+    of_scores = emit_binary(e, &op_def_softmax_backward, weights, of_scores);
     of_scores = emit_where(e, hidden, zero, of_scores);
     if (call->n_in > MASK && call->is_wanted[MASK])
         call->in_grad[MASK] = emit_unbroadcast(e, of_scores, call->in[MASK]);
     of_scores = emit_mul(e, of_scores, b.scale);
-    call->in_grad[QUERY] = emit_binary(e, &op_def_matmul, of_scores, key);
-    call->in_grad[KEY] = add_heads(&b,
-                                   emit_binary(e, &op_def_matmul, swap_last(e, of_scores), query));
+    call->in_grad[QUERY] = emit_cast(e, emit_binary(e, &op_def_matmul, of_scores, key),
+                                     emit_info(e, call->in[QUERY])->dtype);
+    give(&b, KEY, emit_binary(e, &op_def_matmul, swap_last(e, of_scores), query));
 }
 
-static const gradient_t gradient = {.pass = pass, .reads_in = 15, .reads_out = 1};
+static const gradient_t gradient = {.pass = pass, .reads_in = 15};
 
 /* ---- cases ---- */
 

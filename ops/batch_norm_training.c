@@ -489,34 +489,39 @@ static const kernel_t *const backward_kernels[] = {&backward, NULL};
 
 /* ---- gradients ---- */
 
-/* A number for each channel, as it broadcasts to x. */
-static value_t spread(const gradient_call_t *call, value_t value)
+/* A number for each channel, as it broadcasts to x, in dtype. */
+static value_t spread(const gradient_call_t *call, value_t value, dtype_t dtype)
 {
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
     int64_t sizes[TENSOR_MAX_RANK] = {1, 1, 1, 1, 1};
     if (value == VALUE_NONE || x.dtype == DTYPE_NONE) return VALUE_NONE;
     sizes[1] = x.sizes[1];
     return emit_cast(call->emitter, emit_ints(call->emitter, &op_def_reshape, value, x.rank, sizes),
-                     x.dtype);
+                     dtype);
 }
 
-/* Of mean and variance: d x = (d mean + 2 (x - mean) d variance) / count. */
+/* Of mean and variance: d x = (d mean + 2 (x - mean) d variance) / count, of bf16 and f16 in f32.
+ */
 static value_t pass_statistics(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
-    const tensor_info_t x = *emit_info(e, call->in[X]);
-    const value_t of_mean = spread(call, call->out_grad[OUT_MEAN]);
-    const value_t of_variance = spread(call, call->out_grad[OUT_VARIANCE]);
-    if (info_numel(&x) == 0 || (of_mean == VALUE_NONE && of_variance == VALUE_NONE))
+    value_t of_mean = call->out_grad[OUT_MEAN], of_variance = call->out_grad[OUT_VARIANCE];
+    if (info_numel(emit_info(e, call->in[X])) == 0 ||
+        (of_mean == VALUE_NONE && of_variance == VALUE_NONE))
         return VALUE_NONE;
+    const value_t wide = emit_widen(e, call->in[X]);
+    const tensor_info_t x = *emit_info(e, wide);
+    if (x.dtype == DTYPE_NONE) return VALUE_NONE; /* after a failure */
+    of_mean = spread(call, of_mean, x.dtype);
+    of_variance = spread(call, of_variance, x.dtype);
     const int64_t n = info_numel(&x) / x.sizes[1];
     const double count = (double)n;
-    value_t way = emit_binary(e, &op_def_sub, call->in[X], spread(call, call->out[OUT_MEAN]));
+    value_t way = emit_binary(e, &op_def_sub, wide, spread(call, call->out[OUT_MEAN], x.dtype));
     way = emit_mul(e, way, of_variance == VALUE_NONE ? 0.0 : 2.0 / count);
     if (of_variance != VALUE_NONE) way = emit_binary(e, &op_def_mul, way, of_variance);
     if (of_mean != VALUE_NONE)
         way = emit_binary(e, &op_def_add, way, emit_mul(e, of_mean, 1.0 / count));
-    return way;
+    return emit_cast(e, way, emit_info(e, call->in[X])->dtype);
 }
 
 static void pass(const gradient_call_t *call)

@@ -288,6 +288,10 @@ static void pass(const gradient_call_t *call)
     const int which = call->op->attrs.fields[0].length - 1;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
+    /* backward_weight sums a bias up in the dtype of grad, which may have less room than its own */
+    const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
+                           emit_info(call->emitter, bias)->dtype ==
+                               emit_info(call->emitter, grad)->dtype;
     if (call->is_wanted[X]) {
         const conv_backward_attrs_t attrs = backward_attrs(call, call->in[X]);
         const value_t in[] = {grad, call->in[WEIGHT]};
@@ -297,15 +301,13 @@ static void pass(const gradient_call_t *call)
         conv_backward_attrs_t attrs = backward_attrs(call, call->in[WEIGHT]);
         const value_t in[] = {call->in[X], grad};
         value_t out[2] = {VALUE_NONE, VALUE_NONE};
-        attrs.bias = wants_bias;
-        emit_op_n(call->emitter, of_weight[which], &attrs, 2, in, wants_bias ? 2 : 1, out);
+        attrs.bias = is_joined;
+        emit_op_n(call->emitter, of_weight[which], &attrs, 2, in, is_joined ? 2 : 1, out);
         call->in_grad[WEIGHT] = out[0];
-        if (!wants_bias) return;
-        call->in_grad[BIAS] = emit_cast(call->emitter, out[1],
-                                        emit_info(call->emitter, bias)->dtype);
-    } else if (wants_bias) {
-        call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
+        if (is_joined) call->in_grad[BIAS] = out[1];
     }
+    if (wants_bias && !is_joined)
+        call->in_grad[BIAS] = emit_bias_gradient(call->emitter, grad, bias);
 }
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};

@@ -187,16 +187,33 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     return sum;
 }
 
+typedef struct backward_state {
+    int n_threads;
+    int64_t n; /* elements of a line, and doubles of scratch for one thread */
+} backward_state_t;
+
 static status_t prepare_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
+    const tensor_info_t *x = call->in[X];
+    backward_state_t *state = NULL;
     TRY(prepare(ctx, call, prepared));
-    return accept_plain(call, prepared, X);
+    TRY(accept_plain(call, prepared, X));
+    TRY(context_get_zeroed(ctx, sizeof *state, "cumprod_backward", &state));
+    prepared->state = state;
+    state->n_threads = context_threads(ctx);
+    state->n = x->rank > 0 ? x->sizes[find_dim(call->attrs, x->rank)] : 1;
+    if (state->n > INT64_MAX / (int64_t)sizeof(double) / state->n_threads)
+        return prepared_decline(prepared, "native: a line of %lld is too long",
+                                (long long)state->n);
+    prepared->scratch_bytes = (size_t)(state->n * state->n_threads) * sizeof(double);
+    return STATUS_OK;
 }
 
 /* With P[j] the product of all elements before j, and S[j] = grad[j] + x[j + 1] S[j + 1], the
  * gradient is P[j] S[j]; where the results are exclusive S[j] = grad[j + 1] + x[j + 1] S[j + 1]. No
- * element is divided by, so that it may be 0. */
-static void multiply_back(const line_t *line, dtype_t dtype, const char *grad)
+ * element is divided by, so that it may be 0. S is kept in double: a small P[j] may meet an S[j]
+ * that x's dtype has no room for. */
+static void multiply_back(const line_t *line, dtype_t dtype, const char *grad, double *sums)
 {
     const int64_t size = line->step * (int64_t)dtype_size(dtype);
     double after = 0.0, before = 1.0;
@@ -204,11 +221,10 @@ static void multiply_back(const line_t *line, dtype_t dtype, const char *grad)
         const double x = j + 1 < line->n ? dtype_load(dtype, line->x + (j + 1) * size) : 0.0;
         const int64_t i = line->exclusive ? j + 1 : j;
         after = x * after + (i < line->n ? dtype_load(dtype, grad + i * size) : 0.0);
-        dtype_store(dtype, line->out + j * size, after);
+        sums[j] = after;
     }
     for (int64_t j = 0; j < line->n; j++) {
-        char *out = line->out + j * size;
-        dtype_store(dtype, out, before * dtype_load(dtype, out));
+        dtype_store(dtype, line->out + j * size, before * sums[j]);
         before *= dtype_load(dtype, line->x + j * size);
     }
 }
@@ -216,25 +232,28 @@ static void multiply_back(const line_t *line, dtype_t dtype, const char *grad)
 static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *const *in,
                              void *const *out, void *scratch)
 {
-    (void)scratch;
     const cumsum_attrs_t *attrs = prepared->attrs;
+    const backward_state_t *state = prepared->state;
     const tensor_info_t *x = &prepared->in[X];
-    const int64_t size = (int64_t)dtype_size(x->dtype), numel = info_numel(x);
-    const int dim = find_dim(attrs, x->rank);
-    const int64_t n = x->rank > 0 ? x->sizes[dim] : 1;
+    const int64_t size = (int64_t)dtype_size(x->dtype), n = state->n, n_lines = info_numel(x) / n;
     int64_t step = 1;
-    for (int d = dim + 1; d < x->rank; d++) step *= x->sizes[d];
-#pragma omp parallel for num_threads(threads_for(ctx, numel)) schedule(static)
-    for (int64_t i = 0; i < numel / n; i++) {
-        int64_t first = i / step * n * step + i % step;
-        if (attrs->reverse) first += (n - 1) * step;
-        const line_t line = {.exclusive = attrs->exclusive,
-                             .n = n,
-                             .step = attrs->reverse ? -step : step,
-                             .x = (const char *)in[X] + first * size,
-                             .out = (char *)out[0] + first * size};
-        multiply_back(&line, x->dtype, (const char *)in[GRAD] + first * size);
-    }
+    for (int d = find_dim(attrs, x->rank) + 1; d < x->rank; d++) step *= x->sizes[d];
+    int n_threads = threads_for(ctx, info_numel(x));
+    if (n_threads > state->n_threads) n_threads = state->n_threads;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++)
+        for (int64_t i = n_lines * thread / n_threads; i < n_lines * (thread + 1) / n_threads;
+             i++) {
+            int64_t first = i / step * n * step + i % step;
+            if (attrs->reverse) first += (n - 1) * step;
+            const line_t line = {.exclusive = attrs->exclusive,
+                                 .n = n,
+                                 .step = attrs->reverse ? -step : step,
+                                 .x = (const char *)in[X] + first * size,
+                                 .out = (char *)out[0] + first * size};
+            multiply_back(&line, x->dtype, (const char *)in[GRAD] + first * size,
+                          (double *)scratch + thread * n);
+        }
     return STATUS_OK;
 }
 
@@ -253,6 +272,7 @@ static const char *const backward_cases[] = {
     "(f64[2,7,3], f64[2,7,3]) dim=1 exclusive=true",
     "(f32[3,9], f32[3,9]) dim=1 exclusive=true reverse=true",
     "(bf16[3,4], bf16[3,4])",
+    "(f16[2,60,70], f16[2,60,70]) dim=1",
     "(f32[], f32[])",
     NULL};
 

@@ -53,6 +53,12 @@ value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype)
     return emit_op(emitter, &op_def_cast, &dtype, 1, &x);
 }
 
+value_t emit_widen(emitter_t *emitter, value_t x)
+{
+    const dtype_t dtype = emit_info(emitter, x)->dtype;
+    return dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? emit_cast(emitter, x, DTYPE_F32) : x;
+}
+
 value_t emit_sum(emitter_t *emitter, value_t a, value_t b)
 {
     if (a == VALUE_NONE || b == VALUE_NONE) return a == VALUE_NONE ? b : a;
@@ -122,15 +128,25 @@ value_t emit_reshape_like(emitter_t *emitter, value_t x, value_t like)
     return emit_ints(emitter, &op_def_reshape, x, wanted.rank, wanted.sizes);
 }
 
+/* Sums of grad for an operand of this dtype: where it is wider than grad's, as f32 of a bias with
+ * bf16 activations, grad is cast before it is summed up. */
+static value_t sum_for(emitter_t *emitter, value_t grad, int n, const int64_t *dims, bool keepdim,
+                       dtype_t dtype)
+{
+    if (dtype_size(dtype) > dtype_size(emit_info(emitter, grad)->dtype))
+        grad = emit_cast(emitter, grad, dtype);
+    return emit_reduce(emitter, &op_def_sum, grad, n, dims, keepdim);
+}
+
 value_t emit_bias_gradient(emitter_t *emitter, value_t grad, value_t bias)
 {
     const int rank = emit_info(emitter, grad)->rank;
+    const dtype_t dtype = emit_info(emitter, bias)->dtype;
     int64_t dims[TENSOR_MAX_RANK];
     int n = 0;
     for (int d = 0; d < rank; d++)
         if (d != 1) dims[n++] = d;
-    grad = emit_reduce(emitter, &op_def_sum, grad, n, dims, false);
-    return emit_cast(emitter, grad, emit_info(emitter, bias)->dtype);
+    return emit_cast(emitter, sum_for(emitter, grad, n, dims, false, dtype), dtype);
 }
 
 value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand)
@@ -142,6 +158,6 @@ value_t emit_unbroadcast(emitter_t *emitter, value_t grad, value_t operand)
     if (grad == VALUE_NONE) return VALUE_NONE;
     for (int d = 0; d < given.rank; d++)
         if (d < more || (wanted.sizes[d - more] == 1 && given.sizes[d] != 1)) dims[n++] = d;
-    if (n > 0) grad = emit_reduce(emitter, &op_def_sum, grad, n, dims, true);
+    if (n > 0) grad = sum_for(emitter, grad, n, dims, true, wanted.dtype);
     return emit_cast(emitter, emit_reshape_like(emitter, grad, operand), wanted.dtype);
 }

@@ -20,6 +20,9 @@ value_t emit_binary(emitter_t *emitter, const opdef_t *op, value_t a, value_t b)
 value_t emit_mul(emitter_t *emitter, value_t x, double factor);
 value_t emit_add(emitter_t *emitter, value_t x, double term);
 value_t emit_cast(emitter_t *emitter, value_t x, dtype_t dtype);
+/* bf16 and f16 in f32, in which rules compute sums, products and differences of many elements;
+ * other dtypes as they are. */
+value_t emit_widen(emitter_t *emitter, value_t x);
 /* The sum of two gradients of which either may be VALUE_NONE. */
 value_t emit_sum(emitter_t *emitter, value_t a, value_t b);
 

@@ -244,20 +244,22 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const value_t grad = call->out_grad[0], bias = call->in[BIAS];
     const bool wants_bias = bias != VALUE_NONE && call->is_wanted[BIAS];
+    /* backward_weight sums a bias up in the dtype of grad, which may have less room than its own */
+    const bool is_joined = wants_bias && call->is_wanted[WEIGHT] &&
+                           emit_info(e, bias)->dtype == emit_info(e, grad)->dtype;
     if (call->is_wanted[X]) {
         value_t of_x = emit_binary(e, &op_def_linear_backward_data, grad, call->in[WEIGHT]);
         call->in_grad[X] = emit_reshape_like(e, of_x, call->in[X]);
     }
     if (call->is_wanted[WEIGHT]) {
-        const linear_backward_attrs_t attrs = {.bias = wants_bias};
+        const linear_backward_attrs_t attrs = {.bias = is_joined};
         const value_t in[] = {flatten(call), grad};
         value_t out[2] = {VALUE_NONE, VALUE_NONE};
-        emit_op_n(e, &op_def_linear_backward_weight, &attrs, 2, in, wants_bias ? 2 : 1, out);
+        emit_op_n(e, &op_def_linear_backward_weight, &attrs, 2, in, is_joined ? 2 : 1, out);
         call->in_grad[WEIGHT] = out[0];
-        if (wants_bias) call->in_grad[BIAS] = emit_cast(e, out[1], emit_info(e, bias)->dtype);
-    } else if (wants_bias) {
-        call->in_grad[BIAS] = emit_unbroadcast(e, grad, bias);
+        if (is_joined) call->in_grad[BIAS] = out[1];
     }
+    if (wants_bias && !is_joined) call->in_grad[BIAS] = emit_unbroadcast(e, grad, bias);
 }
 
 static const gradient_t gradient = {.pass = pass, .reads_in = 1u << X | 1u << WEIGHT};

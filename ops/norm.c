@@ -382,11 +382,12 @@ static const kernel_t *const rms_kernels[] = {&native_layer, NULL};
 
 /* ---- gradients of batch norm by given statistics ---- */
 
-/* Sum over all but channels. */
+/* Sum over all but channels, of bf16 and f16 in f32. */
 static value_t sum_channels(const gradient_call_t *call, value_t x)
 {
     int64_t dims[TENSOR_MAX_RANK] = {0, 2, 3, 4};
     const int rank = emit_info(call->emitter, call->in[X])->rank;
+    x = emit_widen(call->emitter, x);
     return emit_reduce(call->emitter, &op_def_sum, x, rank > 1 ? rank - 1 : 0, dims, false);
 }
 
@@ -409,12 +410,14 @@ static void pass_batch(const gradient_call_t *call)
         call->in_grad[BIAS] = emit_cast(e, sum_channels(call, g),
                                         emit_info(e, call->in[BIAS])->dtype);
     if (call->is_wanted[MEAN]) {
-        const value_t sum = emit_unary(e, &op_def_neg, sum_channels(call, of_x));
+        const value_t wide = emit_widen(e, g);
+        const value_t exact = wide == g ? of_x : emit_norm(call, wide, weight, zero);
+        const value_t sum = emit_unary(e, &op_def_neg, sum_channels(call, exact));
         call->in_grad[MEAN] = emit_cast(e, sum, emit_info(e, call->in[MEAN])->dtype);
     }
     if (!call->is_wanted[WEIGHT] && !call->is_wanted[VAR]) return;
-    const value_t normal = emit_norm(call, call->in[X], VALUE_NONE, call->in[MEAN]);
-    const value_t dot = sum_channels(call, emit_binary(e, &op_def_mul, g, normal));
+    const value_t normal = emit_norm(call, emit_widen(e, call->in[X]), VALUE_NONE, call->in[MEAN]);
+    const value_t dot = sum_channels(call, emit_binary(e, &op_def_mul, emit_widen(e, g), normal));
     if (call->is_wanted[WEIGHT])
         call->in_grad[WEIGHT] = emit_cast(e, dot, emit_info(e, weight)->dtype);
     if (!call->is_wanted[VAR]) return;

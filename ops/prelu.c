@@ -142,13 +142,16 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 /* ---- gradients ---- */
 
-/* The weight as it broadcasts with x. */
+/* The weight as it broadcasts with x: [] of one element, whatever its rank; [K,1,1] of x
+ * [N,K,H,W]. */
 static value_t spread_weight(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const int rank = emit_info(e, call->in[X])->rank;
     const tensor_info_t weight = *emit_info(e, call->in[WEIGHT]);
     int64_t sizes[TENSOR_MAX_RANK] = {1, 1};
+    if (info_numel(&weight) == 1 && weight.rank > 0)
+        return emit_ints(e, &op_def_reshape, call->in[WEIGHT], 0, NULL);
     if (info_numel(&weight) == 1 || rank < 3) return call->in[WEIGHT];
     sizes[0] = weight.sizes[0];
     for (int d = 1; d < rank - 1; d++) sizes[d] = 1;
@@ -183,6 +186,8 @@ static const char *const cases[] = {"(f32[2,3,7,5], f32[3])",
                                     "(f32[1,17,3,4,5], f32[17])",
                                     "(f32[5,13], f32[13])",
                                     "(f32[6], f32[])",
+                                    "(f32[], f32[1])",
+                                    "(f32[3,5], f32[1,1,1,1])",
                                     "(bf16[2,17,5,5], bf16[17])",
                                     "(f16[2,3,5], f32[3])",
                                     "(f64[2,7,3,3], f64[7])",

@@ -222,20 +222,22 @@ static void pass_none(const gradient_call_t *call)
     give_src(call, emit_where(e, emit_binary(e, &op_def_eq, number, last), take(call, grad), zero));
 }
 
-/* In equal parts for all that are as large as the result. */
+/* In equal parts for all that are as large as the result. They are counted in f32: f16 ends at
+ * 65504. */
 static void pass_most(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
     const value_t x = call->in[SCATTER_X], out = call->out[0];
-    const dtype_t dtype = emit_info(e, x)->dtype;
+    const value_t grad = emit_widen(e, call->out_grad[0]);
+    const dtype_t given = emit_info(e, x)->dtype, dtype = emit_info(e, grad)->dtype;
     value_t of_x = emit_cast(e, emit_binary(e, &op_def_eq, x, out), dtype);
     value_t of_src = emit_binary(e, &op_def_eq, cut_src(call, call->in[SCATTER_SRC]),
                                  take(call, out));
     of_src = emit_cast(e, of_src, dtype);
-    value_t part = emit_binary(e, &op_def_div, call->out_grad[0],
-                               put(call, of_x, of_src, SCATTER_ADD));
-    call->in_grad[SCATTER_X] = emit_binary(e, &op_def_mul, of_x, part);
-    give_src(call, emit_binary(e, &op_def_mul, of_src, take(call, part)));
+    value_t part = emit_binary(e, &op_def_div, grad, put(call, of_x, of_src, SCATTER_ADD));
+    call->in_grad[SCATTER_X] = emit_cast(e, emit_binary(e, &op_def_mul, of_x, part), given);
+    of_src = emit_binary(e, &op_def_mul, of_src, take(call, part));
+    give_src(call, emit_cast(e, of_src, given));
 }
 
 /* x is multiplied with the product of what is put; what src is multiplied with is not kept. */

@@ -349,9 +349,9 @@ static value_t share(const gradient_call_t *call, value_t x, value_t grad)
     emitter_t *e = call->emitter;
     const dtype_t dtype = emit_info(e, call->in[X])->dtype;
     const ints_t *dims = dims_of(call);
-    value_t is = emit_cast(e, emit_binary(e, &op_def_eq, x, keep(call, call->out[0])), dtype);
-    value_t count = emit_reduce(e, &op_def_sum, is, dims->n, dims->values, true);
-    return times(e, is, emit_binary(e, &op_def_div, keep(call, grad), count));
+    value_t is = emit_binary(e, &op_def_eq, x, keep(call, call->out[0]));
+    value_t count = emit_reduce(e, &op_def_sum, is, dims->n, dims->values, true); /* s64 */
+    return times(e, emit_cast(e, is, dtype), emit_binary(e, &op_def_div, keep(call, grad), count));
 }
 
 static void pass_most(const gradient_call_t *call)
@@ -376,7 +376,8 @@ static void pass_logsumexp(const gradient_call_t *call)
     call->in_grad[X] = times(e, part, keep(call, call->out_grad[0]));
 }
 
-/* With y the norm: grad x / y of p 2, else grad sign(x) (|x| / y)^(p - 1); 0 where y is 0. */
+/* With y the norm: grad (x / y) of p 2, else grad sign(x) (|x| / y)^(p - 1); 0 where y is 0. x / y
+ * is at most 1, where grad / y may be infinite. */
 static void pass_norm(const gradient_call_t *call)
 {
     emitter_t *e = call->emitter;
@@ -384,8 +385,9 @@ static void pass_norm(const gradient_call_t *call)
     const value_t x = call->in[X], y = call->out[0], grad = call->out_grad[0];
     if (p == 0.0) return;
     if (p == 2.0) {
-        value_t part = unless_zero(e, y, emit_binary(e, &op_def_div, grad, y));
-        call->in_grad[X] = times(e, x, keep(call, part));
+        const value_t kept = keep(call, y);
+        const value_t part = unless_zero(e, kept, emit_binary(e, &op_def_div, x, kept));
+        call->in_grad[X] = times(e, part, keep(call, grad));
         return;
     }
     const value_t sign = emit_unary(e, &op_def_sign, x), size = emit_unary(e, &op_def_abs, x);
@@ -402,31 +404,35 @@ static void pass_norm(const gradient_call_t *call)
     call->in_grad[X] = times(e, sign, part);
 }
 
-/* 2 (x - mean) / max(0, N - correction) times `grad`. */
-static void pass_deviation(const gradient_call_t *call, value_t grad)
+/* With n = max(0, N - correction): 2 grad (x - mean) / n of var; grad ((x - mean) / y) / n of y =
+ * std, 0 where y is 0. bf16 and f16 are computed with in f32: their mean has too few digits. */
+static void pass_deviation(const gradient_call_t *call, bool is_std)
 {
     emitter_t *e = call->emitter;
     const reduce_attrs_t *attrs = call->attrs;
     const int64_t n_out = info_numel(emit_info(e, call->out[0]));
     const int64_t n_each = n_out > 0 ? info_numel(emit_info(e, call->in[X])) / n_out : 0;
     const double n = (double)n_each;
-    value_t mean = emit_reduce(e, &op_def_mean, call->in[X], attrs->dims.n, attrs->dims.values,
-                               true);
-    grad = emit_mul(e, keep(call, grad), 2.0 / fmax(n - (double)attrs->correction, 0.0));
-    call->in_grad[X] = times(e, emit_binary(e, &op_def_sub, call->in[X], mean), grad);
+    const value_t x = emit_widen(e, call->in[X]);
+    value_t grad = emit_widen(e, keep(call, call->out_grad[0]));
+    value_t mean = emit_reduce(e, &op_def_mean, x, attrs->dims.n, attrs->dims.values, true);
+    value_t part = emit_binary(e, &op_def_sub, x, mean);
+    if (is_std) {
+        const value_t y = emit_widen(e, keep(call, call->out[0]));
+        part = unless_zero(e, y, emit_binary(e, &op_def_div, part, y));
+    }
+    grad = emit_mul(e, grad, (is_std ? 1.0 : 2.0) / fmax(n - (double)attrs->correction, 0.0));
+    call->in_grad[X] = emit_cast(e, times(e, part, grad), emit_info(e, call->in[X])->dtype);
 }
 
 static void pass_var(const gradient_call_t *call)
 {
-    pass_deviation(call, call->out_grad[0]);
+    pass_deviation(call, false);
 }
 
-/* d std = d var / (2 std), 0 where std is. */
 static void pass_std(const gradient_call_t *call)
 {
-    emitter_t *e = call->emitter;
-    value_t grad = emit_binary(e, &op_def_div, emit_mul(e, call->out_grad[0], 0.5), call->out[0]);
-    pass_deviation(call, unless_zero(e, call->out[0], grad));
+    pass_deviation(call, true);
 }
 
 static const gradient_t gradient_most = {.pass = pass_most, .reads_in = 1u << X, .reads_out = 1};

@@ -16,6 +16,13 @@ from special_values import INF, NAN, number  # noqa: E402
 KINKS = [-6.0, -3.0, -1.0, 0.0, 0.5, 1.0, 3.0, 6.0]
 ZEROS = [0.0, 2.0, -3.0, 0.0]
 norm = torch.linalg.vector_norm
+
+
+def in_double(function):
+    """For numbers whose squares f32 has not."""
+    return lambda x: function(x.double()).float()
+
+
 CASES = [
     ("relu", "", [KINKS], F.relu),
     ("relu6", "", [KINKS], F.relu6),
@@ -56,6 +63,8 @@ CASES = [
     ("cumprod", "", [[2.0, 0.0, -4.0, 0.0, 3.0]], lambda x: x.cumprod(0)),
     ("norm", "", [[0.0, 0.0]], lambda x: norm(x, 2)),
     ("norm", "", [ZEROS], lambda x: norm(x, 2)),
+    ("norm", "", [[3 * 2.0**-132, 4 * 2.0**-132]], in_double(lambda x: norm(x, 2))),
+    ("std", "", [[0.0, 2.0**-130]], in_double(torch.std)),
     ("norm", "p=0.0", [ZEROS], lambda x: norm(x, 0)),
     ("norm", "p=1.0", [ZEROS], lambda x: norm(x, 1)),
     ("norm", "p=0.5", [ZEROS], lambda x: norm(x, 0.5)),
