@@ -145,6 +145,41 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
     return status;
 }
 
+/* A constant of the trace that has the bytes of the module's own tensor: a step would read the
+ * elements that it had when it was traced, and give it no gradient. */
+static status_t check_constant(context_t *ctx, const module_t *module, const tensor_t *constant)
+{
+    tree_t tree = {0};
+    const member_t *found = NULL;
+    TRY(tree_collect(ctx, module, &tree));
+    for (int i = 0; i < tree.n && found == NULL; i++)
+        for (int k = 0; k < tree.items[i].module->n_members && found == NULL; k++) {
+            const member_t *member = &tree.items[i].module->members[k];
+            if ((member->kind == MEMBER_PARAMETER || member->kind == MEMBER_BUFFER) &&
+                member->is.tensor != NULL && tensor_overlaps(member->is.tensor, constant))
+                found = member;
+        }
+    tree_clear(ctx, &tree);
+    if (found != NULL)
+        FAIL(ctx, STATUS_UNSUPPORTED,
+             "trainer_step: the loss reads \"%.100s\" of the module itself, which a plan cannot; "
+             "mode TRAIN_EAGER can do that",
+             found->name);
+    return STATUS_OK;
+}
+
+static status_t check_constants(context_t *ctx, const module_t *module, const graph_t *graph)
+{
+    const graph_block_t *body = graph_body(graph);
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        const tensor_t *constant = node->kind == NODE_CONSTANT ? datum_as_tensor(node->datum)
+                                                               : NULL;
+        if (constant != NULL) TRY(check_constant(ctx, module, constant));
+    }
+    return STATUS_OK;
+}
+
 /* ---- state ---- */
 
 typedef struct states {
@@ -500,7 +535,8 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     states.step = program->step;
     TRY(print_tree(ctx, program, &program->tree));
     TRY(trace(ctx, module, state, program->n_in, in, &traced));
-    status_t status = compile(ctx, module, optimizer, traced, &states, program);
+    status_t status = check_constants(ctx, module, traced);
+    if (status == STATUS_OK) status = compile(ctx, module, optimizer, traced, &states, program);
     graph_release(traced);
     program->states = states.items;
     program->n_states = states.n;

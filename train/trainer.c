@@ -212,6 +212,17 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
     return STATUS_OK;
 }
 
+/* A plan takes it that inputs and what the module holds are apart. */
+static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t *const *in)
+{
+    for (int i = 0; i < n_in; i++)
+        if (module_overlaps(trainer->module, in[i]))
+            FAIL(trainer->ctx, STATUS_UNSUPPORTED,
+                 "trainer_step: input %d, %s, lies in the module; mode TRAIN_EAGER can do that", i,
+                 tensor_text(in[i]));
+    return STATUS_OK;
+}
+
 static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const *in,
                             const tensor_t *target, double *out_loss)
 {
@@ -221,6 +232,7 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
     tensor_t **results = NULL;
     for (int i = 0; i < n_in; i++) inputs[i] = in[i];
     inputs[n_in] = target;
+    TRY(check_inputs(trainer, n_in + 1, inputs));
     TRY(find_program(trainer, n_in + 1, inputs, &program));
     TRY(context_get_zeroed(ctx, (size_t)program->plan->n_results * sizeof(tensor_t *),
                            "results of a step", &results));

@@ -239,6 +239,71 @@ static void a_parameter_in_lent_memory_with_gaps_is_trained_there(void **state)
     }
 }
 
+/* As squares, plus the mean of the parameter "a" of the module that is `user`. */
+static status_t squares_and_weight(context_t *ctx, void *user, const tensor_t *output,
+                                   const tensor_t *target, tensor_t **out_loss)
+{
+    tensor_t *loss = NULL, *mean = NULL;
+    TRY(squares(ctx, NULL, output, target, &loss));
+    status_t status = op_mean(ctx, module_parameter(user, "a"), 0, NULL, false, &mean);
+    if (status == STATUS_OK) status = op_add(ctx, loss, mean, out_loss);
+    tensor_release(loss);
+    tensor_release(mean);
+    return status;
+}
+
+/* A plan would keep the elements that the parameter had, and give it no gradient. */
+static void a_loss_that_reads_the_module_needs_an_eager_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_line(ctx, DTYPE_F32, forward_line);
+        optimizer_t *optimizer = NULL;
+        trainer_t *trainer = NULL;
+        double loss = 0.0;
+        CHECK_OK(ctx, optimizer_sgd(ctx, net, NULL, &optimizer));
+        CHECK_OK(ctx, trainer_create(ctx, net, squares_and_weight, net, optimizer,
+                                     &(train_options_t){.mode = (train_mode_t)mode}, &trainer));
+        status_t status = step_line(ctx, trainer, NULL, &loss);
+        if (mode == TRAIN_EAGER)
+            assert_true(status == STATUS_OK && fabs(loss - 14.25) < 1e-5); /* 3.5^2 + 2 */
+        else
+            CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
+                        "trainer_step: the loss reads \"a\" of the module itself");
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
+static void an_input_of_the_modules_own_needs_an_eager_step(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int mode = TRAIN_EAGER; mode <= TRAIN_PLANNED; mode++) {
+        module_t *net = make_line(ctx, DTYPE_F32, forward_line);
+        optimizer_t *optimizer = NULL;
+        tensor_t *target = NULL;
+        trainer_t *trainer = make_trainer(ctx, net, (train_mode_t)mode, &optimizer);
+        const tensor_t *a = module_parameter(net, "a");
+        float elements[4] = {0};
+        CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 1, (const int64_t[]){4}, &target));
+        status_t status = trainer_step(ctx, trainer, 1, &a, target, NULL, NULL);
+        if (mode == TRAIN_EAGER) {
+            CHECK_OK(ctx, status);
+            CHECK_OK(ctx, tensor_read(ctx, a, elements, sizeof elements));
+            /* the slope of the mean of (a^2 + b)^2 is a (a^2 + b) by each element of a */
+            assert_float_equal(elements[3], 2.0f - 0.002f * 9.0f, 1e-6);
+        } else {
+            CHECK_FAILS(ctx, status, STATUS_UNSUPPORTED,
+                        "trainer_step: input 0, f32[4], lies in the module");
+        }
+        tensor_release(target);
+        trainer_destroy(trainer);
+        optimizer_destroy(optimizer);
+        module_release(net);
+    }
+}
+
 static void a_parameter_that_is_gone_is_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -339,6 +404,8 @@ int main(void)
         TEST(an_output_that_is_a_parameter_is_the_one_before_the_update),
         TEST(a_buffer_that_is_a_view_of_what_is_written_needs_an_eager_step),
         TEST(a_parameter_in_lent_memory_with_gaps_is_trained_there),
+        TEST(a_loss_that_reads_the_module_needs_an_eager_step),
+        TEST(an_input_of_the_modules_own_needs_an_eager_step),
         TEST(a_parameter_that_is_gone_is_named),
         TEST(parameters_that_are_not_f32_are_refused_as_they_are),
         TEST(a_loss_that_depends_on_no_parameter_is_refused),
