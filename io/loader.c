@@ -50,9 +50,20 @@ static int64_t min(int64_t a, int64_t b)
 
 /* ---- the thread ---- */
 
+/* Items of a batch before all parts below `part`: of 7 items in 2 parts 0, 4, 7. */
+static int64_t part_begin(const loader_t *loader, int64_t batch, int part)
+{
+    const int64_t n_parts = loader->options.n_parts;
+    const int64_t size = loader->options.batch;
+    const int64_t n = min(size, loader->dataset->n - batch * size);
+    return n / n_parts * part + min(n % n_parts, part);
+}
+
+/* Of this loader's part. */
 static int64_t batch_size(const loader_t *loader, int64_t batch)
 {
-    return min(loader->options.batch, loader->dataset->n - batch * loader->options.batch);
+    const int part = loader->options.part;
+    return part_begin(loader, batch, part + 1) - part_begin(loader, batch, part);
 }
 
 static status_t fill(loader_t *loader)
@@ -60,7 +71,8 @@ static status_t fill(loader_t *loader)
     const dataset_t *dataset = loader->dataset;
     size_t item_bytes = info_bytes(&dataset->item), target_bytes = info_bytes(&dataset->target);
     const char *targets = tensor_bytes(dataset->targets);
-    const int64_t *items = loader->items + loader->asked.batch * loader->options.batch;
+    const int64_t *items = loader->items + loader->asked.batch * loader->options.batch +
+                           part_begin(loader, loader->asked.batch, loader->options.part);
     if (loader->ordered_epoch != loader->asked.epoch) {
         loader_order(&loader->options, loader->asked.epoch, dataset->n, loader->items);
         loader->ordered_epoch = loader->asked.epoch;
@@ -125,6 +137,12 @@ static status_t check(context_t *ctx, const dataset_t *dataset, const loader_opt
 {
     REQUIRE(ctx, options->batch >= 1, "loader_create: batch %lld, must be at least 1",
             (long long)options->batch);
+    const int n_parts = options->n_parts > 0 ? options->n_parts : 1;
+    REQUIRE(ctx, options->n_parts >= 0 && options->part >= 0 && options->part < n_parts,
+            "loader_create: part %d of %d, parts count from 0", options->part, options->n_parts);
+    REQUIRE(ctx, options->batch >= n_parts && dataset->n >= n_parts,
+            "loader_create: batch %lld of %lld items in %d parts, each needs an item",
+            (long long)options->batch, (long long)dataset->n, n_parts);
     REQUIRE(ctx, !options->drop_last || options->batch <= dataset->n,
             "loader_create: batch %lld of %lld items, drop_last leaves nothing",
             (long long)options->batch, (long long)dataset->n);
@@ -188,6 +206,7 @@ static status_t prepare(context_t *ctx, dataset_t *dataset, const loader_options
     loader->allocator = *context_allocator(ctx);
     loader->dataset = dataset_retain(dataset);
     loader->options = *options;
+    if (options->n_parts == 0) loader->options.n_parts = 1;
     loader->ordered_epoch = -1;
     TRY(copy_numbers(ctx, options->n_channels, options->mean, &loader->mean));
     TRY(copy_numbers(ctx, options->n_channels, options->std, &loader->std));
@@ -312,7 +331,7 @@ static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, t
 int64_t loader_batches(const loader_t *loader)
 {
     int64_t n = loader->dataset->n, batch = loader->options.batch;
-    return n / batch + (!loader->options.drop_last && n % batch != 0 ? 1 : 0);
+    return n / batch + (!loader->options.drop_last && n % batch >= loader->options.n_parts ? 1 : 0);
 }
 
 status_t loader_next(context_t *ctx, loader_t *loader, tensor_t **out_x, tensor_t **out_y,

@@ -96,6 +96,54 @@ static void a_last_batch_that_is_not_full_may_be_left_out(void **state)
     dataset_release(dataset);
 }
 
+/* 10 items in batches of 4 are 4, 4 and 2: of 3 parts the last batch has too few. */
+static void parts_of_a_batch_are_the_batch(void **state)
+{
+    static const int64_t firsts[] = {0, 2, 3, 4};
+    context_t *ctx = fixture_context(state);
+    dataset_t *dataset = make_numbers(ctx);
+    loader_options_t options = {.batch = 4, .shuffle = true, .seed = 7};
+    loader_t *whole = make_loader(ctx, dataset, &options);
+    int64_t all[N];
+    read_epoch(ctx, whole, all);
+    options.n_parts = 3;
+    for (options.part = 0; options.part < 3; options.part++) {
+        loader_t *loader = make_loader(ctx, dataset, &options);
+        int64_t items[N];
+        const int64_t first = firsts[options.part], n = firsts[options.part + 1] - first;
+        assert_int_equal(loader_batches(loader), 2);
+        assert_int_equal(read_epoch(ctx, loader, items), 2 * n);
+        for (int64_t i = 0; i < 2 * n; i++)
+            assert_int_equal(items[i], all[i / n * 4 + first + i % n]);
+        loader_destroy(loader);
+    }
+    options.n_parts = 2;
+    options.part = 1;
+    loader_t *half = make_loader(ctx, dataset, &options);
+    int64_t items[N];
+    assert_int_equal(loader_batches(half), 3);
+    assert_int_equal(read_epoch(ctx, half, items), 5);
+    assert_int_equal(items[4], all[9]);
+    loader_destroy(half);
+    loader_destroy(whole);
+    dataset_release(dataset);
+}
+
+static void parts_that_would_be_empty_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    dataset_t *dataset = make_numbers(ctx);
+    loader_t *loader = NULL;
+    CHECK_FAILS(ctx,
+                loader_create(ctx, dataset,
+                              &(loader_options_t){.batch = 4, .part = 2, .n_parts = 2}, &loader),
+                STATUS_INVALID_ARGUMENT, "part 2 of 2, parts count from 0");
+    CHECK_FAILS(ctx,
+                loader_create(ctx, dataset, &(loader_options_t){.batch = 4, .n_parts = 5}, &loader),
+                STATUS_INVALID_ARGUMENT, "in 5 parts, each needs an item");
+    dataset_release(dataset);
+}
+
 /* By loader_order.py. */
 static void orders_are_those_of_every_machine(void **state)
 {
@@ -424,6 +472,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(without_shuffling_batches_follow_the_data_set),
         TEST(a_last_batch_that_is_not_full_may_be_left_out),
+        TEST(parts_of_a_batch_are_the_batch),
+        TEST(parts_that_would_be_empty_are_refused),
         TEST(orders_are_those_of_every_machine),
         TEST(another_seed_has_another_order),
         TEST(a_position_is_gone_back_to),
