@@ -50,6 +50,7 @@
 #include "train/graph_grad.h"
 #include "train/loss.h"
 #include "train/optimizer.h"
+#include "train/parallel.h"
 #include "train/schedule.h"
 #include "train/tape.h"
 #include "train/trainer.h"

@@ -1,5 +1,5 @@
-# What Tessera needs: oneDNN, OpenMP, hwloc, xxhash.h, threads; and, for parts of io, protobuf-c with ONNX's
-# schema, jansson, libpng and libjpeg.
+# What Tessera needs: oneDNN, OpenMP, hwloc, xxhash.h, threads; and, for parts of io and
+# train, protobuf-c with ONNX's schema, jansson, libpng, libjpeg and Open MPI.
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(Threads REQUIRED)
@@ -41,7 +41,7 @@ if(TESSERA_ONEDNN_ROOT)
     cmake_path(GET onednn_library PARENT_PATH TESSERA_ONEDNN_RPATH)
 endif()
 
-# A part of io is AUTO (built if its libraries are here), ON (they must be) or OFF. They are here if
+# A part of io or train is AUTO (built if its libraries are here), ON (they must be) or OFF. They are here if
 # all variables behind `needs` are true.
 function(tessera_part part needs)
     set(TESSERA_${part} AUTO CACHE STRING "AUTO, ON or OFF; needs ${needs}")
@@ -82,3 +82,6 @@ tessera_part(PNG "libpng" PNG_FOUND)
 
 find_package(JPEG QUIET)
 tessera_part(JPEG "libjpeg" JPEG_FOUND)
+
+pkg_check_modules(OPENMPI QUIET IMPORTED_TARGET ompi-c)
+tessera_part(MPI "Open MPI (ompi-c)" OPENMPI_FOUND)

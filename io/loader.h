@@ -9,9 +9,9 @@
  * Order and changes depend on the seed, the epoch and the number of an item alone, so they are the
  * same on every machine, whatever was read before.
  *
- * Of several processes that train together each reads its part of every batch: of a batch of 7 items
- * in 2 parts, part 0 has the first 4 and part 1 the last 3. A last batch that has fewer items than
- * there are parts is left out.
+ * Of several processes that train together each reads its part of every batch: of a batch of 7
+ * items in 2 parts, part 0 has the first 4 and part 1 the last 3. A last batch that has fewer items
+ * than there are parts is left out.
  *
  * One thread of the loader's own reads the next batch while the caller works on this one. It has no
  * context: what it cannot do, loader_next tells. Who makes a loader uses it, one call at a time. */

@@ -1,5 +1,5 @@
 /* The tape: an observer that records calls, and an emitter that runs what their rules emit. */
-#include "train/tape.h"
+#include "train/tape_impl.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -26,6 +26,7 @@ typedef struct record {
     bool is_tracked;  /* a gradient passes it on */
     bool is_leaf;
     tensor_t *grad; /* while gradients are passed; of a leaf until they are zeroed */
+    int first_use;  /* of a leaf, while gradients are passed: the first call that took it */
 } record_t;
 
 typedef struct entry {
@@ -49,6 +50,8 @@ struct tape {
     tensor_t **targets;     /* what calls in place have written gradients' way into, held */
     int n_targets, targets_capacity;
     size_t bytes;
+    tape_ready_t ready; /* or NULL */
+    void *ready_user;
 };
 
 /* ---- records ---- */
@@ -462,14 +465,41 @@ static void end_entry(tape_t *tape, const entry_t *entry)
             drop_elements(tape, tape->records[entry->in[i]]);
 }
 
+static bool is_leaf(const tape_t *tape, value_t value)
+{
+    return value >= 0 && value < tape->n_leaves;
+}
+
+/* Gradients are passed from the last call to the first: behind that none of the leaf follows. */
+static void find_first_uses(tape_t *tape)
+{
+    for (int i = tape->n_entries - 1; i >= 0; i--)
+        for (int k = 0; k < tape->entries[i].n_in; k++)
+            if (is_leaf(tape, tape->entries[i].in[k]))
+                tape->records[tape->entries[i].in[k]]->first_use = i;
+}
+
+static void tell_ready(const tape_t *tape, int number)
+{
+    const entry_t *entry = &tape->entries[number];
+    for (int k = 0; tape->ready != NULL && k < entry->n_in; k++) {
+        if (!is_leaf(tape, entry->in[k])) continue;
+        const record_t *record = tape->records[entry->in[k]];
+        if (record->first_use == number && record->grad != NULL)
+            tape->ready(tape->ready_user, entry->in[k], record->key, record->grad);
+    }
+}
+
 static status_t pass_all(tape_t *tape)
 {
+    find_first_uses(tape);
     for (int i = tape->n_entries - 1; i >= 0; i--) {
         const int n_records = tape->n_records;
         status_t status = pass_entry(tape, &tape->entries[i]);
         cut_records(tape, n_records);
         TRY(status);
         end_entry(tape, &tape->entries[i]);
+        tell_ready(tape, i);
     }
     return STATUS_OK;
 }
@@ -656,6 +686,12 @@ status_t tape_watch_module(context_t *ctx, tape_t *tape, module_t *module)
     if (tape == NULL) return context_null(ctx, "tape_watch_module", "tape");
     if (module == NULL) return context_null(ctx, "tape_watch_module", "module");
     return module_walk(ctx, module, watch_parameters, tape);
+}
+
+void tape_on_ready(tape_t *tape, tape_ready_t ready, void *user)
+{
+    tape->ready = ready;
+    tape->ready_user = user;
 }
 
 void tape_pause(tape_t *tape)

@@ -8,8 +8,9 @@
 #include "tensor/tensor_impl.h"
 #include "train/clip.h"
 #include "train/optimizer_impl.h"
+#include "train/parallel_impl.h"
 #include "train/program_impl.h"
-#include "train/tape.h"
+#include "train/tape_impl.h"
 
 struct trainer {
     context_t *ctx;
@@ -56,7 +57,9 @@ static status_t update(trainer_t *trainer)
     if (trainer->options.max_norm > 0)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
-    TRY(optimizer_step(ctx, trainer->optimizer, trainer->gradients));
+    status_t status = optimizer_step(ctx, trainer->optimizer, trainer->gradients);
+    if (status != STATUS_OK) parallel_leave(trainer->options.parallel); /* others have updated */
+    TRY(status);
     trainer->times.update_ns = context_now() - begin;
     trainer->n_steps++;
     return STATUS_OK;
@@ -93,6 +96,15 @@ static status_t run_forward(trainer_t *trainer, int n_in, const tensor_t *const 
     return status;
 }
 
+/* Parameters are watched in the order of the optimizer; behind two that were made one since, they
+ * are exchanged at the end. */
+static void tell_ready(void *user, int leaf, const tensor_t *watched, const tensor_t *gradient)
+{
+    const trainer_t *trainer = user;
+    if (optimizer_parameter(trainer->optimizer, leaf) == watched)
+        parallel_ready(trainer->options.parallel, leaf, gradient);
+}
+
 /* Parameters may have been replaced since they were watched: then they are watched anew. */
 static status_t watch(trainer_t *trainer)
 {
@@ -107,6 +119,7 @@ static status_t watch(trainer_t *trainer)
     for (int i = 0; i < n; i++)
         TRY(tape_watch(ctx, trainer->tape, optimizer_parameter(trainer->optimizer, i)));
     trainer->changes = changes;
+    if (trainer->options.parallel != NULL) tape_on_ready(trainer->tape, tell_ready, trainer);
     return STATUS_OK;
 }
 
@@ -252,8 +265,6 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
 static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
                            const tensor_t *const *in, const tensor_t *target)
 {
-    if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
-    REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer is another context's");
     REQUIRE(ctx, n_in >= 1 && n_in < METHOD_MAX_OUTPUTS,
             "trainer_step: %d inputs, 1 to %d are "
             "possible",
@@ -269,18 +280,32 @@ static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
     return STATUS_OK;
 }
 
+/* Items are counted by the first size of the first input. */
+static void begin_ranks(trainer_t *trainer, status_t status, const tensor_t *const *in)
+{
+    const bool has_sizes = status == STATUS_OK && tensor_rank(in[0]) > 0;
+    parallel_begin(trainer->options.parallel, has_sizes ? tensor_sizes(in[0])[0] : 1);
+}
+
 status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
                       const tensor_t *target, tensor_t **out_output, double *out_loss)
 {
     double loss = 0.0;
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (out_output != NULL) *out_output = NULL;
-    TRY(check_step(ctx, trainer, n_in, in, target));
-    status_t status = trainer->options.mode == TRAIN_PLANNED
-                          ? run_planned(trainer, n_in, in, target, &loss)
-                          : run_eager(trainer, n_in, in, target, &loss);
+    if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
+    REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer is another context's");
+    status_t status = check_step(ctx, trainer, n_in, in, target);
+    if (trainer->options.parallel != NULL) begin_ranks(trainer, status, in);
+    if (status == STATUS_OK)
+        status = trainer->options.mode == TRAIN_PLANNED
+                     ? run_planned(trainer, n_in, in, target, &loss)
+                     : run_eager(trainer, n_in, in, target, &loss);
     tensor_t *output = NULL;
     if (status == STATUS_OK && out_output != NULL) status = give_output(trainer, &output);
+    if (trainer->options.parallel != NULL)
+        status = parallel_exchange(ctx, trainer->options.parallel, status, trainer->optimizer,
+                                   trainer->gradients, &loss);
     if (status == STATUS_OK) status = update(trainer);
     if (status == STATUS_OK) {
         if (out_loss != NULL) *out_loss = loss;
@@ -302,6 +327,9 @@ static status_t fill(context_t *ctx, trainer_t *trainer)
     TRY(context_get_zeroed(ctx, (size_t)n * sizeof(tensor_t *), "gradients of a trainer",
                            &trainer->gradients));
     TRY(module_train(ctx, trainer->module, true));
+    if (trainer->options.parallel != NULL)
+        TRY(parallel_broadcast(ctx, trainer->options.parallel, trainer->module,
+                               trainer->optimizer));
     return trainer->options.mode == TRAIN_PLANNED ? STATUS_OK : watch(trainer);
 }
 

@@ -17,7 +17,7 @@
 #define TESSERA_TRAIN_TRAINER_H
 
 #include "graph/ir/graph.h"
-#include "train/optimizer.h"
+#include "train/parallel.h"
 
 TESSERA_BEGIN
 
@@ -33,6 +33,7 @@ typedef struct train_options {
     train_mode_t mode;
     double max_norm;    /* gradients are scaled down to this norm of all of them; 0: they are not */
     bool keep_numerics; /* planned: no convolution by winograd, which rounds otherwise */
+    parallel_t *parallel; /* the ranks that train together, borrowed; NULL: this process alone */
 } train_options_t;
 
 /* What the last step took. In a plan forward and backward are one: all of it is backward_ns. */
@@ -41,7 +42,8 @@ typedef struct train_times {
 } train_times_t;
 
 /* Switches the module to training (module_train). The module is retained; the optimizer,
- * made for this module, has to live until the trainer's end.
+ * made for this module, has to live until the trainer's end. With ranks all of them have to make
+ * one, which begins by parallel_broadcast.
  * options NULL: eager. */
 status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
                         optimizer_t *optimizer, const train_options_t *options,
@@ -50,13 +52,15 @@ void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
 
 /* One step on a batch: the module's forward on n_in inputs, loss, gradients, update. out_output, a
  * result that the caller releases, is what the module gave before the update; NULL: not wanted.
+ * With ranks the loss is that of all their batches, and a step that fails on one has failed on all.
  *
  * INVALID_ARGUMENT  the loss is no finite number, or depends on no parameter of the optimizer; the
  *                   module has no longer one of these, or in another dtype or sizes. Then, and on
  *                   every failure before the update itself, parameters and the optimizer's state
  *                   are what they were before, though running statistics may have moved
  * UNSUPPORTED       an operator without a rule for gradients; what a plan cannot run, which a
- *                   trainer of mode TRAIN_EAGER can */
+ *                   trainer of mode TRAIN_EAGER can
+ * IO                a rank has ended */
 status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
                       const tensor_t *target, tensor_t **out_output, double *out_loss)
     TESSERA_API(trainer_step);
