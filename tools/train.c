@@ -34,6 +34,9 @@ static const args_command_t command = {
         "the file has weights under their names, and what the optimizer keeps: --resume goes on "
         "from\n"
         "it as if there had been no end. --steps and --epochs count from the very beginning\n"
+        "mpirun -n 2 tessera train ...: each process trains on its part of every batch, and the "
+        "first\n"
+        "  one writes the file. Where one ends all do, with 1\n"
         "a loss that is no number ends the run with 1, and no file is touched"};
 
 /* ---- command line ---- */
@@ -144,6 +147,8 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
         {"--seed", ARGS_INTEGER, &settings->seed, "N", "of first weights and of the order (0)", 0,
          INT32_MAX},
         {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step a plan (eager)", 0, 0},
+        {"--bf16-gradients", ARGS_FLAG, &settings->bf16_gradients, NULL,
+         "between processes: half the bytes", 0, 0},
         option_of(OPTION_THREADS, &settings->n_threads),
         {"--resume", ARGS_TEXT, &settings->resume, "F", "go on from a file that -o wrote", 0, 0},
         {"-o", ARGS_TEXT, &settings->output, "FILE", "weights and optimizer, .safetensors", 0, 0},

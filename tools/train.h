@@ -12,7 +12,7 @@ typedef struct train_settings {
     train_recipe_t recipe;
     const char *schedule;
     int64_t batch, n_steps, n_epochs; /* of steps and epochs one is 0 */
-    bool shuffle, flip;
+    bool shuffle, flip, bf16_gradients;
     int64_t crop_padding, seed, n_threads, save_every;
     const char *resume, *output, *curve; /* files, or NULL */
     bool as_json;

@@ -8,6 +8,7 @@
 #include "tensor/try_impl.h"
 #include "tools/session.h"
 #include "tools/train.h"
+#include "tools/train_ranks.h"
 
 #define NAME "train"
 
@@ -15,6 +16,7 @@ typedef struct run {
     context_t *ctx;
     const train_settings_t *settings;
     train_record_t *record;
+    parallel_t *parallel; /* or NULL */
     model_t model;
     dataset_t *dataset;
     loader_t *loader;
@@ -31,6 +33,8 @@ static status_t open_data(run_t *run)
     const train_settings_t *settings = run->settings;
     const loader_options_t options = {.batch = settings->batch,
                                       .seed = (uint64_t)settings->seed,
+                                      .part = parallel_rank(run->parallel),
+                                      .n_parts = parallel_n_ranks(run->parallel),
                                       .shuffle = settings->shuffle,
                                       .flip = settings->flip,
                                       .crop_padding = settings->crop_padding};
@@ -111,24 +115,36 @@ static status_t get_record(run_t *run)
     return STATUS_OK;
 }
 
+/* Of several processes the first one tells and writes. */
+static bool is_first(const run_t *run)
+{
+    return parallel_rank(run->parallel) == 0;
+}
+
 /* A file tells how many steps it has behind it, which is where the data goes on. */
 static status_t resume(run_t *run)
 {
     train_record_t *record = run->record;
+    optimizer_t *optimizer = run->setup.optimizer;
     if (run->settings->resume == NULL) return STATUS_OK;
-    TRY(checkpoint_load(run->ctx, run->model.module, run->setup.optimizer, run->settings->resume,
-                        NULL));
-    record->first_step = optimizer_n_steps(run->setup.optimizer);
+    if (is_first(run))
+        TRY(checkpoint_load(run->ctx, run->model.module, optimizer, run->settings->resume, NULL));
+    if (run->parallel != NULL)
+        TRY(parallel_broadcast(run->ctx, run->parallel, run->model.module, optimizer));
+    record->first_step = optimizer_n_steps(optimizer);
     return loader_seek(run->ctx, run->loader, record->first_step / record->n_batches,
                        record->first_step % record->n_batches);
 }
 
 static status_t prepare(run_t *run)
 {
+    train_recipe_t recipe = run->settings->recipe;
+    TRY(train_join(run->ctx, run->settings->bf16_gradients, &run->parallel));
+    recipe.parallel = run->parallel;
     TRY(open_data(run));
     TRY(load_model(run));
     TRY(check_sizes_in_scope(run));
-    TRY(train_set_up(run->ctx, run->model.module, &run->settings->recipe, &run->setup));
+    TRY(train_set_up(run->ctx, run->model.module, &recipe, &run->setup));
     run->schedule = train_find_schedule(run->settings->schedule);
     run->lr = optimizer_lr(run->setup.optimizer);
     TRY(resume(run));
@@ -143,6 +159,7 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
     int64_t n = tensor_sizes(output)[0], n_scores = tensor_sizes(output)[1];
     tensor_t *scores = NULL;
     const void *labels = NULL, *numbers = NULL;
+    double counts[] = {0.0, (double)n}; /* right, seen */
     TRY(tensor_cast(run->ctx, output, DTYPE_F32, &scores));
     TRY(to_dense(run->ctx, scores, &scores));
     TRY(tensor_contiguous(run->ctx, scores, &scores));
@@ -153,9 +170,11 @@ static status_t count_right(run_t *run, const tensor_t *output, const tensor_t *
         int64_t best = 0;
         for (int64_t c = 1; c < n_scores; c++)
             if (row[c] > row[best]) best = c;
-        run->record->n_right += best == ((const int64_t *)labels)[i];
+        counts[0] += best == ((const int64_t *)labels)[i];
     }
-    run->record->n_seen += n;
+    if (run->parallel != NULL) TRY(parallel_sum(run->ctx, run->parallel, 2, counts));
+    run->record->n_right += (int64_t)counts[0];
+    run->record->n_seen += (int64_t)counts[1];
     return STATUS_OK;
 }
 
@@ -207,7 +226,7 @@ static void warn_of_idle(const run_t *run)
 
 static status_t save(run_t *run)
 {
-    if (run->settings->output == NULL) return STATUS_OK;
+    if (run->settings->output == NULL || !is_first(run)) return STATUS_OK;
     return checkpoint_save(run->ctx, run->model.module, run->setup.optimizer, run->settings->output,
                            NULL);
 }
@@ -229,8 +248,8 @@ static status_t take_steps(run_t *run)
     while (record->n_done < n_left) {
         TRY(tell_step(run, step_in_scope(run)));
         record->end_ms = session_now_ms();
-        if (record->n_done == 1) warn_of_idle(run);
-        train_show_progress(record);
+        if (record->n_done == 1 && is_first(run)) warn_of_idle(run);
+        if (is_first(run)) train_show_progress(record);
         bool is_last = record->n_done == n_left;
         if (is_last || (every > 0 && (record->first_step + record->n_done) % every == 0))
             TRY(save(run));
@@ -243,6 +262,7 @@ static status_t take_steps(run_t *run)
 static status_t tell(run_t *run)
 {
     const train_settings_t *settings = run->settings;
+    if (!is_first(run)) return STATUS_OK;
     if (settings->curve != NULL) TRY(train_write_curve(run->ctx, run->record, settings->curve));
     if (settings->as_json) return train_print_json(run->ctx, settings, run->record);
     train_print(settings, run->record);
@@ -254,6 +274,7 @@ static void end(run_t *run)
     loader_destroy(run->loader);
     dataset_release(run->dataset);
     train_take_down(&run->setup);
+    parallel_destroy(run->parallel);
     model_clear(&run->model);
     context_destroy(run->ctx);
 }
@@ -262,12 +283,14 @@ bool train_run(const train_settings_t *settings, train_record_t *out_record)
 {
     run_t run = {.settings = settings, .record = out_record};
     const context_options_t options = {.n_threads = (int)settings->n_threads};
+    train_expect_end();
     if (!session_check(NAME, NULL, context_create(&options, &run.ctx))) return false;
     status_t status = prepare(&run);
     if (status == STATUS_OK) status = take_steps(&run);
     train_end_progress();
     if (status == STATUS_OK) status = tell(&run);
     bool is_done = session_check(NAME, run.ctx, status);
+    if (!is_done) parallel_leave(run.parallel);
     end(&run);
     return is_done;
 }

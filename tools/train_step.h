@@ -9,6 +9,7 @@ typedef struct train_recipe {
     const char *loss, *optimizer;
     double lr, momentum, weight_decay;
     train_mode_t mode;
+    parallel_t *parallel; /* or NULL */
 } train_recipe_t;
 
 /* A loss by its name: what it is, and whether targets are classes, integers that it needs. */
