@@ -8,11 +8,18 @@
 
 #define MINILM_WIDTH 384   /* numbers of a vector */
 #define MINILM_MAX_IDS 256 /* of a sentence */
+#define MINILM_LAYERS 6
 
 /* The module with the weights of a file model.safetensors. forward takes ids s64 [N][T] and a mask
  * bool [N][T], false behind the end of a shorter sentence, and gives vectors [N][384] of length 1.
  */
 status_t minilm_load(context_t *ctx, const char *path, module_t **out_model);
+
+/* Two modules on the model's weights: front takes ids and mask through the first n_front layers to
+ * x f32 [N][T][384]; back takes x and mask through the others to vectors. Who trains the last
+ * layers runs the front once for each sentence. The model may be released. */
+status_t minilm_split(context_t *ctx, module_t *model, int n_front, module_t **out_front,
+                      module_t **out_back);
 
 /* Sentences to ids by the words and pieces of words in a file vocab.txt, one a line, as BERT's
  * tokenizer for lower case has it: words between blanks and punctuation in lower case and without

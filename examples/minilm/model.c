@@ -9,7 +9,6 @@
 #define POSITIONS 512
 #define KINDS 2 /* of sentences: 0 is the first of a pair */
 #define HEADS 12
-#define LAYERS 6
 #define INNER 1536 /* between the two products behind attention */
 #define EPSILON 1e-12
 
@@ -107,19 +106,51 @@ static status_t pool(context_t *ctx, const tensor_t *x, const tensor_t *mask, te
     return op_div(ctx, mean, bounded, out);
 }
 
+/* The layers that the module has, one after the other. mask is [N][T]. */
+static status_t run_layers(context_t *ctx, module_t *self, const tensor_t *x, const tensor_t *mask,
+                           tensor_t **out)
+{
+    tensor_t *wide = NULL;
+    TRY(op_unsqueeze(ctx, mask, 2, (const int64_t[]){1, 2}, &wide));
+    for (int i = 0; i < MINILM_LAYERS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "encoder.layer.%d", i);
+        if (module_child(self, name) == NULL) continue;
+        snprintf(name, sizeof name, "encoder.layer.%d.forward", i);
+        TRY(call2(ctx, self, name, x, wide, out));
+        x = *out;
+    }
+    return STATUS_OK;
+}
+
 static status_t forward_model(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                               int *n_out, tensor_t **out)
 {
-    tensor_t *x = NULL, *mask = NULL;
+    tensor_t *x = NULL, *y = NULL;
     (void)n_in;
     *n_out = 1;
     TRY(embed(ctx, self, in[0], &x));
-    TRY(op_unsqueeze(ctx, in[1], 2, (const int64_t[]){1, 2}, &mask));
-    for (int i = 0; i < LAYERS; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "encoder.layer.%d.forward", i);
-        TRY(call2(ctx, self, name, x, mask, &x));
-    }
+    TRY(run_layers(ctx, self, x, in[1], &y));
+    return pool(ctx, y, in[1], out);
+}
+
+static status_t forward_front(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                              int *n_out, tensor_t **out)
+{
+    tensor_t *x = NULL;
+    (void)n_in;
+    *n_out = 1;
+    TRY(embed(ctx, self, in[0], &x));
+    return run_layers(ctx, self, x, in[1], out);
+}
+
+static status_t forward_back(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                             int *n_out, tensor_t **out)
+{
+    tensor_t *x = NULL;
+    (void)n_in;
+    *n_out = 1;
+    TRY(run_layers(ctx, self, in[0], in[1], &x));
     return pool(ctx, x, in[1], out);
 }
 
@@ -195,7 +226,7 @@ static status_t build(context_t *ctx, module_t *model)
     TRY(add_module(ctx, model, "encoder", NULL));
     TRY(add_module(ctx, model, "encoder.layer", NULL));
     module_t *layers = module_child(model, "encoder.layer");
-    for (int i = 0; i < LAYERS; i++) {
+    for (int i = 0; i < MINILM_LAYERS; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);
         TRY(add_layer(ctx, layers, name));
@@ -239,4 +270,41 @@ status_t minilm_load(context_t *ctx, const char *path, module_t **out_model)
     else
         module_release(model);
     return status;
+}
+
+/* ---- a part of the layers ---- */
+
+static status_t share_layers(context_t *ctx, module_t *model, int first, int end, module_t *part)
+{
+    TRY(add_module(ctx, part, "encoder", NULL));
+    TRY(add_module(ctx, part, "encoder.layer", NULL));
+    for (int i = first; i < end; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "encoder.layer.%d", i);
+        TRY(module_set_child(ctx, part, name, module_child(model, name)));
+    }
+    return STATUS_OK;
+}
+
+status_t minilm_split(context_t *ctx, module_t *model, int n_front, module_t **out_front,
+                      module_t **out_back)
+{
+    module_t *front = NULL, *back = NULL;
+    *out_front = *out_back = NULL;
+    status_t status = module_create(ctx, "MiniLMFront", &front);
+    if (status == STATUS_OK) status = module_create(ctx, "MiniLMBack", &back);
+    if (status == STATUS_OK)
+        status = module_set_child(ctx, front, "embeddings", module_child(model, "embeddings"));
+    if (status == STATUS_OK) status = share_layers(ctx, model, 0, n_front, front);
+    if (status == STATUS_OK) status = share_layers(ctx, model, n_front, MINILM_LAYERS, back);
+    if (status == STATUS_OK) status = module_set_forward(ctx, front, "forward", forward_front);
+    if (status == STATUS_OK) status = module_set_forward(ctx, back, "forward", forward_back);
+    if (status != STATUS_OK) {
+        module_release(front);
+        module_release(back);
+        return status;
+    }
+    *out_front = front;
+    *out_back = back;
+    return STATUS_OK;
 }
