@@ -40,16 +40,6 @@ static const attr_field_t fields_adaptive[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-static bool is_adaptive(const opdef_t *op)
-{
-    return (op->variant & POOL_ADAPTIVE) != 0;
-}
-
-static bool is_average(const opdef_t *op)
-{
-    return (op->variant & POOL_AVERAGE) != 0;
-}
-
 /* ---- windows ---- */
 
 window_t pool_window(const axis_t *axis, int64_t q)
@@ -66,6 +56,20 @@ window_t pool_window(const axis_t *axis, int64_t q)
     int64_t length = (axis->padded - start + step - 1) / step;
     if (length > axis->kernel) length = axis->kernel;
     return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
+}
+
+bool pool_counts_padding(const opdef_t *op, const void *attrs)
+{
+    return pool_is_average(op) && !pool_is_adaptive(op) &&
+           ((const pool_attrs_t *)attrs)->count_include_pad;
+}
+
+double pool_divisor(const window_t *windows, bool counts_padding)
+{
+    double divisor = 1.0;
+    for (int i = 0; i < 3; i++)
+        divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
+    return divisor > 0.0 ? divisor : 1.0;
 }
 
 static int64_t floor_divide(int64_t a, int64_t b)
@@ -86,7 +90,7 @@ static int64_t count_windows(const axis_t *axis, bool ceil_mode)
 /* The axes of a call, but for the sizes in and out. */
 static axis_t describe_axis(const opdef_t *op, const void *attrs, int d)
 {
-    if (is_adaptive(op)) return (axis_t){.kernel = 0};
+    if (pool_is_adaptive(op)) return (axis_t){.kernel = 0};
     const pool_attrs_t *given = attrs;
     axis_t axis = {.kernel = given->kernel[d],
                    .stride = given->stride[d],
@@ -127,7 +131,7 @@ status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_in
     int64_t sizes[TENSOR_MAX_RANK] = {0};
     REQUIRE(ctx, x->rank == n_spatial + 2, "%s: x is %s, rank %d is needed", op, info_brief(x),
             n_spatial + 2);
-    REQUIRE(ctx, dtype_is_floating(x->dtype) || !is_average(call->op),
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !pool_is_average(call->op),
             "%s: x is %s, a floating type is needed", op, info_brief(x));
     sizes[0] = x->sizes[0];
     sizes[1] = x->sizes[1];
@@ -167,7 +171,7 @@ static status_t infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n
     int64_t sizes[TENSOR_MAX_RANK] = {0};
     REQUIRE(ctx, x->rank >= 3 && x->rank <= 5, "%s: x is %s, rank 3 to 5 is needed", op,
             info_brief(x));
-    REQUIRE(ctx, dtype_is_floating(x->dtype) || !is_average(call->op),
+    REQUIRE(ctx, dtype_is_floating(x->dtype) || !pool_is_average(call->op),
             "%s: x is %s, a floating type is needed", op, info_brief(x));
     REQUIRE(ctx, output_size->n == x->rank - 2, "%s: output_size has %d numbers, input %s needs %d",
             op, output_size->n, info_brief(x), x->rank - 2);
@@ -191,20 +195,17 @@ static status_t infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     const tensor_info_t *x = call->in[X];
-    const bool average = is_average(call->op);
-    const bool counts_padding = !is_adaptive(call->op) &&
-                                ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    const bool average = pool_is_average(call->op);
     axis_t axes[3];
     window_t windows[3] = {{0}};
     int64_t counts[3], tap[3] = {0}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
-    double sum = 0.0, largest = -INFINITY, divisor = 1.0;
+    double sum = 0.0, largest = -INFINITY;
     bool is_empty = false;
     int lead = 5 - x->rank;
     pool_axes(call->op, call->attrs, x, &call->out[output], axes);
     for (int i = 0; i < 3; i++) {
         windows[i] = pool_window(&axes[i], i < lead ? 0 : index[2 + i - lead]);
         counts[i] = windows[i].count;
-        divisor *= (double)(counts_padding ? windows[i].length : windows[i].count);
         is_empty = is_empty || counts[i] == 0;
     }
     if (is_empty) return average ? 0.0 : -INFINITY;
@@ -215,7 +216,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         sum += value;
         if (value > largest || isnan(value)) largest = value;
     } while (shape_next(3, counts, tap));
-    return average ? sum / divisor : largest;
+    if (!average) return largest;
+    return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
 /* ---- kernel on oneDNN: for windows that are all alike and not spread, and for finite inputs, also
@@ -236,22 +238,21 @@ static bool has_dtype(const op_call_t *call)
 {
     dtype_t dtype = call->in[X]->dtype;
     bool is_small = dtype == DTYPE_S8 || dtype == DTYPE_U8;
-    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (is_small && !is_average(call->op));
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || (is_small && !pool_is_average(call->op));
 }
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
-    const bool counts_padding = !is_adaptive(call->op) &&
-                                ((const pool_attrs_t *)call->attrs)->count_include_pad;
+    const bool counts_padding = pool_counts_padding(call->op, call->attrs);
     axis_t axes[3];
     if (!has_dtype(call))
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     tensor_info_t src = *x, dst = call->out[0];
     onednn_problem_t problem = {.kind = ONEDNN_POOLING, .n_src = 1, .src = &src, .dst = &dst};
-    problem.algorithm = !is_average(call->op) ? ONEDNN_POOL_MAX
-                        : counts_padding      ? ONEDNN_POOL_AVERAGE_PADDED
-                                              : ONEDNN_POOL_AVERAGE;
+    problem.algorithm = !pool_is_average(call->op) ? ONEDNN_POOL_MAX
+                        : counts_padding           ? ONEDNN_POOL_AVERAGE_PADDED
+                                                   : ONEDNN_POOL_AVERAGE;
     pool_axes(call->op, call->attrs, x, &dst, axes);
     for (int i = 0; i < x->rank - 2; i++) {
         axis_t *axis = &axes[i + 5 - x->rank];
@@ -284,12 +285,6 @@ static const kernel_t onednn = {.name = "onednn",
 
 #define LANES 64
 
-typedef struct plan {
-    axis_t axes[3];
-    bool is_average, counts_padding;
-    int64_t n_outer, block, in_plane, out_plane;
-} plan_t;
-
 format_t pool_format(const tensor_info_t *x)
 {
     format_t own = accept_own(x), plain = format_plain(x->rank);
@@ -303,21 +298,19 @@ format_t pool_format(const tensor_info_t *x)
     return plain;
 }
 
-static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t *x,
+                      const tensor_info_t *pooled, const format_t *format, prepared_t *prepared,
+                      pool_plan_t *out_plan)
 {
-    const tensor_info_t *x = call->in[X];
-    format_t format = pool_format(x), plain = format_plain(x->rank);
-    TRY(accept_format(call, prepared, X, &format));
-    TRY(accept_out(call, prepared, 0, &format));
-    plan_t *plan = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
-    prepared->state = plan;
-    pool_axes(call->op, call->attrs, x, &call->out[0], plan->axes);
-    plan->is_average = is_average(call->op);
-    plan->counts_padding = !is_adaptive(call->op) &&
-                           ((const pool_attrs_t *)call->attrs)->count_include_pad;
-    bool is_plain = memcmp(format.order, plain.order, (size_t)x->rank) == 0;
-    plan->block = format.n_blocks == 1 ? format.block_sizes[0] : is_plain ? 1 : x->sizes[1];
+    pool_plan_t *plan = out_plan;
+    const format_t plain = format_plain(x->rank);
+    const bool is_plain = memcmp(format->order, plain.order, (size_t)x->rank) == 0;
+    for (int i = 0; i < call->n_in; i++) TRY(accept_format(call, prepared, i, format));
+    TRY(accept_out(call, prepared, 0, format));
+    pool_axes(call->op, call->attrs, x, pooled, plan->axes);
+    plan->is_average = pool_is_average(call->op);
+    plan->counts_padding = pool_counts_padding(call->op, call->attrs);
+    plan->block = format->n_blocks == 1 ? format->block_sizes[0] : is_plain ? 1 : x->sizes[1];
     plan->n_outer = x->sizes[0] * ((x->sizes[1] + plan->block - 1) / plan->block);
     plan->in_plane = plan->out_plane = 1;
     for (int i = 0; i < 3; i++) {
@@ -328,39 +321,30 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-/* Every element under a window in turn. */
-#define FOR_TAPS(plan, w, at)                                                                      \
-    for (int64_t t_ = 0; t_ < (w)[0].count; t_++)                                                  \
-        for (int64_t r_ = 0; r_ < (w)[1].count; r_++)                                              \
-            for (int64_t s_ = 0,                                                                   \
-                         at = (plan)->axes[2].in *                                                 \
-                                  ((plan)->axes[1].in * ((w)[0].first + t_ * (w)[0].step) +        \
-                                   (w)[1].first + r_ * (w)[1].step) +                              \
-                              (w)[2].first;                                                        \
-                 s_ < (w)[2].count; s_++, at += (w)[2].step)
-
-/* 1 for windows with nothing under them, which give 0. */
-static double divisor_of(const plan_t *plan, const window_t *w)
+static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    double divisor = 1.0;
-    for (int i = 0; i < 3; i++)
-        divisor *= (double)(plan->counts_padding ? w[i].length : w[i].count);
-    return divisor > 0.0 ? divisor : 1.0;
+    const tensor_info_t *x = call->in[X];
+    const format_t format = pool_format(x);
+    pool_plan_t *plan = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
+    prepared->state = plan;
+    return pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan);
 }
 
-static void pool_f32(const plan_t *plan, const window_t *w, const float *src, int64_t n, float *dst)
+static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
+                     float *dst)
 {
     float value[LANES];
     const int64_t block = plan->block;
     for (int64_t i = 0; i < n; i++) value[i] = plan->is_average ? 0.0f : -INFINITY;
     if (plan->is_average) {
-        const float scale = (float)(1.0 / divisor_of(plan, w));
-        FOR_TAPS(plan, w, at)
+        const float scale = (float)(1.0 / pool_divisor(w, plan->counts_padding));
+        POOL_FOR_TAPS(plan->axes, w, at)
         for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
-    FOR_TAPS(plan, w, at)
+    POOL_FOR_TAPS(plan->axes, w, at)
     for (int64_t i = 0; i < n; i++) {
         float x = src[at * block + i];
         value[i] = x > value[i] || x != x ? x : value[i];
@@ -369,7 +353,7 @@ static void pool_f32(const plan_t *plan, const window_t *w, const float *src, in
 }
 
 /* A whole row of results where elements of a channel lie side by side, tap by tap. */
-static void row_f32(const plan_t *plan, window_t *w, const float *src, float *dst)
+static void row_f32(const pool_plan_t *plan, window_t *w, const float *src, float *dst)
 {
     const axis_t *axis = &plan->axes[2];
     const bool average = plan->is_average;
@@ -394,20 +378,20 @@ static void row_f32(const plan_t *plan, window_t *w, const float *src, float *ds
         }
     for (int64_t q = 0; average && q < axis->out; q++) {
         w[2] = pool_window(axis, q);
-        dst[q] = (float)((double)dst[q] / divisor_of(plan, w));
+        dst[q] = (float)((double)dst[q] / pool_divisor(w, plan->counts_padding));
     }
 }
 
 /* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
  * double. */
-static void pool_any(const plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
+static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
                      char *dst)
 {
     const int64_t size = (int64_t)dtype_size(dtype), step = plan->block * size;
     const bool is_floating = dtype_is_floating(dtype);
     const char *best = NULL;
     double sum = 0.0;
-    FOR_TAPS(plan, w, at)
+    POOL_FOR_TAPS(plan->axes, w, at)
     {
         const char *element = src + at * step;
         if (plan->is_average) {
@@ -422,7 +406,7 @@ static void pool_any(const plan_t *plan, const window_t *w, dtype_t dtype, const
         }
     }
     if (plan->is_average)
-        dtype_store(dtype, dst, sum / divisor_of(plan, w));
+        dtype_store(dtype, dst, sum / pool_divisor(w, plan->counts_padding));
     else if (best != NULL)
         memcpy(dst, best, (size_t)size);
     else
@@ -433,7 +417,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     (void)scratch;
-    const plan_t *plan = prepared->state;
+    const pool_plan_t *plan = prepared->state;
     const dtype_t dtype = prepared->in[X].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
     const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
@@ -474,11 +458,11 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 static void pass(const gradient_call_t *call)
 {
-    const bool average = is_average(call->op);
+    const bool average = pool_is_average(call->op);
     const tensor_info_t x = *emit_info(call->emitter, call->in[X]);
     pool_backward_attrs_t attrs = {.input_size.n = x.rank > 2 ? x.rank - 2 : 0};
     for (int i = 0; i < attrs.input_size.n; i++) attrs.input_size.values[i] = x.sizes[2 + i];
-    if (!is_adaptive(call->op)) attrs.windows = *(const pool_attrs_t *)call->attrs;
+    if (!pool_is_adaptive(call->op)) attrs.windows = *(const pool_attrs_t *)call->attrs;
     const opdef_t *op = pool_backward_op(call->op, attrs.input_size.n);
     const value_t in[] = {average ? call->out_grad[0] : call->in[X], call->out_grad[0]};
     if (x.rank < 3) return;

@@ -44,11 +44,6 @@ static const operand_t max_operands[] = {{"x", ROLE_ACTIVATION, false, false},
 static const operand_t avg_operands[] = {{"grad", ROLE_ACTIVATION, false, false}};
 enum { X };
 
-static bool is_average(const opdef_t *op)
-{
-    return (op->variant & POOL_AVERAGE) != 0;
-}
-
 /* The gradient of the result: the last operand. */
 static int grad_of(const opdef_t *op)
 {
@@ -62,9 +57,9 @@ static const opdef_t *forward_of(const opdef_t *op, int n_spatial)
     static const opdef_t *const windowed[2][3] = {
         {&op_def_max_pool1d, &op_def_max_pool2d, &op_def_max_pool3d},
         {&op_def_avg_pool1d, &op_def_avg_pool2d, &op_def_avg_pool3d}};
-    if ((op->variant & POOL_ADAPTIVE) != 0)
-        return is_average(op) ? &op_def_adaptive_avg_pool : &op_def_adaptive_max_pool;
-    return windowed[is_average(op)][n_spatial - 1];
+    if (pool_is_adaptive(op))
+        return pool_is_average(op) ? &op_def_adaptive_avg_pool : &op_def_adaptive_max_pool;
+    return windowed[pool_is_average(op)][n_spatial - 1];
 }
 
 const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial)
@@ -72,10 +67,10 @@ const opdef_t *pool_backward_op(const opdef_t *forward, int n_spatial)
     static const opdef_t *const windowed[2][3] = {
         {&op_def_max_pool1d_backward, &op_def_max_pool2d_backward, &op_def_max_pool3d_backward},
         {&op_def_avg_pool1d_backward, &op_def_avg_pool2d_backward, &op_def_avg_pool3d_backward}};
-    if ((forward->variant & POOL_ADAPTIVE) != 0)
-        return is_average(forward) ? &op_def_adaptive_avg_pool_backward
-                                   : &op_def_adaptive_max_pool_backward;
-    return windowed[is_average(forward)][n_spatial >= 1 && n_spatial <= 3 ? n_spatial - 1 : 0];
+    if (pool_is_adaptive(forward))
+        return pool_is_average(forward) ? &op_def_adaptive_avg_pool_backward
+                                        : &op_def_adaptive_max_pool_backward;
+    return windowed[pool_is_average(forward)][n_spatial >= 1 && n_spatial <= 3 ? n_spatial - 1 : 0];
 }
 
 /* The forward's input: the operand, or the sizes that the attribute names. */
@@ -84,12 +79,12 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     const opdef_t *op = call->op;
     const pool_backward_attrs_t *attrs = call->attrs;
     const tensor_info_t *grad = call->in[grad_of(op)];
-    const bool is_adaptive = (op->variant & POOL_ADAPTIVE) != 0;
+    const bool is_adaptive = pool_is_adaptive(op);
     const int n_spatial = is_adaptive ? grad->rank - 2 : op->attrs.fields[0].length;
     REQUIRE(ctx, grad->rank == n_spatial + 2 && n_spatial >= 1 && n_spatial <= 3,
             "%s: grad is %s, another rank is needed", op->name, info_brief(grad));
     tensor_info_t x = *call->in[X], pooled = {.dtype = DTYPE_NONE};
-    if (is_average(op)) {
+    if (pool_is_average(op)) {
         int64_t sizes[TENSOR_MAX_RANK] = {grad->sizes[0], grad->sizes[1]};
         REQUIRE(ctx, attrs->input_size.n == n_spatial,
                 "%s: input_size has %d numbers, grad %s needs %d", op->name, attrs->input_size.n,
@@ -114,19 +109,6 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 }
 
 /* ---- specification ---- */
-
-static double divisor_of(const window_t *w, bool counts_padding)
-{
-    double divisor = 1.0;
-    for (int i = 0; i < 3; i++) divisor *= (double)(counts_padding ? w[i].length : w[i].count);
-    return divisor > 0.0 ? divisor : 1.0;
-}
-
-static bool counts_padding(const opdef_t *op, const void *attrs)
-{
-    return is_average(op) && (op->variant & POOL_ADAPTIVE) == 0 &&
-           ((const pool_backward_attrs_t *)attrs)->windows.count_include_pad;
-}
 
 /* The element of a window that is given the gradient of its maximum; index has the first two
  * dimensions. */
@@ -167,113 +149,103 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
             is_under = is_under && way >= 0 && way % w[i].step == 0 && way / w[i].step < w[i].count;
         }
         if (!is_under) continue;
-        if (!is_average(call->op)) find_largest(call, w, index, largest);
+        if (!pool_is_average(call->op)) find_largest(call, w, index, largest);
         for (int i = lead; i < 3; i++) {
             at[2 + i - lead] = q[i];
             is_largest = is_largest && largest[i] == index[2 + i - lead];
         }
         const double g = spec_at(call, grad_of(call->op), at);
-        if (is_average(call->op))
-            sum += g / divisor_of(w, counts_padding(call->op, call->attrs));
+        if (pool_is_average(call->op))
+            sum += g / pool_divisor(w, pool_counts_padding(call->op, call->attrs));
         else if (is_largest)
             sum += g;
     } while (shape_next(3, counts, q));
     return sum;
 }
 
-/* ---- kernel: window by window, up to LANES channels of a block at a time; only f32 ---- */
+/* ---- kernel: window by window ----
+ *
+ * Up to LANES channels of a block at a time. Channels of bf16 and f16 are copied to f32 first, in
+ * which their gradients are summed up; those of f64 go one by one. */
 
 #define LANES 64
 
-typedef struct plan {
-    axis_t axes[3];
-    bool is_average, counts_padding;
-    int64_t n_outer, block, in_plane, out_plane;
-} plan_t;
-
-/* Blocks of channels are taken as such where rows would have the same bytes: f32[4,128,1,1] in
- * aBcd16b may be the gradient of larger images, whose bytes differ. */
-static format_t format_of(const tensor_info_t *info)
-{
-    const format_t own = accept_own(info);
-    if (own.n_blocks != 1 || own.block_dims[0] != 1) return pool_format(info);
-    const format_t blocks = format_channel_blocks(info->rank, own.block_sizes[0]);
-    return format_same(&own, &blocks, info->sizes) ? blocks : pool_format(info);
-}
+typedef struct state {
+    pool_plan_t plan;
+    int n_threads;
+    int64_t lanes, floats; /* of bf16 and f16: channels at a time, floats of scratch for a thread */
+} state_t;
 
 /* The format of x, or of grad where that has blocks and x has not. */
 static format_t choose_format(const op_call_t *call)
 {
-    const format_t first = format_of(call->in[X]);
-    const format_t other = format_of(call->in[grad_of(call->op)]);
+    const format_t first = pool_format(call->in[X]);
+    const format_t other = pool_format(call->in[grad_of(call->op)]);
     return first.n_blocks == 0 && other.n_blocks > 0 ? other : first;
 }
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = &call->out[0];
-    const format_t format = choose_format(call), plain = format_plain(x->rank);
-    plan_t *plan = NULL;
-    if (x->dtype != DTYPE_F32)
-        return prepared_decline(prepared, "native: dtype %s", dtype_name(x->dtype));
-    for (int i = 0; i < call->n_in; i++) TRY(accept_format(call, prepared, i, &format));
-    TRY(accept_out(call, prepared, 0, &format));
-    TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
-    prepared->state = plan;
-    pool_axes(call->op, call->attrs, x, call->in[grad_of(call->op)], plan->axes);
-    plan->is_average = is_average(call->op);
-    plan->counts_padding = counts_padding(call->op, call->attrs);
-    const bool is_plain = memcmp(format.order, plain.order, (size_t)x->rank) == 0;
-    plan->block = format.n_blocks == 1 ? format.block_sizes[0] : is_plain ? 1 : x->sizes[1];
-    plan->n_outer = x->sizes[0] * ((x->sizes[1] + plan->block - 1) / plan->block);
-    plan->in_plane = plan->out_plane = 1;
-    for (int i = 0; i < 3; i++) {
-        plan->in_plane *= plan->axes[i].in;
-        plan->out_plane *= plan->axes[i].out;
-    }
-    prepared->cost_ns = cost_run(ctx, "native", 0.0, 4.0 * (double)info_bytes(x));
+    const format_t format = choose_format(call);
+    state_t *state = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *state, "pooling", &state));
+    prepared->state = state;
+    const pool_plan_t *plan = &state->plan;
+    TRY(pool_prepare(ctx, call, x, call->in[grad_of(call->op)], &format, prepared, &state->plan));
+    state->n_threads = context_threads(ctx);
+    if (x->dtype == DTYPE_F32 || x->dtype == DTYPE_F64) return STATUS_OK;
+    state->lanes = plan->block < LANES ? plan->block : LANES;
+    const int64_t limit = INT64_MAX / (int64_t)sizeof(float) / LANES / state->n_threads;
+    if (plan->in_plane > limit / 4 || plan->out_plane > limit / 4)
+        return prepared_decline(prepared, "native: too many elements of a channel");
+    state->floats = (2 * plan->in_plane + plan->out_plane) * state->lanes;
+    prepared->scratch_bytes = (size_t)(state->floats * state->n_threads) * sizeof(float);
     return STATUS_OK;
 }
 
-/* Places of the elements under a window, in units of the block. */
-#define FOR_TAPS(plan, w, at)                                                                      \
-    for (int64_t t_ = 0; t_ < (w)[0].count; t_++)                                                  \
-        for (int64_t r_ = 0; r_ < (w)[1].count; r_++)                                              \
-            for (int64_t s_ = 0,                                                                   \
-                         at = (plan)->axes[2].in *                                                 \
-                                  ((plan)->axes[1].in * ((w)[0].first + t_ * (w)[0].step) +        \
-                                   (w)[1].first + r_ * (w)[1].step) +                              \
-                              (w)[2].first;                                                        \
-                 s_ < (w)[2].count; s_++, at += (w)[2].step)
+/* `step` floats lie from an element of a plane to the next, `n` are of channels. */
+typedef struct lanes {
+    int64_t n, step;
+    const float *src, *grad;
+    float *dst;
+} lanes_t;
 
-FOR_EACH_ISA static void spread_average(const plan_t *plan, const window_t *w, const float *grad,
-                                        int64_t n, float *dst)
+FOR_EACH_ISA static void spread_average(const pool_plan_t *plan, const window_t *w, int64_t q,
+                                        const lanes_t *lanes)
 {
     float part[LANES];
-    const float scale = (float)(1.0 / divisor_of(w, plan->counts_padding));
+    const int64_t n = lanes->n;
+    const float *grad = lanes->grad + q * lanes->step;
+    const float scale = (float)(1.0 / pool_divisor(w, plan->counts_padding));
     for (int64_t i = 0; i < n; i++) part[i] = grad[i] * scale;
-    FOR_TAPS(plan, w, at)
+    POOL_FOR_TAPS(plan->axes, w, at)
     {
-        float *line = dst + at * plan->block;
+        float *line = lanes->dst + at * lanes->step;
         for (int64_t i = 0; i < n; i++) line[i] += part[i];
     }
 }
 
-FOR_EACH_ISA static void give_largest(const plan_t *plan, const window_t *w, const float *src,
-                                      const float *grad, int64_t n, float *dst)
+/* The number of the first element under a window. */
+static int64_t first_of(const pool_plan_t *plan, const window_t *w)
+{
+    return plan->axes[2].in * (plan->axes[1].in * w[0].first + w[1].first) + w[2].first;
+}
+
+FOR_EACH_ISA static void give_largest(const pool_plan_t *plan, const window_t *w, int64_t q,
+                                      const lanes_t *lanes)
 {
     float value[LANES];
     int64_t place[LANES];
-    const int64_t first = plan->axes[2].in * (plan->axes[1].in * w[0].first + w[1].first) +
-                          w[2].first;
-    if (w[0].count == 0 || w[1].count == 0 || w[2].count == 0) return;
+    const int64_t n = lanes->n, first = first_of(plan, w);
+    const float *grad = lanes->grad + q * lanes->step;
     for (int64_t i = 0; i < n; i++) {
         value[i] = -INFINITY;
         place[i] = first;
     }
-    FOR_TAPS(plan, w, at)
+    POOL_FOR_TAPS(plan->axes, w, at)
     {
-        const float *line = src + at * plan->block;
+        const float *line = lanes->src + at * lanes->step;
         for (int64_t i = 0; i < n; i++) {
             const float x = line[i];
             const bool is_larger = x > value[i] || x != x;
@@ -281,44 +253,123 @@ FOR_EACH_ISA static void give_largest(const plan_t *plan, const window_t *w, con
             place[i] = is_larger ? at : place[i];
         }
     }
-    for (int64_t i = 0; i < n; i++) dst[place[i] * plan->block + i] += grad[i];
+    for (int64_t i = 0; i < n; i++) lanes->dst[place[i] * lanes->step + i] += grad[i];
 }
 
-/* Lanes of one block of channels: all windows in turn, since they may overlap. */
-static void run_lanes(const plan_t *plan, const float *src, const float *grad, int64_t n,
-                      float *dst)
+/* Gives false for a window with nothing under it. */
+static bool find_windows(const pool_plan_t *plan, int64_t q, window_t *out_windows)
 {
     const int64_t columns = plan->axes[2].out, rows = plan->axes[1].out;
+    out_windows[0] = pool_window(&plan->axes[0], q / columns / rows);
+    out_windows[1] = pool_window(&plan->axes[1], q / columns % rows);
+    out_windows[2] = pool_window(&plan->axes[2], q % columns);
+    return out_windows[0].count > 0 && out_windows[1].count > 0 && out_windows[2].count > 0;
+}
+
+/* All windows in turn, since they may overlap. */
+static void run_lanes(const pool_plan_t *plan, const lanes_t *lanes)
+{
     for (int64_t i = 0; i < plan->in_plane; i++)
-        memset(dst + i * plan->block, 0, (size_t)n * sizeof *dst);
+        memset(lanes->dst + i * lanes->step, 0, (size_t)lanes->n * sizeof *lanes->dst);
     for (int64_t q = 0; q < plan->out_plane; q++) {
-        const window_t w[3] = {pool_window(&plan->axes[0], q / columns / rows),
-                               pool_window(&plan->axes[1], q / columns % rows),
-                               pool_window(&plan->axes[2], q % columns)};
+        window_t w[3];
+        if (!find_windows(plan, q, w)) continue;
         if (plan->is_average)
-            spread_average(plan, w, grad + q * plan->block, n, dst);
+            spread_average(plan, w, q, lanes);
         else
-            give_largest(plan, w, src, grad + q * plan->block, n, dst);
+            give_largest(plan, w, q, lanes);
+    }
+}
+
+/* Casts n channels of each element of a plane. */
+static void cast_plane(int64_t n_elements, int64_t n, dtype_t src_dtype, const char *src,
+                       int64_t src_step, dtype_t dst_dtype, char *dst, int64_t dst_step)
+{
+    const int64_t src_size = src_step * (int64_t)dtype_size(src_dtype);
+    const int64_t dst_size = dst_step * (int64_t)dtype_size(dst_dtype);
+    if (src_step == n && dst_step == n) {
+        dtype_cast(n_elements * n, src_dtype, src, 1, dst_dtype, dst, 1);
+        return;
+    }
+    for (int64_t i = 0; i < n_elements; i++)
+        dtype_cast(n, src_dtype, src + i * src_size, 1, dst_dtype, dst + i * dst_size, 1);
+}
+
+/* As run_lanes for n channels of another dtype, by way of f32 in `room`. */
+static void run_narrow(const state_t *state, dtype_t dtype, int64_t n, const char *src,
+                       const char *grad, char *dst, float *room)
+{
+    const pool_plan_t *plan = &state->plan;
+    float *of_out = room + plan->in_plane * n, *of_grad = of_out + plan->in_plane * n;
+    const lanes_t lanes = {.n = n, .step = n, .src = room, .grad = of_grad, .dst = of_out};
+    if (!plan->is_average)
+        cast_plane(plan->in_plane, n, dtype, src, plan->block, DTYPE_F32, (char *)room, n);
+    cast_plane(plan->out_plane, n, dtype, grad, plan->block, DTYPE_F32, (char *)of_grad, n);
+    run_lanes(plan, &lanes);
+    cast_plane(plan->in_plane, n, DTYPE_F32, (const char *)of_out, n, dtype, dst, plan->block);
+}
+
+/* One channel of f64. */
+static void run_double(const pool_plan_t *plan, const double *src, const double *grad, double *dst)
+{
+    const int64_t step = plan->block;
+    for (int64_t i = 0; i < plan->in_plane; i++) dst[i * step] = 0.0;
+    for (int64_t q = 0; q < plan->out_plane; q++) {
+        window_t w[3];
+        if (!find_windows(plan, q, w)) continue;
+        const double divisor = plan->is_average ? pool_divisor(w, plan->counts_padding) : 1.0;
+        const double part = grad[q * step] / divisor;
+        int64_t largest = first_of(plan, w);
+        POOL_FOR_TAPS(plan->axes, w, at)
+        {
+            if (plan->is_average)
+                dst[at * step] += part;
+            else if (src[at * step] > src[largest * step] || isnan(src[at * step]))
+                largest = at;
+        }
+        if (!plan->is_average) dst[largest * step] += part;
+    }
+}
+
+/* n channels from the lane-th of a block on. */
+static void run_part(const prepared_t *prepared, void *const *in, void *const *out, int64_t outer,
+                     int64_t lane, float *room)
+{
+    const state_t *state = prepared->state;
+    const pool_plan_t *plan = &state->plan;
+    const dtype_t dtype = prepared->out[0].dtype;
+    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
+    const int64_t n = block - lane < LANES ? block - lane : LANES;
+    const int64_t from = (outer * plan->in_plane * block + lane) * size;
+    const void *grad = (const char *)in[grad_of(prepared->op)] +
+                       (outer * plan->out_plane * block + lane) * size;
+    const void *src = plan->is_average ? NULL : (const char *)in[X] + from;
+    void *dst = (char *)out[0] + from;
+    if (dtype == DTYPE_F32) {
+        const lanes_t lanes = {.n = n, .step = block, .src = src, .grad = grad, .dst = dst};
+        run_lanes(plan, &lanes);
+    } else if (dtype == DTYPE_F64) {
+        for (int64_t i = 0; i < n; i++)
+            run_double(plan, plan->is_average ? NULL : (const double *)src + i,
+                       (const double *)grad + i, (double *)dst + i);
+    } else {
+        run_narrow(state, dtype, n, src, grad, dst, room);
     }
 }
 
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    (void)scratch;
-    const plan_t *plan = prepared->state;
-    const int64_t block = plan->block, n_parts = (block + LANES - 1) / LANES;
-    const float *src = in[X], *grad = in[grad_of(prepared->op)];
-    float *dst = out[0];
-#pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->out[0])))           \
-    schedule(static)
-    for (int64_t i = 0; i < plan->n_outer * n_parts; i++) {
-        const int64_t lane = i % n_parts * LANES;
-        const int64_t from = i / n_parts * plan->in_plane * block + lane;
-        const int64_t n = block - lane < LANES ? block - lane : LANES;
-        run_lanes(plan, plan->is_average ? NULL : src + from,
-                  grad + i / n_parts * plan->out_plane * block + lane, n, dst + from);
-    }
+    const state_t *state = prepared->state;
+    const pool_plan_t *plan = &state->plan;
+    const int64_t n_parts = (plan->block + LANES - 1) / LANES, n = plan->n_outer * n_parts;
+    int n_threads = threads_for(ctx, walk_elements(&prepared->out[0]));
+    if (n_threads > state->n_threads) n_threads = state->n_threads;
+#pragma omp parallel for num_threads(n_threads) schedule(static)
+    for (int thread = 0; thread < n_threads; thread++)
+        for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++)
+            run_part(prepared, in, out, i / n_parts, i % n_parts * LANES,
+                     (float *)scratch + thread * state->floats);
     return STATUS_OK;
 }
 
@@ -337,6 +388,9 @@ static const char *const cases_max_2d[] = {
     "(f32[1,31,7,7], f32[1,31,4,4]) kernel=[3,3] stride=[2,2] padding=[1,1]",
     "(f32[2,64,8,8], f32[2,64,8,8]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
     "(f32[0,3,4,4], f32[0,3,2,2]) kernel=[2,2]",
+    "(bf16[1,70,9,9], bf16[1,70,5,5]) kernel=[3,3] stride=[2,2] padding=[1,1]",
+    "(f16[2,17,6,6], f16[2,17,5,5]) kernel=[2,2] stride=[1,1]",
+    "(f64[2,17,6,7], f64[2,17,3,3]) kernel=[3,2] stride=[2,2] padding=[1,0]",
     NULL};
 static const char *const cases_max_3d[] = {
     "(f32[1,3,5,7,6], f32[1,3,3,4,3]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1]",
@@ -352,6 +406,10 @@ static const char *const cases_avg_2d[] = {
     "input_size=[7,7]",
     "(f32[1,1,3,3]) kernel=[2,2] input_size=[7,7]",
     "(f32[2,64,6,6]) kernel=[2,2] stride=[1,1] dilation=[2,2] input_size=[8,8]",
+    "(bf16[1,70,5,5]) kernel=[3,3] stride=[2,2] padding=[1,1] input_size=[9,9]",
+    "(f16[2,17,5,5]) kernel=[2,2] stride=[1,1] input_size=[6,6]",
+    "(f64[2,17,3,3]) kernel=[3,2] stride=[2,2] padding=[1,0] count_include_pad=true "
+    "input_size=[6,7]",
     NULL};
 static const char *const cases_avg_3d[] = {
     "(f32[1,3,3,4,3]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1] input_size=[5,7,6]",
@@ -359,11 +417,13 @@ static const char *const cases_avg_3d[] = {
 static const char *const cases_adaptive_avg[] = {
     "(f32[2,3,1,1]) input_size=[7,7]",      "(f32[1,31,6,6]) input_size=[13,11]",
     "(f32[2,32,7,3]) input_size=[6,6]",     "(f32[2,7,4]) input_size=[11]",
-    "(f32[1,17,2,3,4]) input_size=[4,6,6]", NULL};
+    "(f32[1,17,2,3,4]) input_size=[4,6,6]", "(bf16[2,17,3,2]) input_size=[7,5]",
+    "(f64[1,3,4]) input_size=[11]",         NULL};
 static const char *const cases_adaptive_max[] = {
     "(f32[2,3,7,7], f32[2,3,1,1])",       "(f32[1,31,13,11], f32[1,31,6,6])",
     "(f32[2,32,6,6], f32[2,32,7,3])",     "(f32[2,7,11], f32[2,7,4])",
-    "(f32[1,17,4,6,6], f32[1,17,2,3,4])", NULL};
+    "(f32[1,17,4,6,6], f32[1,17,2,3,4])", "(f16[2,17,7,5], f16[2,17,3,2])",
+    "(f64[1,3,11], f64[1,3,4])",          NULL};
 
 /* ---- definitions ---- */
 

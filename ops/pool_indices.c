@@ -113,14 +113,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 #define FIND(type, IS_LARGER)                                                                      \
     do {                                                                                           \
         const type *const elements = src;                                                          \
-        for (int64_t t = 0; t < w[0].count; t++)                                                   \
-            for (int64_t r = 0; r < w[1].count; r++) {                                             \
-                const int64_t depth = w[0].first + t * w[0].step;                                  \
-                const int64_t row = w[1].first + r * w[1].step;                                    \
-                int64_t place = (depth * axes[1].in + row) * axes[2].in + w[2].first;              \
-                for (int64_t s = 0; s < w[2].count; s++, place += w[2].step)                       \
-                    if (best < 0 || IS_LARGER(elements[place], elements[best])) best = place;      \
-            }                                                                                      \
+        POOL_FOR_TAPS(axes, w, place)                                                              \
+        if (best < 0 || IS_LARGER(elements[place], elements[best])) best = place;                  \
     } while (0)
 #define ANY_LARGER(a, b) ((a) > (b) || (a) != (a))
 #define LARGER(a, b) ((a) > (b))
