@@ -29,6 +29,7 @@ static const row_t rows[] = {
     {"cumprod", "(bf16[3,40]+) dim=1", 1e-5, 0},
     {"var", "(bf16[7,40]+*9) dims=[1]", 1e-5, 0},
     {"std", "(bf16[7,40]+*9) dims=[1]", 0.003, 0},
+    {"logsumexp", "(bf16[7,40]+*9) dims=[1]", 1e-5, 0},
     {"prelu", "(f16[3,2,200,200]*9, f32[2])", 1e-5, 0},
     {"add", "(bf16[400,9], f32[])", 1e-5, 0},
     {"conv_transpose2d", "(bf16[2,3,40,40], bf16[3,2,1,1], f32[2])", 1e-5, 0},
@@ -43,6 +44,9 @@ static const row_t rows[] = {
     {"gather_nd", "(bf16[4,9], s64[900,1]<4)", 1e-5, 0},
     {"gather", "(bf16[4,9], s64[900]<4)", 1e-5, 0},
     {"batch_norm_training", "(bf16[40,3,5]+*9, none, none)", 1e-5, 2},
+    {"max_pool2d", "(bf16[2,17,20,20]) kernel=[9,9] stride=[1,1]", 1e-5, 0},
+    {"avg_pool2d", "(bf16[2,17,20,20]) kernel=[9,9] stride=[1,1]", 1e-5, 0},
+    {"adaptive_avg_pool", "(f16[1,3,40]) output_size=[39]", 1e-5, 0},
     {"conv2d", "(bf16[2,3,40,40], bf16[2,3,1,1], f32[2])", 1e-5, 0},
 };
 
