@@ -50,6 +50,8 @@ typedef enum op_trait {
     TRAIT_IDENTITY = 1 << 4,    /* gives its first operand in inference: dropout, identity */
     TRAIT_DRAWS = 1 << 6,       /* gives something else at every run, by the context's generator: no
                                    pass runs it beforehand, or takes one for two of them */
+    TRAIT_GRADS_WEIGHT = 1 << 7, /* gives the gradient of a layer's weight from the layer's source
+                                    and the gradient of its result */
     TRAIT_MEASURES = 1 << 5 /* sizes of its outputs depend on elements: nonzero. `infer` is given
                                these where it is called to run; where they are not known, it
                                gives -1 for such sizes. Kernels are selected at each run */

@@ -398,10 +398,11 @@ static double amplifies(const void *attrs)
     return ((const conv_backward_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;
 }
 
-#define DEFINE(n, what, outputs)                                                                   \
+#define DEFINE(n, what, outputs, op_traits)                                                        \
     const opdef_t op_def_conv##n##d_backward_##what = {                                            \
         .name = "conv" #n "d_backward_" #what,                                                     \
         .preference = OP_PREFERS,                                                                  \
+        .traits = op_traits,                                                                       \
         .attrs = {sizeof(conv_backward_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,     \
                   fields_##n##d},                                                                  \
         .n_operands = 2,                                                                           \
@@ -413,9 +414,9 @@ static double amplifies(const void *attrs)
         .amplifies = amplifies,                                                                    \
         .cases = what##_cases_##n##d}
 
-DEFINE(1, data, 1);
-DEFINE(2, data, 1);
-DEFINE(3, data, 1);
-DEFINE(1, weight, 0);
-DEFINE(2, weight, 0);
-DEFINE(3, weight, 0);
+DEFINE(1, data, 1, 0);
+DEFINE(2, data, 1, 0);
+DEFINE(3, data, 1, 0);
+DEFINE(1, weight, 0, TRAIT_GRADS_WEIGHT);
+DEFINE(2, weight, 0, TRAIT_GRADS_WEIGHT);
+DEFINE(3, weight, 0, TRAIT_GRADS_WEIGHT);

@@ -9,10 +9,10 @@
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
 #define LAYOUT_MAX_WAYS 12
 
-/* What was asked for a way: candidates (of candidates_list) for the main input and the output,
- * -1 where none was; dense has neither. Where activations may mix, `out` is the other inputs'. */
+/* What was asked for a way: candidates (of candidates_list) for the main input, and for the output
+ * (of a gradient of a weight: for its second input), -1 where none was; dense has neither. */
 typedef struct layout_asked {
-    int8_t in, out;
+    int8_t in, second;
 } layout_asked_t;
 
 typedef struct layout_site {
@@ -64,7 +64,7 @@ status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_
                        layout_search_t *out_search);
 
 /* What was chosen, as text: for each site "-" (nothing), "d" (dense), or the digits of the
- * candidates for its input and its output ("0", "0" "3": "03"). And the search without searching:
+ * candidates that were asked for ("0", "0" "3": "03"). And the search without searching:
  * only the ways that such a text says; *out_fits is false, and nothing is made, when the text is
  * not of this graph or a way is refused. */
 void layout_choice_print(const layout_search_t *search, text_t *text);

@@ -59,13 +59,11 @@ static int main_rank(const graph_node_t *node, const tensor_info_t *infos)
 /* Channels that are fewer than any block has lanes. */
 #define FEW_CHANNELS 4
 
-/* The second of two activations may lie otherwise than the first: the gradient of a convolution's
- * weight reads images of three channels row-major, beside a blocked gradient of the result. */
-static bool may_mix(const layout_site_t *site, const tensor_info_t *infos)
+/* A layer's weight gets its gradient from its source and its result's gradient. These may lie in
+ * two formats: images of three channels are read row-major beside a blocked gradient. */
+static bool gives_weight_gradient(const graph_node_t *node)
 {
-    return site->node->n_inputs > 1 && layout_is_activation(site, 0) &&
-           layout_is_activation(site, 1) && infos[0].rank == infos[1].rank && infos[0].rank > 2 &&
-           infos[0].sizes[1] < FEW_CHANNELS;
+    return (node->op->traits & TRAIT_GRADS_WEIGHT) != 0;
 }
 
 static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
@@ -73,26 +71,23 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
 {
     const graph_node_t *node = site->node;
     layout_t layout = asked.in < 0 ? LAYOUT_DENSE : LAYOUT_MKLDNN;
-    const format_t *in = asked.in < 0 ? NULL : &candidates[asked.in];
-    const format_t *out = asked.out < 0 ? NULL : &candidates[asked.out];
-    const format_t *others = in;
+    const format_t *first = asked.in < 0 ? NULL : &candidates[asked.in];
+    const format_t *second = asked.second < 0 ? NULL : &candidates[asked.second];
+    const format_t *out = gives_weight_gradient(node) ? NULL : second;
     tensor_info_t shown[OP_MAX_INPUTS];
     const tensor_info_t *at[OP_MAX_INPUTS];
     if (site->n_ways == LAYOUT_MAX_WAYS) return STATUS_OK;
-    if (out != NULL && may_mix(site, infos)) {
-        others = out;
-        out = NULL;
-    }
     for (int i = 0; i < node->n_inputs; i++) {
         shown[i] = infos[i];
         at[i] = &shown[i];
         if (!layout_is_activation(site, i)) continue;
         if (layout == LAYOUT_MKLDNN && infos[i].rank > 0 && convert_refusal(&infos[i]) != NULL)
             return STATUS_OK;
+        const format_t *in = i == 0 || out != NULL || second == NULL ? first : second;
         if (layout == LAYOUT_DENSE)
             shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
         else if (infos[i].rank == in->rank)
-            shown[i] = info_mkldnn(&infos[i], i == 0 ? in : others);
+            shown[i] = info_mkldnn(&infos[i], in);
     }
     prepared_t *way = NULL;
     status_t status = dispatch_select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, layout,
@@ -115,7 +110,8 @@ static status_t list_ways(context_t *ctx, layout_site_t *site, const tensor_info
     if (node->op->preference != OP_DENSE)
         for (int i = 0; i < n; i++)
             TRY(add_way(ctx, site, infos, candidates, (layout_asked_t){(int8_t)i, -1}));
-    if (node->op->preference == OP_PREFERS && rank > 2)
+    if (node->op->preference == OP_PREFERS && rank > 2 &&
+        (!gives_weight_gradient(node) || infos[0].sizes[1] < FEW_CHANNELS))
         for (int i = 0; i + 1 < n; i++)
             TRY(add_way(ctx, site, infos, candidates,
                         (layout_asked_t){(int8_t)(n - 1), (int8_t)i}));
@@ -144,7 +140,7 @@ static status_t take_way(context_t *ctx, layout_site_t *site, const tensor_info_
         ++*at;
     } else {
         asked.in = read_candidate(at, n);
-        if (asked.in >= 0) asked.out = read_candidate(at, n);
+        if (asked.in >= 0) asked.second = read_candidate(at, n);
     }
     bool is_read = **at == ' ' && ((*at)[-1] == 'd' || asked.in >= 0);
     if (is_read) TRY(add_way(ctx, site, infos, candidates, asked));
@@ -178,10 +174,10 @@ void layout_choice_print(const layout_search_t *search, text_t *text)
             text_append(text, "- ");
         else if (asked->in < 0)
             text_append(text, "d ");
-        else if (asked->out < 0)
+        else if (asked->second < 0)
             text_append(text, "%d ", asked->in);
         else
-            text_append(text, "%d%d ", asked->in, asked->out);
+            text_append(text, "%d%d ", asked->in, asked->second);
     }
 }
 
