@@ -374,8 +374,9 @@ static void pass_logsumexp(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     const ints_t *dims = dims_of(call);
     const value_t x = emit_widen(e, call->in[X]), grad = emit_widen(e, call->out_grad[0]);
-    value_t y = keep(call, call->out[0]);
-    if (x != call->in[X]) y = emit_reduce(e, &op_def_logsumexp, x, dims->n, dims->values, true);
+    const value_t y = x == call->in[X]
+                          ? keep(call, call->out[0])
+                          : emit_reduce(e, &op_def_logsumexp, x, dims->n, dims->values, true);
     value_t part = emit_unary(e, &op_def_exp, emit_binary(e, &op_def_sub, x, y));
     part = times(e, part, keep(call, grad));
     call->in_grad[X] = emit_cast(e, part, emit_info(e, call->in[X])->dtype);
