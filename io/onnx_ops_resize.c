@@ -1,5 +1,5 @@
-/* Resize and Upsample. ONNX has many ways to sample; those that are ours go there, other nearest
- * ones take elements by a known index along each dimension. */
+/* Resize, Upsample, grids and boxes. ONNX has many ways to sample; those that are ours go there,
+ * other nearest ones take elements by a known index along each dimension. */
 #include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -381,6 +381,30 @@ status_t onnx_import_affine_grid(onnx_node_t *node)
     for (int d = 1; d < n - 1; d++) sizes[d] = size[d + 1];
     sizes[n - 1] = n - 2;
     return onnx_reshape(node, node->out[0], n, sizes, &node->out[0]);
+}
+
+/* ---- boxes ---- */
+
+/* Before opset 16 boxes are not aligned. */
+status_t onnx_import_roi_align(onnx_node_t *node)
+{
+    static const char *const modes[] = {"avg", "max", NULL}; /* as roi_align_mode_t */
+    static const char *const transforms[] = {"half_pixel", "output_half_pixel", NULL};
+    roi_align_attrs_t attrs = {.aligned = node->opset >= 16};
+    int transform = 0;
+    onnx_call_t call;
+    TRY(onnx_attr_name(node, "mode", modes, 0, &attrs.mode));
+    TRY(onnx_attr_int(node, "output_height", 1, &attrs.output_size[0]));
+    TRY(onnx_attr_int(node, "output_width", 1, &attrs.output_size[1]));
+    TRY(onnx_attr_int(node, "sampling_ratio", 0, &attrs.sampling_ratio));
+    TRY(onnx_attr_float(node, "spatial_scale", 1.0, &attrs.spatial_scale));
+    if (node->opset >= 16) {
+        TRY(onnx_attr_name(node, "coordinate_transformation_mode", transforms, 0, &transform));
+        attrs.aligned = transform == 0;
+    }
+    onnx_call(node, "roi_align", &call);
+    onnx_set_all(&call, &attrs, sizeof attrs);
+    return onnx_emit(&call, 3, node->in, &node->out[0]);
 }
 
 #endif

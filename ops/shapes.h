@@ -152,6 +152,31 @@ status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *size
 status_t op_resize_attrs(context_t *ctx, const tensor_t *x, const resize_attrs_t *attrs,
                          tensor_t **out) TESSERA_API(op_resize_attrs);
 
+typedef enum roi_align_mode { ROI_ALIGN_MEAN, ROI_ALIGN_MAX } roi_align_mode_t;
+
+typedef struct roi_align_attrs {
+    int64_t output_size[2];
+    double spatial_scale;   /* pixels of x for one of what the boxes count; 0: 1 */
+    int64_t sampling_ratio; /* samples along a side of a bin; 0: as many as it has pixels */
+    bool aligned;           /* corners are those of pixels, else boxes lie half a pixel lower */
+    int mode;               /* roi_align_mode_t */
+} roi_align_attrs_t;
+
+/* Boxes of images, each resampled to output_size, as torchvision.ops.roi_align and ONNX RoiAlign.
+ *
+ * x       [N][C][H][W]
+ * boxes   [R][4]        (x1, y1, x2, y2), of x's dtype
+ * images  [R]           s64 or s32: the image of each box
+ * attrs   NULL means one bin, all pixels, not aligned, their mean
+ * out     [R][C][P][Q]  dense. ROI_ALIGN_MEAN: of a bin's samples, which lie between pixels; MAX,
+ * as ONNX has it: the largest of the pixels around them, times their weights
+ *
+ * INVALID_ARGUMENT  no image of x; a box that is not finite, or of more samples than 65536 a side
+ */
+status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
+                      const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)
+    TESSERA_API(op_roi_align);
+
 typedef enum grid_mode { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC } grid_mode_t;
 typedef enum grid_padding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION } grid_padding_t;
 

@@ -610,6 +610,9 @@ static void the_seventh_functions_of_elementwise_take_null(void **state)
 static void the_functions_of_moving_take_null(void **state)
 {
     context_t *ctx = fixture_context(state);
+    GIVES_NULL(tensor_t *, op_roi_align(ctx, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_roi_align(ctx, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_roi_align(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_grid_sample(ctx, NULL, NULL, 0, 0, false, &out));
     REFUSES(op_grid_sample(ctx, NULL, NULL, 0, 0, false, NULL));
     assert_int_not_equal(op_grid_sample(NULL, NULL, NULL, 0, 0, false, NULL), STATUS_OK);

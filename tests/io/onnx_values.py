@@ -316,6 +316,21 @@ node Reshape k1,row k2
 node Reshape u,row u2
 node Concat a2,i2,b2,j2,c2,k2,u2 y axis=0
 output y
+
+model boxes 16
+input x 2,5,11,9
+floats corners 0,1,5,7,-3,2,6,9,1,-1,8,12,3,4,3,4,2,1,7,3
+ints rows 5,4
+ints images 0,1,1,0,1
+scalar shift 0.28
+node Reshape corners,rows b0
+node Add b0,shift boxes
+node RoiAlign x,boxes,images a output_height=3 output_width=2
+node RoiAlign x,boxes,images b output_height=3 output_width=2 sampling_ratio=2 mode=max spatial_scale=0.7
+node RoiAlign x,boxes,images c output_height=3 output_width=2 coordinate_transformation_mode=output_half_pixel
+node RoiAlign x,boxes,images d output_height=3 output_width=2 mode=max coordinate_transformation_mode=output_half_pixel spatial_scale=0.5
+node Concat a,b,c,d y axis=1
+output y
 """
 
 

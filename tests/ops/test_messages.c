@@ -142,6 +142,44 @@ static void a_celu_that_divides_by_zero_is_refused(void **state)
     tensor_release(x);
 }
 
+static void boxes_that_fit_no_image_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float corners[] = {0, 0, 2, 2, 1, 1, INFINITY, 3};
+    tensor_t *x = NULL, *boxes = NULL, *wide = NULL, *images = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 2, 4, 5), &x));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(2, 4), corners, &boxes));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F64, SHAPE(2, 4), &wide));
+    CHECK_OK(ctx, tensor_arange(ctx, DTYPE_S64, 2, 0, &images));
+#define ALIGN(a, b, c, ...) op_roi_align(ctx, a, b, c, &(roi_align_attrs_t){__VA_ARGS__}, &out)
+    CHECK_FAILS(ctx, ALIGN(x, wide, images, .aligned = true), STATUS_INVALID_ARGUMENT,
+                "roi_align: x f32[1,2,4,5] and boxes f64[2,4], one floating dtype is needed");
+    CHECK_FAILS(ctx, ALIGN(boxes, boxes, images, .aligned = true), STATUS_INVALID_ARGUMENT,
+                "roi_align: x is f32[2,4], images with pixels are needed");
+    CHECK_FAILS(ctx, ALIGN(x, x, images, .aligned = true), STATUS_INVALID_ARGUMENT,
+                "roi_align: boxes are f32[1,2,4,5], rows of 4 numbers are needed");
+    CHECK_FAILS(ctx, ALIGN(x, boxes, boxes, .aligned = true), STATUS_INVALID_ARGUMENT,
+                "roi_align: images are f32[2,4], s64 or s32 for each of the boxes f32[2,4] is "
+                "needed");
+    CHECK_FAILS(ctx, ALIGN(x, boxes, images, .output_size = {2, -1}), STATUS_INVALID_ARGUMENT,
+                "roi_align: output_size 2 x -1, positive ones are needed");
+    CHECK_FAILS(ctx, ALIGN(x, boxes, images, .sampling_ratio = -1), STATUS_INVALID_ARGUMENT,
+                "roi_align: sampling_ratio -1, 0 to 65536 are possible");
+    CHECK_FAILS(ctx, ALIGN(x, boxes, images, .aligned = true), STATUS_INVALID_ARGUMENT,
+                "roi_align: box 1 is of image 1, x has 1");
+    tensor_release(images);
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_S64, SHAPE(2), &images));
+    CHECK_FAILS(ctx, ALIGN(x, boxes, images, .output_size = {1, 1}), STATUS_INVALID_ARGUMENT,
+                "roi_align: box 1 begins at 1 with bins of inf, finite ones of at most 65536 are "
+                "needed");
+#undef ALIGN
+    assert_null(out);
+    tensor_release(x);
+    tensor_release(boxes);
+    tensor_release(wide);
+    tensor_release(images);
+}
+
 static void grids_that_fit_no_image_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -179,6 +217,7 @@ int main(void)
         TEST(groups_that_overflow_the_channels_are_refused),
         TEST(negative_padding_in_total_is_named_by_both_its_parts),
         TEST(a_celu_that_divides_by_zero_is_refused),
+        TEST(boxes_that_fit_no_image_are_refused),
         TEST(grids_that_fit_no_image_are_refused),
         TEST(a_triangle_of_less_than_a_matrix_is_refused),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),

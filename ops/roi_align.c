@@ -1,0 +1,267 @@
+/* Boxes of images, each resampled to one size: detectors pool what they have found.
+ *
+ * A box is cut into P x Q bins; a bin is sampled at the centres of a grid over it, each sample a
+ * sum of the four pixels around it with their weights. A bin is the mean of its samples, or the
+ * largest of all weighted pixels. */
+#include <math.h>
+
+#include "ops/accept_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/threads_impl.h"
+
+static const char *const modes[] = {"mean", "max", NULL};
+
+static const attr_field_t fields[] = {
+    {"output_size", ATTR_ARRAY, true, offsetof(roi_align_attrs_t, output_size), 2, 1, NULL},
+    {"spatial_scale", ATTR_FLOAT, true, offsetof(roi_align_attrs_t, spatial_scale), 0, 1, NULL},
+    {"sampling_ratio", ATTR_INT, false, offsetof(roi_align_attrs_t, sampling_ratio), 0, 0, NULL},
+    {"aligned", ATTR_BOOL, false, offsetof(roi_align_attrs_t, aligned), 0, 0, NULL},
+    {"mode", ATTR_NAME, false, offsetof(roi_align_attrs_t, mode), 0, ROI_ALIGN_MEAN, modes}};
+
+static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
+                                     {"boxes", ROLE_ACTIVATION, false, false},
+                                     {"images", ROLE_ACTIVATION, false, false}};
+enum { X, BOXES, IMAGES };
+
+/* Samples along one side of a bin. */
+#define MAX_SAMPLES 65536
+
+static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
+{
+    (void)out_n;
+    const roi_align_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *boxes = call->in[BOXES], *images = call->in[IMAGES];
+    const int64_t *size = attrs->output_size;
+    char text[INFO_TEXT_MAX];
+    REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == boxes->dtype,
+            "roi_align: x %s and boxes %s, one floating dtype is needed", info_text(x, text),
+            info_brief(boxes));
+    REQUIRE(ctx, x->rank == 4 && x->sizes[2] > 0 && x->sizes[3] > 0,
+            "roi_align: x is %s, images with pixels are needed", info_brief(x));
+    REQUIRE(ctx, boxes->rank == 2 && boxes->sizes[1] == 4,
+            "roi_align: boxes are %s, rows of 4 numbers are needed", info_brief(boxes));
+    REQUIRE(ctx,
+            (images->dtype == DTYPE_S64 || images->dtype == DTYPE_S32) && images->rank == 1 &&
+                images->sizes[0] == boxes->sizes[0],
+            "roi_align: images are %s, s64 or s32 for each of the boxes %s is needed",
+            info_text(images, text), info_brief(boxes));
+    REQUIRE(ctx, size[0] >= 1 && size[1] >= 1,
+            "roi_align: output_size %lld x %lld, positive ones "
+            "are needed",
+            (long long)size[0], (long long)size[1]);
+    REQUIRE(ctx, attrs->sampling_ratio >= 0 && attrs->sampling_ratio <= MAX_SAMPLES,
+            "roi_align: sampling_ratio %lld, 0 to %d are possible",
+            (long long)attrs->sampling_ratio, MAX_SAMPLES);
+    const int64_t sizes[] = {boxes->sizes[0], x->sizes[1], size[0], size[1]};
+    TRY(shape_check(ctx, "roi_align", x->dtype, 4, sizes));
+    out[0] = info_dense(x->dtype, 4, sizes);
+    return STATUS_OK;
+}
+
+/* ---- geometry: of height and width, each by itself ---- */
+
+typedef struct side {
+    double start, bin, n_samples; /* n_samples: in a bin, a whole number */
+    int64_t size;                 /* of the image */
+} side_t;
+
+/* Of a box from `low` to `high`. A box that is not aligned has at least one pixel. */
+static side_t find_side(const roi_align_attrs_t *attrs, double low, double high, int64_t n_bins,
+                        int64_t size)
+{
+    const double offset = attrs->aligned ? 0.5 : 0.0;
+    side_t side = {.start = low * attrs->spatial_scale - offset, .size = size};
+    double length = high * attrs->spatial_scale - offset - side.start;
+    if (!attrs->aligned && length < 1.0) length = 1.0;
+    side.bin = length / (double)n_bins;
+    side.n_samples = attrs->sampling_ratio > 0 ? (double)attrs->sampling_ratio : ceil(side.bin);
+    return side;
+}
+
+/* The two pixels beside a sample; `is_outside`: more than one pixel beyond the image, and 0. */
+typedef struct taps {
+    bool is_outside;
+    int64_t index[2];
+    double weight[2];
+} taps_t;
+
+static taps_t find_taps(const side_t *side, int64_t bin, int64_t sample)
+{
+    double at = side->start + (double)bin * side->bin +
+                ((double)sample + 0.5) * side->bin / side->n_samples;
+    taps_t taps = {.is_outside = !(at >= -1.0 && at <= (double)side->size), .index = {0}};
+    if (taps.is_outside) return taps;
+    if (at < 0.0) at = 0.0;
+    if (at > (double)(side->size - 1)) at = (double)(side->size - 1);
+    taps.index[0] = (int64_t)at;
+    taps.index[1] = taps.index[0] + (taps.index[0] < side->size - 1);
+    taps.weight[1] = at - (double)taps.index[0];
+    taps.weight[0] = 1.0 - taps.weight[1];
+    return taps;
+}
+
+/* 0 where a bin has no samples. */
+static double combine(int mode, double sum, double largest, double n)
+{
+    if (n <= 0.0) return 0.0;
+    return mode == ROI_ALIGN_MAX ? largest : sum / n;
+}
+
+/* ---- specification ---- */
+
+static double spec(const spec_call_t *call, int output, const int64_t *index)
+{
+    (void)output;
+    const roi_align_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X];
+    const int64_t box = index[0];
+    int64_t at[] = {(int64_t)spec_at(call, IMAGES, &box), index[1], 0, 0};
+    side_t side[2];
+    double sum = 0.0, largest = -INFINITY;
+    for (int d = 0; d < 2; d++) {
+        const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
+        side[d] = find_side(attrs, spec_at(call, BOXES, low), spec_at(call, BOXES, high),
+                            attrs->output_size[d], x->sizes[2 + d]);
+    }
+    for (int64_t i = 0; i < (int64_t)side[0].n_samples; i++)
+        for (int64_t k = 0; k < (int64_t)side[1].n_samples; k++) {
+            const taps_t rows = find_taps(&side[0], index[2], i);
+            const taps_t columns = find_taps(&side[1], index[3], k);
+            const bool is_outside = rows.is_outside || columns.is_outside;
+            for (int tap = 0; tap < 4; tap++) {
+                at[2] = rows.index[tap / 2];
+                at[3] = columns.index[tap % 2];
+                const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
+                const double value = is_outside ? 0.0 : weight * spec_at(call, X, at);
+                sum += value;
+                largest = value > largest || isnan(value) ? value : largest;
+            }
+        }
+    return combine(attrs->mode, sum, largest, side[0].n_samples * side[1].n_samples);
+}
+
+/* ---- dense kernel ---- */
+
+static double pixel(dtype_t dtype, const char *plane, int64_t i)
+{
+    if (dtype == DTYPE_F32) return (double)((const float *)(const void *)plane)[i];
+    return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
+}
+
+static double pool_bin(int mode, dtype_t dtype, const char *plane, const side_t *side, int64_t p,
+                       int64_t q)
+{
+    const int64_t n_rows = (int64_t)side[0].n_samples, n_columns = (int64_t)side[1].n_samples;
+    double sum = 0.0, largest = -INFINITY;
+    for (int64_t i = 0; i < n_rows; i++) {
+        const taps_t rows = find_taps(&side[0], p, i);
+        for (int64_t k = 0; k < n_columns; k++) {
+            const taps_t columns = find_taps(&side[1], q, k);
+            const bool is_outside = rows.is_outside || columns.is_outside;
+            for (int tap = 0; tap < 4; tap++) {
+                const int64_t at = rows.index[tap / 2] * side[1].size + columns.index[tap % 2];
+                const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
+                const double value = is_outside ? 0.0 : weight * pixel(dtype, plane, at);
+                sum += value;
+                largest = value > largest || isnan(value) ? value : largest;
+            }
+        }
+    }
+    return combine(mode, sum, largest, side[0].n_samples * side[1].n_samples);
+}
+
+/* Height and width of a box. */
+static void find_sides(const prepared_t *prepared, const void *boxes, int64_t box, side_t *side)
+{
+    const roi_align_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, X);
+    double corner[4];
+    dtype_cast(4, x->dtype, (const char *)boxes + (size_t)(box * 4) * dtype_size(x->dtype), 1,
+               DTYPE_F64, corner, 1);
+    for (int d = 0; d < 2; d++)
+        side[d] = find_side(attrs, corner[1 - d], corner[3 - d], attrs->output_size[d],
+                            x->sizes[2 + d]);
+}
+
+static int64_t image_at(dtype_t dtype, const void *images, int64_t box)
+{
+    return dtype_load_integer(dtype, (const char *)images + (size_t)box * dtype_size(dtype));
+}
+
+static status_t check_boxes(context_t *ctx, const prepared_t *prepared, void *const *in)
+{
+    const tensor_info_t *x = prepared_input(prepared, X),
+                        *images = prepared_input(prepared, IMAGES);
+    for (int64_t box = 0; box < images->sizes[0]; box++) {
+        const int64_t image = image_at(images->dtype, in[IMAGES], box);
+        side_t side[2];
+        REQUIRE(ctx, image >= 0 && image < x->sizes[0],
+                "roi_align: box %lld is of image %lld, x has %lld", (long long)box,
+                (long long)image, (long long)x->sizes[0]);
+        find_sides(prepared, in[BOXES], box, side);
+        for (int d = 0; d < 2; d++)
+            REQUIRE(ctx, isfinite(side[d].start) && side[d].n_samples <= MAX_SAMPLES,
+                    "roi_align: box %lld begins at %g with bins of %g, finite ones of at most %d "
+                    "are needed",
+                    (long long)box, side[d].start, side[d].bin, MAX_SAMPLES);
+    }
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const roi_align_attrs_t *attrs = prepared_attrs(prepared);
+    const tensor_info_t *x = prepared_input(prepared, X), *y = prepared_output(prepared, 0);
+    const dtype_t index_type = prepared_input(prepared, IMAGES)->dtype;
+    const size_t size = dtype_size(x->dtype);
+    const int64_t channels = x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
+    TRY(check_boxes(ctx, prepared, in));
+#pragma omp parallel for num_threads(threads_for(ctx, 16 * info_numel(y))) schedule(static)
+    for (int64_t plane = 0; plane < y->sizes[0] * channels; plane++) {
+        const int64_t box = plane / channels;
+        const int64_t image = image_at(index_type, in[IMAGES], box);
+        const char *src = (const char *)in[X] +
+                          (size_t)((image * channels + plane % channels) * n_pixels) * size;
+        char *dst = (char *)out[0] + (size_t)(plane * y->sizes[2] * y->sizes[3]) * size;
+        side_t side[2];
+        find_sides(prepared, in[BOXES], box, side);
+        for (int64_t p = 0; p < y->sizes[2]; p++)
+            for (int64_t q = 0; q < y->sizes[3]; q++, dst += size)
+                dtype_store(x->dtype, dst, pool_bin(attrs->mode, x->dtype, src, side, p, q));
+    }
+    return STATUS_OK;
+}
+
+static const kernel_t native = {.name = "native", .prepare = ops_prepare_dense, .run = run};
+static const kernel_t *const kernels[] = {&native, NULL};
+
+static const char *const cases[] = {
+    "(f32[2,3,9,7], f32[4,4]*6, s64[4]<2) output_size=[2,3]",
+    "(f32[2,17,9,7], f32[3,4]*6, s64[3]<2) output_size=[3,2] aligned=true spatial_scale=0.5",
+    "(f32[1,2,9,7], f32[5,4]*9, s32[5]<1) output_size=[2,2] sampling_ratio=3 mode=\"max\"",
+    "(f32[2,3,9,7], f32[5,4]*9, s64[5]<2) output_size=[3,3] aligned=true mode=\"max\"",
+    "(f64[1,1,1,5], f64[3,4]*4, s64[3]<1)",
+    "(bf16[1,3,8,8], bf16[2,4]*4, s64[2]<1) output_size=[2,2] sampling_ratio=2",
+    "(f16[1,3,8,8], f16[2,4]*4, s64[2]<1) output_size=[2,2] sampling_ratio=2",
+    "(f32[2,3,5,5], f32[0,4], s64[0]<2) output_size=[2,2]",
+    NULL};
+
+const opdef_t op_def_roi_align = {.name = "roi_align",
+                                  .preference = OP_DENSE,
+                                  .attrs = {sizeof(roi_align_attrs_t), 5, fields},
+                                  .n_operands = 3,
+                                  .operands = operands,
+                                  .n_outputs = 1,
+                                  .infer = infer,
+                                  .kernels = kernels,
+                                  .spec = spec,
+                                  .cases = cases};
+
+status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,
+                      const tensor_t *images, const roi_align_attrs_t *attrs, tensor_t **out)
+{
+    const tensor_t *in[] = {x, boxes, images};
+    return dispatch_run(ctx, &op_def_roi_align, attrs, 3, in, NULL, out);
+}
