@@ -393,6 +393,28 @@ static void pass_minimum(const gradient_call_t *call)
     pass_backward(call, B, BACKWARD_MINIMUM, call->in[B], call->in[A]);
 }
 
+/* d atan2(a, b) = (b da - a db) / (a^2 + b^2) */
+static void pass_atan2(const gradient_call_t *call)
+{
+    emitter_t *e = call->emitter;
+    const value_t a = call->in[A], b = call->in[B];
+    const value_t sum = emit_binary(e, &op_def_add, emit_binary(e, &op_def_mul, a, a),
+                                    emit_binary(e, &op_def_mul, b, b));
+    const value_t scale = emit_unary(e, &op_def_reciprocal, sum);
+    if (call->is_wanted[A]) pass_scaled(call, A, emit_binary(e, &op_def_mul, b, scale));
+    if (!call->is_wanted[B]) return;
+    pass_scaled(call, B, emit_unary(e, &op_def_neg, emit_binary(e, &op_def_mul, a, scale)));
+}
+
+/* d hypot(a, b) = (a da + b db) / hypot(a, b) */
+static void pass_hypot(const gradient_call_t *call)
+{
+    for (int i = A; i <= B; i++)
+        if (call->is_wanted[i])
+            pass_scaled(call, i,
+                        emit_binary(call->emitter, &op_def_div, call->in[i], call->out[0]));
+}
+
 #define READS_BOTH (1u << A | 1u << B)
 static const gradient_t gradient_add = {.pass = pass_add};
 static const gradient_t gradient_sub = {.pass = pass_sub};
@@ -400,6 +422,9 @@ static const gradient_t gradient_mul = {.pass = pass_mul, .reads_in = READS_BOTH
 static const gradient_t gradient_div = {.pass = pass_div, .reads_in = 1u << B, .reads_out = 1};
 static const gradient_t gradient_fmod = {.pass = pass_fmod, .reads_in = READS_BOTH};
 static const gradient_t gradient_remainder = {.pass = pass_remainder, .reads_in = READS_BOTH};
+static const gradient_t gradient_atan2 = {.pass = pass_atan2, .reads_in = READS_BOTH};
+static const gradient_t gradient_hypot = {
+    .pass = pass_hypot, .reads_in = READS_BOTH, .reads_out = 1};
 static const gradient_t gradient_pow = {.pass = pass_pow, .reads_in = READS_BOTH};
 static const gradient_t gradient_maximum = {.pass = pass_maximum, .reads_in = READS_BOTH};
 static const gradient_t gradient_minimum = {.pass = pass_minimum, .reads_in = READS_BOTH};

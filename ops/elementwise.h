@@ -159,6 +159,13 @@ status_t op_fmod(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t 
 status_t op_remainder(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_remainder);
 
+/* Angle and length of the vector (b, a): atan2 is the angle from (1, 0), from -pi to pi; hypot is
+ * sqrt(a^2 + b^2), also where squares would overflow. Of integers both are f32. */
+status_t op_atan2(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_atan2);
+status_t op_hypot(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
+    TESSERA_API(op_hypot);
+
 /* Comparisons, which give bool: a == b, a != b, a < b, a <= b, a > b, a >= b. */
 status_t op_eq(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
     TESSERA_API(op_eq);

@@ -86,6 +86,8 @@ status_t op_div_trunc_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_A
 status_t op_div_floor_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_div_floor_);
 status_t op_fmod_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_fmod_);
 status_t op_remainder_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_remainder_);
+status_t op_atan2_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_atan2_);
+status_t op_hypot_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_hypot_);
 status_t op_pow_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_pow_);
 status_t op_maximum_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_maximum_);
 status_t op_minimum_(context_t *ctx, tensor_t *a, const tensor_t *b) TESSERA_API(op_minimum_);

@@ -172,6 +172,12 @@ static void the_fourth_functions_of_elementwise_take_null(void **state)
     GIVES_NULL(tensor_t *, op_div_floor(ctx, NULL, NULL, &out));
     REFUSES(op_div_floor(ctx, NULL, NULL, NULL));
     assert_int_not_equal(op_div_floor(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_atan2(ctx, NULL, NULL, &out));
+    REFUSES(op_atan2(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_atan2(NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_hypot(ctx, NULL, NULL, &out));
+    REFUSES(op_hypot(ctx, NULL, NULL, NULL));
+    assert_int_not_equal(op_hypot(NULL, NULL, NULL, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_fmod(ctx, NULL, NULL, &out));
     REFUSES(op_fmod(ctx, NULL, NULL, NULL));
 }

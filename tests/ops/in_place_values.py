@@ -17,7 +17,7 @@ ONE = ["relu", "relu6", "selu", "erf", "sigmoid", "tanh", "hardswish", "silu", "
        "logical_not", "isnan", "isinf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
        "asinh", "acosh", "atanh"]
 TWO = ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "div_trunc", "div_floor", "fmod",
-       "remainder", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]
+       "remainder", "atan2", "hypot", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"]
 BITS = ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"]
 
 

@@ -134,6 +134,8 @@ static const struct {
         {"div_floor", op_div_floor_, {0.0f, 1.0f, 2.0f, 1.0f}},
         {"fmod", op_fmod_, {0.25f, 0.0f, 0.0f, 0.0f}},
         {"remainder", op_remainder_, {0.25f, 0.0f, 0.0f, 0.0f}},
+        {"atan2", op_atan2_, {0.124354996f, -2.3561945f, 1.10714877f, 0.785398185f}},
+        {"hypot", op_hypot_, {2.01556444f, 0.707106769f, 1.67705095f, 4.2426405f}},
         {"eq", op_eq_, {0.0f, 1.0f, 0.0f, 1.0f}},
         {"ne", op_ne_, {1.0f, 0.0f, 1.0f, 0.0f}},
         {"lt", op_lt_, {1.0f, 0.0f, 0.0f, 0.0f}},

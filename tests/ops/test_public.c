@@ -192,6 +192,8 @@ CALL(atanh, in[0])
 CALL(div_trunc, in[0], in[1])
 CALL(div_floor, in[0], in[1])
 CALL(fmod, in[0], in[1])
+CALL(atan2, in[0], in[1])
+CALL(hypot, in[0], in[1])
 CALL(remainder, in[0], in[1])
 CALL(eq, in[0], in[1])
 CALL(ne, in[0], in[1])
@@ -406,6 +408,8 @@ static const row_t rows[] = {
     ROW(atanh, "(f32[3,7])"),
     ROW(div_trunc, "(f32[2,3], f32[3]+)"),
     ROW(div_floor, "(f32[2,3], f32[3]+)"),
+    ROW(atan2, "(f32[2,3], f32[3])"),
+    ROW(hypot, "(f32[2,3], f32[3])"),
     ROW(fmod, "(f32[2,3], f32[3]+)"),
     ROW(remainder, "(f32[2,3], f32[3]+)"),
     ROW(eq, "(s32[5,9], s32[9])"),
