@@ -4,6 +4,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 #include <math.h>
@@ -14,11 +15,13 @@ typedef enum coordinates {
     PYTORCH_HALF_PIXEL,
     ALIGN_CORNERS,
     ASYMMETRIC,
-    HALF_PIXEL_SYMMETRIC
+    HALF_PIXEL_SYMMETRIC,
+    TF_HALF_PIXEL,
+    TF_CROP
 } coordinates_t;
-static const char *const coordinate_names[] = {"half_pixel",           "pytorch_half_pixel",
-                                               "align_corners",        "asymmetric",
-                                               "half_pixel_symmetric", NULL};
+static const char *const coordinate_names[] = {
+    "half_pixel",           "pytorch_half_pixel",   "align_corners",      "asymmetric",
+    "half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize", NULL};
 
 /* SIMPLE has no name: before opset 11 sizes that shrink round up, others down. */
 typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE } rounding_t;
@@ -34,6 +37,8 @@ typedef struct resize {
     int rank;
     int64_t from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
     double scale[TENSOR_MAX_RANK];
+    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* TF_CROP; 0 and 1 are the whole */
+    double extrapolation;                                /* TF_CROP: beside the input */
 } resize_t;
 
 /* ---- where an output samples ---- */
@@ -45,10 +50,19 @@ static double place_of(const resize_t *resize, int dim, int64_t i)
     switch (resize->coordinates) {
     case HALF_PIXEL: return (at + 0.5) / scale - 0.5;
     case PYTORCH_HALF_PIXEL: return to > 1 ? (at + 0.5) / scale - 0.5 : 0.0;
-    case ALIGN_CORNERS: return to > 1 ? at * (from - 1) / (to - 1) : 0.0;
+    case ALIGN_CORNERS: {
+        const double length = fabs(scale * from - to) > 1e-6 * to ? scale * from : to;
+        return to > 1 && length > 1 ? at * (from - 1) / (length - 1) : 0.0;
+    }
     case ASYMMETRIC: return at / scale;
     case HALF_PIXEL_SYMMETRIC:
         return from / 2 * (1 - to / (scale * from)) + (at + 0.5) / scale - 0.5;
+    case TF_HALF_PIXEL: return (at + 0.5) / scale;
+    case TF_CROP: {
+        const double start = resize->start[dim], end = resize->end[dim];
+        if (resize->to[dim] == 1) return (start + end) / 2 * (from - 1);
+        return (start + at * (end - start) / (to - 1)) * (from - 1);
+    }
     }
     return 0.0;
 }
@@ -67,6 +81,13 @@ static int64_t nearest_of(const resize_t *resize, int dim, int64_t i)
     }
     double last = (double)(resize->from[dim] - 1);
     return (int64_t)(place < 0 ? 0 : place > last ? last : place);
+}
+
+/* Element i of an output is what element i of the input is. */
+static bool is_kept(const resize_t *resize, int dim)
+{
+    return resize->from[dim] == resize->to[dim] && resize->start[dim] == 0.0 &&
+           resize->end[dim] == 1.0;
 }
 
 static bool is_exact(const resize_t *resize)
@@ -95,7 +116,7 @@ static status_t take_nearest(onnx_node_t *node, const resize_t *resize)
     item_t out = node->in[0];
     for (int d = 0; d < resize->rank; d++) {
         int64_t *index = NULL;
-        if (resize->from[d] == resize->to[d]) continue;
+        if (is_kept(resize, d)) continue;
         TRY(context_get(ctx, (size_t)resize->to[d] * sizeof *index, "an index", &index));
         for (int64_t i = 0; i < resize->to[d]; i++) index[i] = nearest_of(resize, d, i);
         status_t status = onnx_take(node, out, d, (int)resize->to[d], index, &out);
@@ -117,11 +138,15 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
         [PYTORCH_HALF_PIXEL] = RESIZE_PYTORCH_HALF_PIXEL,
         [ALIGN_CORNERS] = RESIZE_ALIGN_CORNERS,
         [ASYMMETRIC] = RESIZE_ASYMMETRIC,
-        [HALF_PIXEL_SYMMETRIC] = RESIZE_HALF_PIXEL_SYMMETRIC};
+        [HALF_PIXEL_SYMMETRIC] = RESIZE_HALF_PIXEL_SYMMETRIC,
+        [TF_CROP] = RESIZE_CROP};
     resize_coordinates_t own = coordinates[resize->coordinates];
     bool has_one = false;
     int first = 0;
-    while (first < resize->rank - 1 && first < 2 && resize->from[first] == resize->to[first] &&
+    if (resize->coordinates == TF_HALF_PIXEL)
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
+             "tf_half_pixel_for_nn of another mode than nearest");
+    while (first < resize->rank - 1 && first < 2 && is_kept(resize, first) &&
            resize->scale[first] == 1.0)
         first++;
     for (int d = first; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
@@ -134,7 +159,10 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
     onnx_set_ints(&call, "sizes", resize->rank - first, &resize->to[first]);
     onnx_set_int(&call, "mode", resize->mode);
     onnx_set_int(&call, "coordinates", own);
-    if (!is_exact(resize))
+    if (own == RESIZE_CROP) {
+        onnx_set_floats(&call, "starts", resize->rank - first, &resize->start[first]);
+        onnx_set_floats(&call, "ends", resize->rank - first, &resize->end[first]);
+    } else if (!is_exact(resize))
         onnx_set_floats(&call, "scales", resize->rank - first, &resize->scale[first]);
     if (resize->mode == RESIZE_CUBIC) {
         onnx_set_float(&call, "cubic_coefficient", resize->cubic_coefficient);
@@ -144,6 +172,59 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
 }
 
 /* ---- the whole ---- */
+
+/* Outputs that sample beside the input in this dimension: bool, of its size there and 1 elsewhere;
+ * ITEM_NONE: there are none. */
+static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, item_t *out)
+{
+    context_t *ctx = node->onnx->ctx;
+    const double last = (double)(resize->from[dim] - 1);
+    int64_t sizes[TENSOR_MAX_RANK], n_beside = 0;
+    tensor_t *mask = NULL;
+    void *elements = NULL;
+    for (int d = 0; d < resize->rank; d++) sizes[d] = d == dim ? resize->to[d] : 1;
+    TRY(tensor_zeros(ctx, DTYPE_BOOL, resize->rank, sizes, &mask));
+    scope_take(ctx, mask);
+    status_t status = tensor_data_mutable(ctx, mask, &elements);
+    if (status != STATUS_OK) {
+        tensor_drop(mask);
+        return status;
+    }
+    for (int64_t i = 0; i < resize->to[dim]; i++) {
+        const double place = place_of(resize, dim, i);
+        const bool is_beside = place < 0.0 || place > last;
+        ((bool *)elements)[i] = is_beside;
+        n_beside += is_beside;
+    }
+    *out = ITEM_NONE;
+    if (n_beside > 0) return onnx_known_take(node->onnx, NULL, mask, out);
+    tensor_drop(mask);
+    return STATUS_OK;
+}
+
+/* What samples beside the input gets a number of its own. */
+static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
+{
+    item_t beside = ITEM_NONE, number;
+    onnx_call_t call;
+    for (int d = 0; d < resize->rank; d++) {
+        item_t mask;
+        TRY(find_beside(node, resize, d, &mask));
+        if (mask == ITEM_NONE) continue;
+        if (beside != ITEM_NONE) TRY(onnx_binary(node, "logical_or", beside, mask, &mask));
+        beside = mask;
+    }
+    if (beside == ITEM_NONE) return STATUS_OK;
+    TRY(onnx_number(node->onnx, resize->extrapolation, &number));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
+}
+
+static status_t emit_crop(onnx_node_t *node, const resize_t *resize)
+{
+    TRY(resize->mode == RESIZE_NEAREST ? take_nearest(node, resize) : blend(node, resize));
+    return extrapolate(node, resize);
+}
 
 static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
 {
@@ -156,10 +237,8 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
         is_same = is_same && resize->from[d] == resize->to[d];
         if (d < 2) is_spatial = is_spatial && resize->from[d] == resize->to[d];
     }
+    if (resize->coordinates == TF_CROP) return emit_crop(node, resize);
     if (is_same && is_exact(resize) && !node->onnx->is_literal) return onnx_import_identity(node);
-    /* Implementations differ in what they take for the size. */
-    if (resize->coordinates == ALIGN_CORNERS && !is_exact(resize))
-        FAIL(ctx, STATUS_UNSUPPORTED, "align_corners, with scales that give no whole sizes");
     if (resize->mode != RESIZE_NEAREST) return blend(node, resize);
     if (!is_spatial || !is_plain_nearest(resize)) return take_nearest(node, resize);
     onnx_call_t call;
@@ -191,7 +270,7 @@ static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
     for (int d = 0; d < x.rank; d++) {
         axes[d] = d;
         out_resize->from[d] = out_resize->to[d] = x.sizes[d];
-        out_resize->scale[d] = 1.0;
+        out_resize->scale[d] = out_resize->end[d] = 1.0;
     }
 }
 
@@ -236,7 +315,7 @@ static status_t read_modes(onnx_node_t *node, resize_t *resize)
     TRY(onnx_attr_name(node, "nearest_mode", rounding_names, 0, &rounding));
     TRY(onnx_attr_float(node, "cubic_coeff_a", -0.75, &resize->cubic_coefficient));
     TRY(onnx_attr_bool(node, "exclude_outside", false, &resize->excludes_outside));
-    onnx_attr_ignore(node, "extrapolation_value");
+    TRY(onnx_attr_float(node, "extrapolation_value", 0.0, &resize->extrapolation));
     if (node->opset >= 18) {
         TRY(onnx_attr_bool(node, "antialias", false, &is_antialias));
         TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policies, 0, &policy));
@@ -265,6 +344,23 @@ static status_t read_axes(onnx_node_t *node, int rank, int *out_n, int64_t *axes
     return STATUS_OK;
 }
 
+/* Where a crop begins in each dimension, and then where it ends; of other coordinates nothing. */
+static status_t read_crop(onnx_node_t *node, int n_axes, const int64_t *axes, resize_t *resize)
+{
+    double crop[2 * TENSOR_MAX_RANK];
+    int n = 0;
+    if (resize->coordinates != TF_CROP) return STATUS_OK;
+    TRY(onnx_input_floats(node, 1, "roi", 2 * TENSOR_MAX_RANK, &n, crop));
+    if (n != 2 * n_axes)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "roi has %d numbers, %d are needed",
+             n < 0 ? 0 : n, 2 * n_axes);
+    for (int i = 0; i < n_axes; i++) {
+        resize->start[axes[i]] = crop[i];
+        resize->end[axes[i]] = crop[n_axes + i];
+    }
+    return STATUS_OK;
+}
+
 status_t onnx_import_resize(onnx_node_t *node)
 {
     resize_t resize;
@@ -278,6 +374,7 @@ status_t onnx_import_resize(onnx_node_t *node)
     begin(node, &resize, axes);
     TRY(read_modes(node, &resize));
     TRY(read_axes(node, resize.rank, &n_axes, axes));
+    TRY(read_crop(node, n_axes, axes, &resize));
     TRY(onnx_input_floats(node, 2, "scales", TENSOR_MAX_RANK, &n_scales, scales));
     TRY(onnx_input_ints(node, 3, "sizes", TENSOR_MAX_RANK, &n_sizes, sizes));
     if (n_scales > 0 ? n_scales != n_axes : n_sizes != n_axes)

@@ -12,9 +12,9 @@
 /* ---- attributes ---- */
 
 static const char *const mode_names[] = {"nearest", "linear", "cubic", NULL};
-static const char *const coordinate_names[] = {"asymmetric",           "half_pixel",
-                                               "align_corners",        "pytorch_half_pixel",
-                                               "half_pixel_symmetric", NULL};
+static const char *const coordinate_names[] = {
+    "asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric",
+    "crop",       NULL};
 
 static const attr_field_t fields[] = {
     {"sizes", ATTR_INTS, false, offsetof(resize_attrs_t, sizes), 0, 0, NULL},
@@ -24,11 +24,32 @@ static const attr_field_t fields[] = {
     {"scales", ATTR_FLOATS, false, offsetof(resize_attrs_t, scales), 0, 0, NULL},
     {"cubic_coefficient", ATTR_FLOAT, false, offsetof(resize_attrs_t, cubic_coefficient), 0, -0.75,
      NULL},
-    {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL}};
+    {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL},
+    {"starts", ATTR_FLOATS, false, offsetof(resize_attrs_t, starts), 0, 0, NULL},
+    {"ends", ATTR_FLOATS, false, offsetof(resize_attrs_t, ends), 0, 0, NULL}};
+#define N_FIELDS ((int)(sizeof fields / sizeof *fields))
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 
 /* ---- inference ---- */
+
+/* Places that are larger would not be exact. */
+#define MAX_CROP 65536.0
+
+static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
+{
+    const int n = attrs->coordinates == RESIZE_CROP ? attrs->sizes.n : 0;
+    REQUIRE(ctx, attrs->starts.n == n && attrs->ends.n == n,
+            "resize: %d starts and %d ends for coordinates %s, %d of each are needed",
+            attrs->starts.n, attrs->ends.n, coordinate_names[attrs->coordinates], n);
+    for (int i = 0; i < n; i++)
+        REQUIRE(ctx,
+                fabs(attrs->starts.values[i]) <= MAX_CROP &&
+                    fabs(attrs->ends.values[i]) <= MAX_CROP,
+                "resize: from %g to %g, numbers up to %g are needed", attrs->starts.values[i],
+                attrs->ends.values[i], MAX_CROP);
+    return STATUS_OK;
+}
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
@@ -42,6 +63,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "resize: %d scales for %d sizes, none or as many are needed", attrs->scales.n, n);
     REQUIRE(ctx, attrs->mode == RESIZE_NEAREST || dtype_is_floating(x->dtype),
             "resize: x is %s, %s needs a floating dtype", info_brief(x), mode_names[attrs->mode]);
+    TRY(check_crop(ctx, attrs));
     int64_t sizes[TENSOR_MAX_RANK];
     memcpy(sizes, x->sizes, sizeof sizes);
     for (int i = 0; i < n; i++) {
@@ -71,18 +93,21 @@ typedef struct tap {
     double weight;
 } tap_t;
 
-/* One resized dimension; scale 0: out / in. */
+/* One resized dimension; scale 0: out / in. The whole of it is from 0 to 1. */
 typedef struct axis {
     int64_t in, out;
-    double scale;
+    double scale, start, end;
 } axis_t;
 
 static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
                             const tensor_info_t *out, int i)
 {
     int dim = x->rank - attrs->sizes.n + i;
-    return (axis_t){x->sizes[dim], out->sizes[dim],
-                    attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0};
+    return (axis_t){.in = x->sizes[dim],
+                    .out = out->sizes[dim],
+                    .scale = attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0,
+                    .start = attrs->starts.n > 0 ? attrs->starts.values[i] : 0.0,
+                    .end = attrs->ends.n > 0 ? attrs->ends.values[i] : 1.0};
 }
 
 /* Where it samples, in input elements. */
@@ -96,7 +121,13 @@ static double find_place(int coordinates, const axis_t *axis, int64_t i)
     case RESIZE_PYTORCH_HALF_PIXEL: return axis->out > 1 ? half_pixel : 0.0;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
         return has_scale ? half_pixel + in / 2 * (1 - out / (axis->scale * in)) : half_pixel;
-    case RESIZE_ALIGN_CORNERS: return axis->out > 1 ? at * (in - 1) / (out - 1) : 0.0;
+    case RESIZE_ALIGN_CORNERS: {
+        const double steps = (has_scale ? axis->scale * in : out) - 1;
+        return axis->out > 1 && steps > 0 ? at * (in - 1) / steps : 0.0;
+    }
+    case RESIZE_CROP:
+        if (axis->out == 1) return (axis->start + axis->end) / 2 * (in - 1);
+        return (axis->start + at * (axis->end - axis->start) / (out - 1)) * (in - 1);
     default: return has_scale ? at / axis->scale : at * in / out;
     }
 }
@@ -257,7 +288,8 @@ typedef struct plan {
 
 static bool changes(const axis_t *axis)
 {
-    return axis->in != axis->out || (axis->scale != 0.0 && axis->scale != 1.0);
+    return axis->in != axis->out || (axis->scale != 0.0 && axis->scale != 1.0) ||
+           axis->start != 0.0 || axis->end != 1.0;
 }
 
 /* The place of a dimension among those that lie in memory, slowest first. */
@@ -503,6 +535,12 @@ static const char *const cases[] = {
     "(f32[7]) sizes=[17] mode=\"linear\" coordinates=\"align_corners\"",
     "(u8[2,3]) sizes=[4,9]",
     "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
+    "(f32[1,3,5,4]) sizes=[3,4] mode=\"linear\" coordinates=\"align_corners\" scales=[0.7,1.1]",
+    "(f32[1,17,5,4]) sizes=[3,6] mode=\"linear\" coordinates=\"crop\" starts=[0.3,-0.2] "
+    "ends=[0.9,1.5]",
+    "(f32[1,3,5,4]) sizes=[5,1] mode=\"cubic\" coordinates=\"crop\" starts=[0.7,0.1] "
+    "ends=[0.2,0.4]",
+    "(f32[2,3,7]) sizes=[7] coordinates=\"crop\" starts=[0.1] ends=[1.25]",
     NULL};
 
 static const char *const backward_cases[] = {
@@ -523,13 +561,15 @@ static const char *const backward_cases[] = {
     "(f32[3,7,4,2]) sizes=[2,3,4,5] mode=\"linear\" coordinates=\"half_pixel\"",
     "(f32[1,17,6,7]) sizes=[4,5] mode=\"linear\" scales=[1.6,1.5]",
     "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
+    "(f32[1,3,3,6]) sizes=[5,4] mode=\"linear\" coordinates=\"crop\" starts=[0.3,-0.2] "
+    "ends=[0.9,1.5]",
     NULL};
 
 /* ---- definitions ---- */
 
 const opdef_t op_def_resize = {.name = "resize",
                                .preference = OP_FOLLOWS,
-                               .attrs = {sizeof(resize_attrs_t), 6, fields},
+                               .attrs = {sizeof(resize_attrs_t), N_FIELDS, fields},
                                .n_operands = 1,
                                .operands = operands,
                                .n_outputs = 1,
@@ -541,7 +581,7 @@ const opdef_t op_def_resize = {.name = "resize",
 
 const opdef_t op_def_resize_backward = {.name = "resize_backward",
                                         .preference = OP_FOLLOWS,
-                                        .attrs = {sizeof(resize_attrs_t), 6, fields},
+                                        .attrs = {sizeof(resize_attrs_t), N_FIELDS, fields},
                                         .n_operands = 1,
                                         .operands = backward_operands,
                                         .n_outputs = 1,

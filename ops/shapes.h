@@ -128,11 +128,14 @@ status_t op_pad(context_t *ctx, const tensor_t *x, const int64_t *before, const 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode_t;
 /* Where output element i samples the input; `scale` is out / in where attrs give none. */
 typedef enum resize_coordinates {
-    RESIZE_ASYMMETRIC,          /* i / scale */
-    RESIZE_HALF_PIXEL,          /* (i + 0.5) / scale - 0.5 */
-    RESIZE_ALIGN_CORNERS,       /* i * (in - 1) / (out - 1) */
-    RESIZE_PYTORCH_HALF_PIXEL,  /* half pixel, 0 where out is 1 */
-    RESIZE_HALF_PIXEL_SYMMETRIC /* half pixel + in / 2 * (1 - out / (scale * in)) */
+    RESIZE_ASYMMETRIC,           /* i / scale */
+    RESIZE_HALF_PIXEL,           /* (i + 0.5) / scale - 0.5 */
+    RESIZE_ALIGN_CORNERS,        /* i * (in - 1) / (scale * in - 1) */
+    RESIZE_PYTORCH_HALF_PIXEL,   /* half pixel, 0 where out is 1 */
+    RESIZE_HALF_PIXEL_SYMMETRIC, /* half pixel + in / 2 * (1 - out / (scale * in)) */
+    /* (start + i * (end - start) / (out - 1)) * (in - 1): from `starts` to `ends`, of which 0 is
+     * the first element and 1 the last; in the middle where out is 1 */
+    RESIZE_CROP
 } resize_coordinates_t;
 
 typedef struct resize_attrs {
@@ -142,6 +145,7 @@ typedef struct resize_attrs {
     floats_t scales;          /* none: out / in; else one for each size */
     double cubic_coefficient; /* PyTorch's is -0.75; 0 is 0, with attrs NULL -0.75 */
     bool exclude_outside;     /* cubic: what lies outside is left out, else it is the edge */
+    floats_t starts, ends;    /* of RESIZE_CROP: one for each size; else none */
 } resize_attrs_t;
 
 /* The last n dimensions to `sizes`, each by itself. Nearest rounds the sampled place down; linear

@@ -331,6 +331,19 @@ node RoiAlign x,boxes,images c output_height=3 output_width=2 coordinate_transfo
 node RoiAlign x,boxes,images d output_height=3 output_width=2 mode=max coordinate_transformation_mode=output_half_pixel spatial_scale=0.5
 node Concat a,b,c,d y axis=1
 output y
+
+model crops 13
+input x 2,3,7,6
+floats crop4 0,0,20,-40,100,100,90,150
+scalar hundred 100
+ints sizes 2,3,5,4
+node Div crop4,hundred crop
+node Resize x,crop,-,sizes a mode=linear coordinate_transformation_mode=tf_crop_and_resize extrapolation_value=1.5
+node Resize x,crop,-,sizes b mode=nearest coordinate_transformation_mode=tf_crop_and_resize
+node Resize x,crop,-,sizes c mode=cubic coordinate_transformation_mode=tf_crop_and_resize
+node Resize x,crop,-,sizes d mode=nearest coordinate_transformation_mode=tf_half_pixel_for_nn nearest_mode=floor
+node Concat a,b,c,d y axis=1
+output y
 """
 
 
