@@ -1,5 +1,4 @@
-/* Rotary positions, and attention whose keys have fewer heads and a past: operators of
- * com.microsoft in models of language. */
+/* Rotary positions, and attention of com.microsoft whose keys have fewer heads and a past. */
 #include "io/onnx_attention_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
@@ -7,7 +6,7 @@
 #include "ops/attention.h"
 #include "tensor/tensor_impl.h"
 
-static status_t concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out)
+status_t onnx_concat(onnx_node_t *node, int n, const item_t *parts, int dim, item_t *out)
 {
     onnx_call_t call;
     *out = parts[0];
@@ -39,8 +38,7 @@ static status_t make_ones(onnx_node_t *node, item_t x, item_t *out)
     return onnx_emit(&call, 1, out, out);
 }
 
-/* 0, 1, 2, .. along T, as [N][1][T][1]; and T, as [N][1][1][1]. */
-static status_t count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count)
+status_t onnx_count_rows(onnx_node_t *node, item_t x, item_t *out_rows, item_t *out_count)
 {
     item_t ones, sums;
     onnx_call_t call;
@@ -99,13 +97,13 @@ static status_t rotate(onnx_node_t *node, item_t x, item_t cos, item_t sin, bool
         const int64_t apart[] = {info.sizes[0], info.sizes[1], info.sizes[2], half, 1};
         const int64_t beside[] = {info.sizes[0], info.sizes[1], info.sizes[2], 2 * half};
         for (int i = 0; i < 2; i++) TRY(onnx_reshape(node, parts[i], 5, apart, &parts[i]));
-        TRY(concat(node, 2, parts, 4, &parts[0]));
+        TRY(onnx_concat(node, 2, parts, 4, &parts[0]));
         TRY(onnx_reshape(node, parts[0], 4, beside, &parts[0]));
     } else {
-        TRY(concat(node, 2, parts, 3, &parts[0]));
+        TRY(onnx_concat(node, 2, parts, 3, &parts[0]));
     }
     if (2 * half < size) TRY(onnx_slice(node, x, 3, 2 * half, size, 1, &parts[1]));
-    return concat(node, 2 * half < size ? 2 : 1, parts, 3, out);
+    return onnx_concat(node, 2 * half < size ? 2 : 1, parts, 3, out);
 }
 
 /* x as heads: [N][T][E] of so many, or [N][heads][T][D] as it is. */
@@ -142,7 +140,7 @@ status_t onnx_import_ms_rotary(onnx_node_t *node)
              info_brief(&table), (long long)size);
     TRY(take_heads(node, n_heads, table.sizes[1], &x));
     if (onnx_input_info(node, POSITIONS).rank == 1) {
-        TRY(count_rows(node, x, &rows, &count));
+        TRY(onnx_count_rows(node, x, &rows, &count));
         TRY(onnx_binary(node, "add", rows, positions, &positions));
         const tensor_info_t info = *onnx_info(node->onnx, positions);
         const int64_t sizes[] = {info.sizes[0], info.sizes[2]};
@@ -155,6 +153,36 @@ status_t onnx_import_ms_rotary(onnx_node_t *node)
         return STATUS_OK;
     }
     return onnx_join_heads(node, x, &node->out[0]);
+}
+
+/* x, cos, sin: of the positions that follow, else of each row. */
+status_t onnx_import_rotary(onnx_node_t *node)
+{
+    enum { X, COS, SIN, POSITIONS };
+    const tensor_info_t info = onnx_input_info(node, X), table = onnx_input_info(node, COS);
+    const int rank = onnx_has(node, POSITIONS) ? 2 : 3;
+    int64_t n_heads = 0, size = 0;
+    bool is_interleaved = false;
+    item_t x, angles[2];
+    TRY(onnx_attr_int(node, "num_heads", 0, &n_heads));
+    TRY(onnx_attr_int(node, "rotary_embedding_dim", 0, &size));
+    TRY(onnx_attr_bool(node, "interleaved", false, &is_interleaved));
+    if (table.rank != rank || onnx_input_info(node, SIN).rank != rank ||
+        (size > 0 && size != 2 * table.sizes[rank - 1]) || (info.rank == 3 && n_heads < 1))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "cos is %s for %lld angles, num_heads is %lld: rank %d, half of the angles, and heads "
+             "of an x of rank 3 are needed",
+             info_brief(&table), (long long)size, (long long)n_heads, rank);
+    TRY(take_heads(node, n_heads, table.sizes[rank - 1], &x));
+    for (int i = 0; i < 2; i++) {
+        const item_t cache = node->in[COS + i];
+        const int64_t sizes[] = {table.sizes[0], 1, table.sizes[1], table.sizes[rank - 1]};
+        TRY(rank == 2 ? take_angles(node, cache, node->in[POSITIONS], &angles[i])
+                      : onnx_reshape(node, cache, 4, sizes, &angles[i]));
+    }
+    TRY(rotate(node, x, angles[0], angles[1], is_interleaved, &x));
+    node->out[0] = x;
+    return info.rank == 4 ? STATUS_OK : onnx_join_heads(node, x, &node->out[0]);
 }
 
 /* ---- attention of groups ---- */
@@ -231,7 +259,7 @@ static status_t find_past(onnx_node_t *node, group_attention_t *group)
              "seqlens_k is %s, one for each query is "
              "needed",
              info_brief(&lengths));
-    TRY(count_rows(node, group->heads[QUERY], &group->rows, &count));
+    TRY(onnx_count_rows(node, group->heads[QUERY], &group->rows, &count));
     TRY(onnx_cast(node, node->in[LENGTHS], DTYPE_S64, &group->past));
     TRY(onnx_reshape(node, group->past, 4, sizes, &group->past));
     TRY(onnx_integer(node->onnx, 1, &number));
@@ -262,9 +290,9 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
 {
     item_t rows, count, size, index, all, one, is_past;
     onnx_call_t call;
-    TRY(count_rows(node, past, &rows, &size));
-    TRY(concat(node, 2, (const item_t[]){past, fresh}, 2, &all));
-    TRY(count_rows(node, all, &rows, &count));
+    TRY(onnx_count_rows(node, past, &rows, &size));
+    TRY(onnx_concat(node, 2, (const item_t[]){past, fresh}, 2, &all));
+    TRY(onnx_count_rows(node, all, &rows, &count));
     TRY(onnx_integer(node->onnx, 1, &one));
     TRY(onnx_binary(node, "sub", count, one, &count));
     TRY(onnx_binary(node, "sub", rows, group->past, &index));
@@ -284,7 +312,7 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
 static status_t see(onnx_node_t *node, const group_attention_t *group, item_t keys, item_t *out)
 {
     item_t rows, count, last;
-    TRY(count_rows(node, keys, &rows, &count));
+    TRY(onnx_count_rows(node, keys, &rows, &count));
     const tensor_info_t info = *onnx_info(node->onnx, rows);
     TRY(onnx_reshape(node, rows, 4, (const int64_t[]){info.sizes[0], 1, 1, info.sizes[2]}, &rows));
     TRY(onnx_binary(node, "add", group->past, group->rows, &last));

@@ -344,6 +344,58 @@ node Resize x,crop,-,sizes c mode=cubic coordinate_transformation_mode=tf_crop_a
 node Resize x,crop,-,sizes d mode=nearest coordinate_transformation_mode=tf_half_pixel_for_nn nearest_mode=floor
 node Concat a,b,c,d y axis=1
 output y
+
+model attention_states 23
+input q 2,6,5,8
+input k 2,3,4,8
+input v 2,3,4,6
+weight past_k 2,3,2,8 1.0
+weight past_v 2,3,2,6 1.0
+weight bias 5,6 1.0
+ints seen 1,1,0,1,1,0,1,0,1,1,1,1,0,0,0,0,0,0,1,1,1,1,1,1,0,1,0,1,1,1
+ints seen_sizes 5,6
+node Reshape seen,seen_sizes seen2
+node Cast seen2 mask to=9
+node Attention q,k,v a is_causal=1
+node Attention q,k,v,-,past_k,past_v b,bk,bv is_causal=1 scale=0.4
+node Attention q,k,v,bias,past_k,past_v c,ck,cv is_causal=1
+node Attention q,k,v,mask,past_k,past_v d,dk,dv
+node Attention q,k,v,bias,past_k,past_v e,ek,ev softcap=2.0 is_causal=1
+node Attention q,k,v,bias,past_k,past_v h,hk,hv,products
+node Attention q,k,v,mask,past_k,past_v f,fk,fv,capped softcap=1.5 qk_matmul_output_mode=1
+node Attention q,k,v,mask,past_k,past_v g,gk,gv,weights softcap=1.5 qk_matmul_output_mode=3
+node Concat a,b,c,d,e,f,g,h outs axis=1
+node Concat products,capped,weights scores axis=1
+ints row -1
+node Reshape outs,row r0
+node Reshape scores,row r1
+node Reshape bk,row r2
+node Reshape bv,row r3
+node Concat r0,r1,r2,r3 y axis=0
+output y
+
+model rotary 23
+input x 2,3,5,8
+input rows 2,5,24
+weight cos 9,4 1.0
+weight sin 9,4 1.0
+weight some_cos 2,5,2 1.0
+weight some_sin 2,5,2 1.0
+ints positions 0,3,1,8,2,5,4,4,7,6
+ints positions_sizes 2,5
+node Reshape positions,positions_sizes p
+node RotaryEmbedding x,cos,sin,p a
+node RotaryEmbedding x,cos,sin,p b interleaved=1
+node RotaryEmbedding x,some_cos,some_sin c rotary_embedding_dim=4
+node RotaryEmbedding rows,cos,sin,p d num_heads=3
+node RotaryEmbedding rows,some_cos,some_sin e num_heads=3 rotary_embedding_dim=4 interleaved=1
+node Concat a,b,c f axis=1
+ints row -1
+node Reshape f,row r0
+node Reshape d,row r1
+node Reshape e,row r2
+node Concat r0,r1,r2 y axis=0
+output y
 """
 
 
