@@ -95,6 +95,33 @@ status_t onnx_import_bernoulli(onnx_node_t *node)
     return onnx_cast(node, truth, dtype, &node->out[0]);
 }
 
+/* The input has logarithms of weights. */
+status_t onnx_import_multinomial(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    dtype_t dtype = DTYPE_S32;
+    int64_t seed = 0, n_samples = 1;
+    item_t weights;
+    onnx_call_t call;
+    TRY(read_seed(node, &seed));
+    TRY(read_dtype(node, "dtype", &dtype));
+    TRY(onnx_attr_int(node, "sample_size", 1, &n_samples));
+    if (x.rank != 2 || (dtype != DTYPE_S32 && dtype != DTYPE_S64))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "x is %s and the indices %s, rank 2 and s32 or s64 are needed", info_brief(&x),
+             dtype_name(dtype));
+    TRY(onnx_cast(node, node->in[0], DTYPE_F64, &weights));
+    onnx_call(node, "softmax", &call);
+    onnx_set_int(&call, "dim", 1);
+    TRY(onnx_emit(&call, 1, &weights, &weights));
+    onnx_call(node, "multinomial", &call);
+    onnx_set_int(&call, "n_samples", n_samples);
+    onnx_set_int(&call, "replacement", true);
+    onnx_set_int(&call, "seed", seed);
+    TRY(onnx_emit(&call, 1, &weights, &node->out[0]));
+    return onnx_cast(node, node->out[0], dtype, &node->out[0]);
+}
+
 /* ---- windows ---- */
 
 /* a - b cos(2 pi i / n) + c cos(4 pi i / n) */

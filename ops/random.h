@@ -22,6 +22,18 @@ status_t op_randn_like(context_t *ctx, const tensor_t *x, double mean, double st
 status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t dtype,
                       tensor_t **out) TESSERA_API(op_bernoulli);
 
+/* n_samples indices of each row's elements, with probabilities in proportion to the elements, as
+ * torch.multinomial.
+ *
+ * x            [C] or [N][C]  floating: weights, which need not add up to 1
+ * replacement  an index may come again; else n_samples is at most C
+ * out          s64 [n_samples] or [N][n_samples]
+ *
+ * INVALID_ARGUMENT  a weight is negative, infinite or NaN; a row has none above 0, or without
+ *                   replacement less than n_samples of these */
+status_t op_multinomial(context_t *ctx, const tensor_t *x, int64_t n_samples, bool replacement,
+                        int64_t seed, tensor_t **out) TESSERA_API(op_multinomial);
+
 TESSERA_END
 
 #endif

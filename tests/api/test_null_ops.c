@@ -619,6 +619,9 @@ static void the_functions_of_moving_take_null(void **state)
     GIVES_NULL(tensor_t *, op_roi_align(ctx, NULL, NULL, NULL, NULL, &out));
     REFUSES(op_roi_align(ctx, NULL, NULL, NULL, NULL, NULL));
     assert_int_not_equal(op_roi_align(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_multinomial(ctx, NULL, 1, false, 0, &out));
+    REFUSES(op_multinomial(ctx, NULL, 1, false, 0, NULL));
+    assert_int_not_equal(op_multinomial(NULL, NULL, 1, false, 0, NULL), STATUS_OK);
     GIVES_NULL(tensor_t *, op_grid_sample(ctx, NULL, NULL, 0, 0, false, &out));
     REFUSES(op_grid_sample(ctx, NULL, NULL, 0, 0, false, NULL));
     assert_int_not_equal(op_grid_sample(NULL, NULL, NULL, 0, 0, false, NULL), STATUS_OK);

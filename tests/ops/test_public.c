@@ -119,6 +119,7 @@ CALL(roi_align, in[0], in[1], in[2],
                            .sampling_ratio = 2,
                            .aligned = true,
                            .mode = ROI_ALIGN_MAX}))
+CALL(multinomial, in[0], 4, true, 5)
 CALL(grid_sample, in[0], in[1], GRID_CUBIC, GRID_REFLECTION, true)
 CALL(rand_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
 CALL(randn_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
@@ -483,6 +484,7 @@ static const row_t rows[] = {
     ROW(reverse_sequence, "(f32[5,3], s64[3]<6) batch_dim=1 time_dim=0"),
     ROW(roi_align, "(f32[2,3,7,5], f32[4,4]*9, s64[4]<2) output_size=[2,3] spatial_scale=0.5 "
                    "sampling_ratio=2 aligned=true mode=\"max\""),
+    ROW(multinomial, "(f32[3,7]+) n_samples=4 replacement=true seed=5"),
     ROW(grid_sample, "(f32[1,2,5,7], f32[1,3,4,2]*2) mode=\"cubic\" padding=\"reflection\" "
                      "align_corners=true"),
     ROW(rand_like, "(f32[3,7]) seed=5 low=-2.0 high=3.0 dtype=f64"),
