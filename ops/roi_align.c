@@ -65,15 +65,24 @@ typedef struct side {
     int64_t size;                 /* of the image */
 } side_t;
 
-/* Of a box from `low` to `high`. A box that is not aligned has at least one pixel. */
-static side_t find_side(const roi_align_attrs_t *attrs, double low, double high, int64_t n_bins,
-                        int64_t size)
+/* A number as a type that has no more digits than f32 keeps it. */
+static double narrow(dtype_t dtype, double number)
 {
-    const double offset = attrs->aligned ? 0.5 : 0.0;
-    side_t side = {.start = low * attrs->spatial_scale - offset, .size = size};
-    double length = high * attrs->spatial_scale - offset - side.start;
+    return dtype == DTYPE_F64 ? number : (double)(float)number;
+}
+
+/* Of a box from `low` to `high`. A box that is not aligned has at least one pixel. How many samples
+ * there are depends on the last digit of the length: it is calculated in f32, as torchvision and
+ * ONNX Runtime do. */
+static side_t find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
+                        int64_t n_bins, int64_t size)
+{
+    const double offset = attrs->aligned ? 0.5 : 0.0, scale = narrow(dtype, attrs->spatial_scale);
+    side_t side = {.start = narrow(dtype, narrow(dtype, low * scale) - offset), .size = size};
+    const double end = narrow(dtype, narrow(dtype, high * scale) - offset);
+    double length = narrow(dtype, end - side.start);
     if (!attrs->aligned && length < 1.0) length = 1.0;
-    side.bin = length / (double)n_bins;
+    side.bin = narrow(dtype, length / (double)n_bins);
     side.n_samples = attrs->sampling_ratio > 0 ? (double)attrs->sampling_ratio : ceil(side.bin);
     return side;
 }
@@ -120,7 +129,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     double sum = 0.0, largest = -INFINITY;
     for (int d = 0; d < 2; d++) {
         const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
-        side[d] = find_side(attrs, spec_at(call, BOXES, low), spec_at(call, BOXES, high),
+        side[d] = find_side(attrs, x->dtype, spec_at(call, BOXES, low), spec_at(call, BOXES, high),
                             attrs->output_size[d], x->sizes[2 + d]);
     }
     for (int64_t i = 0; i < (int64_t)side[0].n_samples; i++)
@@ -179,7 +188,7 @@ static void find_sides(const prepared_t *prepared, const void *boxes, int64_t bo
     dtype_cast(4, x->dtype, (const char *)boxes + (size_t)(box * 4) * dtype_size(x->dtype), 1,
                DTYPE_F64, corner, 1);
     for (int d = 0; d < 2; d++)
-        side[d] = find_side(attrs, corner[1 - d], corner[3 - d], attrs->output_size[d],
+        side[d] = find_side(attrs, x->dtype, corner[1 - d], corner[3 - d], attrs->output_size[d],
                             x->sizes[2 + d]);
 }
 

@@ -91,6 +91,42 @@ static void mel_bins_have_to_be_frequencies_of_the_signal(void **state)
         "rate of 8000");
 }
 
+static maker_node_t *begin_resize(int64_t opset, const char *coordinates)
+{
+    const int64_t sizes[4] = {1, 1, 3, 3};
+    const float crop[6] = {0, 0, 0, 1, 1, 1};
+    begin_model(opset, DIMS(1, 1, 4, 4));
+    maker_initializer(&maker, "sizes", INT64, DIMS(4), sizes, sizeof sizes);
+    maker_initializer(&maker, "crop", FLOAT, DIMS(6), crop, sizeof crop);
+    maker_node_t *node = maker_node(&maker, "Resize", "r", "x crop - sizes", "y");
+    maker_string(node, "coordinate_transformation_mode", coordinates);
+    maker_string(node, "mode", "linear");
+    return node;
+}
+
+static void a_resize_says_where_it_samples(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_resize(13, "tf_crop_and_resize");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "roi has 6 numbers, 8 are needed");
+    begin_resize(13, "tf_half_pixel_for_nn");
+    refuse(ctx, STATUS_UNSUPPORTED, "tf_half_pixel_for_nn of another mode than nearest");
+}
+
+static void attention_that_contradicts_itself_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    begin_model(23, DIMS(1, 2, 3, 4));
+    maker_int(maker_node(&maker, "Attention", "a", "x x x", "y"), "softmax_precision", 11);
+    refuse(ctx, STATUS_UNSUPPORTED, "a softmax in f64 of f32");
+    begin_model(23, DIMS(1, 2, 3, 4));
+    maker_int(maker_node(&maker, "Attention", "a", "x x x", "y"), "qk_matmul_output_mode", 4);
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "qk_matmul_output_mode 4, softcap 0");
+    begin_model(23, DIMS(1, 2, 3, 4));
+    maker_node(&maker, "Attention", "a", "x x x - x", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "past_key and past_value come together");
+}
+
 static maker_node_t *begin_unpool(const int64_t *index_sizes)
 {
     begin_model(17, DIMS(1, 1, 2, 2));
@@ -220,6 +256,8 @@ int main(void)
         TEST(a_transform_needs_real_and_imaginary_parts),
         TEST(frames_have_to_lie_in_the_signal),
         TEST(mel_bins_have_to_be_frequencies_of_the_signal),
+        TEST(a_resize_says_where_it_samples),
+        TEST(attention_that_contradicts_itself_is_refused),
         TEST(what_is_unpooled_has_a_place_for_each_index),
         TEST(an_index_behind_what_was_pooled_is_an_error),
         TEST(sizes_around_the_middle_are_checked),

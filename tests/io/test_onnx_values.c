@@ -15,7 +15,7 @@
 #include "tests/support/drawn.h"
 #include "tests/support/onnx_model.h"
 
-enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 8, MAX_NUMBERS = 8192 };
+enum { N_SHOWN = 64, N_MODELS = 18, MAX_WORDS = 128, MAX_INTS = 32, MAX_NUMBERS = 8192 };
 
 /* Measured was an error of 4e-7 of the largest element. */
 #define TOLERANCE 5e-6
