@@ -73,8 +73,8 @@ static void what_cannot_be_resized_is_refused(void **state)
     attrs.mode = 3;
     CHECK_REFUSED("resize: mode is 3");
     attrs = good;
-    attrs.coordinates = 5;
-    CHECK_REFUSED("resize: coordinates is 5");
+    attrs.coordinates = RESIZE_CROP + 1;
+    CHECK_REFUSED("resize: coordinates is 6");
     CHECK_OK(ctx, tensor_full(ctx, DTYPE_S32, SHAPE(2, 3), 1, &whole));
     CHECK_FAILS(ctx, op_resize_attrs(ctx, whole, &good, &out), STATUS_INVALID_ARGUMENT,
                 "resize: x is s32[2,3], cubic needs a floating dtype");
