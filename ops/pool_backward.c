@@ -176,11 +176,21 @@ typedef struct state {
     int64_t lanes, floats; /* of bf16 and f16: channels at a time, floats of scratch for a thread */
 } state_t;
 
+/* Blocks of channels are taken as such where rows would have the same bytes: f32[4,128,1,1] in
+ * aBcd16b may be the gradient of larger images, whose bytes differ. */
+static format_t format_of(const tensor_info_t *info)
+{
+    const format_t own = accept_own(info);
+    if (own.n_blocks != 1 || own.block_dims[0] != 1) return pool_format(info);
+    const format_t blocks = format_channel_blocks(info->rank, own.block_sizes[0]);
+    return format_same(&own, &blocks, info->sizes) ? blocks : pool_format(info);
+}
+
 /* The format of x, or of grad where that has blocks and x has not. */
 static format_t choose_format(const op_call_t *call)
 {
-    const format_t first = pool_format(call->in[X]);
-    const format_t other = pool_format(call->in[grad_of(call->op)]);
+    const format_t first = format_of(call->in[X]);
+    const format_t other = format_of(call->in[grad_of(call->op)]);
     return first.n_blocks == 0 && other.n_blocks > 0 ? other : first;
 }
 
