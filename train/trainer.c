@@ -25,7 +25,9 @@ struct trainer {
     uint64_t changes;          /* module_changes when the tape was made */
     train_program_t *programs; /* planned: the one used last first */
     tensor_t **gradients;      /* [parameters] */
-    tensor_t *loss_value;      /* of the step under way */
+    int n_spare;
+    tensor_t **spare;     /* [parameters] planned: gradients of the step before, or NULL */
+    tensor_t *loss_value; /* of the step under way */
     tensor_t *output;
 };
 
@@ -41,11 +43,18 @@ static status_t check_loss(trainer_t *trainer, double *out_loss)
     return STATUS_OK;
 }
 
+/* Gradients of a plan keep their memory for the next step: fresh pages cost as much time as what is
+ * computed into them. */
 static void drop_gradients(trainer_t *trainer)
 {
     const int n = optimizer_n_parameters(trainer->optimizer);
     for (int i = 0; i < n; i++) {
-        tensor_drop(trainer->gradients[i]);
+        tensor_drop(trainer->spare[i]);
+        trainer->spare[i] = trainer->gradients[i];
+        if (trainer->options.mode != TRAIN_PLANNED) {
+            tensor_drop(trainer->spare[i]);
+            trainer->spare[i] = NULL;
+        }
         trainer->gradients[i] = NULL;
     }
 }
@@ -236,24 +245,42 @@ static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t 
     return STATUS_OK;
 }
 
+/* The memory of earlier gradients for those of this step, where nobody else holds it. */
+static void want_spare(const trainer_t *trainer, const train_program_t *program, tensor_t **wanted)
+{
+    for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
+        tensor_t *spare = trainer->spare[i];
+        const int result = program->gradients[i];
+        if (spare == NULL || result < 0 || atomic_load(&spare->n_references) != 1 ||
+            !storage_is_alone(spare->storage))
+            continue;
+        if (tensor_lies_like(&spare->info, &program->plan->results[result].info))
+            wanted[result] = spare;
+    }
+}
+
 static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const *in,
                             const tensor_t *target, double *out_loss)
 {
     context_t *ctx = trainer->ctx;
     const tensor_t *inputs[METHOD_MAX_OUTPUTS];
     train_program_t *program = NULL;
-    tensor_t **results = NULL;
+    tensor_t **results = NULL, **wanted = NULL;
     for (int i = 0; i < n_in; i++) inputs[i] = in[i];
     inputs[n_in] = target;
     TRY(check_inputs(trainer, n_in + 1, inputs));
     TRY(find_program(trainer, n_in + 1, inputs, &program));
-    TRY(context_get_zeroed(ctx, (size_t)program->plan->n_results * sizeof(tensor_t *),
-                           "results of a step", &results));
+    const int n_all = program->plan->n_results;
+    TRY(context_get_zeroed(ctx, 2 * (size_t)n_all * sizeof(tensor_t *), "results of a step",
+                           &results));
+    wanted = results + n_all;
+    want_spare(trainer, program, wanted);
     const uint64_t begin = context_now();
-    status_t status = plan_execute(ctx, program->plan, n_in + 1, inputs, results);
+    status_t status = plan_execute_into(ctx, program->plan, n_in + 1, inputs, n_all, wanted,
+                                        results);
     trainer->times.forward_ns = 0;
     trainer->times.backward_ns = context_now() - begin;
-    const int n_results = status == STATUS_OK ? program->plan->n_results : 0;
+    const int n_results = status == STATUS_OK ? n_all : 0;
     if (status == STATUS_OK) status = take_results(trainer, program, results, out_loss);
     for (int i = 0; i < n_results; i++) tensor_drop(results[i]);
     context_put(ctx, results);
@@ -326,6 +353,9 @@ static status_t fill(context_t *ctx, trainer_t *trainer)
     const int n = optimizer_n_parameters(trainer->optimizer);
     TRY(context_get_zeroed(ctx, (size_t)n * sizeof(tensor_t *), "gradients of a trainer",
                            &trainer->gradients));
+    TRY(context_get_zeroed(ctx, (size_t)n * sizeof(tensor_t *), "gradients of a trainer",
+                           &trainer->spare));
+    trainer->n_spare = n;
     TRY(module_train(ctx, trainer->module, true));
     if (trainer->options.parallel != NULL)
         TRY(parallel_broadcast(ctx, trainer->options.parallel, trainer->module,
@@ -370,6 +400,8 @@ void trainer_destroy(trainer_t *trainer)
     drop_programs(trainer, 0);
     tape_destroy(trainer->tape);
     module_release(trainer->module);
+    for (int i = 0; i < trainer->n_spare; i++) tensor_drop(trainer->spare[i]);
+    context_put(ctx, trainer->spare);
     context_put(ctx, trainer->gradients);
     context_put(ctx, trainer);
 }

@@ -429,6 +429,7 @@ static tensor_t *find_wanted(run_t *run, int r, int n_in, const tensor_t *const 
     for (int i = 0; i < run->n_wanted; i++) {
         const plan_result_t *result = &plan->results[i];
         tensor_t *wanted = run->wanted[i];
+        if (wanted == NULL) continue;
         bool fits = result->root == r && result->offset == 0 &&
                     tensor_lies_like(&result->info, &plan->roots[r].info) &&
                     tensor_lies_like(&wanted->info, &result->info) && is_aligned(wanted);
@@ -454,7 +455,8 @@ static status_t check_wanted(context_t *ctx, const plan_t *plan, int n_wanted,
     REQUIRE(ctx, n_wanted == plan->n_results, "plan: %d results, there are tensors for %d",
             plan->n_results, n_wanted);
     for (int i = 0; i < n_wanted; i++)
-        TRY(module_check_result(ctx, i, &plan->results[i].info, &wanted[i]->info));
+        if (wanted[i] != NULL)
+            TRY(module_check_result(ctx, i, &plan->results[i].info, &wanted[i]->info));
     return STATUS_OK;
 }
 

@@ -138,9 +138,9 @@ void plan_source_clear(const plan_source_t *source);
 /* plan_run whose results belong to the caller, whatever scope is open; out has room for all. */
 status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                       tensor_t **out);
-/* The same, with result i written straight into wanted[i] where that can be: out[i] is then another
- * tensor over its bytes. INVALID_ARGUMENT, before anything is run, for others than the results'
- * dtypes, sizes and number. */
+/* The same, with result i written straight into wanted[i] where that can be: out[i] is then that,
+ * or another tensor over its bytes. NULL: nothing is wanted for that result. INVALID_ARGUMENT,
+ * before anything is run, for others than the results' dtypes, sizes and number. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
 

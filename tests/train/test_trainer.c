@@ -2,6 +2,7 @@
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "module/layers.h"
@@ -589,6 +590,51 @@ static status_t step_planned(context_t *ctx)
     return step_scarcely(ctx, TRAIN_PLANNED);
 }
 
+/* The largest block asked for. */
+static void *get_measured(void *user, size_t bytes)
+{
+    size_t *most = user;
+    if (bytes > *most) *most = bytes;
+    return aligned_alloc(64, (bytes + 64) / 64 * 64);
+}
+
+static void put_measured(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+static void gradients_of_a_plan_lie_where_those_before_lay(void **state)
+{
+    (void)state;
+    size_t most = 0;
+    const allocator_t allocator = {&most, get_measured, put_measured};
+    const context_options_t options = {.allocator = &allocator, .n_threads = 2};
+    context_t *ctx = NULL;
+    module_t *net = NULL, *flatten = NULL, *first = NULL, *second = NULL;
+    optimizer_t *optimizer = NULL;
+    assert_int_equal(context_create(&options, &ctx), STATUS_OK);
+    CHECK_OK(ctx, layer_sequential(ctx, &net));
+    CHECK_OK(ctx, layer_flatten(ctx, 1, -1, &flatten));
+    append(ctx, net, flatten);
+    CHECK_OK(ctx, layer_linear(ctx, 3 * 8 * 8, 1024, true, &first));
+    append(ctx, net, first);
+    CHECK_OK(ctx, layer_linear(ctx, 1024, 5, true, &second));
+    append(ctx, net, second);
+    CHECK_OK(ctx, module_mkldnn(ctx, net, NULL));
+    trainer_t *trainer = make_trainer(ctx, net, TRAIN_PLANNED, &optimizer);
+    double loss = 0.0;
+    CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+    CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+    most = 0;
+    CHECK_OK(ctx, step(ctx, trainer, 3, NULL, &loss));
+    assert_true(most < 3 * 8 * 8 * 1024 * sizeof(float));
+    trainer_destroy(trainer);
+    optimizer_destroy(optimizer);
+    module_release(net);
+    context_destroy(ctx);
+}
+
 static void nothing_leaks_when_memory_ends(void **state)
 {
     (void)state;
@@ -612,6 +658,7 @@ int main(void)
         TEST(an_empty_batch_moves_no_weight),
         TEST(layout_and_threads_may_change_between_steps),
         TEST(wrong_arguments_are_refused),
+        cmocka_unit_test(gradients_of_a_plan_lie_where_those_before_lay),
         cmocka_unit_test(nothing_leaks_when_memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
