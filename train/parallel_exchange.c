@@ -175,6 +175,12 @@ static status_t judge(parallel_t *parallel, status_t own, const double *votes)
          "%s: rank %g has failed, so no rank has made the step", op, votes[FAILED_RANK]);
 }
 
+/* Where no rank has an item all sums are 0, and so is what a step is made of. */
+static double weight_of(const double *votes)
+{
+    return votes[ITEMS] > 0.0 ? votes[ITEMS] : 1.0;
+}
+
 static bool needs_plan(const parallel_t *parallel, int n, const double *votes)
 {
     for (int i = 0; i < n; i++)
@@ -330,7 +336,7 @@ static status_t take(parallel_t *parallel, const double *votes, tensor_t **gradi
     const int64_t n = info_numel(tensor_info(parallel->elements));
     if (parallel->sent != NULL)
         dtype_cast(n, DTYPE_BF16, parallel->sent, 1, DTYPE_F32, parallel->data, 1);
-    multiply(n, (float)(1.0 / votes[ITEMS]), parallel->data, parallel->data);
+    multiply(n, (float)(1.0 / weight_of(votes)), parallel->data, parallel->data);
     for (int i = 0; i < parallel->n; i++) {
         const exchanged_t *from = &parallel->gradients[i];
         tensor_t *mean = NULL;
@@ -374,7 +380,7 @@ static status_t exchange(parallel_t *parallel, status_t *own, const optimizer_t 
         TRY(packed);
         TRY(wait_for_buckets(parallel));
     }
-    *loss = votes[LOSS] / votes[ITEMS];
+    *loss = votes[LOSS] / weight_of(votes);
     return parallel->elements != NULL ? take(parallel, votes, gradients) : STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
  * into them, state made, and bytes to write asked for, which leaves every element as it is. The
  * loops follow, which cannot fail. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/convert_impl.h"
@@ -70,12 +71,63 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
     return STATUS_OK;
 }
 
-/* A gradient may be a parameter itself: that of a product's factor is the other one. */
-static void find_written(int n, step_item_t *items)
+/* The addresses of a parameter's elements; `end_most` is the largest end up to this one. */
+typedef struct extent {
+    uintptr_t begin, end, end_most;
+    const tensor_t *parameter;
+} extent_t;
+
+/* Bytes that are shed lie nowhere: then the storage stands for them, which is enough, since such
+ * tensors have bytes in common in one storage only. */
+static extent_t extent_of(const tensor_t *tensor)
 {
+    const void *place = storage_place(tensor->storage);
+    const uintptr_t first = place != NULL ? (uintptr_t)place : (uintptr_t)tensor->storage;
+    const uintptr_t begin = first + (uintptr_t)tensor->offset;
+    return (extent_t){begin, begin + info_bytes(tensor_info(tensor)), 0, tensor};
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+    const uintptr_t first = ((const extent_t *)a)->begin, second = ((const extent_t *)b)->begin;
+    return (first > second) - (first < second);
+}
+
+/* Parameters by their addresses, so that a gradient is compared with those alone that lie where it
+ * does. */
+static bool has_parameter_in(int n, const extent_t *extents, const tensor_t *gradient)
+{
+    const extent_t own = extent_of(gradient);
+    int first = 0, last = n;
+    while (first < last) {
+        const int middle = first + (last - first) / 2;
+        if (extents[middle].begin < own.end)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    for (int i = first - 1; i >= 0 && extents[i].end_most > own.begin; i--)
+        if (tensor_overlaps(gradient, extents[i].parameter)) return true;
+    return false;
+}
+
+/* A gradient may be a parameter itself: that of a product's factor is the other one. */
+static status_t find_written(context_t *ctx, int n, step_item_t *items)
+{
+    extent_t *extents = NULL;
+    uintptr_t most = 0;
+    if (n == 0) return STATUS_OK;
+    TRY(context_get(ctx, (size_t)n * sizeof *extents, "parameters of a step", &extents));
+    for (int i = 0; i < n; i++) extents[i] = extent_of(items[i].parameter);
+    qsort(extents, (size_t)n, sizeof *extents, compare_extents);
+    for (int i = 0; i < n; i++) {
+        if (extents[i].end > most) most = extents[i].end;
+        extents[i].end_most = most;
+    }
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < n && !items[i].is_written; j++)
-            items[i].is_written = tensor_overlaps(items[i].gradient, items[j].parameter);
+        items[i].is_written = has_parameter_in(n, extents, items[i].gradient);
+    context_put(ctx, extents);
+    return STATUS_OK;
 }
 
 static status_t make_zeros(context_t *ctx, const tensor_info_t *info, tensor_t **out_tensor)
@@ -251,8 +303,7 @@ status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, boo
 {
     update_t *updates = NULL;
     TRY(context_get(ctx, (size_t)n * sizeof *updates, "updates", &updates));
-    status_t status = STATUS_OK;
-    find_written(n, items);
+    status_t status = find_written(ctx, n, items);
     for (int i = 0; i < n && status == STATUS_OK; i++)
         status = prepare(ctx, op, rule, may_convert, &items[i]);
     if (status == STATUS_OK) run(ctx, rule, n, items, updates);

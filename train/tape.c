@@ -492,7 +492,7 @@ static void tell_ready(const tape_t *tape, int number)
 
 static status_t pass_all(tape_t *tape)
 {
-    find_first_uses(tape);
+    if (tape->ready != NULL) find_first_uses(tape);
     for (int i = tape->n_entries - 1; i >= 0; i--) {
         const int n_records = tape->n_records;
         status_t status = pass_entry(tape, &tape->entries[i]);

@@ -23,10 +23,11 @@ struct trainer {
     int64_t n_steps;
     tape_t *tape;              /* eager */
     uint64_t changes;          /* module_changes when the tape was made */
+    uint64_t checked;          /* module_changes when parameters were last looked at */
     train_program_t *programs; /* planned: the one used last first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare;     /* [parameters] planned: gradients of the step before, or NULL */
+    tensor_t **spare;     /* [parameters] what a plan gave as gradients last, or NULL */
     tensor_t *loss_value; /* of the step under way */
     tensor_t *output;
 };
@@ -43,18 +44,11 @@ static status_t check_loss(trainer_t *trainer, double *out_loss)
     return STATUS_OK;
 }
 
-/* Gradients of a plan keep their memory for the next step: fresh pages cost as much time as what is
- * computed into them. */
 static void drop_gradients(trainer_t *trainer)
 {
     const int n = optimizer_n_parameters(trainer->optimizer);
     for (int i = 0; i < n; i++) {
-        tensor_drop(trainer->spare[i]);
-        trainer->spare[i] = trainer->gradients[i];
-        if (trainer->options.mode != TRAIN_PLANNED) {
-            tensor_drop(trainer->spare[i]);
-            trainer->spare[i] = NULL;
-        }
+        tensor_drop(trainer->gradients[i]);
         trainer->gradients[i] = NULL;
     }
 }
@@ -220,10 +214,22 @@ static status_t write_states(trainer_t *trainer, const train_program_t *program,
     return STATUS_OK;
 }
 
+/* Gradients of a plan keep their memory for the next step: fresh pages cost as much time as what is
+ * computed into them. Ranks exchange them for others meanwhile. */
+static void keep_spare(trainer_t *trainer, const train_program_t *program, tensor_t *const *results)
+{
+    for (int i = 0; i < trainer->n_spare; i++) {
+        if (program->gradients[i] < 0) continue;
+        tensor_drop(trainer->spare[i]);
+        trainer->spare[i] = tensor_hold(results[program->gradients[i]]);
+    }
+}
+
 static status_t take_results(trainer_t *trainer, const train_program_t *program,
                              tensor_t *const *results, double *out_loss)
 {
     const int n = optimizer_n_parameters(trainer->optimizer);
+    keep_spare(trainer, program, results);
     trainer->loss_value = tensor_hold(results[TRAIN_RESULT_LOSS]);
     TRY(tensor_readable(trainer->ctx, results[TRAIN_RESULT_OUTPUT], &trainer->output));
     TRY(check_loss(trainer, out_loss));
@@ -289,8 +295,21 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
 
 /* ---- public ---- */
 
-static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
-                           const tensor_t *const *in, const tensor_t *target)
+/* Only where a module has changed since they were looked at. */
+static status_t check_parameters(context_t *ctx, trainer_t *trainer)
+{
+    const uint64_t changes = module_changes();
+    if (trainer->checked == changes) return STATUS_OK;
+    for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
+        tensor_t *parameter = NULL;
+        TRY(optimizer_find(ctx, "trainer_step", trainer->optimizer, i, &parameter));
+    }
+    trainer->checked = changes;
+    return STATUS_OK;
+}
+
+static status_t check_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor_t *const *in,
+                           const tensor_t *target)
 {
     REQUIRE(ctx, n_in >= 1 && n_in < METHOD_MAX_OUTPUTS,
             "trainer_step: %d inputs, 1 to %d are "
@@ -300,11 +319,7 @@ static status_t check_step(context_t *ctx, const trainer_t *trainer, int n_in,
     for (int i = 0; i < n_in; i++)
         if (in[i] == NULL) return context_null(ctx, "trainer_step", "an input");
     if (target == NULL) return context_null(ctx, "trainer_step", "target");
-    for (int i = 0; i < optimizer_n_parameters(trainer->optimizer); i++) {
-        tensor_t *parameter = NULL;
-        TRY(optimizer_find(ctx, "trainer_step", trainer->optimizer, i, &parameter));
-    }
-    return STATUS_OK;
+    return check_parameters(ctx, trainer);
 }
 
 /* Items are counted by the first size of the first input. */
