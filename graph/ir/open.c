@@ -51,8 +51,10 @@ bool graph_is_open(const graph_t *graph)
 {
     const graph_block_t *body = graph_body(graph);
     names_t names = names_of(graph);
-    for (int i = graph_first_input(graph); i < body->n_params; i++)
-        if (!type_is_static(graph_value_type(graph, body->params[i]))) return false;
+    for (int i = graph_first_input(graph); i < body->n_params; i++) {
+        const graph_type_t *type = graph_value_type(graph, body->params[i]);
+        if (type->kind != TYPE_LIST && !type_is_static(type)) return false;
+    }
     for (int i = 0; i < names.n; i++)
         if (names.sizes[i] < 0) return false;
     return names.n > 0 && names.n < GRAPH_MAX_NAMES;

@@ -216,15 +216,16 @@ static status_t fill(rewrite_t *rewrite, graph_t **out_graph)
     const graph_t *from = rewrite->from;
     const graph_block_t *body = graph_body(from);
     for (int i = 0; i < graph_n_values(from); i++) rewrite->map[i] = VALUE_UNMAPPED;
-    int n_tensors = 0;
+    int n_inputs = 0;
     for (int i = 0; i < body->n_params; i++) {
         value_t old = body->params[i];
         const graph_type_t *type = graph_value_type(from, old);
         graph_type_t given = *type;
-        if (rewrite->infos != NULL && type->kind != TYPE_MODULE) {
+        const int input = type->kind != TYPE_MODULE ? n_inputs++ : 0;
+        if (rewrite->infos != NULL && (type->kind == TYPE_TENSOR || type->kind == TYPE_UNKNOWN)) {
             bool keeps_names = type->kind == TYPE_TENSOR && type->has_info;
             given = (graph_type_t){.kind = TYPE_TENSOR, .has_info = true};
-            given.info = rewrite->infos[n_tensors++];
+            given.info = rewrite->infos[input];
             given.dims = keeps_names ? type->dims : NULL;
         }
         if (rewrite->drops_names) given.dims = NULL;

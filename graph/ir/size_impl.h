@@ -108,14 +108,15 @@ bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values
 /* True when an input has a name for one of its sizes. */
 bool graph_has_names(const graph_t *graph);
 
-/* The same, where all inputs are tensors of known sizes, and every name has one size beside it. */
+/* The same, where all inputs are lists or tensors of known sizes, and every name has one size beside
+ * it. */
 bool graph_is_open(const graph_t *graph);
 
 /* The sizes beside the names, in the order in which names first stand. */
 void graph_sizes(const graph_t *graph, int64_t *out_sizes);
 
-/* The graph at other sizes: parameters have these infos, all types follow, sized integers are
- * calculated anew. Names stay, or go and sized integers with them. */
+/* The graph at other sizes: parameters have these infos (that of a list is not read), all types
+ * follow, sized integers are calculated anew. Names stay, or go and sized integers with them. */
 status_t graph_resize(context_t *ctx, const graph_t *graph, const tensor_info_t *infos,
                       bool keeps_names, graph_t **out_graph);
 
