@@ -108,8 +108,8 @@ bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values
 /* True when an input has a name for one of its sizes. */
 bool graph_has_names(const graph_t *graph);
 
-/* The same, where all inputs are lists or tensors of known sizes, and every name has one size beside
- * it. */
+/* The same, where all inputs are lists or tensors of known sizes, and every name has one size
+ * beside it. */
 bool graph_is_open(const graph_t *graph);
 
 /* The sizes beside the names, in the order in which names first stand. */

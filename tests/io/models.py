@@ -2,14 +2,14 @@
 """Writes tests/io/models.values: what ONNX Runtime gives for the ONNX models that tools/models
 fetches, at several sizes of their inputs.
 
-Run by hand with onnx 1.23.2 and ONNX Runtime 1.31.1, after tools/models:
+Run by hand with onnx 1.23.2 and ONNX Runtime 1.32.0, after tools/models:
     python3 tests/io/models.py
 
 It is a GraphProto whose initializers are tensors: "rapidocr/det.onnx 0 in x" has the sizes of input x
 in run 0 of a model, whose elements follow from the name "x" (tests/support/draw.py), or, for
 integers, the elements ("elements x"), or is a picture of bytes [N][H][W] ("picture x") whose channels are
 alike, b / 127.5 - 1; "... out y" has the elements of output y, every k-th of at most N_SHOWN, and
-"... sizes y" its sizes.
+"... sizes y" its sizes. What stands behind an "@" tells apart runs for which a file is imported anew.
 """
 import os
 import sys
@@ -48,17 +48,20 @@ def picture(height, width, scale, top, left):
 
 RATE = numpy.array(16000)
 SILERO = {"input": [1, 576], "state": [2, 1, 128]}
+SLOW = {"input": [1, 288], "state": [2, 1, 128], "sr": numpy.array(8000)}
 RUNS = {
     "rapidocr/ch_PP-OCRv4_det_infer.onnx": [{"x": picture(64, 96, 2, 24, 6)[None]},
                                             {"x": numpy.stack([picture(96, 128, 2, top, 20) for top in (40, 8)])}],
     "rapidocr/ch_PP-OCRv4_rec_infer.onnx": [{"x": [1, 3, 48, 64]}, {"x": [2, 3, 48, 100]}],
     "rapidocr/ch_ppocr_mobile_v2.0_cls_infer.onnx": [{"x": [1, 3, 48, 192]}, {"x": [2, 3, 48, 192]}],
     "silero_vad/silero_vad.onnx": [SILERO | {"sr": RATE}],
+    "silero_vad/silero_vad.onnx@8000": [SLOW],
     "silero_vad/silero_vad_half.onnx": [SILERO],
     "silero_vad/silero_vad_16k_op15.onnx": [SILERO | {"sr": RATE}],
     "silero_vad/silero_vad_16k_sequence.onnx":
         [{"input": [n, 576], "h": [1, 1, 128], "c": [1, 1, 128]} for n in (3, 7)],
     "silero_vad/silero_vad_op18_ifless.onnx": [SILERO | {"sr": RATE}],
+    "silero_vad/silero_vad_op18_ifless.onnx@8000": [SLOW],
     "silero_vad/silero_vad_openvino_16k.onnx": [SILERO],
     "magika/model.onnx": [{"bytes": (numpy.arange(2048 * n, dtype=numpy.int32).reshape(n, 2048) * 37 + 11) % 257}
                           for n in (1, 3)],
@@ -85,7 +88,7 @@ def add(values, key, array):
 
 values = onnx.GraphProto(name="models")
 for model, runs in RUNS.items():
-    session = onnxruntime.InferenceSession(os.path.join(MODELS, model), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(os.path.join(MODELS, model.split("@")[0]), providers=["CPUExecutionProvider"])
     for run, given in enumerate(runs):
         feeds = {name: elements(name, value) for name, value in given.items()}
         for name in (each.name for each in session.get_inputs()):
