@@ -187,7 +187,8 @@ static double padded_share(const tensor_info_t *info)
     return (double)padded[1] / (double)info->sizes[1];
 }
 
-/* The formats that a description has; the weight's as the operator says it. */
+/* The formats that a description has, of a weight in groups as oneDNN has it. A gradient of such a
+ * one has to be joined, and to be as the call wants it. */
 static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_data, choice_t *choice)
 {
     const int src = is_data ? ONEDNN_ARGUMENT_DIFF_SRC : ONEDNN_ARGUMENT_SRC;
@@ -195,22 +196,23 @@ static status_t query_formats(context_t *ctx, const op_call_t *call, bool is_dat
     TRY(onednn_query(ctx, choice->primitive, src, &choice->src));
     TRY(onednn_query(ctx, choice->primitive, ONEDNN_ARGUMENT_DIFF_DST, &choice->dst));
     TRY(onednn_query(ctx, choice->primitive, weight, &choice->weight));
-    const bool is_grouped = choice->weight.rank > call->in[0]->rank;
-    bool is_joined = is_grouped && choose_join_groups(&choice->weight);
     if (is_data) return STATUS_OK;
-    if (is_grouped && !is_joined) return STATUS_UNSUPPORTED;
+    tensor_info_t joined = choice->weight;
+    if (joined.rank > call->in[0]->rank && !choose_join_groups(&joined)) return STATUS_UNSUPPORTED;
     bool is_wanted = call->out_format == NULL ||
-                     format_same(call->out_format, &choice->weight.format, choice->weight.sizes);
+                     format_same(call->out_format, &joined.format, joined.sizes);
     return is_wanted ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
-/* Kernels that are not written by bricks of matrix products (brgemm) reach 0.88 of the speed in
- * channels last: measured on the convolutions of ResNet-50 in training, 627 ms against 563. */
+/* Kernels of blocks reach 0.88 of their speed in channels last: measured on the convolutions of
+ * ResNet-50 in training, 627 ms against 563. Matrix products (brgemm, gemm) do not lose there. */
 static double slowness(const char *implementation, const tensor_info_t *src)
 {
     const format_t last = format_channels_last(src->rank);
     const bool is_last = src->rank > 2 && format_same(&src->format, &last, src->sizes);
-    return is_last && strstr(implementation, "brg") == NULL ? 1.0 / 0.88 : 1.0;
+    const bool is_product = strstr(implementation, "brg") != NULL ||
+                            strstr(implementation, "gemm") != NULL;
+    return is_last && !is_product ? 1.0 / 0.88 : 1.0;
 }
 
 /* Describes one candidate; UNSUPPORTED with a note when it is not to be had, or only as a
@@ -260,6 +262,7 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
                         onednn_propagation_t propagation, const choice_t *choice)
 {
     tensor_info_t src = choice->src, dst = choice->dst, weight = choice->weight;
+    if (weight.rank > call->in[0]->rank) choose_join_groups(&weight);
     if (call->layout == LAYOUT_DENSE) {
         src = choose_as_dense(&src);
         dst = choose_as_dense(&dst);
@@ -275,7 +278,8 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
 
 /* ---- the forward operator's weight ---- */
 
-/* The format in which the forward operator reads its weight beside these activations. */
+/* The format in which the forward operator reads its weight beside these activations. UNSUPPORTED:
+ * no tag describes it, or only a reference runs beside them. */
 static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *forward,
                                      format_t *out_format)
 {
@@ -286,27 +290,29 @@ static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *for
     problem.propagation = ONEDNN_TRAINING;
     problem.weight = &weight;
     TRY(onednn_describe(ctx, &problem, &primitive));
-    status_t status = onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &settled);
+    status_t status = onednn_is_reference(onednn_implementation(primitive))
+                          ? STATUS_UNSUPPORTED
+                          : onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &settled);
     if (status == STATUS_OK) *out_format = settled.format;
     onednn_release(primitive);
     return status;
 }
 
 status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
-                               const onednn_problem_t *forward, onednn_primitive_t **primitive,
-                               tensor_info_t *weight)
+                               const onednn_problem_t *forward, onednn_propagation_t propagation,
+                               bool is_said, onednn_primitive_t **primitive, tensor_info_t *weight)
 {
     onednn_primitive_t *other = NULL;
     onednn_problem_t problem = *forward;
     tensor_info_t wanted = *weight;
     char text[FORMAT_TEXT_MAX];
     status_t status = query_forward_weight(ctx, forward, &wanted.format);
-    if (status == STATUS_UNSUPPORTED) return STATUS_OK; /* no tag describes it */
+    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
     TRY(status);
     if (format_same(&wanted.format, &weight->format, weight->sizes)) return STATUS_OK;
     format_text(&wanted.format, text);
     problem.weight = &wanted;
-    status = choose_describe_backward(ctx, &problem, ONEDNN_BACKWARD_DATA, &other);
+    status = choose_describe_backward(ctx, &problem, propagation, &other);
     if (status == STATUS_UNSUPPORTED) {
         prepared_note(prepared,
                       "onednn: weight %s, as the forward operator has it, has no implementation",
@@ -315,25 +321,34 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     }
     TRY(status);
     const char *implementation = onednn_implementation(other);
-    if (strcmp(implementation, onednn_implementation(*primitive)) == 0) {
-        onednn_release(*primitive);
-        *primitive = other;
-        *weight = wanted;
+    const bool is_alike = strcmp(implementation, onednn_implementation(*primitive)) == 0;
+    if (!is_alike)
+        prepared_note(prepared, "onednn: weight %s, as the forward operator has it, is %s", text,
+                      implementation);
+    if (is_said || !is_alike) {
+        onednn_release(other);
         return STATUS_OK;
     }
-    prepared_note(prepared, "onednn: weight %s, as the forward operator has it, is %s", text,
-                  implementation);
-    onednn_release(other);
+    onednn_release(*primitive);
+    *primitive = other;
+    *weight = wanted;
     return STATUS_OK;
 }
 
-static status_t prefer_forward_weight(context_t *ctx, prepared_t *prepared,
-                                      const onednn_problem_t *forward, choice_t *choice)
+/* A gradient in groups is left as it could be joined. */
+static status_t prefer_forward_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                                      const onednn_problem_t *forward,
+                                      onednn_propagation_t propagation, choice_t *choice)
 {
+    const bool is_data = propagation == ONEDNN_BACKWARD_DATA;
+    const bool is_in_groups = choice->weight.rank > call->in[0]->rank;
     onednn_problem_t problem = *forward;
+    if (call->layout == LAYOUT_DENSE || (!is_data && is_in_groups)) return STATUS_OK;
     problem.src = &choice->src;
     problem.dst = &choice->dst;
-    return choose_forward_weight(ctx, prepared, &problem, &choice->primitive, &choice->weight);
+    return choose_forward_weight(ctx, prepared, &problem, propagation,
+                                 !is_data && call->out_format != NULL, &choice->primitive,
+                                 &choice->weight);
 }
 
 status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
@@ -362,12 +377,10 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
     }
     if (best.primitive == NULL)
         return prepared_decline(prepared, "onednn: only references are left");
-    if (propagation == ONEDNN_BACKWARD_DATA && call->layout == LAYOUT_MKLDNN) {
-        status_t status = prefer_forward_weight(ctx, prepared, forward, &best);
-        if (status != STATUS_OK) {
-            onednn_release(best.primitive);
-            return status;
-        }
+    status_t status = prefer_forward_weight(ctx, call, prepared, forward, propagation, &best);
+    if (status != STATUS_OK) {
+        onednn_release(best.primitive);
+        return status;
     }
     take_choice(call, prepared, propagation, &best);
     return STATUS_OK;

@@ -41,9 +41,9 @@ status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepa
  *   ONEDNN_BACKWARD_DATA     in diff_dst, weight; out diff_src
  *   ONEDNN_BACKWARD_WEIGHT   in src, diff_dst; out diff_weight, and diff_bias where it has a bias
  *
- * The gradient of a weight gets the format that oneDNN proposes beside blocked activations, which
- * is the forward weight's; a dense one is row-major. A blocked gradient of the source reads the
- * weight as the forward operator does, or a note says why not: that costs a reorder in each step.
+ * The gradient of a weight gets the format of the forward operator's weight, or a note says why
+ * not; a dense one is row-major. A blocked gradient of the source reads the weight as the forward
+ * operator does, or a note says why not: that costs a reorder in each step.
  */
 status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                          const onednn_problem_t *forward, onednn_propagation_t propagation,
@@ -54,13 +54,14 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
 status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
                                   onednn_propagation_t propagation,
                                   onednn_primitive_t **out_primitive);
-/* A gradient of the source that reads the weight as the forward operator has it needs no reorder in
- * each step: *primitive becomes one that does if that is the same implementation; else a note says
- * what it would be. The forward problem says its formats, but for the weight's; *weight is how
- * *primitive has it, before and after. */
+/* A gradient of the source that reads the weight as the forward operator has it, and a gradient of
+ * the weight that lies so, need no reorder in each step: *primitive becomes one of that kind if it
+ * is the same implementation and nobody said the format (is_said), else a note says what it would
+ * be. The forward problem says its formats, but for the weight's; *weight is how *primitive has it,
+ * before and after. */
 status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
-                               const onednn_problem_t *forward, onednn_primitive_t **primitive,
-                               tensor_info_t *weight);
+                               const onednn_problem_t *forward, onednn_propagation_t propagation,
+                               bool is_said, onednn_primitive_t **primitive, tensor_info_t *weight);
 /* Settles a kernel on it; inputs and outputs stand as for choose_backward. */
 void choose_take_backward(prepared_t *prepared, onednn_propagation_t propagation,
                           onednn_primitive_t *primitive);

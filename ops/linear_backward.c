@@ -172,8 +172,9 @@ static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepar
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "onednn: only references are left");
     TRY(status);
-    if (is_data && call->layout == LAYOUT_MKLDNN) {
-        status = choose_forward_weight(ctx, prepared, &problem, &primitive, &found);
+    if (call->layout == LAYOUT_MKLDNN) {
+        status = choose_forward_weight(ctx, prepared, &problem, propagation, wanted != NULL,
+                                       &primitive, &found);
         if (status != STATUS_OK) onednn_release(primitive);
         TRY(status);
     }

@@ -176,11 +176,12 @@ typedef struct state {
     int64_t lanes, floats; /* of bf16 and f16: channels at a time, floats of scratch for a thread */
 } state_t;
 
-/* Blocks of channels are taken as such where rows would have the same bytes: f32[4,128,1,1] in
- * aBcd16b may be the gradient of larger images, whose bytes differ. */
+/* Blocks of channels, and channels last, are taken as such where rows would have the same bytes:
+ * f32[4,128,1,1] in aBcd16b or acdb may be the gradient of larger images, whose bytes differ. */
 static format_t format_of(const tensor_info_t *info)
 {
-    const format_t own = accept_own(info);
+    const format_t own = accept_own(info), last = format_channels_last(info->rank);
+    if (own.n_blocks == 0 && memcmp(own.order, last.order, (size_t)info->rank) == 0) return last;
     if (own.n_blocks != 1 || own.block_dims[0] != 1) return pool_format(info);
     const format_t blocks = format_channel_blocks(info->rank, own.block_sizes[0]);
     return format_same(&own, &blocks, info->sizes) ? blocks : pool_format(info);

@@ -10,6 +10,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/trace.h"
 
 /* A converted form of an old value, made once. */
 typedef struct form {
@@ -66,6 +67,15 @@ value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *h
     return converted;
 }
 
+/* A form of the old value that was made before, or VALUE_NONE. */
+static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
+{
+    for (int i = 0; i < emission->n_forms; i++)
+        if (emission->forms[i].old == old && same_form(&emission->forms[i].info, want))
+            return emission->forms[i].value;
+    return VALUE_NONE;
+}
+
 /* The new value that stands for `old` in the form that is wanted. */
 static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want, value_t *out)
 {
@@ -77,11 +87,11 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     bool same_bytes = format_same(&have->format, &want->format, want->sizes);
     if (same_bytes && have->layout == LAYOUT_MKLDNN && want->layout == LAYOUT_MKLDNN)
         return STATUS_OK;
-    for (int i = 0; i < emission->n_forms; i++)
-        if (emission->forms[i].old == old && same_form(&emission->forms[i].info, want)) {
-            *out = emission->forms[i].value;
-            return STATUS_OK;
-        }
+    const value_t made = find_form(emission, old, want);
+    if (made >= 0) {
+        *out = made;
+        return STATUS_OK;
+    }
 
     const graph_node_t *maker = graph_producer(rewrite->from, old);
     value_t value = layout_convert(rewrite, *out, have, want, maker == NULL ? NULL : maker->path);
@@ -123,6 +133,31 @@ static bool wants_reorder(const emission_t *emission, const layout_site_t *site,
            shape_equal(have->rank, have->sizes, want->rank, want->sizes);
 }
 
+/* A line of the pass trace for each reorder of an activation: why it is done. */
+static status_t note_reorder(const emission_t *emission, const layout_site_t *site, int input)
+{
+    context_t *ctx = emission->search.ctx;
+    const value_t value = site->node->inputs[input];
+    const tensor_info_t *have = form_of(emission, value), *want = &layout_way(site)->in[input];
+    if (!trace_wanted(ctx, TRACE_PASS) || !layout_is_activation(site, input)) return STATUS_OK;
+    if (have == NULL || format_same(&have->format, &want->format, want->sizes) ||
+        find_form(emission, value, want) >= 0)
+        return STATUS_OK;
+    text_t text = text_begin(ctx);
+    layout_say_why(&emission->search, site, input, have, &text);
+    status_t status = text_status(&text);
+    if (status == STATUS_OK) pass_note(ctx, "layout", site->node, text_string(&text));
+    text_clear(&text);
+    return status;
+}
+
+/* The new value for an input of a site. */
+static status_t fetch_for(rewrite_t *rewrite, const layout_site_t *site, int input, value_t *out)
+{
+    TRY(note_reorder(rewrite->user, site, input));
+    return fetch(rewrite, site->node->inputs[input], &layout_way(site)->in[input], out);
+}
+
 static const layout_site_t *site_of(const emission_t *emission, const graph_node_t *node)
 {
     if (node->n_outputs == 0) return NULL;
@@ -144,7 +179,7 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         if (site == NULL)
             status = fetch_dense(rewrite, node->inputs[i], &inputs[i]);
         else if (wants_reorder(emission, site, i))
-            status = fetch(rewrite, node->inputs[i], &layout_way(site)->in[i], &inputs[i]);
+            status = fetch_for(rewrite, site, i, &inputs[i]);
     }
     if (status == STATUS_OK && node->n_blocks > 0) {
         int n_outer = emission->n_outer;

