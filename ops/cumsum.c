@@ -274,6 +274,7 @@ static const char *const backward_cases[] = {
     "(bf16[3,4], bf16[3,4])",
     "(f16[2,60,70], f16[2,60,70]) dim=1",
     "(f32[], f32[])",
+    "(f32[3,0], f32[3,0]) dim=1",
     NULL};
 
 static const char *const cases[] = {"(f32[7])",

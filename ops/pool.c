@@ -10,30 +10,12 @@
 
 /* ---- attributes ---- */
 
-#define FIELDS(n)                                                                                  \
-    {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
-        {"stride", ATTR_ARRAY, true, offsetof(pool_attrs_t, stride), n, 0, NULL},                  \
-        {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
-        {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
-    {                                                                                              \
-        "ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL               \
-    }
-#define DILATION(n)                                                                                \
-    {                                                                                              \
-        "dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL                 \
-    }
-#define COUNT_INCLUDE_PAD                                                                          \
-    {                                                                                              \
-        "count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0,    \
-            NULL                                                                                   \
-    }
-
-static const attr_field_t fields_max_1d[] = {FIELDS(1), DILATION(1)};
-static const attr_field_t fields_max_2d[] = {FIELDS(2), DILATION(2)};
-static const attr_field_t fields_max_3d[] = {FIELDS(3), DILATION(3)};
-static const attr_field_t fields_avg_1d[] = {FIELDS(1), DILATION(1), COUNT_INCLUDE_PAD};
-static const attr_field_t fields_avg_2d[] = {FIELDS(2), DILATION(2), COUNT_INCLUDE_PAD};
-static const attr_field_t fields_avg_3d[] = {FIELDS(3), DILATION(3), COUNT_INCLUDE_PAD};
+static const attr_field_t fields_max_1d[] = {POOL_FIELDS(1)};
+static const attr_field_t fields_max_2d[] = {POOL_FIELDS(2)};
+static const attr_field_t fields_max_3d[] = {POOL_FIELDS(3)};
+static const attr_field_t fields_avg_1d[] = {POOL_FIELDS(1), POOL_COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_2d[] = {POOL_FIELDS(2), POOL_COUNT_INCLUDE_PAD};
+static const attr_field_t fields_avg_3d[] = {POOL_FIELDS(3), POOL_COUNT_INCLUDE_PAD};
 static const attr_field_t fields_adaptive[] = {
     {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
 

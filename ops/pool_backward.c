@@ -12,31 +12,17 @@
 
 /* ---- attributes ---- */
 
-#define AT(name) offsetof(pool_backward_attrs_t, windows.name)
-#define FIELDS(n)                                                                                  \
-    {"kernel", ATTR_ARRAY, true, AT(kernel), n, 0, NULL},                                          \
-        {"stride", ATTR_ARRAY, true, AT(stride), n, 0, NULL},                                      \
-        {"padding", ATTR_ARRAY, false, AT(padding), n, 0, NULL},                                   \
-        {"extra_padding", ATTR_ARRAY, false, AT(extra_padding), n, 0, NULL},                       \
-        {"ceil_mode", ATTR_BOOL, false, AT(ceil_mode), 0, 0, NULL},                                \
-    {                                                                                              \
-        "dilation", ATTR_ARRAY, true, AT(dilation), n, 1, NULL                                     \
-    }
-#define COUNT_INCLUDE_PAD                                                                          \
-    {                                                                                              \
-        "count_include_pad", ATTR_BOOL, false, AT(count_include_pad), 0, 0, NULL                   \
-    }
 #define INPUT_SIZE                                                                                 \
     {                                                                                              \
         "input_size", ATTR_INTS, false, offsetof(pool_backward_attrs_t, input_size), 0, 0, NULL    \
     }
 
-static const attr_field_t fields_max_1d[] = {FIELDS(1)};
-static const attr_field_t fields_max_2d[] = {FIELDS(2)};
-static const attr_field_t fields_max_3d[] = {FIELDS(3)};
-static const attr_field_t fields_avg_1d[] = {FIELDS(1), COUNT_INCLUDE_PAD, INPUT_SIZE};
-static const attr_field_t fields_avg_2d[] = {FIELDS(2), COUNT_INCLUDE_PAD, INPUT_SIZE};
-static const attr_field_t fields_avg_3d[] = {FIELDS(3), COUNT_INCLUDE_PAD, INPUT_SIZE};
+static const attr_field_t fields_max_1d[] = {POOL_FIELDS(1)};
+static const attr_field_t fields_max_2d[] = {POOL_FIELDS(2)};
+static const attr_field_t fields_max_3d[] = {POOL_FIELDS(3)};
+static const attr_field_t fields_avg_1d[] = {POOL_FIELDS(1), POOL_COUNT_INCLUDE_PAD, INPUT_SIZE};
+static const attr_field_t fields_avg_2d[] = {POOL_FIELDS(2), POOL_COUNT_INCLUDE_PAD, INPUT_SIZE};
+static const attr_field_t fields_avg_3d[] = {POOL_FIELDS(3), POOL_COUNT_INCLUDE_PAD, INPUT_SIZE};
 static const attr_field_t fields_adaptive_avg[] = {INPUT_SIZE};
 
 static const operand_t max_operands[] = {{"x", ROLE_ACTIVATION, false, false},

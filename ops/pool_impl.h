@@ -27,6 +27,22 @@ static inline bool pool_is_adaptive(const opdef_t *op)
     return (op->variant & POOL_ADAPTIVE) != 0;
 }
 
+/* Fields of attributes that begin with pool_attrs_t, over n spatial dimensions. */
+#define POOL_FIELDS(n)                                                                             \
+    {"kernel", ATTR_ARRAY, true, offsetof(pool_attrs_t, kernel), n, 0, NULL},                      \
+        {"stride", ATTR_ARRAY, true, offsetof(pool_attrs_t, stride), n, 0, NULL},                  \
+        {"padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, padding), n, 0, NULL},               \
+        {"extra_padding", ATTR_ARRAY, false, offsetof(pool_attrs_t, extra_padding), n, 0, NULL},   \
+        {"ceil_mode", ATTR_BOOL, false, offsetof(pool_attrs_t, ceil_mode), 0, 0, NULL},            \
+    {                                                                                              \
+        "dilation", ATTR_ARRAY, true, offsetof(pool_attrs_t, dilation), n, 1, NULL                 \
+    }
+#define POOL_COUNT_INCLUDE_PAD                                                                     \
+    {                                                                                              \
+        "count_include_pad", ATTR_BOOL, false, offsetof(pool_attrs_t, count_include_pad), 0, 0,    \
+            NULL                                                                                   \
+    }
+
 /* One spatial dimension; kernel 0 stands for adaptive windows. */
 typedef struct axis {
     int64_t in, out, kernel, stride, dilation;

@@ -15,21 +15,14 @@ typedef struct pool_indices_attrs {
     int order;
 } pool_indices_attrs_t;
 
-#define AT(name) offsetof(pool_indices_attrs_t, windows.name)
-#define FIELDS(n)                                                                                  \
-    {"kernel", ATTR_ARRAY, true, AT(kernel), n, 0, NULL},                                          \
-        {"stride", ATTR_ARRAY, true, AT(stride), n, 0, NULL},                                      \
-        {"padding", ATTR_ARRAY, false, AT(padding), n, 0, NULL},                                   \
-        {"extra_padding", ATTR_ARRAY, false, AT(extra_padding), n, 0, NULL},                       \
-        {"ceil_mode", ATTR_BOOL, false, AT(ceil_mode), 0, 0, NULL},                                \
-        {"dilation", ATTR_ARRAY, true, AT(dilation), n, 1, NULL},                                  \
+#define ORDER                                                                                      \
     {                                                                                              \
         "order", ATTR_NAME, false, offsetof(pool_indices_attrs_t, order), 0, 0, orders             \
     }
 
-static const attr_field_t fields_1d[] = {FIELDS(1)};
-static const attr_field_t fields_2d[] = {FIELDS(2)};
-static const attr_field_t fields_3d[] = {FIELDS(3)};
+static const attr_field_t fields_1d[] = {POOL_FIELDS(1), ORDER};
+static const attr_field_t fields_2d[] = {POOL_FIELDS(2), ORDER};
+static const attr_field_t fields_3d[] = {POOL_FIELDS(3), ORDER};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
