@@ -293,6 +293,23 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     return status;
 }
 
+/* What the choice of formats costs by estimate, and how far from the best it may be. */
+static status_t explain_certificate(runner_t *runner)
+{
+    layout_certificate_t found;
+    const double begin = session_now_ms();
+    TRY(graph_certificate(runner->ctx, runner->module, "forward", runner->n_in,
+                          (const tensor_t *const *)runner->in, &found));
+    printf("formats chosen in %.0f ms; by estimate one inference costs\n",
+           session_now_ms() - begin);
+    printf("chosen       %10.3f us\n", found.cost / 1e3);
+    printf("best uniform %10.3f us\n", found.best_uniform / 1e3);
+    printf("lower bound  %10.3f us\n", found.lower_bound / 1e3);
+    printf("gap          %10.2f %%\n",
+           found.cost > 0 ? 100.0 * (found.cost - found.lower_bound) / found.cost : 0.0);
+    return STATUS_OK;
+}
+
 static status_t explain(runner_t *runner, bool as_repro)
 {
     explainer_t explainer = {.as_repro = as_repro,
@@ -306,26 +323,36 @@ int command_explain(int argc, char **argv)
 {
     session_options_t options = {.n_threads = 0};
     const char *mode_text = NULL;
-    bool as_repro = false;
+    bool as_repro = false, as_certificate = false;
     args_list_t operands;
     int code;
     const args_option_t table[] = {
         option_of(OPTION_MODE, &mode_text),
         {"--repro", ARGS_FLAG, &as_repro, NULL, "print it as command lines of oneDNN's benchdnn", 0,
          0},
+        {"--certificate", ARGS_FLAG, &as_certificate, NULL,
+         "print what the chosen formats cost by estimate, and the least that any would", 0, 0},
         SESSION_OPTIONS(options),
     };
     int n_options = (int)(sizeof table / sizeof *table);
     if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
     const char *spec = operands.items[0];
     run_mode_t mode;
+    if (as_certificate && mode_text == NULL) mode_text = "frozen";
     if (!session_check_model(NAME, spec, &options) ||
         !session_find_mode(NAME, spec, mode_text, &mode))
         return EXIT_USAGE;
+    if (as_certificate && mode != MODE_GRAPH && mode != MODE_FROZEN)
+        return args_usage_error(NAME,
+                                "--certificate is of modes graph and frozen: in mode %s each "
+                                "operator chooses by itself",
+                                mode_name(mode));
     session_t session;
     if (!session_begin(NAME, spec, &options, &session)) return EXIT_FAILED;
     bool is_done = session_prepare(NAME, &session, mode) &&
-                   session_check(NAME, session.ctx, explain(&session.runner, as_repro));
+                   session_check(NAME, session.ctx,
+                                 as_certificate ? explain_certificate(&session.runner)
+                                                : explain(&session.runner, as_repro));
     session_end(&session);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

@@ -8,7 +8,8 @@ status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *
     const shapes_t shapes = {entry->n_inputs, entry->inputs};
     graph_t *graph = NULL;
     text_t chosen = text_begin(ctx);
-    status_t status = specialise(ctx, self, programs->graph, &shapes, known, &chosen, &graph);
+    const layout_talk_t layout = {.known = known, .chosen = &chosen};
+    status_t status = specialise(ctx, self, programs->graph, &shapes, &layout, &graph);
     if (status == STATUS_OK) status = text_status(&chosen);
     if (status == STATUS_OK)
         status = programs_string(ctx, programs, text_string(&chosen), &entry->layout);

@@ -64,10 +64,13 @@ static status_t compute_sizes(context_t *ctx, const graph_t *open, graph_t **gra
 }
 
 status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,
-                    const char *known, text_t *chosen, graph_t **out_graph)
+                    const layout_talk_t *layout, graph_t **out_graph)
 {
     graph_t *typed = NULL;
-    pass_options_t options = {.self = self, .layout = known, .out_layout = chosen};
+    pass_options_t options = {.self = self,
+                              .layout = layout->known,
+                              .out_layout = layout->chosen,
+                              .out_certificate = layout->certificate};
     TRY(retype(ctx, graph, shapes, &typed));
     status_t status = compute_sizes(ctx, graph, &typed);
     if (status == STATUS_OK)
@@ -91,7 +94,8 @@ static status_t check_tensors(context_t *ctx, const graph_t *graph)
 }
 
 static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *graph, int n_in,
-                               const tensor_t *const *inputs, graph_t **out_graph)
+                               const tensor_t *const *inputs, const layout_talk_t *layout,
+                               graph_t **out_graph)
 {
     tensor_info_t *infos = NULL;
     for (int i = 0; i < n_in; i++)
@@ -106,9 +110,28 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
     }
     if (status == STATUS_OK) status = graph_check_inputs(ctx, graph, n_in, given);
     if (status == STATUS_OK)
-        status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, NULL, NULL, out_graph);
+        status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, layout, out_graph);
     context_put(ctx, given);
     context_put(ctx, infos);
+    return status;
+}
+
+/* `caller` is the public function's name. */
+static status_t find_graph(context_t *ctx, const char *caller, module_t *module, const char *method,
+                           int n_in, const tensor_t *const *inputs, const layout_talk_t *layout,
+                           graph_t **out_graph)
+{
+    if (module == NULL) return context_null(ctx, caller, "module");
+    if (method == NULL) return context_null(ctx, caller, "method");
+    graph_t *graph = graph_of(module, method), *optimized = NULL;
+    if (plan_is_method(module, method))
+        return specialise_for(ctx, module, graph, n_in, inputs, layout, out_graph);
+    REQUIRE(ctx, graph != NULL,
+            "%s: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
+            caller, module_type(module), method);
+    TRY(pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module}, &optimized));
+    status_t status = specialise_for(ctx, module, optimized, n_in, inputs, layout, out_graph);
+    graph_release(optimized);
     return status;
 }
 
@@ -116,16 +139,19 @@ status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_i
                    const tensor_t *const *inputs, graph_t **out_graph)
 {
     TRY(context_output(ctx, "graph_for", out_graph));
-    if (module == NULL) return context_null(ctx, "graph_for", "module");
-    if (method == NULL) return context_null(ctx, "graph_for", "method");
-    graph_t *graph = graph_of(module, method), *optimized = NULL;
-    if (plan_is_method(module, method))
-        return specialise_for(ctx, module, graph, n_in, inputs, out_graph);
-    REQUIRE(ctx, graph != NULL,
-            "graph_for: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
-            module_type(module), method);
-    TRY(pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module}, &optimized));
-    status_t status = specialise_for(ctx, module, optimized, n_in, inputs, out_graph);
-    graph_release(optimized);
-    return status;
+    return find_graph(ctx, "graph_for", module, method, n_in, inputs, &(layout_talk_t){0},
+                      out_graph);
+}
+
+status_t graph_certificate(context_t *ctx, module_t *module, const char *method, int n_in,
+                           const tensor_t *const *inputs, layout_certificate_t *out_certificate)
+{
+    layout_certificate_t certificate = {0};
+    graph_t *graph = NULL;
+    if (out_certificate == NULL) return context_null(ctx, "graph_certificate", "out_certificate");
+    TRY(find_graph(ctx, "graph_certificate", module, method, n_in, inputs,
+                   &(layout_talk_t){.certificate = &certificate}, &graph));
+    graph_release(graph);
+    *out_certificate = certificate;
+    return STATUS_OK;
 }

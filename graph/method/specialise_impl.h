@@ -3,6 +3,7 @@
 #define TESSERA_GRAPH_METHOD_SPECIALISE_IMPL_H
 
 #include "graph/ir/graph.h"
+#include "graph/passes/pass.h"
 #include "tensor/text.h"
 
 typedef struct shapes {
@@ -10,10 +11,16 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
+/* What the layout pass is told and tells; each may be NULL. */
+typedef struct layout_talk {
+    const char *known; /* what it shall choose */
+    text_t *chosen;    /* what it chose */
+    layout_certificate_t *certificate;
+} layout_talk_t;
+
 /* What a program for these shapes is built from: types inferred anew, sizes computed, the passes of
- * pass_pipeline_plan run. `known` is what the layout pass shall choose, `chosen` what it chose;
- * both may be NULL. */
+ * pass_pipeline_plan run. */
 status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const shapes_t *shapes,
-                    const char *known, text_t *chosen, graph_t **out_graph);
+                    const layout_talk_t *layout, graph_t **out_graph);
 
 #endif

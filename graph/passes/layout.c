@@ -216,9 +216,11 @@ static status_t search(context_t *ctx, const graph_t *graph, const pass_options_
                        layout_search_t *out_search)
 {
     bool fits = false;
+    layout_certificate_t certificate = {0};
     if (options->layout != NULL)
         TRY(layout_search_chosen(ctx, graph, options->layout, out_search, &fits));
-    if (!fits) TRY(layout_search(ctx, graph, options, out_search));
+    if (!fits) TRY(layout_search(ctx, graph, options, out_search, &certificate));
+    if (options->out_certificate != NULL) *options->out_certificate = certificate;
     if (options->out_layout != NULL) layout_choice_print(out_search, options->out_layout);
     return STATUS_OK;
 }

@@ -1,9 +1,11 @@
-/* The layout pass in two halves: the search for formats, and the graph that has them. */
+/* The layout pass in three parts: the sites and their ways, the choice, and the graph that has the
+ * chosen formats. */
 #ifndef TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 #define TESSERA_GRAPH_PASSES_LAYOUT_IMPL_H
 
 #include "dispatch/prepared_impl.h"
 #include "graph/analysis/alias_impl.h"
+#include "graph/passes/cost_network_impl.h"
 #include "graph/passes/pass_impl.h"
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
@@ -20,27 +22,12 @@ typedef struct layout_site {
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
     layout_asked_t asked[LAYOUT_MAX_WAYS];
-    int *producers;              /* [node->n_inputs]: site that makes the input, or -1 */
-    value_t *sources;            /* [node->n_inputs]: its output that arrives there */
-    int first_reader, n_readers; /* in layout_t.readers */
+    int *producers;   /* [node->n_inputs]: site that makes the input, or -1 */
+    value_t *sources; /* [node->n_inputs]: its output that arrives there */
 } layout_site_t;
 
-/* A use of a site's output. */
-typedef struct layout_reader {
-    int site, input, output;
-} layout_reader_t;
-
-/* A use of a weight that is stepped. */
-typedef struct layout_weight_use {
-    int site, input, next; /* next: of the same weight, or -1 */
-} layout_weight_use_t;
-
-/* What is known of a value: of a weight that is stepped, its gradient and its uses; of a gradient,
- * its weight. */
-typedef struct layout_stepped {
-    value_t gradient, weight; /* VALUE_NONE: it is none */
-    int first_use;            /* -1: none */
-} layout_stepped_t;
+/* The choice among the ways, with its costs. */
+typedef struct layout_problem layout_problem_t;
 
 typedef struct layout_search {
     context_t *ctx;
@@ -51,17 +38,20 @@ typedef struct layout_search {
     value_t (
         *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
     const alias_t *alias;
-    layout_reader_t *readers;
-    layout_stepped_t *stepped; /* [graph_n_values], or NULL: no weight is */
-    layout_weight_use_t *uses;
-    int *inputs; /* behind every site's producers */
+    layout_problem_t *problem; /* NULL: nothing was searched for */
+    int *inputs;               /* behind every site's producers */
     value_t *sources;
 } layout_search_t;
 
 /* Finds all sites, their ways, and chooses one for each so that the estimated time of the whole
  * graph, reorders included, is least. */
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
-                       layout_search_t *out_search);
+                       layout_search_t *out_search, layout_certificate_t *out_certificate);
+
+/* The second half of that: makes the problem, and sets the chosen way of each site. */
+status_t layout_choose(layout_search_t *search, const pass_options_t *options,
+                       layout_certificate_t *out_certificate);
+void layout_problem_release(layout_problem_t *problem);
 
 /* What was chosen, as text: for each site "-" (nothing), "d" (dense), or the digits of the
  * candidates that were asked for ("0", "0" "3": "03"). And the search without searching:

@@ -1,11 +1,8 @@
-/* The search for formats.
+/* The sites of the search for formats, and their ways.
  *
  * Every operator is asked in which formats it runs without a reference implementation, and what
- * each costs by estimate. Then one way is chosen for every node so that the sum over nodes and over
- * the reorders between them is least: from each uniform start (all blocked, all channels last, ...)
- * nodes are improved one at a time until nothing gets better, and the best end is taken. Uniform
- * starts matter, since from a mixture no single change pays: it would add a reorder on either side.
- */
+ * each costs by estimate. layout_problem.c chooses one way for every node, so that the sum over
+ * nodes and over the reorders between them is least. */
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
@@ -220,8 +217,7 @@ static status_t allocate(context_t *ctx, const graph_t *graph, layout_search_t *
                     &search->site_of_value));
     TRY(context_get(ctx, n_values * sizeof *search->passed_on, "layout sites", &search->passed_on));
     TRY(context_get(ctx, n_inputs * sizeof *search->inputs, "layout sites", &search->inputs));
-    TRY(context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources));
-    return context_get(ctx, n_inputs * sizeof *search->readers, "layout sites", &search->readers);
+    return context_get(ctx, n_inputs * sizeof *search->sources, "layout sites", &search->sources);
 }
 
 /* Values that cross the border of a block: an if gives what either branch yields, a loop what its
@@ -268,31 +264,6 @@ static void link_producers(layout_search_t *search)
     }
 }
 
-static int output_of(const layout_site_t *maker, value_t value)
-{
-    int output = 0;
-    while (maker->node->outputs[output] != value) output++;
-    return output;
-}
-
-static void link_readers(layout_search_t *search)
-{
-    int n = 0;
-    for (int s = 0; s < search->n_sites; s++) {
-        layout_site_t *maker = &search->sites[s];
-        maker->first_reader = n;
-        for (int r = 0; r < search->n_sites; r++) {
-            const layout_site_t *reader = &search->sites[r];
-            for (int i = 0; i < reader->node->n_inputs; i++) {
-                if (reader->producers[i] != s) continue;
-                int output = output_of(maker, reader->sources[i]);
-                search->readers[n++] = (layout_reader_t){r, i, output};
-            }
-        }
-        maker->n_readers = n - maker->first_reader;
-    }
-}
-
 /* Sites being listed; *chosen moves over what was chosen earlier, NULL: nothing was. */
 typedef struct listing {
     layout_search_t *search;
@@ -325,268 +296,17 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, const char **ch
     (void)rewrite_visit(graph_body(graph), note_borders, search);
     TRY(rewrite_visit(graph_body(graph), add_site, &listing));
     link_producers(search);
-    link_readers(search);
     return STATUS_OK;
-}
-
-/* ---- weights that are stepped ---- */
-
-static value_t find_attribute(const graph_t *graph, const char *path)
-{
-    const graph_block_t *body = graph_body(graph);
-    for (int i = 0; i < body->n_nodes; i++)
-        if (body->nodes[i]->kind == NODE_GETATTR && strcmp(body->nodes[i]->name, path) == 0)
-            return body->nodes[i]->outputs[0];
-    return VALUE_NONE;
-}
-
-static bool is_weight(const layout_site_t *site, int input)
-{
-    return site->node->inputs[input] >= 0 &&
-           select_operand(site->node->op, input)->role == ROLE_WEIGHT;
-}
-
-static status_t find_stepped(layout_search_t *search, const pass_options_t *options)
-{
-    const size_t n_values = (size_t)graph_n_values(search->graph);
-    const graph_block_t *body = graph_body(search->graph);
-    int n_uses = 0, n_inputs = 0;
-    if (options->n_stepped == 0) return STATUS_OK;
-    for (int s = 0; s < search->n_sites; s++) n_inputs += search->sites[s].node->n_inputs;
-    TRY(context_get(search->ctx, n_values * sizeof *search->stepped, "weights that are stepped",
-                    &search->stepped));
-    TRY(context_get(search->ctx, (size_t)n_inputs * sizeof *search->uses,
-                    "weights that are stepped", &search->uses));
-    for (size_t v = 0; v < n_values; v++)
-        search->stepped[v] = (layout_stepped_t){VALUE_NONE, VALUE_NONE, -1};
-    for (int i = 0; i < options->n_stepped; i++) {
-        const int result = options->stepped[i].result;
-        const value_t weight = find_attribute(search->graph, options->stepped[i].path);
-        if (weight < 0 || result < 0 || result >= body->n_results) continue;
-        const value_t gradient = body->results[result];
-        if (gradient < 0 || search->site_of_value[gradient] < 0) continue;
-        search->stepped[weight].gradient = gradient;
-        search->stepped[gradient].weight = weight;
-    }
-    for (int s = 0; s < search->n_sites; s++)
-        for (int i = 0; i < search->sites[s].node->n_inputs; i++) {
-            if (!is_weight(&search->sites[s], i)) continue;
-            layout_stepped_t *weight = &search->stepped[search->sites[s].node->inputs[i]];
-            search->uses[n_uses] = (layout_weight_use_t){s, i, weight->first_use};
-            weight->first_use = n_uses++;
-        }
-    return STATUS_OK;
-}
-
-/* The format in which a weight lies that is stepped by this gradient. */
-static const tensor_info_t *info_made(const layout_search_t *search, value_t value)
-{
-    const layout_site_t *maker = &search->sites[search->site_of_value[value]];
-    return &layout_way(maker)->out[output_of(maker, value)];
-}
-
-static double weight_cost(const layout_search_t *search, const layout_site_t *site,
-                          const prepared_t *way, int input)
-{
-    if (search->stepped == NULL || !is_weight(site, input)) return 0.0;
-    const value_t gradient = search->stepped[site->node->inputs[input]].gradient;
-    return gradient < 0 ? 0.0 : cost_reorder(info_made(search, gradient), &way->in[input]);
-}
-
-/* Reorders that the uses of the weights would need that this node's outputs step. */
-static double uses_cost(const layout_search_t *search, const layout_site_t *site,
-                        const prepared_t *way)
-{
-    double cost = 0.0;
-    for (int i = 0; i < site->node->n_outputs && search->stepped != NULL; i++) {
-        const value_t weight = search->stepped[site->node->outputs[i]].weight;
-        if (weight < 0) continue;
-        for (int u = search->stepped[weight].first_use; u >= 0; u = search->uses[u].next) {
-            const layout_site_t *user = &search->sites[search->uses[u].site];
-            if (layout_way(user) != NULL)
-                cost += cost_reorder(&way->out[i], &layout_way(user)->in[search->uses[u].input]);
-        }
-    }
-    return cost;
-}
-
-/* ---- cost ---- */
-
-/* What an input is when this node gets it: as its producer's chosen way makes it. */
-static double input_cost(const layout_search_t *search, const layout_site_t *site,
-                         const prepared_t *way, int input)
-{
-    if (!layout_is_activation(site, input)) return weight_cost(search, site, way, input);
-    value_t value = site->node->inputs[input];
-    if (graph_constant(search->graph, value) != NULL) return 0.0;
-    const tensor_info_t *have = layout_value_info(search->graph, value);
-    int producer = site->producers[input];
-    if (producer >= 0) {
-        const layout_site_t *maker = &search->sites[producer];
-        have = &layout_way(maker)->out[output_of(maker, site->sources[input])];
-    }
-    return cost_reorder(have, &way->in[input]);
-}
-
-static double way_cost(const layout_search_t *search, const layout_site_t *site,
-                       const prepared_t *way)
-{
-    double cost = way->cost_ns;
-    for (int i = 0; i < site->node->n_inputs; i++) cost += input_cost(search, site, way, i);
-    return cost;
-}
-
-/* Reorders that the readers of this node's outputs would need. */
-static double readers_cost(const layout_search_t *search, const layout_site_t *site,
-                           const prepared_t *way)
-{
-    double cost = uses_cost(search, site, way);
-    for (int r = 0; r < site->n_readers; r++) {
-        const layout_reader_t *reader = &search->readers[site->first_reader + r];
-        const layout_site_t *to = &search->sites[reader->site];
-        if (layout_way(to) == NULL || !layout_is_activation(to, reader->input)) continue;
-        cost += cost_reorder(&way->out[reader->output], &layout_way(to)->in[reader->input]);
-    }
-    return cost;
-}
-
-static double total_cost(const layout_search_t *search)
-{
-    double cost = 0.0;
-    for (int s = 0; s < search->n_sites; s++)
-        if (layout_way(&search->sites[s]) != NULL)
-            cost += way_cost(search, &search->sites[s], layout_way(&search->sites[s]));
-    return cost;
-}
-
-/* ---- reasons ---- */
-
-/* How much longer a site and its neighbours would take with the best of its ways that has `info` as
- * this input, or with output >= 0 as that output; negative: no way has it. */
-static double cost_more(const layout_search_t *search, const layout_site_t *site, int input,
-                        int output, const tensor_info_t *info)
-{
-    double best = -1.0;
-    const double now = way_cost(search, site, layout_way(site)) +
-                       readers_cost(search, site, layout_way(site));
-    for (int w = 0; w < site->n_ways; w++) {
-        const prepared_t *way = site->ways[w];
-        const tensor_info_t *has = output >= 0 ? &way->out[output] : &way->in[input];
-        if (!format_same(&has->format, &info->format, info->sizes)) continue;
-        const double more = way_cost(search, site, way) + readers_cost(search, site, way) - now;
-        if (best < 0.0 || more < best) best = more > 0.0 ? more : 0.0;
-    }
-    return best;
-}
-
-static void append_more(text_t *text, double more)
-{
-    if (more < 0.0)
-        text_append(text, "not to be had");
-    else
-        text_append(text, "%.1f us longer", more / 1000.0);
-}
-
-void layout_say_why(const layout_search_t *search, const layout_site_t *site, int input,
-                    const tensor_info_t *have, text_t *text)
-{
-    char from[FORMAT_TEXT_MAX], to[FORMAT_TEXT_MAX];
-    const tensor_info_t *want = &layout_way(site)->in[input];
-    const int producer = site->producers[input];
-    text_append(text, "%s comes in %s and is read in %s; read as it comes: ",
-                select_operand(site->node->op, input)->name, format_text(&have->format, from),
-                format_text(&want->format, to));
-    append_more(text, cost_more(search, site, input, -1, have));
-    if (producer < 0) return;
-    const layout_site_t *maker = &search->sites[producer];
-    text_append(text, "; made by %s as it is read: ", maker->node->op->name);
-    append_more(text, cost_more(search, maker, 0, output_of(maker, site->sources[input]), want));
 }
 
 /* ---- search ---- */
 
-static bool improve(const layout_search_t *search, layout_site_t *site)
-{
-    int best = site->chosen;
-    double best_cost = 0.0;
-    for (int w = 0; w < site->n_ways; w++) {
-        /* the present way first, so that ties keep it */
-        int way = w == 0 ? site->chosen : w <= site->chosen ? w - 1 : w;
-        double cost = way_cost(search, site, site->ways[way]) +
-                      readers_cost(search, site, site->ways[way]);
-        if (w == 0 || cost < best_cost - 1.0) {
-            best = way;
-            best_cost = cost;
-        }
-    }
-    bool is_better = best != site->chosen;
-    site->chosen = best;
-    return is_better;
-}
-
-static void settle(layout_search_t *search)
-{
-    bool is_better = true;
-    for (int round = 0; is_better && round < 8; round++) {
-        is_better = false;
-        for (int s = 0; s < search->n_sites; s++) is_better |= improve(search, &search->sites[s]);
-        for (int s = search->n_sites - 1; s >= 0; s--)
-            is_better |= improve(search, &search->sites[s]);
-    }
-}
-
-/* A way that makes this format, preferring one that also takes it; else the cheapest. */
-static int uniform_way(const layout_site_t *site, int candidate)
-{
-    int best = 0, best_score = -1;
-    for (int w = 0; w < site->n_ways; w++) {
-        const tensor_info_t *out = &site->ways[w]->out[0], *in = NULL;
-        for (int i = 0; i < site->node->n_inputs && in == NULL; i++)
-            if (layout_is_activation(site, i)) in = &site->ways[w]->in[i];
-        format_t formats[CANDIDATES_MAX];
-        int score = 0;
-        if (candidate < candidates_list(out->rank, formats) &&
-            format_same(&out->format, &formats[candidate], out->sizes))
-            score += 2;
-        if (in != NULL && candidate < candidates_list(in->rank, formats) &&
-            format_same(&in->format, &formats[candidate], in->sizes))
-            score += 1;
-        if (score > best_score ||
-            (score == best_score && site->ways[w]->cost_ns < site->ways[best]->cost_ns)) {
-            best = w;
-            best_score = score;
-        }
-    }
-    return best;
-}
-
-static status_t choose(context_t *ctx, layout_search_t *search)
-{
-    format_t formats[CANDIDATES_MAX];
-    int n_starts = candidates_list(4, formats), *best = NULL;
-    double best_cost = 0.0;
-    TRY(context_get(ctx, (size_t)search->n_sites * sizeof *best, "layout choices", &best));
-    for (int start = 0; start < n_starts; start++) {
-        for (int s = 0; s < search->n_sites; s++)
-            search->sites[s].chosen = uniform_way(&search->sites[s], start);
-        settle(search);
-        double cost = total_cost(search);
-        if (start > 0 && cost >= best_cost) continue;
-        best_cost = cost;
-        for (int s = 0; s < search->n_sites; s++) best[s] = search->sites[s].chosen;
-    }
-    for (int s = 0; s < search->n_sites; s++) search->sites[s].chosen = best[s];
-    context_put(ctx, best);
-    return STATUS_OK;
-}
-
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
-                       layout_search_t *out_search)
+                       layout_search_t *out_search, layout_certificate_t *out_certificate)
 {
     *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
     status_t status = find_sites(ctx, graph, NULL, out_search);
-    if (status == STATUS_OK) status = find_stepped(out_search, options);
-    if (status == STATUS_OK) status = choose(ctx, out_search);
+    if (status == STATUS_OK) status = layout_choose(out_search, options, out_certificate);
     if (status != STATUS_OK) layout_search_clear(out_search);
     return status;
 }
@@ -603,6 +323,7 @@ status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *
 
 void layout_search_clear(layout_search_t *search)
 {
+    layout_problem_release(search->problem);
     for (int s = 0; s < search->n_sites; s++)
         for (int w = 0; w < search->sites[s].n_ways; w++)
             prepared_release(search->sites[s].ways[w]);
@@ -611,8 +332,5 @@ void layout_search_clear(layout_search_t *search)
     context_put(search->ctx, search->passed_on);
     context_put(search->ctx, search->inputs);
     context_put(search->ctx, search->sources);
-    context_put(search->ctx, search->readers);
-    context_put(search->ctx, search->stepped);
-    context_put(search->ctx, search->uses);
     *search = (layout_search_t){0};
 }

@@ -15,6 +15,15 @@ typedef struct pass_stepped {
     int result;
 } pass_stepped_t;
 
+/* How good the choice of formats is, by the estimates that it was made with, in nanoseconds of one
+ * run. `lower_bound` is proven: no choice among the same formats and kernels costs less. */
+typedef struct layout_certificate {
+    double cost; /* of what was chosen; 0: taken as it was chosen earlier */
+    double
+        best_uniform; /* of the best choice with one format throughout, where operators have it */
+    double lower_bound;
+} layout_certificate_t;
+
 typedef struct pass_options {
     const char *const *skip; /* NULL-terminated names of passes to leave out; NULL: none */
     const char *after;       /* name of a pass whose result is dumped, or "each"; NULL: none */
@@ -31,6 +40,7 @@ typedef struct pass_options {
     const char *layout; /* what an earlier `layout` chose for this graph, which is taken without
                            a search where it still can be; NULL: none */
     text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
+    layout_certificate_t *out_certificate; /* and how good that is; NULL: nowhere */
     bool keeps_results; /* `layout` leaves the graph's results in the formats that their operators
                            give; else they are dense */
     bool trains;        /* weights change: `allow_winograd` looks at convolutions of any weight */
@@ -65,6 +75,12 @@ const char *const *pass_pipeline_graph(void) TESSERA_API(pass_pipeline_graph);
 const char *const *pass_pipeline_freeze(void) TESSERA_API(pass_pipeline_freeze);
 const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimize);
 const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
+
+/* How good the formats are that graph_for chooses for these inputs, searched for anew. The module
+ * is not changed. Errors as those of graph_for. */
+status_t graph_certificate(context_t *ctx, module_t *module, const char *method, int n_in,
+                           const tensor_t *const *inputs, layout_certificate_t *out_certificate)
+    TESSERA_API(graph_certificate);
 
 TESSERA_END
 

@@ -1,6 +1,7 @@
 /* What the layout pass chose can be said again, and is then taken without a search. */
 #include "graph/passes/pass.h"
 
+#include "tests/support/nets.h"
 #include "tests/support/support.h"
 
 #include <string.h>
@@ -79,11 +80,40 @@ static void what_does_not_fit_means_a_search(void **state)
     text_clear(&text);
 }
 
+/* Of a method that is no plan yet, at two sizes; nothing is proven of what cannot be chosen. */
+static void a_certificate_bounds_what_was_chosen(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_residual(ctx);
+    layout_certificate_t small, large;
+    tensor_t *x = NULL, *wide = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 3, 32, 32), &x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(4, 3, 32, 32), &wide));
+    CHECK_OK(ctx, graph_certificate(ctx, net, "forward", 1, (const tensor_t *[]){x}, &small));
+    CHECK_OK(ctx, graph_certificate(ctx, net, "forward", 1, (const tensor_t *[]){wide}, &large));
+    const layout_certificate_t *both[] = {&small, &large};
+    for (int i = 0; i < 2; i++) {
+        assert_true(both[i]->lower_bound > 0.0);
+        assert_true(both[i]->lower_bound <= both[i]->cost);
+        assert_true(both[i]->cost <= both[i]->best_uniform);
+        assert_true(both[i]->cost - both[i]->lower_bound <= 0.03 * both[i]->cost);
+    }
+    assert_true(large.cost > small.cost);
+    CHECK_FAILS(ctx, graph_certificate(ctx, net, "backward", 1, (const tensor_t *[]){x}, &small),
+                STATUS_INVALID_ARGUMENT, "graph_certificate: Residual has no graph of method");
+    CHECK_FAILS(ctx, graph_certificate(ctx, net, "forward", 1, (const tensor_t *[]){x}, NULL),
+                STATUS_INVALID_ARGUMENT, "graph_certificate: out_certificate is NULL");
+    tensor_release(x);
+    tensor_release(wide);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_said_is_taken),
         TEST(what_does_not_fit_means_a_search),
+        TEST(a_certificate_bounds_what_was_chosen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

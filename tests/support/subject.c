@@ -170,7 +170,8 @@ static uint64_t moves(const counters_t *counters, reorder_cause_t cause)
     return counters->reorders[cause] + counters->copies[cause];
 }
 
-/* At most one tensor enters the blocked world, `n_out` leave it, and none changes on the way. */
+/* At most one tensor enters the blocked world, and `n_out` leave it: at the end, or earlier where
+ * what follows is cheaper on plain tensors, as for few channels in blocks of many. */
 void subject_check_borders(const subject_t *s, uint64_t n_out)
 {
     tensor_t *out[OP_MAX_OUTPUTS];
@@ -183,7 +184,6 @@ void subject_check_borders(const subject_t *s, uint64_t n_out)
     counters_read(s->ctx, &counters);
     for (int i = 0; i < n; i++) tensor_release(out[i]);
     assert_int_equal(moves(&counters, CAUSE_WEIGHT), 0);
-    assert_int_equal(moves(&counters, CAUSE_MISMATCH), 0);
     assert_true(moves(&counters, CAUSE_INPUT) <= 1);
-    assert_true(moves(&counters, CAUSE_OUTPUT) <= n_out);
+    assert_true(moves(&counters, CAUSE_OUTPUT) + moves(&counters, CAUSE_MISMATCH) <= n_out);
 }
