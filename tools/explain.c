@@ -331,7 +331,7 @@ int command_explain(int argc, char **argv)
         {"--repro", ARGS_FLAG, &as_repro, NULL, "print it as command lines of oneDNN's benchdnn", 0,
          0},
         {"--certificate", ARGS_FLAG, &as_certificate, NULL,
-         "print what the chosen formats cost by estimate, and the least that any would", 0, 0},
+         "print the estimated cost of the formats, and a bound", 0, 0},
         SESSION_OPTIONS(options),
     };
     int n_options = (int)(sizeof table / sizeof *table);

@@ -148,7 +148,7 @@ status_t graph_certificate(context_t *ctx, module_t *module, const char *method,
 {
     layout_certificate_t certificate = {0};
     graph_t *graph = NULL;
-    if (out_certificate == NULL) return context_null(ctx, "graph_certificate", "out_certificate");
+    if (out_certificate == NULL) return context_null(ctx, "graph_certificate", "the output");
     TRY(find_graph(ctx, "graph_certificate", module, method, n_in, inputs,
                    &(layout_talk_t){.certificate = &certificate}, &graph));
     graph_release(graph);

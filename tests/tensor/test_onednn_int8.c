@@ -125,7 +125,8 @@ static void check_convolution(context_t *ctx, const conv_case_t *c)
     fill_weight_scales(weight_scales);
     draw_integers(1, c->src, 100, BATCH * channels * AREA, x);
     draw_integers(2, DTYPE_S8, 30, outs * c->in * 9, w);
-    for (int i = 0; i < outs * c->in * 9; i++) w[i] *= 2; /* without VNNI halved beside s8 sources */
+    for (int i = 0; i < outs * c->in * 9; i++)
+        w[i] *= 2; /* without VNNI halved beside s8 sources */
     draw_integers(3, c->dst, 50, n, old);
     run_primitive_draw(4, outs, b);
     tensor_info_t src = INFO(c->src, c->is_any, BATCH, channels, SIDE, SIDE);
