@@ -20,36 +20,46 @@ static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momen
     return onnx_binary(node, "add", kept, added, out);
 }
 
+/* One value in each channel is its own mean, and its variance is 0; batch_norm_training needs more.
+ */
+static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
+{
+    const int64_t channels = onnx_input_info(node, 0).sizes[1];
+    onnx_call_t call;
+    TRY(onnx_reshape(node, node->in[0], 1, &channels, &out[1]));
+    TRY(onnx_binary(node, "sub", out[1], out[1], &out[2]));
+    onnx_call(node, "batch_norm", &call);
+    onnx_set_float(&call, "epsilon", epsilon);
+    return onnx_emit(&call, 5, (item_t[]){node->in[0], node->in[1], node->in[2], out[1], out[2]},
+                     &out[0]);
+}
+
 /* Normalised by means and variances of the batch, which the running ones follow (outputs 1, 2). */
 static status_t train_batch_norm(onnx_node_t *node, double epsilon)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
     double momentum = 0;
-    int64_t dims[TENSOR_MAX_RANK], ones[TENSOR_MAX_RANK];
-    int n = 0;
-    item_t mean, wide, variance;
+    item_t made[3];
     onnx_call_t call;
-    if (x.rank < 2)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or more is needed",
+    if (x.rank < 2 || x.rank > 5)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 to 5 is needed",
              info_brief(&x));
     TRY(onnx_attr_float(node, "momentum", 0.9, &momentum));
-    for (int d = 0; d < x.rank; d++) {
-        ones[d] = d == 1 ? x.sizes[1] : 1;
-        if (d != 1) dims[n++] = d;
+    if (info_numel(&x) == x.sizes[1]) {
+        TRY(train_on_one(node, epsilon, made));
+    } else {
+        onnx_call(node, "batch_norm_training", &call);
+        onnx_set_float(&call, "epsilon", epsilon);
+        TRY(onnx_emit_n(&call, 3, node->in, 3, made));
     }
-    onnx_call(node, "mean", &call);
-    onnx_set_ints(&call, "dims", n, dims);
-    TRY(onnx_emit(&call, 1, node->in, &mean));
-    TRY(onnx_reshape(node, mean, x.rank, ones, &wide));
-    TRY(onnx_binary(node, "sub", node->in[0], wide, &variance));
-    TRY(onnx_binary(node, "mul", variance, variance, &variance));
-    TRY(onnx_emit(&call, 1, &variance, &variance));
-    TRY(run_on(node, node->in[3], mean, momentum, &node->out[1]));
-    TRY(run_on(node, node->in[4], variance, momentum, &node->out[2]));
-    onnx_call(node, "batch_norm", &call);
-    onnx_set_float(&call, "epsilon", epsilon);
-    return onnx_emit(&call, 5, (item_t[]){node->in[0], node->in[1], node->in[2], mean, variance},
-                     &node->out[0]);
+    node->out[0] = made[0];
+    for (int i = 1; i < 3; i++) {
+        if (!onnx_wants(node, i)) continue;
+        const dtype_t dtype = onnx_input_info(node, 2 + i).dtype;
+        TRY(run_on(node, node->in[2 + i], made[i], momentum, &node->out[i]));
+        TRY(onnx_cast(node, node->out[i], dtype, &node->out[i]));
+    }
+    return STATUS_OK;
 }
 
 status_t onnx_import_batch_normalization(onnx_node_t *node)
@@ -59,7 +69,6 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
     bool is_training = false;
     onnx_call_t call;
     TRY(onnx_attr_float(node, "epsilon", 1e-5, &epsilon));
-    onnx_attr_ignore(node, "momentum");
     onnx_attr_ignore(node, "momentum");                     /* of training, which reads it */
     if (node->opset < 7) onnx_attr_ignore(node, "is_test"); /* is told by the number of outputs */
     if (node->opset < 9) TRY(onnx_attr_int(node, "spatial", 1, &spatial));

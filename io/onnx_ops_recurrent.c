@@ -298,6 +298,49 @@ status_t onnx_import_lstm(onnx_node_t *node)
     return import(node, &layer);
 }
 
+/* Integers [D][features][4 H], with a scale and a zero for each direction, or for each column of
+ * one, as numbers [D][4 H][features]. */
+static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *out)
+{
+    const tensor_info_t weight = onnx_input_info(node, input);
+    item_t parts[2];
+    if (weight.rank != 3 || dtype_is_floating(weight.dtype))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "input %d is %s, integers of rank 3 are needed", input, info_brief(&weight));
+    TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
+    for (int i = 0; i < 2; i++) {
+        if (!onnx_has(node, scale + i))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", scale + i);
+        const tensor_info_t info = onnx_input_info(node, scale + i);
+        const int64_t sizes[] = {weight.sizes[0], 1, info.rank == 2 ? weight.sizes[2] : 1};
+        if (info.rank < 1 || info.rank > 2 || info_numel(&info) != sizes[0] * sizes[2])
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+                 "input %d is %s, one for each of %lld directions, or for %lld columns of each, is "
+                 "needed",
+                 scale + i, info_brief(&info), (long long)weight.sizes[0],
+                 (long long)weight.sizes[2]);
+        TRY(onnx_cast(node, node->in[scale + i], DTYPE_F32, &parts[i]));
+        TRY(onnx_reshape(node, parts[i], 3, sizes, &parts[i]));
+    }
+    TRY(onnx_binary(node, "sub", *out, parts[1], out));
+    TRY(onnx_binary(node, "mul", *out, parts[0], out));
+    return onnx_permute(node, *out, 3, (const int64_t[]){0, 2, 1}, out);
+}
+
+/* An LSTM whose W and R are integers. ONNX Runtime rounds x and the states to integers of 8 bits at
+ * each step, too; here they stay numbers. */
+status_t onnx_import_dynamic_quantize_lstm(onnx_node_t *node)
+{
+    enum { W_SCALE = P + 1, R_SCALE = P + 3 };
+    item_t weights[2];
+    TRY(read_quantized(node, W, W_SCALE, &weights[0]));
+    TRY(read_quantized(node, R, R_SCALE, &weights[1]));
+    node->in[W] = weights[0];
+    node->in[R] = weights[1];
+    node->n_in = P + 1;
+    return onnx_import_lstm(node);
+}
+
 status_t onnx_import_gru(onnx_node_t *node)
 {
     recurrent_t layer = {

@@ -2,7 +2,8 @@
 """Writes quantized_models.bin: small models of quantised operators with random elements, and what
 ONNX Runtime gives for them.
 
-Run by hand with onnx 1.23.2 and ONNX Runtime 1.31.1:
+Run by hand with onnx 1.23.2 and ONNX Runtime 1.32.0, on a processor with VNNI (on others its sums of
+products of u8 and s8 saturate):
     python3 tests/io/quantized_models.py tests/io/quantized_models.bin
 
 The file is records of a letter, a length (4 bytes, little-endian) and that many bytes, which are a
@@ -272,6 +273,50 @@ def halves():
         {k: v.astype(f16) for k, v in weights.items()}, opset=17)
 
 
+def recurrent():
+    """DynamicQuantizeLSTM: beside what ONNX Runtime gives for it, which rounds x and the states to
+    integers, what it gives for an LSTM of the same weights as numbers."""
+    for n_directions, by_column, dtype, lengths, direction in (
+            (1, False, u8, None, "forward"), (2, True, s8, [4, 2, 1], "bidirectional"),
+            (1, True, u8, [4, 4, 3], "reverse")):
+        t, n, features, hidden = 4, 3, 5, 7
+        weights, numbers = [], []
+        for rows in (features, hidden):
+            # 7 bits of s8: sums of two products of 8 saturate where a processor has no VNNI.
+            w = integers(dtype, n_directions, rows, 4 * hidden) // (2 if dtype is s8 else 1)
+            scale = scales(n_directions, *[4 * hidden] * by_column, around=0.004)
+            zero = numpy.full(scale.shape, 0 if dtype is s8 else 128).astype(dtype)
+            sizes = (n_directions, 1, -1)
+            weights.append((w, scale, zero))
+            number = (w.astype(f32) - zero.astype(f32).reshape(sizes)) * scale.reshape(sizes)
+            numbers.append(number.transpose(0, 2, 1))
+        (w, ws, wz), (r, rs, rz) = weights
+        constants = {"b": floats(n_directions, 8 * hidden, scale=0.2)}
+        inputs = {"x": floats(t, n, features), "h": floats(n_directions, n, hidden, scale=0.5),
+                  "c": floats(n_directions, n, hidden)}
+        if lengths:
+            inputs["n"] = numpy.array(lengths, numpy.int32)
+        operands = ["x", "w", "r", "b", "n" if lengths else "", "h", "c", ""]
+        outputs = ["y0", "y1", "y2"]
+        attributes = dict(hidden_size=hidden, direction=direction)
+        node = helper.make_node("DynamicQuantizeLSTM", operands + ["ws", "wz", "rs", "rz"], outputs,
+                                domain=MICROSOFT, **attributes)
+        quantized = constants | {"w": w, "r": r, "ws": ws, "wz": wz, "rs": rs, "rz": rz}
+        add("rough_lstm", [node], inputs, quantized, 3)
+        rough = [m for letter, m in cases[-3:]]
+        add("lstm", [helper.make_node("LSTM", operands, outputs, **attributes)], inputs,
+            constants | {"w": numbers[0], "r": numbers[1]}, 3)
+        plain = [m for letter, m in cases[-3:]]
+        print("lstm", [abs(numpy_helper.to_array(a) - numpy_helper.to_array(b)).max()
+                       for a, b in zip(rough, plain)])
+        m = model([node], inputs, quantized, 3, 21)  # with what the plain one gives
+        proto = [message for letter, message in cases if letter == "M"][-1]
+        m.graph.name = "lstm"
+        del m.graph.output[:]
+        m.graph.output.extend(proto.graph.output)
+        proto.CopyFrom(m)
+
+
 def main():
     quantize()
     quantize_around()
@@ -279,6 +324,7 @@ def main():
     microsoft()
     convolve()
     multiply()
+    recurrent()
     with open(sys.argv[1], "wb") as file:
         for letter, message in cases:
             data = message.SerializeToString()

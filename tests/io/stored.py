@@ -704,6 +704,12 @@ def statistics_of_the_batch():
     { y, mean, var = BatchNormalization<training_mode = 1, momentum = 0.7, epsilon = 0.01>(x, s, b, m, v) }"""
 
 
+@model([{"x": [1, 3], "s": [3], "b": [3], "m": [3], "v": [3]}], opset=15)
+def statistics_of_one_element():
+    """main (float[1,3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[1,3] y, float[3] mean, float[3] var)
+    { y, mean, var = BatchNormalization<training_mode = 1>(x, s, b, m, v) }"""
+
+
 @model([{"x": [2, 7, 4]}, {"x": [5, 7, 4]}], opset=18)
 def around_the_middle():
     """main (float[N,7,4] x) => (float[N,4,9] a, float[N,8,3] b)

@@ -38,10 +38,32 @@ static void norms_of_another_power_are_refused(void **state)
                 "p 3, 1 or 2 is needed");
 }
 
+static void begin_training(int rank, const int64_t *sizes)
+{
+    static const float ones[3] = {1, 1, 1};
+    begin_model(15, rank, sizes);
+    maker_initializer(&maker, "w", FLOAT, 1, (const int64_t[]){3}, ones, sizeof ones);
+    maker_int(maker_node(&maker, "BatchNormalization", "", "x w w w w", "y"), "training_mode", 1);
+}
+
+static void statistics_of_a_batch_are_those_of_one_operator(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    begin_training(DIMS(2, 3, 4, 5));
+    model = load_model(ctx);
+    check_model_line(ctx, model, " = batch_norm_training(");
+    module_release(model);
+    begin_training(DIMS(2, 3, 1, 1, 1, 5));
+    CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT,
+                "x is f32[2,3,1,1,1,5], rank 2 to 5 is needed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(groups_have_to_fit_the_channels),
+        TEST(statistics_of_a_batch_are_those_of_one_operator),
         TEST(norms_of_another_power_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
