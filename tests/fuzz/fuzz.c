@@ -22,6 +22,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(bytes, n) ((void)(bytes), (void)(n))
 #endif
 
+#include "tests/support/number.h"
+
 #define MAX_ELEMENTS 4096 /* of a tensor in a graph that is run */
 #define MAX_NODES 64
 #define MAX_IN 16
@@ -184,8 +186,7 @@ static bool is_quick(const graph_t *graph)
 
 double fuzz_number(int64_t i, double shake)
 {
-    double number = (double)(i % 5 - 2) + 0.25 * (double)(i % 3 + 1);
-    return number * (1.0 + shake * (double)(i * 7 % 5 - 2) / 2.0);
+    return number_of(i, shake);
 }
 
 double fuzz_shake(const graph_t *graph)

@@ -1,5 +1,4 @@
-/* Random ONNX models: the bytes of an input choose operators, what they read and their attributes,
- * so that each input is a model that ONNX allows. Batch, height and width are open. It is imported
+/* Random ONNX models: each input is the bytes of one (tests/support/random_model.h). It is imported
  * at one set of sizes and run at two, dense operator by operator, with weights of mkldnn layout,
  * frozen, and from a file: all give the same. */
 #include "tests/fuzz/fuzz.h"
@@ -7,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "dispatch/dispatch.h"
@@ -15,345 +13,11 @@
 #include "io/onnx.h"
 #include "module/mkldnn.h"
 #include "module/module.h"
-#include "tests/support/onnx_maker.h"
+#include "tests/support/random_model.h"
 
-#define FLOAT ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
-#define INT64 ONNX__TENSOR_PROTO__DATA_TYPE__INT64
-/* How many integers, and these. */
-#define DIMS(...)                                                                                  \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[])                                       \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-
-#define MAX_NODES 8
-#define MAX_VALUES (2 * MAX_NODES + 1)
-#define N_SIZES 2       /* that a model is run at */
-#define MAX_NUMEL 16384 /* of a result */
-#define SHAKE 1e-5      /* of the numbers of a second run, which shows how far errors reach */
-#define MAX_SHAKEN 16.0 /* times as far may a result be off */
-#define OPSET 17
-
-/* A value of the model. A size is at least 1 where it is known; others are the same where they are
- * the same negative number. */
-typedef struct value {
-    char name[8];
-    int rank;
-    int64_t sizes[MAKER_DIMS];
-    bool is_read;
-} item_t;
-
-static maker_t maker;
-
-typedef struct draft {
-    const uint8_t *bytes;
-    size_t n_bytes, at;
-    item_t values[MAX_VALUES];
-    int n_values;
-    int64_t n_symbols;
-    char texts[MAX_NODES * 6][64]; /* which the maker borrows */
-    int n_texts;
-} draft_t;
-
-/* ---- drawing ---- */
-
-static int draw(draft_t *draft, int n)
-{
-    return draft->at < draft->n_bytes ? draft->bytes[draft->at++] % n : 0;
-}
-
-static char *text(draft_t *draft)
-{
-    return draft->texts[draft->n_texts++];
-}
-
-/* One of the last values; it is marked as read. */
-static item_t *pick(draft_t *draft)
-{
-    int back = draw(draft, draft->n_values < 4 ? draft->n_values : 4);
-    item_t *value = &draft->values[draft->n_values - 1 - back];
-    value->is_read = true;
-    return value;
-}
-
-/* A new value like x, whose sizes the caller changes. */
-static item_t *add_value(draft_t *draft, const item_t *x)
-{
-    item_t *value = &draft->values[draft->n_values];
-    *value = *x;
-    value->is_read = false;
-    snprintf(value->name, sizeof value->name, "v%d", draft->n_values++);
-    return value;
-}
-
-static int64_t new_symbol(draft_t *draft)
-{
-    return -1 - draft->n_symbols++;
-}
-
-/* A weight of numbers near 0; its name. */
-static const char *weight(draft_t *draft, int rank, const int64_t *sizes, double middle)
-{
-    static float elements[4096];
-    char *name = text(draft);
-    int64_t numel = 1;
-    for (int d = 0; d < rank; d++) numel *= sizes[d];
-    FUZZ_CHECK(numel <= 4096, "a weight of %lld elements", (long long)numel);
-    const double scale = rank > 1 ? 1.0 / sqrt((double)(numel / sizes[0])) : 0.2;
-    for (int64_t i = 0; i < numel; i++)
-        elements[i] = (float)(middle + scale * fuzz_number(i * 7 + draft->n_texts, 0.0) / 2);
-    snprintf(name, 64, "w%d", draft->n_texts);
-    maker_initializer(&maker, name, FLOAT, rank, sizes, elements, (size_t)numel * sizeof(float));
-    return name;
-}
-
-static const char *integers(draft_t *draft, int n, const int64_t *values)
-{
-    char *name = text(draft);
-    snprintf(name, 64, "w%d", draft->n_texts);
-    maker_initializer(&maker, name, INT64, 1, (int64_t[]){n}, values, (size_t)n * sizeof *values);
-    return name;
-}
-
-static maker_node_t *add_node(draft_t *draft, const char *type, const char *inputs,
-                              const char *output)
-{
-    char *kept = text(draft);
-    snprintf(kept, 64, "%s", inputs);
-    return maker_node(&maker, type, "", kept, output);
-}
-
-static bool has_channels(const item_t *x)
-{
-    return x->rank == 4 && x->sizes[1] > 0 && x->sizes[1] <= 64;
-}
-
-/* ---- nodes: false where x does not suit ---- */
-
-static bool add_unary(draft_t *draft, item_t *x)
-{
-    static const char *const types[] = {"Relu",        "Sigmoid",  "Tanh", "LeakyRelu", "HardSwish",
-                                        "HardSigmoid", "Softplus", "Abs",  "Neg",       "Identity"};
-    const char *type = types[draw(draft, 10)];
-    add_node(draft, type, x->name, add_value(draft, x)->name);
-    return true;
-}
-
-static bool add_conv(draft_t *draft, item_t *x)
-{
-    static const int64_t widths[] = {1, 3, 8, 16, 17};
-    if (!has_channels(x)) return false;
-    const int64_t in = x->sizes[1], kernel = 1 + 2 * draw(draft, 2), stride = 1 + draw(draft, 2);
-    const bool is_depthwise = draw(draft, 4) == 0;
-    const int64_t n = is_depthwise ? in : widths[draw(draft, 5)], pad = kernel / 2;
-    char inputs[48];
-    if (n * in * kernel * kernel > 4096 && !is_depthwise) return false;
-    const int64_t sizes[] = {n, is_depthwise ? 1 : in, kernel, kernel};
-    const char *w = weight(draft, 4, sizes, 0.0);
-    snprintf(inputs, sizeof inputs, "%s %s", x->name, w);
-    if (draw(draft, 2) == 0) {
-        const char *bias = weight(draft, 1, &n, 0.1);
-        snprintf(inputs, sizeof inputs, "%s %s %s", x->name, w, bias);
-    }
-    item_t *y = add_value(draft, x);
-    maker_node_t *node = add_node(draft, "Conv", inputs, y->name);
-    maker_ints(node, "kernel_shape", DIMS(kernel, kernel));
-    maker_ints(node, "pads", DIMS(pad, pad, pad, pad));
-    maker_ints(node, "strides", DIMS(stride, stride));
-    if (is_depthwise) maker_int(node, "group", in);
-    y->sizes[1] = n;
-    for (int d = 2; d < 4 && stride > 1; d++) y->sizes[d] = new_symbol(draft);
-    return true;
-}
-
-static bool add_batch_norm(draft_t *draft, item_t *x)
-{
-    char inputs[64];
-    if (!has_channels(x)) return false;
-    const int64_t n = x->sizes[1];
-    const char *names[4];
-    for (int i = 0; i < 4; i++) names[i] = weight(draft, 1, &n, i == 0 || i == 3 ? 2.0 : 0.0);
-    snprintf(inputs, sizeof inputs, "%s %s %s %s %s", x->name, names[0], names[1], names[2],
-             names[3]);
-    add_node(draft, "BatchNormalization", inputs, add_value(draft, x)->name);
-    return true;
-}
-
-static bool is_same_size(const item_t *a, const item_t *b)
-{
-    return a->rank == b->rank &&
-           memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof *a->sizes) == 0;
-}
-
-static bool add_binary(draft_t *draft, item_t *x)
-{
-    static const char *const types[] = {"Add", "Sub", "Mul", "Max", "Min"};
-    const char *type = types[draw(draft, 5)];
-    char inputs[48];
-    item_t *other = pick(draft);
-    const char *name = is_same_size(x, other) ? other->name : NULL;
-    if (name == NULL && has_channels(x))
-        name = weight(draft, 3, (int64_t[]){x->sizes[1], 1, 1}, 0.5);
-    if (name == NULL) return false;
-    const bool is_first = draw(draft, 2) == 0;
-    snprintf(inputs, sizeof inputs, "%s %s", is_first ? x->name : name, is_first ? name : x->name);
-    add_node(draft, type, inputs, add_value(draft, x)->name);
-    return true;
-}
-
-static bool add_pool(draft_t *draft, item_t *x)
-{
-    if (x->rank != 4) return false;
-    const bool is_max = draw(draft, 2) == 0;
-    const int64_t kernel = 2 + draw(draft, 2), stride = 1 + draw(draft, 2), pad = draw(draft, 2);
-    item_t *y = add_value(draft, x);
-    maker_node_t *node = add_node(draft, is_max ? "MaxPool" : "AveragePool", x->name, y->name);
-    maker_ints(node, "kernel_shape", DIMS(kernel, kernel));
-    maker_ints(node, "strides", DIMS(stride, stride));
-    maker_ints(node, "pads", DIMS(pad, pad, pad, pad));
-    maker_int(node, "ceil_mode", draw(draft, 2));
-    for (int d = 2; d < 4; d++) y->sizes[d] = new_symbol(draft);
-    return true;
-}
-
-static bool add_global_pool(draft_t *draft, item_t *x)
-{
-    if (x->rank != 4) return false;
-    item_t *y = add_value(draft, x);
-    add_node(draft, draw(draft, 2) == 0 ? "GlobalAveragePool" : "GlobalMaxPool", x->name, y->name);
-    y->sizes[2] = y->sizes[3] = 1;
-    return true;
-}
-
-static bool add_concat(draft_t *draft, item_t *x)
-{
-    char inputs[48];
-    item_t *other = pick(draft);
-    if (x->rank < 2 || x->sizes[1] < 1 || x->sizes[1] > 32 || !is_same_size(x, other)) return false;
-    item_t *y = add_value(draft, x);
-    snprintf(inputs, sizeof inputs, "%s %s", x->name, other->name);
-    maker_int(add_node(draft, "Concat", inputs, y->name), "axis", 1);
-    y->sizes[1] *= 2;
-    return true;
-}
-
-static bool add_transpose(draft_t *draft, item_t *x)
-{
-    static const int64_t orders[][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}, {0, 2, 1, 3}, {1, 0, 3, 2}};
-    if (x->rank != 4) return false;
-    const int64_t *order = orders[draw(draft, 4)];
-    item_t *y = add_value(draft, x);
-    maker_ints(add_node(draft, "Transpose", x->name, y->name), "perm", 4, order);
-    for (int d = 0; d < 4; d++) y->sizes[d] = x->sizes[order[d]];
-    return true;
-}
-
-/* [a, b, c, d] to [a, b, c d], or back from rank 3 to [a, b, 1, c]. */
-static bool add_reshape(draft_t *draft, item_t *x)
-{
-    char inputs[48];
-    if (x->rank < 3) return false;
-    item_t *y = add_value(draft, x);
-    const char *sizes = x->rank == 4 ? integers(draft, 3, (int64_t[]){0, 0, -1})
-                                     : integers(draft, 4, (int64_t[]){0, 0, 1, -1});
-    snprintf(inputs, sizeof inputs, "%s %s", x->name, sizes);
-    add_node(draft, "Reshape", inputs, y->name);
-    y->sizes[2] = x->rank == 4 ? new_symbol(draft) : 1;
-    y->sizes[3] = x->sizes[2];
-    y->rank = 7 - x->rank;
-    return true;
-}
-
-static bool add_softmax(draft_t *draft, item_t *x)
-{
-    const int axis = draw(draft, x->rank);
-    maker_int(add_node(draft, "Softmax", x->name, add_value(draft, x)->name), "axis", axis);
-    return true;
-}
-
-static bool add_reduction(draft_t *draft, item_t *x)
-{
-    static const char *const types[] = {"ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2"};
-    const char *type = types[draw(draft, 4)];
-    const int axis = draw(draft, x->rank);
-    item_t *y = add_value(draft, x);
-    maker_ints(add_node(draft, type, x->name, y->name), "axes", DIMS(axis));
-    y->sizes[axis] = 1;
-    return true;
-}
-
-static bool add_slice(draft_t *draft, item_t *x)
-{
-    char inputs[64];
-    const int axis = draw(draft, x->rank);
-    const bool is_reversed = draw(draft, 3) == 0;
-    item_t *y = add_value(draft, x);
-    const char *begin = integers(draft, 1, (int64_t[]){is_reversed ? -1 : 0});
-    const char *end = integers(draft, 1, (int64_t[]){is_reversed ? INT64_MIN : INT64_MAX});
-    const char *axes = integers(draft, 1, (int64_t[]){axis});
-    const char *step = integers(draft, 1, (int64_t[]){is_reversed ? -1 : 2});
-    snprintf(inputs, sizeof inputs, "%s %s %s %s %s", x->name, begin, end, axes, step);
-    add_node(draft, "Slice", inputs, y->name);
-    if (is_reversed) return true;
-    y->sizes[axis] = x->sizes[axis] > 0 ? (x->sizes[axis] + 1) / 2 : new_symbol(draft);
-    return true;
-}
-
-static bool add_matmul(draft_t *draft, item_t *x)
-{
-    static const int64_t widths[] = {1, 5, 16, 17};
-    char inputs[48];
-    const int64_t k = x->sizes[x->rank - 1], n = widths[draw(draft, 4)];
-    if (k < 1 || k * n > 4096) return false;
-    item_t *y = add_value(draft, x);
-    snprintf(inputs, sizeof inputs, "%s %s", x->name, weight(draft, 2, (int64_t[]){k, n}, 0.0));
-    add_node(draft, "MatMul", inputs, y->name);
-    y->sizes[y->rank - 1] = n;
-    return true;
-}
-
-static bool add_pad(draft_t *draft, item_t *x)
-{
-    static const char *const modes[] = {"constant", "edge", "reflect"};
-    char inputs[48];
-    if (x->rank != 4) return false;
-    const char *mode = modes[draw(draft, 3)];
-    item_t *y = add_value(draft, x);
-    snprintf(inputs, sizeof inputs, "%s %s", x->name,
-             integers(draft, 8, (int64_t[]){0, 0, 1, 0, 0, 0, 0, 1}));
-    maker_string(add_node(draft, "Pad", inputs, y->name), "mode", mode);
-    for (int d = 2; d < 4; d++) y->sizes[d] = new_symbol(draft);
-    return true;
-}
-
-typedef bool (*adder_t)(draft_t *draft, item_t *x);
-static const adder_t adders[] = {add_unary,     add_conv,   add_batch_norm, add_binary,
-                                 add_pool,      add_concat, add_transpose,  add_reshape,
-                                 add_softmax,   add_slice,  add_matmul,     add_pad,
-                                 add_reduction, add_conv,   add_unary,      add_global_pool};
-enum { N_ADDERS = sizeof adders / sizeof *adders };
-
-/* Results are what no node reads. */
-static void draft_model(draft_t *draft)
-{
-    static const int64_t channels[] = {1, 3, 7, 16, 17, 31};
-    static const char *const names[] = {"N", NULL, "H", "W"};
-    item_t *x = &draft->values[0];
-    *x = (item_t){.name = "x", .rank = 4};
-    draft->n_values = 1;
-    for (int d = 0; d < 4; d++) x->sizes[d] = d == 1 ? channels[draw(draft, 6)] : new_symbol(draft);
-    maker_begin(&maker, OPSET);
-    maker_input(&maker, "x", FLOAT, 4, x->sizes);
-    for (int d = 0; d < 4; d++)
-        if (names[d] != NULL) maker_open(&maker, d, names[d]);
-    const int n = 1 + draw(draft, MAX_NODES);
-    for (int i = 0; i < n; i++) {
-        item_t *from = pick(draft);
-        if (!adders[draw(draft, N_ADDERS)](draft, from)) add_unary(draft, from);
-    }
-    for (int i = 1; i < draft->n_values; i++)
-        if (!draft->values[i].is_read) maker_output(&maker, draft->values[i].name);
-}
+#define N_SIZES RANDOM_MODEL_RUNS
+#define MAX_NUMEL RANDOM_MODEL_NUMEL /* of a result */
+#define MAX_SHAKEN 16.0              /* times as far as shaken numbers reach may a result be off */
 
 /* ---- running ---- */
 
@@ -371,11 +35,11 @@ static void clear(result_t *result)
 
 static void run(context_t *ctx, module_t *module, const int64_t *sizes, double shake, result_t *out)
 {
-    static float numbers[16384];
+    static float numbers[MAX_NUMEL];
     tensor_t *x = NULL;
     const int64_t numel = sizes[0] * sizes[1] * sizes[2] * sizes[3];
-    FUZZ_CHECK(numel <= 16384, "%lld elements", (long long)numel);
-    for (int64_t i = 0; i < numel; i++) numbers[i] = (float)fuzz_number(i, shake) / 2;
+    FUZZ_CHECK(numel <= MAX_NUMEL, "%lld elements", (long long)numel);
+    random_model_fill(numel, shake, numbers);
     *out = (result_t){.n = 0};
     out->status = tensor_from(ctx, DTYPE_F32, 4, sizes, numbers, &x);
     if (out->status == STATUS_OK) {
@@ -450,7 +114,7 @@ static void run_modes(context_t *ctx, module_t *model, const sizes_t *sizes)
     FUZZ_CHECK(dispatch_set_policy(ctx, POLICY_PER_OP) == STATUS_OK, "policy");
     for (int i = 0; i < N_SIZES; i++) {
         run(ctx, model, sizes->all[i], 0.0, &dense[i]);
-        run(ctx, model, sizes->all[i], SHAKE, &shaken[i]);
+        run(ctx, model, sizes->all[i], RANDOM_MODEL_SHAKE, &shaken[i]);
         if (shaken[i].status != STATUS_OK) dense[i].status = shaken[i].status;
     }
     FUZZ_CHECK(dispatch_set_policy(ctx, POLICY_AUTO) == STATUS_OK, "policy");
@@ -474,18 +138,11 @@ static void run_modes(context_t *ctx, module_t *model, const sizes_t *sizes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
 {
-    static draft_t draft;
     sizes_t sizes;
     size_t n_packed = 0;
     module_t *model = NULL;
-    draft = (draft_t){.bytes = bytes, .n_bytes = n_bytes};
-    for (int i = 0; i < N_SIZES; i++)
-        for (int d = 0; d < 4; d++)
-            sizes.all[i][d] = d == 0 ? 1 + draw(&draft, 2) : 1 + draw(&draft, 9);
-    draft_model(&draft);
-    uint8_t *packed = maker_pack(&maker, &n_packed);
+    uint8_t *packed = random_model_make(bytes, n_bytes, sizes.all, &n_packed);
     context_t *ctx = fuzz_begin(64 << 20, 2000000);
-    for (int i = 0; i < N_SIZES; i++) sizes.all[i][1] = draft.values[0].sizes[1];
     const onnx_shape_t shape = {"x", 4, sizes.all[0]};
     const onnx_options_t options = {.n_shapes = 1, .shapes = &shape};
     status_t status = onnx_load_bytes(ctx, packed, n_packed, &options, &model);
