@@ -10,6 +10,7 @@ struct cache_entry {
     uint64_t hash;
     int n_users; /* calls that run it */
     bool is_out; /* it lost its place, and ends with its last user */
+    weight_use_t weights;
     policy_t policy;
     int n_threads;
     bool has_format;
@@ -102,7 +103,7 @@ static bool is_entry_of(const void *item, const void *of)
         return false;
     const prepared_t *prepared = entry->prepared;
     if (prepared->op != key->op || prepared->n_in != key->n_in || entry->policy != key->policy ||
-        entry->n_threads != key->n_threads)
+        entry->n_threads != key->n_threads || entry->weights != key->weights)
         return false;
     if (memcmp(prepared->attrs, key->attrs, key->op->attrs.bytes) != 0) return false;
     for (int i = 0; i < key->n_in; i++)
@@ -114,8 +115,9 @@ static bool is_entry_of(const void *item, const void *of)
 static uint64_t hash_key(const cache_call_t *key)
 {
     const format_t *format = key->out_format;
-    uint64_t hash = hash_mix((uint64_t)(uintptr_t)key->op,
-                             ((uint64_t)key->policy << 32) ^ (uint64_t)key->n_threads);
+    uint64_t hash = hash_mix((uint64_t)(uintptr_t)key->op, ((uint64_t)key->weights << 40) ^
+                                                               ((uint64_t)key->policy << 32) ^
+                                                               (uint64_t)key->n_threads);
     if (key->op->attrs.bytes > 0) hash = hash_bytes(key->attrs, key->op->attrs.bytes, hash);
     for (int i = 0; i < key->n_in; i++)
         hash = hash_mix(hash, key->in[i] != NULL ? tensor_hash(key->in[i]) : 0);
@@ -129,6 +131,7 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
     cache_entry_t *entry = NULL;
     TRY(context_get(ctx, sizeof *entry, "the cache", &entry));
     *entry = (cache_entry_t){.hash = hash,
+                             .weights = key->weights,
                              .policy = key->policy,
                              .n_threads = key->n_threads,
                              .has_format = key->out_format != NULL,
@@ -149,16 +152,16 @@ static status_t insert(context_t *ctx, cache_t *cache, uint64_t hash, const cach
 }
 
 /* A format that no kernel gives from these inputs is no reason to fail. */
-static status_t select_for(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                           const tensor_info_t *const *in, policy_t policy,
-                           const format_t *out_format, prepared_t **out_prepared)
+static status_t select_for(context_t *ctx, const cache_call_t *key, const tensor_info_t *const *in,
+                           prepared_t **out_prepared)
 {
-    if (out_format != NULL) {
-        status_t status = dispatch_select_fixed(ctx, op, attrs, n_in, in, LAYOUT_MKLDNN, out_format,
-                                                out_prepared);
+    if (key->out_format != NULL) {
+        status_t status = select_fixed(ctx, key->op, key->attrs, key->n_in, in, key->weights,
+                                       LAYOUT_MKLDNN, key->out_format, out_prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
-    return select_prepared(ctx, op, attrs, n_in, in, policy, out_prepared);
+    return select_prepared(ctx, key->op, key->attrs, key->n_in, in, key->weights, key->policy,
+                           out_prepared);
 }
 
 static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const cache_call_t *key,
@@ -167,8 +170,7 @@ static status_t make_entry(context_t *ctx, cache_t *cache, uint64_t hash, const 
     prepared_t *prepared = NULL;
     const tensor_info_t *infos[OP_MAX_INPUTS];
     for (int i = 0; i < key->n_in; i++) infos[i] = key->in[i] != NULL ? &key->in[i]->info : &absent;
-    TRY(select_for(ctx, key->op, key->attrs, key->n_in, infos, key->policy, key->out_format,
-                   &prepared));
+    TRY(select_for(ctx, key, infos, &prepared));
     status_t status = insert(ctx, cache, hash, key, prepared, out_entry);
     if (status != STATUS_OK) prepared_release(prepared);
     return status;
@@ -194,8 +196,7 @@ static void use(context_t *ctx, cache_t *cache, cache_entry_t *entry)
 
 static bool key_of(const cache_call_t *call, recent_key_t *out_key)
 {
-    return call->out_format == NULL && recent_key(call->op, call->given, call->n_in, call->in,
-                                                  call->policy, call->n_threads, out_key);
+    return call->out_format == NULL && recent_key(call, out_key);
 }
 
 cache_entry_t *cache_recall(context_t *ctx, cache_t *cache, const cache_call_t *call)

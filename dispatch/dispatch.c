@@ -387,7 +387,7 @@ static status_t check_room(context_t *ctx, const opdef_t *op, int n_made, const 
 status_t dispatch_run(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_t *const *in, int *n_out, tensor_t **out)
 {
-    return dispatch_run_as(ctx, op, attrs, n_in, in, NULL, n_out, out);
+    return dispatch_run_as(ctx, op, attrs, n_in, in, WEIGHT_GIVEN, NULL, n_out, out);
 }
 
 static status_t check_inputs(context_t *ctx, const opdef_t *op, int n_in, const tensor_t *const *in)
@@ -541,9 +541,21 @@ static status_t run_measured(context_t *ctx, const dispatch_state_t *state,
     return STATUS_OK;
 }
 
+/* Weights that are marked keep their forms; those of others would be made again at each call, even
+ * if the weight is constant. */
+static weight_use_t use_of_weights(const opdef_t *op, int n_in, const tensor_t *const *in,
+                                   weight_use_t known)
+{
+    for (int i = 0; i < n_in && i < op->n_operands && in != NULL; i++)
+        if (op->operands[i].role == ROLE_WEIGHT && in[i] != NULL &&
+            storage_is_packable(in[i]->storage))
+            return known == WEIGHT_CONSTANT ? WEIGHT_CONSTANT : WEIGHT_KEPT;
+    return WEIGHT_GIVEN;
+}
+
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_t *const *in, const format_t *out_format, int *n_out,
-                         tensor_t **out)
+                         const tensor_t *const *in, weight_use_t weights,
+                         const format_t *out_format, int *n_out, tensor_t **out)
 {
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (op == NULL) return context_null(ctx, "dispatch_run", "op");
@@ -557,6 +569,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
                          .given = attrs,
                          .n_in = n_in,
                          .in = in,
+                         .weights = use_of_weights(op, n_in, in, weights),
                          .policy = state->policy,
                          .out_format = state->policy == POLICY_AUTO && is_asked ? out_format : NULL,
                          .n_threads = context_threads(ctx)};
@@ -683,6 +696,7 @@ status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *at
                          .given = attrs,
                          .n_in = n_in + 1,
                          .in = inputs,
+                         .weights = use_of_weights(op, n_in + 1, inputs, WEIGHT_GIVEN),
                          .policy = state->policy,
                          .n_threads = context_threads(ctx)};
     if (state->hollow != NULL) return infer_in_place(ctx, state, &call, target);

@@ -141,6 +141,14 @@ typedef struct op_fixed {
     status_t (*attrs)(context_t *ctx, const op_call_t *call, void *out_attrs);
 } op_fixed_t;
 
+/* What becomes of the weights of a call. */
+typedef enum weight_use {
+    WEIGHT_GIVEN, /* read where they lie, or converted for this call */
+    WEIGHT_KEPT,  /* their forms are kept, and may be stepped by gradients, which lie as oneDNN has
+                     weights */
+    WEIGHT_CONSTANT /* nobody writes them: a form is made once */
+} weight_use_t;
+
 struct opdef {
     const char *name;
     /* Tells operators apart that share their functions, as max and avg of pooling; the functions
@@ -197,7 +205,8 @@ struct op_call {
     layout_t layout;            /* what the activations are, and the outputs shall be */
     bool keep_formats;          /* activations may not be reordered: decline instead */
     const format_t *out_format; /* the format the result shall have, or NULL: the kernel's choice */
-    bool per_op;                /* policy per_op: formats as oneDNN proposes for (any, any) */
+    weight_use_t weights;
+    bool per_op; /* policy per_op: formats as oneDNN proposes for (any, any) */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */
 };

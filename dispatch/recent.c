@@ -4,13 +4,17 @@
 
 #include "dispatch/attrs_impl.h"
 
-bool recent_key(const opdef_t *op, const void *attrs, int n_in, const tensor_t *const *in,
-                policy_t policy, int n_threads, recent_key_t *out_key)
+bool recent_key(const cache_call_t *call, recent_key_t *out_key)
 {
+    const opdef_t *op = call->op;
+    const void *attrs = call->given;
+    const int n_in = call->n_in;
+    const tensor_t *const *in = call->in;
     if (n_in < 0 || n_in > RECENT_INPUTS || in == NULL) return false;
     size_t n_bytes = attrs != NULL ? attrs_given_bytes(&op->attrs, attrs) : 0;
     if (n_bytes > RECENT_ATTRS) return false;
-    *out_key = (recent_key_t){op, attrs, n_bytes, policy, n_threads, n_in, {0}};
+    *out_key = (recent_key_t){op,           attrs,           n_bytes, call->weights,
+                              call->policy, call->n_threads, n_in,    {0}};
     for (int i = 0; i < n_in; i++) {
         if (in[i] == NULL) continue;
         out_key->stamps[i] = tensor_stamp(in[i]);
@@ -35,8 +39,8 @@ static size_t place_of(const recent_key_t *key)
 static bool is_call(const recent_call_t *call, const recent_key_t *key)
 {
     if (call->entry == NULL || call->key.op != key->op || call->key.n_bytes != key->n_bytes ||
-        call->key.policy != key->policy || call->key.n_threads != key->n_threads ||
-        call->key.n_in != key->n_in)
+        call->key.policy != key->policy || call->key.weights != key->weights ||
+        call->key.n_threads != key->n_threads || call->key.n_in != key->n_in)
         return false;
     for (int i = 0; i < RECENT_INPUTS; i++)
         if (call->key.stamps[i] != key->stamps[i]) return false;

@@ -18,6 +18,7 @@ typedef struct recent_key {
     const opdef_t *op;
     const void *attrs;
     size_t n_bytes; /* of attrs that have a meaning; 0: attrs are NULL, or the operator has none */
+    weight_use_t weights;
     policy_t policy;
     int n_threads;
     int n_in;
@@ -36,8 +37,7 @@ typedef struct recent {
 
 /* The key of a call; false where it is not kept here: too many inputs, or attributes too long, or
  * an input has no stamp. */
-bool recent_key(const opdef_t *op, const void *attrs, int n_in, const tensor_t *const *in,
-                policy_t policy, int n_threads, recent_key_t *out_key);
+bool recent_key(const cache_call_t *call, recent_key_t *out_key);
 
 /* The entry of the call, or NULL. */
 cache_entry_t *recent_find(const recent_t *recent, const recent_key_t *key);

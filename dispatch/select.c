@@ -265,12 +265,17 @@ static status_t select_over(context_t *ctx, op_call_t *call, const tensor_info_t
 }
 
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
+                         const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
+                         prepared_t **out_prepared)
 {
     layout_t layouts[2];
     int n_layouts = 0;
     TRY(layouts_of(ctx, op, n_in, in, policy, layouts, &n_layouts));
-    op_call_t call = {.op = op, .attrs = attrs, .n_in = n_in, .per_op = policy == POLICY_PER_OP};
+    op_call_t call = {.op = op,
+                      .attrs = attrs,
+                      .n_in = n_in,
+                      .weights = weights,
+                      .per_op = policy == POLICY_PER_OP};
     return select_over(ctx, &call, in, n_layouts, layouts, out_prepared);
 }
 
@@ -300,17 +305,31 @@ status_t select_measured(context_t *ctx, const opdef_t *op, const void *attrs, i
 status_t dispatch_select(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *in, policy_t policy, prepared_t **out_prepared)
 {
+    return select_for_weights(ctx, op, attrs, n_in, in, WEIGHT_GIVEN, policy, out_prepared);
+}
+
+status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                            const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
+                            prepared_t **out_prepared)
+{
     TRY(context_output(ctx, "dispatch_select", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select", "op");
     TRY(policy_check(ctx, "dispatch_select", policy));
     alignas(16) char normalised[ATTRS_MAX];
     TRY(select_attrs(ctx, op, attrs, normalised));
-    return select_prepared(ctx, op, normalised, n_in, in, policy, out_prepared);
+    return select_prepared(ctx, op, normalised, n_in, in, weights, policy, out_prepared);
 }
 
 status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)
+{
+    return select_fixed(ctx, op, attrs, n_in, in, WEIGHT_GIVEN, layout, out_format, out_prepared);
+}
+
+status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_info_t *const *in, weight_use_t weights, layout_t layout,
+                      const format_t *out_format, prepared_t **out_prepared)
 {
     TRY(context_output(ctx, "dispatch_select_fixed", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select_fixed", "op");
@@ -319,6 +338,7 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
     op_call_t call = {.op = op,
                       .attrs = normalised,
                       .n_in = n_in,
+                      .weights = weights,
                       .keep_formats = true,
                       .out_format = out_format};
     return select_over(ctx, &call, in, 1, &layout, out_prepared);

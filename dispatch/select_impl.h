@@ -31,9 +31,16 @@ bool peel_is_due(const op_call_t *call);
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared);
 
-/* dispatch_select without normalising. */
+/* dispatch_select and dispatch_select_fixed for who knows what becomes of the weights, which these
+ * take for given; select_prepared without normalising. */
+status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                            const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
+                            prepared_t **out_prepared);
+status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_info_t *const *in, weight_use_t weights, layout_t layout,
+                      const format_t *out_format, prepared_t **out_prepared);
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_info_t *const *in, policy_t policy,
+                         const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                          prepared_t **out_prepared);
 
 /* dispatch_infer of normalised attributes; what is checked of the outputs is their sizes, too. */
@@ -57,6 +64,7 @@ typedef struct cache_call {
     const void *attrs; /* the same, normalised */
     int n_in;
     const tensor_t *const *in; /* NULL: absent */
+    weight_use_t weights;
     policy_t policy;
     const format_t *out_format; /* a tag, or NULL */
     int n_threads;
@@ -83,10 +91,11 @@ status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 
 /* dispatch_run for who knows what comes in and what is wanted: under policy auto, activations are
  * taken as they are and the result has the tag out_format, if a kernel does that. It may be NULL.
- */
+ * weights: WEIGHT_CONSTANT where it is known that they are; of weights that module_mkldnn or a plan
+ * marked, whose forms are kept, that says more than WEIGHT_KEPT. */
 status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
-                         const tensor_t *const *in, const format_t *out_format, int *n_out,
-                         tensor_t **out);
+                         const tensor_t *const *in, weight_use_t weights,
+                         const format_t *out_format, int *n_out, tensor_t **out);
 
 /* Refuses what is no policy. */
 status_t policy_check(context_t *ctx, const char *op, policy_t policy);

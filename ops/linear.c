@@ -225,7 +225,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&linear_stream, &onednn, &native, NULL};
 
 /* ---- gradients ---- */
 

@@ -10,6 +10,9 @@ typedef struct linear_backward_attrs {
     bool bias; /* gives the gradient of the bias, too */
 } linear_backward_attrs_t;
 
+/* The kernel of few rows: ops/linear_stream.c. */
+extern const kernel_t linear_stream;
+
 /* A plain matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
 

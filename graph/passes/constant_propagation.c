@@ -133,8 +133,8 @@ static status_t run_node(rewrite_t *rewrite, const graph_node_t *node, datum_t *
     }
     if (node->kind == NODE_BUILTIN)
         return run_builtin(rewrite->ctx, node->name, node->n_inputs, in, node->n_outputs, out);
-    return run_op(rewrite->ctx, node->op, node->attrs, node->n_inputs, in, NULL, node->n_outputs,
-                  out);
+    return run_op(rewrite->ctx, node->op, node->attrs, node->n_inputs, in, WEIGHT_GIVEN, NULL,
+                  node->n_outputs, out);
 }
 
 /* Scalars are written where they are read. */

@@ -19,6 +19,7 @@ typedef struct layout_asked {
 
 typedef struct layout_site {
     const graph_node_t *node;
+    weight_use_t weights;
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
     layout_asked_t asked[LAYOUT_MAX_WAYS];

@@ -7,6 +7,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/select_impl.h"
+#include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
@@ -87,8 +88,8 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
             shown[i] = info_mkldnn(&infos[i], in);
     }
     prepared_t *way = NULL;
-    status_t status = dispatch_select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, layout,
-                                            out, &way);
+    status_t status = select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, site->weights,
+                                   layout, out, &way);
     if (status == STATUS_OK) {
         site->asked[site->n_ways] = asked;
         site->ways[site->n_ways++] = way;
@@ -151,6 +152,7 @@ static status_t find_ways(context_t *ctx, const graph_t *graph, layout_site_t *s
 {
     tensor_info_t infos[OP_MAX_INPUTS];
     bool is_known = gather_infos(graph, site->node, infos);
+    site->weights = weights_of(graph, site->node);
     if (at == NULL) return is_known ? list_ways(ctx, site, infos) : STATUS_OK;
     if (*at == NULL) return STATUS_OK;
     if (strncmp(*at, "- ", 2) == 0)

@@ -3,6 +3,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
+#include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
@@ -135,6 +136,7 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
     const tensor_info_t *infos[OP_MAX_INPUTS];
+    const weight_use_t weights = weights_of(b->graph, node);
     layout_t layout = LAYOUT_DENSE;
     for (int i = 0; i < node->n_inputs; i++) {
         infos[i] = node->inputs[i] < 0 ? &absent : &b->slots[node->inputs[i]].source.info;
@@ -149,12 +151,12 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
         out_format = &said->format;
     }
     if (layout == LAYOUT_MKLDNN) {
-        status_t status = dispatch_select_fixed(b->ctx, node->op, node->attrs, node->n_inputs,
-                                                infos, layout, out_format, out_prepared);
+        status_t status = select_fixed(b->ctx, node->op, node->attrs, node->n_inputs, infos,
+                                       weights, layout, out_format, out_prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
-    return dispatch_select(b->ctx, node->op, node->attrs, node->n_inputs, infos, POLICY_AUTO,
-                           out_prepared);
+    return select_for_weights(b->ctx, node->op, node->attrs, node->n_inputs, infos, weights,
+                              POLICY_AUTO, out_prepared);
 }
 
 /* The constant as this value sees it: whole, or what a view takes of it. Packed forms are kept with

@@ -5,10 +5,10 @@
 #include "graph/program/program_impl.h"
 
 /* An operator on datums: numbers become 0-dim number tensors, none and NULL an operand left out,
- * lists and tuples the operands they hold. out_format: of the result, if a kernel gives it;
- * may be NULL. out has room for n_out. */
+ * lists and tuples the operands they hold. weights and out_format as for dispatch_run_as. out has
+ * room for n_out. */
 status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, datum_t *const *in,
-                const format_t *out_format, int n_out, datum_t **out);
+                weight_use_t weights, const format_t *out_format, int n_out, datum_t **out);
 
 /* A builtin on datums. */
 status_t run_builtin(context_t *ctx, const char *name, int n_in, datum_t *const *in, int n_out,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/analysis/attribute_impl.h"
+#include "graph/analysis/weights_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
@@ -69,8 +70,8 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
     const void *attrs = sized != NULL ? sized : node->attrs;
     if (node->path != NULL) dispatch_enter_module(ctx, node->path);
     if (status == STATUS_OK)
-        status = run_op(ctx, node->op, attrs, node->n_inputs, run->in, chosen_format(run, node),
-                        node->n_outputs, run->out);
+        status = run_op(ctx, node->op, attrs, node->n_inputs, run->in, weights_of(run->graph, node),
+                        chosen_format(run, node), node->n_outputs, run->out);
     if (node->path != NULL) dispatch_leave_module(ctx, node->path);
     context_put(ctx, sized);
     TRY(status);

@@ -59,14 +59,14 @@ static status_t add_operand(context_t *ctx, const char *op, const datum_t *datum
 }
 
 static status_t run_on_tensors(context_t *ctx, const opdef_t *op, const void *attrs,
-                               const operands_t *operands, const format_t *out_format, int n_out,
-                               datum_t **out)
+                               const operands_t *operands, weight_use_t weights,
+                               const format_t *out_format, int n_out, datum_t **out)
 {
     tensor_t *results[OP_MAX_OUTPUTS] = {NULL};
     datum_t *datums[OP_MAX_OUTPUTS] = {NULL};
     int n = OP_MAX_OUTPUTS;
     TRY(dispatch_run_as(ctx, op, attrs, operands->n, (const tensor_t *const *)operands->tensors,
-                        out_format, &n, results));
+                        weights, out_format, &n, results));
     status_t status = STATUS_OK;
     if (n != n_out)
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
@@ -84,14 +84,14 @@ static status_t run_on_tensors(context_t *ctx, const opdef_t *op, const void *at
 }
 
 status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, datum_t *const *in,
-                const format_t *out_format, int n_out, datum_t **out)
+                weight_use_t weights, const format_t *out_format, int n_out, datum_t **out)
 {
     operands_t operands = {.n = 0};
     status_t status = STATUS_OK;
     for (int i = 0; i < n_in && status == STATUS_OK; i++)
         status = add_operand(ctx, op->name, in[i], &operands);
     if (status == STATUS_OK)
-        status = run_on_tensors(ctx, op, attrs, &operands, out_format, n_out, out);
+        status = run_on_tensors(ctx, op, attrs, &operands, weights, out_format, n_out, out);
     for (int i = 0; i < operands.n; i++) {
         if (operands.made[i]) drop(ctx, operands.tensors[i]);
     }

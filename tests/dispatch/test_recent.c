@@ -181,22 +181,29 @@ static void a_call_is_found_by_what_was_kept_until_its_entry_is_forgotten(void *
     const conv_attrs_t attrs = {.padding = {1, 1}}, moved = {.padding = {1, 2}};
     cache_entry_t *entry = (cache_entry_t *)(void *)&key;
     memset(&recent, 0, sizeof recent);
-    assert_false(recent_key(op, &attrs, 3, in, POLICY_AUTO, 1, &key)); /* nobody compared them */
+    cache_call_t call = {.op = op, .given = &attrs, .n_in = 3, .in = in, .n_threads = 1};
+    assert_false(recent_key(&call, &key)); /* nobody compared them */
     tensor_set_stamp(layer.x, tensor_new_stamp());
     tensor_set_stamp(layer.weight, tensor_new_stamp());
-    assert_true(recent_key(op, &attrs, 3, in, POLICY_AUTO, 1, &key));
+    assert_true(recent_key(&call, &key));
     assert_null(recent_find(&recent, &key));
     recent_keep(&recent, &key, entry);
     assert_ptr_equal(recent_find(&recent, &key), entry);
-    assert_true(recent_key(op, &moved, 3, in, POLICY_AUTO, 1, &other));
-    assert_null(recent_find(&recent, &other));
-    assert_true(recent_key(op, NULL, 3, in, POLICY_AUTO, 1, &other));
-    assert_null(recent_find(&recent, &other));
-    assert_true(recent_key(op, &attrs, 2, in, POLICY_AUTO, 1, &other));
-    assert_null(recent_find(&recent, &other));
+    const cache_call_t others[] = {
+        {.op = op, .given = &moved, .n_in = 3, .in = in, .n_threads = 1},
+        {.op = op, .n_in = 3, .in = in, .n_threads = 1},
+        {.op = op, .given = &attrs, .n_in = 2, .in = in, .n_threads = 1},
+        {.op = op, .given = &attrs, .n_in = 3, .in = in, .n_threads = 2},
+        {.op = op, .given = &attrs, .n_in = 3, .in = in, .policy = POLICY_STRICT, .n_threads = 1},
+        {.op = op, .given = &attrs, .n_in = 3, .in = in, .weights = WEIGHT_KEPT, .n_threads = 1}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_true(recent_key(&others[i], &other));
+        assert_null(recent_find(&recent, &other));
+    }
     recent_forget(&recent, entry);
     assert_null(recent_find(&recent, &key));
-    assert_false(recent_key(op, &attrs, RECENT_INPUTS + 1, in, POLICY_AUTO, 1, &key));
+    call.n_in = RECENT_INPUTS + 1;
+    assert_false(recent_key(&call, &key));
     release_layer(&layer);
 }
 

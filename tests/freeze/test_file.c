@@ -149,6 +149,7 @@ static void each_constant_is_stored_once(void **state)
         assert_int_equal(blob.constant, i);
         n_regrouped += blob.rank != blob.constant_rank;
     }
+    /* the weight of the grouped convolution, too, where that runs in blocks */
     assert_in_range(n_regrouped, 1, 2);
     free(bytes);
     module_release(frozen);

@@ -1,5 +1,5 @@
 BEGIN {
-    split("tensor dispatch ops module graph freeze train io", folders)
+    split("tensor kernels dispatch ops module graph freeze train io", folders)
     for (i in folders) place[folders[i]] = i + 0
     split("ir analysis program passes method", rooms)
     for (i in rooms) room["graph/" rooms[i]] = i + 0

@@ -1,0 +1,54 @@
+/* Vectors of KERNEL_LANES floats, which the including file sets, by the compiler's own vectors: two
+ * machine vectors make one where those are narrower. */
+#ifndef TESSERA_KERNELS_VECTOR_IMPL_H
+#define TESSERA_KERNELS_VECTOR_IMPL_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define KERNEL_INLINE static inline __attribute__((always_inline))
+
+/* Before a loop of few turns, whose number is a constant. */
+#if defined(__clang__)
+#define KERNEL_UNROLL _Pragma("unroll")
+#else
+#define KERNEL_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+typedef float vector_t __attribute__((vector_size(KERNEL_LANES * 4)));
+typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
+typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
+
+/* Memory may be aligned to its elements only. */
+KERNEL_INLINE vector_t vector_load(const float *from)
+{
+    vector_t v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+KERNEL_INLINE void vector_store(vector_t v, float *to)
+{
+    memcpy(to, &v, sizeof v);
+}
+
+/* A bf16 is the upper half of a float. */
+KERNEL_INLINE vector_t vector_load_bf16(const uint16_t *from)
+{
+    vector_u16_t halves;
+    memcpy(&halves, from, sizeof halves);
+    const vector_u32_t bits = __builtin_convertvector(halves, vector_u32_t) << 16;
+    return (vector_t)bits;
+}
+
+/* By pairs, so that the error grows with the logarithm of the lanes. */
+KERNEL_INLINE float vector_sum(vector_t v)
+{
+    float lanes[KERNEL_LANES];
+    memcpy(lanes, &v, sizeof lanes);
+    for (int n = KERNEL_LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
+    return lanes[0];
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* How fast linear layers of few rows read their weights, in GB/s: frozen, where our own kernel
+ * streams them, and converted in place by module_mkldnn, where oneDNN has them in the format of its
+ * choice; and how fast the same machine reads memory at all.
+ *
+ * usage: linear [SAMPLES]    (15 if not given; the best of them counts)
+ *
+ * A layer stands several times behind itself, each time with a weight of its own, so that no weight
+ * is left in a cache from the run before. Reading, frozen and converted take turns. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <tessera.h>
+
+#include "support/clock.h"
+#include "support/limit.h"
+#include "tensor/try_impl.h"
+
+enum { BYTES = 256 << 20, MAX_COPIES = 32 };
+
+typedef struct layer {
+    const char *name;
+    int64_t outputs, inputs;
+} layer_t;
+
+/* The same layer some times over the same input; what they give is added up. */
+typedef struct stack {
+    int n;
+    module_t *layers[MAX_COPIES];
+} stack_t;
+
+static const layer_t layers[] = {{"4096 x 9216", 4096, 9216},
+                                 {"4096 x 4096", 4096, 4096},
+                                 {"1000 x 4096", 1000, 4096},
+                                 {"3072 x 768", 3072, 768},
+                                 {"768 x 3072", 768, 3072}};
+
+static void release(stack_t *stack)
+{
+    for (int i = 0; i < stack->n; i++) module_release(stack->layers[i]);
+    stack->n = 0;
+}
+
+static status_t make(context_t *ctx, const layer_t *layer, const tensor_t *x, bool is_frozen,
+                     stack_t *out)
+{
+    int n = (int)(BYTES / (layer->outputs * layer->inputs * 4)) + 1;
+    if (n > MAX_COPIES) n = MAX_COPIES;
+    out->n = 0;
+    while (out->n < n) {
+        module_t *plain = NULL;
+        TRY(layer_linear(ctx, layer->inputs, layer->outputs, true, &plain));
+        out->layers[out->n++] = plain;
+        if (!is_frozen) {
+            TRY(module_mkldnn(ctx, plain, NULL));
+            continue;
+        }
+        module_t *frozen = NULL;
+        TRY(graph_trace(ctx, plain, "forward", 1, &x));
+        TRY(freeze(ctx, plain, NULL, &frozen));
+        out->layers[out->n - 1] = frozen;
+        module_release(plain);
+    }
+    return STATUS_OK;
+}
+
+/* GB/s of weights; keeps the best. */
+static status_t run(context_t *ctx, const layer_t *layer, const stack_t *stack, const tensor_t *x,
+                    double *best)
+{
+    const double begin = clock_ns();
+    for (int i = 0; i < stack->n; i++) {
+        tensor_t *y = NULL;
+        TRY(module_forward(ctx, stack->layers[i], x, &y));
+        tensor_release(y);
+    }
+    const double bytes = (double)(layer->outputs * layer->inputs * 4 * stack->n);
+    const double rate = bytes / (clock_ns() - begin);
+    if (rate > *best) *best = rate;
+    return STATUS_OK;
+}
+
+static status_t measure(context_t *ctx, const layer_t *layer, int64_t n_rows, int n_samples,
+                        const float *memory)
+{
+    const int n_threads = context_threads(ctx);
+    double limit = 0, own = 0, onednn = 0;
+    tensor_t *x = NULL;
+    stack_t frozen = {0}, converted = {0};
+    TRY(tensor_randn(ctx, DTYPE_F32, SHAPE(n_rows, layer->inputs), &x));
+    status_t status = make(ctx, layer, x, true, &frozen);
+    if (status == STATUS_OK) status = make(ctx, layer, x, false, &converted);
+    for (int i = 0; i < n_samples + 1 && status == STATUS_OK; i++) {
+        if (i == 1) own = onednn = 0; /* the first run packs */
+        const double read = limit_read(memory, BYTES, n_threads);
+        if (read > limit) limit = read;
+        status = run(ctx, layer, &frozen, x, &own);
+        if (status == STATUS_OK) status = run(ctx, layer, &converted, x, &onednn);
+    }
+    if (status == STATUS_OK)
+        printf("%-14s %4lld %8.1f %8.1f %8.1f %8.2f\n", layer->name, (long long)n_rows, limit,
+               onednn, own, own / limit);
+    release(&frozen);
+    release(&converted);
+    tensor_release(x);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t rows[] = {1, 2, 4, 8, 16};
+    const int n_samples = argc > 1 ? atoi(argv[1]) : 15;
+    context_t *ctx = NULL;
+    if (argc > 2 || n_samples < 1) {
+        fprintf(stderr, "usage: linear [SAMPLES]\n");
+        return 2;
+    }
+    if (context_create(NULL, &ctx) != STATUS_OK) return 1;
+    float *memory = limit_make(BYTES, true, context_threads(ctx));
+    status_t status = memory != NULL ? STATUS_OK : STATUS_OUT_OF_MEMORY;
+    printf("%-14s %4s %8s %8s %8s %8s\n", "GB/s", "rows", "limit", "oneDNN", "own", "share");
+    for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows && status == STATUS_OK; r++)
+            status = measure(ctx, &layers[l], rows[r], n_samples, memory);
+    if (status != STATUS_OK) fprintf(stderr, "linear: %s\n", context_error(ctx));
+    limit_free(memory, BYTES);
+    context_destroy(ctx);
+    return status == STATUS_OK ? 0 : 1;
+}

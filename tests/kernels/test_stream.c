@@ -1,0 +1,157 @@
+/* The streaming product on every instruction set that the machine has, against sums in double. */
+#include "kernels/stream_impl.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/dtype.h"
+#include "tests/support/support.h"
+
+#define MAX_SIZE 1000
+
+typedef struct problem {
+    float *x, *bias, *out;
+    char *weight, *scratch;
+    float *stored; /* the elements of the weight as they are stored: f32, or the nearest bf16 */
+} problem_t;
+
+static float draw(void)
+{
+    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
+}
+
+static void fill(problem_t *p, bool is_bf16, int64_t n_weights, int64_t n_x, int64_t n_outputs)
+{
+    for (int64_t i = 0; i < n_x; i++) p->x[i] = draw();
+    for (int64_t i = 0; i < n_outputs; i++) p->bias[i] = draw();
+    const dtype_t dtype = is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    for (int64_t i = 0; i < n_weights; i++) p->stored[i] = draw();
+    dtype_cast(n_weights, DTYPE_F32, p->stored, 1, dtype, p->weight, 1);
+    dtype_cast(n_weights, dtype, p->weight, 1, DTYPE_F32, p->stored, 1);
+}
+
+/* Rounding of sums of so many products, each lane of a vector by itself, then the lanes. */
+static double bound_of(int64_t n_inputs, double size)
+{
+    return ((double)n_inputs / 8.0 + 16.0) * FLT_EPSILON * size;
+}
+
+static void check(const stream_t *s, const problem_t *p, int lanes, const char *what)
+{
+    for (int64_t b = 0; b < s->n_rows; b++)
+        for (int64_t o = 0; o < s->n_outputs; o++) {
+            double sum = s->bias != NULL ? s->bias[o] : 0.0, size = fabs(sum);
+            for (int64_t i = 0; i < s->n_inputs; i++) {
+                const int64_t at = s->is_blocked
+                                       ? o / lanes * s->weight_stride + i * lanes + o % lanes
+                                       : o * s->weight_stride + i;
+                const double term = (double)s->x[b * s->x_stride + i] * p->stored[at];
+                sum += term;
+                size += fabs(term);
+            }
+            const double error = fabs(s->out[b * s->out_stride + o] - sum);
+            if (!(error <= bound_of(s->n_inputs, size)))
+                fail_msg("%s: %lld rows, %lld outputs, %lld inputs: element %lld, %lld is off by "
+                         "%g of %g",
+                         what, (long long)s->n_rows, (long long)s->n_outputs,
+                         (long long)s->n_inputs, (long long)b, (long long)o, error, size);
+        }
+}
+
+/* Rows of x and of the result have gaps, in which nothing is written. */
+static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, int64_t n_inputs,
+                    int kind)
+{
+    static const int threads[] = {1, 2, 5};
+    const bool is_blocked = (kind & 1) != 0, is_bf16 = (kind & 2) != 0;
+    const int lanes = isa_lanes(isa);
+    const int64_t n_blocks = (n_outputs + lanes - 1) / lanes, row = n_inputs + 3;
+    stream_t s = {.n_rows = n_rows,
+                  .n_outputs = n_outputs,
+                  .n_inputs = n_inputs,
+                  .x = p->x,
+                  .x_stride = n_inputs + 1,
+                  .weight = p->weight,
+                  .weight_stride = is_blocked ? row * lanes : row,
+                  .is_blocked = is_blocked,
+                  .is_bf16 = is_bf16,
+                  .bias = n_outputs % 2 == 0 ? NULL : p->bias,
+                  .out = p->out,
+                  .out_stride = n_outputs + 1};
+    fill(p, is_bf16, (is_blocked ? n_blocks * lanes : n_outputs) * row, n_rows * s.x_stride,
+         n_outputs);
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        for (int64_t i = 0; i < n_rows * s.out_stride; i++) p->out[i] = 77.0f;
+        stream_run(&s, isa, threads[t], p->scratch);
+        check(&s, p, lanes, isa_name(isa));
+        for (int64_t b = 0; b < n_rows; b++)
+            assert_true(p->out[b * s.out_stride + n_outputs] == 77.0f);
+    }
+}
+
+static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_rows, int step)
+{
+    const size_t n_weights = (size_t)(n_outputs + 16) * (size_t)(n_inputs + 3);
+    const size_t n_x = (size_t)STREAM_BLOCKED_ROWS * (size_t)(n_inputs + 1);
+    problem_t p = {0};
+    /* four bytes off a multiple of 64: vectors lie across lines of the cache */
+    char *memory[] = {test_malloc(n_x * 4 + 68),
+                      test_malloc((size_t)n_outputs * 4 + 4),
+                      test_malloc((size_t)STREAM_BLOCKED_ROWS * (size_t)(n_outputs + 1) * 4 + 68),
+                      test_malloc(n_weights * 4 + 68),
+                      test_malloc(n_weights * 4),
+                      test_malloc(stream_scratch(true, STREAM_BLOCKED_ROWS, n_inputs) + 4)};
+    p.x = (float *)(void *)(memory[0] + 4);
+    p.bias = (float *)(void *)memory[1];
+    p.out = (float *)(void *)(memory[2] + 4);
+    p.weight = memory[3] + 4;
+    p.stored = (float *)(void *)memory[4];
+    p.scratch = memory[5] + 4;
+    for (int rows = 1; rows <= max_rows; rows += step)
+        for (int kind = 0; kind < 4; kind++)
+            if ((kind & 1) != 0 || rows <= STREAM_ROWS)
+                run_one(&p, isa, rows, n_outputs, n_inputs, kind);
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) test_free(memory[i]);
+}
+
+static void every_instruction_set_sums_as_double_does(void **state)
+{
+    static const int64_t sizes[] = {1, 3, 7, 17, 31, 100};
+    const int n = (int)(sizeof sizes / sizeof *sizes);
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        for (int o = 0; o < n; o++)
+            for (int i = 0; i < n; i++)
+                run_sizes((isa_t)isa, sizes[o], sizes[i], STREAM_BLOCKED_ROWS, 1);
+        run_sizes((isa_t)isa, MAX_SIZE, MAX_SIZE, STREAM_BLOCKED_ROWS, 5);
+        run_sizes((isa_t)isa, 7, MAX_SIZE, STREAM_BLOCKED_ROWS, 3);
+        run_sizes((isa_t)isa, MAX_SIZE, 31, STREAM_BLOCKED_ROWS, 3);
+    }
+}
+
+static void the_widest_instruction_set_is_the_best(void **state)
+{
+    (void)state;
+    assert_true(isa_has(ISA_PORTABLE));
+    assert_true(isa_has(isa_best()));
+    for (int isa = (int)isa_best() + 1; isa < ISA_COUNT; isa++) assert_false(isa_has((isa_t)isa));
+    assert_string_equal(isa_name(ISA_PORTABLE), "portable");
+    assert_string_equal(isa_name(ISA_AVX512), "avx512");
+    assert_int_equal(isa_lanes(ISA_AVX2), 8);
+    assert_int_equal(isa_lanes(ISA_AVX512), 16);
+    const char *limit = getenv("ONEDNN_MAX_CPU_ISA");
+    if (limit != NULL && strcmp(limit, "SSE41") == 0) assert_int_equal(isa_best(), ISA_PORTABLE);
+    if (limit != NULL && strcmp(limit, "AVX2") == 0) assert_true(isa_best() <= ISA_AVX2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_instruction_set_sums_as_double_does),
+        cmocka_unit_test(the_widest_instruction_set_is_the_best),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
