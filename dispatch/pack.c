@@ -36,3 +36,11 @@ status_t pack_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *wei
         return convert_for_call(ctx, weight, want, CAUSE_WEIGHT, out_packed);
     return pack_moved_weight(ctx, kernel, weight, want, out_packed);
 }
+
+status_t pack_weight_once(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
+                          const tensor_info_t *want, void *room, tensor_t **out_packed)
+{
+    TRY(form_read(ctx, weight, want, pack_of(kernel, want), CAUSE_WEIGHT, room, out_packed));
+    context_counters(ctx)->weights_packed += *out_packed == NULL;
+    return STATUS_OK;
+}

@@ -15,6 +15,11 @@ convert_pack_t pack_of(const kernel_t *kernel, const tensor_info_t *want);
 status_t pack_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
                      const tensor_info_t *want, tensor_t **out_packed);
 
+/* The same of a marked storage whose bytes are not right, for one call, in `room`, which holds one
+ * of `want`: see form_read. */
+status_t pack_weight_once(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
+                          const tensor_info_t *want, void *room, tensor_t **out_packed);
+
 /* The same where it is known that the bytes are not right. */
 status_t pack_moved_weight(context_t *ctx, const kernel_t *kernel, const tensor_t *weight,
                            const tensor_info_t *want, tensor_t **out_packed);

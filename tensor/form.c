@@ -174,6 +174,33 @@ status_t form_get(context_t *ctx, const tensor_t *tensor, const tensor_info_t *w
     return status;
 }
 
+/* The storage is locked. */
+static status_t read_once(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                          convert_pack_t pack, reorder_cause_t cause, void *room)
+{
+    const tensor_info_t *info = NULL;
+    const void *bytes = NULL;
+    TRY(find_elements(ctx, tensor, want, cause, &info, &bytes));
+    TRY(convert_pack_bytes(ctx, pack, info, bytes, want, room, cause));
+    if (info->layout != want->layout) convert_count_transition(ctx, want->layout);
+    return STATUS_OK;
+}
+
+status_t form_read(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                   convert_pack_t pack, reorder_cause_t cause, void *room, tensor_t **out_form)
+{
+    status_t status = STATUS_OK;
+    *out_form = NULL;
+    storage_lock(tensor->storage);
+    const form_t *form = find(tensor, want);
+    if (form != NULL && form->is_clean)
+        *out_form = tensor_hold(form->tensor);
+    else
+        status = read_once(ctx, tensor, want, pack, cause, room);
+    storage_unlock(tensor->storage);
+    return status;
+}
+
 status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form)
 {
     form_t *kept = NULL;
@@ -286,6 +313,28 @@ status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *wa
     if (status == STATUS_OK && !is_master) status = storage_writable(ctx, tensor->storage, &plain);
     if (status == STATUS_OK) *out_bytes = bytes;
     return status;
+}
+
+status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause)
+{
+    form_t *form = NULL;
+    tensor_t *old = NULL;
+    bool is_made = false, is_ready = false;
+    void *bytes = NULL;
+    if (!convert_moves_bytes(&tensor->info, want)) {
+        if (storage_is_alone(tensor->storage)) return STATUS_OK;
+        return tensor_writable(ctx, tensor, &bytes);
+    }
+    if (want->format.kind != FORMAT_OPAQUE) {
+        storage_lock(tensor->storage);
+        status_t status = get(ctx, tensor, want, NULL, cause, &is_made, &form, &old);
+        is_ready = status == STATUS_OK && is_alone(form->tensor);
+        storage_unlock(tensor->storage);
+        tensor_drop(old);
+        TRY(status);
+    }
+    return is_ready ? STATUS_OK : form_writable(ctx, tensor, want, cause, &bytes);
 }
 
 /* Row-major plain bytes are the same under the form's sizes, which spares a copy between. */

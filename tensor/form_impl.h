@@ -48,6 +48,16 @@ status_t form_writable(context_t *ctx, tensor_t *tensor, const tensor_info_t *wa
 status_t form_written(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
                       reorder_cause_t cause);
 
+/* What form_writable may fail at, now: as long as nobody asks for other forms' bytes, it does not
+ * fail then. Other forms stay clean, but where bytes are shared. */
+status_t form_reserve(context_t *ctx, tensor_t *tensor, const tensor_info_t *want,
+                      reorder_cause_t cause);
+
+/* The tensor's elements as `want`, to be read once: the kept form if it is clean, retained; else
+ * they are converted into `room`, no form is kept, and *out_form is NULL. */
+status_t form_read(context_t *ctx, const tensor_t *tensor, const tensor_info_t *want,
+                   convert_pack_t pack, reorder_cause_t cause, void *room, tensor_t **out_form);
+
 /* Keeps a tensor of the same elements as a form. */
 status_t form_add(context_t *ctx, const tensor_t *tensor, tensor_t *form);
 

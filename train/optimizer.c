@@ -162,15 +162,14 @@ status_t optimizer_find(context_t *ctx, const char *op, const optimizer_t *optim
     return STATUS_OK;
 }
 
-/* What a gradient has to be; n_items counts those that there are. */
+/* What a gradient has to be, of which `given` is known; n_items counts those that there are. */
 static status_t list_item(context_t *ctx, optimizer_t *optimizer, int index,
-                          const tensor_t *gradient, int *n_items, step_item_t *items)
+                          const tensor_info_t *given, int *n_items, step_item_t *items)
 {
     optimizer_entry_t *entry = &optimizer->entries[index];
     tensor_t *parameter = NULL;
-    if (gradient == NULL) return STATUS_OK;
     TRY(optimizer_find(ctx, "optimizer_step", optimizer, index, &parameter));
-    const tensor_info_t *want = tensor_info(parameter), *given = tensor_info(gradient);
+    const tensor_info_t *want = tensor_info(parameter);
     REQUIRE(ctx,
             given->dtype == want->dtype &&
                 shape_equal(given->rank, given->sizes, want->rank, want->sizes),
@@ -180,7 +179,7 @@ static status_t list_item(context_t *ctx, optimizer_t *optimizer, int index,
         FAIL(ctx, STATUS_UNSUPPORTED, "optimizer_step: parameter \"%.100s\" is %s, f32 is needed",
              entry->name, info_brief(want));
     items[(*n_items)++] = (step_item_t){.parameter = parameter,
-                                        .gradient = gradient,
+                                        .given = *given,
                                         .step = entry->n_updates + 1,
                                         .state = entry->state};
     return STATUS_OK;
@@ -196,8 +195,11 @@ status_t optimizer_step(context_t *ctx, optimizer_t *optimizer, tensor_t *const 
     TRY(check_apart(ctx, "optimizer_step", optimizer));
     TRY(context_get(ctx, (size_t)optimizer->n * sizeof *items, "a step", &items));
     status_t status = STATUS_OK;
-    for (int i = 0; i < optimizer->n && status == STATUS_OK; i++)
-        status = list_item(ctx, optimizer, i, gradients[i], &n_items, items);
+    for (int i = 0; i < optimizer->n && status == STATUS_OK; i++) {
+        if (gradients[i] == NULL) continue;
+        status = list_item(ctx, optimizer, i, tensor_info(gradients[i]), &n_items, items);
+        if (status == STATUS_OK) items[n_items - 1].gradient = gradients[i];
+    }
     if (status == STATUS_OK)
         status = step_run(ctx, "optimizer_step", &optimizer->rule, true, n_items, items);
     context_put(ctx, items);
@@ -206,6 +208,50 @@ status_t optimizer_step(context_t *ctx, optimizer_t *optimizer, tensor_t *const 
         if (gradients[i] != NULL) optimizer->entries[i].n_updates++;
     optimizer->n_steps++;
     return STATUS_OK;
+}
+
+status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_info_t *gradients,
+                         optimizer_run_t *out_run)
+{
+    const size_t n = (size_t)optimizer->n;
+    optimizer_run_t run = {0};
+    TRY(check_apart(ctx, "optimizer_step", optimizer));
+    TRY(context_get(ctx, n * (sizeof *run.items + sizeof *run.item_of), "a step", &run.items));
+    run.item_of = (int *)(void *)(run.items + n);
+    status_t status = STATUS_OK;
+    for (int i = 0; i < optimizer->n && status == STATUS_OK; i++) {
+        run.item_of[i] = gradients[i].dtype == DTYPE_NONE ? -1 : run.n_items;
+        if (run.item_of[i] >= 0)
+            status = list_item(ctx, optimizer, i, &gradients[i], &run.n_items, run.items);
+    }
+    if (status == STATUS_OK)
+        status = step_begin(ctx, "optimizer_step", &optimizer->rule, true, run.n_items, run.items);
+    if (status == STATUS_OK)
+        *out_run = run;
+    else
+        context_put(ctx, run.items);
+    return status;
+}
+
+status_t optimizer_late(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
+                        int index, const tensor_t *gradient)
+{
+    INVARIANT(run->item_of[index] >= 0);
+    TRY(step_late(ctx, &optimizer->rule, &run->items[run->item_of[index]], gradient));
+    run->n_done++;
+    return STATUS_OK;
+}
+
+void optimizer_end(context_t *ctx, optimizer_t *optimizer, optimizer_run_t *run)
+{
+    if (run->items == NULL) return;
+    const bool is_made = run->n_done == run->n_items;
+    for (int i = 0; i < optimizer->n && is_made; i++)
+        optimizer->entries[i].n_updates += run->item_of[i] >= 0;
+    optimizer->n_steps += is_made;
+    step_end(run->n_items, run->items);
+    context_put(ctx, run->items);
+    *run = (optimizer_run_t){0};
 }
 
 status_t optimizer_set_lr(context_t *ctx, optimizer_t *optimizer, double lr)

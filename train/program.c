@@ -432,16 +432,27 @@ static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer
     return status;
 }
 
-/* Nobody else has the bytes of any value. */
-static status_t make_plan(context_t *ctx, train_program_t *program)
+static status_t add_updates(context_t *ctx, optimizer_t *optimizer, train_program_t *program)
 {
-    const size_t n = (size_t)graph_n_values(program->graph);
+    graph_t *graph = NULL;
+    TRY(train_program_add_updates(ctx, optimizer, program->graph, program, &graph));
+    graph_release(program->graph);
+    program->graph = graph;
+    return program->n_updates > 0 ? train_program_set_calls(ctx, program) : STATUS_OK;
+}
+
+/* Nobody else has the bytes of any value. */
+static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_t *program)
+{
     plan_share_t *shares = NULL;
+    if (program->may_update) TRY(add_updates(ctx, optimizer, program));
+    const size_t n = (size_t)graph_n_values(program->graph);
     TRY(context_get_zeroed(ctx, n * sizeof *shares, "values of a graph", &shares));
-    status_t status = plan_create_region(ctx, program->graph, program->step, shares,
-                                         &program->plan);
+    status_t status = plan_create_calling(ctx, program->graph, program->step, shares,
+                                          program->n_masters, program->masters, &program->plan);
     context_put(ctx, shares);
-    return status;
+    if (status != STATUS_OK || program->n_updates == 0) return status;
+    return train_program_note_gradients(ctx, optimizer_n_parameters(optimizer), program);
 }
 
 /* ---- whether the module is still what was traced ---- */
@@ -542,21 +553,22 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     program->n_states = states.n;
     context_put(ctx, states.values);
     TRY(status);
-    TRY(make_plan(ctx, program));
+    TRY(make_plan(ctx, optimizer, program));
     program->changes = module_changes();
     return STATUS_OK;
 }
 
-status_t train_program_create(context_t *ctx, module_t *module, train_loss_t loss, void *user,
-                              optimizer_t *optimizer, bool keep_numerics, int n_in,
-                              const tensor_t *const *in, train_program_t **out_program)
+status_t train_program_create(context_t *ctx, module_t *module, const train_asked_t *asked,
+                              optimizer_t *optimizer, int n_in, const tensor_t *const *in,
+                              train_program_t **out_program)
 {
     train_program_t *program = NULL;
-    step_state_t state = {loss, user};
+    step_state_t state = {asked->loss, asked->user};
     TRY(context_get_zeroed(ctx, sizeof *program, "the program of a step", &program));
     program->n_in = n_in;
     program->n_threads = context_threads(ctx);
-    program->keep_numerics = keep_numerics;
+    program->keep_numerics = asked->keep_numerics;
+    program->may_update = asked->may_update;
     status_t status = fill(ctx, module, &state, optimizer, in, program);
     if (status == STATUS_OK)
         *out_program = program;
@@ -573,6 +585,11 @@ void train_program_destroy(context_t *ctx, train_program_t *program)
     module_release(program->step);
     for (int i = 0; i < program->n_states; i++) context_put(ctx, program->states[i].path);
     context_put(ctx, program->states);
+    for (int i = 0; i < program->n_masters; i++)
+        context_put(ctx, (char *)(uintptr_t)program->masters[i].path);
+    context_put(ctx, program->masters);
+    context_put(ctx, program->order);
+    context_put(ctx, program->given);
     context_put(ctx, program->tree);
     context_put(ctx, program->gradients);
     context_put(ctx, program->inputs);

@@ -30,10 +30,9 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
-static bool is_candidate(const tensor_t *parameter, const tensor_t *tensor)
+static bool is_candidate(const tensor_t *parameter, const tensor_info_t *info)
 {
-    if (tensor == NULL) return false;
-    const tensor_info_t *info = tensor_info(tensor), *own = tensor_info(parameter);
+    const tensor_info_t *own = tensor_info(parameter);
     /* a vector in blocks would only be padded: everybody reads biases plain */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
@@ -47,8 +46,10 @@ static tensor_info_t choose_format(const step_item_t *item)
     if (own->layout == LAYOUT_MKLDNN) return *own;
     if (may_be_blocked(item->parameter)) {
         for (int s = 0; s < UPDATE_MAX_STATES; s++)
-            if (is_candidate(item->parameter, item->state[s])) return *tensor_info(item->state[s]);
-        if (is_candidate(item->parameter, item->gradient)) return *tensor_info(item->gradient);
+            if (item->state[s] != NULL &&
+                is_candidate(item->parameter, tensor_info(item->state[s])))
+                return *tensor_info(item->state[s]);
+        if (is_candidate(item->parameter, &item->given)) return item->given;
         if (own->rank > 0) {
             const format_t plain = format_plain(own->rank);
             return info_mkldnn(own, &plain);
@@ -62,7 +63,10 @@ static tensor_info_t choose_format(const step_item_t *item)
 static status_t read_gradient(context_t *ctx, step_item_t *item)
 {
     const tensor_t *gradient = item->gradient;
-    if (!tensor_lies_like(tensor_info(gradient), &item->want) || item->is_written) {
+    const bool is_apart = !tensor_lies_like(&item->given, &item->want) || item->is_written;
+    if (gradient == NULL)
+        return is_apart ? tensor_make(ctx, &item->want, &item->gradient_as) : STATUS_OK;
+    if (is_apart) {
         TRY(convert_make(ctx, gradient, &item->want, CAUSE_GRADIENT, &item->gradient_as));
         gradient = item->gradient_as;
     }
@@ -125,7 +129,8 @@ static status_t find_written(context_t *ctx, int n, step_item_t *items)
         extents[i].end_most = most;
     }
     for (int i = 0; i < n; i++)
-        items[i].is_written = has_parameter_in(n, extents, items[i].gradient);
+        items[i].is_written = items[i].gradient != NULL &&
+                              has_parameter_in(n, extents, items[i].gradient);
     context_put(ctx, extents);
     return STATUS_OK;
 }
@@ -183,6 +188,8 @@ static status_t write_parameter(context_t *ctx, const char *op, step_item_t *ite
                  op, info_brief(info));
         return write_gapped(ctx, op, item);
     }
+    if (item->gradient == NULL)
+        return form_reserve(ctx, item->parameter, &item->want, CAUSE_WEIGHT);
     TRY(form_writable(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &bytes));
     item->update.parameter = bytes;
     return STATUS_OK;
@@ -298,18 +305,58 @@ static void run(context_t *ctx, const update_rule_t *rule, int n, step_item_t *i
     threads_leave(ctx, guard);
 }
 
+status_t step_begin(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
+                    int n, step_item_t *items)
+{
+    status_t status = find_written(ctx, n, items);
+    for (int i = 0; i < n && status == STATUS_OK; i++)
+        status = prepare(ctx, op, rule, may_convert, &items[i]);
+    if (status != STATUS_OK) step_end(n, items);
+    return status;
+}
+
+void step_end(int n, step_item_t *items)
+{
+    for (int i = 0; i < n; i++) clear(&items[i]);
+}
+
 status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
                   int n, step_item_t *items)
 {
     update_t *updates = NULL;
     TRY(context_get(ctx, (size_t)n * sizeof *updates, "updates", &updates));
-    status_t status = find_written(ctx, n, items);
-    for (int i = 0; i < n && status == STATUS_OK; i++)
-        status = prepare(ctx, op, rule, may_convert, &items[i]);
-    if (status == STATUS_OK) run(ctx, rule, n, items, updates);
-    for (int i = 0; i < n; i++) clear(&items[i]);
+    status_t status = step_begin(ctx, op, rule, may_convert, n, items);
+    if (status == STATUS_OK) {
+        run(ctx, rule, n, items, updates);
+        step_end(n, items);
+    }
     context_put(ctx, updates);
     return status;
+}
+
+bool step_may_be_late(const tensor_t *parameter)
+{
+    const tensor_info_t *info = tensor_info(parameter);
+    return info->dtype == DTYPE_F32 && is_gapless(info);
+}
+
+status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+                   const tensor_t *gradient)
+{
+    update_t update;
+    void *bytes = NULL;
+    INVARIANT(tensor_lies_like(tensor_info(gradient), &item->given));
+    item->update.gradient = tensor_bytes(gradient);
+    if (item->gradient_as != NULL) {
+        TRY(tensor_writable(ctx, item->gradient_as, &bytes));
+        TRY(convert_into(ctx, tensor_info(gradient), tensor_bytes(gradient), &item->want, bytes,
+                         CAUSE_GRADIENT));
+        item->update.gradient = bytes;
+    }
+    TRY(form_writable(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &bytes));
+    item->update.parameter = bytes;
+    run(ctx, rule, 1, item, &update);
+    return STATUS_OK;
 }
 
 /* ---- single tensors ---- */
@@ -339,7 +386,11 @@ static status_t step_one(context_t *ctx, const char *op, const update_rule_t *ru
         if (rule->state_names[s] != NULL)
             TRY(check_tensor(ctx, op, rule->state_names[s], state[s], parameter));
     REQUIRE(ctx, step >= 1, "%s: step %lld, steps count from 1", op, (long long)step);
-    step_item_t item = {.parameter = parameter, .gradient = gradient, .step = step, .state = state};
+    step_item_t item = {.parameter = parameter,
+                        .gradient = gradient,
+                        .given = *tensor_info(gradient),
+                        .step = step,
+                        .state = state};
     return step_run(ctx, op, rule, false, 1, &item);
 }
 

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "module/module_impl.h"
 #include "tensor/scope_impl.h"
@@ -27,9 +28,19 @@ struct trainer {
     train_program_t *programs; /* planned: the one used last first */
     tensor_t **gradients;      /* [parameters] */
     int n_spare;
-    tensor_t **spare;     /* [parameters] what a plan gave as gradients last, or NULL */
-    tensor_t *loss_value; /* of the step under way */
+    tensor_t **spare; /* [parameters] what a plan gave as gradients last, or NULL */
+    uint64_t simple;  /* module_changes when may_update was found */
+    bool may_update;  /* the parameters may be updated in a plan */
+    bool is_broken;   /* some parameters were updated by a step that failed */
+    /* Of the step under way. */
+    tensor_t *loss_value;
     tensor_t *output;
+    bool wants_output;
+    tensor_t *given; /* the output, where a plan updates */
+    double loss_number;
+    optimizer_run_t run;
+    uint64_t update_ns;
+    bool is_updated; /* by its plan */
 };
 
 /* ---- what both do ---- */
@@ -57,6 +68,10 @@ static status_t update(trainer_t *trainer)
 {
     context_t *ctx = trainer->ctx;
     const uint64_t begin = context_now();
+    if (trainer->is_updated) {
+        trainer->n_steps++;
+        return STATUS_OK;
+    }
     if (trainer->options.max_norm > 0)
         TRY(clip_gradients(ctx, optimizer_n_parameters(trainer->optimizer), trainer->gradients,
                            trainer->options.max_norm, NULL));
@@ -173,7 +188,8 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
 {
     train_program_t *program = NULL;
     for (train_program_t **at = &trainer->programs; *at != NULL; at = &(*at)->next)
-        if (train_program_takes(trainer->ctx, *at, n_in, in)) {
+        if ((*at)->may_update == trainer->may_update &&
+            train_program_takes(trainer->ctx, *at, n_in, in)) {
             program = *at;
             *at = program->next;
             break;
@@ -187,10 +203,11 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
         }
         TRY(status);
     }
+    const train_asked_t asked = {trainer->loss, trainer->user, trainer->options.keep_numerics,
+                                 trainer->may_update};
     if (program == NULL)
-        TRY(train_program_create(trainer->ctx, trainer->module, trainer->loss, trainer->user,
-                                 trainer->optimizer, trainer->options.keep_numerics, n_in, in,
-                                 &program));
+        TRY(train_program_create(trainer->ctx, trainer->module, &asked, trainer->optimizer, n_in,
+                                 in, &program));
     program->next = trainer->programs;
     trainer->programs = program;
     drop_programs(trainer, MAX_PROGRAMS);
@@ -198,20 +215,16 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
     return STATUS_OK;
 }
 
-/* The buffers that the step changes take their new values. */
-static status_t write_states(trainer_t *trainer, const train_program_t *program,
-                             tensor_t *const *results)
+/* A buffer that the step changes takes its new value. */
+static status_t write_state(const trainer_t *trainer, const train_program_t *program,
+                            const char *path, const tensor_t *value)
 {
-    for (int i = 0; i < program->n_states; i++) {
-        const train_state_t *state = &program->states[i];
-        tensor_t *buffer = module_buffer(program->step, state->path);
-        if (buffer == NULL) buffer = module_parameter(program->step, state->path);
-        if (buffer == NULL)
-            FAIL(trainer->ctx, STATUS_INVALID_ARGUMENT, "trainer_step: %s is gone from the module",
-                 state->path);
-        TRY(tensor_copy(trainer->ctx, buffer, results[state->result]));
-    }
-    return STATUS_OK;
+    tensor_t *buffer = module_buffer(program->step, path);
+    if (buffer == NULL) buffer = module_parameter(program->step, path);
+    if (buffer == NULL)
+        FAIL(trainer->ctx, STATUS_INVALID_ARGUMENT, "trainer_step: %s is gone from the module",
+             path);
+    return tensor_copy(trainer->ctx, buffer, value);
 }
 
 /* Gradients of a plan keep their memory for the next step: fresh pages cost as much time as what is
@@ -233,12 +246,93 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
     trainer->loss_value = tensor_hold(results[TRAIN_RESULT_LOSS]);
     TRY(tensor_readable(trainer->ctx, results[TRAIN_RESULT_OUTPUT], &trainer->output));
     TRY(check_loss(trainer, out_loss));
-    TRY(write_states(trainer, program, results));
+    for (int i = 0; i < program->n_states; i++)
+        TRY(write_state(trainer, program, program->states[i].path,
+                        results[program->states[i].result]));
     for (int i = 0; i < n; i++)
         if (program->gradients[i] >= 0)
             trainer->gradients[i] = tensor_hold(results[program->gradients[i]]);
     return STATUS_OK;
 }
+
+/* ---- planned, with the update in the plan ---- */
+
+/* Where a method of the module, the loss or the caller asks for gradients of all parameters
+ * together there is no such plan. */
+static void find_may_update(trainer_t *trainer)
+{
+    const train_options_t *options = &trainer->options;
+    const uint64_t changes = module_changes();
+    if (trainer->simple == changes) return;
+    trainer->may_update = options->max_norm == 0 && options->parallel == NULL &&
+                          !options->update_apart;
+    for (int i = 0; i < optimizer_n_parameters(trainer->optimizer) && trainer->may_update; i++)
+        trainer->may_update = step_may_be_late(optimizer_parameter(trainer->optimizer, i));
+    trainer->simple = changes;
+}
+
+/* All that can fail, as in take_results and update; in has loss, output, and state. */
+static status_t begin_updates(context_t *ctx, void *user, const train_program_t *program,
+                              datum_t *const *in)
+{
+    trainer_t *trainer = user;
+    trainer->loss_value = tensor_hold(datum_as_tensor(in[TRAIN_RESULT_LOSS]));
+    TRY(tensor_readable(ctx, datum_as_tensor(in[TRAIN_RESULT_OUTPUT]), &trainer->output));
+    TRY(check_loss(trainer, &trainer->loss_number));
+    if (trainer->wants_output) TRY(give_output(trainer, &trainer->given));
+    for (int i = 0; i < program->n_states; i++)
+        TRY(write_state(trainer, program, program->states[i].path,
+                        datum_as_tensor(in[TRAIN_RESULT_OUTPUT + 1 + i])));
+    return optimizer_begin(ctx, trainer->optimizer, program->given, &trainer->run);
+}
+
+static status_t update_one(context_t *ctx, void *user, int parameter, const tensor_t *gradient)
+{
+    trainer_t *trainer = user;
+    const uint64_t begin = context_now();
+    status_t status = optimizer_late(ctx, trainer->optimizer, &trainer->run, parameter, gradient);
+    trainer->update_ns += context_now() - begin;
+    return status;
+}
+
+/* Some parameters are those of the next step already. */
+static status_t tell_broken(trainer_t *trainer, status_t status)
+{
+    char why[CONTEXT_ERROR_MAX];
+    const optimizer_run_t *run = &trainer->run;
+    if (run->n_done == 0) return status;
+    trainer->is_broken = true;
+    snprintf(why, sizeof why, "%s", context_error(trainer->ctx));
+    return context_fail(trainer->ctx, status,
+                        "trainer_step: %d of %d parameters were updated when step %lld failed, "
+                        "which is none of a training any more: %.300s",
+                        run->n_done, run->n_items, (long long)trainer->n_steps + 1, why);
+}
+
+static status_t run_updating(trainer_t *trainer, train_program_t *program, int n_in,
+                             const tensor_t *const *in, double *out_loss)
+{
+    context_t *ctx = trainer->ctx;
+    train_sink_t sink = {.user = trainer, .check = begin_updates, .update = update_one};
+    tensor_t *results[TRAIN_RESULT_OUTPUT + 1] = {NULL};
+    const uint64_t begin = context_now();
+    trainer->update_ns = 0;
+    program->sink = &sink;
+    status_t status = plan_execute(ctx, program->plan, n_in, in, results);
+    program->sink = NULL;
+    if (status != STATUS_OK) status = tell_broken(trainer, status);
+    optimizer_end(ctx, trainer->optimizer, &trainer->run);
+    trainer->times.forward_ns = 0;
+    trainer->times.update_ns = trainer->update_ns;
+    trainer->times.backward_ns = context_now() - begin - trainer->update_ns;
+    if (status != STATUS_OK) return status;
+    for (int i = 0; i <= TRAIN_RESULT_OUTPUT; i++) tensor_drop(results[i]);
+    trainer->is_updated = true;
+    *out_loss = trainer->loss_number;
+    return STATUS_OK;
+}
+
+/* ---- a planned step ---- */
 
 /* A plan takes it that inputs and what the module holds are apart. */
 static status_t check_inputs(const trainer_t *trainer, int n_in, const tensor_t *const *in)
@@ -275,7 +369,9 @@ static status_t run_planned(trainer_t *trainer, int n_in, const tensor_t *const 
     for (int i = 0; i < n_in; i++) inputs[i] = in[i];
     inputs[n_in] = target;
     TRY(check_inputs(trainer, n_in + 1, inputs));
+    find_may_update(trainer);
     TRY(find_program(trainer, n_in + 1, inputs, &program));
+    if (program->n_updates > 0) return run_updating(trainer, program, n_in + 1, inputs, out_loss);
     const int n_all = program->plan->n_results;
     TRY(context_get_zeroed(ctx, 2 * (size_t)n_all * sizeof(tensor_t *), "results of a step",
                            &results));
@@ -337,14 +433,21 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
     if (out_output != NULL) *out_output = NULL;
     if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
     REQUIRE(ctx, trainer->ctx == ctx, "trainer_step: the trainer is another context's");
+    REQUIRE(ctx, !trainer->is_broken,
+            "trainer_step: a step before has failed when some parameters were updated; load a "
+            "state that was saved and make another trainer");
+    trainer->wants_output = out_output != NULL;
+    trainer->is_updated = false;
     status_t status = check_step(ctx, trainer, n_in, in, target);
     if (trainer->options.parallel != NULL) begin_ranks(trainer, status, in);
     if (status == STATUS_OK)
         status = trainer->options.mode == TRAIN_PLANNED
                      ? run_planned(trainer, n_in, in, target, &loss)
                      : run_eager(trainer, n_in, in, target, &loss);
-    tensor_t *output = NULL;
-    if (status == STATUS_OK && out_output != NULL) status = give_output(trainer, &output);
+    tensor_t *output = trainer->given;
+    trainer->given = NULL;
+    if (status == STATUS_OK && out_output != NULL && !trainer->is_updated)
+        status = give_output(trainer, &output);
     if (trainer->options.parallel != NULL)
         status = parallel_exchange(ctx, trainer->options.parallel, status, trainer->optimizer,
                                    trainer->gradients, &loss);

@@ -12,7 +12,14 @@
  * traces forward and loss for each set of inputs, adds the nodes of the gradients, and runs both as
  * one plan, with formats chosen for the whole: what is baked into a trace (see graph_trace) is
  * baked in here. Both give the same numbers but for the order of sums. Of the plans, those for the
- * eight sets of inputs that came last are kept. */
+ * eight sets of inputs that came last are kept.
+ *
+ * A plan updates each parameter as soon as its gradient is there and nobody reads the parameter any
+ * more, and takes the gradient's memory for other things. The loss is looked at, and all that the
+ * updates need is made, before the first of them. What fails behind that, as memory for a kernel's
+ * own use, leaves parameters broken: the message says so, and the trainer takes no further step.
+ * With update_apart, with a max_norm, with ranks, and where parameters are not f32 or have gaps,
+ * all gradients are kept to the end of the plan, and parameters are updated behind it at once. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -33,6 +40,7 @@ typedef struct train_options {
     train_mode_t mode;
     double max_norm;    /* gradients are scaled down to this norm of all of them; 0: they are not */
     bool keep_numerics; /* planned: no convolution by winograd, which rounds otherwise */
+    bool update_apart;  /* planned: parameters are updated behind the plan, see above */
     parallel_t *parallel; /* the ranks that train together, borrowed; NULL: this process alone */
 } train_options_t;
 

@@ -173,6 +173,7 @@ typedef struct run {
     bool is_watched; /* observers, or the trace, are told of steps */
     int n_wanted;
     tensor_t *const *wanted; /* tensors of the caller's, for results */
+    datum_t **arguments;     /* [n_arguments] */
 } run_t;
 
 static status_t find_parameter(context_t *ctx, const plan_t *plan,
@@ -206,12 +207,17 @@ static status_t find_parameters(run_t *run)
     return STATUS_OK;
 }
 
+/* *out_tensor NULL: the elements are in the source's room. */
 static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     const tensor_t *tensor = run->frame->parameters[source->parameter];
-    if (source->is_weight)
-        return pack_weight(run->ctx, source->kernel, tensor, &source->want, out_tensor);
-    return convert_to(run->ctx, tensor, &source->want, CAUSE_WEIGHT, out_tensor);
+    const tensor_info_t *want = &source->want;
+    if (!source->is_weight) return convert_to(run->ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
+    if (source->root >= 0 && storage_is_packable(tensor->storage) &&
+        convert_moves_bytes(&tensor->info, want))
+        return pack_weight_once(run->ctx, source->kernel, tensor, want,
+                                run->frame->pointers[source->root], out_tensor);
+    return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
 }
 
 /* ---- steps that are watched ---- */
@@ -372,12 +378,58 @@ static status_t set_attribute(run_t *run, const step_t *step)
     return status;
 }
 
+static status_t make_argument(run_t *run, const plan_source_t *source, datum_t **out_datum)
+{
+    tensor_t *tensor = NULL;
+    if (source->kind == SOURCE_DATUM) {
+        *out_datum = datum_retain(source->datum);
+        return STATUS_OK;
+    }
+    if (run->plan->roots[source->root].kind == ROOT_ARENA)
+        TRY(tensor_at(run, &source->info,
+                      (char *)run->frame->pointers[source->root] + source->offset, &tensor));
+    else
+        TRY(take_tensor(run, source->root, source->offset, &source->info, &tensor));
+    status_t status = datum_tensor(run->ctx, tensor, out_datum);
+    tensor_drop(tensor);
+    return status;
+}
+
+static status_t make_arguments(run_t *run)
+{
+    const plan_t *plan = run->plan;
+    if (plan->n_arguments == 0) return STATUS_OK;
+    TRY(context_get_zeroed(run->ctx, (size_t)plan->n_arguments * sizeof *run->arguments,
+                           "arguments of calls", &run->arguments));
+    for (int s = 0; s < plan->n_steps; s++)
+        for (int i = 0; plan->steps[s].method != NULL && i < plan->steps[s].n_sources; i++)
+            TRY(make_argument(run, &plan->steps[s].sources[i],
+                              &run->arguments[plan->steps[s].first_argument + i]));
+    return STATUS_OK;
+}
+
+static void drop_arguments(run_t *run)
+{
+    for (int i = 0; run->arguments != NULL && i < run->plan->n_arguments; i++)
+        datum_release(run->arguments[i]);
+    context_put(run->ctx, run->arguments);
+}
+
+static status_t call_method(run_t *run, const step_t *step)
+{
+    datum_t *none[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = METHOD_MAX_OUTPUTS;
+    return module_call(run->ctx, run->plan->self, step->method, step->n_sources,
+                       run->arguments + step->first_argument, &n_out, none);
+}
+
 static status_t run_step(run_t *run, const step_t *step)
 {
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     tensor_t *held[OP_MAX_INPUTS];
     int n_held = 0;
     if (step->attribute != NULL) return set_attribute(run, step);
+    if (step->method != NULL) return call_method(run, step);
     if (step->is_in_place) TRY(open_root(run, step->output_roots[0]));
     status_t status = STATUS_OK;
     for (int i = 0; status == STATUS_OK && i < step->n_sources; i++) {
@@ -389,7 +441,10 @@ static status_t run_step(run_t *run, const step_t *step)
             in[i] = (void *)(uintptr_t)tensor_bytes(source->tensor);
         } else if (source->kind == SOURCE_PARAMETER) {
             status = fetch_parameter(run, source, &held[n_held]);
-            if (status == STATUS_OK) in[i] = (void *)(uintptr_t)tensor_bytes(held[n_held++]);
+            if (status == STATUS_OK && held[n_held] == NULL)
+                in[i] = run->frame->pointers[source->root];
+            else if (status == STATUS_OK)
+                in[i] = (void *)(uintptr_t)tensor_bytes(held[n_held++]);
         }
     }
     for (int i = 0; i < step->n_outputs; i++)
@@ -523,13 +578,22 @@ static status_t collect_results(run_t *run, tensor_t **out)
     return STATUS_OK;
 }
 
+/* Behind a call nothing fails that can be made before it. */
 static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
+    const bool has_calls = run->plan->n_arguments > 0;
+    int n_out = 0;
     status_t status = find_parameters(run);
     if (status == STATUS_OK) status = bind_inputs(run, n_in, in);
+    if (status == STATUS_OK) status = make_arguments(run);
+    if (status == STATUS_OK && has_calls) status = collect_results(run, out);
+    if (status == STATUS_OK && has_calls) n_out = run->plan->n_results;
     for (int s = 0; status == STATUS_OK && s < run->plan->n_steps; s++)
         status = run_step(run, &run->plan->steps[s]);
-    if (status == STATUS_OK) status = collect_results(run, out);
+    if (status == STATUS_OK && !has_calls) status = collect_results(run, out);
+    if (status != STATUS_OK)
+        while (n_out > 0) tensor_drop(out[--n_out]);
+    drop_arguments(run);
     return status;
 }
 

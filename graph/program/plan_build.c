@@ -25,6 +25,9 @@ typedef struct build {
     int node;                   /* being built */
     const plan_share_t *shares; /* [n_values], of a region; NULL: nothing is shared, and results
                                    leave dense */
+    bool calls;                 /* methods of self may be called */
+    int n_masters;
+    const plan_master_t *masters;
 } build_t;
 
 static plan_share_t share_of(const build_t *b, value_t value)
@@ -553,7 +556,7 @@ static status_t build_getattr(build_t *b, const graph_node_t *node)
     int parameter = 0;
     TRY(add_parameter(b, node->name, &tensor->info, &parameter));
     slot->source = (plan_source_t){
-        .kind = SOURCE_PARAMETER, .parameter = parameter, .info = tensor->info};
+        .kind = SOURCE_PARAMETER, .root = -1, .parameter = parameter, .info = tensor->info};
     return STATUS_OK;
 }
 
@@ -576,6 +579,35 @@ static status_t build_setattr(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
+static status_t argument_source(build_t *b, const graph_node_t *node, int input, plan_source_t *out)
+{
+    const value_t value = node->inputs[input];
+    *out = value >= 0 ? b->slots[value].source : (plan_source_t){.kind = SOURCE_NONE};
+    datum_t *constant = value >= 0 ? graph_constant(b->graph, value) : NULL;
+    if (constant != NULL && datum_kind(constant) != DATUM_TENSOR)
+        *out = (plan_source_t){.kind = SOURCE_DATUM, .datum = constant};
+    if (out->kind != SOURCE_ROOT && out->kind != SOURCE_DATUM)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: operand %d of a call of %s, must be computed",
+             input, node->name);
+    return STATUS_OK;
+}
+
+static status_t build_call(build_t *b, const graph_node_t *node)
+{
+    if (!b->calls || !b->slots[node->inputs[0]].is_module || node->n_outputs > 0)
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
+    step_t *step = NULL;
+    TRY(add_step(b, node->n_inputs - 1, 0, &step));
+    step->view = (plan_step_t){.name = "call", .overwrites = -1};
+    step->method = node->name;
+    step->first_argument = b->plan->n_arguments;
+    b->plan->n_arguments += step->n_sources;
+    for (int i = 0; i < step->n_sources; i++)
+        TRY(argument_source(b, node, i + 1, &step->sources[i]));
+    touch(b, step);
+    return STATUS_OK;
+}
+
 static status_t build_node(build_t *b, const graph_node_t *node)
 {
     if (node->is_in_place && b->shares == NULL)
@@ -585,6 +617,7 @@ static status_t build_node(build_t *b, const graph_node_t *node)
     case NODE_CONSTANT: return build_constant(b, node);
     case NODE_GETATTR: return build_getattr(b, node);
     case NODE_SETATTR: return build_setattr(b, node);
+    case NODE_CALL: return build_call(b, node);
     case NODE_IF: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: if is no straight line");
     case NODE_LOOP: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: loop is no straight line");
     default: FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s is no operator", node->name);
@@ -684,6 +717,7 @@ static status_t build_all(build_t *b)
     TRY(build_params(b));
     for (b->node = 0; b->node < body->n_nodes; b->node++) TRY(build_node(b, body->nodes[b->node]));
     TRY(build_results(b));
+    TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));
     TRY(plan_place(b->ctx, b->plan));
     for (int s = 0; s < b->plan->n_steps; s++)
         if (b->plan->steps[s].n_outputs > 0)
@@ -692,8 +726,9 @@ static status_t build_all(build_t *b)
     return STATUS_OK;
 }
 
-static status_t create(context_t *ctx, const graph_t *graph, module_t *self,
-                       const plan_share_t *shares, plan_t **out_plan)
+/* build: shares, and what calls are about. */
+static status_t create(context_t *ctx, const graph_t *graph, module_t *self, build_t *build,
+                       plan_t **out_plan)
 {
     plan_t *plan = NULL;
     TRY(context_get_zeroed(ctx, sizeof *plan, "a plan", &plan));
@@ -702,10 +737,12 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self,
     plan->graph = graph_retain((graph_t *)(uintptr_t)graph);
     plan->self = self;
     pthread_mutex_init(&plan->lock, NULL);
-    build_t build = {.ctx = ctx, .graph = graph, .plan = plan, .shares = shares};
-    status_t status = build_all(&build);
-    context_put(ctx, build.slots);
-    context_put(ctx, build.last_uses);
+    build->ctx = ctx;
+    build->graph = graph;
+    build->plan = plan;
+    status_t status = build_all(build);
+    context_put(ctx, build->slots);
+    context_put(ctx, build->last_uses);
     if (status != STATUS_OK) {
         plan_release(plan);
         return status;
@@ -716,13 +753,23 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self,
 
 status_t plan_create(context_t *ctx, const graph_t *graph, module_t *self, plan_t **out_plan)
 {
+    build_t build = {0};
     TRY(context_output(ctx, "plan_create", out_plan));
     if (graph == NULL) return context_null(ctx, "plan_create", "graph");
-    return create(ctx, graph, self, NULL, out_plan);
+    return create(ctx, graph, self, &build, out_plan);
 }
 
 status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
                             const plan_share_t *shares, plan_t **out_plan)
 {
-    return create(ctx, graph, self, shares, out_plan);
+    build_t build = {.shares = shares};
+    return create(ctx, graph, self, &build, out_plan);
+}
+
+status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *self,
+                             const plan_share_t *shares, int n_masters,
+                             const plan_master_t *masters, plan_t **out_plan)
+{
+    build_t build = {.shares = shares, .calls = true, .n_masters = n_masters, .masters = masters};
+    return create(ctx, graph, self, &build, out_plan);
 }

@@ -35,7 +35,8 @@ typedef enum source_kind {
     SOURCE_NONE,
     SOURCE_ROOT,
     SOURCE_TENSOR,
-    SOURCE_PARAMETER
+    SOURCE_PARAMETER,
+    SOURCE_DATUM /* of a call: a constant that is no tensor */
 } source_kind_t;
 
 /* A parameter that steps read at each run, as it is then. */
@@ -46,11 +47,12 @@ typedef struct plan_parameter {
 
 typedef struct plan_source {
     source_kind_t kind;
-    int root;
+    int root; /* SOURCE_PARAMETER: room for a form that one step reads, or -1 */
     size_t offset;
     tensor_t *tensor; /* SOURCE_TENSOR: packed at build, retained */
     tensor_t *given;  /* SOURCE_TENSOR: the constant as the graph has it, for observers; retained */
     int parameter;    /* SOURCE_PARAMETER: of the plan's */
+    datum_t *datum;   /* SOURCE_DATUM: the graph's */
     tensor_info_t info; /* as it lies there */
     tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
@@ -70,6 +72,8 @@ typedef struct step {
     reorder_cause_t cause;
     bool is_in_place;      /* output 0 is what an in-place operator writes */
     const char *attribute; /* of self that source 0 becomes, no more; NULL: of no attribute */
+    const char *method;    /* of self that is called with the sources, no more; NULL: none is */
+    int first_argument;    /* of a call: among those of a run */
 } step_t;
 
 typedef struct plan_frame {
@@ -97,6 +101,7 @@ struct plan {
     graph_t *graph;
     module_t *self; /* borrowed: the module that holds the method holds the plan */
     int n_inputs, n_roots, n_steps, n_results, n_parameters;
+    int n_arguments; /* of all calls */
     plan_parameter_t *parameters;
     tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
     plan_root_t *roots;
@@ -120,6 +125,26 @@ typedef enum plan_share {
  * self: `shares` tells of each value of the graph who else has its bytes. */
 status_t plan_create_region(context_t *ctx, const graph_t *graph, module_t *self,
                             const plan_share_t *shares, plan_t **out_plan);
+
+/* A parameter that calls of the plan write in this form. */
+typedef struct plan_master {
+    const char *path;
+    tensor_info_t info;
+} plan_master_t;
+
+/* The same for a graph that calls methods of self which give nothing, as the update of a training
+ * step: call(%self, "conv1.weight", %gradient) method="update". A method is called in its turn
+ * with tensors over the plan's own bytes, which end with the run and may not be written; tensors
+ * and results are made before the first step is run, so that a call is the last that may fail. Of
+ * the masters' parameters a form that one step alone reads is made in the arena, for it would be
+ * dirty before the next run. */
+status_t plan_create_calling(context_t *ctx, const graph_t *graph, module_t *self,
+                             const plan_share_t *shares, int n_masters,
+                             const plan_master_t *masters, plan_t **out_plan);
+
+/* Takes such forms of a plan whose steps are there, before roots are placed. */
+status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
+                                const plan_master_t *masters, int *roots_capacity);
 
 /* True if input `index` is planned for this dtype and these sizes; of shared bytes, for this very
  * form, too. */

@@ -309,8 +309,10 @@ static void check_gradients(const graph_t *graph, int n_weights)
 {
     const graph_block_t *body = graph_body(graph);
     int n = 0;
-    for (int i = 2; i < body->n_results; i++) { /* loss and scores stand in front */
-        const graph_type_t *type = graph_value_type(graph, body->results[i]);
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        if (node->kind != NODE_CALL || strcmp(node->name, "update") != 0) continue;
+        const graph_type_t *type = graph_value_type(graph, node->inputs[2]);
         assert_true(type->has_info);
         if (type->info.rank < 2) continue;
         n++;

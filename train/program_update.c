@@ -1,0 +1,341 @@
+/* The update inside a step's plan: calls in the graph, behind what they need.
+ *
+ *   graph step(%self : module, %x, %target) {
+ *     ...                                                     forward, loss
+ *     call(%self, %loss, %output, %states..) method="check"   the loss is a number, state moves
+ *     ...
+ *     %g = conv2d_backward_weight(..)
+ *     call(%self, "conv1.weight", %g) method="update"         %g is final, nobody reads the weight
+ *     ...                                                     any more
+ *     return %loss, %output
+ *   }
+ *
+ * A gradient then lives from the node that makes it to its call, and is no result. Where what a
+ * call writes would be read behind it the graph stays as it is, and so does the update behind it.
+ */
+#include <string.h>
+
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "module/module_impl.h"
+#include "tensor/tensor_impl.h"
+#include "train/optimizer_impl.h"
+#include "train/program_impl.h"
+
+/* What is written: parameters of the optimizer, then state. */
+typedef struct written {
+    const tensor_t *tensor;
+    const char *path; /* by which the graph reads it, or NULL */
+    value_t gradient; /* of the old graph; VALUE_NONE: of none, or state */
+    int last, at;     /* node that reads it last, -1: none; node behind which it is written */
+} written_t;
+
+typedef struct calls {
+    context_t *ctx;
+    const graph_t *from;
+    graph_builder_t *to;
+    const alias_t *alias;
+    optimizer_t *optimizer;
+    train_program_t *program;
+    int n_parameters, n_written;
+    written_t *written;
+    int *owner;   /* [values]: what is written, whose bytes the value may have, or -1 */
+    int *made;    /* [values]: the node that makes it, -1 for parameters */
+    value_t *map; /* [values]: of the new graph */
+    int check;    /* node behind which the loss is checked */
+} calls_t;
+
+/* ---- where calls may stand ---- */
+
+static const tensor_t *tensor_at(const module_t *step, const char *path)
+{
+    const tensor_t *tensor = module_parameter(step, path);
+    return tensor != NULL ? tensor : module_buffer(step, path);
+}
+
+/* False where the attribute has some of the bytes that are written, and is another tensor. */
+static bool own_attribute(calls_t *calls, const graph_node_t *node)
+{
+    const tensor_t *tensor = tensor_at(calls->program->step, node->name);
+    for (int i = 0; tensor != NULL && i < calls->n_written; i++) {
+        written_t *written = &calls->written[i];
+        if (written->tensor == tensor) {
+            calls->owner[node->outputs[0]] = i;
+            written->path = node->name;
+        } else if (written->tensor != NULL && tensor_shares_writes(written->tensor, tensor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A conversion may give the bytes that it is given. */
+static void own_outputs(calls_t *calls, const graph_node_t *node, value_t input)
+{
+    const bool converts = node->kind == NODE_OP && graph_is_conversion(node->op);
+    for (int k = 0; k < node->n_outputs; k++)
+        if (converts ||
+            alias_class(calls->alias, node->outputs[k]) == alias_class(calls->alias, input))
+            calls->owner[node->outputs[k]] = calls->owner[input];
+}
+
+static bool look_at_nodes(calls_t *calls)
+{
+    const graph_block_t *body = graph_body(calls->from);
+    for (int k = 0; k < body->n_nodes; k++) {
+        const graph_node_t *node = body->nodes[k];
+        for (int i = 0; i < node->n_outputs; i++) calls->made[node->outputs[i]] = k;
+        if (node->kind == NODE_GETATTR && !own_attribute(calls, node)) return false;
+        for (int i = 0; i < node->n_inputs; i++) {
+            const value_t input = node->inputs[i];
+            if (input < 0 || calls->owner[input] < 0) continue;
+            calls->written[calls->owner[input]].last = k;
+            own_outputs(calls, node, input);
+        }
+    }
+    return true;
+}
+
+static int later(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* What is checked comes first; then each update, once its gradient is there and nobody reads the
+ * parameter. False where that cannot be. */
+static bool place_calls(calls_t *calls)
+{
+    const graph_block_t *body = graph_body(calls->from);
+    const int n_checked = TRAIN_RESULT_OUTPUT + 1 + calls->program->n_states;
+    calls->check = -1;
+    for (int i = 0; i < n_checked; i++) {
+        if (body->results[i] < 0 || calls->owner[body->results[i]] >= 0) return false;
+        calls->check = later(calls->check, calls->made[body->results[i]]);
+    }
+    for (int i = 0; i < calls->n_written; i++) {
+        written_t *written = &calls->written[i];
+        const bool is_state = i >= calls->n_parameters;
+        if (is_state && written->last > calls->check) return false;
+        if (is_state || written->gradient == VALUE_NONE) continue;
+        if (calls->owner[written->gradient] >= 0) return false;
+        written->at = later(calls->check, later(written->last, calls->made[written->gradient]));
+    }
+    return true;
+}
+
+static void list_written(calls_t *calls)
+{
+    const graph_block_t *body = graph_body(calls->from);
+    const train_program_t *program = calls->program;
+    for (int i = 0; i < calls->n_written; i++) {
+        const bool is_state = i >= calls->n_parameters;
+        const int result = is_state ? -1 : program->gradients[i];
+        calls->written[i] = (written_t){
+            .tensor = is_state
+                          ? tensor_at(program->step, program->states[i - calls->n_parameters].path)
+                          : optimizer_parameter(calls->optimizer, i),
+            .gradient = result < 0 ? VALUE_NONE : body->results[result],
+            .last = -1,
+            .at = -1};
+    }
+}
+
+/* ---- the graph ---- */
+
+static void copy_node(calls_t *calls, const graph_node_t *node, value_t *inputs)
+{
+    const graph_type_t *types[OP_MAX_OUTPUTS];
+    const char *names[OP_MAX_OUTPUTS];
+    value_t outputs[OP_MAX_OUTPUTS];
+    for (int i = 0; i < node->n_inputs; i++)
+        inputs[i] = node->inputs[i] < 0 ? VALUE_NONE : calls->map[node->inputs[i]];
+    for (int i = 0; i < node->n_outputs; i++) {
+        types[i] = graph_value_type(calls->from, node->outputs[i]);
+        names[i] = rewrite_name(calls->from, node->outputs[i]);
+    }
+    graph_add_node(calls->to, node, inputs, types, names, outputs);
+    for (int i = 0; i < node->n_outputs; i++) calls->map[node->outputs[i]] = outputs[i];
+}
+
+static void add_call(calls_t *calls, const char *method, int n_inputs, const value_t *inputs)
+{
+    const graph_node_t call = {.kind = NODE_CALL, .name = method, .n_inputs = n_inputs};
+    graph_add_node(calls->to, &call, inputs, NULL, NULL, NULL);
+}
+
+static void add_check(calls_t *calls, value_t *inputs)
+{
+    const graph_block_t *body = graph_body(calls->from);
+    const int n = TRAIN_RESULT_OUTPUT + 1 + calls->program->n_states;
+    inputs[0] = calls->map[body->params[0]];
+    for (int i = 0; i < n; i++) inputs[i + 1] = calls->map[body->results[i]];
+    add_call(calls, TRAIN_CHECK, n + 1, inputs);
+}
+
+static status_t add_update(calls_t *calls, int parameter)
+{
+    train_program_t *program = calls->program;
+    datum_t *name = NULL;
+    TRY(datum_string(calls->ctx, optimizer_name(calls->optimizer, parameter), &name));
+    const value_t inputs[] = {calls->map[graph_body(calls->from)->params[0]],
+                              graph_add_literal(calls->to, name),
+                              calls->map[calls->written[parameter].gradient]};
+    datum_release(name);
+    add_call(calls, TRAIN_UPDATE, 3, inputs);
+    program->order[program->n_updates++] = parameter;
+    return STATUS_OK;
+}
+
+/* inputs has room for those of any node. */
+static status_t copy_graph(calls_t *calls, value_t *inputs, graph_t **out_graph)
+{
+    const graph_block_t *body = graph_body(calls->from);
+    for (int i = 0; i < body->n_params; i++)
+        calls->map[body->params[i]] = graph_add_param(
+            calls->to, rewrite_name(calls->from, body->params[i]),
+            graph_value_type(calls->from, body->params[i]));
+    if (calls->check < 0) add_check(calls, inputs);
+    for (int k = 0; k < body->n_nodes; k++) {
+        copy_node(calls, body->nodes[k], inputs);
+        if (k == calls->check) add_check(calls, inputs);
+        for (int i = 0; i < calls->n_parameters; i++)
+            if (calls->written[i].at == k) TRY(add_update(calls, i));
+    }
+    const value_t results[] = {calls->map[body->results[TRAIN_RESULT_LOSS]],
+                               calls->map[body->results[TRAIN_RESULT_OUTPUT]]};
+    return graph_finish(calls->to, 2, results, out_graph);
+}
+
+static status_t add_calls(calls_t *calls, graph_t **out_graph)
+{
+    context_t *ctx = calls->ctx;
+    const graph_block_t *body = graph_body(calls->from);
+    value_t *inputs = NULL;
+    int n = TRAIN_RESULT_OUTPUT + 2 + calls->program->n_states;
+    for (int k = 0; k < body->n_nodes; k++) n = later(n, body->nodes[k]->n_inputs);
+    TRY(context_get(ctx, (size_t)n * sizeof *inputs, "inputs of a node", &inputs));
+    status_t status = graph_builder_create(ctx, graph_name(calls->from), &calls->to);
+    if (status == STATUS_OK) status = copy_graph(calls, inputs, out_graph);
+    graph_builder_destroy(calls->to);
+    context_put(ctx, inputs);
+    return status;
+}
+
+static status_t list_masters(calls_t *calls)
+{
+    context_t *ctx = calls->ctx;
+    train_program_t *program = calls->program;
+    TRY(context_get(ctx, (size_t)calls->n_parameters * sizeof *program->masters,
+                    "weights that are stepped", &program->masters));
+    for (int i = 0; i < calls->n_parameters; i++) {
+        const written_t *written = &calls->written[i];
+        if (written->at < 0 || written->path == NULL) continue;
+        const graph_type_t *type = graph_value_type(calls->from, written->gradient);
+        if (!type_is_static(type)) continue;
+        plan_master_t *master = &program->masters[program->n_masters++];
+        *master = (plan_master_t){.info = type->info};
+        TRY(context_string(ctx, written->path, (char **)(uintptr_t)&master->path));
+    }
+    return STATUS_OK;
+}
+
+static status_t rewrite(calls_t *calls, graph_t **out_graph)
+{
+    context_t *ctx = calls->ctx;
+    train_program_t *program = calls->program;
+    const size_t n = (size_t)calls->n_parameters;
+    TRY(alias_of(ctx, calls->from, &calls->alias));
+    list_written(calls);
+    if (!look_at_nodes(calls) || !place_calls(calls))
+        return rewrite_nothing(calls->from, out_graph);
+    TRY(context_get(ctx, n * sizeof *program->order, "updates of a step", &program->order));
+    TRY(list_masters(calls));
+    TRY(add_calls(calls, out_graph));
+    for (size_t i = 0; i < n; i++) program->gradients[i] = -1;
+    return STATUS_OK;
+}
+
+status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
+                                   train_program_t *program, graph_t **out_graph)
+{
+    const size_t n = (size_t)graph_n_values(graph);
+    calls_t calls = {.ctx = ctx,
+                     .from = graph,
+                     .optimizer = optimizer,
+                     .program = program,
+                     .n_parameters = optimizer_n_parameters(optimizer)};
+    char *block = NULL;
+    calls.n_written = calls.n_parameters + program->n_states;
+    TRY(context_get(ctx, (size_t)calls.n_written * sizeof *calls.written, "parameters and state",
+                    &calls.written));
+    status_t status = context_get(ctx, n * (2 * sizeof(int) + sizeof(value_t)), "values of a graph",
+                                  &block);
+    if (status == STATUS_OK) {
+        calls.map = (value_t *)(void *)block;
+        calls.owner = (int *)(void *)(calls.map + n);
+        calls.made = calls.owner + n;
+        for (size_t i = 0; i < n; i++) calls.owner[i] = calls.made[i] = -1;
+        status = rewrite(&calls, out_graph);
+    }
+    context_put(ctx, block);
+    context_put(ctx, calls.written);
+    return status;
+}
+
+/* ---- what calls do ---- */
+
+static status_t run_check(context_t *ctx, module_t *self, void *state, int n_in, datum_t *const *in,
+                          int *n_out, datum_t **out)
+{
+    const train_program_t *program = state;
+    (void)self;
+    (void)out;
+    (void)n_in;
+    *n_out = 0;
+    return program->sink->check(ctx, program->sink->user, program, in);
+}
+
+/* Updates come in the order of their calls. */
+static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
+                           datum_t *const *in, int *n_out, datum_t **out)
+{
+    train_program_t *program = state;
+    (void)self;
+    (void)out;
+    (void)n_in;
+    *n_out = 0;
+    return program->sink->update(ctx, program->sink->user, program->order[program->sink->n_done++],
+                                 datum_as_tensor(in[1]));
+}
+
+static void release_call(void *state)
+{
+    (void)state; /* the program that has the module */
+}
+
+static const method_class_t check_class = {.name = "c", .run = run_check, .release = release_call};
+static const method_class_t update_class = {
+    .name = "c", .run = run_update, .release = release_call};
+
+status_t train_program_set_calls(context_t *ctx, train_program_t *program)
+{
+    TRY(module_set_method_take(ctx, program->step, TRAIN_CHECK, &check_class, program));
+    return module_set_method_take(ctx, program->step, TRAIN_UPDATE, &update_class, program);
+}
+
+/* As what each gradient comes, which the plan says. */
+status_t train_program_note_gradients(context_t *ctx, int n_parameters, train_program_t *program)
+{
+    int n = 0;
+    TRY(context_get_zeroed(ctx, (size_t)n_parameters * sizeof *program->given,
+                           "gradients of a step", &program->given));
+    for (int i = 0; i < n_parameters; i++) program->given[i].dtype = DTYPE_NONE;
+    for (int s = 0; s < program->plan->n_steps; s++) {
+        const step_t *step = &program->plan->steps[s];
+        if (step->method != NULL && strcmp(step->method, TRAIN_UPDATE) == 0)
+            program->given[program->order[n++]] = step->sources[1].info;
+    }
+    INVARIANT(n == program->n_updates);
+    return STATUS_OK;
+}
