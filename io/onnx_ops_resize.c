@@ -28,6 +28,10 @@ typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE } roundin
 static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil", NULL};
 
+/* One scale for all dimensions, with which none is larger than asked for, or none smaller. */
+typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
+static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller", NULL};
+
 typedef struct resize {
     resize_mode_t mode;
     double cubic_coefficient;
@@ -39,6 +43,7 @@ typedef struct resize {
     double scale[TENSOR_MAX_RANK];
     double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* TF_CROP; 0 and 1 are the whole */
     double extrapolation;                                /* TF_CROP: beside the input */
+    policy_kind_t policy;                                /* how far sizes are kept to */
 } resize_t;
 
 /* ---- where an output samples ---- */
@@ -262,6 +267,24 @@ static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const dou
     return STATUS_OK;
 }
 
+static void set_sizes(resize_t *resize, int n, const int64_t *sizes, const int64_t *axes)
+{
+    double one = 0.0;
+    for (int i = 0; i < n; i++) {
+        const double scale = (double)sizes[i] / (double)resize->from[axes[i]];
+        const bool is_better = resize->policy == NOT_LARGER ? scale < one : scale > one;
+        if (i == 0 || is_better) one = scale;
+    }
+    for (int i = 0; i < n; i++) {
+        const int d = (int)axes[i];
+        resize->to[d] = sizes[i];
+        resize->scale[d] = (double)sizes[i] / (double)resize->from[d];
+        if (resize->policy == STRETCH) continue;
+        resize->to[d] = (int64_t)floor(one * (double)resize->from[d] + 0.5);
+        resize->scale[d] = one;
+    }
+}
+
 static void begin(onnx_node_t *node, resize_t *out_resize, int64_t *axes)
 {
     tensor_info_t x = onnx_input_info(node, 0);
@@ -307,7 +330,6 @@ status_t onnx_import_upsample(onnx_node_t *node)
 static status_t read_modes(onnx_node_t *node, resize_t *resize)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL}; /* as resize_mode_t */
-    static const char *const policies[] = {"stretch", NULL};
     int mode = 0, coordinates = 0, rounding = 0, policy = 0;
     bool is_antialias = false;
     TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
@@ -318,12 +340,13 @@ static status_t read_modes(onnx_node_t *node, resize_t *resize)
     TRY(onnx_attr_float(node, "extrapolation_value", 0.0, &resize->extrapolation));
     if (node->opset >= 18) {
         TRY(onnx_attr_bool(node, "antialias", false, &is_antialias));
-        TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policies, 0, &policy));
+        TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policy_names, 0, &policy));
     }
     if (is_antialias && mode != 0) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "antialias");
     resize->mode = (resize_mode_t)mode;
     resize->coordinates = (coordinates_t)coordinates;
     resize->rounding = (rounding_t)rounding;
+    resize->policy = (policy_kind_t)policy;
     return STATUS_OK;
 }
 
@@ -383,11 +406,7 @@ status_t onnx_import_resize(onnx_node_t *node)
     if (n_scales > 0) {
         TRY(set_scales(node, &resize, n_scales, scales, axes));
     } else {
-        for (int i = 0; i < n_axes; i++) {
-            int d = (int)axes[i];
-            resize.to[d] = sizes[i];
-            resize.scale[d] = (double)sizes[i] / (double)resize.from[d];
-        }
+        set_sizes(&resize, n_axes, sizes, axes);
     }
     return emit_resize(node, &resize);
 }

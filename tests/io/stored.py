@@ -868,6 +868,29 @@ models["attention_with_unequal_pasts"] = (f"""main (float[N,T,64] q, float[N,T,3
       "n": last(1, 3, 4), "total": numpy.array(5, dtype=numpy.int32)}], 17)
 
 
+for policy in ("not_larger", "not_smaller"):
+    models["resize_" + policy] = (f"""main (float[N,2,6,9] x) => (float[N,2,P,Q] a, float[N,2,R,S] b, float[N,2,T,U] c)
+        <int64[2] sizes = {{ 7, 14 }}, int64[2] small = {{ 4, 3 }}>
+        {{ a = Resize<mode = "linear", axes = [2, 3], keep_aspect_ratio_policy = "{policy}">(x, , , sizes)
+           b = Resize<mode = "cubic", axes = [2, 3], keep_aspect_ratio_policy = "{policy}">(x, , , small)
+           c = Resize<mode = "nearest", axes = [3, 2], keep_aspect_ratio_policy = "{policy}">(x, , , sizes) }}""",
+        [{"x": [1, 2, 6, 9]}, {"x": [3, 2, 6, 9]}], 18)
+
+
+# Heads side by side in rows, which opset 23 allows beside heads in a dimension of their own.
+models["attention_of_rows"] = ("""main (float[N,T,32] q, float[N,S,16] k, float[N,S,24] v, float[T,S] m)
+        => (float[N,T,48] y, float[N,T,48] z)
+    { y = Attention<q_num_heads = 4, kv_num_heads = 2, scale = 0.3>(q, k, v, m)
+      z = Attention<q_num_heads = 4, kv_num_heads = 2, is_causal = 1, softcap = 2.0>(q, k, v) }""",
+    [{"q": [2, 3, 32], "k": [2, 3, 16], "v": [2, 3, 24], "m": [3, 3]},
+     {"q": [1, 4, 32], "k": [1, 7, 16], "v": [1, 7, 24], "m": [4, 7]}], 23)
+models["attention_of_rows_with_a_past"] = ("""main (float[N,T,16] q, float[N,T,16] k, float[N,T,16] v,
+         float[N,2,P,8] pk, float[N,2,P,8] pv) => (float[N,T,16] y, float[N,2,S,8] a, float[N,2,S,8] b)
+    { y, a, b = Attention<q_num_heads = 2, kv_num_heads = 2, is_causal = 1>(q, k, v, , pk, pv) }""",
+    [{"q": [2, 3, 16], "k": [2, 3, 16], "v": [2, 3, 16], "pk": [2, 2, 4, 8], "pv": [2, 2, 4, 8]},
+     {"q": [1, 1, 16], "k": [1, 1, 16], "v": [1, 1, 16], "pk": [1, 2, 6, 8], "pv": [1, 2, 6, 8]}], 23)
+
+
 def bytes_of(sizes, run, low=0, high=256):
     return numpy.random.default_rng([11, run]).integers(low, high, sizes).astype(numpy.uint8)
 
@@ -903,7 +926,8 @@ models["matmul_of_few_bits"] = (f"""main (float[N,40] x) => (float[N,3] a, float
 
 
 def write(name):
-    text, runs, opset, specified = models[name]
+    text, runs, opset, *rest = models[name]
+    specified = rest[0] if rest else {}
     proto = onnx.ModelProto(ir_version=8, graph=onnx.parser.parse_graph(text))
     proto.opset_import.append(onnx.helper.make_opsetid("", opset))
     if "com.microsoft." in text:

@@ -1,6 +1,8 @@
 /* ONNX operators on values that are not known at import. */
 #include "tests/support/support.h"
 
+#include <math.h>
+
 #include <stdio.h>
 
 #include "io/onnx.h"
@@ -358,6 +360,58 @@ static void random_numbers_are_those_of_the_seed(void **state)
     }
 }
 
+/* Weights 0, 3/4 and 1/4 as their logarithms, and the same again with others for all. */
+static void draws_by_weights_come_as_often_as_they_weigh(void **state)
+{
+    enum { N = 4000 };
+    context_t *ctx = fixture_context(state);
+    static const float logarithms[2][3] = {{-INFINITY, 0.0f, -1.0986123f}, {5.0f, 5.0f, 5.0f}};
+    static const double wanted[2][3] = {{0.0, 0.75, 0.25}, {1.0 / 3, 1.0 / 3, 1.0 / 3}};
+    static int64_t indices[2][N];
+    tensor_t *x = NULL, *out = NULL;
+    int n_out = 1;
+    begin_model(15, DIMS(2, 3));
+    maker_node_t *node = maker_node(&maker, "Multinomial", "", "x", "y");
+    maker_int(node, "sample_size", N);
+    maker_int(node, "dtype", INT64);
+    maker_float(node, "seed", 3);
+    module_t *model = load_model(ctx);
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(2, 3), logarithms, &x));
+    CHECK_OK(ctx,
+             module_call_tensors(ctx, model, "forward", 1, (const tensor_t *[]){x}, &n_out, &out));
+    assert_int_equal(tensor_dtype(out), DTYPE_S64);
+    CHECK_OK(ctx, tensor_read(ctx, out, indices, sizeof indices));
+    for (int row = 0; row < 2; row++) {
+        int counts[3] = {0};
+        for (int i = 0; i < N; i++) {
+            assert_in_range(indices[row][i], 0, 2);
+            counts[indices[row][i]]++;
+        }
+        for (int k = 0; k < 3; k++) {
+            const double p = wanted[row][k], deviation = sqrt(p * (1 - p) / N);
+            assert_true(fabs((double)counts[k] / N - p) <= 5 * deviation);
+        }
+    }
+    tensor_release(out);
+    tensor_release(x);
+    module_release(model);
+}
+
+static void draws_by_weights_of_another_rank_or_type_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        module_t *model = NULL;
+        begin_model(15, i == 0 ? 1 : 2, (const int64_t[]){2, 3});
+        maker_node_t *node = maker_node(&maker, "Multinomial", "", "x", "y");
+        maker_float(node, "seed", 3);
+        maker_int(node, "dtype", i == 0 ? INT64 : FLOAT);
+        CHECK_FAILS(ctx, load_model_batch(ctx, 1, &model), STATUS_INVALID_ARGUMENT,
+                    i == 0 ? "x is f32[2] and the indices s64, rank 2 and s32 or s64 are needed"
+                           : "x is f32[2,3] and the indices f32, rank 2 and s32 or s64 are needed");
+    }
+}
+
 static void random_numbers_without_a_seed_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -389,6 +443,8 @@ int main(void)
         TEST(padding_wraps_around),
         TEST(places_are_made_hot),
         TEST(random_numbers_are_those_of_the_seed),
+        TEST(draws_by_weights_come_as_often_as_they_weigh),
+        TEST(draws_by_weights_of_another_rank_or_type_are_refused),
         TEST(random_numbers_without_a_seed_are_refused),
         TEST(hot_places_without_two_values_or_a_depth_are_refused),
         TEST(average_pooling_has_dilations),
