@@ -98,6 +98,7 @@ static status_t measure(context_t *ctx, const layer_t *layer, int64_t n_rows, in
     if (status == STATUS_OK)
         printf("%-14s %4lld %8.1f %8.1f %8.1f %8.2f\n", layer->name, (long long)n_rows, limit,
                onednn, own, own / limit);
+    fflush(stdout);
     release(&frozen);
     release(&converted);
     tensor_release(x);

@@ -500,6 +500,40 @@ static void the_clock_does_not_go_back(void **state)
     assert_true(context_now() >= before);
 }
 
+/* The flags that Linux has for the mapping of an address: "... hg ..." where huge pages are asked
+ * for. False where that is not told. */
+static bool read_flags(uintptr_t address, char *out_flags, int capacity)
+{
+    char line[512];
+    bool is_there = false, is_read = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    while (maps != NULL && !is_read && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long first = 0, last = 0;
+        if (sscanf(line, "%lx-%lx ", &first, &last) == 2)
+            is_there = first <= address && address < last;
+        is_read = is_there && strncmp(line, "VmFlags:", 8) == 0;
+    }
+    if (maps != NULL) fclose(maps);
+    if (is_read) snprintf(out_flags, (size_t)capacity, "%s", line);
+    return is_read;
+}
+
+static void large_blocks_are_asked_to_lie_in_huge_pages(void **state)
+{
+    const allocator_t *allocator = allocator_default();
+    const size_t bytes = (size_t)64 << 20;
+    char flags[512] = "";
+    (void)state;
+    char *block = allocator_get(allocator, bytes);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % 64, 0);
+    memset(block, 1, bytes);
+    if (read_flags((uintptr_t)block + bytes / 2, flags, sizeof flags) &&
+        access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) == 0)
+        assert_non_null(strstr(flags, " hg"));
+    allocator_put(allocator, block);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +564,7 @@ int main(void)
         TEST(denormals_stay_unless_the_context_flushes_them),
         TEST(every_thread_of_a_call_flushes_and_none_after_it),
 #endif
+        TEST(large_blocks_are_asked_to_lie_in_huge_pages),
         TEST(random_numbers_are_those_of_xoshiro),
         TEST(the_clock_does_not_go_back),
     };
