@@ -208,6 +208,13 @@ status_t op_adaptive_avg_pool(context_t *ctx, const tensor_t *x, int n, const in
 status_t op_adaptive_max_pool(context_t *ctx, const tensor_t *x, int n, const int64_t *output_size,
                               tensor_t **out) TESSERA_API(op_adaptive_max_pool);
 
+/* The same, and s64 indices of the maxima in their channel's plane, as torch.nn.functional's
+ * adaptive_max_pool1d to 3d with return_indices. */
+status_t op_adaptive_max_pool_with_indices(context_t *ctx, const tensor_t *x, int n,
+                                           const int64_t *output_size, tensor_t **out_values,
+                                           tensor_t **out_indices)
+    TESSERA_API(op_adaptive_max_pool_with_indices);
+
 TESSERA_END
 
 #endif

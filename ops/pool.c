@@ -143,8 +143,7 @@ status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_in
     return STATUS_OK;
 }
 
-static status_t infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n,
-                               tensor_info_t *out)
+status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const ints_t *output_size = &((const adaptive_attrs_t *)call->attrs)->output_size;
@@ -556,7 +555,7 @@ DEFINE(avg, 3);
         .n_operands = 1,                                                                           \
         .operands = operands,                                                                      \
         .n_outputs = 1,                                                                            \
-        .infer = infer_adaptive,                                                                   \
+        .infer = pool_infer_adaptive,                                                              \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &gradient_##kind,                                                              \
@@ -581,15 +580,23 @@ PUBLIC(avg_pool1d)
 PUBLIC(avg_pool2d)
 PUBLIC(avg_pool3d)
 
-static status_t call_adaptive(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
-                              const int64_t *output_size, tensor_t **out)
+status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
+                            adaptive_attrs_t *out_attrs)
 {
-    TRY(context_output(ctx, op->name, out));
-    adaptive_attrs_t attrs = {.output_size.n = n};
     if (output_size == NULL) return context_null(ctx, op->name, "output_size");
     REQUIRE(ctx, n >= 1 && n <= 3, "%s: output_size has %d numbers, 1 to 3 are possible", op->name,
             n);
-    memcpy(attrs.output_size.values, output_size, (size_t)n * sizeof *output_size);
+    *out_attrs = (adaptive_attrs_t){.output_size.n = n};
+    memcpy(out_attrs->output_size.values, output_size, (size_t)n * sizeof *output_size);
+    return STATUS_OK;
+}
+
+static status_t call_adaptive(context_t *ctx, const opdef_t *op, const tensor_t *x, int n,
+                              const int64_t *output_size, tensor_t **out)
+{
+    adaptive_attrs_t attrs;
+    TRY(context_output(ctx, op->name, out));
+    TRY(pool_read_adaptive(ctx, op, n, output_size, &attrs));
     return dispatch_run(ctx, op, &attrs, 1, &x, NULL, out);
 }
 

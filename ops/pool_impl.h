@@ -58,6 +58,11 @@ typedef struct window {
  */
 status_t pool_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
+/* The same by adaptive_attrs_t. And these, of a caller's numbers. */
+status_t pool_infer_adaptive(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
+status_t pool_read_adaptive(context_t *ctx, const opdef_t *op, int n, const int64_t *output_size,
+                            adaptive_attrs_t *out_attrs);
+
 window_t pool_window(const axis_t *axis, int64_t q);
 
 /* Whether averages divide by the elements of padding too; attrs as those of pool_axes. */

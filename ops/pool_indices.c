@@ -24,13 +24,23 @@ static const attr_field_t fields_1d[] = {POOL_FIELDS(1), ORDER};
 static const attr_field_t fields_2d[] = {POOL_FIELDS(2), ORDER};
 static const attr_field_t fields_3d[] = {POOL_FIELDS(3), ORDER};
 
+static const attr_field_t fields_adaptive[] = {
+    {"output_size", ATTR_INTS, false, offsetof(adaptive_attrs_t, output_size), 0, 0, NULL}};
+
+static int order_of(const opdef_t *op, const void *attrs)
+{
+    if (pool_is_adaptive(op)) return POOL_ORDER_PLANE;
+    return ((const pool_indices_attrs_t *)attrs)->order;
+}
+
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
 enum { X };
 enum { VALUES, INDICES };
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
-    TRY(pool_infer(ctx, call, out_n, &out[VALUES]));
+    TRY(pool_is_adaptive(call->op) ? pool_infer_adaptive(ctx, call, out_n, &out[VALUES])
+                                   : pool_infer(ctx, call, out_n, &out[VALUES]));
     out[INDICES] = info_dense(DTYPE_S64, out[VALUES].rank, out[VALUES].sizes);
     return STATUS_OK;
 }
@@ -76,7 +86,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         } while (shape_next(3, counts, tap));
     }
     if (output == VALUES) return largest;
-    const int order = ((const pool_indices_attrs_t *)call->attrs)->order;
+    const int order = order_of(call->op, call->attrs);
     return (double)index_of(order, axes, index[0] * x->sizes[1] + index[1], best);
 }
 
@@ -142,7 +152,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const axis_t *axes = plan->axes;
     const dtype_t dtype = prepared->in[X].dtype;
     const size_t size = dtype_size(dtype);
-    const int order = ((const pool_indices_attrs_t *)prepared_attrs(prepared))->order;
+    const int order = order_of(prepared->op, prepared_attrs(prepared));
     const int64_t in_plane = axes[0].in * axes[1].in * axes[2].in;
     const int64_t rows = axes[0].out * axes[1].out, columns = axes[2].out;
 #pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->in[X])))               \
@@ -179,8 +189,9 @@ static const kernel_t *const kernels[] = {&native, NULL};
 
 static void pass(const gradient_call_t *call)
 {
-    const pool_indices_attrs_t *attrs = call->attrs;
-    const pool_backward_attrs_t backward = {.windows = attrs->windows};
+    pool_backward_attrs_t backward = {.input_size.n = 0};
+    if (!pool_is_adaptive(call->op))
+        backward.windows = ((const pool_indices_attrs_t *)call->attrs)->windows;
     const opdef_t *op = pool_backward_op(call->op, call->op->attrs.fields[0].length);
     const value_t in[] = {call->in[X], call->out_grad[VALUES]};
     if (call->out_grad[VALUES] == VALUE_NONE) return;
@@ -213,6 +224,12 @@ static const char *const cases_3d[] = {
     "(f32[2,3,4,3,5]) kernel=[2,1,2] order=\"columns\"",
     "(f64[1,2,4,4,4]) kernel=[2,2,2] order=\"tensor\"", NULL};
 
+static const char *const cases_adaptive[] = {
+    "(f32[2,3,7,7]) output_size=[1,1]",     "(f32[1,17,7,6]) output_size=[3,4]",
+    "(f64[2,3,9]) output_size=[4]",         "(s32[1,2,5,6]<4) output_size=[7,2]",
+    "(f32[1,3,4,5,6]) output_size=[2,5,3]", "(bf16[1,16,5,5]) output_size=[2,3]",
+    "(f32[0,3,5,5]) output_size=[2,2]",     NULL};
+
 /* ---- definitions ---- */
 
 #define DEFINE(n)                                                                                  \
@@ -235,22 +252,48 @@ DEFINE(1);
 DEFINE(2);
 DEFINE(3);
 
+const opdef_t op_def_adaptive_max_pool_with_indices = {
+    .name = "adaptive_max_pool_with_indices",
+    .variant = POOL_ADAPTIVE | VARIANT_max,
+    .preference = OP_DENSE,
+    .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},
+    .n_operands = 1,
+    .operands = operands,
+    .n_outputs = 2,
+    .infer = infer,
+    .kernels = kernels,
+    .spec = spec,
+    .gradient = &gradient,
+    .cases = cases_adaptive};
+
 /* ---- public ---- */
+
+static status_t begin(context_t *ctx, const opdef_t *op, tensor_t **out_values,
+                      tensor_t **out_indices)
+{
+    if (out_indices != NULL) *out_indices = NULL;
+    TRY(context_output(ctx, op->name, out_values));
+    return context_output(ctx, op->name, out_indices);
+}
+
+static status_t finish(context_t *ctx, const opdef_t *op, const void *attrs, const tensor_t *x,
+                       tensor_t **out_values, tensor_t **out_indices)
+{
+    tensor_t *out[2] = {NULL, NULL};
+    int n_out = 2;
+    TRY(dispatch_run(ctx, op, attrs, 1, &x, &n_out, out));
+    *out_values = out[VALUES];
+    *out_indices = out[INDICES];
+    return STATUS_OK;
+}
 
 static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x,
                      const pool_attrs_t *windows, tensor_t **out_values, tensor_t **out_indices)
 {
-    tensor_t *out[2] = {NULL, NULL};
-    int n_out = 2;
-    if (out_indices != NULL) *out_indices = NULL;
-    TRY(context_output(ctx, op->name, out_values));
-    TRY(context_output(ctx, op->name, out_indices));
     pool_indices_attrs_t attrs = {.order = POOL_ORDER_PLANE};
+    TRY(begin(ctx, op, out_values, out_indices));
     if (windows != NULL) attrs.windows = *windows;
-    TRY(dispatch_run(ctx, op, &attrs, 1, &x, &n_out, out));
-    *out_values = out[VALUES];
-    *out_indices = out[INDICES];
-    return STATUS_OK;
+    return finish(ctx, op, &attrs, x, out_values, out_indices);
 }
 
 #define PUBLIC(name)                                                                               \
@@ -263,3 +306,14 @@ static status_t call(context_t *ctx, const opdef_t *op, const tensor_t *x,
 PUBLIC(max_pool1d_with_indices)
 PUBLIC(max_pool2d_with_indices)
 PUBLIC(max_pool3d_with_indices)
+
+status_t op_adaptive_max_pool_with_indices(context_t *ctx, const tensor_t *x, int n,
+                                           const int64_t *output_size, tensor_t **out_values,
+                                           tensor_t **out_indices)
+{
+    const opdef_t *op = &op_def_adaptive_max_pool_with_indices;
+    adaptive_attrs_t attrs;
+    TRY(begin(ctx, op, out_values, out_indices));
+    TRY(pool_read_adaptive(ctx, op, n, output_size, &attrs));
+    return finish(ctx, op, &attrs, x, out_values, out_indices);
+}

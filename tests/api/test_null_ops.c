@@ -356,6 +356,13 @@ static void the_second_functions_of_layers_take_null(void **state)
     GIVES_NULL(tensor_t *, op_adaptive_max_pool(ctx, NULL, 0, NULL, &out));
     REFUSES(op_adaptive_max_pool(ctx, NULL, 0, NULL, NULL));
     assert_int_not_equal(op_adaptive_max_pool(NULL, NULL, 0, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_adaptive_max_pool_with_indices(ctx, NULL, 0, NULL, &other, &out));
+    GIVES_NULL(tensor_t *, op_adaptive_max_pool_with_indices(ctx, NULL, 0, NULL, &out, &other));
+    GIVES_NULL(tensor_t *, op_adaptive_max_pool_with_indices(ctx, NULL, 0, NULL, NULL, &out));
+    GIVES_NULL(tensor_t *, op_adaptive_max_pool_with_indices(ctx, NULL, 0, NULL, &out, NULL));
+    REFUSES(op_adaptive_max_pool_with_indices(ctx, NULL, 0, NULL, NULL, NULL));
+    assert_int_not_equal(op_adaptive_max_pool_with_indices(NULL, NULL, 0, NULL, NULL, NULL),
+                         STATUS_OK);
 }
 
 static void the_functions_of_ops_take_null(void **state)

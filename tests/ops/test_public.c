@@ -251,6 +251,12 @@ static status_t call_topk(context_t *ctx, const tensor_t *const *in, tensor_t **
             .kernel = {3, 2, 1}, .stride = {2, 1, 1}, .padding = {1}, .ceil_mode = true};          \
         return op_max_pool##n##d_with_indices(ctx, in[0], &attrs, &out[0], &out[1]);               \
     }
+static status_t call_adaptive_max_pool_with_indices(context_t *ctx, const tensor_t *const *in,
+                                                    tensor_t **out)
+{
+    return op_adaptive_max_pool_with_indices(ctx, in[0], 2, DIMS(3, 2), &out[0], &out[1]);
+}
+
 CALL_POOL(1)
 CALL_POOL(2)
 CALL_POOL(3)
@@ -455,6 +461,7 @@ static const row_t rows[] = {
         "(f32[2,3,8,5]) kernel=[3,2] stride=[2,1] padding=[1,0] ceil_mode=true"),
     ROW(max_pool3d_with_indices,
         "(f32[2,3,4,5,2]) kernel=[3,2,1] stride=[2,1,1] padding=[1,0,0] ceil_mode=true"),
+    ROW(adaptive_max_pool_with_indices, "(f32[2,3,7,5]) output_size=[3,2]"),
     ROW(topk, "(f32[3,5]) k=2 dim=0 largest=false"),
     ROW(lstm, "(f32[3,2,7], f32[12,7], f32[12,3], f32[12], f32[12], f32[2,3], s64[2]<4, f32[2,3], "
               "f32[9]) clip=2.0 gate=\"hardsigmoid\" gate_alpha=0.25 gate_beta=0.5"),
