@@ -14,6 +14,7 @@ typedef struct part {
     float *elements; /* the same, or the copy's */
     int64_t n;       /* padding included */
     bool is_repeat;  /* its bytes are those of a part before it */
+    uint8_t *seen;   /* a bit for each element up to the last, where several may be one; or NULL */
 } part_t;
 
 /* ---- what can fail ---- */
@@ -22,6 +23,33 @@ static bool is_gapless(const tensor_info_t *info)
 {
     if (info->format.kind != FORMAT_STRIDED) return true;
     return format_of_strides(info->rank, info->sizes, info->format.strides).kind == FORMAT_TAG;
+}
+
+/* Windows of a view may overlap: f32[3,2]{1,1} has 4 elements in memory. Strides are not negative.
+ */
+static bool may_overlap(const tensor_info_t *info)
+{
+    int64_t last = 0; /* what the dimensions looked at reach, in elements */
+    bool is_done[TENSOR_MAX_RANK] = {false};
+    for (int k = 0; k < info->rank; k++) {
+        int next = -1;
+        for (int d = 0; d < info->rank; d++)
+            if (!is_done[d] && (next < 0 || info->format.strides[d] < info->format.strides[next]))
+                next = d;
+        is_done[next] = true;
+        if (info->sizes[next] == 1) continue;
+        if (info->format.strides[next] <= last) return true;
+        last += (info->sizes[next] - 1) * info->format.strides[next];
+    }
+    return false;
+}
+
+static status_t make_seen(context_t *ctx, const tensor_info_t *info, uint8_t **out_seen)
+{
+    int64_t last = 0;
+    if (info_numel(info) == 0 || !may_overlap(info)) return STATUS_OK;
+    for (int d = 0; d < info->rank; d++) last += (info->sizes[d] - 1) * info->format.strides[d];
+    return context_get_zeroed(ctx, (size_t)(last / 8 + 1), "elements of a gradient", out_seen);
 }
 
 /* Parts before this one may have its bytes: a sum gives both its operands one gradient. */
@@ -59,7 +87,7 @@ static status_t prepare(context_t *ctx, part_t *parts, part_t *part)
     TRY(tensor_writable(ctx, part->copy, &bytes));
     part->elements = bytes;
     part->n = info_numel(info);
-    return STATUS_OK;
+    return make_seen(ctx, info, &part->seen);
 }
 
 /* ---- the norm: sums of pieces, which are then added up in their order ---- */
@@ -124,15 +152,16 @@ static void run_pieces(void *user, int64_t first, int64_t last)
 static void multiply_gapped(const part_t *part, float factor)
 {
     const tensor_info_t *info = &part->gradient->info;
-    int64_t sizes[TENSOR_MAX_RANK], index[TENSOR_MAX_RANK] = {0};
+    int64_t index[TENSOR_MAX_RANK] = {0};
     if (info_numel(info) == 0) return;
-    for (int d = 0; d < info->rank; d++)
-        sizes[d] = info->format.strides[d] == 0 ? 1 : info->sizes[d];
     do {
         int64_t at = 0;
         for (int d = 0; d < info->rank; d++) at += index[d] * info->format.strides[d];
+        const uint8_t bit = (uint8_t)(1u << (at % 8));
+        if (part->seen != NULL && (part->seen[at / 8] & bit) != 0) continue;
+        if (part->seen != NULL) part->seen[at / 8] |= bit;
         part->written[at] *= factor;
-    } while (shape_next(info->rank, sizes, index));
+    } while (shape_next(info->rank, info->sizes, index));
 }
 
 /* What the loop over pieces leaves: gaps, and padded lanes, which NaN has reached. */
@@ -185,7 +214,10 @@ status_t clip_gradients(context_t *ctx, int n, tensor_t *const *gradients, doubl
         status = context_get(ctx, (size_t)n_pieces * sizeof *sums, "sums of squares", &sums);
     work_t work = {.n = n_parts, .parts = parts, .sums = sums};
     if (status == STATUS_OK) clip(ctx, &work, n_pieces, max_norm, out_norm);
-    for (int i = 0; i < n_parts; i++) tensor_drop(parts[i].copy);
+    for (int i = 0; i < n_parts; i++) {
+        tensor_drop(parts[i].copy);
+        context_put(ctx, parts[i].seen);
+    }
     context_put(ctx, sums);
     context_put(ctx, parts);
     return status;

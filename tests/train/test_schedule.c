@@ -168,6 +168,30 @@ static void what_has_the_same_bytes_is_multiplied_once(void **state)
     tensor_release(all[2]);
 }
 
+/* What unfold gives: windows of 3, one element apart, over 6 elements in memory, 3 of them seen
+ * thrice.
+ */
+static void elements_that_windows_share_are_multiplied_once(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t sizes[] = {4, 3}, strides[] = {1, 1}, n = 8;
+    float memory[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    tensor_t *whole = NULL, *windows = NULL;
+    double norm = 0.0;
+    CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, 1, &n, NULL, memory, NULL, NULL, &whole));
+    CHECK_OK(ctx, tensor_as_strided(ctx, whole, 2, sizes, strides, 1, &windows));
+    CHECK_OK(ctx, clip_gradients(ctx, 1, &windows, 1.0, &norm));
+    /* 2 3 4, 3 4 5, 4 5 6, 5 6 7 */
+    assert_float_equal(norm, sqrt(29.0 + 50.0 + 77.0 + 110.0), 1e-5);
+    const float factor = (float)(1.0 / (norm + 1e-6));
+    for (int i = 0; i < 8; i++) {
+        const float before = (float)(i + 1);
+        assert_true(memory[i] == (i >= 1 && i <= 6 ? before * factor : before));
+    }
+    tensor_release(windows);
+    tensor_release(whole);
+}
+
 /* Even and odd columns are two gradients; columns and the whole matrix are not. */
 static void slices_between_each_other_are_clipped_each(void **state)
 {
@@ -245,6 +269,7 @@ int main(void)
         TEST(gradients_are_clipped_as_pytorch_does),
         TEST(the_norm_does_not_depend_on_the_number_of_threads),
         TEST(what_has_the_same_bytes_is_multiplied_once),
+        TEST(elements_that_windows_share_are_multiplied_once),
         TEST(slices_between_each_other_are_clipped_each),
         TEST(a_norm_that_is_no_number_leaves_padded_lanes_zero),
         TEST(what_cannot_be_clipped_is_refused),
