@@ -6,19 +6,14 @@
 #include <string.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/grid_sample_impl.h"
 #include "tensor/threads_impl.h"
-
-typedef struct grid_sample_attrs {
-    int mode;    /* grid_mode_t */
-    int padding; /* grid_padding_t */
-    bool align_corners;
-} grid_sample_attrs_t;
 
 static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
 static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
 
-static const attr_field_t fields[] = {
+const attr_field_t grid_sample_fields[3] = {
     {"mode", ATTR_NAME, false, offsetof(grid_sample_attrs_t, mode), 0, GRID_LINEAR, modes},
     {"padding", ATTR_NAME, false, offsetof(grid_sample_attrs_t, padding), 0, GRID_ZEROS, paddings},
     {"align_corners", ATTR_BOOL, false, offsetof(grid_sample_attrs_t, align_corners), 0, 0, NULL}};
@@ -26,8 +21,6 @@ static const attr_field_t fields[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"grid", ROLE_ACTIVATION, false, false}};
 enum { X, GRID };
-
-#define MAX_SPATIAL 3
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
@@ -62,28 +55,32 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- taps ---- */
 
-typedef struct taps {
-    int n;
-    int64_t index[4]; /* -1: outside, and 0 there */
-    double weight[4];
-} taps_t;
+/* A place along one dimension, in pixels, and how it moves with the number of the grid. */
+typedef struct place {
+    double at, slope;
+} place_t;
 
 /* Mirrored at both ends until it lies between low / 2 and high / 2. */
-static double reflect(double at, double low, double high)
+static place_t reflect(place_t place, double low, double high)
 {
-    if (low == high) return 0.0;
-    const double begin = low / 2, span = (high - low) / 2, far = fabs(at - begin);
-    const double rest = fmod(far, span);
-    return fmod(floor(far / span), 2.0) == 0.0 ? rest + begin : span - rest + begin;
+    if (low == high) return (place_t){0.0, 0.0};
+    const double begin = low / 2, span = (high - low) / 2, far = fabs(place.at - begin);
+    const double rest = fmod(far, span), slope = place.at < begin ? -place.slope : place.slope;
+    if (fmod(floor(far / span), 2.0) == 0.0) return (place_t){rest + begin, slope};
+    return (place_t){span - rest + begin, -slope};
 }
 
-static double move_inside(const grid_sample_attrs_t *attrs, double at, int64_t size)
+/* What is moved to the border stays there, whatever the number. */
+static place_t move_inside(const grid_sample_attrs_t *attrs, place_t place, int64_t size)
 {
-    if (attrs->padding == GRID_ZEROS) return at;
+    const double last = (double)(size - 1);
+    if (attrs->padding == GRID_ZEROS) return place;
     if (attrs->padding == GRID_REFLECTION)
-        at = attrs->align_corners ? reflect(at, 0.0, 2.0 * (double)(size - 1))
-                                  : reflect(at, -1.0, 2.0 * (double)size - 1.0);
-    return at < 0.0 ? 0.0 : at > (double)(size - 1) ? (double)(size - 1) : at;
+        place = attrs->align_corners ? reflect(place, 0.0, 2.0 * last)
+                                     : reflect(place, -1.0, 2.0 * (double)size - 1.0);
+    if (place.at <= 0.0) return (place_t){0.0, 0.0};
+    if (place.at >= last) return (place_t){last, 0.0};
+    return place;
 }
 
 /* The pixel at a whole number; what is no number is outside. */
@@ -92,35 +89,46 @@ static int64_t pixel_at(double at, int64_t size)
     return at >= 0.0 && at < (double)size ? (int64_t)at : -1;
 }
 
+#define CUBIC (-0.75)
+
 static double cubic_weight(double distance)
 {
-    const double a = -0.75, x = fabs(distance);
+    const double a = CUBIC, x = fabs(distance);
     if (x <= 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0;
     return ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a;
 }
 
-/* `number` is -1 at the first pixel and 1 at the last: at their centres with align_corners, else at
- * their outer edges. Pixels of cubic are moved inside one by one, others by their place. */
-static taps_t find_taps(const grid_sample_attrs_t *attrs, double number, int64_t size)
+static double cubic_slope(double distance)
 {
-    double at = attrs->align_corners ? (number + 1.0) / 2.0 * (double)(size - 1)
-                                     : ((number + 1.0) * (double)size - 1.0) / 2.0;
-    taps_t taps = {.n = attrs->mode == GRID_CUBIC ? 4 : attrs->mode == GRID_LINEAR ? 2 : 1};
-    if (attrs->mode != GRID_CUBIC) at = move_inside(attrs, at, size);
+    const double a = CUBIC, x = fabs(distance);
+    const double slope = x <= 1.0 ? (3.0 * (a + 2.0) * x - 2.0 * (a + 3.0)) * x
+                                  : (3.0 * a * x - 10.0 * a) * x + 8.0 * a;
+    return distance < 0.0 ? -slope : slope;
+}
+
+grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, double number, int64_t size)
+{
+    const bool is_cubic = attrs->mode == GRID_CUBIC;
+    place_t place = {.at = attrs->align_corners ? (number + 1.0) / 2.0 * (double)(size - 1)
+                                                : ((number + 1.0) * (double)size - 1.0) / 2.0,
+                     .slope = (double)(attrs->align_corners ? size - 1 : size) / 2.0};
+    grid_taps_t taps = {.n = is_cubic ? 4 : attrs->mode == GRID_LINEAR ? 2 : 1};
+    if (!is_cubic) place = move_inside(attrs, place, size);
     if (attrs->mode == GRID_NEAREST) {
-        taps.index[0] = pixel_at(rint(at), size);
+        taps.index[0] = pixel_at(rint(place.at), size);
         taps.weight[0] = 1.0;
         return taps;
     }
-    const double low = floor(at), first = attrs->mode == GRID_CUBIC ? low - 1.0 : low;
+    const double low = floor(place.at), first = is_cubic ? low - 1.0 : low;
     for (int i = 0; i < taps.n; i++) {
-        double pixel = first + i;
+        place_t pixel = {first + i, 0.0};
         /* Differences of large numbers are not exact: from low, which at is near. */
-        const double distance = at - low - (attrs->mode == GRID_CUBIC ? i - 1 : i);
-        taps.weight[i] = attrs->mode == GRID_CUBIC ? cubic_weight(distance) : 1.0 - fabs(distance);
-        if (attrs->mode == GRID_CUBIC) pixel = move_inside(attrs, pixel, size);
-        taps.index[i] = pixel_at(pixel, size);
-        if (taps.index[i] < 0) taps.weight[i] = 0.0;
+        const double distance = place.at - low - (is_cubic ? i - 1 : i);
+        taps.weight[i] = is_cubic ? cubic_weight(distance) : 1.0 - fabs(distance);
+        taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
+        if (is_cubic) pixel = move_inside(attrs, pixel, size);
+        taps.index[i] = pixel_at(pixel.at, size);
+        if (taps.index[i] < 0) taps.weight[i] = taps.slope[i] = 0.0;
     }
     return taps;
 }
@@ -133,13 +141,13 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     const tensor_info_t *x = call->in[X];
     const int n_spatial = x->rank - 2;
     int64_t place[TENSOR_MAX_RANK] = {index[0]}, at[TENSOR_MAX_RANK] = {index[0], index[1]};
-    taps_t taps[MAX_SPATIAL] = {
+    grid_taps_t taps[GRID_MAX_SPATIAL] = {
         {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}, {.n = 1, .weight = {1.0}}};
     double sum = 0.0;
     for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
     for (int d = 0; d < n_spatial; d++) {
         place[n_spatial + 1] = n_spatial - 1 - d; /* the last dimension comes first */
-        taps[d] = find_taps(call->attrs, spec_at(call, GRID, place), x->sizes[d + 2]);
+        taps[d] = grid_find_taps(call->attrs, spec_at(call, GRID, place), x->sizes[d + 2]);
     }
     for (int i = 0; i < taps[0].n * taps[1].n * taps[2].n; i++) {
         const int which[] = {i / taps[2].n / taps[1].n, i / taps[2].n % taps[1].n, i % taps[2].n};
@@ -171,7 +179,7 @@ static pixels_t find_pixels(const grid_sample_attrs_t *attrs, const tensor_info_
     const int n_spatial = x->rank - 2;
     pixels_t pixels = {.n = 1, .offset = {0}, .weight = {1.0}};
     for (int d = 0; d < n_spatial; d++) {
-        const taps_t taps = find_taps(attrs, place[n_spatial - 1 - d], x->sizes[d + 2]);
+        const grid_taps_t taps = grid_find_taps(attrs, place[n_spatial - 1 - d], x->sizes[d + 2]);
         const pixels_t before = pixels;
         pixels.n = 0;
         for (int i = 0; i < before.n; i++)
@@ -215,7 +223,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     }
 #pragma omp parallel for num_threads(threads_for(ctx, info_numel(y))) schedule(static)
     for (int64_t p = 0; p < y->sizes[0] * n_places; p++) {
-        double place[MAX_SPATIAL];
+        double place[GRID_MAX_SPATIAL];
         const int64_t image = p / n_places;
         dtype_cast(n_spatial, dtype, (const char *)in[GRID] + (size_t)(p * n_spatial) * size, 1,
                    DTYPE_F64, place, 1);
@@ -253,15 +261,24 @@ static const char *const cases[] = {
     "(f32[0,3,5,7], f32[0,3,4,2])",
     NULL};
 
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->in[X], call->in[GRID], call->out_grad[0]};
+    emit_op_n(call->emitter, &op_def_grid_sample_backward, call->attrs, 3, in, 2, call->in_grad);
+}
+
+static const gradient_t gradient = {pass, 1 << X | 1 << GRID, 0};
+
 const opdef_t op_def_grid_sample = {.name = "grid_sample",
                                     .preference = OP_DENSE,
-                                    .attrs = {sizeof(grid_sample_attrs_t), 3, fields},
+                                    .attrs = {sizeof(grid_sample_attrs_t), 3, grid_sample_fields},
                                     .n_operands = 2,
                                     .operands = operands,
                                     .n_outputs = 1,
                                     .infer = infer,
                                     .kernels = kernels,
                                     .spec = spec,
+                                    .gradient = &gradient,
                                     .cases = cases};
 
 status_t op_grid_sample(context_t *ctx, const tensor_t *x, const tensor_t *grid, grid_mode_t mode,
