@@ -4,11 +4,13 @@
  * before. Then the steps are taken back: each gives the gradients of its sums, from which one
  * product makes the gradient of the state before it. Products over all rows come last. oneDNN makes
  * the products of f32; its own backward layers give wrong gradients of weights where there are no
- * initial states. Numbers are f32, those of f64 f64; functions of a cell are computed in double. */
+ * initial states. Numbers are f32, those of f64 f64. Rows of f32 of the usual cells go by loops of
+ * vectors; functions of other cells are computed in double, element by element. */
 #include <string.h>
 
 #include "ops/accept_impl.h"
 #include "ops/recurrent_impl.h"
+#include "ops/recurrent_rows_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
@@ -128,8 +130,9 @@ typedef struct backward {
     recurrent_cell_t cell;
     const recurrent_attrs_t *attrs;
     recurrent_sizes_t s;
-    dtype_t dtype, number;  /* of the tensors, and what is computed with */
-    int64_t size;           /* of a number */
+    dtype_t dtype, number; /* of the tensors, and what is computed with */
+    int64_t size;          /* of a number */
+    bool goes_by_rows;
     char *blocks[N_BLOCKS]; /* NULL: an operand that is not there */
     int64_t *lengths;       /* [N] */
     char *product_scratch;
@@ -355,12 +358,62 @@ static void step_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
     store(b, NEW_C, row * h + j, c);
 }
 
+/* Elements of a sequence that go together. */
+#define PART 64
+
+static float *at(const backward_t *b, int block, int64_t index)
+{
+    float *numbers = (float *)(void *)b->blocks[block];
+    return numbers == NULL ? NULL : numbers + index;
+}
+
+static int64_t count_parts(const backward_t *b)
+{
+    return b->s.n * ((b->s.h + PART - 1) / PART);
+}
+
+/* A part's sequence, its first element, and how many it has. */
+static int64_t find_part(const backward_t *b, int64_t part, int64_t *out_first, int64_t *out_n)
+{
+    const int64_t n_parts = (b->s.h + PART - 1) / PART;
+    *out_first = part % n_parts * PART;
+    *out_n = b->s.h - *out_first < PART ? b->s.h - *out_first : PART;
+    return part / n_parts;
+}
+
+static void step_part(const backward_t *b, int64_t step, int64_t part)
+{
+    int64_t j = 0, n = 0;
+    const int64_t sequence = find_part(b, part, &j, &n), row = row_of(b, step, sequence);
+    const int64_t h = b->s.h, gates = b->s.g * h, state = sequence * h + j, here = row * h + j;
+    if (row < 0) return;
+    const recurrent_rows_t rows = {.cell = b->cell,
+                                   .n = n,
+                                   .gate_step = h,
+                                   .sums = at(b, SUMS, row * gates + j),
+                                   .inner = at(b, INNER, here),
+                                   .step = at(b, STEP, sequence * gates + j),
+                                   .bias_ih = at(b, BIAS_IH, j),
+                                   .bias_hh = at(b, BIAS_HH, j),
+                                   .h = at(b, H, state),
+                                   .c = at(b, C, state),
+                                   .old_h = at(b, OLD_H, here),
+                                   .old_c = at(b, OLD_C, here),
+                                   .new_c = at(b, NEW_C, here)};
+    recurrent_rows_step(&rows);
+}
+
 static status_t run_forward(const backward_t *b)
 {
-    const int64_t h = b->s.h, n_units = b->s.n * h;
+    const int64_t h = b->s.h, n_units = b->s.n * h, n_parts = count_parts(b);
     TRY(multiply(b, INPUTS, X, WEIGHT_IH, SUMS));
     for (int64_t step = 0; step < b->s.t; step++) {
         TRY(multiply(b, STATE, H, WEIGHT_HH, STEP));
+        if (b->goes_by_rows) {
+#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 8)) schedule(static)
+            for (int64_t part = 0; part < n_parts; part++) step_part(b, step, part);
+            continue;
+        }
 #pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 64)) schedule(static)
         for (int64_t i = 0; i < n_units; i++) {
             const int64_t row = row_of(b, step, i / h);
@@ -459,12 +512,45 @@ static void back_unit(const backward_t *b, int64_t row, int64_t n, int64_t j)
     }
 }
 
+static void back_part(const backward_t *b, int64_t step, int64_t part)
+{
+    int64_t j = 0, n = 0;
+    const int64_t sequence = find_part(b, part, &j, &n), row = row_of(b, step, sequence);
+    const int64_t h = b->s.h, gates = b->s.g * h, state = sequence * h + j, here = row * h + j;
+    if (row < 0) {
+        for (int64_t i = j; i < j + n; i++) back_unit(b, row, sequence, i);
+        return;
+    }
+    const recurrent_rows_back_t rows = {.cell = b->cell,
+                                        .n = n,
+                                        .gate_step = h,
+                                        .sums = at(b, SUMS, row * gates + j),
+                                        .inner = at(b, INNER, here),
+                                        .old_h = at(b, OLD_H, here),
+                                        .old_c = at(b, OLD_C, here),
+                                        .new_c = at(b, NEW_C, here),
+                                        .grad_y = at(b, GRAD_Y, here),
+                                        .diff_h = at(b, DIFF_H, state),
+                                        .direct_h = at(b, DIRECT_H, state),
+                                        .diff_c = at(b, DIFF_C, state),
+                                        .diffs = at(b, DIFFS, row * gates + j),
+                                        .h_diffs = at(b, H_DIFFS, row * gates + j),
+                                        .step = at(b, STEP, sequence * gates + j)};
+    recurrent_rows_back(&rows);
+}
+
 static status_t run_back(const backward_t *b)
 {
-    const int64_t h = b->s.h, n_units = b->s.n * h;
+    const int64_t h = b->s.h, n_units = b->s.n * h, n_parts = count_parts(b);
     for (int64_t step = b->s.t - 1; step >= 0; step--) {
+        if (b->goes_by_rows) {
+#pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 8)) schedule(static)
+            for (int64_t part = 0; part < n_parts; part++) back_part(b, step, part);
+        } else {
 #pragma omp parallel for num_threads(threads_for(b->ctx, n_units * 64)) schedule(static)
-        for (int64_t i = 0; i < n_units; i++) back_unit(b, row_of(b, step, i / h), i / h, i % h);
+            for (int64_t i = 0; i < n_units; i++)
+                back_unit(b, row_of(b, step, i / h), i / h, i % h);
+        }
         TRY(multiply(b, STATE_GRAD, STEP, WEIGHT_HH, DIFF_H));
     }
     return STATUS_OK;
@@ -542,6 +628,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     b.lengths = (int64_t *)(void *)((char *)scratch + places[N_BLOCKS]);
     b.product_scratch = (char *)scratch + places[N_BLOCKS + 1];
     take_all(&b, counts, recurrent_grad(op), in, out, prepared->n_out);
+    b.goes_by_rows = b.number == DTYPE_F32 &&
+                     recurrent_rows_apply(b.cell, b.attrs, b.blocks[PEEPHOLE] != NULL);
     TRY(recurrent_read_lengths(ctx, op->name, &b.s, prepared->in[RECURRENT_LENGTHS].dtype,
                                in[RECURRENT_LENGTHS], b.lengths));
     TRY(run_forward(&b));
