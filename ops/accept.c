@@ -17,6 +17,21 @@ format_t accept_own(const tensor_info_t *info)
     return format.kind == FORMAT_TAG ? format : format_plain(info->rank);
 }
 
+format_t accept_order(const tensor_info_t *info)
+{
+    format_t format = format_plain(info->rank);
+    int64_t strides[TENSOR_MAX_RANK];
+    if (info->format.kind == FORMAT_TAG && info->format.n_blocks > 0) return format;
+    format_strides(&info->format, info->sizes, strides);
+    for (int i = 1; i < info->rank; i++) /* by insertion, so that equal ones stay in turn */
+        for (int k = i; k > 0 && strides[format.order[k - 1]] < strides[format.order[k]]; k--) {
+            const uint8_t moved = format.order[k];
+            format.order[k] = format.order[k - 1];
+            format.order[k - 1] = moved;
+        }
+    return format;
+}
+
 status_t accept_format(const op_call_t *call, prepared_t *prepared, int index,
                        const format_t *format)
 {

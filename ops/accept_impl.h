@@ -26,6 +26,10 @@ tensor_info_t accept_info(const tensor_info_t *info, layout_t layout, const form
 /* The tag that a tensor's elements lie in, or plain if they have gaps or overlaps. */
 format_t accept_own(const tensor_info_t *info);
 
+/* The tag without gaps whose dimensions are in the order of the tensor's strides; plain for blocks.
+ */
+format_t accept_order(const tensor_info_t *info);
+
 /* Operands of post-ops go together with the result; for `infer`. */
 status_t accept_post(context_t *ctx, const op_call_t *call, const tensor_info_t *out);
 

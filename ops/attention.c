@@ -155,7 +155,7 @@ static status_t accept_operands(const op_call_t *call, prepared_t *prepared)
         prepared->in[MASK] = info_dense(call->in[MASK]->dtype, call->in[MASK]->rank,
                                         call->in[MASK]->sizes);
     const int rank = call->out[0].rank;
-    format_t format = accept_own(&prepared->in[QUERY]);
+    format_t format = accept_order(&prepared->in[QUERY]);
     if (call->out_format != NULL && call->out_format->kind == FORMAT_TAG)
         format = *call->out_format;
     if (format.n_blocks != 0 || format.order[rank - 1] != rank - 1) format = format_plain(rank);

@@ -221,10 +221,27 @@ static work_t work_of(const prepared_t *prepared, void *scratch)
     return work;
 }
 
+/* A dense gradient whose rows have no gaps is read where it lies, wherever its rows are: that of a
+ * mean is one row for all. */
+static status_t accept_grad(const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *grad = call->in[GRAD];
+    int64_t rows = 0, n = 0, expected = 1;
+    bool has_rows = call->layout == LAYOUT_DENSE && call->keep_formats;
+    layer_rows(grad, call->attrs, &rows, &n);
+    for (int d = grad->rank - 1; has_rows && d >= 0 && expected < n; d--) {
+        has_rows = grad->sizes[d] == 1 || grad->format.strides[d] == expected;
+        expected *= grad->sizes[d];
+    }
+    if (!has_rows || info_is_contiguous(grad)) return accept_plain(call, prepared, GRAD);
+    prepared->in[GRAD] = *grad;
+    return STATUS_OK;
+}
+
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     TRY(accept_plain(call, prepared, X));
-    TRY(accept_plain(call, prepared, GRAD));
+    TRY(accept_grad(call, prepared));
     TRY(accept_out_plain(call, prepared, OF_X));
     const tensor_info_t *weight = call->in[WEIGHT];
     if (call_has(call, WEIGHT))
@@ -240,7 +257,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "%s: rows of %lld elements have no room", call->op->name,
              (long long)work.n);
     prepared->scratch_bytes = lines;
-    prepared->overwrites = 1u << X | 1u << GRAD;
+    const bool has_own_rows = info_is_contiguous(&prepared->in[GRAD]) ||
+                              call->layout == LAYOUT_MKLDNN;
+    prepared->overwrites = 1u << X | (has_own_rows ? 1u << GRAD : 0);
     prepared->cost_ns = cost_run(ctx, "native", 0.0, 5.0 * (double)info_bytes(&prepared->in[X]));
     return STATUS_OK;
 }
@@ -293,6 +312,20 @@ static void add_pending(const work_t *work, double *const *lines)
     }
 }
 
+/* Bytes from the gradient's first element to the first of a row. */
+static int64_t find_grad(const work_t *work, int64_t row)
+{
+    const tensor_info_t *grad = &work->prepared->in[GRAD];
+    const int64_t size = (int64_t)dtype_size(grad->dtype);
+    int64_t at = 0, rest = row * work->n;
+    if (grad->format.kind != FORMAT_STRIDED) return rest * size;
+    for (int d = grad->rank - 1; d >= 0; d--) {
+        at += rest % grad->sizes[d] * grad->format.strides[d];
+        rest /= grad->sizes[d];
+    }
+    return at * size;
+}
+
 static void run_part(const work_t *work, int64_t part, void *const *in, void *const *out)
 {
     const dtype_t dtype = work->prepared->in[X].dtype;
@@ -304,7 +337,7 @@ static void run_part(const work_t *work, int64_t part, void *const *in, void *co
     memset(lines[0], 0, (size_t)(LINE_WIDE * n) * sizeof(double));
     for (int64_t row = first; row < end; row++) {
         const char *x = (const char *)in[X] + row * bytes,
-                   *grad = (const char *)in[GRAD] + row * bytes;
+                   *grad = (const char *)in[GRAD] + find_grad(work, row);
         char *of_x = (char *)out[OF_X] + row * bytes;
         if (dtype == work->compute) {
             pass_row(work, x, grad, of_x, lines);

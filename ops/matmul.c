@@ -202,6 +202,65 @@ static const kernel_t onednn = {.name = "onednn",
                                 .run = prepared_run_primitive,
                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
 
+/* ---- the same for views that a layout pass leaves as they are: heads of attention, whose rows are
+ * neighbours of other heads' rows ---- */
+
+/* Strides of matrices whose rows, or else columns, have their elements side by side. */
+static bool are_matrices(const tensor_info_t *info)
+{
+    const int64_t *strides = info->format.strides;
+    const int rank = info->rank;
+    for (int d = 0; d < rank; d++)
+        if (info->sizes[d] > 1 && strides[d] < 1) return false;
+    return strides[rank - 1] == 1 || strides[rank - 2] == 1;
+}
+
+/* The order of b's dimensions where its rows have their elements side by side: the result's heads
+ * lie then as those of b. Else plain. */
+static format_t choose_order(const tensor_info_t *b)
+{
+    const format_t order = accept_order(b);
+    return order.order[b->rank - 1] == b->rank - 1 ? order : format_plain(b->rank);
+}
+
+static status_t prepare_strided(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const tensor_info_t *a = call->in[A], *b = call->in[B];
+    const matmul_attrs_t *attrs = call->attrs;
+    const int rank = a->rank;
+    if (!call->keep_formats || call->layout != LAYOUT_DENSE || attrs->post.n > 0)
+        return prepared_decline(prepared, "strided: only of dense views as they are");
+    if (a->dtype != DTYPE_F32 || rank < 3 || rank != b->rank || !are_matrices(a) ||
+        !are_matrices(b) || !shape_equal(rank - 2, a->sizes, rank - 2, b->sizes))
+        return prepared_decline(prepared, "strided: only of f32 matrices in pairs");
+    const format_t order = choose_order(b);
+    TRY(accept_out(call, prepared, 0, &order));
+    tensor_info_t src = *a, weight = *b, dst = prepared->out[0];
+    const onednn_problem_t problem = {
+        .kind = ONEDNN_MATMUL, .n_src = 1, .src = &src, .weight = &weight, .dst = &dst};
+    onednn_primitive_t *primitive = NULL;
+    status_t status = onednn_describe(ctx, &problem, &primitive);
+    if (status == STATUS_UNSUPPORTED)
+        return prepared_decline(prepared, "strided: no implementation");
+    TRY(status);
+    const char *implementation = onednn_implementation(primitive);
+    if (onednn_is_reference(implementation)) {
+        status = prepared_decline(prepared, "strided: %s", implementation);
+        onednn_release(primitive);
+        return status;
+    }
+    prepared->cost_ns = cost_run(
+        ctx, implementation, 2.0 * (double)info_numel(&dst) * (double)a->sizes[rank - 1],
+        (double)info_bytes(&src) + (double)info_bytes(&weight) + (double)info_bytes(&dst));
+    prepared_take_primitive(prepared, primitive);
+    return STATUS_OK;
+}
+
+static const kernel_t strided = {.name = "strided",
+                                 .prepare = prepare_strided,
+                                 .run = prepared_run_primitive,
+                                 .flags = KERNEL_NEEDS_ELEMENTS};
+
 /* ---- kernel of our own: for dtypes that oneDNN does not take ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -274,7 +333,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&onednn, &strided, &native, NULL};
 
 /* ---- gradients: of a it is grad times b transposed, of b it is a transposed times grad ---- */
 

@@ -9,10 +9,11 @@
 #include "graph/passes/pass_impl.h"
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
-#define LAYOUT_MAX_WAYS 12
+#define LAYOUT_MAX_WAYS 14
 
 /* What was asked for a way: candidates (of candidates_list) for the main input, and for the output
- * (of a gradient of a weight: for its second input), -1 where none was; dense has neither. */
+ * (of a gradient of a weight: for its second input), -1 where none was; dense has neither. Below -1
+ * in `in`: dense views, see layout_search.c. */
 typedef struct layout_asked {
     int8_t in, second;
 } layout_asked_t;
@@ -54,10 +55,10 @@ status_t layout_choose(layout_search_t *search, const pass_options_t *options,
                        layout_certificate_t *out_certificate);
 void layout_problem_release(layout_problem_t *problem);
 
-/* What was chosen, as text: for each site "-" (nothing), "d" (dense), or the digits of the
- * candidates that were asked for ("0", "0" "3": "03"). And the search without searching:
- * only the ways that such a text says; *out_fits is false, and nothing is made, when the text is
- * not of this graph or a way is refused. */
+/* What was chosen, as text: for each site "-" (nothing), "d" (dense), "v", "w", "x" (views), or the
+ * digits of the candidates that were asked for ("0", "0" "3": "03"). And the search without
+ * searching: only the ways that such a text says; *out_fits is false, and nothing is made, when the
+ * text is not of this graph or a way is refused. */
 void layout_choice_print(const layout_search_t *search, text_t *text);
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits);
@@ -67,6 +68,14 @@ void layout_search_clear(layout_search_t *search);
 static inline const prepared_t *layout_way(const layout_site_t *site)
 {
     return site->n_ways > 0 ? site->ways[site->chosen] : NULL;
+}
+
+/* Which of a site's outputs a value is. */
+static inline int layout_output_of(const layout_site_t *site, value_t value)
+{
+    int output = 0;
+    while (site->node->outputs[output] != value) output++;
+    return output;
 }
 
 /* Why an activation, which comes as `have`, is reordered for a site: how much longer the site and

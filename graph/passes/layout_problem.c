@@ -45,13 +45,6 @@ struct layout_problem {
     int *chosen;        /* value of each variable */
 };
 
-static int output_of(const layout_site_t *maker, value_t value)
-{
-    int output = 0;
-    while (maker->node->outputs[output] != value) output++;
-    return output;
-}
-
 /* ---- who reads what ---- */
 
 static void add_entry(layout_problem_t *problem, int fan, int site, int input)
@@ -131,7 +124,7 @@ static end_t maker_of(const layout_search_t *search, value_t value)
 {
     const int site = search->site_of_value[value];
     if (site < 0) return (end_t){NULL, -1, -1, layout_value_info(search->graph, value)};
-    return (end_t){&search->sites[site], -1, output_of(&search->sites[site], value), NULL};
+    return (end_t){&search->sites[site], -1, layout_output_of(&search->sites[site], value), NULL};
 }
 
 static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, int n,
@@ -412,6 +405,6 @@ void layout_say_why(const layout_search_t *search, const layout_site_t *site, in
     if (producer < 0) return;
     const layout_site_t *maker = &search->sites[producer];
     text_append(text, "; made by %s as it is read: ", maker->node->op->name);
-    append_more(text,
-                cost_more(search->problem, maker, 0, output_of(maker, site->sources[input]), want));
+    append_more(text, cost_more(search->problem, maker, 0,
+                                layout_output_of(maker, site->sources[input]), want));
 }

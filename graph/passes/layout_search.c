@@ -64,6 +64,21 @@ static bool gives_weight_gradient(const graph_node_t *node)
     return (node->op->traits & TRAIT_GRADS_WEIGHT) != 0;
 }
 
+static const layout_asked_t asked_dense = {-1, -1};
+/* Dense inputs as their producers make them: a permuted view is read where it lies, and so are a
+ * view of a view, and one of that. The level tells them apart; 0: not of views. */
+#define MAX_LEVEL 3
+
+static layout_asked_t ask_views(int level)
+{
+    return (layout_asked_t){(int8_t)(-1 - level), -1};
+}
+
+static int level_of(layout_asked_t asked)
+{
+    return asked.in < asked_dense.in ? asked_dense.in - asked.in : 0;
+}
+
 static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
                         const format_t *candidates, layout_asked_t asked)
 {
@@ -81,6 +96,7 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
         if (!layout_is_activation(site, i)) continue;
         if (layout == LAYOUT_MKLDNN && infos[i].rank > 0 && convert_refusal(&infos[i]) != NULL)
             return STATUS_OK;
+        if (level_of(asked) > 0) continue;
         const format_t *in = i == 0 || out != NULL || second == NULL ? first : second;
         if (layout == LAYOUT_DENSE)
             shown[i] = info_dense(infos[i].dtype, infos[i].rank, infos[i].sizes);
@@ -97,9 +113,44 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
 }
 
-static const layout_asked_t asked_dense = {-1, -1};
+/* The value as a way of its producer makes it that gives a view, or was shown one: of a level below
+ * this one, the highest. Those of the last level stand on others of it. NULL: none does. */
+static const tensor_info_t *find_view(const layout_search_t *search, value_t value, int level)
+{
+    const int maker = value < 0 ? -1 : search->site_of_value[value];
+    const tensor_info_t *best = NULL;
+    int best_level = -1;
+    if (maker < 0) return NULL;
+    const layout_site_t *site = &search->sites[maker];
+    for (int w = 0; w < site->n_ways; w++) {
+        const tensor_info_t *out = &site->ways[w]->out[layout_output_of(site, value)];
+        const int has = level_of(site->asked[w]);
+        if (out->layout != LAYOUT_DENSE || (has == 0 && info_is_contiguous(out))) continue;
+        if (has <= best_level || (has >= level && level < MAX_LEVEL)) continue;
+        best = out;
+        best_level = has;
+    }
+    return best;
+}
 
-static status_t list_ways(context_t *ctx, layout_site_t *site, const tensor_info_t *infos)
+/* The way with such views as inputs, if there are some. */
+static status_t add_view_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
+                             const tensor_info_t *infos, int level)
+{
+    tensor_info_t shown[OP_MAX_INPUTS];
+    bool has_view = false;
+    for (int i = 0; i < site->node->n_inputs; i++) {
+        const value_t value = site->node->inputs[i];
+        const tensor_info_t *view = NULL;
+        if (layout_is_activation(site, i)) view = find_view(search, value, level);
+        shown[i] = view != NULL ? *view : infos[i];
+        has_view |= view != NULL;
+    }
+    return has_view ? add_way(ctx, site, shown, NULL, ask_views(level)) : STATUS_OK;
+}
+
+static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
+                          const tensor_info_t *infos)
 {
     const graph_node_t *node = site->node;
     format_t candidates[CANDIDATES_MAX];
@@ -115,6 +166,8 @@ static status_t list_ways(context_t *ctx, layout_site_t *site, const tensor_info
                         (layout_asked_t){(int8_t)(n - 1), (int8_t)i}));
     if (node->op->preference == OP_DENSE || site->n_ways == 0)
         TRY(add_way(ctx, site, infos, candidates, asked_dense));
+    for (int level = 1; level <= MAX_LEVEL; level++)
+        TRY(add_view_way(ctx, search, site, infos, level));
     return STATUS_OK;
 }
 
@@ -127,40 +180,44 @@ static int8_t read_candidate(const char **at, int n)
 
 /* The one way that the text says; *at is NULL after a site that has none, or text of another kind.
  */
-static status_t take_way(context_t *ctx, layout_site_t *site, const tensor_info_t *infos,
-                         const char **at)
+static status_t take_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
+                         const tensor_info_t *infos, const char **at)
 {
     format_t candidates[CANDIDATES_MAX];
     int rank = main_rank(site->node, infos);
     int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     layout_asked_t asked = asked_dense;
-    if (**at == 'd') {
+    if (**at >= 'v' && **at < 'v' + MAX_LEVEL) asked = ask_views(**at - 'v' + 1);
+    if (**at == 'd' || level_of(asked) > 0) {
         ++*at;
     } else {
         asked.in = read_candidate(at, n);
         if (asked.in >= 0) asked.second = read_candidate(at, n);
     }
-    bool is_read = **at == ' ' && ((*at)[-1] == 'd' || asked.in >= 0);
-    if (is_read) TRY(add_way(ctx, site, infos, candidates, asked));
+    bool is_read = **at == ' ' && (asked.in >= 0 || (*at)[-1] == 'd' || level_of(asked) > 0);
+    if (is_read && level_of(asked) > 0)
+        TRY(add_view_way(ctx, search, site, infos, level_of(asked)));
+    else if (is_read)
+        TRY(add_way(ctx, site, infos, candidates, asked));
     *at = is_read && site->n_ways == 1 ? *at + 1 : NULL;
     return STATUS_OK;
 }
 
 /* All ways, or with `at` the chosen one: see take_way. */
-static status_t find_ways(context_t *ctx, const graph_t *graph, layout_site_t *site,
+static status_t find_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
                           const char **at)
 {
     tensor_info_t infos[OP_MAX_INPUTS];
-    bool is_known = gather_infos(graph, site->node, infos);
-    site->weights = weights_of(graph, site->node);
-    if (at == NULL) return is_known ? list_ways(ctx, site, infos) : STATUS_OK;
+    bool is_known = gather_infos(search->graph, site->node, infos);
+    site->weights = weights_of(search->graph, site->node);
+    if (at == NULL) return is_known ? list_ways(ctx, search, site, infos) : STATUS_OK;
     if (*at == NULL) return STATUS_OK;
     if (strncmp(*at, "- ", 2) == 0)
         *at += 2;
     else if (!is_known)
         *at = NULL;
     else
-        return take_way(ctx, site, infos, at);
+        return take_way(ctx, search, site, infos, at);
     return STATUS_OK;
 }
 
@@ -172,7 +229,7 @@ void layout_choice_print(const layout_search_t *search, text_t *text)
         if (site->n_ways == 0)
             text_append(text, "- ");
         else if (asked->in < 0)
-            text_append(text, "d ");
+            text_append(text, "%c ", "dvwx"[level_of(*asked)]);
         else if (asked->second < 0)
             text_append(text, "%d ", asked->in);
         else
@@ -279,7 +336,7 @@ static status_t add_site(void *user, const graph_node_t *node)
     if (!is_site(search, node)) return STATUS_OK;
     layout_site_t *site = &search->sites[search->n_sites++];
     site->node = node;
-    TRY(find_ways(search->ctx, search->graph, site, listing->chosen));
+    TRY(find_ways(search->ctx, search, site, listing->chosen));
     for (int i = 0; i < node->n_outputs && site->n_ways > 0; i++)
         search->site_of_value[node->outputs[i]] = search->n_sites - 1;
     return STATUS_OK;

@@ -134,6 +134,16 @@ static const tensor_info_t *said_info(const build_t *b, value_t value)
     return type_is_static(type) ? &type->info : NULL;
 }
 
+/* A dense activation with strides of its own, which a kernel may read where it lies. */
+static bool reads_view(const graph_node_t *node, const tensor_info_t *const *infos)
+{
+    for (int i = 0; i < node->n_inputs; i++)
+        if (infos[i]->dtype != DTYPE_NONE && infos[i]->layout == LAYOUT_DENSE &&
+            select_operand(node->op, i)->role == ROLE_ACTIVATION && !info_is_contiguous(infos[i]))
+            return true;
+    return false;
+}
+
 /* As the layout pass decided, when the types say so; else as an eager call would. */
 static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **out_prepared)
 {
@@ -153,7 +163,7 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
         layout = LAYOUT_MKLDNN;
         out_format = &said->format;
     }
-    if (layout == LAYOUT_MKLDNN) {
+    if (layout == LAYOUT_MKLDNN || (said != NULL && reads_view(node, infos))) {
         status_t status = select_fixed(b->ctx, node->op, node->attrs, node->n_inputs, infos,
                                        weights, layout, out_format, out_prepared);
         if (status != STATUS_UNSUPPORTED) return status;
