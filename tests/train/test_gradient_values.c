@@ -301,6 +301,8 @@ static void gradients_that_do_not_fit_are_refused(void **state)
          "no floating slices along dimension 0"},
         {&op_def_gather_backward, "(f32[3,2], s64[3]*9) size=1", "gather_backward: index "},
         {&op_def_prod_backward, "(f32[2], f32[3,4])", "floating elements of x's dtype are needed"},
+        {&op_def_grid_sample_backward, "(f32[1,2,3,3], f32[1,4,5,2], f32[1,2,5,4])",
+         "grad is f32[1,2,5,4], the samples are f32[1,2,4,5]"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         check_refusal(fixture_context(state), refused[i].op, refused[i].call, refused[i].part);
