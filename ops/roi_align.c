@@ -6,12 +6,13 @@
 #include <math.h>
 
 #include "ops/accept_impl.h"
-#include "ops/ops_impl.h"
+#include "ops/gradient_impl.h"
+#include "ops/roi_align_impl.h"
 #include "tensor/threads_impl.h"
 
 static const char *const modes[] = {"mean", "max", NULL};
 
-static const attr_field_t fields[] = {
+const attr_field_t roi_align_fields[5] = {
     {"output_size", ATTR_ARRAY, true, offsetof(roi_align_attrs_t, output_size), 2, 1, NULL},
     {"spatial_scale", ATTR_FLOAT, true, offsetof(roi_align_attrs_t, spatial_scale), 0, 1, NULL},
     {"sampling_ratio", ATTR_INT, false, offsetof(roi_align_attrs_t, sampling_ratio), 0, 0, NULL},
@@ -21,16 +22,13 @@ static const attr_field_t fields[] = {
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"boxes", ROLE_ACTIVATION, false, false},
                                      {"images", ROLE_ACTIVATION, false, false}};
-enum { X, BOXES, IMAGES };
-
-/* Samples along one side of a bin. */
-#define MAX_SAMPLES 65536
 
 static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
 {
     (void)out_n;
     const roi_align_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[X], *boxes = call->in[BOXES], *images = call->in[IMAGES];
+    const tensor_info_t *x = call->in[ROI_X], *boxes = call->in[ROI_BOXES],
+                        *images = call->in[ROI_IMAGES];
     const int64_t *size = attrs->output_size;
     char text[INFO_TEXT_MAX];
     REQUIRE(ctx, dtype_is_floating(x->dtype) && x->dtype == boxes->dtype,
@@ -49,9 +47,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
             "roi_align: output_size %lld x %lld, positive ones "
             "are needed",
             (long long)size[0], (long long)size[1]);
-    REQUIRE(ctx, attrs->sampling_ratio >= 0 && attrs->sampling_ratio <= MAX_SAMPLES,
+    REQUIRE(ctx, attrs->sampling_ratio >= 0 && attrs->sampling_ratio <= ROI_MAX_SAMPLES,
             "roi_align: sampling_ratio %lld, 0 to %d are possible",
-            (long long)attrs->sampling_ratio, MAX_SAMPLES);
+            (long long)attrs->sampling_ratio, ROI_MAX_SAMPLES);
     const int64_t sizes[] = {boxes->sizes[0], x->sizes[1], size[0], size[1]};
     TRY(shape_check(ctx, "roi_align", x->dtype, 4, sizes));
     out[0] = info_dense(x->dtype, 4, sizes);
@@ -60,25 +58,19 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- geometry: of height and width, each by itself ---- */
 
-typedef struct side {
-    double start, bin, n_samples; /* n_samples: in a bin, a whole number */
-    int64_t size;                 /* of the image */
-} side_t;
-
 /* A number as a type that has no more digits than f32 keeps it. */
 static double narrow(dtype_t dtype, double number)
 {
     return dtype == DTYPE_F64 ? number : (double)(float)number;
 }
 
-/* Of a box from `low` to `high`. A box that is not aligned has at least one pixel. How many samples
- * there are depends on the last digit of the length: it is calculated in f32, as torchvision and
- * ONNX Runtime do. */
-static side_t find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
-                        int64_t n_bins, int64_t size)
+/* How many samples there are depends on the last digit of the length: it is calculated in f32, as
+ * torchvision and ONNX Runtime do. */
+roi_side_t roi_find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double low, double high,
+                         int64_t n_bins, int64_t size)
 {
     const double offset = attrs->aligned ? 0.5 : 0.0, scale = narrow(dtype, attrs->spatial_scale);
-    side_t side = {.start = narrow(dtype, narrow(dtype, low * scale) - offset), .size = size};
+    roi_side_t side = {.start = narrow(dtype, narrow(dtype, low * scale) - offset), .size = size};
     const double end = narrow(dtype, narrow(dtype, high * scale) - offset);
     double length = narrow(dtype, end - side.start);
     if (!attrs->aligned && length < 1.0) length = 1.0;
@@ -87,18 +79,11 @@ static side_t find_side(const roi_align_attrs_t *attrs, dtype_t dtype, double lo
     return side;
 }
 
-/* The two pixels beside a sample; `is_outside`: more than one pixel beyond the image, and 0. */
-typedef struct taps {
-    bool is_outside;
-    int64_t index[2];
-    double weight[2];
-} taps_t;
-
-static taps_t find_taps(const side_t *side, int64_t bin, int64_t sample)
+roi_taps_t roi_find_taps(const roi_side_t *side, int64_t bin, int64_t sample)
 {
     double at = side->start + (double)bin * side->bin +
                 ((double)sample + 0.5) * side->bin / side->n_samples;
-    taps_t taps = {.is_outside = !(at >= -1.0 && at <= (double)side->size), .index = {0}};
+    roi_taps_t taps = {.is_outside = !(at >= -1.0 && at <= (double)side->size), .index = {0}};
     if (taps.is_outside) return taps;
     if (at < 0.0) at = 0.0;
     if (at > (double)(side->size - 1)) at = (double)(side->size - 1);
@@ -122,26 +107,27 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     const roi_align_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[X];
+    const tensor_info_t *x = call->in[ROI_X];
     const int64_t box = index[0];
-    int64_t at[] = {(int64_t)spec_at(call, IMAGES, &box), index[1], 0, 0};
-    side_t side[2];
+    int64_t at[] = {(int64_t)spec_at(call, ROI_IMAGES, &box), index[1], 0, 0};
+    roi_side_t side[2];
     double sum = 0.0, largest = -INFINITY;
     for (int d = 0; d < 2; d++) {
         const int64_t low[] = {box, 1 - d}, high[] = {box, 3 - d};
-        side[d] = find_side(attrs, x->dtype, spec_at(call, BOXES, low), spec_at(call, BOXES, high),
-                            attrs->output_size[d], x->sizes[2 + d]);
+        side[d] = roi_find_side(attrs, x->dtype, spec_at(call, ROI_BOXES, low),
+                                spec_at(call, ROI_BOXES, high), attrs->output_size[d],
+                                x->sizes[2 + d]);
     }
     for (int64_t i = 0; i < (int64_t)side[0].n_samples; i++)
         for (int64_t k = 0; k < (int64_t)side[1].n_samples; k++) {
-            const taps_t rows = find_taps(&side[0], index[2], i);
-            const taps_t columns = find_taps(&side[1], index[3], k);
+            const roi_taps_t rows = roi_find_taps(&side[0], index[2], i);
+            const roi_taps_t columns = roi_find_taps(&side[1], index[3], k);
             const bool is_outside = rows.is_outside || columns.is_outside;
             for (int tap = 0; tap < 4; tap++) {
                 at[2] = rows.index[tap / 2];
                 at[3] = columns.index[tap % 2];
                 const double weight = rows.weight[tap / 2] * columns.weight[tap % 2];
-                const double value = is_outside ? 0.0 : weight * spec_at(call, X, at);
+                const double value = is_outside ? 0.0 : weight * spec_at(call, ROI_X, at);
                 sum += value;
                 largest = value > largest || isnan(value) ? value : largest;
             }
@@ -157,15 +143,15 @@ static double pixel(dtype_t dtype, const char *plane, int64_t i)
     return dtype_load(dtype, plane + (size_t)i * dtype_size(dtype));
 }
 
-static double pool_bin(int mode, dtype_t dtype, const char *plane, const side_t *side, int64_t p,
-                       int64_t q)
+static double pool_bin(int mode, dtype_t dtype, const char *plane, const roi_side_t *side,
+                       int64_t p, int64_t q)
 {
     const int64_t n_rows = (int64_t)side[0].n_samples, n_columns = (int64_t)side[1].n_samples;
     double sum = 0.0, largest = -INFINITY;
     for (int64_t i = 0; i < n_rows; i++) {
-        const taps_t rows = find_taps(&side[0], p, i);
+        const roi_taps_t rows = roi_find_taps(&side[0], p, i);
         for (int64_t k = 0; k < n_columns; k++) {
-            const taps_t columns = find_taps(&side[1], q, k);
+            const roi_taps_t columns = roi_find_taps(&side[1], q, k);
             const bool is_outside = rows.is_outside || columns.is_outside;
             for (int tap = 0; tap < 4; tap++) {
                 const int64_t at = rows.index[tap / 2] * side[1].size + columns.index[tap % 2];
@@ -179,40 +165,40 @@ static double pool_bin(int mode, dtype_t dtype, const char *plane, const side_t 
     return combine(mode, sum, largest, side[0].n_samples * side[1].n_samples);
 }
 
-/* Height and width of a box. */
-static void find_sides(const prepared_t *prepared, const void *boxes, int64_t box, side_t *side)
+void roi_find_sides(const prepared_t *prepared, const void *boxes, int64_t box,
+                    roi_side_t *out_sides)
 {
     const roi_align_attrs_t *attrs = prepared_attrs(prepared);
-    const tensor_info_t *x = prepared_input(prepared, X);
+    const tensor_info_t *x = prepared_input(prepared, ROI_X);
     double corner[4];
     dtype_cast(4, x->dtype, (const char *)boxes + (size_t)(box * 4) * dtype_size(x->dtype), 1,
                DTYPE_F64, corner, 1);
     for (int d = 0; d < 2; d++)
-        side[d] = find_side(attrs, x->dtype, corner[1 - d], corner[3 - d], attrs->output_size[d],
-                            x->sizes[2 + d]);
+        out_sides[d] = roi_find_side(attrs, x->dtype, corner[1 - d], corner[3 - d],
+                                     attrs->output_size[d], x->sizes[2 + d]);
 }
 
-static int64_t image_at(dtype_t dtype, const void *images, int64_t box)
+int64_t roi_image_at(dtype_t dtype, const void *images, int64_t box)
 {
     return dtype_load_integer(dtype, (const char *)images + (size_t)box * dtype_size(dtype));
 }
 
-static status_t check_boxes(context_t *ctx, const prepared_t *prepared, void *const *in)
+status_t roi_check_boxes(context_t *ctx, const prepared_t *prepared, void *const *in)
 {
-    const tensor_info_t *x = prepared_input(prepared, X),
-                        *images = prepared_input(prepared, IMAGES);
+    const tensor_info_t *x = prepared_input(prepared, ROI_X),
+                        *images = prepared_input(prepared, ROI_IMAGES);
     for (int64_t box = 0; box < images->sizes[0]; box++) {
-        const int64_t image = image_at(images->dtype, in[IMAGES], box);
-        side_t side[2];
+        const int64_t image = roi_image_at(images->dtype, in[ROI_IMAGES], box);
+        roi_side_t side[2];
         REQUIRE(ctx, image >= 0 && image < x->sizes[0],
                 "roi_align: box %lld is of image %lld, x has %lld", (long long)box,
                 (long long)image, (long long)x->sizes[0]);
-        find_sides(prepared, in[BOXES], box, side);
+        roi_find_sides(prepared, in[ROI_BOXES], box, side);
         for (int d = 0; d < 2; d++)
-            REQUIRE(ctx, isfinite(side[d].start) && side[d].n_samples <= MAX_SAMPLES,
+            REQUIRE(ctx, isfinite(side[d].start) && side[d].n_samples <= ROI_MAX_SAMPLES,
                     "roi_align: box %lld begins at %g with bins of %g, finite ones of at most %d "
                     "are needed",
-                    (long long)box, side[d].start, side[d].bin, MAX_SAMPLES);
+                    (long long)box, side[d].start, side[d].bin, ROI_MAX_SAMPLES);
     }
     return STATUS_OK;
 }
@@ -222,20 +208,20 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 {
     (void)scratch;
     const roi_align_attrs_t *attrs = prepared_attrs(prepared);
-    const tensor_info_t *x = prepared_input(prepared, X), *y = prepared_output(prepared, 0);
-    const dtype_t index_type = prepared_input(prepared, IMAGES)->dtype;
+    const tensor_info_t *x = prepared_input(prepared, ROI_X), *y = prepared_output(prepared, 0);
+    const dtype_t index_type = prepared_input(prepared, ROI_IMAGES)->dtype;
     const size_t size = dtype_size(x->dtype);
     const int64_t channels = x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
-    TRY(check_boxes(ctx, prepared, in));
+    TRY(roi_check_boxes(ctx, prepared, in));
 #pragma omp parallel for num_threads(threads_for(ctx, 16 * info_numel(y))) schedule(static)
     for (int64_t plane = 0; plane < y->sizes[0] * channels; plane++) {
         const int64_t box = plane / channels;
-        const int64_t image = image_at(index_type, in[IMAGES], box);
-        const char *src = (const char *)in[X] +
+        const int64_t image = roi_image_at(index_type, in[ROI_IMAGES], box);
+        const char *src = (const char *)in[ROI_X] +
                           (size_t)((image * channels + plane % channels) * n_pixels) * size;
         char *dst = (char *)out[0] + (size_t)(plane * y->sizes[2] * y->sizes[3]) * size;
-        side_t side[2];
-        find_sides(prepared, in[BOXES], box, side);
+        roi_side_t side[2];
+        roi_find_sides(prepared, in[ROI_BOXES], box, side);
         for (int64_t p = 0; p < y->sizes[2]; p++)
             for (int64_t q = 0; q < y->sizes[3]; q++, dst += size)
                 dtype_store(x->dtype, dst, pool_bin(attrs->mode, x->dtype, src, side, p, q));
@@ -257,15 +243,31 @@ static const char *const cases[] = {
     "(f32[2,3,5,5], f32[0,4], s64[0]<2) output_size=[2,2]",
     NULL};
 
+/* As torchvision: boxes have no gradient; here that is said. */
+static void pass(const gradient_call_t *call)
+{
+    const value_t in[] = {call->in[ROI_X], call->in[ROI_BOXES], call->in[ROI_IMAGES],
+                          call->out_grad[0]};
+    if (call->is_wanted[ROI_BOXES])
+        emit_fail(call->emitter, STATUS_UNSUPPORTED,
+                  "roi_align: boxes have no gradient, detached ones are needed");
+    else
+        call->in_grad[ROI_X] = emit_op(call->emitter, &op_def_roi_align_backward, call->attrs, 4,
+                                       in);
+}
+
+static const gradient_t gradient = {pass, 1 << ROI_X | 1 << ROI_BOXES | 1 << ROI_IMAGES, 0};
+
 const opdef_t op_def_roi_align = {.name = "roi_align",
                                   .preference = OP_DENSE,
-                                  .attrs = {sizeof(roi_align_attrs_t), 5, fields},
+                                  .attrs = {sizeof(roi_align_attrs_t), 5, roi_align_fields},
                                   .n_operands = 3,
                                   .operands = operands,
                                   .n_outputs = 1,
                                   .infer = infer,
                                   .kernels = kernels,
                                   .spec = spec,
+                                  .gradient = &gradient,
                                   .cases = cases};
 
 status_t op_roi_align(context_t *ctx, const tensor_t *x, const tensor_t *boxes,

@@ -303,6 +303,8 @@ static void gradients_that_do_not_fit_are_refused(void **state)
         {&op_def_prod_backward, "(f32[2], f32[3,4])", "floating elements of x's dtype are needed"},
         {&op_def_grid_sample_backward, "(f32[1,2,3,3], f32[1,4,5,2], f32[1,2,5,4])",
          "grad is f32[1,2,5,4], the samples are f32[1,2,4,5]"},
+        {&op_def_roi_align_backward, "(f32[1,2,3,3], f32[3,4], s64[3]<1, f32[3,2,1,2])",
+         "roi_align_backward: grad is f32[3,2,1,2], the bins are f32[3,2,1,1]"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         check_refusal(fixture_context(state), refused[i].op, refused[i].call, refused[i].part);
@@ -338,6 +340,13 @@ static void products_that_are_put_have_no_gradient(void **state)
                        "scatter_nd: reduction \"max\", gradients pass");
 }
 
+static void boxes_have_no_gradient(void **state)
+{
+    check_rule_refusal(fixture_context(state), &op_def_roi_align,
+                       "(f32[1,2,5,5], f32[3,4]*4, s64[3]<1)", 1,
+                       "roi_align: boxes have no gradient, detached ones are needed");
+}
+
 /* Each row is added up by one thread, in the order of the index. */
 static void embeddings_have_the_same_bits_on_any_number_of_threads(void **state)
 {
@@ -371,6 +380,7 @@ int main(void)
         TEST(gradients_at_kinks_and_ties_are_those_of_pytorch),
         TEST(gradients_that_do_not_fit_are_refused),
         TEST(products_that_are_put_have_no_gradient),
+        TEST(boxes_have_no_gradient),
         TEST(embeddings_have_the_same_bits_on_any_number_of_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,8 +160,10 @@ static bool differentiate(const subject_t *subject, const loss_t *loss, float *x
 
 /* ---- what the tape gives ---- */
 
+/* Boxes have no gradient, which test_gradient_values asks for. */
 static bool is_watched(const subject_t *subject, int i)
 {
+    if (subject->op == &op_def_roi_align && i == 1) return false;
     return subject->dense[i] != NULL && subject->floats[i] != NULL;
 }
 

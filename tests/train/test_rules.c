@@ -173,13 +173,13 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
 /* ---- the table ---- */
 
 /* Gradients of gradients are refused; of integers there are none; weights that freezing folds are
- * not trained; unique and roi_align have no rule yet. */
+ * not trained; unique has no rule. */
 static bool may_lack_a_rule(const char *name)
 {
     static const char *const names[] = {"fold_weight",    "fold_bias",      "quantize",
                                         "dequantize",     "requantize",     "dynamic_quantize",
                                         "conv1d_integer", "conv2d_integer", "conv3d_integer",
-                                        "matmul_integer", "unique",         "roi_align"};
+                                        "matmul_integer", "unique"};
     bool may = strstr(name, "_backward") != NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) may |= strcmp(name, names[i]) == 0;
     return may;
