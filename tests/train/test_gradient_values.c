@@ -270,13 +270,14 @@ static void gradients_at_kinks_and_ties_are_those_of_pytorch(void **state)
 static void check_refusal(context_t *ctx, const opdef_t *op, const char *text, const char *part)
 {
     case_call_t call;
-    tensor_t *in[CASE_MAX_INPUTS] = {NULL}, *out = NULL;
+    tensor_t *in[CASE_MAX_INPUTS] = {NULL}, *out[OP_MAX_OUTPUTS] = {NULL};
+    int n_out = OP_MAX_OUTPUTS;
     CHECK_OK(ctx, case_parse(ctx, op, text, &call));
     for (int i = 0; i < call.n_in; i++) CHECK_OK(ctx, case_fill(ctx, &call.in[i], &in[i]));
     CHECK_FAILS(
-        ctx, dispatch_run(ctx, op, call.attrs, call.n_in, (const tensor_t *const *)in, NULL, &out),
+        ctx, dispatch_run(ctx, op, call.attrs, call.n_in, (const tensor_t *const *)in, &n_out, out),
         STATUS_INVALID_ARGUMENT, part);
-    assert_null(out);
+    assert_null(out[0]);
     for (int i = 0; i < call.n_in; i++) tensor_release(in[i]);
 }
 
