@@ -7,6 +7,7 @@
  * tables are added in several groups, of which each takes its own least: the sum of these is at
  * most what any choice costs, so the end is a lower bound. Before, groups share what they say of
  * the variable's values equally, which lifts the bound. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/passes/cost_network_impl.h"
@@ -368,7 +369,7 @@ static status_t run_elimination(solver_t *solver, int *values, int *out_chosen)
 }
 
 static status_t solve_by_elimination(context_t *ctx, const network_t *network, int *out_chosen,
-                                     network_certificate_t *certificate)
+                                     double *out_lower_bound)
 {
     solver_t solver = {.ctx = ctx, .network = network};
     const size_t n = (size_t)network->n_variables;
@@ -380,7 +381,7 @@ static status_t solve_by_elimination(context_t *ctx, const network_t *network, i
         status = context_get_zeroed(ctx, n * sizeof *solver.is_eliminated, "a choice of layouts",
                                     &solver.is_eliminated);
     if (status == STATUS_OK) status = run_elimination(&solver, values, out_chosen);
-    certificate->lower_bound = solver.lower_bound;
+    *out_lower_bound = solver.lower_bound;
     for (int t = 0; t < solver.n_tables; t++) context_put(ctx, solver.tables[t].costs);
     context_put(ctx, solver.tables);
     context_put(ctx, solver.order);
@@ -474,39 +475,36 @@ static void improve(const network_t *network, const touching_t *touching, int *c
     }
 }
 
-/* Improves one choice, and keeps it if it is the best so far. */
+/* Improves one choice, and keeps it if it is clearly better than the best so far. */
 static void try_choice(const network_t *network, const touching_t *touching, int *choice, int *best,
                        double *best_cost)
 {
     improve(network, touching, choice);
     const double cost = network_cost(network, choice);
-    if (cost >= *best_cost) return;
+    if (cost >= *best_cost - LEAST_GAIN) return;
     *best_cost = cost;
     memcpy(best, choice, (size_t)network->n_variables * sizeof *best);
 }
 
-/* Relative to the cost: what sums in another order may differ by. */
-#define ROUNDING 1e-9
-
+/* The starts come first, so that of choices that cost the same the most uniform is taken. */
 static status_t solve(context_t *ctx, const network_t *network, int n_starts,
                       const int *const *starts, touching_t *touching, int *choice, int *out_chosen,
                       network_certificate_t *certificate)
 {
     const size_t bytes = (size_t)network->n_variables * sizeof *choice;
     TRY(find_touching(ctx, network, touching));
-    TRY(solve_by_elimination(ctx, network, choice, certificate));
-    memcpy(out_chosen, choice, bytes);
-    certificate->cost = network_cost(network, choice);
-    certificate->best_start = n_starts > 0 ? network_cost(network, starts[0]) : certificate->cost;
-    try_choice(network, touching, choice, out_chosen, &certificate->cost);
+    certificate->cost = certificate->best_start = INFINITY;
     for (int s = 0; s < n_starts; s++) {
         const double cost = network_cost(network, starts[s]);
         if (cost < certificate->best_start) certificate->best_start = cost;
         memcpy(choice, starts[s], bytes);
         try_choice(network, touching, choice, out_chosen, &certificate->cost);
     }
-    certificate->is_optimal = certificate->cost <= certificate->lower_bound * (1.0 + ROUNDING);
+    TRY(solve_by_elimination(ctx, network, choice, &certificate->lower_bound));
+    try_choice(network, touching, choice, out_chosen, &certificate->cost);
+    certificate->is_optimal = certificate->cost <= certificate->lower_bound + LEAST_GAIN;
     if (certificate->is_optimal) certificate->lower_bound = certificate->cost;
+    if (n_starts == 0) certificate->best_start = certificate->cost;
     return STATUS_OK;
 }
 

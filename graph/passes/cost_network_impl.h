@@ -44,7 +44,7 @@ typedef struct network_certificate {
     double cost;        /* of what was chosen */
     double best_start;  /* the least cost of the starts as they were given */
     double lower_bound; /* no choice costs less */
-    bool is_optimal;    /* the bound was met */
+    bool is_optimal;    /* the bound was met, to 1 */
 } network_certificate_t;
 
 /* chosen[variable] is the number of a value. */
