@@ -583,6 +583,7 @@ static void end_import(onnx_t *onnx)
     context_put(onnx->ctx, onnx->names);
     context_put(onnx->ctx, (void *)onnx->bound);
     context_put(onnx->ctx, onnx->inputs);
+    context_put(onnx->ctx, onnx->pool);
     context_put(onnx->ctx, onnx->calls);
     graph_builder_destroy(onnx->builder);
     module_release(onnx->module);

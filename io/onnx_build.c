@@ -17,105 +17,6 @@
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
-/* ---- samples ---- */
-
-#define MAX_VARIABLES (ONNX_MAX_OPEN + TENSOR_MAX_RANK)
-
-/* Trials that are not over; sizes at them that integers may follow. */
-typedef struct samples {
-    int n, n_variables;
-    int trials[ONNX_MAX_TRIALS];
-    size_variable_t variables[MAX_VARIABLES];
-    int64_t sizes[MAX_VARIABLES][ONNX_MAX_TRIALS];
-} samples_t;
-
-static void add_open(const onnx_t *onnx, samples_t *samples)
-{
-    for (int i = 0; i < onnx->n_open; i++) {
-        if (onnx->open[i].is_fixed) continue;
-        int v = samples->n_variables++;
-        samples->variables[v] = (size_variable_t){.name = onnx->open[i].name, .dim = i};
-        for (int s = 0; s < samples->n; s++)
-            samples->sizes[v][s] = onnx->sizes[samples->trials[s]][i];
-    }
-}
-
-/* Dimensions of operand 0 that differ. */
-static void add_dims(onnx_t *onnx, item_t item, samples_t *samples)
-{
-    int rank = onnx_info(onnx, item)->rank;
-    for (int d = 0; d < rank; d++) {
-        int v = samples->n_variables;
-        bool varies = false;
-        for (int s = 0; s < samples->n; s++) {
-            onnx->trial = samples->trials[s];
-            const tensor_info_t *info = onnx_info(onnx, item);
-            samples->sizes[v][s] = d < info->rank ? info->sizes[d] : 0;
-            varies |= samples->sizes[v][s] != samples->sizes[v][0];
-        }
-        onnx->trial = 0;
-        samples->variables[v] = (size_variable_t){.name = NULL, .dim = d};
-        samples->n_variables += varies;
-    }
-}
-
-static status_t begin_samples(onnx_t *onnx, samples_t **out_samples)
-{
-    TRY(context_get(onnx->ctx, sizeof **out_samples, "sizes of trials", out_samples));
-    (*out_samples)->n = (*out_samples)->n_variables = 0;
-    for (int k = 0; k < onnx->n_trials; k++)
-        if (!onnx->is_over[k]) (*out_samples)->trials[(*out_samples)->n++] = k;
-    return STATUS_OK;
-}
-
-static bool find_expr(const samples_t *samples, const int64_t *values, size_expr_t *out_expr)
-{
-    const int64_t *sizes[MAX_VARIABLES];
-    int chosen[SIZE_MAX_VARIABLES];
-    for (int v = 0; v < samples->n_variables; v++) sizes[v] = samples->sizes[v];
-    if (!size_fit(&(size_samples_t){samples->n, samples->n_variables, sizes}, values, out_expr,
-                  chosen))
-        return false;
-    for (int i = 0; i < out_expr->n; i++) out_expr->variables[i] = samples->variables[chosen[i]];
-    return true;
-}
-
-/* Where an open size has several quotients that fit: asks for sizes that tell them apart, or takes
- * one where the model holds at no such size. */
-static bool find_between(onnx_t *onnx, const samples_t *samples, const int64_t *values,
-                         size_expr_t *out_expr)
-{
-    for (int v = 0; v < samples->n_variables; v++) {
-        int64_t over[ONNX_MAX_TRIALS];
-        const int open = samples->variables[v].dim;
-        if (samples->variables[v].name == NULL) continue;
-        const int n = onnx_sizes_over(onnx, open, over);
-        if (size_fit_between(samples->n, samples->sizes[v], values, n, over, out_expr)) {
-            out_expr->variables[0] = samples->variables[v];
-            return true;
-        }
-        onnx_ask(onnx, open, samples->n, samples->sizes[v], values);
-    }
-    return false;
-}
-
-status_t onnx_is_followed(onnx_t *onnx, const int64_t *values, bool *out_is_followed)
-{
-    samples_t *samples = NULL;
-    size_expr_t expr;
-    int64_t chosen[ONNX_MAX_TRIALS];
-    bool is_one = true;
-    TRY(begin_samples(onnx, &samples));
-    add_open(onnx, samples);
-    for (int s = 0; s < samples->n; s++) {
-        chosen[s] = values[samples->trials[s]];
-        is_one = is_one && chosen[s] == chosen[0];
-    }
-    *out_is_followed = is_one || find_expr(samples, chosen, &expr);
-    context_put(onnx->ctx, samples);
-    return STATUS_OK;
-}
-
 /* ---- attributes that follow sizes ---- */
 
 static const void *attrs_at(const onnx_noted_t *call, int trial)
@@ -126,9 +27,8 @@ static const void *attrs_at(const onnx_noted_t *call, int trial)
 
 static status_t add_sized(onnx_t *onnx, onnx_noted_t *call, const sized_attr_t *sized)
 {
-    if (call->sized == NULL)
-        TRY(context_get(onnx->ctx, (size_t)ONNX_ATTRS_MAX / 8 * sizeof *sized, "sized integers",
-                        &call->sized));
+    TRY(context_grow(onnx->ctx, &call->sized, &call->sized_capacity, call->n_sized + 1,
+                     sizeof *call->sized));
     call->sized[call->n_sized++] = *sized;
     return STATUS_OK;
 }
@@ -146,7 +46,7 @@ static bool leave_open(onnx_t *onnx, onnx_noted_t *call, int field, int index)
 }
 
 /* *out_trial: the first at which an integer follows nothing, or 0. */
-static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const samples_t *samples,
+static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const onnx_samples_t *samples,
                                 int field, int index, int *out_trial)
 {
     int64_t values[ONNX_MAX_TRIALS];
@@ -157,22 +57,24 @@ static status_t explain_integer(onnx_t *onnx, onnx_noted_t *call, const samples_
         if (first == 0 && values[s] != values[0]) first = s;
     }
     if (first == 0) return STATUS_OK;
-    if (find_expr(samples, values, &sized.value)) return add_sized(onnx, call, &sized);
-    if (find_between(onnx, samples, values, &sized.value)) return add_sized(onnx, call, &sized);
-    if (!leave_open(onnx, call, field, index)) *out_trial = samples->trials[first];
-    return STATUS_OK;
+    if (onnx_samples_fit(onnx, samples, values, &sized.value) ||
+        onnx_samples_between(onnx, samples, values, &sized.value))
+        return add_sized(onnx, call, &sized);
+    if (leave_open(onnx, call, field, index)) return STATUS_OK;
+    *out_trial = samples->trials[first];
+    return onnx_pool_ask(onnx);
 }
 
 static status_t explain_call(onnx_t *onnx, onnx_noted_t *call, int *out_trial)
 {
-    samples_t *samples = NULL;
+    onnx_samples_t *samples = NULL;
     call->n_sized = 0;
     *out_trial = 0;
     if (call->others == NULL || call->kind != ONNX_CALL_OP) return STATUS_OK;
-    TRY(begin_samples(onnx, &samples));
-    if (!onnx->is_local) add_open(onnx, samples);
-    if (call->n_in > 0 && call->in[0] != ITEM_NONE) add_dims(onnx, call->in[0], samples);
-    if (onnx->is_local) add_open(onnx, samples);
+    TRY(onnx_samples_begin(onnx, &samples));
+    if (!onnx->is_local) onnx_samples_open(onnx, samples);
+    if (call->n_in > 0 && call->in[0] != ITEM_NONE) onnx_samples_dims(onnx, call->in[0], samples);
+    if (onnx->is_local) onnx_samples_open(onnx, samples);
     status_t status = STATUS_OK;
     for (int f = 0; f < call->op->attrs.n_fields; f++) {
         int n = onnx_n_integers(call->op, call->attrs, f);
@@ -197,10 +99,19 @@ static bool is_calculated(const onnx_t *onnx, item_t item)
            (onnx->items[item].is_doubtful || onnx_varies(onnx, item));
 }
 
-/* One integer that is a line over sizes of inputs, or over their product, needs no call. */
+/* Sizes of inputs times a number, plus a number. */
+static bool is_line(const size_expr_t *expr)
+{
+    for (int i = 0; expr->n_terms == 1 && i < expr->terms[0].n; i++)
+        if (expr->terms[0].parts[i].divisor != 1) return false;
+    return expr->n_terms == 1;
+}
+
+/* One integer that is a line over sizes of inputs, or over their product, needs no call; one that
+ * no call gives is calculated in any case. */
 static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
 {
-    samples_t *samples = NULL;
+    onnx_samples_t *samples = NULL;
     int64_t values[ONNX_MAX_TRIALS];
     size_expr_t expr;
     dtype_t dtype = tensor_dtype(item->known);
@@ -209,8 +120,8 @@ static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
     if (item->is_doubtful || (dtype != DTYPE_S64 && dtype != DTYPE_S32) || item->infos != NULL ||
         tensor_numel(item->known) != 1)
         return STATUS_OK;
-    TRY(begin_samples(onnx, &samples));
-    add_open(onnx, samples);
+    TRY(onnx_samples_begin(onnx, &samples));
+    onnx_samples_open(onnx, samples);
     bool is_one = true;
     for (int s = 0; s < samples->n && is_one; s++) {
         int k = samples->trials[s];
@@ -220,7 +131,8 @@ static status_t explain_number(onnx_t *onnx, onnx_item_t *item)
         if (is_one) values[s] = dtype_load_integer(dtype, tensor_bytes(known));
     }
     status_t status = STATUS_OK;
-    if (is_one && find_expr(samples, values, &expr) && expr.divisor == 1) {
+    const bool has_call = item->call >= 0 && onnx->calls[item->call].kind != ONNX_CALL_KNOWN;
+    if (is_one && onnx_samples_fit(onnx, samples, values, &expr) && (!has_call || is_line(&expr))) {
         status = context_get(onnx->ctx, sizeof *item->expr, "a size", &item->expr);
         if (status == STATUS_OK) *item->expr = expr;
     }
@@ -260,6 +172,7 @@ static status_t explain_all(onnx_t *onnx, bool *out_again)
 {
     int trial = 0;
     for (int at = 0; at < onnx->n_calls; at++) onnx->calls[at].is_needed = false;
+    TRY(onnx_pool_fill(onnx));
     for (size_t i = 0; i < onnx->model->graph->n_output; i++)
         TRY(need(onnx, output_item(onnx, i), &trial));
     for (int at = onnx->n_calls - 1; at >= 0 && trial == 0; at--) {
@@ -331,23 +244,52 @@ static status_t add_step(onnx_t *onnx, const char *op, int64_t number, value_t *
     return add_operator(onnx, &call, 2, in, value);
 }
 
+static status_t add_part(onnx_t *onnx, const size_part_t *part, value_t *out_value)
+{
+    TRY(add_size(onnx, part->variable.dim, out_value));
+    if (part->offset != 0) TRY(add_step(onnx, "add", part->offset, out_value));
+    if (part->divisor != 1) TRY(add_step(onnx, "div_floor", part->divisor, out_value));
+    return STATUS_OK;
+}
+
+/* A product or a sum of both. */
+static status_t add_both(onnx_t *onnx, const char *op, value_t other, value_t *value)
+{
+    onnx_node_t node = {.onnx = onnx};
+    onnx_call_t call;
+    const value_t in[2] = {*value, other};
+    onnx_call(&node, op, &call);
+    return add_operator(onnx, &call, 2, in, value);
+}
+
+static status_t add_sum(onnx_t *onnx, const size_expr_t *expr, value_t *out_value)
+{
+    for (int t = 0; t < expr->n_terms; t++) {
+        const size_term_t *term = &expr->terms[t];
+        value_t product = VALUE_NONE, part = VALUE_NONE;
+        TRY(add_part(onnx, &term->parts[0], &product));
+        for (int i = 1; i < term->n; i++) {
+            TRY(add_part(onnx, &term->parts[i], &part));
+            TRY(add_both(onnx, "mul", part, &product));
+        }
+        if (term->factor != 1) TRY(add_step(onnx, "mul", term->factor, &product));
+        if (t == 0)
+            *out_value = product;
+        else
+            TRY(add_both(onnx, "add", product, out_value));
+    }
+    return expr->offset != 0 ? add_step(onnx, "add", expr->offset, out_value) : STATUS_OK;
+}
+
 status_t onnx_calculate(onnx_t *onnx, item_t index, value_t *out_value)
 {
     const onnx_item_t *item = &onnx->items[index];
-    const size_expr_t *expr = item->expr;
     const tensor_info_t *info = tensor_info(item->known);
     const int64_t ones[TENSOR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     onnx_node_t node = {.onnx = onnx};
     onnx_call_t call;
-    value_t in[2] = {VALUE_NONE, VALUE_NONE};
-    TRY(add_size(onnx, expr->variables[0].dim, &in[0]));
-    onnx_call(&node, "mul", &call);
-    for (int v = 1; v < expr->n; v++) {
-        TRY(add_size(onnx, expr->variables[v].dim, &in[1]));
-        TRY(add_operator(onnx, &call, 2, in, &in[0]));
-    }
-    if (expr->factor != 1) TRY(add_step(onnx, "mul", expr->factor, &in[0]));
-    if (expr->offset != 0) TRY(add_step(onnx, "add", expr->offset, &in[0]));
+    value_t in[1] = {VALUE_NONE};
+    TRY(add_sum(onnx, item->expr, &in[0]));
     if (info->rank != 1) {
         onnx_call(&node, "reshape", &call);
         onnx_set_ints(&call, "sizes", info->rank, ones);

@@ -34,7 +34,7 @@
 
 #include <onnx.pb-c.h>
 
-#include "graph/ir/size_impl.h"
+#include "graph/ir/size_fit_impl.h"
 #include "tensor/context_impl.h"
 
 #define ONNX_OPSET_FIRST 1
@@ -110,7 +110,8 @@ typedef struct onnx_noted {
     void **others; /* [n_trials]: attributes that a trial has instead; NULL: nothing else */
     int n_sized;
     sized_attr_t *sized; /* integers that follow sizes; found at the end */
-    int first_data;      /* sizes that depend on elements, of calls before it */
+    int sized_capacity;
+    int first_data; /* sizes that depend on elements, of calls before it */
 } onnx_noted_t;
 
 /* A size that the file leaves open. */
@@ -126,7 +127,7 @@ typedef struct onnx_open {
 } onnx_open_t;
 
 #define ONNX_MAX_OPEN 8
-#define ONNX_MAX_TRIALS SIZE_MAX_SAMPLES
+#define ONNX_MAX_TRIALS 160 /* at most SIZE_MAX_SAMPLES */
 #define ONNX_NOT_OPEN (-1)
 
 /* Sizes that are tried beside the others, since numbers follow one of several quotients, which are
@@ -185,6 +186,7 @@ typedef struct onnx {
     int n_data;              /* sizes that depend on elements, so far */
     const char *data_reason; /* why these sizes cannot be followed; NULL: they can */
     onnx_asked_t *asked;     /* the caller's; grows when an import ends */
+    struct onnx_pool *pool;  /* sizes inside, as they follow open ones; NULL: not looked for yet */
     bool is_local;           /* integers follow sizes of operands rather than of inputs */
 
     int n_blocks; /* that the node stands in; their tensors may be read more than once */

@@ -225,15 +225,34 @@ int onnx_sizes_over(const onnx_t *onnx, int open, int64_t *out_sizes)
     return n;
 }
 
+/* Sizes that this open one alone is tried at, now or by the next import. */
+static int list_tried(const onnx_t *onnx, int open, int64_t *tried)
+{
+    int n = 0;
+    for (int k = 0; k < onnx->first_data_trial; k++)
+        if (n_moved(onnx, k) <= 1) tried[n++] = onnx->sizes[k][open];
+    for (int i = 0; i < onnx->asked->n; i++)
+        if (onnx->asked->open[i] == open) tried[n++] = onnx->asked->sizes[i];
+    return n;
+}
+
+void onnx_ask_size(onnx_t *onnx, int open, int64_t size)
+{
+    onnx_asked_t *asked = onnx->asked;
+    int64_t tried[ONNX_MAX_TRIALS + ONNX_MAX_ASKED];
+    const int n_tried = list_tried(onnx, open, tried);
+    for (int i = 0; i < n_tried; i++)
+        if (tried[i] == size) return;
+    if (asked->n == ONNX_MAX_ASKED) return;
+    asked->open[asked->n] = open;
+    asked->sizes[asked->n++] = size;
+}
+
 void onnx_ask(onnx_t *onnx, int open, int n_samples, const int64_t *sizes, const int64_t *values)
 {
     onnx_asked_t *asked = onnx->asked;
     int64_t tried[ONNX_MAX_TRIALS + ONNX_MAX_ASKED];
-    int n_tried = 0;
-    for (int k = 0; k < onnx->first_data_trial; k++)
-        if (n_moved(onnx, k) <= 1) tried[n_tried++] = onnx->sizes[k][open];
-    for (int i = 0; i < asked->n; i++)
-        if (asked->open[i] == open) tried[n_tried++] = asked->sizes[i];
+    const int n_tried = list_tried(onnx, open, tried);
     const int n = size_split(n_samples, sizes, values, n_tried, tried, ONNX_MAX_ASKED - asked->n,
                              &asked->sizes[asked->n]);
     for (int i = 0; i < n; i++) asked->open[asked->n++] = open;

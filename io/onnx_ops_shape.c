@@ -148,7 +148,7 @@ status_t onnx_import_reshape(onnx_node_t *node)
         return onnx_emit(&call, 1, node->in, &node->out[0]);
     }
     if (is_batch && open < 0 && numel > 0) open = 0;
-    if (open >= 0 && numel > 0) sizes[open] = -1;
+    if (open >= 0) sizes[open] = -1;
     onnx_call(node, "reshape", &call);
     onnx_set_ints(&call, "sizes", rank, sizes);
     return onnx_emit(&call, 1, node->in, &node->out[0]);

@@ -143,11 +143,18 @@ static bool is_clear_comparison(const onnx_t *onnx, const onnx_noted_t *call)
            (is_clear(onnx, call->in[0], call->in[1]) || is_clear(onnx, call->in[1], call->in[0]));
 }
 
+/* Quotients, and what is left of them. */
+static bool is_division(const opdef_t *op)
+{
+    return strncmp(op->name, "div", 3) == 0 || strcmp(op->name, "remainder") == 0 ||
+           strcmp(op->name, "fmod") == 0;
+}
+
 /* Casts that leave little, and quotients and casts that are the same in all trials. */
 static bool is_rough(const onnx_t *onnx, const onnx_noted_t *call)
 {
     const bool is_cast = strcmp(call->op->name, "cast") == 0;
-    if (!is_cast && strncmp(call->op->name, "div", 3) != 0) return false;
+    if (!is_cast && !is_division(call->op)) return false;
     for (int i = 0; i < call->n_out; i++) {
         const item_t out = call->out[i];
         const dtype_t dtype = tensor_dtype(onnx->items[out].known);
@@ -156,16 +163,22 @@ static bool is_rough(const onnx_t *onnx, const onnx_noted_t *call)
     return false;
 }
 
+static bool has_doubtful_operand(const onnx_t *onnx, const onnx_noted_t *call)
+{
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i] != ITEM_NONE && onnx->items[call->in[i]].is_doubtful) return true;
+    return false;
+}
+
 static bool is_doubtful_call(const onnx_t *onnx, const onnx_noted_t *call)
 {
     bool varies = false;
-    for (int i = 0; i < call->n_in; i++) {
-        if (call->in[i] == ITEM_NONE) continue;
-        if (onnx->items[call->in[i]].is_doubtful) return true;
-        varies |= onnx_varies(onnx, call->in[i]);
-    }
+    if (has_doubtful_operand(onnx, call)) return true;
+    for (int i = 0; i < call->n_in; i++)
+        varies |= call->in[i] != ITEM_NONE && onnx_varies(onnx, call->in[i]);
     if (!varies) return false;
-    if (onnx_is_smooth(call->op)) return is_rough(onnx, call);
+    const bool is_by_number = is_division(call->op) && !onnx_varies(onnx, call->in[1]);
+    if (onnx_is_smooth(call->op) || is_by_number) return is_rough(onnx, call);
     if (is_clear_comparison(onnx, call)) return false;
     /* Under a condition that holds at all sizes a choice is none. */
     return strcmp(call->op->name, "where") != 0 || onnx_varies(onnx, call->in[0]);
@@ -185,14 +198,18 @@ static void mark_data(onnx_t *onnx)
 }
 
 /* Known results that may be something else at sizes that no trial has. */
-static void mark_doubts(onnx_t *onnx)
+static status_t mark_doubts(onnx_t *onnx)
 {
     for (int at = onnx->first_call; at < onnx->n_calls; at++) {
         const onnx_noted_t *call = &onnx->calls[at];
+        bool is_proven = false;
         if (call->kind != ONNX_CALL_OP || !call->is_known || !is_doubtful_call(onnx, call))
             continue;
-        for (int i = 0; i < call->n_out; i++) onnx->items[call->out[i]].is_doubtful = true;
+        if (!has_doubtful_operand(onnx, call)) TRY(onnx_is_proven(onnx, call, &is_proven));
+        for (int i = 0; i < call->n_out && !is_proven; i++)
+            onnx->items[call->out[i]].is_doubtful = true;
     }
+    return STATUS_OK;
 }
 
 /* ---- the whole ---- */
@@ -259,7 +276,7 @@ status_t onnx_import_node(onnx_node_t *node)
         TRY(onnx_check_data(onnx));
     }
     mark_data(onnx);
-    if (has_varying_input(node) || has_doubtful_input(node)) mark_doubts(onnx);
+    if (has_varying_input(node) || has_doubtful_input(node)) TRY(mark_doubts(onnx));
     onnx_fix_lost(onnx);
     check_data_trials(onnx);
     return onnx_check_data(onnx);

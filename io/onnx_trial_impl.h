@@ -33,6 +33,45 @@ void onnx_ask(onnx_t *onnx, int open, int n_samples, const int64_t *sizes, const
 /* Sizes that are tried by themselves for an open one, and at which the model does not hold. */
 int onnx_sizes_over(const onnx_t *onnx, int open, int64_t *out_sizes);
 
+/* Asks for one size. */
+void onnx_ask_size(onnx_t *onnx, int open, int64_t size);
+
+/* ---- what follows sizes ---- */
+
+#define ONNX_MAX_VARIABLES (ONNX_MAX_OPEN + TENSOR_MAX_RANK)
+
+/* Trials that are not over; sizes at them that integers may follow. */
+typedef struct onnx_samples {
+    int n, n_variables;
+    int trials[ONNX_MAX_TRIALS];
+    size_variable_t variables[ONNX_MAX_VARIABLES]; /* of a name, `dim` is its index in onnx->open */
+    int64_t sizes[ONNX_MAX_VARIABLES][ONNX_MAX_TRIALS];
+} onnx_samples_t;
+
+/* Samples without variables, which the caller puts back; open sizes, and dimensions of an item that
+ * differ. */
+status_t onnx_samples_begin(onnx_t *onnx, onnx_samples_t **out_samples);
+void onnx_samples_open(const onnx_t *onnx, onnx_samples_t *samples);
+void onnx_samples_dims(onnx_t *onnx, item_t item, onnx_samples_t *samples);
+
+/* The expression that gives values[s] at each sample. */
+bool onnx_samples_fit(const onnx_t *onnx, const onnx_samples_t *samples, const int64_t *values,
+                      size_expr_t *out_expr);
+
+/* Where an open size has several quotients that fit: asks for sizes that tell them apart, or takes
+ * one where the model holds at no such size. */
+bool onnx_samples_between(onnx_t *onnx, const onnx_samples_t *samples, const int64_t *values,
+                          size_expr_t *out_expr);
+
+/* Sizes of the items so far go to onnx->pool; sizes are asked for that tell their quotients apart.
+ */
+status_t onnx_pool_fill(onnx_t *onnx);
+status_t onnx_pool_ask(onnx_t *onnx);
+
+/* Whether the known results of a call follow sizes at all numbers, as they do in the trials: a
+ * minimum that is always the same operand, a quotient that is one number. */
+status_t onnx_is_proven(onnx_t *onnx, const onnx_noted_t *call, bool *out_is_proven);
+
 /* The sizes that this trial tries are fixed, or the trial is over; the reason is why. */
 void onnx_fix(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);
 void onnx_end_trial(onnx_t *onnx, int trial, const Onnx__NodeProto *proto, const char *why);

@@ -1,14 +1,25 @@
-/* "where sizes[0]=N, end=(#1+1)/2" in graph text. */
+/* "where sizes[0]=N, end=(#1+1)/2, after=4*((#2+3)/4)-#2" in graph text. */
 #include <string.h>
 
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
+/* A sign may follow it, as in "(N)/2-1". */
 static status_t read_integer(parser_t *parser, int64_t *out_value)
 {
     const char *begin = parser->at;
-    if (literal_integer(&parser->at, out_value) == LITERAL_OK) return STATUS_OK;
+    const size_t n_digits = strspn(begin + (*begin == '-'), "0123456789"),
+                 n = n_digits + (*begin == '-');
+    char digits[24] = "";
+    const char *at = digits;
+    if (begin[n] != '+' && begin[n] != '-') {
+        if (literal_integer(&parser->at, out_value) == LITERAL_OK) return STATUS_OK;
+    } else if (n < sizeof digits) {
+        memcpy(digits, begin, n);
+        parser->at += n;
+        if (literal_integer(&at, out_value) == LITERAL_OK) return STATUS_OK;
+    }
     return parse_expected(parser, begin, "an integer");
 }
 
@@ -36,35 +47,103 @@ static status_t read_variable(parser_t *parser, size_variable_t *out_variable)
     return STATUS_OK;
 }
 
-/* "2*N*#1+3" or "2*N-1". */
-static status_t read_sum(parser_t *parser, size_expr_t *expr)
+static bool is_digit(char c)
 {
+    return c >= '0' && c <= '9';
+}
+
+static status_t read_divisor(parser_t *parser, int64_t *out_divisor)
+{
+    TRY(parse_character(parser, ')'));
+    TRY(parse_character(parser, '/'));
     const char *begin = parser->at;
-    bool has_factor = *begin == '-' || (*begin >= '0' && *begin <= '9');
-    if (has_factor) TRY(read_integer(parser, &expr->factor));
+    TRY(read_integer(parser, out_divisor));
+    return *out_divisor < 1 ? parse_expected(parser, begin, "an integer above 0") : STATUS_OK;
+}
+
+/* "N", "(N+3)/4" or "((N+3)/4)". */
+static status_t read_part(parser_t *parser, size_part_t *out_part)
+{
+    *out_part = (size_part_t){.divisor = 1};
+    if (!parse_is_next(parser, '(')) return read_variable(parser, &out_part->variable);
+    const bool is_in_brackets = parse_is_next(parser, '(');
+    TRY(read_variable(parser, &out_part->variable));
+    if (parse_is_next(parser, '+') || *parser->at == '-')
+        TRY(read_integer(parser, &out_part->offset));
+    TRY(read_divisor(parser, &out_part->divisor));
+    return is_in_brackets ? parse_character(parser, ')') : STATUS_OK;
+}
+
+/* "2*N*#1", "N" or "3"; its sign is read. */
+static status_t read_term(parser_t *parser, int64_t sign, size_expr_t *expr)
+{
+    size_expr_t one = {.divisor = 1};
+    size_term_t term = {.factor = 1};
+    const char *begin = parser->at;
+    const bool has_factor = is_digit(*begin) || *begin == '-';
+    if (has_factor) TRY(read_integer(parser, &term.factor));
     if (!has_factor || parse_is_next(parser, '*')) {
         do {
-            if (expr->n == SIZE_MAX_VARIABLES)
+            if (term.n == SIZE_MAX_VARIABLES)
                 return parse_fail(parser, begin, "a product of more than %d sizes",
                                   SIZE_MAX_VARIABLES);
-            TRY(read_variable(parser, &expr->variables[expr->n++]));
+            TRY(read_part(parser, &term.parts[term.n++]));
         } while (parse_is_next(parser, '*'));
+        one.terms[one.n_terms++] = term;
+    } else {
+        one.offset = term.factor;
     }
-    if (parse_is_next(parser, '+')) return read_integer(parser, &expr->offset);
-    return *parser->at == '-' ? read_integer(parser, &expr->offset) : STATUS_OK;
+    if (!size_add(expr, sign, &one))
+        return parse_fail(parser, begin, "a sum of more than %d products, or too large",
+                          SIZE_MAX_TERMS);
+    return STATUS_OK;
+}
+
+/* The sign before a term that is no integer's own, as that of "-N" is. */
+static bool read_minus(parser_t *parser)
+{
+    parse_blanks(parser);
+    return !is_digit(parser->at[0] == '-' ? parser->at[1] : '\0') && parse_is_next(parser, '-');
+}
+
+/* "2*N*#1-#2+3" */
+static status_t read_sum(parser_t *parser, size_expr_t *expr)
+{
+    bool is_negative = read_minus(parser), has_more = true;
+    while (has_more) {
+        TRY(read_term(parser, is_negative ? -1 : 1, expr));
+        is_negative = read_minus(parser);
+        has_more = is_negative || *parser->at == '-' || parse_is_next(parser, '+');
+    }
+    return STATUS_OK;
+}
+
+/* Whether brackets round a sum begin here, and a divisor follows them: "(2*N+1)/3", unlike
+ * "(N+1)/3", which is a quotient of a term. */
+static bool is_divided(const char *at)
+{
+    int depth = 0;
+    bool is_sum = false;
+    if (*at != '(') return false;
+    const char *end = at;
+    do {
+        const bool is_sign = *end == '+' || *end == '-';
+        depth += (*end == '(') - (*end == ')');
+        is_sum = is_sum || *end == '*' || (*end == '(' && depth > 1) ||
+                 (is_sign && end > at + 1 && !is_digit(end[1]));
+        end++;
+    } while (depth > 0 && *end != '\0' && *end != '\n');
+    return depth == 0 && *end == '/' && (is_sum || is_digit(at[1]) || at[1] == '-');
 }
 
 static status_t read_expr(parser_t *parser, size_expr_t *out_expr)
 {
-    *out_expr = (size_expr_t){.factor = 1, .divisor = 1};
-    if (!parse_is_next(parser, '(')) return read_sum(parser, out_expr);
+    *out_expr = (size_expr_t){.divisor = 1};
+    parse_blanks(parser);
+    if (!is_divided(parser->at)) return read_sum(parser, out_expr);
+    parser->at++;
     TRY(read_sum(parser, out_expr));
-    TRY(parse_character(parser, ')'));
-    TRY(parse_character(parser, '/'));
-    const char *begin = parser->at;
-    TRY(read_integer(parser, &out_expr->divisor));
-    if (out_expr->divisor < 1) return parse_expected(parser, begin, "an integer above 0");
-    return STATUS_OK;
+    return read_divisor(parser, &out_expr->divisor);
 }
 
 /* "sizes[0]" or "end". */

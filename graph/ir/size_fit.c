@@ -1,64 +1,9 @@
 /* From numbers at several sizes to the expression that gives them. */
-#include "graph/ir/size_impl.h"
+#include "graph/ir/size_fit_impl.h"
+
+#include <string.h>
+
 #include "tensor/context_impl.h"
-
-/* ---- one product ---- */
-
-/* Whether the expression of this product gives all values. */
-static bool gives(const size_expr_t *expr, int n_samples, const int64_t *product,
-                  const int64_t *values)
-{
-    for (int s = 0; s < n_samples; s++) {
-        int64_t value;
-        if (!size_calculate(expr, product[s], &value) || value != values[s]) return false;
-    }
-    return true;
-}
-
-static bool fit_line(int n_samples, const int64_t *product, const int64_t *values,
-                     size_expr_t *out_expr)
-{
-    int64_t rise = 0, run = 0, base = 0;
-    int s = 1;
-    while (s < n_samples && product[s] == product[0]) s++;
-    if (s >= n_samples || __builtin_sub_overflow(values[s], values[0], &rise) ||
-        __builtin_sub_overflow(product[s], product[0], &run) || rise % run != 0 || rise == 0)
-        return false;
-    out_expr->factor = rise / run;
-    out_expr->divisor = 1;
-    return !__builtin_mul_overflow(out_expr->factor, product[0], &base) &&
-           !__builtin_sub_overflow(values[0], base, &out_expr->offset) &&
-           gives(out_expr, n_samples, product, values);
-}
-
-/* Offsets that give the first value are as many as the divisor, one behind the other. */
-static bool fit_quotient(int n_samples, const int64_t *product, const int64_t *values,
-                         size_expr_t *out_expr)
-{
-    static const int64_t divisors[] = {2, 3, 4, 5, 6, 7, 8, 16, 32, 64};
-    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
-        int64_t divisor = divisors[i], first = 0;
-        if (__builtin_mul_overflow(values[0], divisor, &first) ||
-            __builtin_sub_overflow(first, product[0], &first))
-            return false;
-        for (int64_t offset = 0; offset < divisor; offset++) {
-            out_expr->factor = 1;
-            out_expr->divisor = divisor;
-            if (!__builtin_add_overflow(first, offset, &out_expr->offset) &&
-                gives(out_expr, n_samples, product, values))
-                return true;
-        }
-    }
-    return false;
-}
-
-bool size_fit_product(int n_samples, int n, const int64_t *product, const int64_t *values,
-                      size_expr_t *out_expr)
-{
-    out_expr->n = n;
-    return fit_line(n_samples, product, values, out_expr) ||
-           (n == 1 && fit_quotient(n_samples, product, values, out_expr));
-}
 
 /* ---- products ---- */
 
@@ -93,7 +38,7 @@ int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *
 
 /* ---- quotients that cannot be told apart ---- */
 
-enum { MAX_DIVISOR = 512, MAX_QUOTIENTS = 64, REACH = 1024 };
+enum { MAX_DIVISOR = 512, MAX_QUOTIENTS = 64, REACH = 1024, N_BETWEEN = 4 };
 
 /* (product + offset) / divisor */
 typedef struct quotient {
@@ -190,20 +135,12 @@ static bool are_apart(int n, const quotient_t *quotients, int64_t size)
     return false;
 }
 
-static void put_quotient(const quotient_t *quotient, size_expr_t *out_expr)
+/* How many sizes that lie between the samples tell the quotients apart. */
+static int n_between(int n, const quotient_t *quotients, int n_samples, const int64_t *sizes,
+                     int n_over, const int64_t *over)
 {
-    *out_expr = (size_expr_t){
-        .factor = 1, .offset = quotient->offset, .divisor = quotient->divisor, .n = 1};
-}
-
-bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values, int n_over,
-                      const int64_t *over, size_expr_t *out_expr)
-{
-    enum { N_NEEDED = 4 };
-    quotient_t quotients[MAX_QUOTIENTS];
-    const int n = find_quotients(n_samples, sizes, values, quotients);
     int n_apart = 0;
-    for (int i = 0; i < n_over && n > 1; i++) {
+    for (int i = 0; i < n_over; i++) {
         bool is_above = false, is_below = false;
         for (int s = 0; s < n_samples; s++) {
             is_above = is_above || over[i] > sizes[s];
@@ -211,40 +148,284 @@ bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values
         }
         n_apart += is_above && is_below && are_apart(n, quotients, over[i]);
     }
-    if (n_apart < N_NEEDED) return false;
-    put_quotient(&quotients[0], out_expr);
+    return n_apart;
+}
+
+/* ---- expressions of one variable ---- */
+
+static size_expr_t expr_of(const size_variable_t *variable, int64_t offset, int64_t divisor)
+{
+    size_expr_t expr = {.n_terms = 1, .divisor = 1};
+    expr.terms[0] = (size_term_t){
+        .factor = 1, .n = 1, .parts = {{*variable, .offset = offset, .divisor = divisor}}};
+    return expr;
+}
+
+/* factor * product + offset */
+static bool find_line(int n_samples, const int64_t *product, const int64_t *values,
+                      int64_t *out_factor, int64_t *out_offset)
+{
+    int64_t rise = 0, run = 0, base = 0, value = 0;
+    int s = 1;
+    while (s < n_samples && product[s] == product[0]) s++;
+    if (s >= n_samples || __builtin_sub_overflow(values[s], values[0], &rise) ||
+        __builtin_sub_overflow(product[s], product[0], &run) || rise % run != 0 || rise == 0)
+        return false;
+    *out_factor = rise / run;
+    if (__builtin_mul_overflow(*out_factor, product[0], &base) ||
+        __builtin_sub_overflow(values[0], base, out_offset))
+        return false;
+    for (s = 0; s < n_samples; s++)
+        if (__builtin_mul_overflow(*out_factor, product[s], &value) ||
+            __builtin_add_overflow(value, *out_offset, &value) || value != values[s])
+            return false;
     return true;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Slopes 0, -1 and 1, with steps that go up and down: 2*((H+1)/2), what H lacks to be a multiple of
+ * 4, and H modulo 4. */
+bool size_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
+                 size_stairs_t *out_stairs)
+{
+    static const int64_t slopes[SIZE_STAIRS] = {0, 0, -1, 1, -1, 1};
+    static const bool is_down[SIZE_STAIRS] = {false, true, false, true, true, false};
+    size_stairs_t *stairs = out_stairs;
+    int64_t height = 0;
+    stairs->slope = slopes[k];
+    for (int s = 0; s < n_samples; s++) {
+        const int64_t ramp = sizes[s] * slopes[k];
+        if (sizes[s] > INT32_MAX || __builtin_sub_overflow(values[s], ramp, &stairs->steps[s]) ||
+            stairs->steps[s] > INT64_MAX / 4 || stairs->steps[s] < INT64_MIN / 4)
+            return false;
+        height = common_divisor(height, stairs->steps[s] - stairs->steps[0]);
+    }
+    if (height == 0) return false;
+    stairs->base = stairs->steps[0] % height;
+    if (stairs->base < 0) stairs->base += height;
+    stairs->height = is_down[k] ? -height : height;
+    for (int s = 0; s < n_samples; s++)
+        stairs->steps[s] = (stairs->steps[s] - stairs->base) / stairs->height;
+    return true;
+}
+
+static bool put_stairs(const size_stairs_t *stairs, const quotient_t *quotient,
+                       const size_variable_t *variable, size_expr_t *out_expr)
+{
+    const size_expr_t steps = expr_of(variable, quotient->offset, quotient->divisor),
+                      ramp = expr_of(variable, 0, 1);
+    *out_expr = (size_expr_t){.offset = stairs->base, .divisor = 1};
+    return size_add(out_expr, stairs->height, &steps) && size_add(out_expr, stairs->slope, &ramp);
 }
 
 /* Samples that lie apart fit many quotients, which differ between them: x/16 and (x+1)/16 are one
  * where no sample is 15 above a multiple of 16. The quotient that is the only one is right. */
-static bool fit_only_quotient(int n_samples, const int64_t *product, const int64_t *values,
-                              size_expr_t *out_expr)
+static bool fit_stairs(int n_samples, const int64_t *sizes, const int64_t *values,
+                       const size_variable_t *variable, size_expr_t *out_expr)
 {
-    quotient_t quotients[MAX_QUOTIENTS];
-    if (find_quotients(n_samples, product, values, quotients) != 1) return false;
-    put_quotient(&quotients[0], out_expr);
+    for (int k = 0; k < SIZE_STAIRS; k++) {
+        size_stairs_t stairs;
+        quotient_t quotients[MAX_QUOTIENTS];
+        if (size_stairs(k, n_samples, sizes, values, &stairs) &&
+            find_quotients(n_samples, sizes, stairs.steps, quotients) == 1)
+            return put_stairs(&stairs, &quotients[0], variable, out_expr);
+    }
+    return false;
+}
+
+bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values,
+                      const size_variable_t *variable, int n_over, const int64_t *over,
+                      size_expr_t *out_expr)
+{
+    size_stairs_t stairs;
+    for (int k = 0; k < SIZE_STAIRS; k++) {
+        quotient_t quotients[MAX_QUOTIENTS];
+        if (!size_stairs(k, n_samples, sizes, values, &stairs)) continue;
+        const int n = find_quotients(n_samples, sizes, stairs.steps, quotients);
+        if (n > 1 && n_between(n, quotients, n_samples, sizes, n_over, over) >= N_BETWEEN)
+            return put_stairs(&stairs, &quotients[0], variable, out_expr);
+    }
+    return false;
+}
+
+/* ---- expressions ---- */
+
+/* What products are made of: variables, then the pool. */
+typedef struct seeking {
+    const size_samples_t *samples; /* of both */
+    const size_pool_t *pool;
+    int n_own; /* variables that are no pool's */
+    const size_variable_t *variables;
+    const int64_t *values;
+    int64_t factor, offset; /* of the line that was found */
+} seeking_t;
+
+static size_expr_t expr_at(const seeking_t *seeking, int index)
+{
+    return index < seeking->n_own ? expr_of(&seeking->variables[index], 0, 1)
+                                  : seeking->pool->items[index - seeking->n_own].expr;
+}
+
+static bool fits_line(void *user, int n, const int64_t *product)
+{
+    (void)n;
+    seeking_t *seeking = user;
+    return find_line(seeking->samples->n_samples, product, seeking->values, &seeking->factor,
+                     &seeking->offset);
+}
+
+static bool fit_product(seeking_t *seeking, size_expr_t *out_expr)
+{
+    int chosen[SIZE_MAX_VARIABLES];
+    const int n = size_seek(seeking->samples, fits_line, seeking, chosen);
+    if (n == 0) return false;
+    size_expr_t product = expr_at(seeking, chosen[0]);
+    for (int i = 1; i < n; i++) {
+        const size_expr_t factor = expr_at(seeking, chosen[i]);
+        if (!size_multiply(&product, &factor)) return false;
+    }
+    *out_expr = (size_expr_t){.offset = seeking->offset, .divisor = 1};
+    return size_add(out_expr, seeking->factor, &product);
+}
+
+/* a * p + b * q + c by three samples, the first among them. */
+static bool solve(int n, const int64_t *p, const int64_t *q, const int64_t *y, int64_t *out_a,
+                  int64_t *out_b)
+{
+    int s = 1, t = 2;
+    while (s < n && p[s] == p[0] && q[s] == q[0]) s++;
+    for (t = s + 1; t < n; t++) {
+        const double px = (double)(p[s] - p[0]), qx = (double)(q[s] - q[0]),
+                     pz = (double)(p[t] - p[0]), qz = (double)(q[t] - q[0]);
+        const double yx = (double)(y[s] - y[0]), yz = (double)(y[t] - y[0]);
+        const double by = px * qz - pz * qx;
+        if (by == 0) continue;
+        const double a = (yx * qz - yz * qx) / by, b = (px * yz - pz * yx) / by;
+        *out_a = (int64_t)(a < 0 ? a - 0.5 : a + 0.5);
+        *out_b = (int64_t)(b < 0 ? b - 0.5 : b + 0.5);
+        return a > -1e9 && a < 1e9 && b > -1e9 && b < 1e9 && *out_a != 0 && *out_b != 0;
+    }
+    return false;
+}
+
+static bool is_sum(int n, const int64_t *p, const int64_t *q, const int64_t *y, int64_t a,
+                   int64_t b)
+{
+    for (int s = 1; s < n; s++) {
+        int64_t x = 0, z = 0;
+        if (__builtin_mul_overflow(p[s] - p[0], a, &x) ||
+            __builtin_mul_overflow(q[s] - q[0], b, &z) || __builtin_add_overflow(x, z, &x) ||
+            x != y[s] - y[0])
+            return false;
+    }
     return true;
 }
 
-typedef struct fitting {
-    int n_samples;
-    const int64_t *values;
-    size_expr_t *expr;
-} fitting_t;
-
-static bool fits_values(void *user, int n, const int64_t *product)
+static bool fit_sum(const seeking_t *seeking, size_expr_t *out_expr)
 {
-    const fitting_t *fitting = user;
-    fitting->expr->n = n;
-    return fit_line(fitting->n_samples, product, fitting->values, fitting->expr) ||
-           (n == 1 &&
-            fit_only_quotient(fitting->n_samples, product, fitting->values, fitting->expr));
+    const size_samples_t *samples = seeking->samples;
+    const int n = samples->n_samples;
+    const int64_t *y = seeking->values;
+    for (int i = 0; i < samples->n_variables; i++)
+        for (int j = i + 1; j < samples->n_variables; j++) {
+            const int64_t *p = samples->sizes[i], *q = samples->sizes[j];
+            const size_expr_t first = expr_at(seeking, i), second = expr_at(seeking, j);
+            size_expr_t sum = {.divisor = 1};
+            int64_t a = 0, b = 0;
+            if (!solve(n, p, q, y, &a, &b) || !is_sum(n, p, q, y, a, b)) continue;
+            sum.offset = y[0] - a * p[0] - b * q[0];
+            if (!size_add(&sum, a, &first) || !size_add(&sum, b, &second)) continue;
+            *out_expr = sum;
+            return true;
+        }
+    return false;
 }
 
-bool size_fit(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr,
-              int *out_chosen)
+/* With what is in the pool beside the variables. */
+static bool fit_pool(seeking_t *seeking, const size_samples_t *own, size_expr_t *out_expr)
 {
-    fitting_t fitting = {samples->n_samples, values, out_expr};
-    return size_seek(samples, fits_values, &fitting, out_chosen) > 0;
+    enum { MAX_BOTH = 160 };
+    const int64_t *sizes[MAX_BOTH];
+    int n = own->n_variables;
+    if (n + SIZE_MAX_POOL > MAX_BOTH) return false;
+    memcpy(sizes, own->sizes, (size_t)n * sizeof *sizes);
+    for (int i = 0; i < seeking->pool->n; i++) sizes[n++] = seeking->pool->items[i].values;
+    const size_samples_t both = {own->n_samples, n, sizes, NULL};
+    seeking->samples = &both;
+    return fit_product(seeking, out_expr) || fit_sum(seeking, out_expr);
+}
+
+bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int64_t *values,
+              size_expr_t *out_expr)
+{
+    seeking_t seeking = {.samples = samples,
+                         .pool = pool,
+                         .n_own = samples->n_variables,
+                         .variables = samples->variables,
+                         .values = values};
+    if (fit_product(&seeking, out_expr)) return true;
+    for (int v = 0; v < samples->n_variables; v++)
+        if (fit_stairs(samples->n_samples, samples->sizes[v], values, &samples->variables[v],
+                       out_expr))
+            return true;
+    return pool != NULL && pool->n > 0 && fit_pool(&seeking, samples, out_expr);
+}
+
+void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64_t *values)
+{
+    const size_t bytes = (size_t)samples->n_samples * sizeof *values;
+    size_expr_t expr;
+    int64_t factor = 0, offset = 0;
+    if (pool->n == SIZE_MAX_POOL || samples->n_samples > SIZE_MAX_SAMPLES) return;
+    for (int i = 0; i < pool->n; i++)
+        if (memcmp(pool->items[i].values, values, bytes) == 0) return;
+    for (int v = 0; v < samples->n_variables; v++)
+        if (find_line(samples->n_samples, samples->sizes[v], values, &factor, &offset)) return;
+    for (int v = 0; v < samples->n_variables; v++) {
+        if (!fit_stairs(samples->n_samples, samples->sizes[v], values, &samples->variables[v],
+                        &expr))
+            continue;
+        pool->items[pool->n].expr = expr;
+        memcpy(pool->items[pool->n++].values, values, bytes);
+        return;
+    }
+}
+
+/* Offsets that give the first value are as many as the divisor, one behind the other. */
+static bool fit_quotient(const size_samples_t *samples, int v, const int64_t *values,
+                         size_expr_t *out_expr)
+{
+    static const int64_t divisors[] = {2, 3, 4, 5, 6, 7, 8, 16, 32, 64};
+    const int64_t *sizes = samples->sizes[v];
+    for (size_t i = 0; i < sizeof divisors / sizeof *divisors; i++) {
+        int64_t low = 0, high = 0;
+        if (!find_offsets(samples->n_samples, sizes, values, divisors[i], &low, &high)) continue;
+        *out_expr = expr_of(&samples->variables[v], low, divisors[i]);
+        return true;
+    }
+    return false;
+}
+
+bool size_fit_any(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr)
+{
+    seeking_t seeking = {.samples = samples,
+                         .n_own = samples->n_variables,
+                         .variables = samples->variables,
+                         .values = values};
+    bool varies = false;
+    for (int s = 1; s < samples->n_samples; s++) varies |= values[s] != values[0];
+    if (!varies) return false;
+    if (fit_product(&seeking, out_expr)) return true;
+    for (int v = 0; v < samples->n_variables; v++)
+        if (fit_quotient(samples, v, values, out_expr)) return true;
+    return false;
 }

@@ -4,13 +4,23 @@
  *     %y = reshape(%x) sizes=[1,24] where sizes[0]=N, sizes[1]=3*#2
  *
  * The attribute itself holds what it is at the sizes that the types say. A variable is a name, or a
- * dimension of operand 0: #2 is the size of its dimension 2. */
+ * dimension of operand 0: #2 is the size of its dimension 2. Quotients are rounded down:
+ *
+ *   size     = sum | "(" sum ")" "/" integer            (N*H*W+1)/3
+ *   sum      = ["-"] term {("+"|"-") term}              4*((#1+3)/4)-#1, what #1 lacks to be whole
+ *   term     = integer | [integer "*"] part {"*" part}   2*N*((H+6)/8)
+ *   part     = variable | quotient | "(" quotient ")"
+ *   quotient = "(" variable [("+"|"-") integer] ")" "/" integer
+ *   variable = name | "#" integer
+ *
+ * What is left of a division is written by its quotient: N modulo 4 is N-4*((N)/4). */
 #ifndef TESSERA_GRAPH_IR_SIZE_IMPL_H
 #define TESSERA_GRAPH_IR_SIZE_IMPL_H
 
 #include "graph/ir/graph.h"
 
-#define SIZE_MAX_VARIABLES 3
+#define SIZE_MAX_VARIABLES 3 /* of one term */
+#define SIZE_MAX_TERMS 6
 #define SIZE_NAME_MAX 64
 
 typedef struct size_variable {
@@ -18,11 +28,24 @@ typedef struct size_variable {
     int dim;
 } size_variable_t;
 
-/* (factor * variable * ... + offset) / divisor, rounded down. */
-typedef struct size_expr {
-    int64_t factor, offset, divisor;
+/* (variable + offset) / divisor, rounded down. */
+typedef struct size_part {
+    size_variable_t variable;
+    int64_t offset, divisor;
+} size_part_t;
+
+/* factor * part * ... */
+typedef struct size_term {
+    int64_t factor;
     int n;
-    size_variable_t variables[SIZE_MAX_VARIABLES];
+    size_part_t parts[SIZE_MAX_VARIABLES];
+} size_term_t;
+
+/* (term + ... + offset) / divisor, rounded down. */
+typedef struct size_expr {
+    int n_terms;
+    size_term_t terms[SIZE_MAX_TERMS];
+    int64_t offset, divisor;
 } size_expr_t;
 
 /* Integer `index` of the attribute that is field `field` of its operator's table. */
@@ -40,8 +63,16 @@ typedef struct size_names {
 /* The place of one integer of a node's attributes, in a copy of them; NULL when there is none. */
 int64_t *size_place(const opdef_t *op, void *attrs, int field, int index);
 
-/* (factor * product + offset) / divisor; false when it overflows. */
-bool size_calculate(const size_expr_t *expr, int64_t product, int64_t *out_value);
+/* The size of a variable; false: it is not known. */
+typedef bool (*size_of_t)(void *user, const size_variable_t *variable, int64_t *out_size);
+
+/* What the expression is at these sizes; false when one is not known or it overflows. */
+bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int64_t *out_value);
+
+/* a += factor * b, and a *= b; without divisors. False when it overflows or has too many terms; `a`
+ * is left as it is then. */
+bool size_add(size_expr_t *a, int64_t factor, const size_expr_t *b);
+bool size_multiply(size_expr_t *a, const size_expr_t *b);
 
 /* Puts into `attrs`, a copy of the node's, what its sized integers are when operand 0 is `first`.
  * INVALID_ARGUMENT when a size is not known or overflows. Those that follow dimensions of an
@@ -62,44 +93,6 @@ status_t size_copy(context_t *ctx, graph_t *graph, const opdef_t *op, const void
 
 /* " where sizes[0]=N, end=#1-1"; nothing without sized integers. */
 void size_print(const graph_node_t *node, text_t *text);
-
-/* ---- seeking an expression ---- */
-
-#define SIZE_MAX_SAMPLES 160
-
-/* Sizes of several variables at several samples: sizes[v][s] is that of variable v at sample s. */
-typedef struct size_samples {
-    int n_samples, n_variables;
-    const int64_t *const *sizes;
-} size_samples_t;
-
-/* Whether a product of n variables, product[s] at sample s, is the one that is sought. */
-typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
-
-/* Tries products of one variable, of two, then of three, until one fits: out_chosen are its
- * variables, as many as it gives; 0: none fits. */
-int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *out_chosen);
-
-/* (factor * product + offset) / divisor that is values[s] at each sample, of a product of n
- * variables. Writes all but the variables; false when there is none. */
-bool size_fit_product(int n_samples, int n, const int64_t *product, const int64_t *values,
-                      size_expr_t *out_expr);
-
-/* The same, with the product sought: out_chosen are the variables of the expression. A quotient has
- * to be the only one that gives all values. */
-bool size_fit(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr,
-              int *out_chosen);
-
-/* Where several quotients of one size give all values: sizes, none of those tried, that tell them
- * apart, at most `capacity` and those next to sizes[0] first. 0: no two quotients do. */
-int size_split(int n_samples, const int64_t *sizes, const int64_t *values, int n_tried,
-               const int64_t *tried, int capacity, int64_t *out_sizes);
-
-/* One of the quotients of one size that give all values, where sizes of `over` tell them apart that
- * lie between the samples, and at which there is nothing to give: x/4 of what is cut in pieces of
- * 4. False when these are too few. */
-bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values, int n_over,
-                      const int64_t *over, size_expr_t *out_expr);
 
 /* ---- open graphs ---- */
 

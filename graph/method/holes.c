@@ -1,7 +1,6 @@
 /* The same graph at several sizes: what differs, and how it follows sizes.
  *
- * A product of up to three sizes is sought, times a number, plus a number, divided by a number and
- * rounded down, that gives what each graph has. */
+ * An expression of sizes is sought that gives what each graph has. */
 #include <math.h>
 #include <stdalign.h>
 #include <string.h>
@@ -120,6 +119,7 @@ typedef struct seeking {
     variable_t variables[MAX_VARIABLES];
     int64_t integers[TRACE_MAX_GRAPHS]; /* what is to be explained */
     double floats[TRACE_MAX_GRAPHS];
+    const size_pool_t *pool; /* over sizes of inputs; NULL at few sizes */
     hole_t *hole;
 } seeking_t;
 
@@ -161,26 +161,52 @@ static bool explain_float(const seeking_t *seeking, const int64_t *product, hole
 
 static bool explain_product(void *user, int n, const int64_t *product)
 {
+    (void)n;
     seeking_t *seeking = user;
-    return seeking->hole->is_float ? explain_float(seeking, product, seeking->hole)
-                                   : size_fit_product(seeking->n_graphs, n, product,
-                                                      seeking->integers, &seeking->hole->expr);
+    return explain_float(seeking, product, seeking->hole);
+}
+
+static void add_size(const seeking_t *seeking, int variable, hole_t *hole)
+{
+    hole->values[hole->n_sizes] = seeking->variables[variable].value;
+    hole->dims[hole->n_sizes++] = seeking->variables[variable].dim;
+}
+
+/* Variables of the expression, which are those of seeking, become those of the hole. */
+static void take_sizes(const seeking_t *seeking, hole_t *hole)
+{
+    hole->n_sizes = 0;
+    for (int t = 0; t < hole->expr.n_terms; t++)
+        for (int i = 0; i < hole->expr.terms[t].n; i++) {
+            size_variable_t *variable = &hole->expr.terms[t].parts[i].variable;
+            const int index = variable->dim;
+            variable->dim = hole->n_sizes;
+            add_size(seeking, index, hole);
+        }
 }
 
 static bool explain(seeking_t *seeking, hole_t *hole)
 {
     const int64_t *sizes[MAX_VARIABLES];
+    size_variable_t variables[MAX_VARIABLES];
     int chosen[SIZE_MAX_VARIABLES];
-    for (int v = 0; v < seeking->n; v++) sizes[v] = seeking->variables[v].sizes;
-    size_samples_t samples = {seeking->n_graphs, seeking->n, sizes};
-    seeking->hole = hole;
-    int n = size_seek(&samples, explain_product, seeking, chosen);
-    for (int i = 0; i < n; i++) {
-        hole->values[i] = seeking->variables[chosen[i]].value;
-        hole->dims[i] = seeking->variables[chosen[i]].dim;
+    for (int v = 0; v < seeking->n; v++) {
+        sizes[v] = seeking->variables[v].sizes;
+        variables[v] = (size_variable_t){.name = NULL, .dim = v};
     }
-    hole->expr.n = n;
-    return n > 0;
+    const size_samples_t samples = {seeking->n_graphs, seeking->n, sizes, variables};
+    seeking->hole = hole;
+    if (hole->is_float) {
+        const int n = size_seek(&samples, explain_product, seeking, chosen);
+        hole->n_sizes = 0;
+        for (int i = 0; i < n; i++) add_size(seeking, chosen[i], hole);
+        return n > 0;
+    }
+    bool is_found = seeking->pool != NULL &&
+                    size_fit(&samples, seeking->pool, seeking->integers, &hole->expr);
+    is_found = is_found || size_fit_any(&samples, seeking->integers, &hole->expr);
+    if (is_found) take_sizes(seeking, hole);
+    return is_found;
 }
 
 static void add_inputs(seeking_t *seeking)
@@ -200,6 +226,26 @@ static void explain_attribute(seeking_t *seeking, const graph_node_t *node, hole
     hole->is_found = explain(seeking, hole);
 }
 
+/* Sizes of what is inside, over those of inputs. */
+static void fill_pool(seeking_t *seeking, size_pool_t *pool)
+{
+    const int64_t *sizes[MAX_VARIABLES];
+    size_variable_t variables[MAX_VARIABLES];
+    add_inputs(seeking);
+    const int n = seeking->n;
+    for (int v = 0; v < n; v++) {
+        sizes[v] = seeking->variables[v].sizes;
+        variables[v] = (size_variable_t){.name = NULL, .dim = v};
+    }
+    const size_samples_t samples = {seeking->n_graphs, n, sizes, variables};
+    for (value_t value = 0; value < graph_n_values(seeking->graphs[0]); value++) {
+        seeking->n = n;
+        add_variables(seeking, value, false);
+        for (int v = n; v < seeking->n; v++)
+            size_pool_add(pool, &samples, seeking->variables[v].sizes);
+    }
+}
+
 /* A number follows inputs, else what was made before it, the last first. */
 static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t *hole)
 {
@@ -211,54 +257,72 @@ static void explain_number(seeking_t *seeking, const graph_node_t *node, hole_t 
     }
     add_inputs(seeking);
     hole->is_found = explain(seeking, hole);
+    const size_pool_t *pool = seeking->pool;
+    seeking->pool = NULL;
     for (value_t value = node->outputs[0] - 1; value >= 0 && !hole->is_found; value--) {
         seeking->n = 0;
         add_variables(seeking, value, false);
         hole->is_found = explain(seeking, hole);
     }
+    seeking->pool = pool;
 }
 
-static status_t add_hole(holes_t *holes, int n, const graph_t *const *graphs, const hole_t *found)
+static status_t add_hole(holes_t *holes, seeking_t *seeking, const hole_t *found)
 {
     hole_t hole = *found;
-    seeking_t *seeking = NULL;
-    TRY(context_get_zeroed(holes->ctx, sizeof *seeking, "sizes of a trace", &seeking));
-    seeking->n_graphs = n;
-    seeking->graphs = graphs;
-    const graph_node_t *node = graph_body(graphs[0])->nodes[hole.node];
+    const graph_node_t *node = graph_body(seeking->graphs[0])->nodes[hole.node];
+    seeking->n = 0;
     if (hole.field >= 0)
         explain_attribute(seeking, node, &hole);
     else
         explain_number(seeking, node, &hole);
-    context_put(holes->ctx, seeking);
     TRY(context_grow(holes->ctx, &holes->items, &holes->capacity, holes->n + 1,
                      sizeof *holes->items));
     holes->items[holes->n++] = hole;
     return STATUS_OK;
 }
 
-status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs)
+static status_t find_at(holes_t *holes, seeking_t *seeking, int at)
+{
+    const graph_t *const *graphs = seeking->graphs;
+    const graph_node_t *node = graph_body(graphs[0])->nodes[at];
+    int n_fields = node->kind == NODE_OP ? node->op->attrs.n_fields : 0;
+    bool varies = false;
+    for (int g = 1; g < seeking->n_graphs && node->kind == NODE_CONSTANT && is_number(node->datum);
+         g++)
+        varies |= !same_number(node->datum, graph_body(graphs[g])->nodes[at]->datum);
+    if (varies) TRY(add_hole(holes, seeking, &(hole_t){.node = at, .field = -1}));
+    for (int f = 0; f < n_fields; f++)
+        for (int i = 0; i < n_integers(node, f); i++) {
+            varies = false;
+            for (int g = 1; g < seeking->n_graphs; g++)
+                varies |= integer_at(node, f, i) !=
+                          integer_at(graph_body(graphs[g])->nodes[at], f, i);
+            if (varies)
+                TRY(add_hole(holes, seeking, &(hole_t){.node = at, .field = f, .index = i}));
+        }
+    return STATUS_OK;
+}
+
+status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs, bool is_at_many)
 {
     const graph_block_t *body = graph_body(graphs[0]);
+    seeking_t *seeking = NULL;
+    size_pool_t *pool = NULL;
     holes->n = 0;
-    for (int at = 0; at < body->n_nodes; at++) {
-        const graph_node_t *node = body->nodes[at];
-        int n_fields = node->kind == NODE_OP ? node->op->attrs.n_fields : 0;
-        bool varies = false;
-        for (int g = 1; g < n && node->kind == NODE_CONSTANT && is_number(node->datum); g++)
-            varies |= !same_number(node->datum, graph_body(graphs[g])->nodes[at]->datum);
-        if (varies) TRY(add_hole(holes, n, graphs, &(hole_t){.node = at, .field = -1}));
-        for (int f = 0; f < n_fields; f++)
-            for (int i = 0; i < n_integers(node, f); i++) {
-                varies = false;
-                for (int g = 1; g < n; g++)
-                    varies |= integer_at(node, f, i) !=
-                              integer_at(graph_body(graphs[g])->nodes[at], f, i);
-                if (varies)
-                    TRY(add_hole(holes, n, graphs, &(hole_t){.node = at, .field = f, .index = i}));
-            }
-    }
-    return STATUS_OK;
+    TRY(context_get_zeroed(holes->ctx, sizeof *seeking, "sizes of a trace", &seeking));
+    seeking->n_graphs = n;
+    seeking->graphs = graphs;
+    status_t status = STATUS_OK;
+    if (is_at_many)
+        status = context_get_zeroed(holes->ctx, sizeof *pool, "sizes inside a trace", &pool);
+    if (pool != NULL) fill_pool(seeking, pool);
+    seeking->pool = pool;
+    for (int at = 0; at < body->n_nodes && status == STATUS_OK; at++)
+        status = find_at(holes, seeking, at);
+    context_put(holes->ctx, pool);
+    context_put(holes->ctx, seeking);
+    return status;
 }
 
 const hole_t *holes_open(const holes_t *holes)
@@ -270,30 +334,40 @@ const hole_t *holes_open(const holes_t *holes)
 
 /* ---- comparing ---- */
 
-static bool product_in(const graph_t *graph, const hole_t *hole, int64_t *out_product)
+typedef struct sizes_in {
+    const graph_t *graph;
+    const hole_t *hole;
+} sizes_in_t;
+
+static bool size_in(void *user, const size_variable_t *variable, int64_t *out_size)
 {
-    *out_product = 1;
-    for (int i = 0; i < hole->expr.n; i++) {
-        const graph_type_t *type = graph_value_type(graph, hole->values[i]);
-        if (!type_is_static(type) || hole->dims[i] >= type->info.rank ||
-            !shape_multiply(*out_product, type->info.sizes[hole->dims[i]], out_product))
-            return false;
-    }
+    const sizes_in_t *in = user;
+    const graph_type_t *type = graph_value_type(in->graph, in->hole->values[variable->dim]);
+    const int dim = in->hole->dims[variable->dim];
+    if (!type_is_static(type) || dim >= type->info.rank) return false;
+    *out_size = type->info.sizes[dim];
     return true;
+}
+
+static bool float_agrees(sizes_in_t *in, double found)
+{
+    int64_t product = 1, size = 0;
+    for (int i = 0; i < in->hole->n_sizes; i++)
+        if (!size_in(in, &(size_variable_t){.dim = i}, &size) ||
+            !shape_multiply(product, size, &product))
+            return false;
+    const double all = (double)product, number = in->hole->number;
+    return (in->hole->is_inverse ? number / all : all * number) == found;
 }
 
 static bool agrees(const graph_t *graph, const hole_t *hole)
 {
     const graph_node_t *node = graph_body(graph)->nodes[hole->node];
-    int64_t product = 0, value = 0;
-    if (!product_in(graph, hole, &product)) return false;
-    if (hole->is_float) {
-        double size = (double)product;
-        return (hole->is_inverse ? hole->number / size : size * hole->number) ==
-               datum_as_float(node->datum);
-    }
-    if (!size_calculate(&hole->expr, product, &value)) return false;
-    return value == (hole->field < 0 ? datum_as_int(node->datum)
+    sizes_in_t in = {graph, hole};
+    int64_t value = 0;
+    if (hole->is_float) return float_agrees(&in, datum_as_float(node->datum));
+    return size_calculate(&hole->expr, size_in, &in, &value) &&
+           value == (hole->field < 0 ? datum_as_int(node->datum)
                                      : integer_at(node, hole->field, hole->index));
 }
 
@@ -378,43 +452,81 @@ static status_t add_step(rewrite_t *rewrite, const char *name, int64_t number, v
     return STATUS_OK;
 }
 
+static status_t add_size_of(rewrite_t *rewrite, const hole_t *hole, int index, value_t *out_value)
+{
+    value_t dim = VALUE_NONE;
+    TRY(add_int(rewrite, hole->dims[index], &dim));
+    *out_value = add_builtin(rewrite, "size", rewrite_value(rewrite, hole->values[index]), dim);
+    return STATUS_OK;
+}
+
+static status_t add_part(rewrite_t *rewrite, const hole_t *hole, const size_part_t *part,
+                         value_t *out_value)
+{
+    TRY(add_size_of(rewrite, hole, part->variable.dim, out_value));
+    if (part->offset != 0) TRY(add_step(rewrite, "scalar_add", part->offset, out_value));
+    if (part->divisor != 1) TRY(add_step(rewrite, "scalar_floordiv", part->divisor, out_value));
+    return STATUS_OK;
+}
+
+static status_t add_term(rewrite_t *rewrite, const hole_t *hole, const size_term_t *term,
+                         value_t *out_value)
+{
+    for (int i = 0; i < term->n; i++) {
+        value_t part = VALUE_NONE;
+        TRY(add_part(rewrite, hole, &term->parts[i], &part));
+        *out_value = i == 0 ? part : add_builtin(rewrite, "scalar_mul", *out_value, part);
+    }
+    return term->factor != 1 ? add_step(rewrite, "scalar_mul", term->factor, out_value) : STATUS_OK;
+}
+
+static status_t add_expr(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
+{
+    const size_expr_t *expr = &hole->expr;
+    for (int t = 0; t < expr->n_terms; t++) {
+        value_t term = VALUE_NONE;
+        TRY(add_term(rewrite, hole, &expr->terms[t], &term));
+        *out_value = t == 0 ? term : add_builtin(rewrite, "scalar_add", *out_value, term);
+    }
+    if (expr->offset != 0) TRY(add_step(rewrite, "scalar_add", expr->offset, out_value));
+    return STATUS_OK;
+}
+
 /* size, scalar_mul, ... that calculate the number. */
 static status_t add_number(rewrite_t *rewrite, const hole_t *hole, value_t *out_value)
 {
     value_t result = VALUE_NONE, number = VALUE_NONE;
-    for (int i = 0; i < hole->expr.n; i++) {
-        value_t dim = VALUE_NONE;
-        TRY(add_int(rewrite, hole->dims[i], &dim));
-        value_t size = add_builtin(rewrite, "size", rewrite_value(rewrite, hole->values[i]), dim);
+    if (!hole->is_float) return add_expr(rewrite, hole, out_value);
+    for (int i = 0; i < hole->n_sizes; i++) {
+        value_t size = VALUE_NONE;
+        TRY(add_size_of(rewrite, hole, i, &size));
         result = i == 0 ? size : add_builtin(rewrite, "scalar_mul", result, size);
     }
-    if (hole->is_float) {
-        TRY(add_float(rewrite, hole->number, &number));
-        result = hole->is_inverse ? add_builtin(rewrite, "scalar_div", number, result)
+    TRY(add_float(rewrite, hole->number, &number));
+    *out_value = hole->is_inverse ? add_builtin(rewrite, "scalar_div", number, result)
                                   : add_builtin(rewrite, "scalar_mul", result, number);
-    } else {
-        if (hole->expr.factor != 1)
-            TRY(add_step(rewrite, "scalar_mul", hole->expr.factor, &result));
-        if (hole->expr.offset != 0)
-            TRY(add_step(rewrite, "scalar_add", hole->expr.offset, &result));
-        if (hole->expr.divisor != 1)
-            TRY(add_step(rewrite, "scalar_floordiv", hole->expr.divisor, &result));
-    }
-    *out_value = result;
     return STATUS_OK;
 }
 
 /* Dimensions of inputs go by their names. */
+static size_variable_t variable_of(const filling_t *filling, const hole_t *hole, int index)
+{
+    size_variable_t variable = {.name = NULL, .dim = hole->dims[index]};
+    const graph_block_t *body = graph_body(filling->base);
+    for (int p = 0; p < body->n_params; p++)
+        if (body->params[p] == hole->values[index])
+            variable.name = type_dim_name(&filling->types[p], hole->dims[index]);
+    return variable;
+}
+
 static sized_attr_t sized_of(const filling_t *filling, const hole_t *hole)
 {
     sized_attr_t sized = {hole->field, hole->index, hole->expr};
-    const graph_block_t *body = graph_body(filling->base);
-    for (int i = 0; i < hole->expr.n; i++) {
-        sized.value.variables[i] = (size_variable_t){.name = NULL, .dim = hole->dims[i]};
-        for (int p = 0; p < body->n_params; p++)
-            if (body->params[p] == hole->values[i])
-                sized.value.variables[i].name = type_dim_name(&filling->types[p], hole->dims[i]);
-    }
+    for (int t = 0; t < sized.value.n_terms; t++)
+        for (int i = 0; i < sized.value.terms[t].n; i++) {
+            size_variable_t *variable = &sized.value.terms[t].parts[i].variable;
+            *variable = variable_of(filling, hole, variable->dim);
+        }
     return sized;
 }
 

@@ -2,7 +2,7 @@
 #ifndef TESSERA_GRAPH_METHOD_TRACE_IMPL_H
 #define TESSERA_GRAPH_METHOD_TRACE_IMPL_H
 
-#include "graph/ir/size_impl.h"
+#include "graph/ir/size_fit_impl.h"
 
 /* Runs the method and gives the operators that it ran. */
 status_t trace_once(context_t *ctx, module_t *module, const char *method, int n_in,
@@ -16,19 +16,23 @@ status_t trace_other_sizes(context_t *ctx, module_t *initial, const char *method
 
 /* ---- the same graph at several sizes ---- */
 
-#define TRACE_MAX_GRAPHS 16
+#define TRACE_MAX_GRAPHS SIZE_MAX_SAMPLES
+
+/* Sizes that an expression is of. */
+#define HOLE_MAX_SIZES (SIZE_MAX_TERMS * SIZE_MAX_VARIABLES)
 
 /* An integer of an attribute, or a number that is an operand, that is another at other sizes. */
 typedef struct hole {
     int node;         /* in the body */
     int field, index; /* field -1: the constant itself */
     bool is_found;
-    /* What was found: variables are dimensions of values, names those of inputs. */
+    /* What was found: variable #k of the expression is dimension dims[k] of values[k]. */
     bool is_float, is_inverse;
-    double number; /* number * product, or number / product */
+    double number; /* number * product of all sizes, or number / product */
     size_expr_t expr;
-    value_t values[SIZE_MAX_VARIABLES];
-    int dims[SIZE_MAX_VARIABLES];
+    int n_sizes;
+    value_t values[HOLE_MAX_SIZES];
+    int dims[HOLE_MAX_SIZES];
 } hole_t;
 
 typedef struct holes {
@@ -41,8 +45,9 @@ typedef struct holes {
  * *out_node: where they do not. */
 bool holes_match(context_t *ctx, const graph_t *a, const graph_t *b, const graph_node_t **out_node);
 
-/* Finds what differs among graphs that match the first, and how it follows sizes. */
-status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs);
+/* Finds what differs among graphs that match the first, and how it follows sizes: at few sizes, by
+ * the first expression that fits; at many, else by the only one, in sizes inside as well. */
+status_t holes_find(holes_t *holes, int n, const graph_t *const *graphs, bool is_at_many);
 
 /* The first hole that follows nothing that is known, or NULL. */
 const hole_t *holes_open(const holes_t *holes);

@@ -313,32 +313,86 @@ static status_t fill(proof_t *proof, holes_t *holes, graph_t **out_graph)
 
 /* ---- the proof ---- */
 
-/* All names at sizes that have nothing in common. */
-static status_t fit(proof_t *proof, holes_t *holes, bool *out_fits)
+/* Graphs of the method at several sizes, the first of which is proof->graph. */
+typedef struct made {
+    int n;
+    graph_t *graphs[TRACE_MAX_GRAPHS];
+} made_t;
+
+static void release_made(made_t *made)
 {
-    const graph_t *graphs[N_FITTED + 1] = {proof->graph};
-    graph_t *made[N_FITTED] = {NULL};
-    status_t status = STATUS_OK;
+    for (int i = 1; i < made->n; i++) graph_release(made->graphs[i]);
+    made->n = 0;
+}
+
+/* Runs at these sizes of the names; what the method refuses is not made. */
+static status_t make_at(proof_t *proof, const int64_t *sizes, bool *out_is_made, made_t *made)
+{
+    graph_t *graph = NULL;
+    *out_is_made = false;
+    if (made->n == TRACE_MAX_GRAPHS) return STATUS_OK;
+    set_names(proof, sizes);
+    TRY(probe(proof, &graph));
+    *out_is_made = graph != NULL;
+    if (graph != NULL) made->graphs[made->n++] = graph;
+    return STATUS_OK;
+}
+
+/* All names at sizes that have nothing in common. */
+static status_t make_few(proof_t *proof, bool *out_fits, made_t *made)
+{
     *out_fits = true;
-    for (int p = 0; p < N_FITTED && status == STATUS_OK && *out_fits; p++) {
+    for (int p = 0; p < N_FITTED && *out_fits; p++) {
         int64_t sizes[MAX_NAMES];
         for (int k = 0; k < proof->n_names; k++)
             sizes[k] = proof->names[k].size +
                        proof->names[k].step * (1 + (3 * p + 2 * k + p * k) % 7);
-        set_names(proof, sizes);
-        status = probe(proof, &made[p]);
-        if (status == STATUS_OK && made[p] == NULL)
-            give_reason(proof, NULL, "the method fails where several sizes vary");
-        *out_fits = made[p] != NULL && matches(proof, made[p]);
-        graphs[p + 1] = made[p];
+        TRY(make_at(proof, sizes, out_fits, made));
+        if (!*out_fits) give_reason(proof, NULL, "the method fails where several sizes vary");
+        *out_fits = *out_fits && matches(proof, made->graphs[made->n - 1]);
     }
+    return STATUS_OK;
+}
+
+/* Each name by itself at all small sizes, and about larger ones: quotients are alike but for few
+ * sizes, and each has to be the only one. */
+static status_t make_many(proof_t *proof, bool *out_fits, made_t *made)
+{
+    enum { N_SMALL = 40 };
+    static const int64_t large[] = {47,  48,  49,  63,  64,  65,  95,  96,  97,  127,
+                                    128, 129, 255, 256, 257, 719, 720, 721, 840, 841};
+    for (int k = 0; k < proof->n_names && *out_fits; k++) {
+        const int64_t size = proof->names[k].size;
+        for (int i = 0; i < N_SMALL + 20 + 17 && *out_fits; i++) {
+            int64_t sizes[MAX_NAMES];
+            bool is_made = false;
+            for (int j = 0; j < proof->n_names; j++) sizes[j] = proof->names[j].size;
+            sizes[k] = i < N_SMALL        ? i + 1
+                       : i < N_SMALL + 20 ? large[i - N_SMALL]
+                                          : size - 8 + (i - N_SMALL - 20);
+            if (sizes[k] < 1 || sizes[k] == size) continue;
+            TRY(make_at(proof, sizes, &is_made, made));
+            if (is_made) *out_fits = matches(proof, made->graphs[made->n - 1]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t fit(proof_t *proof, bool is_at_many, holes_t *holes, bool *out_fits)
+{
+    made_t *made = NULL;
+    TRY(context_get_zeroed(proof->ctx, sizeof *made, "graphs at several sizes", &made));
+    memcpy(&made->graphs[made->n++], &proof->graph, sizeof proof->graph);
+    status_t status = make_few(proof, out_fits, made);
+    if (status == STATUS_OK && *out_fits && is_at_many) status = make_many(proof, out_fits, made);
     if (status == STATUS_OK && *out_fits) {
-        status = holes_find(holes, N_FITTED + 1, graphs);
+        status = holes_find(holes, made->n, (const graph_t *const *)made->graphs, is_at_many);
         const hole_t *hole = holes_open(holes);
         *out_fits = hole == NULL;
         if (hole != NULL) give_hole(proof, hole);
     }
-    for (int p = 0; p < N_FITTED; p++) graph_release(made[p]);
+    release_made(made);
+    context_put(proof->ctx, made);
     return status;
 }
 
@@ -399,13 +453,12 @@ static status_t check_sizes(proof_t *proof, const holes_t *holes, const graph_t 
     return STATUS_OK;
 }
 
-static status_t prove(proof_t *proof, graph_t **out_graph)
+static status_t prove_by(proof_t *proof, bool is_at_many, graph_t **out_graph)
 {
     holes_t holes = {.ctx = proof->ctx};
     graph_t *opened = NULL;
     bool is_proven = false;
-    if (proof->n_names == 0) return STATUS_OK;
-    status_t status = fit(proof, &holes, &is_proven);
+    status_t status = fit(proof, is_at_many, &holes, &is_proven);
     if (status == STATUS_OK && is_proven) {
         status = fill(proof, &holes, &opened);
         if (status == STATUS_OK) status = check_sizes(proof, &holes, opened, &is_proven);
@@ -416,6 +469,14 @@ static status_t prove(proof_t *proof, graph_t **out_graph)
     else
         graph_release(opened);
     return status;
+}
+
+/* Few sizes do for lines. */
+static status_t prove(proof_t *proof, graph_t **out_graph)
+{
+    if (proof->n_names == 0) return STATUS_OK;
+    TRY(prove_by(proof, false, out_graph));
+    return *out_graph == NULL && proof->has_looked ? prove_by(proof, true, out_graph) : STATUS_OK;
 }
 
 static status_t prove_any(proof_t *proof, graph_t **out_graph)

@@ -135,6 +135,70 @@ static void a_slice_by_half_a_size_holds_for_every_batch(void **state)
     module_release(eager);
 }
 
+/* ---- padded to whole windows ---- */
+
+enum { WINDOW = 4 };
+
+/* x[T][4] as windows of 4 rows, rolled by 2, each less its mean; back, and cut to T again. */
+static status_t windows_less_mean(context_t *ctx, module_t *self, int n_in,
+                                  const tensor_t *const *in, int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    const int64_t size = tensor_sizes(in[0])[0], columns = tensor_sizes(in[0])[1];
+    const int64_t more = (WINDOW - size % WINDOW) % WINDOW, n = (size + more) / WINDOW;
+    tensor_t *padded = NULL, *rolled = NULL, *windows = NULL, *mean = NULL, *less = NULL;
+    tensor_t *rows = NULL, *back = NULL;
+    *n_out = 1;
+    op_pad(ctx, in[0], (int64_t[]){0, 0}, (int64_t[]){more, 0}, PAD_CONSTANT, 0.0, &padded);
+    op_roll(ctx, padded, 1, (int64_t[]){-2}, (int64_t[]){0}, &rolled);
+    op_reshape(ctx, rolled, 2, (int64_t[]){n, WINDOW * columns}, &windows);
+    op_mean(ctx, windows, 1, (int64_t[]){1}, true, &mean);
+    op_sub(ctx, windows, mean, &less);
+    op_reshape(ctx, less, 2, (int64_t[]){n * WINDOW, columns}, &rows);
+    op_roll(ctx, rows, 1, (int64_t[]){2}, (int64_t[]){0}, &back);
+    return op_slice(ctx, back, 0, 0, size, 1, out);
+}
+
+static void windows_that_rows_are_padded_to_hold_for_every_number_of_rows(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int64_t traced_at[] = {8, 6, 32};
+    for (int i = 0; i < 3; i++) {
+        module_t *eager = NULL, *graph = traced(ctx, windows_less_mean, traced_at[i], &eager);
+        for (int64_t rows = 1; rows < 24; rows++) check_same(ctx, eager, graph, rows);
+        check_same(ctx, eager, graph, 501);
+        module_release(graph);
+        module_release(eager);
+    }
+}
+
+/* What is pooled by 2 and grown again, padded to the rows that it had. */
+static status_t grown_again(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                            int *n_out, tensor_t **out)
+{
+    (void)self, (void)n_in;
+    const int64_t size = tensor_sizes(in[0])[0], half = size / 2;
+    tensor_t *even = NULL, *pairs = NULL, *most = NULL, *grown = NULL, *flat = NULL, *whole = NULL;
+    *n_out = 1;
+    op_slice(ctx, in[0], 0, 0, 2 * half, 1, &even);
+    op_reshape(ctx, even, 3, (int64_t[]){half, 2, 4}, &pairs);
+    op_mean(ctx, pairs, 1, (int64_t[]){1}, true, &most);
+    op_expand(ctx, most, 3, (int64_t[]){half, 2, 4}, &grown);
+    op_reshape(ctx, grown, 2, (int64_t[]){2 * half, 4}, &flat);
+    op_pad(ctx, flat, (int64_t[]){0, 0}, (int64_t[]){size - 2 * half, 0}, PAD_CONSTANT, 0.0,
+           &whole);
+    return op_add(ctx, whole, in[0], out);
+}
+
+static void what_division_has_cut_is_padded_again_at_every_size(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *eager = NULL, *graph = traced(ctx, grown_again, 6, &eager);
+    for (int64_t rows = 2; rows < 20; rows++) check_same(ctx, eager, graph, rows);
+    module_release(graph);
+    module_release(eager);
+}
+
 /* ---- what cannot be proven ---- */
 
 static status_t branch(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
@@ -551,6 +615,8 @@ int main(void)
         TEST(a_reshape_by_a_size_holds_for_every_batch),
         TEST(a_number_that_is_a_size_is_that_of_the_run),
         TEST(a_slice_by_half_a_size_holds_for_every_batch),
+        TEST(windows_that_rows_are_padded_to_hold_for_every_number_of_rows),
+        TEST(what_division_has_cut_is_padded_again_at_every_size),
         TEST(a_branch_on_a_size_keeps_the_graph_to_its_sizes),
         TEST(a_number_that_follows_a_size_in_no_known_way_is_refused_at_others),
         TEST(sizes_that_the_method_refuses_are_refused_after_tracing),

@@ -35,6 +35,9 @@ typedef enum step_kind {
     STEP_HALF,     /* x[s / 2:] */
     STEP_BUT_LAST, /* x[:s - a] */
     STEP_BY_OTHER, /* x[:(other s + 1) / 2] */
+    STEP_WHOLE,    /* padded to a multiple of 3 + a */
+    STEP_EVEN_CUT, /* x[:s - s % (2 + a)] */
+    STEP_WINDOWS,  /* {s0 * (the last, padded, in windows of 2 + a), 2 + a} */
     STEP_CONCAT,
     STEP_MEAN,          /* sum over a dimension / its size */
     STEP_MEAN_PLANE,    /* x / (s0 * last) */
@@ -107,6 +110,25 @@ static status_t permute(context_t *ctx, const tensor_t *x, int rank, int by, ten
     return op_permute(ctx, x, rank, dims, out);
 }
 
+/* `more` behind the last of dimension dim. */
+static status_t pad_end(context_t *ctx, const tensor_t *x, int dim, int64_t more, tensor_t **out)
+{
+    const int64_t before[TENSOR_MAX_RANK] = {0};
+    int64_t after[TENSOR_MAX_RANK] = {0};
+    after[dim] = more;
+    return op_pad(ctx, x, before, after, PAD_CONSTANT, 0.0, out);
+}
+
+static status_t make_windows(context_t *ctx, const tensor_t *x, int64_t window, tensor_t **out)
+{
+    tensor_t *padded = NULL;
+    const int last = tensor_rank(x) - 1;
+    const int64_t size = tensor_sizes(x)[last], n = (size + window - 1) / window;
+    TRY(pad_end(ctx, x, last, n * window - size, &padded));
+    if (last != 1) return op_reshape(ctx, padded, 2, (int64_t[]){-1, window}, out);
+    return op_reshape(ctx, padded, 2, (int64_t[]){tensor_sizes(x)[0] * n, window}, out);
+}
+
 /* Steps by shapes. */
 static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x, const tensor_t *y,
                           tensor_t **out)
@@ -124,6 +146,12 @@ static status_t run_shape(context_t *ctx, const step_t *step, const tensor_t *x,
     case STEP_HALF: return op_slice(ctx, x, dim, size / 2, size, 1, out);
     case STEP_BUT_LAST: return op_slice(ctx, x, dim, 0, size - step->amount, 1, out);
     case STEP_BY_OTHER: return op_slice(ctx, x, dim, 0, (sizes[(dim + 1) % rank] + 1) / 2, 1, out);
+    case STEP_WHOLE: {
+        const int64_t each = 3 + step->amount;
+        return pad_end(ctx, x, dim, (each - size % each) % each, out);
+    }
+    case STEP_EVEN_CUT: return op_slice(ctx, x, dim, 0, size - size % (2 + step->amount), 1, out);
+    case STEP_WINDOWS: return make_windows(ctx, x, 2 + step->amount, out);
     case STEP_CONCAT: return op_concat(ctx, 2, (const tensor_t *[]){x, y}, dim, out);
     case STEP_PERMUTE: return permute(ctx, x, rank, 1 + step->amount, out);
     default: return context_fail(ctx, STATUS_INVALID_ARGUMENT, "no step by shapes");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/io/exported: networks exported by PyTorch, and what PyTorch gives at several sizes.
 
-Run by hand with torch 2.13.0, onnx 1.23.2, onnxscript and ONNX Runtime 1.31.1:
+Run by hand with torch 2.13.0, onnx 1.23.2, onnxscript and ONNX Runtime 1.31.1 or 1.32.0:
     python3 tests/io/exported.py [NAME]...
 
 NAME.script.onnx is by torch.onnx.export(dynamo=False) with dynamic_axes, NAME.dynamo.onnx by

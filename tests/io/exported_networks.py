@@ -170,6 +170,158 @@ class UNet(nn.Module):
         return torch.sigmoid(self.head(self.up1(torch.cat([b, a], 1))))
 
 
+def double(n_in, n_out, padding=1):
+    return nn.Sequential(nn.Conv2d(n_in, n_out, 3, padding=padding), nn.ReLU(),
+                         nn.Conv2d(n_out, n_out, 3, padding=padding), nn.ReLU())
+
+
+@case({"x": ("batch", 1, "height", "width")},
+      pictures("x", (1, 1, 32, 32), (2, 1, 39, 30), (1, 1, 26, 53), (1, 1, 33, 35)))
+class UNetPadded(nn.Module):
+    """unet_padded: transposed convolutions, and padding where pooling has lost rows and columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.down1, self.down2, self.down3 = double(1, 4), double(4, 6), double(6, 8)
+        self.grow2, self.grow1 = nn.ConvTranspose2d(8, 6, 2, 2), nn.ConvTranspose2d(6, 4, 2, 2)
+        self.up2, self.up1 = double(12, 6), double(8, 4)
+        self.head = nn.Conv2d(4, 2, 1)
+
+    def join(self, skip, x):
+        h, w = skip.size(2) - x.size(2), skip.size(3) - x.size(3)
+        return torch.cat([skip, F.pad(x, [w // 2, w - w // 2, h // 2, h - h // 2])], 1)
+
+    def forward(self, x):
+        a = self.down1(x)
+        b = self.down2(F.max_pool2d(a, 2))
+        c = self.down3(F.max_pool2d(b, 2))
+        b = self.up2(self.join(b, self.grow2(c)))
+        return self.head(self.up1(self.join(a, self.grow1(b))))
+
+
+@case({"x": ("batch", 1, "height", "width")},
+      pictures("x", (1, 1, 52, 52), (2, 1, 57, 50), (1, 1, 48, 63), (1, 1, 55, 53)))
+class UNetCropped(nn.Module):
+    """unet_cropped: convolutions without padding, what is skipped cut to the middle."""
+
+    def __init__(self):
+        super().__init__()
+        self.down1, self.down2, self.down3 = double(1, 4, 0), double(4, 6, 0), double(6, 8, 0)
+        self.grow2, self.grow1 = nn.ConvTranspose2d(8, 6, 2, 2), nn.ConvTranspose2d(6, 4, 2, 2)
+        self.up2, self.up1 = double(12, 6, 0), double(8, 4, 0)
+        self.head = nn.Conv2d(4, 2, 1)
+
+    def join(self, skip, x):
+        h, w = x.shape[2:]
+        top, left = (skip.shape[2] - h) // 2, (skip.shape[3] - w) // 2
+        return torch.cat([skip[:, :, top:top + h, left:left + w], x], 1)
+
+    def forward(self, x):
+        a = self.down1(x)
+        b = self.down2(F.max_pool2d(a, 2))
+        c = self.down3(F.max_pool2d(b, 2))
+        b = self.up2(self.join(b, self.grow2(c)))
+        return self.head(self.up1(self.join(a, self.grow1(b))))
+
+
+class Windows(nn.Module):
+    """Attention in windows of 4 x 4, rolled by `shift`; the picture is padded to whole windows."""
+
+    def __init__(self, n, n_heads, shift):
+        super().__init__()
+        self.n_heads, self.shift, self.size = n_heads, shift, 4
+        self.qkv, self.out = nn.Linear(n, 3 * n), nn.Linear(n, n)
+        self.table = nn.Parameter(torch.randn(7 * 7, n_heads))
+        at = torch.stack(torch.meshgrid(torch.arange(4), torch.arange(4), indexing="ij")).flatten(1)
+        apart = (at[:, :, None] - at[:, None, :]).permute(1, 2, 0) + 3
+        self.register_buffer("index", apart[..., 0] * 7 + apart[..., 1])
+
+    def mask(self, h, w):
+        """Tokens that the roll has brought together do not see each other."""
+        size, shift = self.size, self.shift
+        parts = torch.zeros(h, w)
+        number = 0
+        for rows in (slice(0, -size), slice(-size, -shift), slice(-shift, None)):
+            for columns in (slice(0, -size), slice(-size, -shift), slice(-shift, None)):
+                parts[rows, columns] = number
+                number += 1
+        parts = parts.view(h // size, size, w // size, size).transpose(1, 2).reshape(-1, size * size)
+        return ((parts[:, None] - parts[:, :, None]) != 0).float() * -100
+
+    def forward(self, x):
+        n, height, width, c = x.shape
+        size = self.size
+        x = F.pad(x, (0, 0, 0, (size - width % size) % size, 0, (size - height % size) % size))
+        _, h, w, _ = x.shape
+        if self.shift > 0:
+            x = torch.roll(x, (-self.shift, -self.shift), (1, 2))
+        x = x.view(n, h // size, size, w // size, size, c).transpose(2, 3)
+        x = x.reshape(n * (h // size) * (w // size), size * size, c)
+        q, k, v = self.qkv(x).reshape(x.size(0), -1, 3, self.n_heads, c // self.n_heads).permute(2, 0, 3, 1, 4)
+        weight = q @ k.transpose(-2, -1) * (c // self.n_heads) ** -0.5
+        weight = weight + self.table[self.index.view(-1)].view(16, 16, -1).permute(2, 0, 1)
+        if self.shift > 0:
+            mask = self.mask(h, w)
+            n_windows = mask.shape[0]
+            weight = weight.view(x.size(0) // n_windows, n_windows, self.n_heads, 16, 16) + mask[:, None]
+            weight = weight.view(-1, self.n_heads, 16, 16)
+        x = self.out((weight.softmax(-1) @ v).transpose(1, 2).reshape(-1, 16, c))
+        x = x.view(n, h // size, w // size, size, size, c).transpose(2, 3).reshape(n, h, w, c)
+        if self.shift > 0:
+            x = torch.roll(x, (self.shift, self.shift), (1, 2))
+        return x[:, :height, :width]
+
+
+@case({"x": ("batch", 3, "height", "width")},
+      pictures("x", (2, 3, 32, 32), (1, 3, 45, 38), (3, 3, 27, 56), (1, 3, 33, 31)))
+class Swin(nn.Module):
+    """swin: windows that are rolled, of padded pictures, merged by two."""
+
+    class Block(nn.Module):
+        def __init__(self, n, shift):
+            super().__init__()
+            self.before, self.behind = nn.LayerNorm(n), nn.LayerNorm(n)
+            self.windows = Windows(n, 2, shift)
+            self.wide, self.narrow = nn.Linear(n, 2 * n), nn.Linear(2 * n, n)
+
+        def forward(self, x):
+            x = x + self.windows(self.before(x))
+            return x + self.narrow(F.gelu(self.wide(self.behind(x))))
+
+    def __init__(self):
+        super().__init__()
+        self.patch = nn.Conv2d(3, 8, 2, 2)
+        self.first, self.second = self.Block(8, 0), self.Block(12, 2)
+        self.norm, self.merge = nn.LayerNorm(32), nn.Linear(32, 12, bias=False)
+        self.last, self.head = nn.LayerNorm(12), nn.Linear(12, 10)
+
+    def forward(self, x):
+        x = self.first(self.patch(x).permute(0, 2, 3, 1))
+        height, width = x.shape[1:3]
+        x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+        x = torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1)
+        x = self.second(self.merge(self.norm(x)))
+        return self.head(self.last(x).mean((1, 2)))
+
+
+@case({"x": ("batch", 2, "height", "width")},
+      pictures("x", (1, 2, 32, 32), (2, 2, 37, 30), (1, 2, 27, 49)))
+class Restorer(nn.Module):
+    """restorer: reflected to a multiple of 8, shuffled to channels and back, cut to the size it had."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+        self.last = nn.Conv2d(4, 2, 3, padding=1)
+
+    def forward(self, x):
+        h, w = x.shape[2:]
+        y = F.pad(x, (0, -w % 8, 0, -h % 8), mode="reflect")
+        y = self.first(y)
+        y = y + F.pixel_shuffle(F.gelu(self.inner(F.pixel_unshuffle(y, 2))), 2)
+        return self.last(y)[:, :, :h, :w] + x
+
+
 @case({"x": ("batch", 4, "height", "width"), "t": ("batch",)},
       [{"x": [2, 4, 8, 8], "t": torch.tensor([7, 500])}, {"x": [1, 4, 11, 6], "t": torch.tensor([3])},
        {"x": [3, 4, 5, 12], "t": torch.tensor([0, 999, 40])}])

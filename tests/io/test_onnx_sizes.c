@@ -483,6 +483,134 @@ static void what_is_cut_in_equal_pieces_takes_all_sizes_that_are(void **state)
     sizes_check_at(fixture_context(state), &trial, 3, sizes);
 }
 
+/* ---- padded and cut ---- */
+
+/* Kernel 3, stride 2: an odd size is padded on both sides, an even one at the end. */
+static double padded_as_same(const int64_t *sizes, const int64_t *index)
+{
+    double sum = 0;
+    const int64_t top = sizes[2] % 2, left = sizes[3] % 2;
+    for (int64_t i = 0; i < 9; i++) {
+        const int64_t h = 2 * index[2] - top + i / 3, w = 2 * index[3] - left + i % 3;
+        if (h < 0 || h >= sizes[2] || w < 0 || w >= sizes[3]) continue;
+        sum += sizes_element((index[0] * sizes[2] + h) * sizes[3] + w) *
+               sizes_element(index[1] * 9 + i);
+    }
+    return sum;
+}
+
+static void shape_of_same(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    const int64_t shape[4] = {sizes[0], 2, (sizes[2] + 1) / 2, (sizes[3] + 1) / 2};
+    *out_rank = 4;
+    memcpy(out_sizes, shape, sizeof shape);
+}
+
+static void padding_that_depends_on_odd_sizes_follows_them(void **state)
+{
+    static const int64_t sizes[4][4] = {{1, 1, 8, 8}, {2, 1, 9, 8}, {1, 1, 6, 11}, {3, 1, 7, 5}};
+    begin_model(13, DIMS(-1, 1, -1, -1));
+    sizes_open((const char *const[4]){"N", NULL, "H", "W"});
+    sizes_weight("w", DIMS(2, 1, 3, 3));
+    maker_node_t *node = maker_node(&maker, "Conv", "conv", "x w", "y");
+    maker_string(node, "auto_pad", "SAME_UPPER");
+    maker_ints(node, "strides", DIMS(2, 2));
+    const sizes_trial_t trial = {4, padded_as_same, shape_of_same};
+    sizes_check_at(fixture_context(state), &trial, 4, sizes);
+}
+
+enum { WINDOW = 24 };
+
+static double element_or_pad(const int64_t *sizes, const int64_t *index)
+{
+    const int64_t at = index[1] * WINDOW + index[2];
+    return at < sizes[1] ? sizes_element(index[0] * sizes[1] + at) : 0;
+}
+
+static void shape_of_windows(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    const int64_t shape[3] = {sizes[0], (sizes[1] + WINDOW - 1) / WINDOW, WINDOW};
+    *out_rank = 3;
+    memcpy(out_sizes, shape, sizeof shape);
+}
+
+/* (24 - T % 24) % 24 is padded, and the windows are counted: no trial has all of its numbers. */
+static void what_is_padded_to_whole_windows_is_at_each_size(void **state)
+{
+    static const int64_t sizes[7][4] = {{2, 48}, {2, 100}, {1, 23}, {3, 25},
+                                        {1, 71}, {2, 77},  {1, 1}};
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL, NULL});
+    sizes_numbers();
+    sizes_number("window", WINDOW);
+    sizes_vector("window1", DIMS(WINDOW));
+    sizes_vector("minus", DIMS(-1));
+    sizes_vector("none", DIMS(0, 0, 0));
+    sizes_size_of("x", "shape", "one", "t");
+    maker_node(&maker, "Mod", "", "t window", "rest");
+    maker_node(&maker, "Sub", "", "window rest", "lacks");
+    maker_node(&maker, "Mod", "", "lacks window", "more");
+    maker_node(&maker, "Unsqueeze", "", "more v0", "more1");
+    maker_int(maker_node(&maker, "Concat", "", "none more1", "pads"), "axis", 0);
+    maker_node(&maker, "Pad", "", "x pads", "padded");
+    maker_node(&maker, "Add", "", "t more", "whole");
+    maker_node(&maker, "Div", "", "whole window", "n");
+    maker_node(&maker, "Unsqueeze", "", "n v0", "n1");
+    maker_int(maker_node(&maker, "Concat", "", "minus n1 window1", "sizes"), "axis", 0);
+    maker_node(&maker, "Reshape", "", "padded sizes", "y");
+    const sizes_trial_t trial = {2, element_or_pad, shape_of_windows};
+    sizes_check_at(fixture_context(state), &trial, 7, sizes);
+}
+
+static double first_rows(const int64_t *sizes, const int64_t *index)
+{
+    return sizes_element(index[0] * sizes[1] + index[1]);
+}
+
+static void shape_of_first_rows(const int64_t *sizes, int *out_rank, int64_t *out_sizes)
+{
+    *out_rank = 2;
+    out_sizes[0] = sizes[0];
+    out_sizes[1] = 2 * (sizes[1] / 4);
+}
+
+/* T/2 is never less than 2*(T/4): the lesser of them is always that. */
+static void the_lesser_of_two_sizes_is_one_of_them_where_it_is_always(void **state)
+{
+    static const int64_t sizes[5][4] = {{2, 48}, {2, 47}, {1, 21}, {3, 26}, {1, 4}};
+    begin_model(13, DIMS(-1, -1));
+    sizes_open((const char *const[4]){"N", "T", NULL, NULL});
+    sizes_numbers();
+    sizes_number("two", 2);
+    sizes_number("four", 4);
+    sizes_size_of("x", "shape", "one", "t");
+    maker_node(&maker, "Div", "", "t two", "half");
+    maker_node(&maker, "Div", "", "t four", "quarter");
+    maker_node(&maker, "Mul", "", "quarter two", "twice");
+    maker_node(&maker, "Min", "", "half twice", "least");
+    maker_node(&maker, "Unsqueeze", "", "least v0", "end");
+    maker_node(&maker, "Slice", "", "x v0 end v1", "y");
+    const sizes_trial_t trial = {2, first_rows, shape_of_first_rows};
+    sizes_check_at(fixture_context(state), &trial, 5, sizes);
+}
+
+/* The lesser of T and 700 is T at all sizes but those above; no size that is tried is between 700
+ * and 1009. */
+static void the_lesser_of_two_sizes_is_not_believed_where_it_changes(void **state)
+{
+    static const int64_t sizes[2][4] = {{2, 48}, {2, 49}};
+    begin_model(13, DIMS(2, -1));
+    sizes_open((const char *const[4]){NULL, "T", NULL, NULL});
+    sizes_numbers();
+    sizes_number("most", 700);
+    sizes_size_of("x", "shape", "one", "t");
+    maker_node(&maker, "Min", "", "t most", "least");
+    maker_node(&maker, "Unsqueeze", "", "least v0", "end");
+    maker_node(&maker, "Slice", "cut", "x v0 end v1", "y");
+    sizes_check_refused_at(fixture_context(state), 2, 2, sizes,
+                           "(T is 48 only, node cut (Slice): it depends on a comparison of sizes)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -500,6 +628,10 @@ int main(void)
         TEST(an_image_of_one_row_is_resized_as_others),
         TEST(a_quotient_is_right_at_sizes_that_are_not_tried),
         TEST(what_is_cut_in_equal_pieces_takes_all_sizes_that_are),
+        TEST(padding_that_depends_on_odd_sizes_follows_them),
+        TEST(what_is_padded_to_whole_windows_is_at_each_size),
+        TEST(the_lesser_of_two_sizes_is_one_of_them_where_it_is_always),
+        TEST(the_lesser_of_two_sizes_is_not_believed_where_it_changes),
     };
     return cmocka_run_group_tests(tests, NULL, sizes_remove_file);
 }

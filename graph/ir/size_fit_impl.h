@@ -1,0 +1,86 @@
+/* From numbers at several sizes to the expression that gives them.
+ *
+ *   H       8  9 10 11 12 13        of a variable
+ *   values  0  3  2  1  0  3        4*((H+3)/4)-H: what H lacks to be a multiple of 4
+ *
+ * What is found gives all values. Quotients that give them may be several, which differ at other
+ * sizes; so one is taken only where it is the only one, unless the caller tries it itself. */
+#ifndef TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
+#define TESSERA_GRAPH_IR_SIZE_FIT_IMPL_H
+
+#include "graph/ir/size_impl.h"
+
+#define SIZE_MAX_SAMPLES 320
+
+/* Sizes of several variables at several samples: sizes[v][s] is that of variables[v] at sample s.
+ */
+typedef struct size_samples {
+    int n_samples, n_variables;
+    const int64_t *const *sizes;
+    const size_variable_t *variables;
+} size_samples_t;
+
+/* ---- products ---- */
+
+/* Whether a product of n variables, product[s] at sample s, is the one that is sought. */
+typedef bool (*size_fits_t)(void *user, int n, const int64_t *product);
+
+/* Tries products of one variable, of two, then of three, until one fits: out_chosen are its
+ * variables, as many as it gives; 0: none fits. */
+int size_seek(const size_samples_t *samples, size_fits_t fits, void *user, int *out_chosen);
+
+/* ---- sizes inside ---- */
+
+#define SIZE_MAX_POOL 32
+
+/* Sizes of what is inside, each the only expression over one variable that gives them: of
+ * 2*((H+1)/2)*W the one quotient. Others are products and sums of these. */
+typedef struct size_pool {
+    int n;
+    struct {
+        int64_t values[SIZE_MAX_SAMPLES];
+        size_expr_t expr;
+    } items[SIZE_MAX_POOL];
+} size_pool_t;
+
+/* Adds what is no variable, and not there yet. */
+void size_pool_add(size_pool_t *pool, const size_samples_t *samples, const int64_t *values);
+
+/* ---- expressions ---- */
+
+/* A line over a product of variables, else the only quotient of one of them; with a pool also a
+ * line over a product of variables and of what is in the pool, and the sum of two such. */
+bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int64_t *values,
+              size_expr_t *out_expr);
+
+/* A line over a product of variables, else the first quotient of one of them that gives all values:
+ * for a caller that holds it against other sizes. */
+bool size_fit_any(const size_samples_t *samples, const int64_t *values, size_expr_t *out_expr);
+
+/* ---- quotients that cannot be told apart ---- */
+
+/* value = height * steps + slope * size + base, where steps are a quotient of the size */
+typedef struct size_stairs {
+    int64_t slope, height, base;
+    int64_t steps[SIZE_MAX_SAMPLES];
+} size_stairs_t;
+
+#define SIZE_STAIRS 6
+
+/* Form k of the values, of SIZE_STAIRS; false: they have no such form. */
+bool size_stairs(int k, int n_samples, const int64_t *sizes, const int64_t *values,
+                 size_stairs_t *out_stairs);
+
+/* Where several quotients of one size give all steps: sizes, none of those tried, that tell them
+ * apart, at most `capacity` and those next to sizes[0] first. 0: no two quotients do. */
+int size_split(int n_samples, const int64_t *sizes, const int64_t *steps, int n_tried,
+               const int64_t *tried, int capacity, int64_t *out_sizes);
+
+/* One of the quotients of one size that give all values, where sizes of `over` tell them apart that
+ * lie between the samples, and at which there is nothing to give: x/4 of what is cut in pieces of
+ * 4. False when these are too few. */
+bool size_fit_between(int n_samples, const int64_t *sizes, const int64_t *values,
+                      const size_variable_t *variable, int n_over, const int64_t *over,
+                      size_expr_t *out_expr);
+
+#endif
