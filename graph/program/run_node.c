@@ -117,6 +117,25 @@ static status_t run_setattr(run_t *run, const graph_node_t *node)
     return attribute_set(run->ctx, module, node->name, run->in[0]);
 }
 
+/* Calls of methods by graphs that run now: a method that calls itself without an end would fill the
+ * thread's stack. */
+enum { MAX_CALLS = 128 };
+static const context_slot_t calls_slot = {sizeof(int), NULL, NULL};
+
+static status_t call_method(context_t *ctx, module_t *module, const char *method, int n_in,
+                            datum_t *const *in, int *n_out, datum_t **out)
+{
+    void *value = NULL;
+    TRY(context_slot(ctx, &calls_slot, &value));
+    int *depth = value;
+    REQUIRE(ctx, *depth < MAX_CALLS, "call: \"%s\" of %s, methods call each other %d deep", method,
+            module_type(module), MAX_CALLS);
+    ++*depth;
+    status_t status = module_call(ctx, module, method, n_in, in, n_out, out);
+    if (context_slot(ctx, &calls_slot, &value) == STATUS_OK) --*(int *)value;
+    return status;
+}
+
 static status_t run_call(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
@@ -127,7 +146,7 @@ static status_t run_call(run_t *run, const graph_node_t *node)
     datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
     if (path != NULL) dispatch_enter_module(ctx, path);
-    status_t status = module_call(ctx, module, node->name, node->n_inputs - 1, run->in, &n_out,
+    status_t status = call_method(ctx, module, node->name, node->n_inputs - 1, run->in, &n_out,
                                   out);
     if (path != NULL) dispatch_leave_module(ctx, path);
     TRY(status);

@@ -1,5 +1,6 @@
 /* Methods with control flow, containers and state: each gives the same from its text, and frozen.
  */
+#include "freeze/freeze.h"
 #include "graph/ir/graph.h"
 
 #include "tests/support/support.h"
@@ -368,6 +369,28 @@ static void what_is_appended_stays_appended(void **state)
                 "<20 20>, 7, 5, [\"begin\" 1 2 \"end\" 4 5 \"end\"]");
 }
 
+static void a_method_that_calls_itself_without_end_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL, *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Endless", &module));
+    CHECK_OK(ctx, graph_define(ctx, module,
+                               "graph forward(%self : module, %x : f32[2]) {\n"
+                               "  %1 = relu(%x)\n"
+                               "  %y = call(%self, %1) method=\"forward\"\n"
+                               "  return %y\n}\n"));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(2), &x));
+    CHECK_OK(ctx, freeze(ctx, module, NULL, &frozen));
+    module_t *const modules[] = {module, frozen};
+    for (int i = 0; i < 4; i++) /* each twice: the count of calls is as it was */
+        CHECK_FAILS(ctx, module_forward(ctx, modules[i % 2], x, &y), STATUS_INVALID_ARGUMENT,
+                    "call: \"forward\" of Endless, methods call each other 128 deep");
+    tensor_release(x);
+    module_release(frozen);
+    module_release(module);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +407,7 @@ int main(void)
         TEST(a_tensor_is_set_to_tensors_alone),
         TEST(what_is_written_in_place_stays_written),
         TEST(what_is_appended_stays_appended),
+        TEST(a_method_that_calls_itself_without_end_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
