@@ -1,34 +1,62 @@
-/* The reorders that a context has described, so that each is described once. */
+/* The reorders that a context has described, so that each is described once. As many are kept as
+ * prepared operators; for one more the one goes that was asked for the longest ago. */
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
 #include "tensor/onednn/onednn.h"
 
-/* A context keeps at most this many. The next one empties the table. */
-#define MAX_REORDERS 1024
-
 typedef struct reorder {
     tensor_info_t src, dst;
     int n_threads; /* oneDNN divides the work when it describes */
+    uint64_t hash;
     onednn_primitive_t *primitive;
+    struct reorder *older, *newer;
 } reorder_t;
 
-static void forget_all(context_t *ctx, hash_table_t *reorders)
+typedef struct reorders {
+    hash_table_t table;
+    reorder_t *oldest, *newest;
+} reorders_t;
+
+static void take_out(reorders_t *reorders, reorder_t *reorder)
 {
-    for (size_t i = 0; i < reorders->n_slots; i++) {
-        reorder_t *reorder = reorders->slots[i].item;
-        if (reorder == NULL) continue;
-        onednn_release(reorder->primitive);
-        context_put(ctx, reorder);
-    }
-    hash_clear(ctx, reorders);
+    if (reorder->older != NULL)
+        reorder->older->newer = reorder->newer;
+    else
+        reorders->oldest = reorder->newer;
+    if (reorder->newer != NULL)
+        reorder->newer->older = reorder->older;
+    else
+        reorders->newest = reorder->older;
+}
+
+static void put_newest(reorders_t *reorders, reorder_t *reorder)
+{
+    reorder->older = reorders->newest;
+    reorder->newer = NULL;
+    if (reorders->newest != NULL)
+        reorders->newest->newer = reorder;
+    else
+        reorders->oldest = reorder;
+    reorders->newest = reorder;
+}
+
+static void forget_oldest(context_t *ctx, reorders_t *reorders)
+{
+    reorder_t *reorder = reorders->oldest;
+    take_out(reorders, reorder);
+    hash_remove(&reorders->table, reorder->hash, reorder);
+    onednn_release(reorder->primitive);
+    context_put(ctx, reorder);
 }
 
 static void reorders_fini(context_t *ctx, void *value)
 {
-    forget_all(ctx, value);
+    reorders_t *reorders = value;
+    while (reorders->oldest != NULL) forget_oldest(ctx, reorders);
+    hash_clear(ctx, &reorders->table);
 }
 
-static const context_slot_t reorders_slot = {sizeof(hash_table_t), NULL, reorders_fini};
+static const context_slot_t reorders_slot = {sizeof(reorders_t), NULL, reorders_fini};
 
 static bool is_reorder(const void *item, const void *key)
 {
@@ -53,24 +81,40 @@ static status_t describe(context_t *ctx, const reorder_t *wanted, reorder_t **ou
     return STATUS_OK;
 }
 
+static status_t add(context_t *ctx, reorders_t *reorders, const reorder_t *wanted,
+                    reorder_t **out_reorder)
+{
+    reorder_t *reorder = NULL;
+    TRY(describe(ctx, wanted, &reorder));
+    status_t status = hash_put(ctx, &reorders->table, reorder->hash, reorder);
+    if (status != STATUS_OK) {
+        onednn_release(reorder->primitive);
+        context_put(ctx, reorder);
+        return status;
+    }
+    put_newest(reorders, reorder);
+    *out_reorder = reorder;
+    return STATUS_OK;
+}
+
 status_t onednn_reorder(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
                         onednn_primitive_t **out_primitive)
 {
     void *value = NULL;
     TRY(context_slot(ctx, &reorders_slot, &value));
-    hash_table_t *reorders = value;
-    const reorder_t key = {.src = *src, .dst = *dst, .n_threads = context_threads(ctx)};
-    uint64_t hash = hash_mix(info_identity_hash(src), info_identity_hash(dst));
-    reorder_t *reorder = hash_find(reorders, hash, is_reorder, &key);
+    reorders_t *reorders = value;
+    const reorder_t key = {.src = *src,
+                           .dst = *dst,
+                           .n_threads = context_threads(ctx),
+                           .hash = hash_mix(info_identity_hash(src), info_identity_hash(dst))};
+    reorder_t *reorder = hash_find(&reorders->table, key.hash, is_reorder, &key);
     if (reorder == NULL) {
-        if (reorders->n >= MAX_REORDERS) forget_all(ctx, reorders);
-        TRY(describe(ctx, &key, &reorder));
-        status_t status = hash_put(ctx, reorders, hash, reorder);
-        if (status != STATUS_OK) {
-            onednn_release(reorder->primitive);
-            context_put(ctx, reorder);
-            return status;
-        }
+        const size_t most = (size_t)context_cache_entries(ctx);
+        while (reorders->table.n > 0 && reorders->table.n >= most) forget_oldest(ctx, reorders);
+        TRY(add(ctx, reorders, &key, &reorder));
+    } else {
+        take_out(reorders, reorder);
+        put_newest(reorders, reorder);
     }
     *out_primitive = reorder->primitive;
     return STATUS_OK;

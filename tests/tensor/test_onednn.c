@@ -88,6 +88,32 @@ static void describe_pair(int64_t channels, tensor_info_t *out_src, tensor_info_
     *out_dst = info_mkldnn(&dense, &blocks);
 }
 
+/* Of two that are kept the one goes that was asked for first: three pairs by turns with one that is
+ * asked for each time. A primitive that is described anew is another, since all are held here. */
+static void the_reorder_that_was_asked_for_the_longest_ago_goes(void **state)
+{
+    (void)state;
+    context_t *ctx = NULL;
+    tensor_info_t src, dst;
+    onednn_primitive_t *kept = NULL, *again = NULL, *held[4] = {NULL};
+    assert_int_equal(context_create(&(context_options_t){.cache_entries = 2}, &ctx), STATUS_OK);
+    describe_pair(3, &src, &dst);
+    CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &kept));
+    onednn_retain(kept);
+    for (int i = 0; i < 4; i++) {
+        describe_pair(17 + i % 2, &src, &dst);
+        CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &again));
+        held[i] = onednn_retain(again);
+        for (int j = 0; j < i; j++) assert_ptr_not_equal(held[i], held[j]);
+        describe_pair(3, &src, &dst);
+        CHECK_OK(ctx, onednn_reorder(ctx, &src, &dst, &again));
+        assert_ptr_equal(again, kept);
+    }
+    for (int i = 0; i < 4; i++) onednn_release(held[i]);
+    onednn_release(kept);
+    context_destroy(ctx);
+}
+
 /* More pairs than are kept: then they are described anew, and nothing is lost or wrong. */
 static void a_reorder_is_described_once_until_there_are_too_many(void **state)
 {
@@ -129,6 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_instruction_set_of_a_later_version_goes_by_the_best_known_in_it),
         TEST(known_faults_are_told),
+        TEST(the_reorder_that_was_asked_for_the_longest_ago_goes),
         TEST(a_reorder_is_described_once_until_there_are_too_many),
         TEST(the_version_is_three_numbers),
     };
