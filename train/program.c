@@ -361,47 +361,39 @@ static status_t add_gradients(context_t *ctx, const graph_t *graph, module_t *mo
 
 /* ---- the whole ---- */
 
-/* The paths of the parameters in the graph, and the results that step them: for `layout`. */
-static status_t list_stepped(context_t *ctx, optimizer_t *optimizer, const train_program_t *program,
-                             char **paths, pass_stepped_t *stepped, int *out_n)
+/* The result that steps the parameter which a node reads, or -1. */
+static int result_stepping(const graph_node_t *node, const optimizer_t *optimizer,
+                           const train_program_t *program)
 {
-    *out_n = 0;
-    for (int i = 0; i < optimizer_n_parameters(optimizer); i++) {
-        if (program->gradients[i] < 0) continue;
-        text_t path = text_begin(ctx);
-        text_append(&path, PREFIX "%s", optimizer_name(optimizer, i));
-        status_t status = text_status(&path);
-        if (status == STATUS_OK) status = context_string(ctx, text_string(&path), &paths[*out_n]);
-        text_clear(&path);
-        TRY(status);
-        stepped[*out_n] = (pass_stepped_t){paths[*out_n], program->gradients[i]};
-        ++*out_n;
-    }
-    return STATUS_OK;
+    int result = -1;
+    if (node->kind != NODE_GETATTR) return -1;
+    const tensor_t *tensor = module_parameter(program->step, node->name);
+    for (int i = 0; tensor != NULL && i < optimizer_n_parameters(optimizer); i++)
+        if (optimizer_parameter(optimizer, i) == tensor) result = program->gradients[i];
+    return result;
 }
 
 /* Activations become post-ops where nothing but their gradient reads what stands before them. */
-static status_t choose_formats(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
+static status_t choose_formats(context_t *ctx, const optimizer_t *optimizer, const graph_t *graph,
                                train_program_t *program)
 {
     static const char *const fuse[] = {"fuse_post_ops", "dead_code", NULL};
-    const size_t n = (size_t)optimizer_n_parameters(optimizer);
+    const graph_block_t *body = graph_body(graph);
     pass_options_t options = {.self = program->step, .keeps_results = true};
     pass_stepped_t *stepped = NULL;
-    char **paths = NULL;
     graph_t *fused = NULL;
-    TRY(context_get(ctx, n * sizeof *stepped, "weights that are stepped", &stepped));
-    status_t status = context_get_zeroed(ctx, n * sizeof *paths, "weights that are stepped",
-                                         &paths);
-    if (status == STATUS_OK)
-        status = list_stepped(ctx, optimizer, program, paths, stepped, &options.n_stepped);
+    TRY(context_get(ctx, (size_t)body->n_nodes * sizeof *stepped, "weights that are stepped",
+                    &stepped));
+    for (int i = 0; i < body->n_nodes; i++) {
+        const int result = result_stepping(body->nodes[i], optimizer, program);
+        if (result >= 0)
+            stepped[options.n_stepped++] = (pass_stepped_t){body->nodes[i]->name, result};
+    }
     options.stepped = stepped;
-    if (status == STATUS_OK) status = pass_run(ctx, graph, fuse, &options, &fused);
+    status_t status = pass_run(ctx, graph, fuse, &options, &fused);
     if (status == STATUS_OK)
         status = pass_run(ctx, fused, pass_pipeline_plan(), &options, &program->graph);
     graph_release(fused);
-    for (size_t i = 0; paths != NULL && i < n; i++) context_put(ctx, paths[i]);
-    context_put(ctx, paths);
     context_put(ctx, stepped);
     return status;
 }

@@ -88,6 +88,15 @@ static module_t *make_bottleneck(context_t *ctx, int64_t in, int64_t width, int6
     return block;
 }
 
+static status_t forward_inner(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
+                              int *n_out, tensor_t **out)
+{
+    flow_t flow = flow_begin(ctx, self, n_in, in);
+    *n_out = 1;
+    flow_child(&flow, "inner");
+    return flow_end(&flow, out);
+}
+
 static status_t forward_net(context_t *ctx, module_t *self, int n_in, const tensor_t *const *in,
                             int *n_out, tensor_t **out)
 {
@@ -115,6 +124,16 @@ static module_t *make_residual(context_t *ctx)
     CHECK_OK(ctx, layer_linear(ctx, 128, CLASSES, true, &fc));
     add_take(ctx, net, "fc", fc);
     CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_net));
+    return net;
+}
+
+/* That network as the only child of another. */
+static module_t *make_wrapped(context_t *ctx)
+{
+    module_t *net = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Wrapper", &net));
+    add_take(ctx, net, "inner", make_residual(ctx));
+    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_inner));
     return net;
 }
 
@@ -209,7 +228,8 @@ typedef struct run {
     tensor_t *x, *labels;
 } run_t;
 
-static run_t begin(context_t *ctx, const network_t *network)
+/* The optimizer has the parameters of a child, or with NULL of the whole network. */
+static run_t begin_with(context_t *ctx, const network_t *network, const char *child)
 {
     context_seed(ctx, 11);
     run_t run = {.net = network->make(ctx)};
@@ -218,7 +238,8 @@ static run_t begin(context_t *ctx, const network_t *network)
     sgd.momentum = 0.9;
     sgd.weight_decay = 1e-4;
     CHECK_OK(ctx, module_mkldnn(ctx, run.net, NULL));
-    CHECK_OK(ctx, optimizer_sgd(ctx, run.net, &sgd, &run.optimizer));
+    CHECK_OK(ctx, optimizer_sgd(ctx, child != NULL ? module_child(run.net, child) : run.net, &sgd,
+                                &run.optimizer));
     CHECK_OK(ctx, trainer_create(ctx, run.net, cross_entropy, NULL, run.optimizer,
                                  &(train_options_t){.mode = TRAIN_PLANNED}, &run.trainer));
     run.x = make_input(ctx, network);
@@ -226,6 +247,11 @@ static run_t begin(context_t *ctx, const network_t *network)
     CHECK_OK(ctx, tensor_data_mutable(ctx, run.labels, &labels));
     for (int i = 0; i < BATCH; i++) ((int64_t *)labels)[i] = 3 * i;
     return run;
+}
+
+static run_t begin(context_t *ctx, const network_t *network)
+{
+    return begin_with(ctx, network, NULL);
 }
 
 static void step(context_t *ctx, run_t *run)
@@ -329,6 +355,29 @@ static void counters_of_steps_equal_onednn_s_own_log(void **state)
 {
     (void)state;
     for (int i = 0; i < N_NETWORKS; i++) check_steps(&networks[i]);
+}
+
+static uint64_t count_weight_reorders(context_t *ctx, const char *child)
+{
+    static const network_t wrapped = {
+        "wrapped", make_wrapped, DTYPE_F32, 4, {BATCH, 3, SIDE, SIDE}, 9, 1};
+    counters_t counters;
+    run_t run = begin_with(ctx, &wrapped, child);
+    step(ctx, &run);
+    step(ctx, &run);
+    counters_reset(ctx);
+    step(ctx, &run);
+    counters_read(ctx, &counters);
+    end(&run);
+    return counters_weight_reorders(&counters) + counters.reorders[CAUSE_GRADIENT];
+}
+
+/* An optimizer's names are those below the module that it was made of, whose weights the step finds
+ * wherever that module stands in the trained one. */
+static void an_optimizer_of_a_part_reorders_no_more(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_int_equal(count_weight_reorders(ctx, "inner"), count_weight_reorders(ctx, NULL));
 }
 
 /* The elements are in a blocked form, and nowhere else. */
@@ -501,6 +550,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counters_of_steps_equal_onednn_s_own_log),
+        TEST(an_optimizer_of_a_part_reorders_no_more),
         TEST(all_that_a_step_updates_stays_blocked),
         TEST(each_reorder_of_a_weight_has_a_reason),
     };
