@@ -60,7 +60,7 @@ static bool combine(const sample_t *s, int i, int moved, int64_t *out_at, double
     const int which[] = {i / s->taps[2].n / s->taps[1].n, i / s->taps[2].n % s->taps[1].n,
                          i % s->taps[2].n};
     *out_weight = 1.0;
-    for (int d = 0; d < s->n_spatial; d++) {
+    for (int d = 0; d < GRID_MAX_SPATIAL && d < s->n_spatial; d++) {
         const grid_taps_t *taps = &s->taps[d];
         out_at[d] = taps->index[which[d]];
         if (out_at[d] < 0) return false;

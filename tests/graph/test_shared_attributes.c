@@ -47,7 +47,7 @@ typedef struct layer {
 static layer_t begin(context_t *ctx)
 {
     const float x[N] = {1.0f, 2.0f, 3.0f, 4.0f};
-    layer_t layer = {NULL};
+    layer_t layer = {.weight = NULL};
     CHECK_OK(ctx, module_create(ctx, "Layer", &layer.module));
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(N, N), &layer.weight));
     CHECK_OK(ctx, tensor_as_strided(ctx, layer.weight, 1, (int64_t[]){N}, (int64_t[]){1}, 0,

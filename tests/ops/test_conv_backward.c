@@ -90,8 +90,10 @@ static void gradients_of_weights_lie_as_the_forward_operator_reads_the_weight(vo
         check_layer(fixture_context(state), &layers[i]);
 }
 
+/* oneDNN 3 has its kernels of blocks for AVX2 in the forward direction only. */
 static void linear_weights_lie_alike_in_all_directions(void **state)
 {
+    if (!has_avx512() && onednn_version_text()[0] != '2') return;
     context_t *ctx = fixture_context(state);
     const tensor_info_t x = info_dense(DTYPE_F32, 2, (int64_t[]){16, 512});
     const tensor_info_t grad = info_dense(DTYPE_F32, 2, (int64_t[]){16, 256});
