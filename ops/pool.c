@@ -27,6 +27,7 @@ enum { X };
 window_t pool_window(const axis_t *axis, int64_t q)
 {
     if (axis->kernel == 0) {
+        if (axis->out == 0) return (window_t){0, 0, 1, 0};
         int64_t first = q * axis->in / axis->out;
         int64_t end = ((q + 1) * axis->in + axis->out - 1) / axis->out;
         return (window_t){first, end - first, 1, end - first};

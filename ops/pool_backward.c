@@ -411,16 +411,24 @@ static const char *const cases_avg_2d[] = {
 static const char *const cases_avg_3d[] = {
     "(f32[1,3,3,4,3]) kernel=[3,3,3] stride=[2,2,2] padding=[1,1,1] input_size=[5,7,6]",
     "(f32[1,17,2,3,3]) kernel=[2,2,2] input_size=[4,6,6]", NULL};
-static const char *const cases_adaptive_avg[] = {
-    "(f32[2,3,1,1]) input_size=[7,7]",      "(f32[1,31,6,6]) input_size=[13,11]",
-    "(f32[2,32,7,3]) input_size=[6,6]",     "(f32[2,7,4]) input_size=[11]",
-    "(f32[1,17,2,3,4]) input_size=[4,6,6]", "(bf16[2,17,3,2]) input_size=[7,5]",
-    "(f64[1,3,4]) input_size=[11]",         NULL};
-static const char *const cases_adaptive_max[] = {
-    "(f32[2,3,7,7], f32[2,3,1,1])",       "(f32[1,31,13,11], f32[1,31,6,6])",
-    "(f32[2,32,6,6], f32[2,32,7,3])",     "(f32[2,7,11], f32[2,7,4])",
-    "(f32[1,17,4,6,6], f32[1,17,2,3,4])", "(f16[2,17,7,5], f16[2,17,3,2])",
-    "(f64[1,3,11], f64[1,3,4])",          NULL};
+static const char *const cases_adaptive_avg[] = {"(f32[2,3,1,1]) input_size=[7,7]",
+                                                 "(f32[1,31,6,6]) input_size=[13,11]",
+                                                 "(f32[2,32,7,3]) input_size=[6,6]",
+                                                 "(f32[2,7,4]) input_size=[11]",
+                                                 "(f32[1,17,2,3,4]) input_size=[4,6,6]",
+                                                 "(bf16[2,17,3,2]) input_size=[7,5]",
+                                                 "(f64[1,3,4]) input_size=[11]",
+                                                 "(f32[2,7,3,0]) input_size=[7,5]",
+                                                 NULL};
+static const char *const cases_adaptive_max[] = {"(f32[2,3,7,7], f32[2,3,1,1])",
+                                                 "(f32[1,31,13,11], f32[1,31,6,6])",
+                                                 "(f32[2,32,6,6], f32[2,32,7,3])",
+                                                 "(f32[2,7,11], f32[2,7,4])",
+                                                 "(f32[1,17,4,6,6], f32[1,17,2,3,4])",
+                                                 "(f16[2,17,7,5], f16[2,17,3,2])",
+                                                 "(f64[1,3,11], f64[1,3,4])",
+                                                 "(f32[2,7,7,5], f32[2,7,3,0])",
+                                                 NULL};
 
 /* ---- definitions ---- */
 

@@ -351,7 +351,7 @@ static bool fit_sum(const seeking_t *seeking, size_expr_t *out_expr)
 }
 
 /* With what is in the pool beside the variables. */
-static bool fit_pool(seeking_t *seeking, const size_samples_t *own, size_expr_t *out_expr)
+static bool fit_pool(const seeking_t *seeking, const size_samples_t *own, size_expr_t *out_expr)
 {
     enum { MAX_BOTH = 160 };
     const int64_t *sizes[MAX_BOTH];
@@ -360,8 +360,9 @@ static bool fit_pool(seeking_t *seeking, const size_samples_t *own, size_expr_t 
     memcpy(sizes, own->sizes, (size_t)n * sizeof *sizes);
     for (int i = 0; i < seeking->pool->n; i++) sizes[n++] = seeking->pool->items[i].values;
     const size_samples_t both = {own->n_samples, n, sizes, NULL};
-    seeking->samples = &both;
-    return fit_product(seeking, out_expr) || fit_sum(seeking, out_expr);
+    seeking_t wider = *seeking;
+    wider.samples = &both;
+    return fit_product(&wider, out_expr) || fit_sum(&wider, out_expr);
 }
 
 bool size_fit(const size_samples_t *samples, const size_pool_t *pool, const int64_t *values,

@@ -295,24 +295,29 @@ static void share(const solver_t *solver, const groups_t *groups)
     }
 }
 
-/* A table of the least over the values of the variable, for all that is left in the scope. */
+/* The least over the values of the variable, for one combination of those of the others. */
+static double least_at(const group_t *group, int n_values, int combination)
+{
+    double least = group->scope.costs[combination];
+    for (int value = 1; value < n_values; value++) {
+        const double cost = group->scope.costs[(int64_t)value * group->n_left + combination];
+        if (cost < least) least = cost;
+    }
+    return least;
+}
+
+/* A table of these for all that is left in the scope; a number where nothing is. */
 static status_t take_least(solver_t *solver, const group_t *group, int n_values)
 {
     cost_table_t left = {.n = group->scope.n - 1};
-    double *least = NULL, alone = 0.0;
-    for (int i = 0; i < left.n; i++) left.variables[i] = group->scope.variables[i + 1];
-    if (left.n > 0)
-        TRY(add_table(solver, &left, &least));
-    else
-        least = &alone;
-    for (int i = 0; i < group->n_left; i++) {
-        least[i] = group->scope.costs[i];
-        for (int value = 1; value < n_values; value++) {
-            const double cost = group->scope.costs[(int64_t)value * group->n_left + i];
-            if (cost < least[i]) least[i] = cost;
-        }
+    double *least = NULL;
+    if (left.n == 0) {
+        solver->lower_bound += least_at(group, n_values, 0);
+        return STATUS_OK;
     }
-    solver->lower_bound += alone;
+    for (int i = 0; i < left.n; i++) left.variables[i] = group->scope.variables[i + 1];
+    TRY(add_table(solver, &left, &least));
+    for (int i = 0; i < group->n_left; i++) least[i] = least_at(group, n_values, i);
     return STATUS_OK;
 }
 
