@@ -32,10 +32,10 @@ static bool may_overlap(const tensor_info_t *info)
     int64_t last = 0; /* what the dimensions looked at reach, in elements */
     bool is_done[TENSOR_MAX_RANK] = {false};
     for (int k = 0; k < info->rank; k++) {
-        int next = -1;
-        for (int d = 0; d < info->rank; d++)
-            if (!is_done[d] && (next < 0 || info->format.strides[d] < info->format.strides[next]))
-                next = d;
+        int next = 0;
+        while (is_done[next]) next++; /* k of them are done */
+        for (int d = next + 1; d < info->rank; d++)
+            if (!is_done[d] && info->format.strides[d] < info->format.strides[next]) next = d;
         is_done[next] = true;
         if (info->sizes[next] == 1) continue;
         if (info->format.strides[next] <= last) return true;
