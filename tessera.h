@@ -18,6 +18,7 @@
 #include "tensor/datum.h"
 #include "tensor/file.h"
 #include "tensor/print.h"
+#include "tensor/progress.h"
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
 #include "tensor/text.h"
@@ -26,6 +27,7 @@
 
 /* Operators. */
 #include "dispatch/dispatch.h"
+#include "dispatch/profile.h"
 #include "ops/ops.h"
 
 /* Modules. */

@@ -157,7 +157,7 @@ static status_t select_for(context_t *ctx, const cache_call_t *key, const tensor
 {
     if (key->out_format != NULL) {
         status_t status = select_fixed(ctx, key->op, key->attrs, key->n_in, in, key->weights,
-                                       LAYOUT_MKLDNN, key->out_format, out_prepared);
+                                       LAYOUT_MKLDNN, key->out_format, NULL, out_prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
     return select_prepared(ctx, key->op, key->attrs, key->n_in, in, key->weights, key->policy,

@@ -115,7 +115,8 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     const char *implementation = onednn_implementation(choice.primitive);
     double share = padded_share(&choice.src) * (flops > 0.0 ? padded_share(&choice.dst) : 1.0);
     double bytes = (double)info_bytes(&choice.src) + (double)info_bytes(&choice.dst);
-    choice.cost = cost_run(ctx, implementation, flops * share, bytes);
+    double weight = problem.weight != NULL ? (double)info_bytes(&choice.weight) : 0.0;
+    choice.cost = cost_layer(ctx, implementation, flops * share, bytes, weight);
     choice.total = choice.cost + cost_reorder(call->in[0], &choice.src);
     *out_choice = choice;
     return STATUS_OK;
@@ -136,10 +137,20 @@ static bool is_plain(const format_t *format, const tensor_info_t *info)
     return format_same(format, &plain, info->sizes);
 }
 
+/* The source's own format; or that of the result, where both have the same bytes, as blocks of 16
+ * and channels last have for 16 channels: oneDNN has no kernel between the two. */
+static format_t given_format(const op_call_t *call)
+{
+    const format_t own = own_format(call), *out = call->out_format;
+    const bool is_same = call->keep_formats && out != NULL && out->kind == FORMAT_TAG &&
+                         out->rank == own.rank && format_same(&own, out, call->in[0]->sizes);
+    return is_same ? *out : own;
+}
+
 static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
 {
     const tensor_info_t *src = call->in[0];
-    const format_t own = own_format(call), any = {.kind = FORMAT_ANY};
+    const format_t own = given_format(call), any = {.kind = FORMAT_ANY};
     const int src_rank = src->rank, dst_rank = problem->dst->rank;
     format_t candidates[CANDIDATES_MAX];
     int n = 0, n_candidates = candidates_list(dst_rank, candidates);

@@ -68,6 +68,12 @@ policy_t dispatch_policy(context_t *ctx)
 
 /* ---- observers ---- */
 
+static void tell_conversion(context_t *ctx, const conversion_t *conversion)
+{
+    for (observer_t *at = first_observer(ctx); at != NULL; at = at->next)
+        if (at->converted != NULL) at->converted(ctx, at->user, conversion);
+}
+
 status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
 {
     dispatch_state_t *state = NULL;
@@ -76,6 +82,7 @@ status_t dispatch_add_observer(context_t *ctx, observer_t *observer)
     TRY(find_state(ctx, &state));
     observer->next = state->observers;
     state->observers = observer;
+    *context_listener(ctx) = tell_conversion;
     return STATUS_OK;
 }
 
@@ -86,8 +93,9 @@ void dispatch_remove_observer(context_t *ctx, observer_t *observer)
     for (observer_t **at = &state->observers; *at != NULL; at = &(*at)->next)
         if (*at == observer) {
             *at = observer->next;
-            return;
+            break;
         }
+    if (state->observers == NULL) *context_listener(ctx) = NULL;
 }
 
 void dispatch_enter_module(context_t *ctx, const char *path)

@@ -6,7 +6,7 @@
 #define TESSERA_DISPATCH_DISPATCH_H
 
 #include "dispatch/opdef.h"
-#include "tensor/counters.h"
+#include "tensor/convert.h"
 #include "tensor/text.h"
 
 TESSERA_BEGIN
@@ -106,6 +106,13 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
                         const tensor_info_t *const *in, int *out_n, tensor_info_t *out)
     TESSERA_API(dispatch_infer);
 
+/* Multiplications and additions of a call by the operator's formula, whatever algorithm computes
+ * it; 0 where they are not counted: an operator that moves bytes, pools, sorts. attrs are
+ * normalised. */
+double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
+    TESSERA_API(dispatch_flops);
+
 /* How far an element that the specification gives may be missed in the output's dtype: a few units
  * in the last place of the value, and as much as it changes when the inputs do by a few of theirs.
  * So cancellation excuses an error, and nothing else does: softplus(-20) has all its digits, and so
@@ -147,6 +154,9 @@ typedef struct observer {
     status_t (*op_end)(context_t *ctx, void *user, const op_event_t *event);
     /* After op_end of a call in place, when the target has its new elements. May be NULL. */
     status_t (*written)(context_t *ctx, void *user, tensor_t *target);
+    /* A reorder or a copy, when it has run: those that dispatch puts in come before op_end of the
+     * operator whose call they are part of, those of a plan between its steps. May be NULL. */
+    void (*converted)(context_t *ctx, void *user, const conversion_t *conversion);
     void (*module_enter)(context_t *ctx, void *user, const char *path);
     void (*module_leave)(context_t *ctx, void *user, const char *path);
     struct observer *next; /* used by dispatch */

@@ -3,6 +3,7 @@
 
 #include "dispatch/post.h"
 #include "dispatch/vector_math_impl.h"
+#include "kernels/functions_impl.h"
 
 static double relu(double x)
 {
@@ -187,7 +188,7 @@ FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta,
     case ELTWISE_EXP: LOOP(vector_exp(x));
     case ELTWISE_LOG: LOOP(vector_log(x));
     case ELTWISE_SOFTPLUS: LOOP(vector_softplus(x));
-    case ELTWISE_ERF: LOOP(erff(x));
+    case ELTWISE_ERF: LOOP(vector_erf(x));
     default: break;
     }
     LOOP((float)eltwise_value(eltwise, x, alpha, beta));
@@ -198,7 +199,13 @@ FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta,
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst)
 {
-    apply_f32(eltwise, alpha, beta, n, src, dst);
+    switch (eltwise) {
+    case ELTWISE_SIGMOID: functions_run(FUNCTION_SIGMOID, isa_best(), n, src, dst); break;
+    case ELTWISE_SILU: functions_run(FUNCTION_SILU, isa_best(), n, src, dst); break;
+    case ELTWISE_GELU: functions_run(FUNCTION_GELU, isa_best(), n, src, dst); break;
+    case ELTWISE_GELU_TANH: functions_run(FUNCTION_GELU_TANH, isa_best(), n, src, dst); break;
+    default: apply_f32(eltwise, alpha, beta, n, src, dst);
+    }
 }
 
 /* NaN of either side stays, as in PyTorch's maximum and minimum. */

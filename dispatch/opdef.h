@@ -50,8 +50,10 @@ typedef enum op_trait {
     TRAIT_IDENTITY = 1 << 4,    /* gives its first operand in inference: dropout, identity */
     TRAIT_DRAWS = 1 << 6,       /* gives something else at every run, by the context's generator: no
                                    pass runs it beforehand, or takes one for two of them */
-    TRAIT_GRADS_WEIGHT = 1 << 7, /* gives the gradient of a layer's weight from the layer's source
-                                    and the gradient of its result */
+    TRAIT_POST_FUNCTIONS = 1 << 8, /* its post-ops are functions of one element, none that takes an
+                                      operand */
+    TRAIT_GRADS_WEIGHT = 1 << 7,   /* gives the gradient of a layer's weight from the layer's source
+                                      and the gradient of its result */
     TRAIT_MEASURES = 1 << 5 /* sizes of its outputs depend on elements: nonzero. `infer` is given
                                these where it is called to run; where they are not known, it
                                gives -1 for such sizes. Kernels are selected at each run */
@@ -100,7 +102,10 @@ typedef enum kernel_flag {
     /* The results lie in input 0, from its first element on; `run` is NULL. */
     KERNEL_IS_VIEW = 1 << 1,
     /* Is not asked about calls with an empty input. */
-    KERNEL_NEEDS_ELEMENTS = 1 << 2
+    KERNEL_NEEDS_ELEMENTS = 1 << 2,
+    /* Of the kernels with this flag that do not decline, the one of the least estimate is taken,
+     * reorders of its inputs included; those without it are asked where none is left. */
+    KERNEL_COMPETES = 1 << 3
 } kernel_flag_t;
 
 /* One way to compute an operator. */
@@ -165,13 +170,17 @@ struct opdef {
      * what is broken. *out_n is preset to n_outputs. */
     status_t (*infer)(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 
-    const kernel_t *const *kernels; /* preferred first, NULL-terminated */
+    const kernel_t *const *kernels; /* preferred first, NULL-terminated; see KERNEL_COMPETES */
 
     /* out[output][index], naively, in double. */
     double (*spec)(const spec_call_t *call, int output, const int64_t *index); /* may be NULL */
     /* Size of terms that kernels may subtract from each other though the function itself loses
      * nothing, as 1 + erf(x) of gelu does at -5: their rounding is allowed for. */
     double cancels;
+    /* Multiplications and additions of a call, as the formula of the operator has them, whatever
+     * algorithm computes it: 2 * N*K*P*Q * C*R*S for a convolution. NULL: an element each where it
+     * is elementwise, else none that count, as in pooling or a softmax. */
+    double (*flops)(const op_call_t *call);
     /* How many times the rounding of its sums the algorithm makes that the attributes ask for, as
      * winograd; NULL: once. */
     double (*amplifies)(const void *attrs);
@@ -206,7 +215,8 @@ struct op_call {
     bool keep_formats;          /* activations may not be reordered: decline instead */
     const format_t *out_format; /* the format the result shall have, or NULL: the kernel's choice */
     weight_use_t weights;
-    bool per_op; /* policy per_op: formats as oneDNN proposes for (any, any) */
+    bool per_op;            /* policy per_op: formats as oneDNN proposes for (any, any) */
+    const kernel_t *kernel; /* the only one that is asked; NULL: all are */
     int n_out;
     const tensor_info_t *out; /* inferred, dense */
 };

@@ -6,6 +6,7 @@
 
 #include "dispatch/post_impl.h"
 #include "dispatch/select_impl.h"
+#include "tensor/onednn/cost.h"
 
 bool peel_is_due(const op_call_t *call)
 {
@@ -46,7 +47,7 @@ status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *ker
         return prepared_decline(prepared, "%s: post-ops of a view", kernel->name);
     post_settle_operands(prepared);
     prepared->overwrites = 0;
-    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / 10.0;
+    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / cost_limits().cached;
     prepared->run = run_then_post;
     prepared->is_peeled = true;
     snprintf(prepared->peeled_name, sizeof prepared->peeled_name, "%s_then_post", kernel->name);

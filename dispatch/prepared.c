@@ -81,11 +81,13 @@ void prepared_reset(prepared_t *prepared)
     prepared->state = NULL;
     prepared->is_peeled = false;
     prepared->is_view = false;
+    prepared->is_joined = false;
     memset(prepared->offset, 0, sizeof prepared->offset);
     prepared->sum_operand = -1;
     prepared->overwrites = 0;
     prepared->scratch_bytes = 0;
     prepared->cost_ns = 0;
+    prepared->is_asked_for = false;
     prepared->implementation = "";
 }
 
@@ -307,6 +309,16 @@ const tensor_info_t *prepared_output(const prepared_t *prepared, int index)
 int prepared_n_outputs(const prepared_t *prepared)
 {
     return prepared != NULL ? prepared->n_out : 0;
+}
+
+double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
+                      const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
+{
+    if (op == NULL || n_out < 1 || info_numel(&out[0]) == 0) return 0;
+    const op_call_t call = {
+        .op = op, .attrs = attrs, .n_in = n_in, .in = in, .n_out = n_out, .out = out};
+    if (op->flops != NULL) return op->flops(&call);
+    return (op->traits & TRAIT_ELEMENTWISE) != 0 ? (double)info_numel(&out[0]) : 0;
 }
 
 double prepared_cost(const prepared_t *prepared)

@@ -49,10 +49,13 @@ struct prepared {
     uint64_t *asked_stamp;
     bool is_view; /* outputs lie in input 0, `offset` elements in */
     int64_t offset[OP_MAX_OUTPUTS];
-    int sum_operand;     /* input that output 0 is accumulated on, or -1 */
+    bool is_joined;  /* output 0 is the bytes of all inputs one behind another; the kernel leaves
+                        alone what lies there already */
+    int sum_operand; /* input that output 0 is accumulated on, or -1 */
     uint64_t overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */
     size_t scratch_bytes;
-    double cost_ns; /* estimate, without reorders of inputs */
+    double cost_ns;    /* estimate, without reorders of inputs */
+    bool is_asked_for; /* the attributes want this very kernel: no other is compared with it */
     const char *implementation;
     char *reasons;         /* a line for each kernel or format that was passed over; NULL if none */
     bool is_out_of_memory; /* a reason was lost */

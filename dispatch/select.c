@@ -1,13 +1,14 @@
 /* Selection: from metadata to a prepared operator.
  *
  * For each layout that the policy allows, in order of preference, the operator's kernels are asked
- * in order; the first that does not decline is taken. Activations are shown to it in that layout,
- * as dispatch will convert them. */
+ * in order; the first that does not decline is taken, and of those that compete the cheapest.
+ * Activations are shown to it in that layout, as dispatch will convert them. */
 #include <stdalign.h>
 #include <string.h>
 
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
 const operand_t *select_operand(const opdef_t *op, int index)
@@ -149,31 +150,113 @@ static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t
                      : kernel->prepare(ctx, call, prepared);
 }
 
+/* With its post-ops where it fuses them, else peeled. */
+static status_t ask_kernel(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
+                           const tensor_info_t *shown, prepared_t *prepared)
+{
+    const bool has_post = peel_is_due(call);
+    status_t status = STATUS_UNSUPPORTED;
+    if (touches_empty(call) && (kernel->flags & KERNEL_NEEDS_ELEMENTS) != 0)
+        return prepared_decline(prepared, "%s: empty tensors never reach oneDNN", kernel->name);
+    if (!has_post || (kernel->flags & KERNEL_FUSES_POST_OPS) != 0)
+        status = try_kernel(ctx, call, kernel, false, shown, prepared);
+    if (has_post && status == STATUS_UNSUPPORTED)
+        status = try_kernel(ctx, call, kernel, true, shown, prepared);
+    return status;
+}
+
+/* What the call costs with it: weights that are no constants are converted in each call. */
+static double cost_of(const op_call_t *call, const prepared_t *prepared,
+                      const tensor_info_t *const *in)
+{
+    double cost = prepared->cost_ns;
+    for (int i = 0; i < call->n_in; i++) {
+        const operand_role_t role = select_operand(call->op, i)->role;
+        const bool is_moved = role == ROLE_ACTIVATION ||
+                              (role == ROLE_WEIGHT && call->weights == WEIGHT_GIVEN);
+        if (is_moved && in[i]->dtype != DTYPE_NONE && prepared->in[i].dtype != DTYPE_NONE &&
+            in[i]->rank == prepared->in[i].rank)
+            cost += cost_reorder(in[i], &prepared->in[i]);
+    }
+    return cost;
+}
+
+static void note_loser(prepared_t *to, const prepared_t *loser, double cost,
+                       const prepared_t *winner, double winner_cost)
+{
+    prepared_note(to, "%s: %.1f us by estimate, %s %.1f us", loser->kernel->name, cost / 1000.0,
+                  winner->kernel->name, winner_cost / 1000.0);
+}
+
+/* Keeps the cheaper one in *best, which may be NULL at first, and has *prepared be free for the
+ * next; reasons stay with that. */
+static status_t compare(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
+                        prepared_t **prepared, prepared_t **best)
+{
+    prepared_t *other = *best;
+    const double cost = cost_of(call, *prepared, in);
+    if (other == NULL) {
+        TRY(prepared_create(ctx, call->op, (*prepared)->attrs, call->n_in, call->n_out, &other));
+    } else {
+        const double least = cost_of(call, other, in);
+        if (cost >= least) {
+            note_loser(*prepared, *prepared, cost, other, least);
+            return STATUS_OK;
+        }
+        note_loser(*prepared, other, least, *prepared, cost);
+    }
+    other->reasons = (*prepared)->reasons;
+    (*prepared)->reasons = NULL;
+    other->is_out_of_memory = (*prepared)->is_out_of_memory;
+    *best = *prepared;
+    *prepared = other;
+    return STATUS_OK;
+}
+
+/* Kernels that compete stand first. */
+static status_t ask_kernels(context_t *ctx, const op_call_t *call, const tensor_info_t *const *in,
+                            const tensor_info_t *shown, prepared_t **prepared)
+{
+    prepared_t *best = NULL;
+    status_t status = STATUS_UNSUPPORTED;
+    for (int k = 0; status == STATUS_UNSUPPORTED && call->op->kernels[k] != NULL; k++) {
+        const kernel_t *kernel = call->op->kernels[k];
+        const bool competes = (kernel->flags & KERNEL_COMPETES) != 0;
+        if (call->kernel != NULL && kernel != call->kernel) continue;
+        if (!competes && best != NULL) break;
+        status = ask_kernel(ctx, call, kernel, shown, *prepared);
+        const bool is_alone = !competes || call->kernel != NULL || (*prepared)->is_asked_for;
+        if (status != STATUS_OK || is_alone) continue;
+        status = compare(ctx, call, in, prepared, &best);
+        if (status == STATUS_OK) status = STATUS_UNSUPPORTED;
+    }
+    if (best == NULL) return status;
+    if (status == STATUS_UNSUPPORTED) { /* nobody was asked for */
+        prepared_t *spare = *prepared;
+        best->reasons = spare->reasons;
+        best->is_out_of_memory = spare->is_out_of_memory;
+        spare->reasons = NULL;
+        *prepared = best;
+        best = spare;
+        status = STATUS_OK;
+    }
+    prepared_release(best);
+    return status;
+}
+
 static status_t try_layout(context_t *ctx, op_call_t *call, layout_t layout,
-                           const tensor_info_t *const *in, prepared_t *prepared)
+                           const tensor_info_t *const *in, prepared_t **prepared)
 {
     tensor_info_t shown[OP_MAX_INPUTS];
     const tensor_info_t *shown_at[OP_MAX_INPUTS];
-    TRY(show_inputs(prepared, call->op, layout, call->n_in, in));
+    TRY(show_inputs(*prepared, call->op, layout, call->n_in, in));
     for (int i = 0; i < call->n_in; i++) {
-        shown[i] = prepared->in[i];
+        shown[i] = (*prepared)->in[i];
         shown_at[i] = &shown[i];
     }
     call->layout = layout;
     call->in = shown_at;
-    const bool is_empty = touches_empty(call), has_post = peel_is_due(call);
-    status_t status = STATUS_UNSUPPORTED;
-    for (int k = 0; status == STATUS_UNSUPPORTED && call->op->kernels[k] != NULL; k++) {
-        const kernel_t *kernel = call->op->kernels[k];
-        if (is_empty && (kernel->flags & KERNEL_NEEDS_ELEMENTS) != 0) {
-            prepared_note(prepared, "%s: empty tensors never reach oneDNN", kernel->name);
-            continue;
-        }
-        if (!has_post || (kernel->flags & KERNEL_FUSES_POST_OPS) != 0)
-            status = try_kernel(ctx, call, kernel, false, shown, prepared);
-        if (has_post && status == STATUS_UNSUPPORTED)
-            status = try_kernel(ctx, call, kernel, true, shown, prepared);
-    }
+    status_t status = ask_kernels(ctx, call, in, shown, prepared);
     call->in = in;
     return status;
 }
@@ -236,7 +319,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
         status = prepare_empty(ctx, &call, prepared);
     }
     for (int i = 0; status == STATUS_UNSUPPORTED && i < n_layouts; i++)
-        status = try_layout(ctx, &call, layouts[i], in, prepared);
+        status = try_layout(ctx, &call, layouts[i], in, &prepared);
     if ((status == STATUS_OK || status == STATUS_UNSUPPORTED) && prepared->is_out_of_memory)
         status = context_fail(ctx, STATUS_OUT_OF_MEMORY, "%s: out of memory for reasons", op->name);
     if (status == STATUS_UNSUPPORTED && !call.keep_formats) {
@@ -324,12 +407,13 @@ status_t dispatch_select_fixed(context_t *ctx, const opdef_t *op, const void *at
                                const tensor_info_t *const *in, layout_t layout,
                                const format_t *out_format, prepared_t **out_prepared)
 {
-    return select_fixed(ctx, op, attrs, n_in, in, WEIGHT_GIVEN, layout, out_format, out_prepared);
+    return select_fixed(ctx, op, attrs, n_in, in, WEIGHT_GIVEN, layout, out_format, NULL,
+                        out_prepared);
 }
 
 status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, weight_use_t weights, layout_t layout,
-                      const format_t *out_format, prepared_t **out_prepared)
+                      const format_t *out_format, const kernel_t *kernel, prepared_t **out_prepared)
 {
     TRY(context_output(ctx, "dispatch_select_fixed", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select_fixed", "op");
@@ -340,6 +424,7 @@ status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int 
                       .n_in = n_in,
                       .weights = weights,
                       .keep_formats = true,
-                      .out_format = out_format};
+                      .out_format = out_format,
+                      .kernel = kernel};
     return select_over(ctx, &call, in, 1, &layout, out_prepared);
 }

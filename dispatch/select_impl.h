@@ -32,13 +32,15 @@ status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *ker
                       prepared_t *prepared);
 
 /* dispatch_select and dispatch_select_fixed for who knows what becomes of the weights, which these
- * take for given; select_prepared without normalising. */
+ * take for given, and, unless it is NULL, which of the operator's kernels it shall be;
+ * select_prepared without normalising. */
 status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                             const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                             prepared_t **out_prepared);
 status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, weight_use_t weights, layout_t layout,
-                      const format_t *out_format, prepared_t **out_prepared);
+                      const format_t *out_format, const kernel_t *kernel,
+                      prepared_t **out_prepared);
 status_t select_prepared(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
                          const tensor_info_t *const *in, weight_use_t weights, policy_t policy,
                          prepared_t **out_prepared);

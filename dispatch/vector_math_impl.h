@@ -85,4 +85,34 @@ static inline float vector_softplus(float x)
     return (x < 0.0f ? 0.0f : x) + vector_log1p(vector_exp(x < 0.0f ? x : -x));
 }
 
+/* erf(x): up to 1 as x + x p(x^2), above as 1 - exp(-q(|x|)), which is 1 from 4 on. Both
+ * polynomials were fitted to the exact function, the first by relative, the second by absolute
+ * error. */
+static inline float vector_erf(float x)
+{
+    const float square = x * x, bounded = fabsf(x) > 4.0f ? 4.0f : fabsf(x);
+    float p = 7.853851275e-5f;
+    p = p * square - 8.010190795e-4f;
+    p = p * square + 5.188327283e-3f;
+    p = p * square - 2.685381100e-2f;
+    p = p * square + 1.128358543e-1f;
+    p = p * square - 3.761262596e-1f;
+    p = p * square + 1.283791661e-1f;
+    float q = -1.855764422e-4f;
+    q = q * bounded + 2.939630533e-3f;
+    q = q * bounded - 2.180540934e-2f;
+    q = q * bounded + 1.030375510e-1f;
+    q = q * bounded + 6.382254958e-1f;
+    q = q * bounded + 1.127040148f;
+    q = q * bounded + 3.536904114e-4f;
+    const float near = x + x * p, far = copysignf(1.0f - vector_exp(-q), x);
+    return fabsf(x) > 1.0f ? far : near;
+}
+
+/* 1 / (1 + exp(-x)) */
+static inline float vector_sigmoid(float x)
+{
+    return 1.0f / (1.0f + vector_exp(-x));
+}
+
 #endif

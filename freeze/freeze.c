@@ -13,6 +13,7 @@
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/text_impl.h"
 
 /* ---- the mark ---- */
 
@@ -92,14 +93,64 @@ static status_t check_names(context_t *ctx, module_t *module, const freeze_optio
     return STATUS_OK;
 }
 
+static status_t check_calibration(context_t *ctx, const freeze_options_t *options)
+{
+    REQUIRE(ctx,
+            options->calibration >= CALIBRATION_PERCENTILE &&
+                options->calibration <= CALIBRATION_MINMAX,
+            "freeze: calibration %d is unknown", (int)options->calibration);
+    REQUIRE(ctx, options->percentile >= 0.0 && options->percentile <= 100.0,
+            "freeze: percentile %g, 0 to 100 is needed", options->percentile);
+    if (options->dtype != DTYPE_S8) return STATUS_OK;
+    REQUIRE(ctx, options->n_examples > 0,
+            "freeze: dtype s8 without examples, from which the ranges of values are taken");
+    REQUIRE(ctx, !options->no_optimize,
+            "freeze: dtype s8 with no_optimize, examples are read when forward is optimised");
+    return STATUS_OK;
+}
+
+static status_t check_dtype(context_t *ctx, const freeze_options_t *options)
+{
+    const dtype_t dtype = options->dtype;
+    const bool is_narrow = dtype == DTYPE_BF16 || dtype == DTYPE_S8;
+    REQUIRE(ctx, is_narrow || dtype == DTYPE_NONE || dtype == DTYPE_F32,
+            "freeze: dtype %s, f32, bf16 or s8 is possible",
+            dtype > DTYPE_NONE && dtype < DTYPE_COUNT ? dtype_name(dtype) : "of no name");
+    REQUIRE(ctx, !is_narrow || !options->keep_numerics,
+            "freeze: dtype %s changes the last bits, which keep_numerics keeps", dtype_name(dtype));
+    REQUIRE(ctx,
+            options->n_examples >= 0 && (options->n_examples == 0 || options->examples != NULL),
+            "freeze: %d examples, and none is given", options->n_examples);
+    REQUIRE(ctx, options->max_error >= 0.0, "freeze: max_error %g, at least 0 is needed",
+            options->max_error);
+    REQUIRE(ctx, options->max_error == 0.0 || options->n_examples > 0,
+            "freeze: max_error %g without examples, on which layers are measured",
+            options->max_error);
+    return check_calibration(ctx, options);
+}
+
+static status_t check_error(context_t *ctx, const char *call, const freeze_options_t *options)
+{
+    REQUIRE(ctx, options->winograd_error >= 0.0, "%s: winograd_error %g, at least 0 is needed",
+            call, options->winograd_error);
+    return STATUS_OK;
+}
+
 static status_t check_module(context_t *ctx, module_t *module, const freeze_options_t *options)
 {
+    TRY(check_dtype(ctx, options));
     REQUIRE(ctx, options->plans >= 0, "freeze: plans %d, at least 0 is needed", options->plans);
+    TRY(check_error(ctx, "freeze", options));
     REQUIRE(ctx, !module_is_training(module),
             "freeze: %s is in training mode, only evaluation mode can be frozen: "
             "module_train(ctx, module, false)",
             module_type(module));
+    REQUIRE(ctx, options->dtype != DTYPE_S8 || !freeze_is_frozen(module),
+            "freeze: dtype s8, and %s is frozen already: freeze what it was made of",
+            module_type(module));
     bool has_graph = graph_of(module, "forward") != NULL;
+    REQUIRE(ctx, has_graph || options->dtype != DTYPE_S8,
+            "freeze: dtype s8, and forward of %s has no graph to calibrate", module_type(module));
     TRY(check_names(ctx, module, options, &has_graph));
     REQUIRE(ctx, has_graph,
             "freeze: %s has no graph, graph_trace or graph_define gives its methods one",
@@ -225,8 +276,71 @@ static pass_options_t pass_options_of(const freeze_options_t *options, module_t 
                             .dump = options->dump,
                             .dump_user = options->dump_user,
                             .keep_numerics = options->keep_numerics,
+                            .dtype = options->dtype,
+                            .keep_f32 = options->keep_f32,
+                            .winograd_error = options->winograd_error,
                             .root = root,
                             .keep = options->preserved};
+}
+
+/* Whether a pattern of keep_f32 is for the path of any operator. */
+typedef struct pattern {
+    const char *text;
+    bool is_found;
+} pattern_t;
+
+static status_t find_pattern(void *user, const graph_node_t *node)
+{
+    pattern_t *pattern = user;
+    pattern->is_found |= node->kind == NODE_OP && node->path != NULL &&
+                         text_matches(pattern->text, node->path);
+    return STATUS_OK;
+}
+
+static status_t check_patterns(context_t *ctx, const freeze_options_t *options,
+                               const freeze_methods_t *methods)
+{
+    for (const char *const *text = options->keep_f32; text != NULL && *text != NULL; text++) {
+        pattern_t pattern = {*text, false};
+        for (int i = 0; i < methods->n; i++) {
+            const freeze_method_t *method = &methods->items[i];
+            if (!method->is_frozen) continue;
+            (void)rewrite_visit(graph_body(graph_of(method->owner, method->name)), find_pattern,
+                                &pattern);
+        }
+        REQUIRE(ctx, pattern.is_found, "freeze: keep_f32 \"%s\" is the path of no operator", *text);
+    }
+    return STATUS_OK;
+}
+
+/* Ranges are known of the values of `forward` alone: another method may have the same names. */
+/* Ranges are of values of the graph that calibrating left, behind the passes before `quantize`:
+ * going through these once more could give the values other names. */
+static const char *const *rest_of_passes(const freeze_narrow_t *narrow)
+{
+    const char *const *names = pass_pipeline_optimize();
+    while (narrow->passes.n_ranges > 0 && strcmp(*names, "quantize") != 0) names++;
+    return names;
+}
+
+static status_t optimize_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
+                                 const pass_options_t *passes, const freeze_methods_t *methods)
+{
+    freeze_narrow_t narrow;
+    if (options->no_optimize) return STATUS_OK;
+    status_t status = freeze_narrow(ctx, root, options, passes, &narrow);
+    pass_options_t other = narrow.passes;
+    other.n_ranges = 0;
+    for (int i = 0; i < methods->n && status == STATUS_OK; i++) {
+        const freeze_method_t *method = &methods->items[i];
+        const bool is_forward = method->owner == root && strcmp(method->name, "forward") == 0;
+        if (method->is_frozen)
+            status = run_passes(ctx, method,
+                                is_forward ? rest_of_passes(&narrow) : pass_pipeline_optimize(),
+                                is_forward ? &narrow.passes : &other);
+    }
+    freeze_narrow_clear(ctx, &narrow);
+    return status;
 }
 
 static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_options_t *options,
@@ -234,9 +348,8 @@ static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_opti
 {
     pass_options_t passes = pass_options_of(options, root);
     for (bool loses = true; loses;) TRY(freeze_round(ctx, root, options, &passes, methods, &loses));
-    for (int i = 0; i < methods->n && !options->no_optimize; i++)
-        if (methods->items[i].is_frozen)
-            TRY(run_passes(ctx, &methods->items[i], pass_pipeline_optimize(), &passes));
+    TRY(check_patterns(ctx, options, methods));
+    TRY(optimize_methods(ctx, root, options, &passes, methods));
     TRY(freeze_drop_members(ctx, root, methods, options->preserved));
     for (int i = 0; i < methods->n; i++)
         if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i], options->plans));
@@ -330,6 +443,10 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
     if (options == NULL) options = &no_options;
     REQUIRE(ctx, freeze_is_frozen(frozen), "freeze_optimize: %s is not frozen, freeze it first",
             module_type(frozen));
+    TRY(check_dtype(ctx, options));
+    REQUIRE(ctx, options->dtype != DTYPE_S8,
+            "freeze_optimize: dtype s8, freeze makes a network of integers");
+    TRY(check_error(ctx, "freeze_optimize", options));
     freeze_methods_t methods = {0};
     pass_options_t passes = pass_options_of(options, frozen);
     status_t status = module_walk(ctx, frozen, list_plans, &methods);

@@ -12,16 +12,55 @@
 
 TESSERA_BEGIN
 
+/* A product that may be computed in another dtype, as measured on examples. */
+typedef struct freeze_layer {
+    const char *path; /* "" for an operator without one */
+    const char *op;
+    double error; /* the largest max |a-b| / max |b| of its result, b that of f32, where its
+                     operands, and in bf16 its result, alone are rounded */
+    bool is_kept; /* in f32: the error is above max_error */
+} freeze_layer_t;
+
+/* Where the numbers that a value has on the examples are cut; what lies outside is taken for the
+ * bound. */
+typedef enum calibration {
+    CALIBRATION_PERCENTILE, /* few above and few below */
+    CALIBRATION_ENTROPY,    /* where the integers tell most of the distribution of magnitudes */
+    CALIBRATION_MINMAX      /* not at all */
+} calibration_t;
+
 typedef struct freeze_options {
     const char *const *preserved; /* NULL-terminated paths of attributes, modules and methods that
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    bool no_optimize;             /* leave folding and fusing to freeze_optimize */
-    const char *const *skip;      /* NULL-terminated passes to leave out */
-    int plans;                    /* that each method keeps at most, for as many sets of inputs; 0:
-                                     PLAN_CAPACITY */
-    const char *after;            /* pass whose result is dumped, or "each" */
+    double winograd_error;       /* what convolutions by winograd may lose: the sum over a method of
+                                    each one's largest error over its largest result, measured with
+                                    its own weight; 0: 1e-4. With keep_numerics none is done so */
+    bool no_optimize;            /* leave folding and fusing to freeze_optimize */
+    const char *const *skip;     /* NULL-terminated passes to leave out */
+    dtype_t dtype;               /* that convolutions, linears and matmuls of f32, and what follows
+                                    them, are computed in: bf16; DTYPE_NONE: f32, as they are.
+                                    Weights are kept in it, sums are f32, inputs and results of
+                                    methods stay what they were. Or s8: those with a constant
+                                    weight, of `forward`, read integers of 8 bits, whose scales
+                                    come from the examples; weights have one for each output, sums
+                                    are s32 */
+    const char *const *keep_f32; /* NULL-terminated paths of operators that stay f32 with a dtype;
+                                    a star stands for any text; NULL: none */
+    int n_examples;              /* inputs of `forward` on which each product is measured, and s8
+                                    calibrated: they should be like those that will come */
+    const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
+    calibration_t calibration;              /* of s8 */
+    double percentile; /* of the elements that lie below the upper bound, and as many above the
+                          lower one; 0: 99.99 */
+    double max_error;  /* a layer with a larger error on the examples stays f32; 0: none does */
+    void (*report)(void *user, const freeze_layer_t *layer); /* is told each layer that was
+                                     measured, in the order they run; NULL: nobody */
+    void *report_user;
+    int plans;         /* that each method keeps at most, for as many sets of inputs; 0:
+                          PLAN_CAPACITY */
+    const char *after; /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
 } freeze_options_t;
@@ -30,8 +69,11 @@ typedef struct freeze_options {
  * nobody needs after go. A frozen module gives a copy of itself: of the options only the names are
  * checked.
  *
- * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names, for a
- * method that returns the module. */
+ * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names and
+ * paths, for a method that returns the module, for another dtype than f32, bf16 and s8, and for
+ * these with keep_numerics; for examples that `forward` does not take, or on which a value that has
+ * to have a range is not finite, for s8 and a bound without examples, and for s8 with no_optimize.
+ * UNSUPPORTED for examples of a method with attributes or calls that stay. */
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
                 module_t **out_frozen) TESSERA_API(freeze);
 
@@ -42,8 +84,9 @@ status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *
                      module_t **out_frozen) TESSERA_API(freeze_take);
 
 /* The step that freeze leaves out when no_optimize says so: folds, fuses and merges in the methods
- * of a frozen module. Of options keep_numerics, skip and dumping count; NULL: none. A second time
- * changes nothing. INVALID_ARGUMENT if it is not frozen. */
+ * of a frozen module. Of options keep_numerics, winograd_error, skip, dtype, keep_f32 and dumping
+ * count; NULL: none. A second time changes nothing. INVALID_ARGUMENT if it is not frozen, and for
+ * dtype s8. */
 status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_t *options)
     TESSERA_API(freeze_optimize);
 
@@ -55,6 +98,27 @@ status_t freeze_explain(context_t *ctx, module_t *frozen, text_t *text) TESSERA_
  * INVALID_ARGUMENT if it is not frozen, or for a negative number. */
 status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
     TESSERA_API(freeze_set_plans);
+
+/* What measuring on this machine, in place of estimating, gave. */
+typedef struct freeze_tuned {
+    int n_measured; /* operators, those that are alike counted once */
+    double ratio; /* of a run's time tuned to that untuned, in turns; 1: nothing else was chosen */
+    bool is_kept; /* it is faster; else all is chosen as without tuning */
+} freeze_tuned_t;
+
+/* Chooses formats and kernels of `forward` for inputs like these by times that are measured here:
+ * kernels of the operators that take longest by estimate run in turns, in each format, and the
+ * choice by their times stays if the whole runs faster by it. freeze_save keeps choice and times
+ * for machines like this one (oneDNN, ISA, number of threads); loaded there, nothing is measured or
+ * searched for, and loaded elsewhere estimates count. A second call measures anew.
+ * It takes about as long as is asked for, and a few runs of the network longer; progress_listen
+ * gets "measure operators", those that are alike counted once. out_tuned may be NULL.
+ *
+ * INVALID_ARGUMENT  it is not frozen, seconds are 0, negative or no number, `forward` does not take
+ *                   the inputs
+ * UNSUPPORTED       `forward` is no graph method */
+status_t freeze_tune(context_t *ctx, module_t *frozen, int n_in, const tensor_t *const *inputs,
+                     double seconds, freeze_tuned_t *out_tuned) TESSERA_API(freeze_tune);
 
 /* Whether freeze made it (or freeze_load). */
 bool freeze_is_frozen(const module_t *module) TESSERA_API(freeze_is_frozen);

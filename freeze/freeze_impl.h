@@ -3,6 +3,7 @@
 #define TESSERA_FREEZE_FREEZE_IMPL_H
 
 #include "freeze/freeze.h"
+#include "graph/passes/pass.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
 
@@ -44,6 +45,55 @@ status_t freeze_drop_methods(context_t *ctx, module_t *root, const freeze_method
  * reason, and modules without anything left. */
 status_t freeze_drop_members(context_t *ctx, module_t *root, const freeze_methods_t *methods,
                              const char *const *preserved);
+
+/* ---- errors of a narrower dtype ---- */
+
+typedef struct freeze_layers {
+    freeze_layer_t *items;
+    int n, capacity;
+} freeze_layers_t;
+
+void freeze_layers_clear(context_t *ctx, freeze_layers_t *layers);
+
+/* Measures the products of a graph on the examples; of s8 those that pass `quantize` makes of
+ * integers by the ranges in `passes`. */
+status_t freeze_measure(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
+                        const pass_options_t *passes, freeze_layers_t *layers);
+
+/* ---- running on examples ---- */
+
+/* Who looks on; either may be NULL. */
+typedef struct freeze_walk {
+    void *user;
+    /* Is told each parameter, and each result of a node of the body, when it is there. */
+    status_t (*value)(void *user, int example, value_t value, const datum_t *datum);
+    /* Is told each node that has run, and what is known then, [graph_n_values]. */
+    status_t (*node)(void *user, const graph_node_t *node, datum_t *const *known);
+} freeze_walk_t;
+
+/* Runs a frozen graph node by node on each example of the options. */
+status_t freeze_walk(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
+                     const freeze_walk_t *walk);
+
+/* The ranges on the examples of all values that pass `quantize` may ask for; names are the graph's
+ * own. The caller puts *out_ranges back. */
+status_t freeze_calibrate(context_t *ctx, const graph_t *graph, const freeze_options_t *options,
+                          int *out_n, pass_range_t **out_ranges);
+
+/* How `forward` is optimised after what the examples have shown. */
+typedef struct freeze_narrow {
+    pass_options_t passes;
+    freeze_layers_t layers;
+    const char **kept; /* ends in NULL */
+    pass_range_t *ranges;
+    graph_t *graph; /* that has the names of the ranges */
+} freeze_narrow_t;
+
+/* Calibrates and measures, as the dtype wants it, and gives the options for `forward`, to be
+ * cleared in any case. With s8 `forward` becomes the graph that was calibrated. */
+status_t freeze_narrow(context_t *ctx, module_t *root, const freeze_options_t *options,
+                       const pass_options_t *passes, freeze_narrow_t *narrow);
+void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
 
 /* ---- paths ---- */
 

@@ -166,6 +166,14 @@ static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constan
     return found;
 }
 
+/* What a kernel of ours makes larger than the plain elements, as weights that winograd transforms,
+ * is made again when the file is loaded: reading it would take as long. */
+static bool is_remade(const tensor_info_t *form, const tensor_info_t *constant)
+{
+    return format_numbers(&form->format) != NULL &&
+           (double)info_bytes(form) > 1.5 * (double)info_bytes(constant);
+}
+
 status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int machine,
                             bool is_plain)
 {
@@ -177,7 +185,8 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
     status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,
                                machine);
     for (int i = 0; i < n; i++) {
-        if (status == STATUS_OK) status = add_form(image, forms[i], info, constant, machine);
+        if (status == STATUS_OK && !is_remade(&forms[i]->info, info))
+            status = add_form(image, forms[i], info, constant, machine);
         tensor_drop(forms[i]);
     }
     return status;

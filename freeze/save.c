@@ -9,6 +9,7 @@
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/progress.h"
 
 typedef struct saving {
     context_t *ctx;
@@ -256,6 +257,7 @@ static status_t write_file(saving_t *saving, const char *path)
         tensor_t *tensor = datum_as_tensor(datum_item(saving->pool, i));
         status = image_add_constant(&image, tensor, i, machine,
                                     map_get(&saving->plain, tensor) != NULL);
+        progress_tell(saving->ctx, "save, constants", i + 1, datum_length(saving->pool));
     }
     if (status == STATUS_OK) status = image_write(&image, path);
     image_clear(&image);

@@ -10,6 +10,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/file.h"
+#include "tensor/progress.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -26,6 +27,8 @@ const char *onnx_metadata(const module_t *module, const char *key)
 #ifdef TESSERA_HAVE_ONNX
 
 #include "graph/ir/graph_impl.h"
+#include "graph/ir/size_impl.h"
+#include "graph/passes/pass_impl.h"
 
 /* ---- the message ---- */
 
@@ -175,8 +178,10 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
     item_t item;
     if (proto->name == NULL || *proto->name == '\0')
         FAIL(onnx->ctx, STATUS_CORRUPT, "it has no name");
-    TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
-                           : onnx_tensor(onnx, proto, &tensor));
+    if (onnx->n_blocks == 0) TRY(onnx_tensor_given(onnx, proto, &tensor));
+    if (tensor == NULL)
+        TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
+                               : onnx_tensor(onnx, proto, &tensor));
     TRY(onnx_item_take(onnx, proto->name, tensor, &item));
     onnx->items[item].is_weight = true;
     return onnx_bind(onnx, proto->name, item);
@@ -282,6 +287,8 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
         int64_t size = given_size(onnx, given_shape(onnx, value->name), d);
         int at = onnx_open_find(onnx, param, d, size);
         out_sizes[d] = at == ONNX_NOT_OPEN ? size : onnx->open[at].size;
+        if (out_sizes[d] == 0 && onnx->options != NULL) out_sizes[d] = onnx->options->open_size;
+        if (at != ONNX_NOT_OPEN) onnx->open[at].size = out_sizes[d];
         if (out_sizes[d] < 1)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "dimension %d (\"%.64s\") is not fixed, and no shape says its size", d,
@@ -396,6 +403,7 @@ static status_t add_inputs(onnx_t *onnx)
     const Onnx__GraphProto *graph = onnx->model->graph;
     if (graph->n_sparse_initializer > 0)
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: sparse initializers");
+    TRY(onnx_check_given(onnx, graph));
     for (size_t i = 0; i < graph->n_initializer; i++) {
         status_t status = onnx_add_initializer(onnx, graph->initializer[i]);
         if (status != STATUS_OK)
@@ -556,6 +564,30 @@ static status_t set_attributes(onnx_t *onnx)
     return status;
 }
 
+static status_t find_dequantize(void *user, const graph_node_t *node)
+{
+    *(bool *)user |= rewrite_is_op(node, "dequantize");
+    return STATUS_OK;
+}
+
+/* Sizes stay open. */
+static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
+{
+    static const char *const passes[] = {"fold_quantize", "dead_code", NULL};
+    bool has_integers = false;
+    graph_t *folded = NULL;
+    (void)rewrite_visit(graph_body(*graph), find_dequantize, &has_integers);
+    if (!has_integers || (onnx->options != NULL && onnx->options->keeps_numbers)) return STATUS_OK;
+    TRY(pass_run(onnx->ctx, *graph, passes, NULL, &folded));
+    graph_t *unused = folded;
+    if (graph_is_open(folded) || !graph_is_open(*graph)) {
+        unused = *graph;
+        *graph = folded;
+    }
+    graph_release(unused);
+    return STATUS_OK;
+}
+
 static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
                              file_mapping_t **mapping)
 {
@@ -566,9 +598,13 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     TRY(read_opset(onnx));
     TRY(check_operators(onnx));
     TRY(add_inputs(onnx));
-    for (size_t i = 0; i < onnx->model->graph->n_node; i++)
-        TRY(onnx_add_node(onnx, onnx->model->graph->node[i]));
+    const Onnx__GraphProto *read = onnx->model->graph;
+    for (size_t i = 0; i < read->n_node; i++) {
+        TRY(onnx_add_node(onnx, read->node[i]));
+        progress_tell(onnx->ctx, "import", (int64_t)i + 1, (int64_t)read->n_node);
+    }
     status_t status = onnx_build(onnx, &graph);
+    if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
     if (status == STATUS_OK) status = set_attributes(onnx);
     if (status == STATUS_OK) status = graph_set_method(onnx->ctx, onnx->module, "forward", graph);
     graph_release(graph);

@@ -42,15 +42,30 @@ typedef struct onnx_shape {
     const int64_t *sizes;
 } onnx_shape_t;
 
-/* What the model is imported at, and run at unless its inputs are of other sizes. An open size that
- * is neither first nor in one of the shapes is INVALID_ARGUMENT. */
+/* An initializer's tensor, dense, of the dtype and sizes that the file says. Where it is contiguous
+ * it is retained and not copied, so of a borrowed one (tensor_borrow) the model reads the owner's
+ * memory. Freezing takes a copy of what it keeps. */
+typedef struct onnx_tensor {
+    const char *initializer;
+    tensor_t *tensor;
+} onnx_tensor_t;
+
+/* What the model is imported at, and run at unless its inputs are of other sizes. */
 typedef struct onnx_options {
     int64_t batch; /* stands for a first dimension that is not fixed; 0: 1 */
     int n_shapes;
     const onnx_shape_t *shapes;
+    bool keeps_numbers; /* what stands between DequantizeLinear and QuantizeLinear is computed in
+                           f32, as the file says, and not by pass fold_quantize on the integers */
+    int64_t open_size;  /* stands for any other size that is not fixed and in none of the shapes; 0:
+                           such a size is INVALID_ARGUMENT */
+    int n_tensors; /* initializers of the model's graph whose elements, if the file has any, are not
+                      read */
+    const onnx_tensor_t *tensors;
 } onnx_options_t;
 
-/* IO, CORRUPT, UNSUPPORTED (lists every operator that is unknown, with node, operator and opset).
+/* INVALID_ARGUMENT (options that the file contradicts), IO, CORRUPT, UNSUPPORTED (lists every
+ * operator that is unknown, with node, operator and opset).
  */
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
                    module_t **out_module) TESSERA_API(onnx_load);

@@ -167,6 +167,24 @@ static item_t output_item(const onnx_t *onnx, size_t output)
     return onnx_find(onnx, name != NULL ? name : "");
 }
 
+/* Products of dequantized integers are those of integers later: their weight, which is known, is
+ * dequantized in the graph. */
+static void need_integers(onnx_t *onnx, const onnx_noted_t *call)
+{
+    static const char *const names[] = {"conv1d", "conv2d", "conv3d", "linear", "matmul"};
+    bool is_product = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && call->kind == ONNX_CALL_OP; i++)
+        is_product |= strcmp(call->op->name, names[i]) == 0;
+    if (!is_product || (onnx->options != NULL && onnx->options->keeps_numbers)) return;
+    onnx_noted_t *x = onnx_call_of(onnx, call->in[0], "dequantize");
+    onnx_noted_t *permute = onnx_call_of(onnx, call->in[1], "permute");
+    onnx_noted_t *weight = onnx_call_of(onnx, permute != NULL ? permute->in[0] : call->in[1],
+                                        "dequantize");
+    if (x == NULL || x->is_known || weight == NULL || !weight->is_known) return;
+    weight->is_needed = true;
+    if (permute != NULL) permute->is_needed = true;
+}
+
 /* From the last call to the first, since a call needs what is before it. */
 static status_t explain_all(onnx_t *onnx, bool *out_again)
 {
@@ -178,6 +196,7 @@ static status_t explain_all(onnx_t *onnx, bool *out_again)
     for (int at = onnx->n_calls - 1; at >= 0 && trial == 0; at--) {
         onnx_noted_t *call = &onnx->calls[at];
         if (!is_made(call)) continue;
+        need_integers(onnx, call);
         for (int i = 0; i < call->n_in && trial == 0; i++) TRY(need(onnx, call->in[i], &trial));
         if (trial == 0) TRY(explain_call(onnx, call, &trial));
         if (trial > 0)

@@ -221,6 +221,13 @@ void onnx_cut_calls(onnx_t *onnx, int first)
     onnx->n_calls = first;
 }
 
+onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name)
+{
+    const int at = item != ITEM_NONE ? onnx->items[item].call : -1;
+    if (at < 0 || onnx->calls[at].kind != ONNX_CALL_OP) return NULL;
+    return strcmp(onnx->calls[at].op->name, op_name) == 0 ? &onnx->calls[at] : NULL;
+}
+
 status_t onnx_builtin(onnx_node_t *node, const char *name, int n_in, const item_t *in, item_t *out)
 {
     onnx_t *onnx = node->onnx;
@@ -482,13 +489,15 @@ static status_t fold_again(onnx_t *onnx, int at, const void *attrs)
 /* ---- adding to the graph ---- */
 
 /* Sizes that depend on elements become numbers that stand for them. */
-void onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info)
+status_t onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info)
 {
     int64_t sizes[TENSOR_MAX_RANK];
     for (int d = 0; d < info->rank; d++)
         sizes[d] = info->sizes[d] < 0 ? onnx_data_size(onnx, (*data)++) : info->sizes[d];
+    TRY(shape_check(onnx->ctx, "sizes that depend on elements", info->dtype, info->rank, sizes));
     *info = info_dense(info->dtype, info->rank, sizes);
     if (onnx->trial == 0 && *data > onnx->n_data) onnx->n_data = *data;
+    return STATUS_OK;
 }
 
 static bool has_data(const onnx_t *onnx, const onnx_noted_t *call)
@@ -541,7 +550,7 @@ static status_t add(onnx_t *onnx, int at, const void *attrs)
     int n = 0, data = call->first_data;
     TRY(infer(onnx, call, attrs, &n, infos));
     for (int i = 0; i < n; i++) {
-        onnx_stand_in(onnx, &data, &infos[i]);
+        TRY(onnx_stand_in(onnx, &data, &infos[i]));
         if (onnx->trial > 0) {
             TRY(onnx_set_info(onnx, call->out[i], &infos[i]));
             continue;

@@ -176,7 +176,7 @@ static status_t add_param(onnx_t *onnx, const tensor_info_t *infos, const bool *
         int data = first;
         for (int d = 0; d < info.rank; d++)
             if (is_open != NULL && is_open[d]) info.sizes[d] = -1;
-        onnx_stand_in(onnx, &data, &info);
+        TRY(onnx_stand_in(onnx, &data, &info));
         TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
                              : onnx_set_info(onnx, *out, &info));
         if (onnx_needs_stand(&info)) TRY(onnx_make_stand(onnx, *out, &info, &data));
@@ -554,7 +554,7 @@ static status_t add_collected(loop_t *loop, int i, item_t element)
         tensor_info_t info = *onnx_info(onnx, element); /* with the iterations before it */
         int data = first;
         info.sizes[0] = count_trips(loop);
-        onnx_stand_in(onnx, &data, &info);
+        TRY(onnx_stand_in(onnx, &data, &info));
         if (onnx->trial == 0)
             onnx->items[out].info = info;
         else

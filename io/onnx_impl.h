@@ -219,7 +219,11 @@ status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);
 
 /* A TensorProto's tensor, dense and with bytes of its own; its bytes in the message are freed. */
 status_t onnx_tensor(onnx_t *onnx, Onnx__TensorProto *proto, tensor_t **out_tensor);
-/* The same, and the bytes in the message stay. */
+/* The tensor that the options have for this initializer, with a reference more; NULL: none. */
+status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
+/* Refuses options with tensors that no initializer of the graph asks for. */
+status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph);
+/* As onnx_tensor, and the bytes in the message stay. */
 status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor);
 
 /* Reads the element bytes that lie in a file beside the model into `bytes`; NULL: only checks that

@@ -157,11 +157,14 @@ status_t onnx_sequence(onnx_node_t *node, dtype_t dtype, int n, const item_t *it
 status_t onnx_note(onnx_t *onnx, const onnx_noted_t *call, int *out_call);
 
 /* Puts numbers in place of sizes -1, from the *data-th on, which is counted up. */
-void onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info);
+status_t onnx_stand_in(onnx_t *onnx, int *data, tensor_info_t *info);
 
 /* Integers of a field of attributes, and one of them. */
 int onnx_n_integers(const opdef_t *op, const void *attrs, int field);
 int64_t *onnx_integer_at(const opdef_t *op, const void *attrs, int field, int index);
+
+/* The call of this operator that gave an item, run at import or not; NULL: another gave it. */
+onnx_noted_t *onnx_call_of(const onnx_t *onnx, item_t item, const char *op_name);
 
 /* Gives up the calls from `first` on. */
 void onnx_cut_calls(onnx_t *onnx, int first);

@@ -3,6 +3,7 @@
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "io/onnx_quantized_impl.h"
 #include "tensor/tensor_impl.h"
 
 #include <string.h>
@@ -62,7 +63,8 @@ status_t onnx_import_gemm(onnx_node_t *node)
     TRY(read_gemm(node, &gemm));
     double behind = gemm.alpha;
     if (gemm.transposes_a) TRY(onnx_permute(node, in[0], 2, (int64_t[]){1, 0}, &in[0]));
-    if (!gemm.transposes_b) TRY(onnx_transposed(node, in[1], &in[1]));
+    TRY(gemm.transposes_b ? quantized_columns(node, in[0], &in[1])
+                          : onnx_transposed(node, in[1], &in[1]));
     if (onnx_knows(node, 1)) {
         TRY(scale(node, in[1], gemm.alpha, &in[1]));
         behind = 1.0;

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "graph/ir/rewrite_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- scales and zeros ---- */
@@ -93,6 +94,27 @@ static status_t read_weight(onnx_node_t *node, int weight, int zero, item_t *out
     return STATUS_OK;
 }
 
+status_t quantized_columns(onnx_node_t *node, item_t x, item_t *weight)
+{
+    const onnx_noted_t *made = onnx_call_of(node->onnx, *weight, "dequantize");
+    if (made == NULL || !made->is_known || onnx_call_of(node->onnx, x, "dequantize") == NULL)
+        return STATUS_OK;
+    const graph_node_t dequantize = {.kind = NODE_OP, .op = made->op, .attrs = made->attrs};
+    const int64_t *block_size = rewrite_attr(&dequantize, "block_size", ATTR_INT);
+    const int64_t *dim = rewrite_attr(&dequantize, "dim", ATTR_INT);
+    const item_t integers = made->in[0], scale = made->in[1];
+    const item_t zero = made->n_in > 2 ? made->in[2] : ITEM_NONE;
+    const bool is_first = dim != NULL && (*dim == 0 || *dim == -2);
+    item_t columns;
+    if (block_size == NULL || *block_size != 0 || onnx_info(node->onnx, *weight)->rank != 2)
+        return STATUS_OK;
+    TRY(onnx_transposed(node, integers, &columns));
+    node->onnx->items[columns].is_weight = true;
+    TRY(quantized_emit(node, "dequantize", columns, scale, zero, is_first ? 1 : 0, DTYPE_NONE,
+                       &columns));
+    return onnx_permute(node, columns, 2, (int64_t[]){1, 0}, weight);
+}
+
 status_t quantized_emit(onnx_node_t *node, const char *op, item_t x, item_t scale, item_t zero,
                         int dim, dtype_t dtype, item_t *out)
 {
@@ -124,6 +146,24 @@ status_t quantized_multiplier(onnx_node_t *node, int a, int b, int c, item_t *ou
 
 /* ---- numbers to integers and back ---- */
 
+/* Zeros that are known to be 0 are left out, and weights of u8 become s8, as products of integers
+ * want them. */
+static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size, dtype_t *dtype)
+{
+    const bool has_zero = onnx_has(node, 2);
+    item_t zero = has_zero ? node->in[2] : ITEM_NONE;
+    if (block_size != 0 || (has_zero && !onnx_knows(node, 2))) return STATUS_OK;
+    if (is_quantize && has_zero && *dtype == DTYPE_NONE) *dtype = onnx_input_info(node, 2).dtype;
+    if (has_zero && onnx_input_info(node, 2).rank > 1) return STATUS_OK;
+    if (!is_quantize && onnx_input_info(node, 0).rank > 1)
+        TRY(read_weight(node, 0, 2, &node->in[0], &zero));
+    else
+        TRY(quantized_zero(node, 2, "zero", &zero));
+    if (has_zero || zero != ITEM_NONE) node->in[2] = zero;
+    if (node->n_in < 3 && zero != ITEM_NONE) node->n_in = 3;
+    return STATUS_OK;
+}
+
 /* QuantizeLinear and DequantizeLinear: x, scale, zero. A result of another dtype than the zero's is
  * asked for by output_dtype. */
 status_t onnx_import_quantize(onnx_node_t *node)
@@ -137,13 +177,15 @@ status_t onnx_import_quantize(onnx_node_t *node)
     TRY(onnx_attr_int(node, "output_dtype", 0, &type));
     if (is_quantize) onnx_attr_ignore(node, "saturate"); /* of 8-bit floats */
     if (type != 0) TRY(onnx_dtype(node->onnx->ctx, type, &dtype));
+    const dtype_t asked = dtype;
+    TRY(simplify(node, is_quantize, block_size, &dtype));
     onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", axis);
     onnx_set_int(&call, "block_size", block_size);
     if (is_quantize) onnx_set_int(&call, "dtype", dtype);
     TRY(onnx_emit(&call, node->n_in, node->in, &node->out[0]));
-    if (is_quantize || dtype == DTYPE_NONE) return STATUS_OK;
-    return onnx_cast(node, node->out[0], dtype, &node->out[0]);
+    if (is_quantize || asked == DTYPE_NONE) return STATUS_OK;
+    return onnx_cast(node, node->out[0], asked, &node->out[0]);
 }
 
 status_t onnx_import_dynamic_quantize(onnx_node_t *node)

@@ -35,7 +35,8 @@ static const char *const policy_names[] = {"stretch", "not_larger", "not_smaller
 typedef struct resize {
     resize_mode_t mode;
     double cubic_coefficient;
-    bool excludes_outside;
+    bool excludes_outside, has_antialias;
+    bool has_scales; /* the file gives scales, from which sizes follow */
     coordinates_t coordinates;
     rounding_t rounding;
     int rank;
@@ -104,6 +105,16 @@ static bool is_exact(const resize_t *resize)
     return true;
 }
 
+/* Whether sizes alone say where outputs sample: at the sizes that there are; where these are open,
+ * at all of them. */
+static bool follows_from_sizes(const onnx_node_t *node, const resize_t *resize)
+{
+    if (!resize->has_scales || !onnx_follows(node, 0)) return is_exact(resize);
+    for (int d = 0; d < resize->rank; d++)
+        if (resize->scale[d] != floor(resize->scale[d])) return false;
+    return is_exact(resize);
+}
+
 /* ---- nearest ---- */
 
 /* The operator samples asymmetrically, rounded down. */
@@ -158,7 +169,8 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
     /* The same places; at other sizes they may be others. */
     if (own == RESIZE_PYTORCH_HALF_PIXEL && !has_one && !node->onnx->is_literal)
         own = RESIZE_HALF_PIXEL;
-    if (own == RESIZE_HALF_PIXEL_SYMMETRIC && is_exact(resize)) own = RESIZE_HALF_PIXEL;
+    if (own == RESIZE_HALF_PIXEL_SYMMETRIC && follows_from_sizes(node, resize))
+        own = RESIZE_HALF_PIXEL;
     onnx_call_t call;
     onnx_call(node, "resize", &call);
     onnx_set_ints(&call, "sizes", resize->rank - first, &resize->to[first]);
@@ -167,10 +179,14 @@ static status_t blend(onnx_node_t *node, const resize_t *resize)
     if (own == RESIZE_CROP) {
         onnx_set_floats(&call, "starts", resize->rank - first, &resize->start[first]);
         onnx_set_floats(&call, "ends", resize->rank - first, &resize->end[first]);
-    } else if (!is_exact(resize))
+    } else if (!follows_from_sizes(node, resize))
         onnx_set_floats(&call, "scales", resize->rank - first, &resize->scale[first]);
     if (resize->mode == RESIZE_CUBIC) {
         onnx_set_float(&call, "cubic_coefficient", resize->cubic_coefficient);
+        onnx_set_int(&call, "exclude_outside", resize->excludes_outside);
+    }
+    if (resize->has_antialias) {
+        onnx_set_int(&call, "antialias", true);
         onnx_set_int(&call, "exclude_outside", resize->excludes_outside);
     }
     return onnx_emit(&call, 1, node->in, &node->out[0]);
@@ -255,6 +271,7 @@ static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
 static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
                            const int64_t *axes)
 {
+    resize->has_scales = true;
     for (int i = 0; i < n; i++) {
         int d = (int)axes[i];
         double to = floor((double)resize->from[d] * scales[i] + 1e-6);
@@ -331,7 +348,6 @@ static status_t read_modes(onnx_node_t *node, resize_t *resize)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL}; /* as resize_mode_t */
     int mode = 0, coordinates = 0, rounding = 0, policy = 0;
-    bool is_antialias = false;
     TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
     TRY(onnx_attr_name(node, "coordinate_transformation_mode", coordinate_names, 0, &coordinates));
     TRY(onnx_attr_name(node, "nearest_mode", rounding_names, 0, &rounding));
@@ -339,10 +355,9 @@ static status_t read_modes(onnx_node_t *node, resize_t *resize)
     TRY(onnx_attr_bool(node, "exclude_outside", false, &resize->excludes_outside));
     TRY(onnx_attr_float(node, "extrapolation_value", 0.0, &resize->extrapolation));
     if (node->opset >= 18) {
-        TRY(onnx_attr_bool(node, "antialias", false, &is_antialias));
+        TRY(onnx_attr_bool(node, "antialias", false, &resize->has_antialias));
         TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policy_names, 0, &policy));
     }
-    if (is_antialias && mode != 0) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "antialias");
     resize->mode = (resize_mode_t)mode;
     resize->coordinates = (coordinates_t)coordinates;
     resize->rounding = (rounding_t)rounding;

@@ -283,13 +283,24 @@ static status_t rotate_group(onnx_node_t *node, group_attention_t *group)
     return STATUS_OK;
 }
 
-/* Row j of the keys, or values, is row j of the past, behind it those that are new:
+/* x where the condition holds, else 0. */
+static status_t keep_where(onnx_node_t *node, item_t condition, item_t x, item_t *out)
+{
+    item_t zero;
+    onnx_call_t call;
+    TRY(onnx_number(node->onnx, 0.0, &zero));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, (const item_t[]){condition, x, zero}, out);
+}
+
+/* Row j of the keys, or values, is row j of the past, behind it those that are new, then zeros:
  * index = j < past ? j : min(j - past + P, P + T - 1) among [past P][new T]. */
 static status_t append(onnx_node_t *node, const group_attention_t *group, item_t past, item_t fresh,
                        item_t *out)
 {
-    item_t rows, count, size, index, all, one, is_past;
+    item_t rows, count, size, n_new, index, all, one, is_past, is_used;
     onnx_call_t call;
+    TRY(onnx_count_rows(node, fresh, &rows, &n_new));
     TRY(onnx_count_rows(node, past, &rows, &size));
     TRY(onnx_concat(node, 2, (const item_t[]){past, fresh}, 2, &all));
     TRY(onnx_count_rows(node, all, &rows, &count));
@@ -301,11 +312,48 @@ static status_t append(onnx_node_t *node, const group_attention_t *group, item_t
     TRY(onnx_binary(node, "lt", rows, group->past, &is_past));
     onnx_call(node, "where", &call);
     TRY(onnx_emit(&call, 3, (const item_t[]){is_past, rows, index}, &index));
+    TRY(onnx_binary(node, "add", group->past, n_new, &n_new));
+    TRY(onnx_binary(node, "lt", rows, n_new, &is_used));
     const tensor_info_t info = *onnx_info(node->onnx, all);
     TRY(onnx_expand(node, index, 4, info.sizes, &index));
     onnx_call(node, "gather_elements", &call);
     onnx_set_int(&call, "dim", 2);
-    return onnx_emit(&call, 2, (const item_t[]){all, index}, out);
+    TRY(onnx_emit(&call, 2, (const item_t[]){all, index}, out));
+    return keep_where(node, is_used, *out, out);
+}
+
+/* ---- what is given back ---- */
+
+/* The size of a dimension of an input as s64 [1]. */
+static status_t take_size(onnx_node_t *node, item_t x, int dim, item_t *out)
+{
+    TRY(onnx_sizes(node, x, out));
+    return onnx_slice(node, *out, 0, dim, dim + 1, 1, out);
+}
+
+/* Rows that the keys and values have together: the past's, if it has room for all that there are,
+ * else these and the new ones. */
+static status_t count_present(onnx_node_t *node, item_t *out)
+{
+    item_t size, all, total = node->in[TOTAL], is_more;
+    onnx_call_t call;
+    TRY(take_size(node, node->in[PAST_KEY], 2, &size));
+    TRY(take_size(node, node->in[QUERY], 1, &all));
+    TRY(onnx_binary(node, "add", size, all, &all));
+    TRY(onnx_reshape(node, total, 1, (const int64_t[]){1}, &total));
+    TRY(onnx_cast(node, total, DTYPE_S64, &total));
+    TRY(onnx_binary(node, "gt", total, size, &is_more));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, (const item_t[]){is_more, all, size}, out);
+}
+
+/* The first rows, as many as are given back. */
+static status_t cut(onnx_node_t *node, item_t count, item_t x, item_t *out)
+{
+    onnx_call_t call;
+    onnx_call(node, "slice_by", &call);
+    onnx_set_int(&call, "dim", 2);
+    return onnx_emit(&call, 3, (const item_t[]){x, ITEM_NONE, count}, out);
 }
 
 /* Query t sees the keys up to past + t. */
@@ -319,36 +367,44 @@ static status_t see(onnx_node_t *node, const group_attention_t *group, item_t ke
     return onnx_binary(node, "le", rows, last, out);
 }
 
-/* Keys and values of the past come in a tensor, to which the new ones are appended: one that has
- * room for more than these is not supported. */
-static status_t check_past(onnx_node_t *node, const group_attention_t *group)
+/* A total that is known has to fit: all keys are in the past's room, or the new ones come behind.
+ */
+static status_t check_past(onnx_node_t *node)
 {
+    context_t *ctx = node->onnx->ctx;
+    const bool is_whole = onnx_has(node, PAST_VALUE) && onnx_has(node, TOTAL);
     int64_t total = 0;
     int n = 0;
-    const int64_t size = onnx_input_info(node, PAST_KEY).sizes[2] +
-                         onnx_info(node->onnx, group->heads[KEY])->sizes[2];
-    if (!onnx_has(node, PAST_VALUE) || onnx_input_info(node, PAST_KEY).rank != 4)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "past_key without past_value, or its rank");
+    if (!is_whole || onnx_input_info(node, PAST_KEY).rank != 4)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "past_key without past_value or total_sequence_length, or its rank");
+    const int64_t room = onnx_input_info(node, PAST_KEY).sizes[2];
+    const int64_t fresh = onnx_input_info(node, QUERY).sizes[1];
+    const tensor_info_t info = onnx_input_info(node, TOTAL);
+    if (info_numel(&info) != 1)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "total_sequence_length is %s, one is needed",
+             info_brief(&info));
     if (!onnx_knows(node, TOTAL) || onnx_follows(node, TOTAL)) return STATUS_OK;
     TRY(onnx_input_ints(node, TOTAL, "total_sequence_length", 1, &n, &total));
-    if (n == 1 && total != size)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
-             "total_sequence_length %lld, a past of %lld with the keys", (long long)total,
-             (long long)size);
+    if (total > room && total != room + fresh)
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "total_sequence_length %lld, for a past of %lld and %lld new ones", (long long)total,
+             (long long)room, (long long)fresh);
     return STATUS_OK;
 }
 
 status_t onnx_import_group_query_attention(onnx_node_t *node)
 {
     group_attention_t group = {.attrs = {.is_causal = true}};
-    item_t in[4], mask = ITEM_NONE, mixed;
+    item_t in[4], mask = ITEM_NONE, mixed, count = ITEM_NONE;
     onnx_call_t call;
     TRY(read_group(node, &group));
     TRY(take_parts(node, &group));
     TRY(find_past(node, &group));
     if (group.rotates) TRY(rotate_group(node, &group));
     if (onnx_has(node, PAST_KEY)) {
-        TRY(check_past(node, &group));
+        TRY(check_past(node));
+        TRY(count_present(node, &count));
         for (int i = KEY; i <= VALUE; i++)
             TRY(append(node, &group, node->in[PAST_KEY + i - KEY], group.heads[i],
                        &group.heads[i]));
@@ -360,8 +416,11 @@ status_t onnx_import_group_query_attention(onnx_node_t *node)
     onnx_call(node, "scaled_dot_product_attention", &call);
     onnx_set_all(&call, &group.attrs, sizeof group.attrs);
     TRY(onnx_emit(&call, mask != ITEM_NONE ? 4 : 3, in, &mixed));
-    for (int i = KEY; i <= VALUE; i++)
-        if (onnx_wants(node, i)) node->out[i] = group.heads[i];
+    for (int i = KEY; i <= VALUE; i++) {
+        if (!onnx_wants(node, i)) continue;
+        node->out[i] = group.heads[i];
+        if (count != ITEM_NONE) TRY(cut(node, count, group.heads[i], &node->out[i]));
+    }
     return onnx_join_heads(node, mixed, &node->out[0]);
 }
 

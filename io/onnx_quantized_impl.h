@@ -16,6 +16,10 @@ status_t quantized_need_one(onnx_node_t *node, int input, const char *what);
 /* The zero at an input: none where it is known to be 0. */
 status_t quantized_zero(onnx_node_t *node, int input, const char *what, item_t *out);
 
+/* A known weight [outputs][inputs] that is dequantized becomes the transposed one of [inputs]
+ * [outputs], as products of integers want it, if x is dequantized, too. */
+status_t quantized_columns(onnx_node_t *node, item_t x, item_t *weight);
+
 /* Operator quantize or dequantize; dtype is of what quantize gives, DTYPE_NONE: the zero's. */
 status_t quantized_emit(onnx_node_t *node, const char *op, item_t x, item_t scale, item_t zero,
                         int dim, dtype_t dtype, item_t *out);

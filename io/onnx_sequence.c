@@ -54,7 +54,7 @@ static status_t call_tensor(onnx_node_t *node, const char *builtin, int n_in, co
              info.rank == ONNX_RANK_ANY ? "different ranks" : "no dtype and rank that are known");
     TRY(onnx_builtin(node, builtin, n_in, in, out));
     int data = onnx->calls[onnx->items[*out].call].first_data;
-    onnx_stand_in(onnx, &data, &info);
+    TRY(onnx_stand_in(onnx, &data, &info));
     if (onnx->trial == 0)
         onnx->items[*out].info = info;
     else

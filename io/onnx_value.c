@@ -149,6 +149,58 @@ static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     return STATUS_OK;
 }
 
+/* ---- tensors that the options have ---- */
+
+status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
+{
+    context_t *ctx = onnx->ctx;
+    const onnx_tensor_t *given = NULL;
+    char text[INFO_TEXT_MAX];
+    dtype_t dtype = DTYPE_NONE;
+    *out_tensor = NULL;
+    for (int i = 0; onnx->options != NULL && i < onnx->options->n_tensors && given == NULL; i++)
+        if (strcmp(onnx->options->tensors[i].initializer, proto->name) == 0)
+            given = &onnx->options->tensors[i];
+    if (given == NULL) return STATUS_OK;
+    TRY(onnx_dtype(ctx, proto->data_type, &dtype));
+    TRY(shape_check(ctx, "tensor", dtype, (int)proto->n_dims, proto->dims));
+    const tensor_info_t wanted = info_dense(dtype, (int)proto->n_dims, proto->dims);
+    const tensor_info_t *info = tensor_info(given->tensor);
+    if (info->layout != LAYOUT_DENSE || info->dtype != dtype ||
+        !shape_equal(info->rank, info->sizes, wanted.rank, wanted.sizes))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "the tensor given is %s, the file has %s",
+             info_text(info, text), info_brief(&wanted));
+    if (!info_is_contiguous(info)) return tensor_duplicate(ctx, given->tensor, out_tensor);
+    *out_tensor = tensor_hold(given->tensor);
+    return STATUS_OK;
+}
+
+static bool is_initializer(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (graph->initializer[i]->name != NULL && strcmp(graph->initializer[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+status_t onnx_check_given(onnx_t *onnx, const Onnx__GraphProto *graph)
+{
+    context_t *ctx = onnx->ctx;
+    const int n = onnx->options != NULL ? onnx->options->n_tensors : 0;
+    if (n > 0 && onnx->options->tensors == NULL) return context_null(ctx, "onnx_load", "tensors");
+    for (int i = 0; i < n; i++) {
+        const onnx_tensor_t *given = &onnx->options->tensors[i];
+        if (given->initializer == NULL) return context_null(ctx, "onnx_load", "an initializer");
+        if (given->tensor == NULL) return context_null(ctx, "onnx_load", "a tensor");
+        REQUIRE(ctx, is_initializer(graph, given->initializer),
+                "onnx: a tensor is given for \"%s\", the file has no such initializer",
+                given->initializer);
+    }
+    return STATUS_OK;
+}
+
+/* ---- tensors of the file ---- */
+
 status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_t **out_tensor)
 {
     context_t *ctx = onnx->ctx;

@@ -1,5 +1,7 @@
 #include "kernels/isa_impl.h"
 
+#include <stdatomic.h>
+
 #include "tensor/onednn/onednn.h"
 
 static const struct {
@@ -22,12 +24,16 @@ bool isa_has(isa_t isa)
     return false;
 }
 
+/* Found once: it is asked for a few floats. */
 isa_t isa_best(void)
 {
-    isa_t best = ISA_PORTABLE;
+    static atomic_int known = -1;
+    int best = atomic_load_explicit(&known, memory_order_relaxed);
+    if (best >= 0) return (isa_t)best;
     for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
-        if (isa_has((isa_t)isa)) best = (isa_t)isa;
-    return best;
+        if (isa_has((isa_t)isa)) best = isa;
+    atomic_store_explicit(&known, best, memory_order_relaxed);
+    return (isa_t)best;
 }
 
 const char *isa_name(isa_t isa)

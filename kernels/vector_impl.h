@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
@@ -39,6 +42,31 @@ KERNEL_INLINE vector_t vector_load_bf16(const uint16_t *from)
     memcpy(&halves, from, sizeof halves);
     const vector_u32_t bits = __builtin_convertvector(halves, vector_u32_t) << 16;
     return (vector_t)bits;
+}
+
+/* The smaller and the larger of each lane; b where one is NaN. */
+KERNEL_INLINE vector_t vector_min(vector_t a, vector_t b)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (vector_t)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    return (vector_t)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+    const vector_u32_t is_a = (vector_u32_t)(a < b);
+    return (vector_t)((is_a & (vector_u32_t)a) | (~is_a & (vector_u32_t)b));
+#endif
+}
+
+KERNEL_INLINE vector_t vector_max(vector_t a, vector_t b)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (vector_t)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    return (vector_t)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    const vector_u32_t is_a = (vector_u32_t)(a > b);
+    return (vector_t)((is_a & (vector_u32_t)a) | (~is_a & (vector_u32_t)b));
+#endif
 }
 
 /* By pairs, so that the error grows with the logarithm of the lanes. */

@@ -3,6 +3,7 @@
 #include "dispatch/dispatch.h"
 #include "module/module_impl.h"
 #include "module/signature_impl.h"
+#include "tensor/convert_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -443,11 +444,20 @@ static status_t save_overlapping(context_t *ctx, int n, tensor_t **made, tensor_
 static status_t copy_result(context_t *ctx, const tensor_t *made, tensor_t *wanted)
 {
     if (is_same(made, wanted)) return STATUS_OK;
+    const uint64_t begin = context_now();
     TRY(tensor_copy(ctx, wanted, made));
     if (format_same(&made->info.format, &wanted->info.format, made->info.sizes)) {
-        counters_t *counters = context_counters(ctx);
-        counters->copies[CAUSE_OUTPUT]++;
-        counters->reorder_bytes += 2 * (uint64_t)tensor_numel(made) * dtype_size(made->info.dtype);
+        const uint64_t numel = (uint64_t)tensor_numel(made);
+        convert_tell(ctx,
+                     (conversion_t){.cause = CAUSE_OUTPUT,
+                                    .by = "tessera",
+                                    .is_copy = true,
+                                    .from = &made->info,
+                                    .to = &wanted->info,
+                                    .from_bytes = tensor_bytes(made),
+                                    .to_bytes = tensor_bytes(wanted),
+                                    .bytes = 2 * numel * dtype_size(made->info.dtype)},
+                     begin);
     }
     return STATUS_OK;
 }

@@ -9,6 +9,7 @@
 #include "tensor/form_impl.h"
 #include "tensor/scope.h"
 #include "tensor/tensor_impl.h"
+#include "tensor/text_impl.h"
 
 /* ---- what a call changes ---- */
 
@@ -93,19 +94,6 @@ static status_t skip_tree(context_t *ctx, module_t *module, map_t *skipped)
     return status;
 }
 
-/* A star stands for any text, dots and nothing included. */
-static bool matches(const char *pattern, const char *text)
-{
-    for (; *pattern != '*'; pattern++, text++) {
-        if (*pattern != *text) return false;
-        if (*pattern == '\0') return true;
-    }
-    for (;; text++) {
-        if (matches(pattern + 1, text)) return true;
-        if (*text == '\0') return false;
-    }
-}
-
 /* Children whose paths match; counts them. */
 static status_t skip_children(context_t *ctx, const tree_item_t *item, const char *pattern,
                               map_t *skipped, int *n)
@@ -115,7 +103,7 @@ static status_t skip_children(context_t *ctx, const tree_item_t *item, const cha
         char *path = NULL;
         if (member->kind != MEMBER_CHILD) continue;
         TRY(tree_join(ctx, item->path, member->name, &path));
-        bool is_meant = matches(pattern, path);
+        bool is_meant = text_matches(pattern, path);
         context_put(ctx, path);
         if (!is_meant) continue;
         TRY(skip_tree(ctx, member->is.child, skipped));

@@ -39,6 +39,9 @@ typedef struct method_class {
     status_t (*run_into)(context_t *ctx, module_t *self, void *state, int n_in,
                          const tensor_t *const *in, int n_wanted, tensor_t *const *wanted,
                          int *n_out, tensor_t **out);
+    /* INVALID_ARGUMENT where a call with such tensors is refused for their number, dtypes or sizes.
+     * signature.h */
+    status_t (*check_inputs)(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in);
 } method_class_t;
 #define METHOD_MAX_OUTPUTS 32
 

@@ -1,8 +1,10 @@
 #include "module/signature_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "module/module_impl.h"
+#include "tensor/scope_impl.h"
 
 /* ---- what C methods were told ---- */
 
@@ -146,6 +148,32 @@ static status_t answer(context_t *ctx, const module_t *module, const char *metho
                                question->index, method, module_type(module), n, what);
     *out_value = value;
     return STATUS_OK;
+}
+
+status_t module_check_inputs(context_t *ctx, const module_t *module, const char *method, int n_in,
+                             const tensor_info_t *const *in)
+{
+    const char *op = "module_check_inputs";
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
+    if (module == NULL) return context_null(ctx, op, "module");
+    if (method == NULL) return context_null(ctx, op, "method");
+    if (in == NULL && n_in > 0) return context_null(ctx, op, "the inputs");
+    module_t *owner;
+    memcpy(&owner, &module, sizeof owner);
+    const member_t *member = module_find_owned(&owner, method, MEMBER_METHOD);
+    if (member == NULL) return module_no_member(ctx, module, method, MEMBER_METHOD);
+    const method_class_t *class_ = member->is.method.class_;
+    if (class_->check_inputs == NULL)
+        return context_decline(ctx, STATUS_UNSUPPORTED,
+                               "%s: %s of %s is C code, which checks its arguments when it runs",
+                               op, method, module_type(module));
+    char message[CONTEXT_ERROR_MAX];
+    scope_attempt(ctx);
+    status_t status = class_->check_inputs(ctx, member->is.method.state, n_in, in);
+    const bool is_refused = status == STATUS_INVALID_ARGUMENT;
+    snprintf(message, sizeof message, "%s", is_refused ? context_error(ctx) : "");
+    status = scope_attempt_end(ctx, status, is_refused);
+    return is_refused ? context_decline(ctx, status, "%s", message) : status;
 }
 
 status_t module_input(context_t *ctx, const module_t *module, const char *method, int index,

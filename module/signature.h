@@ -37,6 +37,19 @@ status_t module_input(context_t *ctx, const module_t *module, const char *method
 status_t module_output(context_t *ctx, const module_t *module, const char *method, int index,
                        module_value_t *out_value) TESSERA_API(module_output);
 
+/* Whether a method takes tensors of these dtypes and sizes, asked before a call: layouts do not
+ * matter, and nothing runs. A call that this refuses fails with the same message; one that fails
+ * though this gives OK has failed for something else, as an index out of range.
+ *
+ *   forward: input x is f32[3,4], the graph was made for f32[1,4]
+ *
+ * in  [n_in]; NULL: nothing is asked of that argument, as of a list
+ *
+ * INVALID_ARGUMENT  no such method; another number of arguments, another dtype or size
+ * UNSUPPORTED       the method is C code, which checks its arguments when it runs */
+status_t module_check_inputs(context_t *ctx, const module_t *module, const char *method, int n_in,
+                             const tensor_info_t *const *in) TESSERA_API(module_check_inputs);
+
 /* Says what a method in C takes and gives; nothing is checked at calls. Values and their texts are
  * copied.
  *

@@ -20,10 +20,13 @@ static double weight_of(const probe_t *probe, int dim, int64_t q)
 {
     const spec_call_t *call = probe->call;
     adjoint_tap_t taps[ADJOINT_TAPS];
-    const int n = probe->taps(call->attrs, call->out, call->in[0], dim, q, taps);
     double weight = 0.0;
-    for (int t = 0; t < n; t++)
-        if (taps[t].index == probe->index[dim]) weight += taps[t].weight;
+    int n = ADJOINT_TAPS;
+    for (int64_t first = 0; n == ADJOINT_TAPS; first += n) {
+        n = probe->taps(call->attrs, call->out, call->in[0], dim, q, first, taps);
+        for (int t = 0; t < n; t++)
+            if (taps[t].index == probe->index[dim]) weight += taps[t].weight;
+    }
     return weight;
 }
 
@@ -64,32 +67,72 @@ typedef struct plan {
     char bytes[];        /* what the passes point to */
 } plan_t;
 
+/* Calls visit for every tap of index q that weighs something. */
+typedef void (*visit_t)(void *user, int64_t q, const adjoint_tap_t *tap);
+
+static void visit_taps(const op_call_t *call, adjoint_taps_t taps, int dim, int64_t q,
+                       visit_t visit, void *user)
+{
+    adjoint_tap_t some[ADJOINT_TAPS];
+    int n = ADJOINT_TAPS;
+    for (int64_t first = 0; n == ADJOINT_TAPS; first += n) {
+        n = taps(call->attrs, &call->out[0], call->in[0], dim, q, first, some);
+        for (int t = 0; t < n; t++)
+            if (some[t].weight != 0.0) visit(user, q, &some[t]);
+    }
+}
+
+/* What an index is made of, if it is itself alone. */
+typedef struct only {
+    int64_t n;
+    bool is_itself;
+} only_t;
+
+static void look_at(void *user, int64_t q, const adjoint_tap_t *tap)
+{
+    only_t *only = user;
+    only->n++;
+    only->is_itself = tap->index == q && tap->weight == 1.0;
+}
+
 static bool changes(const op_call_t *call, adjoint_taps_t taps, int dim)
 {
     const tensor_info_t *grad = call->in[0], *x = &call->out[0];
-    adjoint_tap_t tap[ADJOINT_TAPS];
     if (grad->sizes[dim] != x->sizes[dim]) return true;
-    for (int64_t q = 0; q < grad->sizes[dim]; q++)
-        if (taps(call->attrs, x, grad, dim, q, tap) != 1 || tap[0].index != q ||
-            tap[0].weight != 1.0)
-            return true;
+    for (int64_t q = 0; q < grad->sizes[dim]; q++) {
+        only_t only = {0, false};
+        visit_taps(call, taps, dim, q, look_at, &only);
+        if (only.n != 1 || !only.is_itself) return true;
+    }
     return false;
+}
+
+static int64_t count_taps(const op_call_t *call, adjoint_taps_t taps, int dim)
+{
+    only_t all = {0, false};
+    for (int64_t q = 0; q < call->in[0]->sizes[dim]; q++)
+        visit_taps(call, taps, dim, q, look_at, &all);
+    return all.n;
+}
+
+static void count_tap(void *user, int64_t q, const adjoint_tap_t *tap)
+{
+    (void)q;
+    ((pass_t *)user)->starts[tap->index + 1]++;
+}
+
+static void put_tap(void *user, int64_t q, const adjoint_tap_t *tap)
+{
+    pass_t *pass = user;
+    pass->taps[pass->starts[tap->index]++] = (adjoint_tap_t){q, tap->weight};
 }
 
 /* Sorts the taps by the element of x, and keeps the order of q. */
 static void fill_pass(const op_call_t *call, adjoint_taps_t taps, int dim, pass_t *pass)
 {
-    adjoint_tap_t tap[ADJOINT_TAPS];
-    for (int64_t q = 0; q < pass->grad; q++) {
-        const int n = taps(call->attrs, &call->out[0], call->in[0], dim, q, tap);
-        for (int t = 0; t < n; t++) pass->starts[tap[t].index + 1]++;
-    }
+    for (int64_t q = 0; q < pass->grad; q++) visit_taps(call, taps, dim, q, count_tap, pass);
     for (int64_t i = 0; i < pass->x; i++) pass->starts[i + 1] += pass->starts[i];
-    for (int64_t q = 0; q < pass->grad; q++) {
-        const int n = taps(call->attrs, &call->out[0], call->in[0], dim, q, tap);
-        for (int t = 0; t < n; t++)
-            pass->taps[pass->starts[tap[t].index]++] = (adjoint_tap_t){q, tap[t].weight};
-    }
+    for (int64_t q = 0; q < pass->grad; q++) visit_taps(call, taps, dim, q, put_tap, pass);
     for (int64_t i = pass->x; i > 0; i--) pass->starts[i] = pass->starts[i - 1];
     pass->starts[0] = 0;
 }
@@ -151,7 +194,7 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
         changed[d] = changes(call, taps, d);
         if (changed[d])
             bytes += align((size_t)(x->sizes[d] + 1) * sizeof(int64_t)) +
-                     align((size_t)(grad->sizes[d] * ADJOINT_TAPS) * sizeof(adjoint_tap_t));
+                     align((size_t)count_taps(call, taps, d) * sizeof(adjoint_tap_t));
     }
     const bool by_channels = grad->rank > 2 && !changed[0] && !changed[1];
     TRY(take_formats(call, prepared, by_channels));
@@ -169,7 +212,7 @@ status_t adjoint_prepare(context_t *ctx, const op_call_t *call, prepared_t *prep
         pass->starts = (int64_t *)(void *)at;
         at += align((size_t)(pass->x + 1) * sizeof(int64_t));
         pass->taps = (adjoint_tap_t *)(void *)at;
-        at += align((size_t)(pass->grad * ADJOINT_TAPS) * sizeof(adjoint_tap_t));
+        at += align((size_t)count_taps(call, taps, d) * sizeof(adjoint_tap_t));
         fill_pass(call, taps, d, pass);
     }
     size_buffers(prepared, plan);

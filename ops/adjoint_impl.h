@@ -17,10 +17,10 @@ typedef struct adjoint_tap {
     double weight;
 } adjoint_tap_t;
 
-/* Gives the taps of index q of dimension `dim` of the operator's result, and how many: at most
- * ADJOINT_TAPS. */
+/* Gives the taps of index q of dimension `dim` of the operator's result from the one with number
+ * `first` on, and how many: at most ADJOINT_TAPS; fewer where there are no more. */
 typedef int (*adjoint_taps_t)(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                              int dim, int64_t q, adjoint_tap_t *out_taps);
+                              int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps);
 
 /* For an operator of one operand, grad, whose result has the sizes of x. Blocks of channels and
  * channels last stay, if neither of the first two dimensions changes. */

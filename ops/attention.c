@@ -4,6 +4,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "dispatch/vector_math_impl.h"
+#include "kernels/product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "tensor/threads_impl.h"
@@ -239,9 +240,8 @@ static head_t describe_head(const problem_t *p, int64_t number)
 /* ---- kernel for f32 and narrower: keys transposed and values are copied once for each head, to
  * panels of PANEL columns; then blocks of queries go through two matrix products ---- */
 
-#define PANEL 32 /* columns that a product makes at a time */
-#define BLOCK 32 /* queries of a block */
-#define QUADS 4  /* rows that a product makes at a time */
+#define PANEL PRODUCT_BLOCK /* columns that a product makes at a time */
+#define BLOCK 42            /* queries of a block: three times what a product makes at a time */
 
 static int64_t round_up(int64_t n)
 {
@@ -250,11 +250,12 @@ static int64_t round_up(int64_t n)
 
 /* Floats for one thread. */
 typedef struct room {
-    float *keys;    /* [E][S], as all of these padded to panels */
-    float *values;  /* [S][V] */
+    float *keys;    /* [S / PANEL][E][PANEL] */
+    float *values;  /* [V / PANEL][S][PANEL] */
     float *queries; /* [BLOCK][E] */
     float *scores;  /* [BLOCK][S] */
     float *sums;    /* [BLOCK][V] */
+    float *copy;    /* of the rows of a product */
     float *wide;    /* [S] or [V]: a row before it is widened or narrowed */
 } room_t;
 
@@ -271,7 +272,7 @@ static bool count_floats(int64_t n_keys, int64_t length, int64_t out_length, int
     const int64_t keys = round_up(n_keys), values = round_up(out_length);
     const int64_t longest = round_up(length) + keys + values;
     if (longest > INT64_MAX / 1024 / longest) return false;
-    *out = length * keys + n_keys * values + BLOCK * (round_up(length) + keys + values) + longest;
+    *out = length * keys + n_keys * values + BLOCK * 2 * longest + longest;
     return true;
 }
 
@@ -306,34 +307,26 @@ static room_t divide_room(const problem_t *p, float *floats)
     room.queries = room.values + p->n_keys * values;
     room.scores = room.queries + BLOCK * round_up(p->length);
     room.sums = room.scores + BLOCK * keys;
-    room.wide = room.sums + BLOCK * values;
+    room.copy = room.sums + BLOCK * values;
+    room.wide = room.copy + BLOCK * (round_up(p->length) + keys + values);
     return room;
 }
 
-/* c = a b; m is a multiple of QUADS, n of PANEL. */
-FOR_EACH_ISA static void multiply(int64_t m, int64_t n, int64_t k, const float *restrict a,
-                                  int64_t a_row, const float *restrict b, int64_t b_row,
-                                  float *restrict c, int64_t c_row)
+/* out = x b, of m rows; b lies in panels block_stride floats apart. */
+static void multiply(int64_t m, int64_t n, int64_t k, const float *x, int64_t x_stride,
+                     const float *b, int64_t block_stride, float *out, int64_t out_stride,
+                     float *copy)
 {
-    for (int64_t j = 0; j < n; j += PANEL)
-        for (int64_t i = 0; i < m; i += QUADS) {
-            float c0[PANEL] = {0.0f}, c1[PANEL] = {0.0f}, c2[PANEL] = {0.0f}, c3[PANEL] = {0.0f};
-            const float *a0 = a + i * a_row, *a1 = a0 + a_row, *a2 = a1 + a_row, *a3 = a2 + a_row;
-            for (int64_t e = 0; e < k; e++) {
-                const float *from = b + e * b_row + j;
-                for (int l = 0; l < PANEL; l++) {
-                    c0[l] += a0[e] * from[l];
-                    c1[l] += a1[e] * from[l];
-                    c2[l] += a2[e] * from[l];
-                    c3[l] += a3[e] * from[l];
-                }
-            }
-            float *to = c + i * c_row + j;
-            memcpy(to, c0, sizeof c0);
-            memcpy(to + c_row, c1, sizeof c1);
-            memcpy(to + 2 * c_row, c2, sizeof c2);
-            memcpy(to + 3 * c_row, c3, sizeof c3);
-        }
+    const product_t product = {.n_rows = m,
+                               .n_outputs = n,
+                               .n_inputs = k,
+                               .x = x,
+                               .x_stride = x_stride,
+                               .weight = b,
+                               .block_stride = block_stride,
+                               .out = out,
+                               .out_stride = out_stride};
+    product_run(&product, isa_best(), 1, copy);
 }
 
 /* A row as floats: where it lies, or widened into `wide`. */
@@ -352,14 +345,21 @@ static void transpose_rows(int64_t n, int64_t length, const float *const *rows, 
         for (int64_t s = 0; s < n; s++) to[e * to_row + s] = rows[s][e];
 }
 
-#define ROWS 16
+#define ROWS 16 /* a panel is a multiple of it */
+
+/* Column `at` of panels of n rows. */
+static float *panel_of(float *panels, int64_t n, int64_t at)
+{
+    return panels + at / PANEL * n * PANEL + at % PANEL;
+}
 
 static void copy_keys(const problem_t *p, const head_t *head, const room_t *room)
 {
     const dtype_t dtype = p->prepared->in[KEY].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->n_keys);
-    for (int64_t e = 0; e < p->length; e++)
-        for (int64_t s = p->n_keys; s < padded; s++) room->keys[e * padded + s] = 0.0f;
+    for (int64_t s = p->n_keys; s < padded; s++)
+        for (int64_t e = 0; e < p->length; e++)
+            panel_of(room->keys, p->length, s)[e * PANEL] = 0.0f;
     for (int64_t first = 0; first < p->n_keys; first += ROWS) {
         const int64_t n = p->n_keys - first < ROWS ? p->n_keys - first : ROWS;
         const float *rows[ROWS] = {NULL};
@@ -368,9 +368,10 @@ static void copy_keys(const problem_t *p, const head_t *head, const room_t *room
             rows[i] = (const float *)(const void *)row;
             if (dtype == DTYPE_F32) continue;
             rows[0] = widen(dtype, p->length, row, room->wide);
-            transpose_rows(1, p->length, rows, room->keys + first + i, padded);
+            transpose_rows(1, p->length, rows, panel_of(room->keys, p->length, first + i), PANEL);
         }
-        if (dtype == DTYPE_F32) transpose_rows(n, p->length, rows, room->keys + first, padded);
+        if (dtype == DTYPE_F32)
+            transpose_rows(n, p->length, rows, panel_of(room->keys, p->length, first), PANEL);
     }
 }
 
@@ -378,15 +379,16 @@ static void copy_values(const problem_t *p, const head_t *head, const room_t *ro
 {
     const dtype_t dtype = p->prepared->in[VALUE].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->out_length);
+    for (int64_t v = p->out_length; v < padded; v++) room->wide[v] = 0.0f;
     for (int64_t s = 0; s < p->n_keys; s++) {
-        float *to = room->values + s * padded;
         dtype_cast(p->out_length, dtype, head->in[VALUE] + s * head->row[VALUE] * size, 1,
-                   DTYPE_F32, to, 1);
-        for (int64_t v = p->out_length; v < padded; v++) to[v] = 0.0f;
+                   DTYPE_F32, room->wide, 1);
+        for (int64_t v = 0; v < padded; v += PANEL)
+            memcpy(panel_of(room->values, p->n_keys, v) + s * PANEL, room->wide + v,
+                   PANEL * sizeof(float));
     }
 }
 
-/* Rows behind the last query are zero, up to a multiple of QUADS. */
 static void copy_queries(const problem_t *p, const head_t *head, int64_t first, int64_t n,
                          const room_t *room)
 {
@@ -399,8 +401,6 @@ static void copy_queries(const problem_t *p, const head_t *head, int64_t first, 
         float *to = room->queries + i * length;
         for (int64_t e = 0; e < length; e++) to[e] = from[e] * scale;
     }
-    for (int64_t i = n * length; i < (n + QUADS - 1) / QUADS * QUADS * length; i++)
-        room->queries[i] = 0.0f;
 }
 
 static void add_mask(const problem_t *p, const head_t *head, int64_t query, int64_t n, float *row,
@@ -449,14 +449,15 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
 
 /* A product that is not finite is made again of the keys that have a weight: a NaN that the query
  * does not see is not its own. */
-static void mend(int64_t n_keys, int64_t out_length, const float *weights, const float *values,
-                 int64_t values_row, float *sums)
+static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
+                 float *sums)
 {
-    for (int64_t v = 0; v < out_length; v++) {
-        if (isfinite(sums[v])) continue;
+    for (int64_t v = 0; v < p->out_length; v++) {
+        const float *values = panel_of(room->values, p->n_keys, v);
         float sum = 0.0f;
+        if (isfinite(sums[v])) continue;
         for (int64_t s = 0; s < n_keys; s++)
-            if (weights[s] != 0.0f) sum += weights[s] * values[s * values_row + v];
+            if (weights[s] != 0.0f) sum += weights[s] * values[s * PANEL];
         sums[v] = sum;
     }
 }
@@ -467,24 +468,26 @@ static void run_block(const problem_t *p, const head_t *head, int64_t first, int
 {
     const attention_attrs_t *attrs = p->prepared->attrs;
     const dtype_t dtype = p->prepared->out[0].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), rows = (n + QUADS - 1) / QUADS * QUADS;
+    const int64_t size = (int64_t)dtype_size(dtype);
     const int64_t last = first + n; /* the most keys that one of them sees */
     const int64_t n_keys = attrs->is_causal && last < p->n_keys ? last : p->n_keys;
     const int64_t all = round_up(p->n_keys), padded = round_up(n_keys);
     const int64_t values = round_up(p->out_length);
     float factors[BLOCK];
     copy_queries(p, head, first, n, room);
-    multiply(rows, padded, p->length, room->queries, p->length, room->keys, all, room->scores, all);
+    multiply(n, padded, p->length, room->queries, p->length, room->keys, p->length * PANEL,
+             room->scores, all, room->copy);
     for (int64_t i = 0; i < n; i++) {
         float *row = room->scores + i * all;
         int64_t seen = attrs->is_causal && first + i + 1 < n_keys ? first + i + 1 : n_keys;
         if (head->in[MASK] != NULL) add_mask(p, head, first + i, seen, row, room->wide);
         factors[i] = soften(seen, padded, row);
     }
-    multiply(rows, values, n_keys, room->scores, all, room->values, values, room->sums, values);
+    multiply(n, values, n_keys, room->scores, all, room->values, p->n_keys * PANEL, room->sums,
+             values, room->copy);
     for (int64_t i = 0; i < n; i++) {
         float *sums = room->sums + i * values;
-        mend(n_keys, p->out_length, room->scores + i * all, room->values, values, sums);
+        mend(p, n_keys, room->scores + i * all, room, sums);
         for (int64_t v = 0; v < p->out_length; v++) sums[v] *= factors[i];
         dtype_cast(p->out_length, DTYPE_F32, sums, 1, dtype,
                    head->out + (first + i) * head->out_row * size, 1);
@@ -765,6 +768,13 @@ static const char *const cases[] = {
 
 /* ---- definition ---- */
 
+static double flops(const op_call_t *call)
+{
+    const tensor_info_t *query = call->in[QUERY], *value = call->in[VALUE];
+    return 2.0 * (double)value->sizes[value->rank - 2] *
+           ((double)info_numel(query) + (double)info_numel(&call->out[0]));
+}
+
 const opdef_t op_def_scaled_dot_product_attention = {
     .name = "scaled_dot_product_attention",
     .preference = OP_DENSE,
@@ -775,6 +785,7 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .infer = infer,
     .kernels = kernels,
     .spec = spec,
+    .flops = flops,
     .gradient = &gradient,
     .cases = cases};
 

@@ -5,7 +5,7 @@
 #include "ops/batch_norm_impl.h"
 #include "tensor/simd_impl.h"
 
-#define LOOPS(name, type)                                                                          \
+#define MOMENTS(name, type)                                                                        \
     FOR_EACH_ISA static void moments_##name(const lines_t *lines, const void *x, double *means,    \
                                             double *squares)                                       \
     {                                                                                              \
@@ -28,8 +28,10 @@
             means[l] = (double)center[l] + mean;                                                   \
             squares[l] = (double)square[l] - (double)sum[l] * mean;                                \
         }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
+    }
+
+/* CUT is what the activation makes of y, PASS what it passes back of g where its operand is v. */
+#define LOOPS(name, type, CUT, PASS, moments_of)                                                   \
     FOR_EACH_ISA static void dots_##name(const lines_t *lines, const void *x, const void *g,       \
                                          const void *factors, double *sums, double *dots)          \
     {                                                                                              \
@@ -37,12 +39,18 @@
         const type *restrict src = (const type *)x + lines->offset;                                \
         const type *restrict grad = (const type *)g + lines->offset;                               \
         const type *restrict center = (const type *)factors + BATCH_CENTER * STRIP_LANES;          \
+        const type *restrict a = (const type *)factors + BATCH_A * STRIP_LANES;                    \
+        const type *restrict shift = (const type *)factors + BATCH_SHIFT * STRIP_LANES;            \
+        const type high = ((const type *)factors)[BATCH_HIGH * STRIP_LANES];                       \
         const int64_t n = lines->lanes;                                                            \
+        (void)a, (void)shift, (void)high;                                                          \
         for (int64_t l = 0; l < n; l++) sum[l] = dot[l] = 0;                                       \
         for (int64_t i = 0; i < lines->n; i++, src += lines->step, grad += lines->step)            \
             for (int64_t l = 0; l < n; l++) {                                                      \
-                sum[l] += grad[l];                                                                 \
-                dot[l] += grad[l] * (src[l] - center[l]);                                          \
+                const type way = src[l] - center[l];                                               \
+                const type passed = PASS(grad[l], way * a[l] + shift[l], high);                    \
+                sum[l] += passed;                                                                  \
+                dot[l] += passed * way;                                                            \
             }                                                                                      \
         for (int64_t l = 0; l < n; l++) {                                                          \
             sums[l] = (double)sum[l];                                                              \
@@ -56,11 +64,16 @@
         const type *center = (const type *)factors + BATCH_CENTER * STRIP_LANES;                   \
         const type *a = (const type *)factors + BATCH_A * STRIP_LANES;                             \
         const type *b = (const type *)factors + BATCH_B * STRIP_LANES;                             \
+        const type high = ((const type *)factors)[BATCH_HIGH * STRIP_LANES];                       \
         const type *src = (const type *)x + lines->offset;                                         \
         type *dst = (type *)y + lines->offset;                                                     \
+        (void)high;                                                                                \
         for (int64_t i = 0; i < lines->n; i++, src += lines->step, dst += lines->step)             \
             _Pragma("omp simd") for (int64_t l = 0; l < lines->lanes; l++)                         \
-                dst[l] = (src[l] - center[l]) * a[l] + b[l];                                       \
+            {                                                                                      \
+                const type v = (src[l] - center[l]) * a[l] + b[l];                                 \
+                dst[l] = CUT(v, high);                                                             \
+            }                                                                                      \
     }                                                                                              \
                                                                                                    \
     FOR_EACH_ISA static void combine_##name(const lines_t *lines, const void *x, const void *g,    \
@@ -70,24 +83,41 @@
         const type *a = (const type *)factors + BATCH_A * STRIP_LANES;                             \
         const type *b = (const type *)factors + BATCH_B * STRIP_LANES;                             \
         const type *c = (const type *)factors + BATCH_C * STRIP_LANES;                             \
+        const type *shift = (const type *)factors + BATCH_SHIFT * STRIP_LANES;                     \
+        const type high = ((const type *)factors)[BATCH_HIGH * STRIP_LANES];                       \
         const type *src = (const type *)x + lines->offset,                                         \
                    *grad = (const type *)g + lines->offset;                                        \
         type *dst = (type *)y + lines->offset;                                                     \
         const int64_t step = lines->step;                                                          \
+        (void)shift, (void)high;                                                                   \
         for (int64_t i = 0; i < lines->n; i++, src += step, grad += step, dst += step)             \
             _Pragma("omp simd") for (int64_t l = 0; l < lines->lanes; l++)                         \
-                dst[l] = grad[l] * a[l] + (src[l] - center[l]) * b[l] + c[l];                      \
+            {                                                                                      \
+                const type way = src[l] - center[l];                                               \
+                const type passed = PASS(grad[l], way * a[l] + shift[l], high);                    \
+                dst[l] = passed * a[l] + way * b[l] + c[l];                                        \
+            }                                                                                      \
     }                                                                                              \
                                                                                                    \
-    static const batch_loops_t loops_##name = {.moments = moments_##name,                          \
+    static const batch_loops_t loops_##name = {.moments = moments_of,                              \
                                                .dots = dots_##name,                                \
                                                .scale = scale_##name,                              \
                                                .combine = combine_##name};
 
-LOOPS(f32, float)
-LOOPS(f64, double)
+#define AS_IT_IS(v, high) (v)
+#define ALL(g, v, high) (g)
+#define CLAMPED(v, high) ((v) < 0 ? 0 : (v) > (high) ? (high) : (v))
+#define INSIDE(g, v, high) ((((v) <= 0) | ((v) >= (high))) ? 0 : (g))
 
-const batch_loops_t *batch_loops(dtype_t number)
+MOMENTS(f32, float)
+MOMENTS(f64, double)
+LOOPS(f32, float, AS_IT_IS, ALL, moments_f32)
+LOOPS(f64, double, AS_IT_IS, ALL, moments_f64)
+LOOPS(activated_f32, float, CLAMPED, INSIDE, moments_f32)
+LOOPS(activated_f64, double, CLAMPED, INSIDE, moments_f64)
+
+const batch_loops_t *batch_loops(dtype_t number, bool is_activated)
 {
-    return number == DTYPE_F64 ? &loops_f64 : &loops_f32;
+    if (number == DTYPE_F64) return is_activated ? &loops_activated_f64 : &loops_f64;
+    return is_activated ? &loops_activated_f32 : &loops_f32;
 }

@@ -1,4 +1,5 @@
-/* Batch norm in training, by the statistics of the batch itself, and its gradients.
+/* Batch norm in training, by the statistics of the batch itself, and its gradients; with a relu or
+ * relu6 behind it, which takes no pass of its own over the elements in either direction.
  *
  * Both take a strip of channels at a time: sums over it, what follows from them for each channel,
  * and the elements once more, while they are in the cache. */
@@ -13,22 +14,28 @@
 
 /* ---- attributes ---- */
 
+typedef enum activation { ACTIVATION_NONE, ACTIVATION_RELU, ACTIVATION_RELU6 } activation_t;
+
+static const char *const activations[] = {"none", "relu", "relu6", NULL};
+
 typedef struct attrs {
     double epsilon;
+    int activation; /* activation_t: of the normalised elements */
 } attrs_t;
 
-static const attr_field_t fields[] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(attrs_t, epsilon), 0, 1e-5, NULL}};
+#define FIELDS 2
+static const attr_field_t fields[FIELDS] = {
+    {"epsilon", ATTR_FLOAT, false, offsetof(attrs_t, epsilon), 0, 1e-5, NULL},
+    {"activation", ATTR_NAME, false, offsetof(attrs_t, activation), 0, 0, activations}};
 
 static const operand_t forward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                              {"weight", ROLE_BIAS, true, false},
                                              {"bias", ROLE_BIAS, true, false}};
-static const operand_t backward_operands[] = {{"x", ROLE_ACTIVATION, false, false},
-                                              {"weight", ROLE_BIAS, true, false},
-                                              {"mean", ROLE_STATE, false, false},
-                                              {"variance", ROLE_STATE, false, false},
-                                              {"grad", ROLE_ACTIVATION, false, false}};
-enum { X, WEIGHT, BIAS, MEAN = 2, VARIANCE, GRAD };
+static const operand_t backward_operands[] = {
+    {"x", ROLE_ACTIVATION, false, false},    {"weight", ROLE_BIAS, true, false},
+    {"mean", ROLE_STATE, false, false},      {"variance", ROLE_STATE, false, false},
+    {"grad", ROLE_ACTIVATION, false, false}, {"bias", ROLE_BIAS, true, false}};
+enum { X, WEIGHT, BIAS, MEAN = 2, VARIANCE, GRAD, OLD_BIAS /* read with an activation */ };
 enum { Y, OUT_MEAN, OUT_VARIANCE };
 enum { GRAD_X, GRAD_WEIGHT, GRAD_BIAS };
 
@@ -117,7 +124,24 @@ static double spec_forward(const spec_call_t *call, int output, const int64_t *i
     double value = (spec_at(call, X, index) - mean) /
                    sqrt(variance + ((const attrs_t *)call->attrs)->epsilon);
     if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, channel);
-    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, channel) : value;
+    if (spec_has(call, BIAS)) value += spec_at(call, BIAS, channel);
+    switch (((const attrs_t *)call->attrs)->activation) {
+    case ACTIVATION_RELU: return value < 0.0 ? 0.0 : value;
+    case ACTIVATION_RELU6: return value < 0.0 ? 0.0 : value > 6.0 ? 6.0 : value;
+    default: return value;
+    }
+}
+
+/* Element of the gradient where the activation passes it. */
+static double spec_passed(const spec_call_t *call, const int64_t *index, double mean, double scale)
+{
+    const int activation = ((const attrs_t *)call->attrs)->activation;
+    const double g = spec_at(call, GRAD, index);
+    if (activation == ACTIVATION_NONE) return g;
+    double value = (spec_at(call, X, index) - mean) * scale;
+    if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, &index[1]);
+    if (spec_has(call, OLD_BIAS)) value += spec_at(call, OLD_BIAS, &index[1]);
+    return value <= 0.0 || (activation == ACTIVATION_RELU6 && value >= 6.0) ? 0.0 : g;
 }
 
 static double spec_backward(const spec_call_t *call, int output, const int64_t *index)
@@ -132,14 +156,14 @@ static double spec_backward(const spec_call_t *call, int output, const int64_t *
     int64_t at[TENSOR_MAX_RANK] = {0, *channel};
     double sum = 0.0, dot = 0.0;
     do {
-        double g = spec_at(call, GRAD, at);
+        double g = spec_passed(call, at, mean, scale);
         sum += g;
         dot += g * (spec_at(call, X, at) - mean) * scale;
     } while (next_of_channel(x, at));
     if (output == GRAD_BIAS) return sum;
     if (output == GRAD_WEIGHT) return dot;
     const double normal = (spec_at(call, X, index) - mean) * scale;
-    const double value = spec_at(call, GRAD, index) - sum / count - normal * dot / count;
+    const double value = spec_passed(call, index, mean, scale) - sum / count - normal * dot / count;
     return value * scale * (spec_has(call, WEIGHT) ? spec_at(call, WEIGHT, channel) : 1.0);
 }
 
@@ -210,6 +234,11 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
+static int activation_of(const work_t *work)
+{
+    return ((const attrs_t *)work->prepared->attrs)->activation;
+}
+
 static work_t begin(const prepared_t *prepared, void *const *in, void *const *out, void *scratch)
 {
     work_t work = {.prepared = prepared, .in = in, .out = out};
@@ -217,7 +246,7 @@ static work_t begin(const prepared_t *prepared, void *const *in, void *const *ou
     walk_channels(&prepared->in[X], &walk);
     strips_of(&walk, &work.strips);
     work.number = statistics_dtype(&prepared->in[X]);
-    work.loops = batch_loops(work.number);
+    work.loops = batch_loops(work.number, activation_of(&work) != ACTIVATION_NONE);
     work.partial = scratch;
     work.factors = (char *)(work.partial +
                             work.strips.n * work.strips.n_chunks * 2 * work.strips.width);
@@ -306,6 +335,20 @@ static double epsilon_of(const work_t *work)
     return ((const attrs_t *)work->prepared->attrs)->epsilon;
 }
 
+/* What elements are multiplied by. Of the variance as it is given to the backward pass, so that
+ * both see the same sign of what an activation is given. */
+static double scale_of(const work_t *work, int64_t channel, double variance)
+{
+    const double given = work->number == DTYPE_F64 ? variance : (double)(float)variance;
+    return element(work, WEIGHT, channel, 1.0) / sqrt(given + epsilon_of(work));
+}
+
+static void set_bound(const work_t *work, int64_t strip, int64_t width)
+{
+    const double high = activation_of(work) == ACTIVATION_RELU6 ? 6.0 : NAN;
+    for (int64_t c = 0; c < width; c++) set_factor(work, strip, width, c, BATCH_HIGH, high);
+}
+
 /* ---- forward ---- */
 
 /* Elements of which mean and sum of squared deviations are known, and more of them, for each of
@@ -359,7 +402,7 @@ static void settle_moments(void *user, int64_t strip)
         double center = 0.0, scale = 0.0, shift = 0.0;
         if (!is_padding) {
             center = work->number == DTYPE_F64 ? means[c] : (double)(float)means[c];
-            scale = element(work, WEIGHT, channel, 1.0) / sqrt(variance + epsilon_of(work));
+            scale = scale_of(work, channel, variance);
             shift = element(work, BIAS, channel, 0.0) - (means[c] - center) * scale;
             store(work, OUT_MEAN, channel, means[c]);
             store(work, OUT_VARIANCE, channel, variance);
@@ -368,6 +411,7 @@ static void settle_moments(void *user, int64_t strip)
         set_factor(work, strip, width, c, BATCH_A, scale);
         set_factor(work, strip, width, c, BATCH_B, shift);
     }
+    set_bound(work, strip, width);
 }
 
 static void apply_moments(void *user, const chunk_t *chunk)
@@ -397,17 +441,22 @@ static const kernel_t *const forward_kernels[] = {&forward, NULL};
 
 /* ---- backward ---- */
 
-static double mean_of(const work_t *work, int64_t channel)
-{
-    return channel < work->strips.channels ? element(work, MEAN, channel, 0.0) : 0.0;
-}
-
 static void begin_dots(void *user, int64_t strip)
 {
     const work_t *work = user;
     const chunk_t chunk = strips_chunk(&work->strips, strip, 0);
-    for (int64_t c = 0; c < chunk.width; c++)
-        set_factor(work, strip, chunk.width, c, BATCH_CENTER, mean_of(work, chunk.channel + c));
+    for (int64_t c = 0; c < chunk.width; c++) {
+        const int64_t channel = chunk.channel + c;
+        const bool is_padding = channel >= work->strips.channels;
+        const double variance = is_padding ? 0.0 : element(work, VARIANCE, channel, 0.0);
+        set_factor(work, strip, chunk.width, c, BATCH_CENTER,
+                   is_padding ? 0.0 : element(work, MEAN, channel, 0.0));
+        set_factor(work, strip, chunk.width, c, BATCH_A,
+                   is_padding ? 0.0 : scale_of(work, channel, variance));
+        set_factor(work, strip, chunk.width, c, BATCH_SHIFT,
+                   is_padding ? 0.0 : element(work, OLD_BIAS, channel, 0.0));
+    }
+    set_bound(work, strip, chunk.width);
 }
 
 static void add_dots(void *user, const chunk_t *chunk, int64_t index)
@@ -445,17 +494,16 @@ static void settle_dots(void *user, int64_t strip)
     }
     for (int64_t c = 0; c < chunk.width; c++) {
         const int64_t channel = chunk.channel + c;
-        double a = 0.0, b = 0.0, shift = 0.0;
+        double b = 0.0, shift = 0.0;
         if (channel < work->strips.channels) {
-            const double scale = 1.0 /
-                                 sqrt(element(work, VARIANCE, channel, 0.0) + epsilon_of(work));
-            a = element(work, WEIGHT, channel, 1.0) * scale;
+            const double variance = element(work, VARIANCE, channel, 0.0);
+            const double a = scale_of(work, channel, variance);
+            const double scale = 1.0 / sqrt(variance + epsilon_of(work));
             b = -a * scale * scale * dots[c] / count;
             shift = -a * sums[c] / count;
             store(work, GRAD_WEIGHT, channel, dots[c] * scale);
             store(work, GRAD_BIAS, channel, sums[c]);
         }
-        set_factor(work, strip, chunk.width, c, BATCH_A, a);
         set_factor(work, strip, chunk.width, c, BATCH_B, b);
         set_factor(work, strip, chunk.width, c, BATCH_C, shift);
     }
@@ -529,9 +577,11 @@ static void pass(const gradient_call_t *call)
     emitter_t *e = call->emitter;
     value_t grads[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
     if (call->out_grad[Y] != VALUE_NONE) {
-        const value_t in[] = {call->in[X], call->in[WEIGHT], call->out[OUT_MEAN],
-                              call->out[OUT_VARIANCE], call->out_grad[Y]};
-        emit_op_n(e, &op_def_batch_norm_backward, call->attrs, 5, in, 3, grads);
+        const bool is_activated = ((const attrs_t *)call->attrs)->activation != ACTIVATION_NONE;
+        const value_t in[] = {call->in[X],         call->in[WEIGHT],
+                              call->out[OUT_MEAN], call->out[OUT_VARIANCE],
+                              call->out_grad[Y],   is_activated ? call->in[BIAS] : VALUE_NONE};
+        emit_op_n(e, &op_def_batch_norm_backward, call->attrs, 6, in, 3, grads);
     }
     if (call->is_wanted[X]) call->in_grad[X] = emit_sum(e, grads[GRAD_X], pass_statistics(call));
     if (grads[GRAD_WEIGHT] == VALUE_NONE) return;
@@ -541,45 +591,75 @@ static void pass(const gradient_call_t *call)
 }
 
 static const gradient_t gradient = {.pass = pass,
-                                    .reads_in = 1u << X | 1u << WEIGHT,
+                                    .reads_in = 1u << X | 1u << WEIGHT | 1u << BIAS,
                                     .reads_out = 1u << OUT_MEAN | 1u << OUT_VARIANCE};
 
 /* ---- cases ---- */
 
-static const char *const forward_cases[] = {
-    "(f32[2,3,7,5], f32[3], f32[3])",     "(f32[2,17,9,9], f32[17], f32[17]) epsilon=0.001",
-    "(f32[2,32,6,6], f32[32], f32[32])",  "(f32[2,31,5], none, none)",
-    "(f32[3,7,3,4,5], f32[7], none)",     "(f32[2,1,8,8], none, f32[1])",
-    "(f32[5,17], f32[17], f32[17])",      "(f32[9,130], f32[130], f32[130])",
-    "(f32[2,16,9,10], f32[16], f32[16])", "(f32[1,1,50,50], f32[1], f32[1])",
-    "(f32[2,3,1,1], f32[3], f32[3])",     "(f32[2,24,5,5]*100, f32[24], f32[24])",
-    "(bf16[2,17,5,5], f32[17], f32[17])", "(bf16[4,40], bf16[40], bf16[40])",
-    "(f16[2,3,5,5], f16[3], f32[3])",     "(f64[2,7,3,3], f64[7], f64[7])",
-    "(f32[2,0,4], f32[0], f32[0])",       NULL};
+#define ACTIVATED(text) text " activation=\"relu\"", text " activation=\"relu6\""
+
+static const char *const forward_cases[] = {"(f32[2,3,7,5], f32[3], f32[3])",
+                                            "(f32[2,17,9,9], f32[17], f32[17]) epsilon=0.001",
+                                            "(f32[2,32,6,6], f32[32], f32[32])",
+                                            "(f32[2,31,5], none, none)",
+                                            "(f32[3,7,3,4,5], f32[7], none)",
+                                            "(f32[2,1,8,8], none, f32[1])",
+                                            "(f32[5,17], f32[17], f32[17])",
+                                            "(f32[9,130], f32[130], f32[130])",
+                                            "(f32[2,16,9,10], f32[16], f32[16])",
+                                            "(f32[1,1,50,50], f32[1], f32[1])",
+                                            "(f32[2,3,1,1], f32[3], f32[3])",
+                                            "(f32[2,24,5,5]*100, f32[24], f32[24])",
+                                            "(bf16[2,17,5,5], f32[17], f32[17])",
+                                            "(bf16[4,40], bf16[40], bf16[40])",
+                                            "(f16[2,3,5,5], f16[3], f32[3])",
+                                            "(f64[2,7,3,3], f64[7], f64[7])",
+                                            "(f32[2,0,4], f32[0], f32[0])",
+                                            ACTIVATED("(f32[2,1,8,8], f32[1], f32[1])"),
+                                            ACTIVATED("(f32[2,3,7,5], none, f32[3])"),
+                                            ACTIVATED("(f32[2,7,40,30], f32[7]*5, f32[7]*3)"),
+                                            ACTIVATED("(f32[3,17,9,9], f32[17]*5, none)"),
+                                            ACTIVATED("(f32[2,31,5,5], f32[31]*5, f32[31]*3)"),
+                                            ACTIVATED("(f32[2,32,6,6], f32[32]*5, f32[32]*3)"),
+                                            ACTIVATED("(f32[9,130], f32[130]*5, f32[130]*3)"),
+                                            ACTIVATED("(f32[3,7,3,4,5], f32[7]*5, f32[7]*3)"),
+                                            ACTIVATED("(bf16[2,17,5,5], f32[17]*5, f32[17]*3)"),
+                                            ACTIVATED("(f64[2,7,3,3], f64[7]*5, f64[7]*3)"),
+                                            NULL};
 
 static const char *const backward_cases[] = {
-    "(f32[2,3,7,5], f32[3], f32[3], f32[3]+, f32[2,3,7,5])",
-    "(f32[2,17,9,9], f32[17], f32[17], f32[17]+, f32[2,17,9,9]) epsilon=0.001",
-    "(f32[2,32,6,6], f32[32], f32[32], f32[32]+, f32[2,32,6,6])",
-    "(f32[2,31,5], none, f32[31], f32[31]+, f32[2,31,5])",
-    "(f32[3,7,3,4,5], f32[7], f32[7], f32[7]+, f32[3,7,3,4,5])",
-    "(f32[2,1,8,8], f32[1], f32[1], f32[1]+, f32[2,1,8,8])",
-    "(f32[5,17], f32[17], f32[17], f32[17]+, f32[5,17])",
-    "(f32[9,130], f32[130], f32[130], f32[130]+, f32[9,130])",
-    "(f32[2,16,9,10], f32[16], f32[16], f32[16]+, f32[2,16,9,10])",
-    "(f32[1,1,50,50], f32[1], f32[1], f32[1]+, f32[1,1,50,50])",
-    "(bf16[2,17,5,5], f32[17], f32[17], f32[17]+, bf16[2,17,5,5])",
-    "(bf16[4,40], bf16[40], f32[40], f32[40]+, bf16[4,40])",
-    "(f16[2,3,5,5], f16[3], f32[3], f32[3]+, f16[2,3,5,5])",
-    "(f64[2,7,3,3], f64[7], f64[7], f64[7]+, f64[2,7,3,3])",
-    "(f32[2,0,4], f32[0], f32[0], f32[0], f32[2,0,4])",
+    "(f32[2,3,7,5], f32[3], f32[3], f32[3]+, f32[2,3,7,5], none)",
+    "(f32[2,17,9,9], f32[17], f32[17], f32[17]+, f32[2,17,9,9], none) epsilon=0.001",
+    "(f32[2,32,6,6], f32[32], f32[32], f32[32]+, f32[2,32,6,6], none)",
+    "(f32[2,31,5], none, f32[31], f32[31]+, f32[2,31,5], none)",
+    "(f32[3,7,3,4,5], f32[7], f32[7], f32[7]+, f32[3,7,3,4,5], none)",
+    "(f32[2,1,8,8], f32[1], f32[1], f32[1]+, f32[2,1,8,8], none)",
+    "(f32[5,17], f32[17], f32[17], f32[17]+, f32[5,17], none)",
+    "(f32[9,130], f32[130], f32[130], f32[130]+, f32[9,130], none)",
+    "(f32[2,16,9,10], f32[16], f32[16], f32[16]+, f32[2,16,9,10], none)",
+    "(f32[1,1,50,50], f32[1], f32[1], f32[1]+, f32[1,1,50,50], none)",
+    "(bf16[2,17,5,5], f32[17], f32[17], f32[17]+, bf16[2,17,5,5], none)",
+    "(bf16[4,40], bf16[40], f32[40], f32[40]+, bf16[4,40], none)",
+    "(f16[2,3,5,5], f16[3], f32[3], f32[3]+, f16[2,3,5,5], none)",
+    "(f64[2,7,3,3], f64[7], f64[7], f64[7]+, f64[2,7,3,3], none)",
+    "(f32[2,0,4], f32[0], f32[0], f32[0], f32[2,0,4], none)",
+    ACTIVATED("(f32[2,1,8,8], f32[1], f32[1], f32[1]+, f32[2,1,8,8], f32[1])"),
+    ACTIVATED("(f32[2,3,7,5], none, f32[3], f32[3]+, f32[2,3,7,5], f32[3])"),
+    ACTIVATED("(f32[2,7,40,30], f32[7]*5, f32[7], f32[7]+, f32[2,7,40,30], f32[7]*3)"),
+    ACTIVATED("(f32[3,17,9,9], f32[17]*5, f32[17], f32[17]+, f32[3,17,9,9], none)"),
+    ACTIVATED("(f32[2,31,5,5], f32[31]*5, f32[31], f32[31]+, f32[2,31,5,5], f32[31]*3)"),
+    ACTIVATED("(f32[2,32,6,6], f32[32]*5, f32[32], f32[32]+, f32[2,32,6,6], f32[32]*3)"),
+    ACTIVATED("(f32[9,130], f32[130]*5, f32[130], f32[130]+, f32[9,130], f32[130]*3)"),
+    ACTIVATED("(f32[3,7,3,4,5], f32[7]*5, f32[7], f32[7]+, f32[3,7,3,4,5], f32[7]*3)"),
+    ACTIVATED("(bf16[2,17,5,5], f32[17]*5, f32[17], f32[17]+, bf16[2,17,5,5], f32[17]*3)"),
+    ACTIVATED("(f64[2,7,3,3], f64[7]*5, f64[7], f64[7]+, f64[2,7,3,3], f64[7]*3)"),
     NULL};
 
 /* ---- definitions ---- */
 
 const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
                                             .preference = OP_FOLLOWS,
-                                            .attrs = {sizeof(attrs_t), 1, fields},
+                                            .attrs = {sizeof(attrs_t), FIELDS, fields},
                                             .n_operands = 3,
                                             .operands = forward_operands,
                                             .n_outputs = 3,
@@ -591,8 +671,8 @@ const opdef_t op_def_batch_norm_training = {.name = "batch_norm_training",
 
 const opdef_t op_def_batch_norm_backward = {.name = "batch_norm_backward",
                                             .preference = OP_FOLLOWS,
-                                            .attrs = {sizeof(attrs_t), 1, fields},
-                                            .n_operands = 5,
+                                            .attrs = {sizeof(attrs_t), FIELDS, fields},
+                                            .n_operands = 6,
                                             .operands = backward_operands,
                                             .n_outputs = 3,
                                             .infer = infer_backward,
@@ -607,7 +687,7 @@ status_t op_batch_norm_training(context_t *ctx, const tensor_t *x, const tensor_
                                 tensor_t **out_mean, tensor_t **out_variance)
 {
     const tensor_t *in[] = {x, weight, bias};
-    const attrs_t attrs = {epsilon};
+    const attrs_t attrs = {.epsilon = epsilon};
     tensor_t *made[3] = {NULL};
     int n = 3;
     TRY(context_output(ctx, "batch_norm_training", out));

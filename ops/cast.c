@@ -1,7 +1,9 @@
 /* Another dtype. */
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
+#include "ops/walk_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
 typedef struct cast_attrs {
@@ -34,7 +36,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return dtype_load(dtype, element);
 }
 
-/* ---- kernels: nothing to do; else a copy in the order the elements have ---- */
+/* ---- kernels: nothing to do; else a copy in the order the elements have. Blocked tensors keep
+ * their format, and padded lanes, which are zero, stay so in every dtype ---- */
 
 static status_t prepare_view(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -47,10 +50,16 @@ static status_t prepare_view(context_t *ctx, const op_call_t *call, prepared_t *
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
-    if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
-    format_t format = call->out_format != NULL ? *call->out_format : accept_own(call->in[0]);
-    return accept_out(call, prepared, 0, &format);
+    if (call->layout == LAYOUT_MKLDNN) {
+        TRY(walk_follow(call, prepared, false));
+    } else {
+        format_t format = call->out_format != NULL ? *call->out_format : accept_own(call->in[0]);
+        TRY(accept_out(call, prepared, 0, &format));
+    }
+    prepared->cost_ns = cost_run(ctx, "native", 0.0,
+                                 (double)info_bytes(&prepared->in[0]) +
+                                     (double)info_bytes(&prepared->out[0]));
+    return STATUS_OK;
 }
 
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -58,6 +67,12 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 {
     (void)scratch;
     const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    if (x->layout == LAYOUT_MKLDNN) {
+        const int64_t n = walk_elements(x), one = 1;
+        convert_strided(1, &n, x->dtype, &one, in[0], result->dtype, &one, out[0],
+                        threads_for(ctx, n));
+        return STATUS_OK;
+    }
     convert_strided(x->rank, x->sizes, x->dtype, x->format.strides, in[0], result->dtype,
                     result->format.strides, out[0], threads_for(ctx, info_numel(x)));
     return STATUS_OK;
@@ -77,12 +92,13 @@ static void pass(const gradient_call_t *call)
 static const gradient_t gradient = {.pass = pass};
 
 static const char *const cases[] = {
-    "(f32[2,3,4,5]) dtype=bf16", "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
-    "(f32[3,5]) dtype=s64",      "(s64[3,5]<100) dtype=f64",   "(f32[2,3]) dtype=f32",
-    "(s32[4]<3) dtype=bool",     "(f64[]) dtype=f32",          NULL};
+    "(f32[2,3,4,5]) dtype=bf16",  "(bf16[2,17,3,3]) dtype=f32", "(f32[7]) dtype=f16",
+    "(f32[1,31,5,3]) dtype=bf16", "(bf16[2,7,3]) dtype=f32",    "(f32[2,17,3,3]*90) dtype=s8",
+    "(f32[3,5]) dtype=s64",       "(s64[3,5]<100) dtype=f64",   "(f32[2,3]) dtype=f32",
+    "(s32[4]<3) dtype=bool",      "(f64[]) dtype=f32",          NULL};
 
 const opdef_t op_def_cast = {.name = "cast",
-                             .preference = OP_DENSE,
+                             .preference = OP_FOLLOWS,
                              .attrs = {sizeof(cast_attrs_t), 1, fields},
                              .n_operands = 1,
                              .operands = operands,

@@ -87,6 +87,41 @@ static format_t largest_format(const op_call_t *call)
     return accept_own(call->in[best]);
 }
 
+/* The inputs lie one behind another in the result: no dimension is slower than the joined one. */
+static bool is_join(const prepared_t *prepared, int dim)
+{
+    size_t bytes = 0;
+    const tensor_info_t *result = &prepared->out[0];
+    for (int i = 0; i < prepared->n_in; i++) bytes += info_bytes(&prepared->in[i]);
+    if (bytes != info_bytes(result) || bytes == 0) return false;
+    if (result->layout == LAYOUT_MKLDNN) return slabs_row_bytes(result, dim) == bytes;
+    bool is_first = info_is_contiguous(result);
+    for (int d = 0; d < dim; d++) is_first &= result->sizes[d] == 1;
+    for (int i = 0; i < prepared->n_in; i++) is_first &= info_is_contiguous(&prepared->in[i]);
+    return is_first;
+}
+
+enum { PIECE_BYTES = 32 * 1024 };
+
+/* Parts that lie at their place already, as a plan has them written, stay. */
+static void join(context_t *ctx, const prepared_t *prepared, void *const *in, char *to)
+{
+    for (int i = 0; i < prepared->n_in; i++) {
+        const size_t bytes = info_bytes(&prepared->in[i]);
+        const char *from = in[i];
+        if (from != to) {
+            const int64_t n_pieces = (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->in[i])))               \
+    schedule(static)
+            for (int64_t p = 0; p < n_pieces; p++) {
+                const size_t at = (size_t)p * PIECE_BYTES, left = bytes - at;
+                memcpy(to + at, from + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+            }
+        }
+        to += bytes;
+    }
+}
+
 static status_t accept_all(const op_call_t *call, prepared_t *prepared, const format_t *format)
 {
     for (int i = 0; i < call->n_in; i++) TRY(accept_format(call, prepared, i, format));
@@ -108,6 +143,7 @@ static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t 
     for (int i = 0; i < n; i++) {
         if (formats[i].kind != FORMAT_TAG || !blocks_divide(call, &formats[i], dim)) continue;
         status_t status = accept_all(call, prepared, &formats[i]);
+        if (status == STATUS_OK) prepared->is_joined = is_join(prepared, dim);
         if (status != STATUS_UNSUPPORTED) return status;
     }
     return prepared_decline(prepared, "slabs: no format whose blocks hold one input each");
@@ -119,6 +155,10 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
     (void)scratch;
     const tensor_info_t *result = &prepared->out[0];
     int dim = find_dim(prepared->attrs, result->rank);
+    if (prepared->is_joined) {
+        join(ctx, prepared, in, out[0]);
+        return STATUS_OK;
+    }
     size_t row = slabs_row_bytes(result, dim), slabs[OP_MAX_INPUTS];
     int64_t n_rows = (int64_t)(info_bytes(result) / row);
     for (int i = 0; i < prepared->n_in; i++) slabs[i] = slabs_row_bytes(&prepared->in[i], dim);
@@ -153,7 +193,9 @@ static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t 
     (void)ctx;
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     format_t format = call->out_format != NULL ? *call->out_format : dense_format(call);
-    return accept_out(call, prepared, 0, &format);
+    TRY(accept_out(call, prepared, 0, &format));
+    prepared->is_joined = is_join(prepared, find_dim(call->attrs, call->out[0].rank));
+    return STATUS_OK;
 }
 
 static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -164,6 +206,10 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
     const size_t size = dtype_size(result->dtype);
     int dim = find_dim(prepared->attrs, result->rank);
     char *to = out[0];
+    if (prepared->is_joined) {
+        join(ctx, prepared, in, to);
+        return STATUS_OK;
+    }
     for (int i = 0; i < prepared->n_in; i++) {
         const tensor_info_t *info = &prepared->in[i];
         convert_strided(info->rank, info->sizes, info->dtype, info->format.strides, in[i],

@@ -19,7 +19,10 @@
         "post", ATTR_POST, false, offsetof(conv_attrs_t, post), 0, 0, NULL                         \
     }
 
-const char *const conv_algorithm_names[] = {"direct", "winograd", "winograd_training", NULL};
+const char *const conv_algorithm_names[] = {
+    "direct",           "winograd",         "winograd_training",
+    "winograd_up_to_2", "winograd_up_to_6", "winograd_2",
+    "winograd_4",       "winograd_6",       NULL};
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -198,11 +201,18 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
     return STATUS_OK;
 }
 
-/* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. */
+/* Winograd's weights are larger and for one version of oneDNN, so they have to be asked for. Where
+ * our own kernel takes the call and was passed over, direct sums take less time than either. */
+static bool may_transform(const op_call_t *call)
+{
+    const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
+    if (algorithm == CONV_WINOGRAD_TRAINING) return !call->per_op;
+    return algorithm == CONV_WINOGRAD && !call->per_op && conv_winograd_obstacle(call) != NULL;
+}
+
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    const conv_attrs_t *attrs = call->attrs;
-    if (attrs->algorithm != CONV_DIRECT && !call->per_op) {
+    if (may_transform(call)) {
         status_t status = describe(ctx, call, ONEDNN_WINOGRAD, prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
@@ -212,7 +222,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 static const kernel_t onednn = {.name = "onednn",
                                 .prepare = prepare_onednn,
                                 .run = prepared_run_primitive,
-                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                         KERNEL_COMPETES};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -258,7 +269,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels_1d[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels_2d[] = {
+    &conv_winograd_6, &conv_winograd_4, &conv_winograd_2, &conv_depthwise, &onednn, &native, NULL};
+static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */
 
@@ -350,6 +364,14 @@ static const char *const cases_2d[] = {
     "(f32[1,16,6,6], f32[3,16,1,1], none, f32[1,1,1,1], f32[6,6]) post=[\"sub\",\"add\"]",
     "(f32[1,16,6,6], f32[16,1,3,3], none, f32[1,16,4,4]) groups=16 "
     "post=[\"sum\",\"hardsigmoid(0.2,0.5)\"]",
+    "(f32[2,16,9,7], f32[16,1,3,3], f32[16]) groups=16 padding=[1,1] post=[\"clamp(0,6)\"]",
+    "(f32[1,32,23,16], f32[32,1,5,5], f32[32]) groups=32 padding=[2,2] stride=[2,2] "
+    "post=[\"silu\"]",
+    "(f32[1,31,9,9], f32[31,1,3,3], f32[31]) groups=31 padding=[1,1] stride=[2,2] "
+    "post=[\"relu\",\"linear(2,1)\"]",
+    "(f32[1,17,7,7], f32[17,1,5,5], none) groups=17 padding=[2,2] post=[\"hardswish\"]",
+    "(f32[2,16,5,5], f32[16,1,3,3], f32[16]) groups=16 padding=[1,1] extra_padding=[-1,1] "
+    "post=[\"exp\"]",
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
     "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
     "(f32[0,3,7,7], f32[4,3,3,3], none)",
@@ -358,6 +380,17 @@ static const char *const cases_2d[] = {
     "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "
     "post=[\"sum\",\"relu\"] algorithm=\"winograd\"",
     "(f32[2,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd_training\"",
+    "(f32[2,3,5,7], f32[17,3,3,3], none) padding=[1,1] algorithm=\"winograd_2\"",
+    "(f32[1,31,9,6], f32[7,31,3,3], f32[7]) padding=[2,0] algorithm=\"winograd_4\"",
+    "(f32[1,17,13,8], f32[31,17,3,3], f32[31], f32[1,31,13,9]) padding=[1,1] "
+    "extra_padding=[0,1] post=[\"sum\",\"relu\"] algorithm=\"winograd_6\"",
+    "(f32[1,16,7,7], f32[3,16,3,3], f32[3], f32[1,3,5,5]) "
+    "post=[\"add\",\"clamp(0.5,2)\"] algorithm=\"winograd_4\"",
+    "(f32[1,1,4,4], f32[1,1,3,3], none) post=[\"leaky_relu(0.1)\"] algorithm=\"winograd_4\"",
+    "(f32[1,8,6,6], f32[17,8,3,3], f32[17], f32[17,1,1]) padding=[1,1] post=[\"mul\",\"tanh\"] "
+    "algorithm=\"winograd_2\"",
+    "(f32[0,3,7,7], f32[4,3,3,3], none) algorithm=\"winograd_4\"",
+    "(f32[1,8,6,6], f32[8,1,3,3], none) groups=8 algorithm=\"winograd_4\"",
     NULL};
 
 static const char *const cases_3d[] = {
@@ -373,12 +406,18 @@ static const char *const cases_3d[] = {
 
 /* ---- definitions ---- */
 
-/* Winograd computes tiles of 4x4 (arXiv 1509.09308). The last element of one is made of 36 sums
- * of C products, by coefficients whose squares add up to 94 in each dimension; a direct sum is one
- * of 9 C products. The error of a sum grows with its number of terms: 94 / 9 times as much. */
+/* Winograd computes tiles (arXiv 1509.09308). The last element of one of 4x4 is made of 36 sums of
+ * C products, by coefficients whose squares add up to 94 in each dimension (with points of 2, where
+ * oneDNN has them), one of 6x6 by such that add up to 2051; a direct sum is one of 9 C products.
+ * The error of a sum grows with its number of terms: 94 / 9 times as much. */
 static double amplifies(const void *attrs)
 {
-    return ((const conv_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;
+    switch (((const conv_attrs_t *)attrs)->algorithm) {
+    case CONV_DIRECT: return 1.0;
+    case CONV_WINOGRAD_UP_TO_6:
+    case CONV_WINOGRAD_6: return 2051.0 / 9.0;
+    default: return 94.0 / 9.0;
+    }
 }
 
 #define DEFINE(n)                                                                                  \
@@ -392,8 +431,9 @@ static double amplifies(const void *attrs)
                                        .operands = operands,                                       \
                                        .n_outputs = 1,                                             \
                                        .infer = infer,                                             \
-                                       .kernels = kernels,                                         \
+                                       .kernels = kernels_##n##d,                                  \
                                        .spec = spec,                                               \
+                                       .flops = ops_flops_of_weight,                               \
                                        .amplifies = amplifies,                                     \
                                        .gradient = &gradient,                                      \
                                        .cases = cases_##n##d}

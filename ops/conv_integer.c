@@ -494,6 +494,7 @@ static const char *const cases_3d[] = {
         .infer = infer,                                                                            \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .flops = ops_flops_of_weight,                                                              \
         .cases = cases_##n##d}
 
 DEFINE(1);

@@ -338,6 +338,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
         .infer = infer,                                                                            \
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
+        .flops = ops_flops_of_transposed,                                                          \
         .gradient = &gradient,                                                                     \
         .cases = cases_##n##d}
 

@@ -36,10 +36,12 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     (void)output;
     const cumsum_attrs_t *attrs = call->attrs;
     const bool is_product = call->op->variant == CUMPROD;
+    const bool is_floating = dtype_is_floating(call->in[0]->dtype);
     int rank = call->out->rank, dim = find_dim(attrs, rank);
     if (rank == 0 && !attrs->exclusive) return spec_at(call, 0, index);
     int64_t at[TENSOR_MAX_RANK], first = 0, last = rank > 0 ? index[dim] : -1;
     double total = is_product;
+    uint64_t wrapped = is_product; /* of integers, modulo 2^64, as in the result */
     if (attrs->reverse && rank > 0) {
         first = index[dim];
         last = call->out->sizes[dim] - 1;
@@ -49,8 +51,12 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
         if (attrs->exclusive && at[dim] == index[dim]) continue;
         double element = spec_at(call, 0, at);
         total = is_product ? total * element : total + element;
+        if (is_floating) continue;
+        int64_t integer = 0;
+        dtype_store(DTYPE_S64, &integer, element);
+        wrapped = is_product ? wrapped * (uint64_t)integer : wrapped + (uint64_t)integer;
     }
-    return total;
+    return is_floating ? total : (double)(int64_t)wrapped;
 }
 
 /* ---- dense kernel ---- */
@@ -278,6 +284,7 @@ static const char *const backward_cases[] = {
     NULL};
 
 static const char *const cases[] = {"(f32[7])",
+                                    "(u8[2,51]) dim=1",
                                     "(f32[2,17,3]) dim=1",
                                     "(f32[2,3,4,5]) dim=-1",
                                     "(f64[3,2])",

@@ -9,11 +9,26 @@ TESSERA_BEGIN
 
 /* ---- convolution and linear ---- */
 
-/* CONV_WINOGRAD: by winograd's transforms where oneDNN has them (2.6 on AVX-512, kernel 3, stride
- * 1): up to 2.5 times faster, rounds otherwise, and the packed weight is up to four times larger.
- * CONV_WINOGRAD_TRAINING: the same for weights that change. They stay in the blocks of direct
- * convolution, as their gradients, and are transformed in each run. */
-typedef enum conv_algorithm { CONV_DIRECT, CONV_WINOGRAD, CONV_WINOGRAD_TRAINING } conv_algorithm_t;
+/* Kernels of 3 by 3 with stride 1 may be computed by winograd's transforms, in tiles of 2 by 2, 4
+ * by 4 or 6 by 6 results: up to 3 times faster, rounds otherwise (about once, five and thirty times
+ * the rounding of direct sums), and the packed weight is up to 1.8, 4 or 7.1 times larger.
+ *
+ * CONV_WINOGRAD           in tiles of up to 4 by 4 where that is estimated to take less time; by
+ *                         oneDNN's (2.6 on AVX-512) where our own kernel does not take the call
+ * CONV_WINOGRAD_UP_TO_*   the same with other tiles, by our own kernel
+ * CONV_WINOGRAD_2, _4, _6 by our own kernel in such tiles, wherever it takes the call
+ * CONV_WINOGRAD_TRAINING  by oneDNN's for weights that change. They stay in the blocks of direct
+ *                         convolution, as their gradients, and are transformed in each run */
+typedef enum conv_algorithm {
+    CONV_DIRECT,
+    CONV_WINOGRAD,
+    CONV_WINOGRAD_TRAINING,
+    CONV_WINOGRAD_UP_TO_2,
+    CONV_WINOGRAD_UP_TO_6,
+    CONV_WINOGRAD_2,
+    CONV_WINOGRAD_4,
+    CONV_WINOGRAD_6
+} conv_algorithm_t;
 
 typedef struct conv_attrs {
     int64_t stride[3];        /* 0: 1 */

@@ -87,6 +87,15 @@ tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns)
     return info_mkldnn(&info, &plain);
 }
 
+status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight)
+{
+    const tensor_info_t plain = info_dense(weight->dtype, weight->rank, weight->sizes);
+    onednn_primitive_t *reorder = NULL;
+    status_t status = onednn_reorder(ctx, &plain, weight, &reorder);
+    if (status != STATUS_UNSUPPORTED) return status;
+    return prepared_decline(prepared, "no blocks: oneDNN makes no %s", info_brief(weight));
+}
+
 /* x as rows of a plain matrix; the weight as oneDNN likes it, or plain. */
 static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                               const onednn_problem_t *base, double flops)
@@ -111,9 +120,9 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
                      ? STATUS_UNSUPPORTED
                      : onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &prepared->in[WEIGHT]);
         if (status == STATUS_OK) {
-            double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst) +
-                           (double)info_bytes(&prepared->in[WEIGHT]);
-            prepared->cost_ns = cost_run(ctx, implementation, flops, bytes);
+            double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst);
+            prepared->cost_ns = cost_layer(ctx, implementation, flops, bytes,
+                                           (double)info_bytes(&prepared->in[WEIGHT]));
             prepared_take_primitive(prepared, primitive);
             return STATUS_OK;
         }
@@ -174,7 +183,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
 static const kernel_t onednn = {.name = "onednn",
                                 .prepare = prepare_onednn,
                                 .run = prepared_run_primitive,
-                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                         KERNEL_COMPETES};
 
 /* ---- kernel of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -225,7 +235,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&linear_stream, &onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&linear_stream, &linear_product, &onednn, &native, NULL};
 
 /* ---- gradients ---- */
 
@@ -308,6 +318,7 @@ const opdef_t op_def_linear = {.name = "linear",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .flops = ops_flops_of_weight,
                                .gradient = &gradient,
                                .cases = cases};
 

@@ -13,7 +13,13 @@ typedef struct linear_backward_attrs {
 /* The kernel of few rows: ops/linear_stream.c. */
 extern const kernel_t linear_stream;
 
+/* The kernel of many rows: ops/linear_product.c. */
+extern const kernel_t linear_product;
+
 /* A plain matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);
+
+/* Declines a weight in blocks that oneDNN cannot make: older versions lack names for some. */
+status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Rows of a source that was flattened are read as they lie, padded lanes included, by a weight that
  * lies in the same order: a source in aBcd8b wants the weight [K][C][H][W] in aBcd8b, too, for one
- * to four rows, and in ABcd8b8a, blocks of 8 outputs, for more. These are tags, so that oneDNN
+ * to four rows, and in ABcd8b8a, blocks of 8 outputs, for more; with AVX-512 one in aBcd16b wants
+ * ABcd16b16a for any number. These are tags, so that oneDNN
  * makes them, files keep them, and one becomes the other where the number of rows or the machine
  * changes. Blocks are made of weights that stay as they are; a weight that is trained lies as
  * oneDNN's gradients have it. */
@@ -79,16 +80,6 @@ static status_t check(const op_call_t *call, prepared_t *prepared, const shape_t
     return STATUS_OK;
 }
 
-/* Older versions of oneDNN have no names for some blocks. */
-static status_t check_blocks(context_t *ctx, prepared_t *prepared, const tensor_info_t *weight)
-{
-    const tensor_info_t plain = info_dense(weight->dtype, weight->rank, weight->sizes);
-    onednn_primitive_t *reorder = NULL;
-    status_t status = onednn_reorder(ctx, &plain, weight, &reorder);
-    if (status != STATUS_UNSUPPORTED) return status;
-    return prepared_decline(prepared, "stream: oneDNN makes no %s", info_brief(weight));
-}
-
 /* The weight over the dimensions of a source that is read as it lies. */
 static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const format_t *order)
 {
@@ -99,28 +90,55 @@ static tensor_info_t spread(const tensor_info_t *x, int64_t outputs, const forma
     return info_mkldnn(&weight, order);
 }
 
+/* Blocks of 16 outputs are read faster than rows by any number of rows of x, those of 8 by more
+ * than STREAM_ROWS (perf/linear). */
+static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
+{
+    return shape->rows > STREAM_ROWS ||
+           (call->weights == WEIGHT_CONSTANT && isa_best() == ISA_AVX512);
+}
+
+static bool is_blocked(const tensor_info_t *weight)
+{
+    bool is = false;
+    for (int b = 0; b < weight->format.n_blocks; b++) is |= weight->format.block_dims[b] == 0;
+    return is;
+}
+
 /* Blocks have the inputs in blocks, too, of which the last may be padded, as weights of
  * convolutions: that is what oneDNN has names for. A matrix is one of 1x1. */
-static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const shape_t *shape, const format_t *order)
 {
     const tensor_info_t *x = call->in[X];
     const int lanes = isa_lanes(isa_best());
-    tensor_info_t *weight = &prepared->in[WEIGHT];
-    if (order != NULL)
-        *weight = spread(x, shape->outputs, order);
-    else
-        *weight = linear_matrix(x->dtype, shape->outputs, shape->features);
-    if (shape->rows <= STREAM_ROWS) return STATUS_OK;
-    if (order == NULL) {
+    tensor_info_t weight;
+    if (order != NULL) {
+        weight = spread(x, shape->outputs, order);
+    } else {
         const int64_t sizes[] = {shape->outputs, shape->features, 1, 1};
         const format_t blocks = format_channel_blocks(4, lanes);
         const tensor_info_t matrix = info_dense(x->dtype, 4, sizes);
-        *weight = info_mkldnn(&matrix, &blocks);
+        weight = info_mkldnn(&matrix, &blocks);
     }
-    if (!block_outputs(&weight->format, lanes))
+    if (!block_outputs(&weight.format, lanes))
         return prepared_decline(prepared, "stream: no blocks of outputs beside %s", info_brief(x));
-    return check_blocks(ctx, prepared, weight);
+    TRY(linear_check_blocks(ctx, prepared, &weight));
+    prepared->in[WEIGHT] = weight;
+    return STATUS_OK;
+}
+
+static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                            const shape_t *shape, const format_t *order)
+{
+    const tensor_info_t *x = call->in[X];
+    if (prefers_blocks(call, shape)) {
+        status_t status = want_blocks(ctx, call, prepared, shape, order);
+        if (status != STATUS_UNSUPPORTED || shape->rows > STREAM_ROWS) return status;
+    }
+    prepared->in[WEIGHT] = order != NULL ? spread(x, shape->outputs, order)
+                                         : linear_matrix(x->dtype, shape->outputs, shape->features);
+    return STATUS_OK;
 }
 
 /* Numbers that are made f32 in scratch: x and the result where they are not, the bias in any case.
@@ -142,13 +160,13 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     if (call_has(call, BIAS))
         prepared->in[BIAS] = info_dense(call->in[BIAS]->dtype, 1, call->in[BIAS]->sizes);
     TRY(accept_out_plain(call, prepared, 0));
-    const bool is_blocked = shape.rows > STREAM_ROWS;
     const int64_t row = row_elements(&prepared->in[X], shape.rows);
-    prepared_set_scratch(prepared, converted_elements(prepared, &shape, row) * sizeof(float) +
-                                       stream_scratch(is_blocked, shape.rows, row));
-    prepared->cost_ns = cost_run(
+    prepared_set_scratch(prepared,
+                         converted_elements(prepared, &shape, row) * sizeof(float) +
+                             stream_scratch(is_blocked(&prepared->in[WEIGHT]), shape.rows, row));
+    prepared->cost_ns = cost_layer(
         ctx, "stream", 2.0 * (double)shape.rows * (double)row * (double)shape.outputs,
-        (double)info_bytes(&prepared->in[WEIGHT]) + (double)info_bytes(&prepared->in[X]));
+        (double)info_bytes(&prepared->in[X]), (double)info_bytes(&prepared->in[WEIGHT]));
     return STATUS_OK;
 }
 
@@ -183,7 +201,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                        .out_stride = weight->sizes[0]};
     const isa_t isa = isa_best();
     stream.n_rows = info_numel(result) / stream.n_outputs;
-    stream.is_blocked = stream.n_rows > STREAM_ROWS;
+    stream.is_blocked = is_blocked(weight);
     stream.n_inputs = row_elements(&prepared->in[X], stream.n_rows);
     stream.x_stride = stream.n_inputs;
     const int64_t lanes = stream.is_blocked ? isa_lanes(isa) : 1;
@@ -196,5 +214,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     return STATUS_OK;
 }
 
-const kernel_t linear_stream = {
-    .name = "stream", .prepare = prepare, .run = run, .flags = KERNEL_NEEDS_ELEMENTS};
+const kernel_t linear_stream = {.name = "stream",
+                                .prepare = prepare,
+                                .run = run,
+                                .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};

@@ -35,6 +35,12 @@ bool product_describe(const tensor_info_t *a, const tensor_info_t *b, product_t 
     return shape_broadcast(p.n_batch_a, a->sizes, p.n_batch_b, b->sizes, &out->n_batch, out->batch);
 }
 
+double product_flops(const op_call_t *call)
+{
+    const tensor_info_t *a = call->in[A];
+    return 2.0 * (double)info_numel(&call->out[0]) * (double)a->sizes[a->rank - 1];
+}
+
 status_t product_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out)
 {
     const tensor_info_t *a = call->in[A], *b = call->in[B];
@@ -429,6 +435,7 @@ const opdef_t op_def_matmul = {.name = "matmul",
                                .infer = infer,
                                .kernels = kernels,
                                .spec = spec,
+                               .flops = product_flops,
                                .gradient = &gradient,
                                .cases = cases};
 

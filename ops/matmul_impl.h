@@ -23,6 +23,9 @@ int64_t product_matrix(const product_t *p, const tensor_info_t *info, int n_own,
 void product_at(const product_t *p, const tensor_info_t *a, const tensor_info_t *b,
                 const int64_t *index, int rank, int64_t *at_a, int64_t *at_b);
 
+/* 2 * batch * m * n * k. */
+double product_flops(const op_call_t *call);
+
 /* Checks ranks and sizes, and gives the result, of a dtype. */
 status_t product_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 

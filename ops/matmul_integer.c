@@ -323,6 +323,7 @@ const opdef_t op_def_matmul_integer = {.name = "matmul_integer",
                                        .infer = infer,
                                        .kernels = kernels,
                                        .spec = spec,
+                                       .flops = product_flops,
                                        .cases = cases};
 
 /* ---- public ---- */

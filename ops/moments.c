@@ -4,6 +4,7 @@
 
 #define CHUNK 256  /* elements that are widened at a time */
 #define LANES 32   /* of one sum */
+#define BLOCK 16   /* channels of the widest blocks */
 #define ROUND 4096 /* elements or rows that are added in float */
 
 /* ---- sums ---- */
@@ -101,9 +102,27 @@ void moments_columns(dtype_t dtype, int64_t rows, int64_t width, const void *src
 
 /* ---- scale and shift ---- */
 
-static void apply_f32(const walk_piece_t *piece, bool is_constant, const float *scale,
-                      const float *shift, const float *src, float *dst)
+/* Rows of a block of channels, whose factors stay in registers. */
+FOR_EACH_ISA static void apply_blocks(int64_t rows, const float *scale, const float *shift,
+                                      const float *src, float *dst)
 {
+    float by[BLOCK], plus[BLOCK];
+    for (int i = 0; i < BLOCK; i++) {
+        by[i] = scale[i];
+        plus[i] = shift[i];
+    }
+    for (int64_t row = 0; row < rows; row++, src += BLOCK, dst += BLOCK)
+#pragma omp simd
+        for (int i = 0; i < BLOCK; i++) dst[i] = src[i] * by[i] + plus[i];
+}
+
+FOR_EACH_ISA static void apply_f32(const walk_piece_t *piece, bool is_constant, const float *scale,
+                                   const float *shift, const float *src, float *dst)
+{
+    if (!is_constant && piece->width == BLOCK) {
+        apply_blocks(piece->rows, scale, shift, src, dst);
+        return;
+    }
     for (int64_t row = 0; row < piece->rows; row++, src += piece->width, dst += piece->width) {
         const int64_t n = piece->width;
         if (is_constant) {

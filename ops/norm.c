@@ -14,10 +14,12 @@
 
 typedef struct batch_attrs {
     double epsilon;
+    post_ops_t post;
 } batch_attrs_t;
 
 static const attr_field_t batch_fields[] = {
-    {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL}};
+    {"epsilon", ATTR_FLOAT, false, offsetof(batch_attrs_t, epsilon), 0, 1e-5, NULL},
+    {"post", ATTR_POST, false, offsetof(batch_attrs_t, post), 0, 0, NULL}};
 const attr_field_t layer_fields[LAYER_FIELDS] = {
     {"n_dims", ATTR_INT, true, offsetof(layer_attrs_t, n_dims), 0, 1, NULL},
     {"epsilon", ATTR_FLOAT, false, offsetof(layer_attrs_t, epsilon), 0, 1e-5, NULL}};
@@ -27,7 +29,7 @@ static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
                                      {"bias", ROLE_BIAS, true, false},
                                      {"running_mean", ROLE_STATE, false, false},
                                      {"running_var", ROLE_STATE, false, false}};
-enum { X, WEIGHT, BIAS, MEAN, VAR };
+enum { X, WEIGHT, BIAS, MEAN, VAR, POST };
 
 enum { VARIANT_layer_norm, VARIANT_rms_norm };
 
@@ -57,7 +59,7 @@ static status_t infer_batch(context_t *ctx, const op_call_t *call, int *out_n, t
                 info_brief(info), info_brief(x), (long long)x->sizes[1]);
     }
     out[0] = info_dense(x->dtype, x->rank, x->sizes);
-    return STATUS_OK;
+    return accept_post(ctx, call, &out[0]);
 }
 
 static status_t infer_layer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out)
@@ -95,7 +97,8 @@ static double spec_batch(const spec_call_t *call, int output, const int64_t *ind
     double value = (spec_at(call, X, index) - spec_at(call, MEAN, channel)) /
                    sqrt(spec_at(call, VAR, channel) + attrs->epsilon);
     if (spec_has(call, WEIGHT)) value *= spec_at(call, WEIGHT, channel);
-    return spec_has(call, BIAS) ? value + spec_at(call, BIAS, channel) : value;
+    if (spec_has(call, BIAS)) value += spec_at(call, BIAS, channel);
+    return spec_post(call, &attrs->post, POST, value, index);
 }
 
 static double spec_layer(const spec_call_t *call, int output, const int64_t *index)
@@ -131,7 +134,8 @@ static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
     if (call_has(call, WEIGHT) != call_has(call, BIAS))
         return prepared_decline(prepared, "onednn: weight and bias, or none of them");
-    for (int i = WEIGHT; i < call->n_in; i++) {
+    const int n_own = call->n_in < POST ? call->n_in : POST;
+    for (int i = WEIGHT; i < n_own; i++) {
         if (!call_has(call, i)) continue;
         if (call->in[i]->dtype != DTYPE_F32)
             return prepared_decline(prepared, "onednn: %s is %s", operands[i].name,
@@ -141,10 +145,15 @@ static status_t check_onednn(const op_call_t *call, prepared_t *prepared)
     return STATUS_OK;
 }
 
-/* The input as it lies or not at all: our own kernel takes every format as it lies, too. */
+/* The input as it lies or not at all: our own kernel takes every format as it lies, too. Of
+ * post-ops oneDNN computes one relu. */
 static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const batch_attrs_t *attrs = call->attrs;
+    const post_op_t *relu = attrs->post.n > 0 ? &attrs->post.op[0] : NULL;
+    if (relu != NULL &&
+        (attrs->post.n > 1 || relu->kind != POST_ELTWISE || relu->eltwise != ELTWISE_RELU))
+        return prepared_decline(prepared, "onednn: of post-ops one relu");
     TRY(check_onednn(call, prepared));
     tensor_info_t src = *call->in[X], dst = call->out[0];
     onednn_problem_t problem = {.kind = ONEDNN_BATCH_NORM,
@@ -152,7 +161,8 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
                                 .src = &src,
                                 .dst = &dst,
                                 .epsilon = (float)attrs->epsilon,
-                                .has_scale = call_has(call, WEIGHT)};
+                                .has_scale = call_has(call, WEIGHT),
+                                .has_relu = relu != NULL};
     op_call_t own = *call;
     own.keep_formats = true;
     TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
@@ -215,7 +225,7 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
 static const kernel_t onednn_batch = {.name = "onednn",
                                       .prepare = prepare_batch_onednn,
                                       .run = prepared_run_primitive,
-                                      .flags = KERNEL_NEEDS_ELEMENTS};
+                                      .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_FUSES_POST_OPS};
 static const kernel_t onednn_layer = {.name = "onednn",
                                       .prepare = prepare_layer_onednn,
                                       .run = prepared_run_primitive,
@@ -242,6 +252,9 @@ static double element(const prepared_t *prepared, void *const *in, int operand, 
 static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     walk_t walk;
+    const batch_attrs_t *attrs = call->attrs;
+    if (attrs->post.n > 0 && (call->in[X]->dtype != DTYPE_F32 || post_operands(&attrs->post) > 0))
+        return prepared_decline(prepared, "native: of post-ops functions of f32");
     TRY(walk_follow(call, prepared, true));
     want_contiguous(call, prepared);
     walk_channels(&prepared->in[X], &walk);
@@ -285,19 +298,27 @@ static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, voi
     const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
     const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
     const char *scale = scratch, *shift = scale + walk.n_blocks * walk.block * factor;
+    const post_ops_t *post = &((const batch_attrs_t *)prepared->kernel_attrs)->post;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
     schedule(static)
     for (int64_t i = 0; i < n_pieces; i++) {
         walk_piece_t piece = walk_piece(&walk, i);
+        char *to = (char *)out[0] + piece.offset * size;
         moments_apply(&piece, walk.block == 1, dtype, scale + piece.channel * factor,
                       shift + piece.channel * factor, (const char *)in[X] + piece.offset * size,
-                      (char *)out[0] + piece.offset * size);
+                      to);
+        for (int p = 0; p < post->n; p++)
+            eltwise_apply(post->op[p].eltwise, post->op[p].alpha, post->op[p].beta,
+                          piece.rows * piece.width, (void *)to, (void *)to);
     }
+    if (post->n > 0) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 
-static const kernel_t native_batch = {
-    .name = "native", .prepare = prepare_batch_native, .run = run_batch_native};
+static const kernel_t native_batch = {.name = "native",
+                                      .prepare = prepare_batch_native,
+                                      .run = run_batch_native,
+                                      .flags = KERNEL_FUSES_POST_OPS};
 static const kernel_t *const batch_kernels[] = {&onednn_batch, &native_batch, NULL};
 
 /* ---- layer and rms norm of our own: three passes over each row ---- */
@@ -447,6 +468,13 @@ static const char *const batch_cases[] = {
     "(f16[2,3,5,5], f16[3], f16[3], f32[3], f32[3]+)",
     "(f64[2,7,3,3], f64[7], f64[7], f64[7], f64[7]+)",
     "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+)",
+    "(f32[2,32,6,6], f32[32], f32[32], f32[32], f32[32]+) post=[\"relu\"]",
+    "(f32[2,17,9,9], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
+    "(f32[3,31,5,7], f32[31], none, f32[31], f32[31]+) post=[\"relu\"]",
+    "(f32[2,7,11], f32[7], f32[7], f32[7], f32[7]+) post=[\"sigmoid\",\"linear(2,1)\"]",
+    "(bf16[2,17,5,5], f32[17], f32[17], f32[17], f32[17]+) post=[\"relu\"]",
+    "(f32[2,3,5,5], f32[3], f32[3], f32[3], f32[3]+, f32[2,3,5,5]) post=[\"add\",\"tanh\"]",
+    "(f32[0,3,4,4], f32[3], f32[3], f32[3], f32[3]+) post=[\"relu\"]",
     NULL};
 
 static const char *const layer_cases[] = {"(f32[2,5,17], f32[17], f32[17])",
@@ -482,7 +510,8 @@ static const char *const rms_cases[] = {"(f32[2,5,17], f32[17])",
 
 const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .preference = OP_FOLLOWS,
-                                   .attrs = {sizeof(batch_attrs_t), 1, batch_fields},
+                                   .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS,
+                                   .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
                                    .n_operands = 5,
                                    .operands = operands,
                                    .n_outputs = 1,
@@ -525,7 +554,7 @@ status_t op_batch_norm(context_t *ctx, const tensor_t *x, const tensor_t *weight
                        const tensor_t *running_var, double epsilon, tensor_t **out)
 {
     const tensor_t *in[] = {x, weight, bias, running_mean, running_var};
-    batch_attrs_t attrs = {epsilon};
+    batch_attrs_t attrs = {.epsilon = epsilon};
     return dispatch_run(ctx, &op_def_batch_norm, &attrs, 5, in, NULL, out);
 }
 

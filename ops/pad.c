@@ -179,13 +179,13 @@ static const kernel_t *const kernels[] = {&native, NULL};
  */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
 {
     (void)grad;
     const part_t part = find_part(attrs, dim, x->sizes[dim]);
     const int64_t at = find_source(((const pad_attrs_t *)attrs)->mode, &part, q);
     out_taps[0] = (adjoint_tap_t){at, 1.0};
-    return at >= 0;
+    return at >= 0 && first == 0;
 }
 
 static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n,

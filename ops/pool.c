@@ -364,6 +364,45 @@ static void row_f32(const pool_plan_t *plan, window_t *w, const float *src, floa
     }
 }
 
+/* The same for the largest of integers of 8 bits: lanes, and a whole row. */
+#define POOL_BYTES(suffix, type, lowest)                                                           \
+    static void lanes_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,        \
+                               int64_t n, type *dst)                                               \
+    {                                                                                              \
+        type value[LANES];                                                                         \
+        for (int64_t i = 0; i < n; i++) value[i] = lowest;                                         \
+        POOL_FOR_TAPS(plan->axes, w, at)                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const type x = src[at * plan->block + i];                                              \
+            value[i] = x > value[i] ? x : value[i];                                                \
+        }                                                                                          \
+        memcpy(dst, value, (size_t)n);                                                             \
+    }                                                                                              \
+                                                                                                   \
+    static void row_##suffix(const pool_plan_t *plan, const window_t *w, const type *src,          \
+                             type *dst)                                                            \
+    {                                                                                              \
+        const axis_t *axis = &plan->axes[2];                                                       \
+        for (int64_t q = 0; q < axis->out; q++) dst[q] = lowest;                                   \
+        for (int64_t i = 0; i < w[0].count * w[1].count * axis->kernel; i++) {                     \
+            const int64_t rows = i / axis->kernel, s = i % axis->kernel;                           \
+            const int64_t d = w[0].first + rows / w[1].count * w[0].step;                          \
+            const int64_t h = w[1].first + rows % w[1].count * w[1].step;                          \
+            const type *line = src + (d * plan->axes[1].in + h) * axis->in;                        \
+            const int64_t offset = s * axis->dilation - axis->padding, step = axis->stride;        \
+            int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;                               \
+            int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;              \
+            if (end > axis->out) end = axis->out;                                                  \
+            for (; q < end; q++) {                                                                 \
+                const type x = line[q * step + offset];                                            \
+                dst[q] = x > dst[q] ? x : dst[q];                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+POOL_BYTES(s8, int8_t, INT8_MIN)
+POOL_BYTES(u8, uint8_t, 0)
+
 /* One lane of any dtype. The largest element is kept by its place, since s64 has more bits than a
  * double. */
 static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, const char *src,
@@ -395,6 +434,43 @@ static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, 
         dtype_store(dtype, dst, -INFINITY);
 }
 
+/* A row at once, where there is a loop for it. */
+static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype, const void *src,
+                     void *dst)
+{
+    if (plan->block != 1 || plan->axes[2].kernel == 0) return false;
+    if (dtype == DTYPE_F32)
+        row_f32(plan, w, src, dst);
+    else if (dtype == DTYPE_S8 && !plan->is_average)
+        row_s8(plan, w, src, dst);
+    else if (dtype == DTYPE_U8 && !plan->is_average)
+        row_u8(plan, w, src, dst);
+    else
+        return false;
+    return true;
+}
+
+static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
+                              const char *src, char *dst)
+{
+    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
+    const bool is_byte = (dtype == DTYPE_S8 || dtype == DTYPE_U8) && !plan->is_average;
+    const int64_t step = dtype == DTYPE_F32 || is_byte ? LANES : 1;
+    for (int64_t lane = 0; lane < block; lane += step) {
+        const void *from = src + lane * size;
+        void *to = dst + lane * size;
+        const int64_t n = block - lane < LANES ? block - lane : LANES;
+        if (dtype == DTYPE_F32)
+            pool_f32(plan, w, from, n, to);
+        else if (is_byte && dtype == DTYPE_S8)
+            lanes_s8(plan, w, from, n, to);
+        else if (is_byte)
+            lanes_u8(plan, w, from, n, to);
+        else
+            pool_any(plan, w, dtype, from, to);
+    }
+}
+
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
@@ -412,21 +488,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
                          pool_window(&plan->axes[1], row % plan->axes[1].out),
                          {0, 0, 0, 0}};
-        if (dtype == DTYPE_F32 && block == 1 && plan->axes[2].kernel > 0) {
-            row_f32(plan, w, (const void *)src, (void *)dst);
-            continue;
-        }
+        if (pool_row(plan, w, dtype, src, dst)) continue;
         for (int64_t q = 0; q < columns; q++) {
             w[2] = pool_window(&plan->axes[2], q);
-            for (int64_t lane = 0; lane < block; lane += dtype == DTYPE_F32 ? LANES : 1) {
-                const void *from = src + lane * size;
-                void *to = dst + (q * block + lane) * size;
-                int64_t n = block - lane < LANES ? block - lane : LANES;
-                if (dtype == DTYPE_F32)
-                    pool_f32(plan, w, from, n, to);
-                else
-                    pool_any(plan, w, dtype, from, to);
-            }
+            pool_window_lanes(plan, w, dtype, src, dst + q * block * size);
         }
     }
     walk_zero_padding(&prepared->out[0], out[0]);
@@ -486,6 +551,8 @@ static const char *const cases_max_2d[] = {
     "(f32[1,5,1,4]) kernel=[2,2] stride=[1,1] dilation=[2,1] padding=[1,0]",
     "(s8[1,17,6,6]) kernel=[2,2]",
     "(u8[1,16,6,6]) kernel=[2,2]",
+    "(s8[2,17,9,7]) kernel=[3,3] stride=[2,2] padding=[1,1]",
+    "(u8[1,70,7,9]<255) kernel=[2,3] stride=[1,2] dilation=[2,1] padding=[0,1]",
     "(s32[1,3,6,6]<90) kernel=[2,2]",
     NULL};
 static const char *const cases_max_3d[] = {

@@ -17,6 +17,7 @@ enum { QUANTIZE, DEQUANTIZE, REQUANTIZE };
 typedef struct quantize_attrs {
     int64_t dim, block_size;
     dtype_t dtype;
+    bool relu; /* of requantize */
 } quantize_attrs_t;
 
 #define DIM                                                                                        \
@@ -34,7 +35,8 @@ typedef struct quantize_attrs {
 
 static const attr_field_t quantize_fields[] = {DIM, BLOCK_SIZE, DTYPE};
 static const attr_field_t dequantize_fields[] = {DIM, BLOCK_SIZE};
-static const attr_field_t requantize_fields[] = {DIM, DTYPE};
+static const attr_field_t requantize_fields[] = {
+    DIM, DTYPE, {"relu", ATTR_BOOL, false, offsetof(quantize_attrs_t, relu), 0, 0, NULL}};
 
 /* All have these operands; only requantize has a bias, which stands last. */
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -107,8 +109,8 @@ static status_t check_dtypes(context_t *ctx, const op_call_t *call, dtype_t inte
                 "%s: zero is %s, %s or s32 is needed", op, info_brief(call->in[ZERO]),
                 dtype_name(integer));
     if (call_has(call, BIAS))
-        REQUIRE(ctx, call->in[BIAS]->dtype == DTYPE_S32, "%s: bias is %s, s32 is needed", op,
-                info_brief(call->in[BIAS]));
+        REQUIRE(ctx, call->in[BIAS]->dtype == DTYPE_S32 || call->in[BIAS]->dtype == DTYPE_F32,
+                "%s: bias is %s, s32 or f32 is needed", op, info_brief(call->in[BIAS]));
     return STATUS_OK;
 }
 
@@ -163,26 +165,38 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     const dtype_t dtype = call->out[output].dtype;
     if (call->op->variant == DEQUANTIZE) return (x - zero) * scale;
     if (call->op->variant == QUANTIZE) return quantize_spec((double)(float)x / scale, zero, dtype);
-    const double sum = x + parameter_at(call, BIAS, index);
-    return quantize_spec((double)(float)sum * scale, zero, dtype);
+    const double bias = parameter_at(call, BIAS, index);
+    const bool has_shift = spec_has(call, BIAS) && call->in[BIAS]->dtype == DTYPE_F32;
+    const double sum = has_shift ? x : x + bias;
+    double number = (double)(float)((double)(float)sum * scale) + (has_shift ? bias : 0.0);
+    if (((const quantize_attrs_t *)call->attrs)->relu && !(number > 0.0)) number = 0.0;
+    return quantize_spec(number, zero, dtype);
 }
 
 /* ---- dense kernel ---- */
 
-static int64_t count_parameters(const op_call_t *call)
+static int64_t count_parameters(const prepared_t *prepared)
 {
     int64_t n = 1;
-    for (int i = SCALE; i < call->op->n_operands; i++)
-        if (call_has(call, i) && info_numel(call->in[i]) != 1) n = info_numel(call->in[i]);
+    for (int i = SCALE; i < prepared->n_in; i++)
+        if (prepared->in[i].dtype != DTYPE_NONE && info_numel(&prepared->in[i]) != 1)
+            n = info_numel(&prepared->in[i]);
     return n;
 }
 
-/* Scales as floats, zeros and biases as s32, as many of each. */
+/* Few channels that lie last are taken several times in a line, with as many parameters: short
+ * lines would cost more than their elements. */
+static int64_t count_copies(int64_t n_parameters)
+{
+    return n_parameters > 1 && n_parameters < QUANTIZE_CHUNK ? QUANTIZE_CHUNK / n_parameters : 1;
+}
+
+/* Scales as floats, zeros and biases as s32, biases of f32 as shifts, as many of each. */
 typedef struct parameters {
-    float *scale;
+    float *scale, *shift;
     int32_t *zero, *bias;
 } parameters_t;
-#define PARAMETER_BYTES (sizeof(float) + 2 * sizeof(int32_t))
+#define PARAMETER_BYTES (2 * sizeof(float) + 2 * sizeof(int32_t))
 
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -196,7 +210,8 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     TRY(accept_format(call, prepared, X, &format));
     for (int i = SCALE; i < call->op->n_operands; i++)
         if (call_has(call, i)) TRY(accept_plain(call, prepared, i));
-    prepared->scratch_bytes = (size_t)count_parameters(call) * PARAMETER_BYTES;
+    const int64_t n = count_parameters(prepared);
+    prepared->scratch_bytes = (size_t)(n * count_copies(n)) * PARAMETER_BYTES;
     return accept_out(call, prepared, 0, &format);
 }
 
@@ -207,8 +222,12 @@ static void spread(const prepared_t *prepared, void *const *in, int operand, int
     const bool is_there = operand < prepared->n_in && prepared->in[operand].dtype != DTYPE_NONE;
     const bool is_shared = !is_there || info_numel(&prepared->in[operand]) == 1;
     if (n == 0) return;
+    const int64_t n_copies = count_copies(n);
     dtype_cast(n, is_there ? prepared->in[operand].dtype : DTYPE_S32,
                is_there ? in[operand] : &none, is_shared ? 0 : 1, dtype, out, 1);
+    for (int64_t i = 1; i < n_copies; i++)
+        memcpy((char *)out + (size_t)(i * n) * dtype_size(dtype), out,
+               (size_t)n * dtype_size(dtype));
 }
 
 /* A line has `length` elements that lie one behind the other. Line l of channel c and outer index o
@@ -245,7 +264,7 @@ static lines_t divide_lines(const prepared_t *prepared, int64_t n_parameters)
             lines.stride = lines.length;
             lines.step = 1;
         } else if (lines.length == 1) { /* channels last */
-            lines.length = lines.channels;
+            lines.length = lines.channels * count_copies(n_parameters);
             lines.channels = lines.step = 1;
         }
     }
@@ -260,6 +279,9 @@ static void convert_chunk(const prepared_t *prepared, int64_t n, const char *x,
     int32_t integers[QUANTIZE_CHUNK];
     float floats[QUANTIZE_CHUNK];
     if (prepared->op->variant == DEQUANTIZE) {
+        if (step == 0 && to == DTYPE_F32 &&
+            quantize_undo_bytes(n, from, x, *p->scale, *p->zero, (float *)(void *)out))
+            return;
         dtype_cast(n, from, x, 1, DTYPE_S32, integers, 1);
         quantize_undo(n, integers, p->scale, p->zero, step, floats);
         dtype_cast(n, DTYPE_F32, floats, 1, to, out, 1);
@@ -273,7 +295,9 @@ static void convert_chunk(const prepared_t *prepared, int64_t n, const char *x,
         }
         quantize_divide(n, numbers, p->scale, p->zero, step, to, integers);
     } else {
-        quantize_multiply(n, (const void *)x, p->scale, p->bias, p->zero, step, to, integers);
+        const quantize_attrs_t *attrs = prepared->attrs;
+        const requantize_t how = {p->scale, p->shift, p->bias, p->zero, step, to, attrs->relu};
+        quantize_multiply(n, (const void *)x, &how, integers);
     }
     quantize_store(n, integers, to, out);
 }
@@ -290,8 +314,8 @@ static void convert_line(const prepared_t *prepared, const lines_t *lines, int64
     for (int64_t i = 0; i < length; i += QUANTIZE_CHUNK) {
         int64_t n = length - i < QUANTIZE_CHUNK ? length - i : QUANTIZE_CHUNK;
         const int64_t own = at + i * lines->step;
-        const parameters_t p = {parameters->scale + own, parameters->zero + own,
-                                parameters->bias + own};
+        const parameters_t p = {parameters->scale + own, parameters->shift + own,
+                                parameters->zero + own, parameters->bias + own};
         convert_chunk(prepared, n, x + (first + i) * in_size, &p, lines->step,
                       out + (first + i) * out_size);
     }
@@ -300,11 +324,14 @@ static void convert_line(const prepared_t *prepared, const lines_t *lines, int64
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    const int64_t n = (int64_t)(prepared->scratch_bytes / PARAMETER_BYTES);
-    const parameters_t parameters = {scratch, (int32_t *)scratch + n, (int32_t *)scratch + 2 * n};
+    const int64_t n = count_parameters(prepared), room = n * count_copies(n);
+    const parameters_t parameters = {scratch, (float *)scratch + room,
+                                     (int32_t *)scratch + 2 * room, (int32_t *)scratch + 3 * room};
+    const bool has_shift = prepared->n_in > BIAS && prepared->in[BIAS].dtype == DTYPE_F32;
     spread(prepared, in, SCALE, n, DTYPE_F32, parameters.scale);
     spread(prepared, in, ZERO, n, DTYPE_S32, parameters.zero);
-    spread(prepared, in, BIAS, n, DTYPE_S32, parameters.bias);
+    spread(prepared, in, has_shift ? OP_MAX_INPUTS : BIAS, n, DTYPE_S32, parameters.bias);
+    spread(prepared, in, has_shift ? BIAS : OP_MAX_INPUTS, n, DTYPE_F32, parameters.shift);
     const lines_t lines = divide_lines(prepared, n);
 #pragma omp parallel for num_threads(threads_for(ctx, lines.total)) schedule(static)
     for (int64_t line = 0; line < lines.n; line++)
@@ -343,6 +370,7 @@ static const char *const dequantize_cases[] = {"(u8[3,17,5]<255, f32[], u8[]<200
                                                "(s8[3,31], f16[31], s8[31])",
                                                "(u8[3,31]<255, bf16[1], none)",
                                                "(u8[600,33]<255, f32[33]+, u8[33]<255)",
+                                               "(s8[5,331], f32[], s8[])",
                                                "(s8[0], f32[], none)",
                                                NULL};
 
@@ -351,6 +379,9 @@ static const char *const requantize_cases[] = {
     "(s32[31,17]*99, f32[], s8[1]<99, none) dtype=s8",
     "(s32[3,31]*999, f32[31], none, s32[1]) dtype=s8",
     "(s32[31,3], f32[1], s32[]<9, s32[31]*20) dim=0 dtype=u16",
+    "(s32[2,7,5,3]*99, f32[7], u8[]<200, f32[7]*40)",
+    "(s32[3,17]*999, f32[17]+, s8[]<99, f32[17]*90) dim=-1 dtype=s8 relu=true",
+    "(s32[3,31]*99, f32[], s32[31]<90, f32[1]*9) dtype=u8 relu=true",
     "(s32[1,3,0], f32[3], none, none)",
     NULL};
 
@@ -380,7 +411,7 @@ DEFINE(requantize, REQUANTIZE, requantize_fields, 4)
 status_t op_quantize(context_t *ctx, const tensor_t *x, const tensor_t *scale, const tensor_t *zero,
                      int64_t dim, int64_t block_size, dtype_t dtype, tensor_t **out)
 {
-    const quantize_attrs_t attrs = {dim, block_size, dtype};
+    const quantize_attrs_t attrs = {.dim = dim, .block_size = block_size, .dtype = dtype};
     const tensor_t *in[] = {x, scale, zero};
     return dispatch_run(ctx, &op_def_quantize, &attrs, 3, in, NULL, out);
 }
@@ -394,10 +425,10 @@ status_t op_dequantize(context_t *ctx, const tensor_t *x, const tensor_t *scale,
 }
 
 status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multiplier,
-                       const tensor_t *bias, const tensor_t *zero, int64_t dim, dtype_t dtype,
-                       tensor_t **out)
+                       const tensor_t *bias, const tensor_t *zero, int64_t dim, bool relu,
+                       dtype_t dtype, tensor_t **out)
 {
-    const quantize_attrs_t attrs = {.dim = dim, .dtype = dtype};
+    const quantize_attrs_t attrs = {.dim = dim, .dtype = dtype, .relu = relu};
     const tensor_t *in[] = {x, multiplier, zero, bias};
     return dispatch_run(ctx, &op_def_requantize, &attrs, 4, in, NULL, out);
 }

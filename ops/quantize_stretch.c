@@ -79,34 +79,56 @@ static inline float biased(int32_t x, int32_t bias)
     return (float)(int32_t)((uint32_t)x + (uint32_t)bias);
 }
 
-FOR_EACH_ISA static void multiply_by_one(int64_t n, const int32_t *x, float multiplier,
+/* The product is rounded before the shift is added. */
+static inline float shifted(int32_t x, int32_t bias, float multiplier, float shift)
+{
+    const float product = biased(x, bias) * multiplier;
+    return product + shift;
+}
+
+FOR_EACH_ISA static void multiply_by_one(int64_t n, const int32_t *x, float multiplier, float shift,
                                          int32_t bias, int32_t zero, int32_t low, int32_t high,
                                          int32_t *out)
 {
-    EACH(n) out[i] = settle(biased(x[i], bias) * multiplier, zero, low, high);
+    EACH(n) out[i] = settle(shifted(x[i], bias, multiplier, shift), zero, low, high);
 }
 
-FOR_EACH_ISA static void multiply_by_each(int64_t n, const int32_t *x, const float *multiplier,
-                                          const int32_t *bias, const int32_t *zero, int32_t low,
-                                          int32_t high, int32_t *out)
+FOR_EACH_ISA static void multiply_by_each(int64_t n, const int32_t *x, const requantize_t *how,
+                                          int32_t low, int32_t high, int32_t *out)
 {
-    EACH(n) out[i] = settle(biased(x[i], bias[i]) * multiplier[i], zero[i], low, high);
+    const float *multiplier = how->multiplier, *shift = how->shift;
+    const int32_t *bias = how->bias, *zero = how->zero;
+    EACH(n) out[i] = settle(shifted(x[i], bias[i], multiplier[i], shift[i]), zero[i], low, high);
 }
 
-void quantize_multiply(int64_t n, const int32_t *x, const float *multiplier, const int32_t *bias,
-                       const int32_t *zero, int64_t step, dtype_t dtype, int32_t *out)
+/* Integers of numbers below 0 become that of 0. */
+FOR_EACH_ISA static void keep_positive(int64_t n, const int32_t *zero, int64_t step, int32_t high,
+                                       int32_t *out)
 {
+    EACH(n)
+    {
+        const int32_t own = zero[i * step], least = own < high ? own : high;
+        out[i] = out[i] > least ? out[i] : least;
+    }
+}
+
+void quantize_multiply(int64_t n, const int32_t *x, const requantize_t *how, int32_t *out)
+{
+    const int64_t step = how->step;
     int32_t low, high;
-    quantize_range(dtype, &low, &high);
-    if (any_far(n, zero, step))
-        for (int64_t i = 0; i < n; i++)
-            out[i] = (int32_t)quantize_spec(
-                (double)(biased(x[i], bias[i * step]) * multiplier[i * step]), zero[i * step],
-                dtype);
+    quantize_range(how->dtype, &low, &high);
+    if (any_far(n, how->zero, step))
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = i * step;
+            const float number = shifted(x[i], how->bias[at], how->multiplier[at], how->shift[at]);
+            out[i] = (int32_t)quantize_spec((double)number, how->zero[at], how->dtype);
+        }
     else if (step == 0)
-        multiply_by_one(n, x, *multiplier, *bias, *zero, low, high, out);
+        multiply_by_one(n, x, *how->multiplier, *how->shift, *how->bias, *how->zero, low, high,
+                        out);
     else
-        multiply_by_each(n, x, multiplier, bias, zero, low, high, out);
+        multiply_by_each(n, x, how, low, high, out);
+    if (how->relu) keep_positive(n, how->zero, step, high, out);
 }
 
 /* The difference of two s32 is exact as a double. */
@@ -129,6 +151,29 @@ void quantize_undo(int64_t n, const int32_t *x, const float *scale, const int32_
         undo_by_one(n, x, *scale, *zero, out);
     else
         undo_by_each(n, x, scale, zero, out);
+}
+
+FOR_EACH_ISA static void undo_unsigned(int64_t n, const uint8_t *x, float scale, int32_t zero,
+                                       float *out)
+{
+    EACH(n) out[i] = (float)(x[i] - zero) * scale;
+}
+
+FOR_EACH_ISA static void undo_signed(int64_t n, const int8_t *x, float scale, int32_t zero,
+                                     float *out)
+{
+    EACH(n) out[i] = (float)(x[i] - zero) * scale;
+}
+
+bool quantize_undo_bytes(int64_t n, dtype_t dtype, const void *x, float scale, int32_t zero,
+                         float *out)
+{
+    if (dtype_size(dtype) != 1 || zero > FAR || zero < -FAR) return false;
+    if (dtype == DTYPE_S8)
+        undo_signed(n, x, scale, zero, out);
+    else
+        undo_unsigned(n, x, scale, zero, out);
+    return true;
 }
 
 FOR_EACH_ISA static void store_bytes(int64_t n, const int32_t *x, uint8_t *out)

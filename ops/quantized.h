@@ -41,16 +41,18 @@ status_t op_dequantize(context_t *ctx, const tensor_t *x, const tensor_t *scale,
 
 /* Sums of products to integers of fewer bits:
  *
- *   out[i] = saturate(round((x[i] + bias) * multiplier) + zero)
+ *   out[i] = saturate(round((x[i] + bias) * multiplier) + zero)    bias of s32
+ *   out[i] = saturate(round(x[i] * multiplier + bias) + zero)      bias of f32
  *
  * x           s32
  * multiplier  f32 [], [1] or [C]: scale of x by scale of the result
- * bias        s32 [1] or [C], or NULL
+ * bias        s32 [1] or [C]: of x's scale; or f32: by scale of the result; or NULL
  * zero        [] or [1] of the result's dtype, or s32, or NULL
+ * relu        results below zero become zero, which stands for the number 0
  * dtype       as of op_quantize */
 status_t op_requantize(context_t *ctx, const tensor_t *x, const tensor_t *multiplier,
-                       const tensor_t *bias, const tensor_t *zero, int64_t dim, dtype_t dtype,
-                       tensor_t **out) TESSERA_API(op_requantize);
+                       const tensor_t *bias, const tensor_t *zero, int64_t dim, bool relu,
+                       dtype_t dtype, tensor_t **out) TESSERA_API(op_requantize);
 
 /* ONNX DynamicQuantizeLinear: u8 by the range that the elements, and 0, have:
  *

@@ -289,9 +289,19 @@ static const char *const rnn_cases[] = {
 
 /* ---- definitions ---- */
 
-static const kernel_t *const kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
+static const kernel_t *const kernels[] = {&recurrent_sequence, &recurrent_onednn, &recurrent_native,
+                                          NULL};
+static const kernel_t *const rnn_kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
-#define DEFINE(op, which, n_in, n_results, terms)                                                  \
+/* Of the products with both weights, at each step. */
+static double flops(const op_call_t *call)
+{
+    const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
+                                                call->in[RECURRENT_WEIGHT_HH]);
+    return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
+}
+
+#define DEFINE(op, which, n_in, n_results, list, terms)                                            \
     const opdef_t op_def_##op = {                                                                  \
         .name = #op,                                                                               \
         .variant = which,                                                                          \
@@ -303,16 +313,17 @@ static const kernel_t *const kernels[] = {&recurrent_onednn, &recurrent_native, 
         .operands = operands,                                                                      \
         .n_outputs = n_results,                                                                    \
         .infer = recurrent_infer,                                                                  \
-        .kernels = kernels,                                                                        \
+        .kernels = list,                                                                           \
         .cancels = terms,                                                                          \
+        .flops = flops,                                                                            \
         .spec = recurrent_spec,                                                                    \
         .gradient = &recurrent_gradient,                                                           \
         .cases = op##_cases}
 
 /* Terms of both signs are added, each at most about 1: f * c and i * g, (1 - z) * n and z * h. */
-DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, 1.0);
-DEFINE(gru, RECURRENT_GRU, RECURRENT_C0, 2, 1.0);
-DEFINE(rnn, RECURRENT_RNN, RECURRENT_C0, 2, 0.0);
+DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, kernels, 1.0);
+DEFINE(gru, RECURRENT_GRU, RECURRENT_C0, 2, kernels, 1.0);
+DEFINE(rnn, RECURRENT_RNN, RECURRENT_C0, 2, rnn_kernels, 0.0);
 
 /* ---- public ---- */
 

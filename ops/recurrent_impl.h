@@ -70,7 +70,7 @@ double recurrent_slope(const recurrent_activation_t *activation, double clip, do
 status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 double recurrent_spec(const spec_call_t *call, int output, const int64_t *index);
 
-extern const kernel_t recurrent_onednn, recurrent_native;
+extern const kernel_t recurrent_sequence, recurrent_onednn, recurrent_native;
 extern const attr_field_t recurrent_lstm_fields[13], recurrent_gru_fields[10],
     recurrent_rnn_fields[6];
 

@@ -26,10 +26,51 @@ static const attr_field_t fields[] = {
      NULL},
     {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL},
     {"starts", ATTR_FLOATS, false, offsetof(resize_attrs_t, starts), 0, 0, NULL},
-    {"ends", ATTR_FLOATS, false, offsetof(resize_attrs_t, ends), 0, 0, NULL}};
+    {"ends", ATTR_FLOATS, false, offsetof(resize_attrs_t, ends), 0, 0, NULL},
+    {"antialias", ATTR_BOOL, false, offsetof(resize_attrs_t, antialias), 0, 0, NULL}};
 #define N_FIELDS ((int)(sizeof fields / sizeof *fields))
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
+
+/* ---- dimensions ---- */
+
+typedef struct tap {
+    int64_t index;
+    double weight;
+} tap_t;
+
+/* One resized dimension; scale 0: out / in. The whole of it is from 0 to 1. */
+typedef struct axis {
+    int64_t in, out;
+    double scale, start, end;
+} axis_t;
+
+static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
+                            const tensor_info_t *out, int i)
+{
+    int dim = x->rank - attrs->sizes.n + i;
+    return (axis_t){.in = x->sizes[dim],
+                    .out = out->sizes[dim],
+                    .scale = attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0,
+                    .start = attrs->starts.n > 0 ? attrs->starts.values[i] : 0.0,
+                    .end = attrs->ends.n > 0 ? attrs->ends.values[i] : 1.0};
+}
+
+/* How much a filter is stretched where there is antialias: it covers what an output element stands
+ * for. */
+static double find_stretch(const resize_attrs_t *attrs, const axis_t *axis)
+{
+    const double scale = axis->scale != 0.0 ? axis->scale : (double)axis->out / (double)axis->in;
+    return attrs->antialias && scale < 1.0 ? 1.0 / scale : 1.0;
+}
+
+/* Elements that an output element is a sum of: those nearer than the filter is wide. */
+static int64_t count_taps(const resize_attrs_t *attrs, const axis_t *axis)
+{
+    if (attrs->mode == RESIZE_NEAREST) return 1;
+    const double width = attrs->mode == RESIZE_LINEAR ? 1.0 : 2.0;
+    return 2 * (int64_t)ceil(width * find_stretch(attrs, axis));
+}
 
 /* ---- inference ---- */
 
@@ -48,6 +89,22 @@ static status_t check_crop(context_t *ctx, const resize_attrs_t *attrs)
                     fabs(attrs->ends.values[i]) <= MAX_CROP,
                 "resize: from %g to %g, numbers up to %g are needed", attrs->starts.values[i],
                 attrs->ends.values[i], MAX_CROP);
+    return STATUS_OK;
+}
+
+/* A filter that a tiny scale stretches reads the edges again and again. */
+#define MAX_TAPS ((double)((int64_t)1 << 36))
+
+static status_t check_taps(context_t *ctx, const resize_attrs_t *attrs, const tensor_info_t *x,
+                           const tensor_info_t *out)
+{
+    for (int i = 0; i < attrs->sizes.n && attrs->antialias; i++) {
+        const axis_t axis = describe_axis(attrs, x, out, i);
+        const double stretch = find_stretch(attrs, &axis);
+        REQUIRE(ctx, stretch * (double)axis.out <= MAX_TAPS,
+                "resize: a scale of %g for %lld elements, too small for antialias", axis.scale,
+                (long long)axis.in);
+    }
     return STATUS_OK;
 }
 
@@ -81,34 +138,10 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     }
     TRY(shape_check(ctx, "resize", x->dtype, x->rank, sizes));
     out[0] = info_dense(x->dtype, x->rank, sizes);
-    return STATUS_OK;
+    return check_taps(ctx, attrs, x, out);
 }
 
 /* ---- what an output index is made of ---- */
-
-#define TAPS 4
-
-typedef struct tap {
-    int64_t index;
-    double weight;
-} tap_t;
-
-/* One resized dimension; scale 0: out / in. The whole of it is from 0 to 1. */
-typedef struct axis {
-    int64_t in, out;
-    double scale, start, end;
-} axis_t;
-
-static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
-                            const tensor_info_t *out, int i)
-{
-    int dim = x->rank - attrs->sizes.n + i;
-    return (axis_t){.in = x->sizes[dim],
-                    .out = out->sizes[dim],
-                    .scale = attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0,
-                    .start = attrs->starts.n > 0 ? attrs->starts.values[i] : 0.0,
-                    .end = attrs->ends.n > 0 ? attrs->ends.values[i] : 1.0};
-}
 
 /* Where it samples, in input elements. */
 static double find_place(int coordinates, const axis_t *axis, int64_t i)
@@ -163,30 +196,53 @@ static int64_t clamp_index(int64_t index, int64_t n)
     return index < 0 ? 0 : index >= n ? n - 1 : index;
 }
 
-/* The elements that an output element is a sum of, where its place is moved by so much; places
- * outside are those of the edge, or are left out and the others weighed up. */
-static int find_taps(const resize_attrs_t *attrs, const axis_t *axis, int64_t i, double moved,
-                     tap_t *out_taps)
+/* The elements that an output element is a sum of: n from `first` on. Places outside are those of
+ * the edge, or are left out and the others weighed up. */
+typedef struct filter {
+    const resize_attrs_t *attrs;
+    const axis_t *axis;
+    double place, stretch, sum;
+    int64_t first, n;
+} filter_t;
+
+static double weigh(const filter_t *filter, int64_t at)
 {
+    const resize_attrs_t *attrs = filter->attrs;
+    const bool is_outside = at < 0 || at >= filter->axis->in;
+    const double distance = fabs(filter->place - (double)at) / filter->stretch;
+    if (is_outside && attrs->exclude_outside && (attrs->mode == RESIZE_CUBIC || attrs->antialias))
+        return 0.0;
+    if (attrs->mode == RESIZE_CUBIC) return weigh_cubic(attrs->cubic_coefficient, distance);
+    return distance < 1.0 ? 1.0 - distance : 0.0;
+}
+
+/* Of output element i, whose place is moved by so much. */
+static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int64_t i,
+                            double moved)
+{
+    filter_t filter = {.attrs = attrs,
+                       .axis = axis,
+                       .stretch = find_stretch(attrs, axis),
+                       .sum = 1.0,
+                       .n = count_taps(attrs, axis)};
     if (attrs->mode == RESIZE_NEAREST) {
-        out_taps[0] = (tap_t){find_nearest(attrs->coordinates, axis, i), 1.0};
-        return 1;
+        filter.first = find_nearest(attrs->coordinates, axis, i);
+        return filter;
     }
-    const double place = find_place(attrs->coordinates, axis, i) + moved, low = floor(place);
-    const int n = attrs->mode == RESIZE_LINEAR ? 2 : TAPS;
-    const int64_t first = (int64_t)low - (n == 2 ? 0 : 1);
-    double sum = 0.0;
-    for (int t = 0; t < n; t++) {
-        double distance = fabs(place - (double)(first + t));
-        bool is_outside = first + t < 0 || first + t >= axis->in;
-        out_taps[t].index = clamp_index(first + t, axis->in);
-        out_taps[t].weight = n == 2 ? 1.0 - distance
-                                    : weigh_cubic(attrs->cubic_coefficient, distance);
-        if (is_outside && n == TAPS && attrs->exclude_outside) out_taps[t].weight = 0.0;
-        sum += out_taps[t].weight;
-    }
-    for (int t = 0; t < n && n == TAPS && attrs->exclude_outside; t++) out_taps[t].weight /= sum;
-    return n;
+    filter.place = find_place(attrs->coordinates, axis, i) + moved;
+    filter.first = (int64_t)floor(filter.place) - filter.n / 2 + 1;
+    if (!attrs->antialias && !(attrs->exclude_outside && attrs->mode == RESIZE_CUBIC))
+        return filter;
+    filter.sum = 0.0;
+    for (int64_t t = 0; t < filter.n; t++) filter.sum += weigh(&filter, filter.first + t);
+    return filter;
+}
+
+static tap_t tap_of(const filter_t *filter, int64_t t)
+{
+    const int64_t at = filter->first + t;
+    if (filter->attrs->mode == RESIZE_NEAREST) return (tap_t){at, 1.0};
+    return (tap_t){clamp_index(at, filter->axis->in), weigh(filter, at) / filter->sum};
 }
 
 /* ---- specification: the product of the taps of all dimensions ---- */
@@ -196,22 +252,25 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     const resize_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[0];
     const int n = attrs->sizes.n, first = x->rank - n;
-    tap_t taps[TENSOR_MAX_RANK][TAPS];
+    axis_t axes[TENSOR_MAX_RANK];
+    filter_t filters[TENSOR_MAX_RANK];
     int64_t counts[TENSOR_MAX_RANK], which[TENSOR_MAX_RANK] = {0}, at[TENSOR_MAX_RANK];
     double sum = 0.0;
     memcpy(at, index, (size_t)x->rank * sizeof *at);
     for (int i = 0; i < n; i++) {
-        axis_t axis = describe_axis(attrs, x, &call->out[output], i);
-        double place = find_place(attrs->coordinates, &axis, index[first + i]);
+        axes[i] = describe_axis(attrs, x, &call->out[output], i);
+        double place = find_place(attrs->coordinates, &axes[i], index[first + i]);
         double moved = spec_rounding(call, i,
                                      fabs(place) + 0.5); /* half pixels are subtracted last */
-        counts[i] = find_taps(attrs, &axis, index[first + i], moved, taps[i]);
+        filters[i] = make_filter(attrs, &axes[i], index[first + i], moved);
+        counts[i] = filters[i].n;
     }
     do {
         double weight = 1.0;
         for (int i = 0; i < n; i++) {
-            at[first + i] = taps[i][which[i]].index;
-            weight *= taps[i][which[i]].weight;
+            const tap_t tap = tap_of(&filters[i], which[i]);
+            at[first + i] = tap.index;
+            weight *= tap.weight;
         }
         if (weight != 0.0) sum += weight * spec_at(call, 0, at);
     } while (shape_next(n, counts, which));
@@ -232,7 +291,8 @@ static bool has_one(const ints_t *sizes)
  * down where every input element is repeated equally often; its linear is that of half pixels. */
 static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x)
 {
-    if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->scales.n > 0)
+    if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->scales.n > 0 ||
+        attrs->antialias)
         return false;
     if (attrs->mode == RESIZE_LINEAR)
         return attrs->coordinates == RESIZE_HALF_PIXEL ||
@@ -273,8 +333,7 @@ static const kernel_t onednn = {.name = "onednn",
 /* [outer][in][inner] becomes [outer][out][inner]; `taps` of an output index lie one behind the
  * other, from taps[at] on. */
 typedef struct pass {
-    int64_t outer, in, out, inner;
-    int n_taps;
+    int64_t outer, in, out, inner, n_taps;
     size_t at;
 } pass_t;
 
@@ -313,7 +372,7 @@ static size_t make_passes(const op_call_t *call, bool is_last, plan_t *plan)
         if (!changes(&axis)) continue;
         pass_t *pass = &plan->passes[plan->n_passes++];
         *pass = (pass_t){.outer = 1, .in = axis.in, .out = axis.out, .inner = 1, .at = n_taps};
-        pass->n_taps = attrs->mode == RESIZE_NEAREST ? 1 : attrs->mode == RESIZE_LINEAR ? 2 : TAPS;
+        pass->n_taps = count_taps(attrs, &axis);
         for (int d = 0; d < at; d++) pass->outer *= lies[d];
         for (int d = at + 1; d < x->rank; d++) pass->inner *= lies[d];
         lies[at] = axis.out;
@@ -329,7 +388,10 @@ static void make_taps(const op_call_t *call, plan_t *plan)
     for (int i = 0; i < attrs->sizes.n; i++) {
         axis_t axis = describe_axis(attrs, call->in[0], &call->out[0], i);
         if (!changes(&axis)) continue;
-        for (int64_t q = 0; q < axis.out; q++) taps += find_taps(attrs, &axis, q, 0.0, taps);
+        for (int64_t q = 0; q < axis.out; q++) {
+            const filter_t filter = make_filter(attrs, &axis, q, 0.0);
+            for (int64_t t = 0; t < filter.n; t++) *taps++ = tap_of(&filter, t);
+        }
     }
 }
 
@@ -368,7 +430,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     FOR_EACH_ISA static void sum_rows_##suffix(const pass_t *pass, const tap_t *taps,              \
                                                const type *from, type *out)                        \
     {                                                                                              \
-        for (int t = 0; t < pass->n_taps; t++) {                                                   \
+        for (int64_t t = 0; t < pass->n_taps; t++) {                                               \
             const type *row = from + taps[t].index * pass->inner;                                  \
             const type weight = (type)taps[t].weight;                                              \
             if (t == 0) {                                                                          \
@@ -390,7 +452,7 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
                 continue;                                                                          \
             }                                                                                      \
             type sum = 0;                                                                          \
-            for (int t = 0; t < pass->n_taps; t++)                                                 \
+            for (int64_t t = 0; t < pass->n_taps; t++)                                             \
                 sum += (type)taps[t].weight * line[taps[t].index];                                 \
             out[q] = sum;                                                                          \
         }                                                                                          \
@@ -461,20 +523,21 @@ static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 /* ---- gradients: resize_backward has the attributes, but for `sizes`, which are those of x ---- */
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
 {
     const resize_attrs_t *given = attrs;
     const int i = dim - (x->rank - given->sizes.n);
-    tap_t taps[TAPS];
     int n = 0;
     if (i < 0) {
         out_taps[0] = (adjoint_tap_t){q, 1.0};
-        return 1;
+        return first == 0 ? 1 : 0;
     }
     const axis_t axis = describe_axis(given, x, grad, i);
-    const int n_taps = find_taps(given, &axis, q, 0.0, taps);
-    for (int t = 0; t < n_taps; t++)
-        if (taps[t].weight != 0.0) out_taps[n++] = (adjoint_tap_t){taps[t].index, taps[t].weight};
+    const filter_t filter = make_filter(given, &axis, q, 0.0);
+    for (int64_t t = first; t < filter.n && n < ADJOINT_TAPS; t++) {
+        const tap_t tap = tap_of(&filter, t);
+        out_taps[n++] = (adjoint_tap_t){tap.index, tap.weight};
+    }
     return n;
 }
 
@@ -541,6 +604,15 @@ static const char *const cases[] = {
     "(f32[1,3,5,4]) sizes=[5,1] mode=\"cubic\" coordinates=\"crop\" starts=[0.7,0.1] "
     "ends=[0.2,0.4]",
     "(f32[2,3,7]) sizes=[7] coordinates=\"crop\" starts=[0.1] ends=[1.25]",
+    "(f32[2,17,9,7]) sizes=[4,3] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
+    "(f32[1,31,11,5]) sizes=[3,8] mode=\"cubic\" coordinates=\"half_pixel\" antialias=true",
+    "(f32[2,7,13]) sizes=[2] mode=\"linear\" exclude_outside=true antialias=true",
+    "(f32[1,3,7,17]) sizes=[5,2] mode=\"cubic\" coordinates=\"align_corners\" "
+    "cubic_coefficient=-0.5 exclude_outside=true antialias=true",
+    "(bf16[1,3,6,6]) sizes=[3,4] mode=\"linear\" coordinates=\"half_pixel\" scales=[0.6,0.7] "
+    "antialias=true",
+    "(f64[3,5,7,4]) sizes=[2,5,3,1] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
+    "(s32[2,9]) sizes=[4] antialias=true",
     NULL};
 
 static const char *const backward_cases[] = {
@@ -563,6 +635,8 @@ static const char *const backward_cases[] = {
     "(f32[2,3,4]) sizes=[3,4] mode=\"linear\"",
     "(f32[1,3,3,6]) sizes=[5,4] mode=\"linear\" coordinates=\"crop\" starts=[0.3,-0.2] "
     "ends=[0.9,1.5]",
+    "(f32[2,17,4,3]) sizes=[9,7] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
+    "(f32[1,3,3,2]) sizes=[11,17] mode=\"cubic\" coordinates=\"half_pixel\" antialias=true",
     NULL};
 
 /* ---- definitions ---- */

@@ -146,6 +146,8 @@ typedef struct resize_attrs {
     double cubic_coefficient; /* PyTorch's is -0.75; 0 is 0, with attrs NULL -0.75 */
     bool exclude_outside;     /* cubic: what lies outside is left out, else it is the edge */
     floats_t starts, ends;    /* of RESIZE_CROP: one for each size; else none */
+    bool antialias;           /* linear and cubic: where sizes shrink, the filter is as many times
+                                 wider, as ONNX Resize; exclude_outside is for both then */
 } resize_attrs_t;
 
 /* The last n dimensions to `sizes`, each by itself. Nearest rounds the sampled place down; linear

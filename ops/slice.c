@@ -332,13 +332,13 @@ static status_t infer_backward(context_t *ctx, const op_call_t *call, int *out_n
 }
 
 static int backward_taps(const void *attrs, const tensor_info_t *x, const tensor_info_t *grad,
-                         int dim, int64_t q, adjoint_tap_t *out_taps)
+                         int dim, int64_t q, int64_t first, adjoint_tap_t *out_taps)
 {
     const backward_attrs_t *given = attrs;
     (void)grad;
     const bool is_sliced = dim == ops_dim(x->rank, given->dim);
     out_taps[0] = (adjoint_tap_t){is_sliced ? given->start + q * given->step : q, 1.0};
-    return 1;
+    return first == 0 ? 1 : 0;
 }
 
 ADJOINT(backward_taps)

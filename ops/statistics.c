@@ -108,12 +108,21 @@ static double spec_norm(const spec_call_t *call, const int64_t *index)
     return pow(sum, 1.0 / p);
 }
 
+static uint64_t integer_of(double element)
+{
+    int64_t integer = 0;
+    dtype_store(DTYPE_S64, &integer, element);
+    return (uint64_t)integer;
+}
+
 static double spec(const spec_call_t *call, int output, const int64_t *index)
 {
     (void)output;
     reduce_spec_t elements;
     double value = 0.0, product = 1.0;
+    uint64_t wrapped = 1; /* a product of integers, modulo 2^64, as in the result */
     bool any = false, all = true;
+    const bool is_floating = dtype_is_floating(call->in[X]->dtype);
     switch (call->op->variant) {
     case AMAX: return spec_extreme(call, index, 1.0);
     case AMIN: return spec_extreme(call, index, -1.0);
@@ -126,10 +135,11 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     reduce_spec(call, index, &elements);
     while (reduce_spec_next(&elements, &value)) {
         product *= value;
+        if (!is_floating) wrapped *= integer_of(value);
         any = any || value != 0.0;
         all = all && value != 0.0;
     }
-    if (call->op->variant == PROD) return product;
+    if (call->op->variant == PROD) return is_floating ? product : (double)(int64_t)wrapped;
     return call->op->variant == ANY ? any : all;
 }
 
@@ -584,7 +594,7 @@ static const char *const backward_cases[] = {"(f32[2,7], f32[2,7,5]) dims=[2]",
 
 static const char *const amax_cases[] = {FLOATS, WHOLE, NULL};
 static const char *const amin_cases[] = {FLOATS, WHOLE, NULL};
-static const char *const prod_cases[] = {FLOATS, WHOLE, EMPTY, NULL};
+static const char *const prod_cases[] = {FLOATS, WHOLE, EMPTY, "(u8[2,17,4,3]) dims=[1,3]", NULL};
 static const char *const any_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
 static const char *const all_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[0])", NULL};
 static const char *const logsumexp_cases[] = {FLOATS, WHOLE, EMPTY, "(f32[3,31]*40) dims=[1]",

@@ -13,6 +13,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/onednn/onednn.h"
+#include "tensor/progress.h"
 #include "tensor/scope_impl.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace_impl.h"
@@ -33,12 +34,15 @@ struct context {
     counters_t counters;
     int n_threads;
     int depth;
+    conversion_listener_t listener;
     bool flush_denormals;
     int64_t cache_entries;
     unsigned trace_categories;
     unsigned trace_told;
     trace_sink_t trace_sink;
     void *trace_user;
+    progress_sink_t progress_sink;
+    void *progress_user;
     int trace_file;
     struct scope *scope;
     struct onednn_stream *stream;
@@ -54,7 +58,7 @@ enum { VARIABLE_THREADS, VARIABLE_TRACE, VARIABLE_TRACE_FILE, VARIABLE_CACHE, VA
 
 static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_THREADS", "threads operators run on; default: physical cores in the affinity mask"},
-    {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, all"},
+    {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, plan, all"},
     {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
 };
@@ -137,7 +141,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
             "context_create: a cache of %lld entries, out of range",
             (long long)options->cache_entries);
     REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
-            "context_create: trace \"%s\", the categories are dispatch, convert, pass, all",
+            "context_create: trace \"%s\", the categories are dispatch, convert, pass, plan, all",
             options->trace);
     ctx->n_threads = options->n_threads;
     ctx->cache_entries = options->cache_entries;
@@ -282,6 +286,11 @@ bool context_flushes_denormals(const context_t *ctx)
     return ctx->flush_denormals;
 }
 
+conversion_listener_t *context_listener(context_t *ctx)
+{
+    return &ctx->listener;
+}
+
 int *context_depth(context_t *ctx)
 {
     return &ctx->depth;
@@ -397,4 +406,20 @@ status_t context_set_generator_state(context_t *ctx, const uint64_t *state)
 uint64_t *context_random_state(context_t *ctx)
 {
     return ctx->random;
+}
+
+/* ---- progress ---- */
+
+void progress_listen(context_t *ctx, progress_sink_t sink, void *user)
+{
+    if (ctx == NULL) return;
+    ctx->progress_sink = sink;
+    ctx->progress_user = user;
+}
+
+void progress_tell(context_t *ctx, const char *what, int64_t done, int64_t total)
+{
+    if (ctx == NULL || ctx->progress_sink == NULL) return;
+    const progress_t progress = {what != NULL ? what : "", done, total};
+    ctx->progress_sink(ctx->progress_user, &progress);
 }

@@ -76,6 +76,11 @@ struct scope **context_scope(context_t *ctx);
 int64_t context_cache_entries(const context_t *ctx);
 bool context_flushes_denormals(const context_t *ctx);
 
+/* Who is told of every conversion, or NULL: dispatch, while there are observers. */
+struct conversion;
+typedef void (*conversion_listener_t)(context_t *ctx, const struct conversion *conversion);
+conversion_listener_t *context_listener(context_t *ctx);
+
 /* How many calls of threads_enter are open. */
 int *context_depth(context_t *ctx);
 

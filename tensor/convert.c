@@ -121,16 +121,6 @@ static bool has_overlap(const tensor_info_t *info)
     return false;
 }
 
-static void trace_conversion(context_t *ctx, const char *by, reorder_cause_t cause,
-                             const tensor_info_t *src, const tensor_info_t *dst, size_t bytes,
-                             uint64_t ns)
-{
-    if (!trace_wanted(ctx, TRACE_CONVERT)) return;
-    char src_text[INFO_TEXT_MAX], dst_text[INFO_TEXT_MAX];
-    trace_event(ctx, TRACE_CONVERT, "%s,%s,\"%s\",\"%s\",%zu,%.3f", cause_name(cause), by,
-                info_text(src, src_text), info_text(dst, dst_text), bytes, (double)ns / 1e3);
-}
-
 tensor_info_t convert_inner_info(const tensor_info_t *info)
 {
     tensor_info_t inner = *info;
@@ -197,19 +187,105 @@ static void convert_by_loops(context_t *ctx, const tensor_info_t *src_info, cons
                     dst_info->dtype, dst_strides, dst, threads_for(ctx, info_numel(src_info)));
 }
 
-static void count_conversion(context_t *ctx, bool is_ours, const tensor_info_t *src_info,
-                             const tensor_info_t *dst_info, reorder_cause_t cause, uint64_t begin)
+/* Where each index of each dimension begins: offsets in tags are sums over dimensions. */
+static void fill_offsets(const tensor_info_t *info, int64_t *offsets)
 {
-    counters_t *counters = context_counters(ctx);
-    uint64_t ns = context_now() - begin;
-    size_t bytes = info_bytes(src_info) + info_bytes(dst_info);
-    *(is_ours ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
-    counters->reorder_bytes += bytes;
-    counters->reorder_ns += ns;
-    trace_conversion(ctx, is_ours ? "tessera" : "onednn", cause, src_info, dst_info, bytes, ns);
+    int64_t index[TENSOR_MAX_RANK] = {0};
+    for (int d = 0; d < info->rank; d++) {
+        for (int64_t i = 0; i < info->sizes[d]; i++) {
+            index[d] = i;
+            *offsets++ = format_offset(&info->format, info->sizes, index);
+        }
+        index[d] = 0;
+    }
 }
 
-/* oneDNN first; our own loops between strides; else by plain, if neither side is that already. */
+/* Index `row` of all dimensions but the last. */
+static int64_t row_offset(const tensor_info_t *info, const int64_t *offsets, int64_t row)
+{
+    int64_t at = 0;
+    for (int d = 0; d < info->rank - 1; d++) offsets += info->sizes[d];
+    for (int d = info->rank - 2; d >= 0; d--) {
+        offsets -= info->sizes[d];
+        at += offsets[row % info->sizes[d]];
+        row /= info->sizes[d];
+    }
+    return at;
+}
+
+static bool has_offsets(const tensor_info_t *info)
+{
+    return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
+}
+
+/* From plain bytes, or to them: others pass by them. */
+static bool may_go_by_offsets(const tensor_info_t *src_info, const tensor_info_t *dst_info)
+{
+    return has_offsets(src_info) && has_offsets(dst_info) &&
+           (info_is_contiguous(src_info) || info_is_contiguous(dst_info));
+}
+
+/* Element by element between tags for which oneDNN has no reorder, as bf16 to ABcd2b4a2b. */
+static status_t convert_by_offsets(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                                   const tensor_info_t *dst_info, void *dst)
+{
+    const size_t size = dtype_size(src_info->dtype);
+    const int64_t last = src_info->sizes[src_info->rank - 1], rows = info_numel(src_info) / last;
+    int64_t n = 0, *from = NULL;
+    for (int d = 0; d < src_info->rank; d++) n += src_info->sizes[d];
+    TRY(context_get(ctx, 2 * (size_t)n * sizeof *from, "offsets of a reorder", &from));
+    int64_t *const to = from + n;
+    fill_offsets(src_info, from);
+    fill_offsets(dst_info, to);
+#pragma omp parallel for num_threads(threads_for(ctx, rows *last)) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        const char *src_row = (const char *)src + row_offset(src_info, from, row) * (int64_t)size;
+        char *dst_row = (char *)dst + row_offset(dst_info, to, row) * (int64_t)size;
+        for (int64_t i = 0; i < last; i++)
+            memcpy(dst_row + to[n - last + i] * (int64_t)size,
+                   src_row + from[n - last + i] * (int64_t)size, size);
+    }
+    context_put(ctx, from);
+    if (dst_info->format.kind == FORMAT_TAG) convert_zero_padding(dst_info, dst);
+    return STATUS_OK;
+}
+
+void convert_tell(context_t *ctx, conversion_t conversion, uint64_t begin)
+{
+    counters_t *counters = context_counters(ctx);
+    const reorder_cause_t cause = conversion.cause;
+    conversion.ns = context_now() - begin;
+    *(conversion.is_copy ? &counters->copies[cause] : &counters->reorders[cause]) += 1;
+    counters->reorder_bytes += conversion.bytes;
+    counters->reorder_ns += conversion.ns;
+    if (trace_wanted(ctx, TRACE_CONVERT)) {
+        char from[INFO_TEXT_MAX], to[INFO_TEXT_MAX];
+        trace_event(ctx, TRACE_CONVERT, "%s,%s,\"%s\",\"%s\",%llu,%.3f", cause_name(cause),
+                    conversion.by, info_text(conversion.from, from), info_text(conversion.to, to),
+                    (unsigned long long)conversion.bytes, (double)conversion.ns / 1e3);
+    }
+    if (*context_listener(ctx) != NULL) (*context_listener(ctx))(ctx, &conversion);
+}
+
+/* By oneDNN, or by our own loops. */
+static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_info, const void *src,
+                       const tensor_info_t *dst_info, const void *dst, reorder_cause_t cause,
+                       uint64_t begin)
+{
+    convert_tell(ctx,
+                 (conversion_t){.cause = cause,
+                                .by = is_ours ? "tessera" : "onednn",
+                                .is_copy = is_ours,
+                                .from = src_info,
+                                .to = dst_info,
+                                .from_bytes = src,
+                                .to_bytes = dst,
+                                .bytes = info_bytes(src_info) + info_bytes(dst_info)},
+                 begin);
+}
+
+/* oneDNN first; our own loops between strides; else by plain, if neither side is that already; our
+ * own loops between tags. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
                        const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
 {
@@ -228,6 +304,9 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
     if (is_ours) {
         convert_by_loops(ctx, src_info, src, dst_info, dst);
         status = STATUS_OK;
+    } else if (status == STATUS_UNSUPPORTED && may_go_by_offsets(src_info, dst_info)) {
+        is_ours = true;
+        status = convert_by_offsets(ctx, src_info, src, dst_info, dst);
     }
     threads_leave(ctx, guard);
     if (status == STATUS_UNSUPPORTED) {
@@ -236,7 +315,7 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         FAIL(ctx, status, "reorder: oneDNN cannot go from %s to %s", info_brief(src_info),
              info_brief(dst_info));
     }
-    if (status == STATUS_OK) count_conversion(ctx, is_ours, src_info, dst_info, cause, begin);
+    if (status == STATUS_OK) tell_bytes(ctx, is_ours, src_info, src, dst_info, dst, cause, begin);
     return status;
 }
 
@@ -328,7 +407,7 @@ status_t convert_settled(context_t *ctx, onednn_primitive_t *primitive,
     uint64_t begin = context_now();
     status_t status = run_reorder(ctx, primitive, src, dst);
     threads_leave(ctx, guard);
-    if (status == STATUS_OK) count_conversion(ctx, false, src_info, dst_info, cause, begin);
+    if (status == STATUS_OK) tell_bytes(ctx, false, src_info, src, dst_info, dst, cause, begin);
     return status;
 }
 
@@ -336,16 +415,19 @@ static status_t count_packing(context_t *ctx, convert_pack_t pack, const tensor_
                               const void *from_bytes, const tensor_info_t *want, void *bytes,
                               reorder_cause_t cause)
 {
-    counters_t *counters = context_counters(ctx);
-    const size_t n_bytes = info_bytes(from) + info_bytes(want);
     const uint64_t begin = context_now();
     memset(bytes, 0, info_bytes(want));
     TRY(pack(ctx, from, from_bytes, want, bytes));
-    const uint64_t ns = context_now() - begin;
-    counters->copies[cause]++;
-    counters->reorder_bytes += n_bytes;
-    counters->reorder_ns += ns;
-    trace_conversion(ctx, "kernel", cause, from, want, n_bytes, ns);
+    convert_tell(ctx,
+                 (conversion_t){.cause = cause,
+                                .by = "kernel",
+                                .is_copy = true,
+                                .from = from,
+                                .to = want,
+                                .from_bytes = from_bytes,
+                                .to_bytes = bytes,
+                                .bytes = info_bytes(from) + info_bytes(want)},
+                 begin);
     return STATUS_OK;
 }
 

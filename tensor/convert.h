@@ -7,6 +7,7 @@
 #ifndef TESSERA_TENSOR_CONVERT_H
 #define TESSERA_TENSOR_CONVERT_H
 
+#include "tensor/counters.h"
 #include "tensor/tensor.h"
 #include "tensor/text.h"
 
@@ -25,6 +26,18 @@ status_t to_dense(context_t *ctx, const tensor_t *tensor, tensor_t **out_tensor)
  * INVALID_ARGUMENT when the text is no format of this rank, UNSUPPORTED when oneDNN lacks it. */
 status_t convert_reorder(context_t *ctx, const tensor_t *tensor, const char *format,
                          tensor_t **out_tensor) TESSERA_API(convert_reorder);
+
+/* A reorder or a copy that has run: what observers are told (dispatch.h), once for each that the
+ * counters count. Pointers hold while the observer is told. */
+typedef struct conversion {
+    reorder_cause_t cause;
+    const char *by; /* "onednn"; where it is a copy, "tessera", or "kernel" for a packed weight */
+    bool is_copy;   /* by our own loops */
+    const tensor_info_t *from, *to;
+    const void *from_bytes, *to_bytes;
+    uint64_t bytes; /* read plus written */
+    uint64_t ns;
+} conversion_t;
 
 /* The format of an mkldnn tensor as text; FORMAT_TEXT_MAX bytes. */
 const char *convert_format(const tensor_t *tensor, char *out_text) TESSERA_API(convert_format);

@@ -89,6 +89,10 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
                      int n_threads);
 
+/* Counts a conversion that began then, `ns` being set here, writes its line of the trace and tells
+ * the context's listener. */
+void convert_tell(context_t *ctx, conversion_t conversion, uint64_t begin);
+
 /* Sets the padded lanes of a blocked tensor to zero, and tells whether they all are. */
 void convert_zero_padding(const tensor_info_t *info, void *bytes);
 bool convert_padding_is_zero(const tensor_info_t *info, const void *bytes);

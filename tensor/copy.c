@@ -4,26 +4,10 @@
 #include "tensor/convert_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/threads_impl.h"
-#include "tensor/trace.h"
 
 #define CHUNK 256
 
 /* ---- moving elements between dense forms ---- */
-
-static void count_copy(context_t *ctx, const tensor_info_t *src, const tensor_info_t *dst,
-                       uint64_t begin)
-{
-    uint64_t ns = context_now() - begin;
-    uint64_t bytes = (uint64_t)info_numel(dst) * (dtype_size(src->dtype) + dtype_size(dst->dtype));
-    counters_t *counters = context_counters(ctx);
-    counters->copies[CAUSE_USER]++;
-    counters->reorder_bytes += bytes;
-    counters->reorder_ns += ns;
-    if (trace_wanted(ctx, TRACE_CONVERT))
-        trace_event(ctx, TRACE_CONVERT, "%s,tessera,\"%s\",\"%s\",%llu,%.3f",
-                    cause_name(CAUSE_USER), info_brief(src), info_brief(dst),
-                    (unsigned long long)bytes, (double)ns / 1e3);
-}
 
 /* Elements in other places are a copy that counts; the same places, cast or not, are none. */
 static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
@@ -39,7 +23,18 @@ static void move(context_t *ctx, const tensor_info_t *src_info, const void *src,
     uint64_t begin = is_same ? 0 : context_now();
     convert_strided(dst_info->rank, dst_info->sizes, src_info->dtype, src_info->format.strides, src,
                     dst_info->dtype, dst_info->format.strides, dst, threads_for(ctx, numel));
-    if (!is_same) count_copy(ctx, src_info, dst_info, begin);
+    if (is_same) return;
+    const size_t element = dtype_size(src_info->dtype) + dtype_size(dst_info->dtype);
+    convert_tell(ctx,
+                 (conversion_t){.cause = CAUSE_USER,
+                                .by = "tessera",
+                                .is_copy = true,
+                                .from = src_info,
+                                .to = dst_info,
+                                .from_bytes = src,
+                                .to_bytes = dst,
+                                .bytes = (uint64_t)numel * element},
+                 begin);
 }
 
 /* A dense tensor of this info with the elements of a dense one. */

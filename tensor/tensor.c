@@ -446,6 +446,13 @@ int64_t tensor_numel(const tensor_t *tensor)
     return tensor != NULL ? info_numel(&tensor->info) : 0;
 }
 
+bool tensor_is_shared(const tensor_t *tensor)
+{
+    note_look(tensor);
+    return tensor != NULL &&
+           (atomic_load(&tensor->n_references) > 1 || !storage_is_alone(tensor->storage));
+}
+
 const tensor_info_t *tensor_info(const tensor_t *tensor)
 {
     note_look(tensor);

@@ -74,6 +74,11 @@ status_t tensor_data(context_t *ctx, const tensor_t *tensor, const void **out_da
 status_t tensor_data_mutable(context_t *ctx, tensor_t *tensor, void **out_data)
     TESSERA_API(tensor_data_mutable);
 
+/* Whether anybody else has the tensor or its bytes: another reference, a view, a snapshot, the
+ * owner of borrowed memory, a file that is mapped. What is not shared may be handed to somebody who
+ * writes to it. NULL is shared by nobody. */
+bool tensor_is_shared(const tensor_t *tensor) TESSERA_API(tensor_is_shared);
+
 /* The one element of a tensor of one element, any layout. */
 status_t tensor_item(context_t *ctx, const tensor_t *tensor, double *out_value)
     TESSERA_API(tensor_item);

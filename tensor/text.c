@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/text_impl.h"
 
 #define FIRST_CAPACITY 256
 
@@ -139,4 +140,16 @@ void text_clear(text_t *text)
     if (text == NULL) return;
     if (text->bytes != NULL) context_put(text->ctx, text->bytes);
     *text = text_begin(text->ctx);
+}
+
+bool text_matches(const char *pattern, const char *text)
+{
+    for (; *pattern != '*'; pattern++, text++) {
+        if (*pattern != *text) return false;
+        if (*pattern == '\0') return true;
+    }
+    for (;; text++) {
+        if (text_matches(pattern + 1, text)) return true;
+        if (*text == '\0') return false;
+    }
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/bar.h"
+
 int args_usage_error(const char *command, const char *format, ...)
 {
     va_list arguments;
@@ -75,21 +77,42 @@ bool args_split(char *text, args_list_t *out_list)
     return true;
 }
 
+/* Of every command. */
+static const args_option_t quiet = {"--quiet", ARGS_FLAG, NULL, NULL, "no progress on the terminal",
+                                    0,         0};
+
+static void print_option(const args_option_t *option)
+{
+    char left[40];
+    if (option->help == NULL) return;
+    snprintf(left, sizeof left, "%s%s%s", option->name, option->metavar != NULL ? " " : "",
+             option->metavar != NULL ? option->metavar : "");
+    printf("  %-26s%s\n", left, option->help);
+}
+
 static void print_help(const args_command_t *command, const args_option_t *options, int n_options)
 {
-    printf("%s\n\nusage: tessera %s%s%s%s\n\n%s\n", command->example, command->name,
-           command->operands[0] != '\0' ? " " : "", command->operands,
-           n_options > 0 ? " [options]" : "", command->about);
-    if (n_options > 0) printf("\noptions:\n");
-    for (int i = 0; i < n_options; i++) {
-        if (options[i].help == NULL) continue;
-        char left[40];
-        snprintf(left, sizeof left, "%s%s%s", options[i].name,
-                 options[i].metavar != NULL ? " " : "",
-                 options[i].metavar != NULL ? options[i].metavar : "");
-        printf("  %-26s%s\n", left, options[i].help);
-    }
+    printf("%s\n\nusage: tessera %s%s%s [options]\n\n%s\n\noptions:\n", command->example,
+           command->name, command->operands[0] != '\0' ? " " : "", command->operands,
+           command->about);
+    for (int i = 0; i < n_options; i++) print_option(&options[i]);
+    print_option(&quiet);
     if (command->more != NULL) printf("\n%s\n", command->more);
+}
+
+/* "512M": a whole number, and K, M or G for 2^10, 2^20 or 2^30 of it. */
+static bool read_bytes(const char *value, int64_t *out_bytes)
+{
+    static const char units[] = "KMG";
+    char *end = NULL;
+    const long long number = strtoll(value, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const int shift = unit != NULL ? 10 * (int)(unit - units + 1) : 0;
+    if (end == value || errno != 0 || end[unit != NULL] != '\0' || number < 0 ||
+        number > (INT64_MAX >> shift))
+        return false;
+    *out_bytes = (int64_t)number << shift;
+    return true;
 }
 
 static bool set_value(const args_command_t *command, const args_option_t *option, const char *value)
@@ -118,6 +141,16 @@ static bool set_value(const args_command_t *command, const args_option_t *option
         }
         args_usage_error(command->name, "%s %s, must be a number from %lld up", option->name, value,
                          (long long)option->min);
+        return false;
+    }
+    case ARGS_BYTES: {
+        int64_t bytes = 0;
+        if (read_bytes(value, &bytes) && bytes >= option->min) {
+            *(int64_t *)option->out = bytes;
+            return true;
+        }
+        args_usage_error(command->name, "%s %s, must be bytes from %lld up, as 1000000, 512M or 2G",
+                         option->name, value, (long long)option->min);
         return false;
     }
     case ARGS_REPEATED: break;
@@ -173,6 +206,7 @@ static bool parse_option(const args_command_t *command, const args_option_t *opt
         snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
         for (int i = 0; i < n_options; i++)
             if (options[i].help != NULL) nearest = args_nearer(name, nearest, options[i].name);
+        nearest = args_nearer(name, nearest, quiet.name);
         args_usage_error(command->name, "there is no option %s%s", argument,
                          args_hint(nearest, hint));
         return false;
@@ -205,6 +239,8 @@ bool args_parse(const args_command_t *command, const args_option_t *options, int
         }
         if (!only_operands && strcmp(argv[i], "--") == 0) {
             only_operands = true;
+        } else if (!only_operands && strcmp(argv[i], quiet.name) == 0) {
+            bar_set_quiet();
         } else if (!only_operands && argv[i][0] == '-' && argv[i][1] != '\0') {
             if (!parse_option(command, options, n_options, argc, argv, &i)) return false;
         } else if (out_operands->n < ARGS_MAX) {

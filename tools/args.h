@@ -1,7 +1,7 @@
 /* Command lines: a table of options gives parsing, messages and help.
  *
  * Options may stand before, between and behind operands; `--name VALUE` and `--name=VALUE` are the
- * same; `--` ends options. A wrong command line is told on stderr. */
+ * same; `--` ends options. Every command has --quiet. A wrong command line is told on stderr. */
 #ifndef TESSERA_TOOLS_ARGS_H
 #define TESSERA_TOOLS_ARGS_H
 
@@ -27,6 +27,7 @@ typedef enum args_kind {
     ARGS_TEXT,    /* const char * */
     ARGS_INTEGER, /* int64_t in min..max */
     ARGS_NUMBER,  /* double, at least min */
+    ARGS_BYTES,   /* int64_t from min up: 1000, 64K, 512M or 2G */
     ARGS_REPEATED /* args_list_t */
 } args_kind_t;
 

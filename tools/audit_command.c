@@ -32,9 +32,8 @@ static const args_command_t command = {
         "\n              or in the first, or an order that does not begin with the first\n"
         "  activation  row-major on one side: a tensor enters or leaves a chosen format\n"
         "  mismatch    neither: two chosen formats meet\n"
-        "set-up is what stands before the steady state, the sequence of executions that the log "
-        "ends\n"
-        "in twice or more; run the model three times or more, so that there is one\n"
+        "set-up is what stands before the steady state, the sequence of executions that the log\n"
+        "  ends in twice or more; run the model three times or more, so that there is one\n"
         "bytes are read plus written, without padding; share is of all executions' time"};
 
 /* A log that was read. */

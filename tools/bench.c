@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/command.h"
 
 #define NAME "bench"
@@ -23,7 +24,7 @@
 typedef struct bench_options {
     session_options_t session;
     const char *modes, *budget, *first_run, *optimizer;
-    int64_t n_iterations, n_warm_up;
+    int64_t n_iterations, n_warm_up, memory_limit;
     double tolerance; /* below 0: none */
     bool as_json, trains;
     int n_modes;
@@ -49,11 +50,11 @@ static const args_command_t command = {
         "  graph    traced, layouts chosen over the whole graph, run as a plan\n"
         "  frozen   attributes frozen, weights folded, fused and packed; all file.tessera has\n"
         "first run: load is making a context and opening the file (of frozen: the frozen one) or\n"
-        "making the network of the zoo; prepare is tracing and packing; then one inference\n"
+        "  making the network of the zoo; prepare is tracing and packing; then one inference\n"
         "max rel diff is max |a-b| / max |b| of the outputs, b those of mode dense\n"
         "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a step "
         "is\n"
-        "one plan), a process each; cross-entropy with random classes, sgd with momentum 0.9\n"
+        "  one plan), a process each; cross-entropy with random classes, sgd with momentum 0.9\n"
         "a budget has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES, reorders per inference"};
 
 /* ---- measuring ---- */
@@ -129,6 +130,17 @@ static status_t measure_once(lane_t *lane)
     return STATUS_OK;
 }
 
+/* Of rounds, or where their number is not given of the time for them. */
+static void show_round(const bench_options_t *options, int64_t round, double ms)
+{
+    if (options->n_iterations > 0)
+        bar_show("measure, rounds", round, options->n_iterations, NULL);
+    else if (ms < ROUNDS_MS)
+        bar_show("measure, seconds", (int64_t)(ms / 1e3), (int64_t)(ROUNDS_MS / 1e3), NULL);
+    else
+        bar_show("measure, rounds", round, MIN_ROUNDS, NULL);
+}
+
 static bool run_rounds(const bench_options_t *options, int64_t batch, int n_lanes, lane_t *lanes)
 {
     double begin = session_now_ms();
@@ -136,6 +148,7 @@ static bool run_rounds(const bench_options_t *options, int64_t batch, int n_lane
     for (int64_t round = 0; round < wanted; round++) {
         bool is_late = session_now_ms() - begin >= ROUNDS_MS;
         if (options->n_iterations == 0 && round >= MIN_ROUNDS && is_late) break;
+        show_round(options, round, session_now_ms() - begin);
         for (int i = 0; i < n_lanes; i++) {
             status_t status = measure_once(&lanes[i]);
             if (!session_check(NAME, lanes[i].session.ctx, status)) return false;
@@ -208,13 +221,15 @@ static bool measure(const bench_options_t *options, const session_t *base, bench
     int64_t n_times = options->n_iterations > 0 ? options->n_iterations : MAX_ROUNDS;
     bool is_done = run_dense(base, &n_wanted, wanted);
     for (int i = 0; i < bench->n_rows && is_done; i++) {
-        fprintf(stderr, "preparing mode %s\n", mode_name(bench->rows[i].mode));
+        char what[64];
+        snprintf(what, sizeof what, "prepare mode %s", mode_name(bench->rows[i].mode));
+        bar_show(what, i, bench->n_rows, NULL);
         is_done = begin_lane(base, &bench->rows[i], n_times, &lanes[i]) &&
                   session_check(NAME, lanes[i].session.ctx,
                                 warm_up(&lanes[i], options->n_warm_up, n_wanted, wanted));
     }
-    if (is_done) fprintf(stderr, "measuring\n");
     is_done = is_done && run_rounds(options, bench->batch, bench->n_rows, lanes);
+    bar_end();
     mode_release_outputs(n_wanted, wanted);
     for (int i = 0; i < bench->n_rows; i++) {
         session_end(&lanes[i].session);
@@ -230,7 +245,9 @@ static bool measure_apart(const bench_options_t *options, bench_t *bench)
     for (int i = 0; i < options->n_modes; i++) {
         bench_row_t *row = &bench->rows[bench->n_rows++];
         *row = (bench_row_t){.mode = options->mode[i], .max_rel_diff = (double)NAN};
-        fprintf(stderr, "first run of mode %s, in a process of its own\n", mode_name(row->mode));
+        char what[64];
+        snprintf(what, sizeof what, "first run of mode %s", mode_name(row->mode));
+        bar_show(what, i, options->n_modes, NULL);
         if (!bench_measure_apart(bench->spec, row->mode, &options->session, row)) return false;
     }
     return true;
@@ -352,6 +369,7 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
          0},
         {"--optimizer", ARGS_TEXT, &options->optimizer, "O", "of --train: sgd, adam or adamw (sgd)",
          0, 0},
+        option_of(OPTION_MEMORY, &options->memory_limit),
         SESSION_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
     };
@@ -365,6 +383,10 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         return false;
     }
     if (!session_check_model(NAME, spec, &options->session)) return false;
+    if (options->memory_limit > 0 && !options->trains) {
+        args_usage_error(NAME, "--memory-limit is about steps of training, it needs --train");
+        return false;
+    }
     return options->trains ? check_training(options) : parse_modes(spec, options);
 }
 
@@ -389,6 +411,7 @@ static int train(const char *spec, const bench_options_t *options)
                                             .apart = options->first_run,
                                             .n_iterations = options->n_iterations,
                                             .n_warm_up = options->n_warm_up,
+                                            .memory_limit = options->memory_limit,
                                             .as_json = options->as_json};
     return bench_train(spec, &training);
 }

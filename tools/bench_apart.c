@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/bar.h"
 #include "tools/bench.h"
 
 #define MARK "tessera-first-run"
@@ -49,6 +50,7 @@ static void add_session(words_t *words, const session_options_t *options)
     add_number(words, "--seed", options->model.seed, words->seed);
     add_each(words, "--input", &options->model.inputs);
     add_each(words, "--shape", &options->model.shapes);
+    if (bar_is_quiet()) add(words, "--quiet");
 }
 
 /* Runs this program; its stdout comes as a stream. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/bench.h"
 #include "tools/table.h"
 #include "tools/train_step.h"
@@ -86,7 +87,8 @@ static status_t prepare(const bench_train_options_t *options, session_t *session
                                    .lr = BENCH_RATE,
                                    .momentum = strcmp(options->optimizer, "sgd") == 0 ? 0.9 : -1,
                                    .weight_decay = -1,
-                                   .mode = mode == PLANNED ? TRAIN_PLANNED : TRAIN_EAGER};
+                                   .mode = mode == PLANNED ? TRAIN_PLANNED : TRAIN_EAGER,
+                                   .memory_limit = mode == PLANNED ? options->memory_limit : 0};
     tensor_info_t output;
     REQUIRE(ctx, session->model.n_inputs == 1,
             "%s has %d inputs, one is what a step is measured on", session->model.spec,
@@ -186,13 +188,17 @@ static bool take_row(const char *line, void *user)
 
 static bool measure_apart(const char *spec, const bench_train_options_t *options, row_t *row)
 {
-    char iterations[24], warm_up[24];
+    char iterations[24], warm_up[24], limit[24];
     snprintf(iterations, sizeof iterations, "%" PRId64, count_iterations(options));
     snprintf(warm_up, sizeof warm_up, "%" PRId64, options->n_warm_up);
-    const char *const more[] = {"--train",     "--first-run",      modes[row->mode],
-                                "--optimizer", options->optimizer, "--iterations",
-                                iterations,    "--warm-up",        warm_up};
-    fprintf(stderr, "mode %s, in a process of its own\n", modes[row->mode]);
+    snprintf(limit, sizeof limit, "%" PRId64, options->memory_limit);
+    const char *const more[] = {
+        "--train",      "--first-run", modes[row->mode], "--optimizer", options->optimizer,
+        "--iterations", iterations,    "--warm-up",      warm_up,       "--memory-limit",
+        limit};
+    char what[64];
+    snprintf(what, sizeof what, "mode %s", modes[row->mode]);
+    bar_show(what, 0, 0, NULL);
     return bench_run_apart(spec, &options->session, (int)(sizeof more / sizeof more[0]), more,
                            take_row, row);
 }

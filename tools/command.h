@@ -11,6 +11,7 @@ int command_freeze(int argc, char **argv);
 int command_append(int argc, char **argv);
 int command_graph(int argc, char **argv);
 int command_explain(int argc, char **argv);
+int command_profile(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_audit(int argc, char **argv);
 int command_info(int argc, char **argv);

@@ -22,7 +22,7 @@ static const args_command_t command = {
         "differs by more than the tolerance: operator, module path, both formats, and the\n"
         "difference; and the node of the largest difference. Exits with 3 if there is one.",
     .more = "modes: dense, nhwc, mkldnn (mkldnn,dense if not given). graph and frozen fuse nodes,\n"
-            "so that theirs have no counterpart: tessera run MODEL --verify N checks those."};
+            "  so that theirs have no counterpart: tessera run MODEL --verify N checks those."};
 
 /* Two different modes that run operator by operator. */
 static bool parse_modes(const char *given, run_mode_t *out_modes)

@@ -25,7 +25,7 @@ static const args_command_t command = {
         "which attributes are not constant, and the node that changes each.",
     .more =
         "formats are oneDNN's: abcd row-major, acdb channels last, aBcd16b blocked; x>y: given\n"
-        "as x, reordered to y\n"
+        "  as x, reordered to y\n"
         "modes: dense, nhwc, mkldnn (the default), graph, frozen (the default of file.tessera)"};
 
 typedef struct explainer {
@@ -241,6 +241,8 @@ static void print_summary(const runner_t *runner, const counters_t *counters, co
     if (plan != NULL)
         printf("plan: %d steps, arena %.3f MB, weights %.3f MB\n", plan_n_steps(plan),
                (double)plan_arena_bytes(plan) / 1e6, (double)plan_weight_bytes(plan) / 1e6);
+    if (plan_is_widened(runner->module, "forward"))
+        printf("bf16 is computed in f32: this processor has no instructions for bf16\n");
 }
 
 /* Of a frozen module: what is left of its attributes, and why. */

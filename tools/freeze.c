@@ -3,15 +3,25 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/accuracy.h"
+#include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/examples.h"
 #include "tools/session.h"
 
 #define NAME "freeze"
 
 typedef struct options {
     session_options_t session;
-    const char *output, *preserve;
+    const char *output, *preserve, *dtype_text, *calibrate, *calibration_text;
+    dtype_t dtype;
+    calibration_t calibration;
+    double percentile;
+    double max_error;
+    args_list_t kept; /* ends in NULL */
     bool keep_numerics;
+    double winograd_error;
+    double tune_seconds;   /* -1: not at all */
     args_list_t preserved; /* ends in NULL */
 } options_t;
 
@@ -21,32 +31,161 @@ static const args_command_t command = {
     .min_operands = 1,
     .max_operands = 1,
     .example = "tessera freeze zoo:resnet50 -o resnet50.tessera",
+    .more =
+        "With --dtype s8 products read integers whose scales come from the examples in DIR: some\n"
+        "hundred inputs like those that will come. A model of one input has one in each file;\n"
+        "of inputs a and b they are a.0.npy and b.0.npy, a.1.npy and b.1.npy, and so on.",
     .about =
         "Makes attributes constants, folds and fuses operators, packs weights for this machine,\n"
         "and saves the result. The file runs on other machines, too, where weights are packed\n"
         "again unless tessera append has added what these run with."};
 
+static bool is_narrow(const options_t *options)
+{
+    return options->dtype == DTYPE_BF16 || options->dtype == DTYPE_S8;
+}
+
+static status_t tune(runner_t *runner, double seconds)
+{
+    freeze_tuned_t tuned;
+    TRY(freeze_tune(runner->ctx, runner->module, runner->n_in, (const tensor_t *const *)runner->in,
+                    seconds, &tuned));
+    bar_end();
+    printf("tuned: %d operators measured, %.3f of the time by estimates, %s\n", tuned.n_measured,
+           tuned.ratio, tuned.is_kept ? "kept" : "left as estimates have it");
+    return STATUS_OK;
+}
+
+/* A run makes the plan whose packed weights are saved. */
+static status_t run_once(session_t *session, const options_t *options, module_t *frozen)
+{
+    runner_t runner = {.ctx = session->ctx, .mode = MODE_FROZEN, .module = module_retain(frozen)};
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    for (int i = 0; i < session->model.n_inputs; i++)
+        runner.in[runner.n_in++] = tensor_retain(session->model.inputs[i].tensor);
+    status_t status = STATUS_OK;
+    if (options->tune_seconds > 0.0) status = tune(&runner, options->tune_seconds);
+    if (status == STATUS_OK) status = mode_run(&runner, &n_out, out);
+    mode_release_outputs(n_out, out);
+    mode_clear(&runner);
+    return status;
+}
+
+/* The examples are those of the model's run before. */
+static status_t freeze_on(session_t *session, const options_t *options, int n,
+                          const tensor_t *const *const *examples, accuracy_t *accuracy)
+{
+    context_t *ctx = session->ctx;
+    module_t *frozen = NULL;
+    const freeze_options_t how = {
+        .preserved = options->preserved.items,
+        .keep_numerics = options->keep_numerics,
+        .dtype = options->dtype,
+        .keep_f32 = options->kept.items,
+        .n_examples = n,
+        .examples = examples,
+        .calibration = options->calibration,
+        .percentile = options->percentile,
+        .max_error = options->max_error,
+        .report = accuracy_note,
+        .report_user = accuracy,
+        .winograd_error = options->winograd_error,
+    };
+    TRY(mode_freeze(ctx, &session->model, &how, &frozen));
+    status_t status = run_once(session, options, frozen);
+    if (status == STATUS_OK && n > 0)
+        status = accuracy_print(ctx, frozen, &session->model, options->dtype, examples, accuracy);
+    if (status == STATUS_OK) status = freeze_save(ctx, frozen, options->output);
+    if (status == STATUS_OK) session_print_size(options->output);
+    module_release(frozen);
+    return status;
+}
+
 static status_t freeze_model(session_t *session, const options_t *options)
 {
     context_t *ctx = session->ctx;
-    freeze_options_t how = {
-        .preserved = options->preserved.items,
-        .keep_numerics = options->keep_numerics,
-    };
-    runner_t runner = {.ctx = ctx, .mode = MODE_FROZEN};
-    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
-    int n_out = 0;
+    const tensor_t *drawn[MODEL_MAX_INPUTS + 1] = {NULL};
+    const tensor_t *const *const inputs[] = {drawn};
+    const tensor_t *const *const *of_each = inputs;
+    examples_t examples = {0};
+    accuracy_t accuracy = {.n = 0};
+    int n = is_narrow(options) ? 1 : 0;
     REQUIRE(ctx, session->model.kind != MODEL_FROZEN, "%s is frozen already", session->model.spec);
-    TRY(mode_freeze(ctx, &session->model, &how, &runner.module));
-    for (int i = 0; i < session->model.n_inputs; i++)
-        runner.in[runner.n_in++] = tensor_retain(session->model.inputs[i].tensor);
-    /* A run makes the plan whose packed weights are saved. */
-    status_t status = mode_run(&runner, &n_out, out);
-    if (status == STATUS_OK) mode_release_outputs(n_out, out);
-    if (status == STATUS_OK) status = freeze_save(ctx, runner.module, options->output);
-    if (status == STATUS_OK) session_print_size(options->output);
-    mode_clear(&runner);
+    for (int i = 0; i < session->model.n_inputs; i++) drawn[i] = session->model.inputs[i].tensor;
+    if (options->calibrate != NULL) {
+        TRY(examples_load(ctx, &session->model, options->calibrate, &examples));
+        n = examples.n;
+        of_each = examples.of_each;
+    }
+    status_t status = STATUS_OK;
+    if (n > 0) status = accuracy_begin(ctx, &session->model, n, of_each, &accuracy);
+    if (status == STATUS_OK) status = freeze_on(session, options, n, of_each, &accuracy);
+    accuracy_end(&accuracy);
+    examples_clear(&examples);
     return status;
+}
+
+static bool find_calibration(options_t *options)
+{
+    static const struct {
+        const char *name;
+        calibration_t calibration;
+    } names[] = {{"percentile", CALIBRATION_PERCENTILE},
+                 {"entropy", CALIBRATION_ENTROPY},
+                 {"minmax", CALIBRATION_MINMAX}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, options->calibration_text) == 0) {
+            options->calibration = names[i].calibration;
+            return true;
+        }
+    return false;
+}
+
+/* What goes with s8 alone. */
+static bool check_calibration(options_t *options)
+{
+    const bool is_s8 = options->dtype == DTYPE_S8;
+    const char *alone = options->calibrate != NULL          ? "--calibrate"
+                        : options->calibration_text != NULL ? "--calibration"
+                        : options->percentile > 0.0         ? "--percentile"
+                                                            : NULL;
+    if (!is_s8 && alone != NULL)
+        args_usage_error(NAME, "%s, must stand beside --dtype s8", alone);
+    else if (is_s8 && options->calibrate == NULL)
+        args_usage_error(NAME, "--dtype s8, must stand beside --calibrate DIR");
+    else if (options->calibration_text != NULL && !find_calibration(options))
+        args_usage_error(NAME, "--calibration %s, must be percentile, entropy or minmax",
+                         options->calibration_text);
+    else if (options->percentile > 100.0)
+        args_usage_error(NAME, "--percentile %g, must be at most 100", options->percentile);
+    else
+        return true;
+    return false;
+}
+
+static bool check_dtype(options_t *options)
+{
+    const char *text = options->dtype_text;
+    if (text == NULL && (options->kept.n > 0 || options->max_error > 0.0)) {
+        args_usage_error(NAME, "%s, must stand beside --dtype",
+                         options->kept.n > 0 ? "--keep-f32" : "--max-layer-error");
+        return false;
+    }
+    if (options->kept.n == ARGS_MAX) {
+        args_usage_error(NAME, "--keep-f32, must stand less than %d times", ARGS_MAX);
+        return false;
+    }
+    if (text == NULL) return true;
+    options->dtype = dtype_parse(text);
+    if (options->dtype == DTYPE_F32 || is_narrow(options)) {
+        if (options->dtype == DTYPE_F32) options->max_error = 0.0;
+        if (options->dtype == DTYPE_F32 || !options->keep_numerics) return true;
+        args_usage_error(NAME, "--dtype %s, must not stand beside --no-optimize-numerics", text);
+        return false;
+    }
+    args_usage_error(NAME, "--dtype %s, must be f32, bf16 or s8", text);
+    return false;
 }
 
 /* What the table of options cannot say. preserve is room for the names. */
@@ -58,6 +197,12 @@ static bool check_options(options_t *options, const char *spec, char *preserve, 
                          options->output != NULL ? options->output : "is missing");
         return false;
     }
+    if (options->tune_seconds == 0.0 || options->tune_seconds > 1e6) {
+        args_usage_error(NAME, "--tune %g, must be more than 0 and at most 1e6 seconds",
+                         options->tune_seconds);
+        return false;
+    }
+    if (!check_dtype(options) || !check_calibration(options)) return false;
     if (options->preserve == NULL) return true;
     snprintf(preserve, capacity, "%s", options->preserve);
     if (strlen(options->preserve) < capacity && args_split(preserve, &options->preserved) &&
@@ -71,7 +216,7 @@ static bool check_options(options_t *options, const char *spec, char *preserve, 
 
 int command_freeze(int argc, char **argv)
 {
-    options_t options = {.output = NULL};
+    options_t options = {.output = NULL, .tune_seconds = -1.0};
     args_list_t operands;
     char preserve[2048];
     int code;
@@ -81,6 +226,22 @@ int command_freeze(int argc, char **argv)
          "attributes and methods that stay beside forward", 0, 0},
         {"--no-optimize-numerics", ARGS_FLAG, &options.keep_numerics, NULL,
          "leave out what may change the last bits, as folding batch norm", 0, 0},
+        {"--dtype", ARGS_TEXT, &options.dtype_text, "f32|bf16|s8",
+         "what convolutions, linears and matmuls are computed in (f32)", 0, 0},
+        {"--calibrate", ARGS_TEXT, &options.calibrate, "DIR",
+         "examples for s8, NAME.npy or NAME.NUMBER.npy; any .npy for one input", 0, 0},
+        {"--calibration", ARGS_TEXT, &options.calibration_text, "KIND",
+         "ranges by percentile (the default), entropy or minmax", 0, 0},
+        {"--percentile", ARGS_NUMBER, &options.percentile, "P",
+         "of elements that lie below the upper bound of a range (99.99)", 0, 0},
+        {"--keep-f32", ARGS_REPEATED, &options.kept, "PATTERN",
+         "operators that stay f32, by path; a star is any text; may be repeated", 0, 0},
+        {"--max-layer-error", ARGS_NUMBER, &options.max_error, "E",
+         "layers whose max |a-b| / max |b| in the dtype is above stay f32", 0, 0},
+        {"--max-error", ARGS_NUMBER, &options.winograd_error, "F",
+         "what convolutions by winograd may lose, added up over the network (1e-4)", 0, 0},
+        {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",
+         "choose kernels and formats by times measured here, within about so long", 0, 0},
         SESSION_OPTIONS(options.session),
     };
     int n_options = (int)(sizeof table / sizeof *table);

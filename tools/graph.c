@@ -113,16 +113,30 @@ static status_t show(session_t *session, options_t *options)
     return status;
 }
 
+/* "passes: inline, ...", in lines of help's width. */
+#define PASSES_MAX 1024
+static const char *list_passes(char *out_text)
+{
+    size_t length = (size_t)snprintf(out_text, PASSES_MAX, "passes:"), width = length;
+    for (int i = 0; i < pass_count() && length < PASSES_MAX; i++) {
+        const char *name = pass_at(i)->name, *comma = i + 1 < pass_count() ? "," : "";
+        bool is_full = width + strlen(name) > 85;
+        if (is_full) width = 0;
+        int n = snprintf(out_text + length, PASSES_MAX - length, "%s%s%s", is_full ? "\n  " : " ",
+                         name, comma);
+        length += (size_t)n;
+        width += (size_t)n;
+    }
+    return out_text;
+}
+
 /* Passes are known by name, so a wrong one is wrong usage. */
 static bool check_pass(const char *option, const char *name)
 {
     if (pass_find(name) != NULL) return true;
-    char names[1024] = "";
-    for (int i = 0; i < pass_count(); i++) {
-        size_t length = strlen(names);
-        snprintf(names + length, sizeof names - length, " %s", pass_at(i)->name);
-    }
-    args_usage_error(NAME, "%s %s is no pass, there are:%s", option, name, names);
+    char passes[PASSES_MAX];
+    args_usage_error(NAME, "%s %s is no pass, there are:%s", option, name,
+                     strchr(list_passes(passes), ' '));
     return false;
 }
 
@@ -177,7 +191,10 @@ int command_graph(int argc, char **argv)
         SESSION_OPTIONS(options.session),
     };
     int n_options = (int)(sizeof table / sizeof *table);
-    if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;
+    char passes[PASSES_MAX];
+    args_command_t described = command;
+    described.more = list_passes(passes);
+    if (!args_parse(&described, table, n_options, argc, argv, &operands, &code)) return code;
     if (!check_options(&options, operands.items[0])) return EXIT_USAGE;
     session_t session;
     if (!session_begin(NAME, operands.items[0], &options.session, &session)) return EXIT_FAILED;

@@ -5,6 +5,7 @@
 
 #include <tessera.h>
 
+#include "tools/bar.h"
 #include "tools/command.h"
 
 typedef struct command {
@@ -21,6 +22,7 @@ static const command_t commands[] = {
     {"append", command_append, "add to a .tessera file what another machine runs it with"},
     {"graph", command_graph, "print a model's graph, also after each pass"},
     {"explain", command_explain, "say for each operator what runs, in which format, and why"},
+    {"profile", command_profile, "say where the time goes: a table, JSON, a trace or a page"},
     {"diff", command_diff, "find the first node whose result differs between two modes"},
     {"audit", command_audit, "count the reorders in a oneDNN verbose log of any program"},
     {"info", command_info, "versions, threads, environment, operators; a .safetensors file"},
@@ -89,6 +91,7 @@ int main(int argc, char **argv)
     /* So that a write beyond the limit of file sizes fails, and what was begun is taken away. */
     signal(SIGXFSZ, SIG_IGN);
     int code = run_command(argc, argv);
+    bar_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     fprintf(stderr, "tessera: stdout cannot be written\n");
     return code == EXIT_DONE ? EXIT_FAILED : code;

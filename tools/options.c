@@ -19,6 +19,10 @@ static const args_option_t options[OPTION_COUNT] = {
                           "exit with 3 above max |a-b| / max |b|, b what is compared with", 0, 0},
     [OPTION_JSON] = {"--json", ARGS_FLAG, NULL, NULL, "print one JSON object in place of the table",
                      0, 0},
+    [OPTION_MEMORY] = {"--memory-limit", ARGS_BYTES, NULL, "BYTES",
+                       "of a planned step's arena, as 512M or 2G: the backward pass makes\n"
+                       "                            activations again, which takes time (none)",
+                       0, 0},
 };
 
 args_option_t option_of(option_t option, void *out)

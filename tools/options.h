@@ -15,6 +15,7 @@ typedef enum option {
     OPTION_MODES,     /* const char * */
     OPTION_TOLERANCE, /* double */
     OPTION_JSON,      /* bool */
+    OPTION_MEMORY,    /* int64_t */
     OPTION_COUNT
 } option_t;
 

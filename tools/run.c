@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/command.h"
 #include "tools/run.h"
 #include "tools/table.h"
@@ -219,6 +220,7 @@ static status_t run(runner_t *runner, const run_options_t *options, bool *out_di
     counters_reset(ctx);
     TRY(mode_run(runner, &outputs.n, outputs.tensors));
     counters_read(ctx, &phases[PHASE_FIRST]);
+    bar_end();
     status_t status = STATUS_OK;
     for (int i = 0; i < outputs.n; i++) {
         model_output_name(runner->module, i, outputs.n, outputs.names[i]);

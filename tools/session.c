@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tools/bar.h"
 #include "tools/sizes.h"
 
 static double read_clock_ms(clockid_t clock)
@@ -26,12 +27,14 @@ double session_cpu_ms(void)
 void session_print_size(const char *path)
 {
     struct stat file;
+    bar_end();
     if (stat(path, &file) == 0) printf("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
 }
 
 bool session_check(const char *command, context_t *ctx, status_t status)
 {
     if (status == STATUS_OK) return true;
+    bar_end();
     fflush(stdout);
     fprintf(stderr, "tessera %s: %s\n", command,
             ctx != NULL ? context_error(ctx) : status_name(status));
@@ -84,9 +87,11 @@ bool session_begin(const char *command, const char *spec, const session_options_
     status_t status = context_create(&context_options, &out_session->ctx);
     if (!session_check(command, NULL, status)) return false;
     context_t *ctx = out_session->ctx;
+    bar_follow(ctx, NULL);
     status = model_load(ctx, spec, &options->model, &out_session->model);
     out_session->load_ms = session_now_ms() - begin;
     if (status == STATUS_OK) status = model_fill_inputs(ctx, &out_session->model, &options->model);
+    bar_end();
     if (session_check(command, ctx, status)) return true;
     session_end(out_session);
     return false;
@@ -100,6 +105,7 @@ bool session_clone(const char *command, const session_t *session, session_t *out
     out_session->model.module = NULL;
     context_options_t options = {.n_threads = context_threads(session->ctx)};
     status_t status = context_create(&options, &out_session->ctx);
+    bar_follow(out_session->ctx, NULL);
     if (status == STATUS_OK && session->model.kind == MODEL_FROZEN)
         out_session->model.module = module_retain(session->model.module);
     else if (status == STATUS_OK)
@@ -115,6 +121,7 @@ bool session_prepare(const char *command, session_t *session, run_mode_t mode)
     double begin = session_now_ms();
     status_t status = mode_prepare(ctx, &session->model, mode, &session->runner);
     session->prepare_ms = session_now_ms() - begin;
+    bar_end();
     return session_check(command, ctx, status);
 }
 

@@ -31,12 +31,11 @@ static const args_command_t command = {
         "  the first two take classes, integers of one item each; the others numbers of the sizes\n"
         "  of what the model gives\n"
         "bytes of x.npy and of pictures become 0 to 1; order, flips and cuts follow from the seed\n"
-        "the file has weights under their names, and what the optimizer keeps: --resume goes on "
-        "from\n"
-        "it as if there had been no end. --steps and --epochs count from the very beginning\n"
-        "mpirun -n 2 tessera train ...: each process trains on its part of every batch, and the "
-        "first\n"
-        "  one writes the file. Where one ends all do, with 1\n"
+        "the file has weights under their names, and what the optimizer keeps: --resume goes on\n"
+        "  from it as if there had been no end. --steps and --epochs count from the very "
+        "beginning\n"
+        "mpirun -n 2 tessera train ...: each process trains on its part of every batch, and the\n"
+        "  first one writes the file. Where one ends all do, with 1\n"
         "a loss that is no number ends the run with 1, and no file is touched"};
 
 /* ---- command line ---- */
@@ -98,6 +97,10 @@ static bool check(train_settings_t *settings, const char *mode)
         args_usage_error(NAME, "--mode %s, must be eager or planned", mode);
         return false;
     }
+    if (settings->recipe.memory_limit > 0 && settings->recipe.mode != TRAIN_PLANNED) {
+        args_usage_error(NAME, "--memory-limit is for plans, it needs --mode planned");
+        return false;
+    }
     if (settings->n_steps > 0 && settings->n_epochs > 0) {
         args_usage_error(NAME, "--steps and --epochs say the same, one is enough");
         return false;
@@ -147,10 +150,11 @@ static bool parse(int argc, char **argv, train_settings_t *settings, int *out_co
         {"--seed", ARGS_INTEGER, &settings->seed, "N", "of first weights and of the order (0)", 0,
          INT32_MAX},
         {"--mode", ARGS_TEXT, &mode, "MODE", "eager, or planned: each step a plan (eager)", 0, 0},
+        option_of(OPTION_MEMORY, &recipe->memory_limit),
         {"--bf16-gradients", ARGS_FLAG, &settings->bf16_gradients, NULL,
          "between processes: half the bytes", 0, 0},
         option_of(OPTION_THREADS, &settings->n_threads),
-        {"--resume", ARGS_TEXT, &settings->resume, "F", "go on from a file that -o wrote", 0, 0},
+        {"--resume", ARGS_TEXT, &settings->resume, "FILE", "go on from a file that -o wrote", 0, 0},
         {"-o", ARGS_TEXT, &settings->output, "FILE", "weights and optimizer, .safetensors", 0, 0},
         {"--save-every", ARGS_INTEGER, &settings->save_every, "N", "write it each N steps, too", 1,
          INT32_MAX},

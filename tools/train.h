@@ -40,9 +40,8 @@ void train_record_clear(train_record_t *record);
 
 /* ---- telling ---- */
 
-/* A bar with loss, accuracy and the time that is left, on stderr if that is a terminal. */
+/* The bar, with loss and accuracy. */
 void train_show_progress(const train_record_t *record);
-void train_end_progress(void);
 
 /* Files, losses and times on stdout; or one JSON object, on one line. */
 void train_print(const train_settings_t *settings, const train_record_t *record);

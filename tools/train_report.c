@@ -2,53 +2,21 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/session.h"
 #include "tools/train.h"
 
 /* ---- the bar ---- */
 
-#define BAR 24
-#define REFRESH_MS 100.0
-
-static bool is_shown; /* a line stands on the terminal, without its end */
-
-/* By the time that a step has taken so far. */
-static void print_time_left(const train_record_t *record)
-{
-    int64_t n_left = record->n_steps - record->first_step - record->n_done;
-    double ms = (record->end_ms - record->begin_ms) / (double)record->n_done * (double)n_left;
-    int64_t seconds = (int64_t)(ms / 1e3 + 0.5);
-    if (seconds >= 3600) fprintf(stderr, "%" PRId64 ":", seconds / 3600);
-    fprintf(stderr, "%02" PRId64 ":%02" PRId64 " left", seconds / 60 % 60, seconds % 60);
-}
-
 void train_show_progress(const train_record_t *record)
 {
-    static double shown_ms = 0.0;
-    int64_t done = record->first_step + record->n_done;
-    bool is_last = done == record->n_steps;
-    if (isatty(STDERR_FILENO) == 0 || (!is_last && record->end_ms - shown_ms < REFRESH_MS)) return;
-    shown_ms = record->end_ms;
-    int filled = (int)((double)done / (double)record->n_steps * BAR);
-    fprintf(stderr, "\r[");
-    for (int i = 0; i < BAR; i++) fputc(i < filled ? '=' : ' ', stderr);
-    fprintf(stderr, "] step %" PRId64 "/%" PRId64 "  loss %.4g", done, record->n_steps,
-            record->losses[record->n_done - 1]);
-    if (record->has_accuracy) fprintf(stderr, "  accuracy %.1f %%", 100.0 * record->accuracy);
-    fprintf(stderr, "  ");
-    print_time_left(record);
-    fprintf(stderr, "\033[K");
-    fflush(stderr);
-    is_shown = true;
-}
-
-void train_end_progress(void)
-{
-    if (is_shown) fputc('\n', stderr);
-    is_shown = false;
+    char more[64];
+    int n = snprintf(more, sizeof more, "loss %.4g", record->losses[record->n_done - 1]);
+    if (record->has_accuracy)
+        snprintf(more + n, sizeof more - (size_t)n, "  accuracy %.1f %%", 100.0 * record->accuracy);
+    bar_show("step", record->first_step + record->n_done, record->n_steps, more);
 }
 
 /* ---- the end ---- */

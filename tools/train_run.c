@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/session.h"
 #include "tools/train.h"
 #include "tools/train_ranks.h"
@@ -218,6 +219,7 @@ static status_t step_in_scope(run_t *run)
 static void warn_of_idle(const run_t *run)
 {
     const optimizer_t *optimizer = run->setup.optimizer;
+    if (optimizer_unstepped(optimizer, 0) != NULL) bar_end();
     for (int i = 0; optimizer_unstepped(optimizer, i) != NULL; i++)
         fprintf(stderr,
                 "tessera " NAME ": warning: parameter %s has no gradient, no step changes it\n",
@@ -287,7 +289,7 @@ bool train_run(const train_settings_t *settings, train_record_t *out_record)
     if (!session_check(NAME, NULL, context_create(&options, &run.ctx))) return false;
     status_t status = prepare(&run);
     if (status == STATUS_OK) status = take_steps(&run);
-    train_end_progress();
+    bar_end();
     if (status == STATUS_OK) status = tell(&run);
     bool is_done = session_check(NAME, run.ctx, status);
     if (!is_done) parallel_leave(run.parallel);

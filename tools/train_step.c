@@ -156,7 +156,9 @@ status_t train_set_up(context_t *ctx, module_t *module, const train_recipe_t *re
                       train_setup_t *out_setup)
 {
     train_setup_t setup = {.module = module_retain(module)};
-    const train_options_t options = {.mode = recipe->mode, .parallel = recipe->parallel};
+    const train_options_t options = {.mode = recipe->mode,
+                                     .memory_limit = (size_t)recipe->memory_limit,
+                                     .parallel = recipe->parallel};
     const train_criterion_t *criterion = train_find_criterion(recipe->loss);
     status_t status = find_maker(recipe->optimizer)->make(ctx, module, recipe, &setup.optimizer);
     if (status == STATUS_OK)

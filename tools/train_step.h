@@ -9,6 +9,7 @@ typedef struct train_recipe {
     const char *loss, *optimizer;
     double lr, momentum, weight_decay;
     train_mode_t mode;
+    int64_t memory_limit; /* bytes of a plan's arena; 0: no bound */
     parallel_t *parallel; /* or NULL */
 } train_recipe_t;
 

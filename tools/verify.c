@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/bar.h"
 #include "tools/path.h"
 
 /* What a value of the plan's graph was when its step had made it, whatever format it lay in. */
@@ -46,6 +47,8 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     TRY(dispatch_verify(ctx, event->op, event->attrs, event->n_in, event->in, event->n_out,
                         (const tensor_t *const *)event->out, verifier->n_elements, &error));
     result->n_operators++;
+    bar_show("verify", result->n_operators,
+             verifier->plan != NULL ? plan_n_steps(verifier->plan) : 0, NULL);
     place(verifier, event->op->name, where, sizeof where);
     if (error > result->largest || result->where[0] == '\0') {
         result->largest = error;
@@ -53,6 +56,7 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     }
     if (error <= 1.0) return STATUS_OK;
     result->n_failed++;
+    bar_end();
     fprintf(stderr, "%s (%s, %s): off by %.3g times what rounding explains\n", where,
             prepared_kernel(event->prepared), prepared_implementation(event->prepared), error);
     return STATUS_OK;
@@ -153,6 +157,7 @@ static status_t check_value(context_t *ctx, verifier_t *verifier, value_t value,
     verifier->result.n_values++;
     if (checksum == record->checksum) return STATUS_OK;
     verifier->result.n_overwritten++;
+    bar_end();
     fprintf(stderr, "%s reads %%%s, which is not what was computed: it was overwritten\n", reader,
             graph_value_name(plan_graph(verifier->plan), value));
     return STATUS_OK;
@@ -223,6 +228,7 @@ static status_t run_observed(runner_t *runner, verifier_t *verifier)
     TRY(dispatch_add_observer(runner->ctx, &observer));
     status_t status = mode_run(runner, &n_out, out);
     dispatch_remove_observer(runner->ctx, &observer);
+    bar_end();
     if (status == STATUS_OK) status = check_results(verifier, runner->ctx, n_out, out);
     mode_release_outputs(n_out, out);
     return status;

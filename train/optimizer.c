@@ -211,7 +211,7 @@ status_t optimizer_step(context_t *ctx, optimizer_t *optimizer, tensor_t *const 
 }
 
 status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_info_t *gradients,
-                         optimizer_run_t *out_run)
+                         const step_slices_t *slices, optimizer_run_t *out_run)
 {
     const size_t n = (size_t)optimizer->n;
     optimizer_run_t run = {0};
@@ -221,8 +221,9 @@ status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_in
     status_t status = STATUS_OK;
     for (int i = 0; i < optimizer->n && status == STATUS_OK; i++) {
         run.item_of[i] = gradients[i].dtype == DTYPE_NONE ? -1 : run.n_items;
-        if (run.item_of[i] >= 0)
-            status = list_item(ctx, optimizer, i, &gradients[i], &run.n_items, run.items);
+        if (run.item_of[i] < 0) continue;
+        status = list_item(ctx, optimizer, i, &gradients[i], &run.n_items, run.items);
+        if (status == STATUS_OK) run.items[run.n_items - 1].slices = slices[i];
     }
     if (status == STATUS_OK)
         status = step_begin(ctx, "optimizer_step", &optimizer->rule, true, run.n_items, run.items);
@@ -234,11 +235,13 @@ status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_in
 }
 
 status_t optimizer_late(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
-                        int index, const tensor_t *gradient)
+                        int index, int64_t first, const tensor_t *gradient)
 {
     INVARIANT(run->item_of[index] >= 0);
-    TRY(step_late(ctx, &optimizer->rule, &run->items[run->item_of[index]], gradient));
-    run->n_done++;
+    step_item_t *item = &run->items[run->item_of[index]];
+    TRY(step_late(ctx, &optimizer->rule, item, first, gradient));
+    run->n_begun += first == 0;
+    run->n_done += step_is_last(item, first);
     return STATUS_OK;
 }
 

@@ -74,18 +74,26 @@ void optimizer_drop_state(context_t *ctx, optimizer_loaded_t *loaded);
 
 /* ---- one step of some tensors: everything that can fail, then the loops ---- */
 
+/* A gradient that comes in parts: `size` indices of dimension `dim` each, but the last one, which
+ * may have less. size 0: it comes whole. */
+typedef struct step_slices {
+    int dim;
+    int64_t size;
+} step_slices_t;
+
 /* A parameter, its gradient and its state on their way through a step. */
 typedef struct step_item {
     tensor_t *parameter;
     const tensor_t *gradient; /* NULL: it comes late, as step_late gets it */
     tensor_info_t given;      /* of the gradient */
-    bool is_written;          /* the gradient has bytes of a parameter of the step */
-    int64_t step;             /* from 1 */
-    tensor_t **state;         /* [UPDATE_MAX_STATES], NULL: made here where the rule has it */
-    tensor_info_t want;       /* in which format the step is made */
-    tensor_t *gradient_as;    /* the gradient in it, where it lies otherwise */
-    tensor_t *plain;          /* elements of a parameter with gaps, to be brought back */
-    void *gapped;             /* its bytes */
+    step_slices_t slices;
+    bool is_written;       /* the gradient has bytes of a parameter of the step */
+    int64_t step;          /* from 1 */
+    tensor_t **state;      /* [UPDATE_MAX_STATES], NULL: made here where the rule has it */
+    tensor_info_t want;    /* in which format the step is made */
+    tensor_t *gradient_as; /* the gradient in it, where it lies otherwise */
+    tensor_t *plain;       /* elements of a parameter with gaps, to be brought back */
+    void *gapped;          /* its bytes */
     tensor_t *fresh[UPDATE_MAX_STATES]; /* state that was made or converted */
     update_t update;
 } step_item_t;
@@ -93,13 +101,23 @@ typedef struct step_item {
 /* The same in parts, for gradients that come one by one and have no bytes of a parameter: begin
  * does what can fail, and changes no element; late is the step of one item, which fails only where
  * the gradient has to be converted, and lies as `given`; end clears what is left of all. The caller
- * takes items of parameters that step_may_be_late. */
+ * takes items of parameters that step_may_be_late.
+ *
+ * A gradient may come in slices, from the first to the last, each as step_slice_info(&given, ..).
+ * The caller takes parameters and gradients that step_may_slice. */
 status_t step_begin(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
                     int n, step_item_t *items);
-status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item, int64_t first,
                    const tensor_t *gradient);
 void step_end(int n, step_item_t *items);
 bool step_may_be_late(const tensor_t *parameter);
+bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices);
+
+/* True if the slices lie one behind the other; and so many indices, of a tensor for which that is
+ * so. */
+bool step_lies_in_slices(const tensor_info_t *info, step_slices_t slices);
+tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, int64_t n);
+bool step_is_last(const step_item_t *item, int64_t first);
 
 /* The whole step; `op` begins messages. State that is not there is made. With may_convert false,
  * state that lies otherwise than the step is made is refused. On failure nothing has changed. */
@@ -111,16 +129,17 @@ status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, boo
 typedef struct optimizer_run {
     step_item_t *items;
     int *item_of; /* [parameters], -1: no gradient */
-    int n_items, n_done;
+    int n_items, n_begun, n_done;
 } optimizer_run_t;
 
-/* gradients: [parameters] as what each will come, dtype DTYPE_NONE: none will. begin does what can
- * fail, as optimizer_step; then one call of late for each, in any order; end, always, after which
+/* gradients: [parameters] as what each will come, dtype DTYPE_NONE: none will; slices: [parameters]
+ * the slices in which it comes. begin does what can fail, as optimizer_step; then one call
+ * of late for each, or each of its slices, in any order of parameters; end, always, after which
  * the step has been made if all have come. Gradients have no bytes of a parameter. */
 status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_info_t *gradients,
-                         optimizer_run_t *out_run);
+                         const step_slices_t *slices, optimizer_run_t *out_run);
 status_t optimizer_late(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
-                        int index, const tensor_t *gradient);
+                        int index, int64_t first, const tensor_t *gradient);
 void optimizer_end(context_t *ctx, optimizer_t *optimizer, optimizer_run_t *run);
 
 #endif

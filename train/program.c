@@ -405,7 +405,7 @@ static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
     static const char *const skip[] = {"flatten_into_linear", NULL};
-    static const char *const allow[] = {"allow_winograd", NULL};
+    static const char *const allow[] = {"bound_winograd", "fuse_norm_activation", NULL};
     const pass_options_t options = {.self = program->step,
                                     .skip = skip,
                                     .trains = true,
@@ -444,7 +444,86 @@ static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_
                                           program->n_masters, program->masters, &program->plan);
     context_put(ctx, shares);
     if (status != STATUS_OK || program->n_updates == 0) return status;
-    return train_program_note_gradients(ctx, optimizer_n_parameters(optimizer), program);
+    return train_program_note_gradients(ctx, optimizer, program);
+}
+
+static void clear_plan(context_t *ctx, train_program_t *program)
+{
+    plan_release(program->plan);
+    graph_release(program->graph);
+    for (int i = 0; i < program->n_masters; i++)
+        context_put(ctx, (char *)(uintptr_t)program->masters[i].path);
+    context_put(ctx, program->masters);
+    context_put(ctx, program->order);
+    context_put(ctx, program->slices);
+    context_put(ctx, program->given);
+    program->plan = NULL;
+    program->graph = NULL;
+    program->masters = NULL;
+    program->order = NULL;
+    program->slices = NULL;
+    program->given = NULL;
+    program->n_masters = program->n_updates = 0;
+}
+
+/* ---- a plan within a bound ---- */
+
+/* The graph of a step before its updates, and the results that are gradients then. */
+typedef struct bounded {
+    context_t *ctx;
+    optimizer_t *optimizer;
+    train_program_t *program;
+    graph_t *graph;
+    int *gradients;
+    size_t limit;
+} bounded_t;
+
+/* The plan with *n activations made again, see train_recompute. */
+static status_t plan_with(bounded_t *bounded, int *n, bool *out_fits)
+{
+    train_program_t *program = bounded->program;
+    const size_t n_parameters = (size_t)optimizer_n_parameters(bounded->optimizer);
+    clear_plan(bounded->ctx, program);
+    memcpy(program->gradients, bounded->gradients, n_parameters * sizeof(int));
+    TRY(train_recompute(bounded->ctx, bounded->graph, n, &program->graph));
+    TRY(make_plan(bounded->ctx, bounded->optimizer, program));
+    *out_fits = plan_arena_bytes(program->plan) <= bounded->limit;
+    return STATUS_OK;
+}
+
+/* As few activations as will do, by halves: each that is made again takes time. */
+static status_t find_plan(bounded_t *bounded)
+{
+    int too_few = 0, enough = -1;
+    bool is_within = false;
+    TRY(plan_with(bounded, &too_few, &is_within));
+    if (is_within) return STATUS_OK;
+    TRY(plan_with(bounded, &enough, &is_within));
+    REQUIRE(bounded->ctx, is_within,
+            "trainer_step: memory_limit %zu, a step on these inputs takes %zu bytes when all is "
+            "made again that can be",
+            bounded->limit, plan_arena_bytes(bounded->program->plan));
+    while (enough - too_few > 1) {
+        int middle = too_few + (enough - too_few) / 2;
+        TRY(plan_with(bounded, &middle, &is_within));
+        *(is_within ? &enough : &too_few) = middle;
+    }
+    return is_within ? STATUS_OK : plan_with(bounded, &enough, &is_within);
+}
+
+static status_t make_bounded_plan(context_t *ctx, optimizer_t *optimizer, size_t limit,
+                                  train_program_t *program)
+{
+    const size_t n = (size_t)optimizer_n_parameters(optimizer);
+    bounded_t bounded = {.ctx = ctx, .optimizer = optimizer, .program = program, .limit = limit};
+    if (limit == 0) return make_plan(ctx, optimizer, program);
+    TRY(context_get(ctx, n * sizeof(int), "gradients of a step", &bounded.gradients));
+    memcpy(bounded.gradients, program->gradients, n * sizeof(int));
+    bounded.graph = graph_retain(program->graph);
+    status_t status = find_plan(&bounded);
+    graph_release(bounded.graph);
+    context_put(ctx, bounded.gradients);
+    return status;
 }
 
 /* ---- whether the module is still what was traced ---- */
@@ -524,11 +603,12 @@ status_t train_program_check(context_t *ctx, train_program_t *program, bool *out
     return STATUS_OK;
 }
 
-static status_t fill(context_t *ctx, module_t *module, step_state_t *state, optimizer_t *optimizer,
-                     const tensor_t *const *in, train_program_t *program)
+static status_t fill(context_t *ctx, module_t *module, const train_asked_t *asked,
+                     optimizer_t *optimizer, const tensor_t *const *in, train_program_t *program)
 {
     graph_t *traced = NULL;
     states_t states = {.ctx = ctx};
+    step_state_t state = {asked->loss, asked->user};
     const int n = optimizer_n_parameters(optimizer);
     TRY(context_get(ctx, (size_t)program->n_in * sizeof *program->inputs, "inputs of a step",
                     &program->inputs));
@@ -537,7 +617,7 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     TRY(make_step(ctx, module, NULL, &program->step));
     states.step = program->step;
     TRY(print_tree(ctx, program, &program->tree));
-    TRY(trace(ctx, module, state, program->n_in, in, &traced));
+    TRY(trace(ctx, module, &state, program->n_in, in, &traced));
     status_t status = check_constants(ctx, module, traced);
     if (status == STATUS_OK) status = compile(ctx, module, optimizer, traced, &states, program);
     graph_release(traced);
@@ -545,7 +625,7 @@ static status_t fill(context_t *ctx, module_t *module, step_state_t *state, opti
     program->n_states = states.n;
     context_put(ctx, states.values);
     TRY(status);
-    TRY(make_plan(ctx, optimizer, program));
+    TRY(make_bounded_plan(ctx, optimizer, asked->memory_limit, program));
     program->changes = module_changes();
     return STATUS_OK;
 }
@@ -555,13 +635,12 @@ status_t train_program_create(context_t *ctx, module_t *module, const train_aske
                               train_program_t **out_program)
 {
     train_program_t *program = NULL;
-    step_state_t state = {asked->loss, asked->user};
     TRY(context_get_zeroed(ctx, sizeof *program, "the program of a step", &program));
     program->n_in = n_in;
     program->n_threads = context_threads(ctx);
     program->keep_numerics = asked->keep_numerics;
     program->may_update = asked->may_update;
-    status_t status = fill(ctx, module, &state, optimizer, in, program);
+    status_t status = fill(ctx, module, asked, optimizer, in, program);
     if (status == STATUS_OK)
         *out_program = program;
     else
@@ -572,16 +651,10 @@ status_t train_program_create(context_t *ctx, module_t *module, const train_aske
 void train_program_destroy(context_t *ctx, train_program_t *program)
 {
     if (program == NULL) return;
-    plan_release(program->plan);
-    graph_release(program->graph);
+    clear_plan(ctx, program);
     module_release(program->step);
     for (int i = 0; i < program->n_states; i++) context_put(ctx, program->states[i].path);
     context_put(ctx, program->states);
-    for (int i = 0; i < program->n_masters; i++)
-        context_put(ctx, (char *)(uintptr_t)program->masters[i].path);
-    context_put(ctx, program->masters);
-    context_put(ctx, program->order);
-    context_put(ctx, program->given);
     context_put(ctx, program->tree);
     context_put(ctx, program->gradients);
     context_put(ctx, program->inputs);

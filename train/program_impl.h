@@ -3,6 +3,7 @@
 #define TESSERA_TRAIN_PROGRAM_IMPL_H
 
 #include "graph/program/plan_impl.h"
+#include "train/optimizer_impl.h"
 #include "train/trainer.h"
 
 /* A buffer that a run gives a new value: what an in-place operator wrote in the trace. */
@@ -18,7 +19,8 @@ typedef struct train_sink {
     void *user;
     status_t (*check)(context_t *ctx, void *user, const train_program_t *program,
                       datum_t *const *in);
-    status_t (*update)(context_t *ctx, void *user, int parameter, const tensor_t *gradient);
+    status_t (*update)(context_t *ctx, void *user, int parameter, int64_t first,
+                       const tensor_t *gradient);
     int n_done;
 } train_sink_t;
 
@@ -40,8 +42,9 @@ struct train_program {
     /* Of a program that updates in its run: n_updates 0: gradients are results. */
     bool may_update; /* it was asked for */
     int n_updates;
-    int *order;           /* [n_updates]: parameters as they are updated */
-    tensor_info_t *given; /* [parameters]: as what a gradient comes; DTYPE_NONE: none does */
+    int *order;            /* [n_updates]: parameters as they are updated */
+    step_slices_t *slices; /* [parameters]: in which a gradient comes */
+    tensor_info_t *given;  /* [parameters]: as what a gradient comes; DTYPE_NONE: none does */
     plan_master_t *masters;
     int n_masters;
     train_sink_t *sink; /* of the run under way */
@@ -51,7 +54,8 @@ typedef struct train_asked {
     train_loss_t loss;
     void *user;
     bool keep_numerics;
-    bool may_update; /* parameters may be updated in the run, see step_may_be_late */
+    bool may_update;     /* parameters may be updated in the run, see step_may_be_late */
+    size_t memory_limit; /* of train_options_t */
 } train_asked_t;
 
 /* in: the module's inputs, then the target. */
@@ -78,6 +82,30 @@ status_t train_program_check(context_t *ctx, train_program_t *program, bool *out
 status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
                                    train_program_t *program, graph_t **out_graph);
 status_t train_program_set_calls(context_t *ctx, train_program_t *program);
-status_t train_program_note_gradients(context_t *ctx, int n_parameters, train_program_t *program);
+status_t train_program_note_gradients(context_t *ctx, const optimizer_t *optimizer,
+                                      train_program_t *program);
+
+/* True if parameters can still be stepped in the program's slices. */
+bool train_program_may_slice(const train_program_t *program, const optimizer_t *optimizer);
+
+/* ---- activations that are made again ---- */
+
+/* The graph with *n activations dropped behind the forward pass and made again where the backward
+ * pass reads them first; *n -1, or more than can be: as many as can be, which *n becomes. */
+status_t train_recompute(context_t *ctx, const graph_t *graph, int *n, graph_t **out_graph);
+
+/* ---- gradients in slices ---- */
+
+/* The slices of the gradient of a weight that the node makes; size 0: it is made whole. */
+status_t train_slices_of(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                         step_slices_t *out_slices);
+
+/* Adds what makes `n` indices of that gradient from `first` on, in the place of the node; and the
+ * gradient of the bias, where the node makes one: all of it with the first slice of inputs, a slice
+ * of it with each slice of outputs. inputs and out_values stand for the node's in the new graph;
+ * VALUE_NONE: not made. */
+void train_slices_add(graph_builder_t *to, const graph_t *from, const graph_node_t *node,
+                      const value_t *inputs, int dim, int64_t first, int64_t n,
+                      value_t *out_values);
 
 #endif

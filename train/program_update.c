@@ -10,9 +10,9 @@
  *     return %loss, %output
  *   }
  *
- * A gradient then lives from the node that makes it to its call, and is no result. Where what a
- * call writes would be read behind it the graph stays as it is, and so does the update behind it.
- */
+ * A gradient then lives from the node that makes it to its call, and is no result; large ones are
+ * made in slices (see program_slices.c). Where what a call writes would be read behind it the graph
+ * stays as it is, and so does the update behind it. */
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
@@ -29,6 +29,8 @@ typedef struct written {
     const char *path; /* by which the graph reads it, or NULL */
     value_t gradient; /* of the old graph; VALUE_NONE: of none, or state */
     int last, at;     /* node that reads it last, -1: none; node behind which it is written */
+    const graph_node_t *sliced; /* what makes the gradient in slices, else NULL */
+    bool is_beside;             /* a bias, which is stepped with such a weight */
 } written_t;
 
 typedef struct calls {
@@ -173,17 +175,70 @@ static void add_check(calls_t *calls, value_t *inputs)
     add_call(calls, TRAIN_CHECK, n + 1, inputs);
 }
 
-static status_t add_update(calls_t *calls, int parameter)
+/* first: of a slice; -1: the gradient is whole. */
+static status_t add_update(calls_t *calls, int parameter, value_t gradient, int64_t first)
 {
     train_program_t *program = calls->program;
-    datum_t *name = NULL;
+    datum_t *name = NULL, *index = NULL;
     TRY(datum_string(calls->ctx, optimizer_name(calls->optimizer, parameter), &name));
-    const value_t inputs[] = {calls->map[graph_body(calls->from)->params[0]],
-                              graph_add_literal(calls->to, name),
-                              calls->map[calls->written[parameter].gradient]};
+    status_t status = datum_int(calls->ctx, first, &index);
+    if (status == STATUS_OK) {
+        const value_t inputs[] = {calls->map[graph_body(calls->from)->params[0]],
+                                  graph_add_literal(calls->to, name), gradient,
+                                  first < 0 ? VALUE_NONE : graph_add_literal(calls->to, index)};
+        add_call(calls, TRAIN_UPDATE, first < 0 ? 3 : 4, inputs);
+        program->order[program->n_updates++] = parameter;
+    }
+    datum_release(index);
     datum_release(name);
-    add_call(calls, TRAIN_UPDATE, 3, inputs);
-    program->order[program->n_updates++] = parameter;
+    return status;
+}
+
+/* The parameter whose gradient output `index` of the node is, or -1. */
+static int find_parameter(const calls_t *calls, const graph_node_t *node, int index)
+{
+    for (int i = 0; i < calls->n_parameters && index < node->n_outputs; i++)
+        if (calls->written[i].gradient == node->outputs[index]) return i;
+    return -1;
+}
+
+/* Each slice of a weight's gradient, and that of the bias, is made and stepped before the next. */
+static status_t add_slices(calls_t *calls, int parameter)
+{
+    const graph_node_t *node = calls->written[parameter].sliced;
+    const int bias = find_parameter(calls, node, 1);
+    const step_slices_t slices = calls->program->slices[parameter];
+    const int64_t n = tensor_info(calls->written[parameter].tensor)->sizes[slices.dim];
+    value_t inputs[OP_MAX_INPUTS], outputs[OP_MAX_OUTPUTS];
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = calls->map[node->inputs[i]];
+    for (int64_t first = 0; first < n; first += slices.size) {
+        const int64_t size = n - first < slices.size ? n - first : slices.size;
+        train_slices_add(calls->to, calls->from, node, inputs, slices.dim, first, size, outputs);
+        TRY(add_update(calls, parameter, outputs[0], first));
+        if (bias >= 0 && outputs[1] != VALUE_NONE)
+            TRY(add_update(calls, bias, outputs[1], slices.dim == 0 ? first : -1));
+    }
+    return STATUS_OK;
+}
+
+static bool is_sliced(const calls_t *calls, const graph_node_t *node)
+{
+    for (int i = 0; i < calls->n_parameters; i++)
+        if (calls->written[i].sliced == node) return true;
+    return false;
+}
+
+/* Behind node k. */
+static status_t add_updates(calls_t *calls, int k)
+{
+    for (int i = 0; i < calls->n_parameters; i++) {
+        const written_t *written = &calls->written[i];
+        if (written->at != k) continue;
+        if (written->sliced != NULL)
+            TRY(add_slices(calls, i));
+        else if (!written->is_beside)
+            TRY(add_update(calls, i, calls->map[written->gradient], -1));
+    }
     return STATUS_OK;
 }
 
@@ -197,10 +252,9 @@ static status_t copy_graph(calls_t *calls, value_t *inputs, graph_t **out_graph)
             graph_value_type(calls->from, body->params[i]));
     if (calls->check < 0) add_check(calls, inputs);
     for (int k = 0; k < body->n_nodes; k++) {
-        copy_node(calls, body->nodes[k], inputs);
+        if (!is_sliced(calls, body->nodes[k])) copy_node(calls, body->nodes[k], inputs);
         if (k == calls->check) add_check(calls, inputs);
-        for (int i = 0; i < calls->n_parameters; i++)
-            if (calls->written[i].at == k) TRY(add_update(calls, i));
+        TRY(add_updates(calls, k));
     }
     const value_t results[] = {calls->map[body->results[TRAIN_RESULT_LOSS]],
                                calls->map[body->results[TRAIN_RESULT_OUTPUT]]};
@@ -240,19 +294,64 @@ static status_t list_masters(calls_t *calls)
     return STATUS_OK;
 }
 
-static status_t rewrite(calls_t *calls, graph_t **out_graph)
+/* ---- slices ---- */
+
+static bool may_slice(const calls_t *calls, int parameter, step_slices_t slices)
+{
+    const written_t *written = &calls->written[parameter];
+    const graph_type_t *type = graph_value_type(calls->from, written->gradient);
+    return type_is_static(type) && step_may_slice(written->tensor, &type->info, slices);
+}
+
+/* A parameter's gradient comes in slices if its node's may, and the bias of that one with it. */
+static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
+{
+    written_t *written = &calls->written[parameter];
+    step_slices_t slices = {0};
+    if (written->at < 0) return STATUS_OK;
+    const graph_node_t *node = graph_producer(calls->from, written->gradient);
+    if (node == NULL || node->outputs[0] != written->gradient) return STATUS_OK;
+    TRY(train_slices_of(calls->ctx, calls->from, node, &slices));
+    const int bias = find_parameter(calls, node, 1);
+    if (slices.size == 0 || !may_slice(calls, parameter, slices) ||
+        (bias >= 0 && slices.dim == 0 && !may_slice(calls, bias, slices)))
+        return STATUS_OK;
+    const int64_t size = tensor_info(written->tensor)->sizes[slices.dim];
+    written->sliced = node;
+    calls->program->slices[parameter] = slices;
+    *n_more += 2 * (int)(size / slices.size); /* the bias's too */
+    if (bias < 0) return STATUS_OK;
+    written->at = later(written->at, calls->written[bias].at);
+    calls->written[bias].is_beside = true;
+    if (slices.dim == 0) calls->program->slices[bias] = slices;
+    return STATUS_OK;
+}
+
+static status_t plan_updates(calls_t *calls)
 {
     context_t *ctx = calls->ctx;
     train_program_t *program = calls->program;
     const size_t n = (size_t)calls->n_parameters;
+    int n_more = 0;
+    TRY(context_get_zeroed(ctx, n * sizeof *program->slices, "updates of a step",
+                           &program->slices));
+    for (int i = 0; i < calls->n_parameters; i++) TRY(choose_slices(calls, i, &n_more));
+    return context_get(ctx, (n + (size_t)n_more) * sizeof *program->order, "updates of a step",
+                       &program->order);
+}
+
+static status_t rewrite(calls_t *calls, graph_t **out_graph)
+{
+    context_t *ctx = calls->ctx;
+    train_program_t *program = calls->program;
     TRY(alias_of(ctx, calls->from, &calls->alias));
     list_written(calls);
     if (!look_at_nodes(calls) || !place_calls(calls))
         return rewrite_nothing(calls->from, out_graph);
-    TRY(context_get(ctx, n * sizeof *program->order, "updates of a step", &program->order));
+    TRY(plan_updates(calls));
     TRY(list_masters(calls));
     TRY(add_calls(calls, out_graph));
-    for (size_t i = 0; i < n; i++) program->gradients[i] = -1;
+    for (int i = 0; i < calls->n_parameters; i++) program->gradients[i] = -1;
     return STATUS_OK;
 }
 
@@ -296,6 +395,15 @@ static status_t run_check(context_t *ctx, module_t *self, void *state, int n_in,
     return program->sink->check(ctx, program->sink->user, program, in);
 }
 
+bool train_program_may_slice(const train_program_t *program, const optimizer_t *optimizer)
+{
+    for (int i = 0; program->n_updates > 0 && i < optimizer_n_parameters(optimizer); i++)
+        if (program->slices[i].size > 0 && !step_may_slice(optimizer_parameter(optimizer, i),
+                                                           &program->given[i], program->slices[i]))
+            return false;
+    return true;
+}
+
 /* Updates come in the order of their calls. */
 static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in,
                            datum_t *const *in, int *n_out, datum_t **out)
@@ -303,10 +411,9 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
     train_program_t *program = state;
     (void)self;
     (void)out;
-    (void)n_in;
     *n_out = 0;
     return program->sink->update(ctx, program->sink->user, program->order[program->sink->n_done++],
-                                 datum_as_tensor(in[1]));
+                                 n_in > 2 ? datum_as_int(in[2]) : 0, datum_as_tensor(in[1]));
 }
 
 static void release_call(void *state)
@@ -324,17 +431,25 @@ status_t train_program_set_calls(context_t *ctx, train_program_t *program)
     return module_set_method_take(ctx, program->step, TRAIN_UPDATE, &update_class, program);
 }
 
-/* As what each gradient comes, which the plan says. */
-status_t train_program_note_gradients(context_t *ctx, int n_parameters, train_program_t *program)
+/* As what each gradient comes, which the plan says: slices all in one format. */
+status_t train_program_note_gradients(context_t *ctx, const optimizer_t *optimizer,
+                                      train_program_t *program)
 {
+    const int n_parameters = optimizer_n_parameters(optimizer);
     int n = 0;
     TRY(context_get_zeroed(ctx, (size_t)n_parameters * sizeof *program->given,
                            "gradients of a step", &program->given));
     for (int i = 0; i < n_parameters; i++) program->given[i].dtype = DTYPE_NONE;
     for (int s = 0; s < program->plan->n_steps; s++) {
         const step_t *step = &program->plan->steps[s];
-        if (step->method != NULL && strcmp(step->method, TRAIN_UPDATE) == 0)
-            program->given[program->order[n++]] = step->sources[1].info;
+        if (step->method == NULL || strcmp(step->method, TRAIN_UPDATE) != 0) continue;
+        const int parameter = program->order[n++];
+        tensor_info_t *given = &program->given[parameter];
+        *given = step->sources[1].info;
+        const step_slices_t slices = program->slices[parameter];
+        if (slices.size > 0)
+            *given = step_slice_info(given, slices,
+                                     optimizer->entries[parameter].info.sizes[slices.dim]);
     }
     INVARIANT(n == program->n_updates);
     return STATUS_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 #include "tensor/threads_impl.h"
@@ -21,6 +22,21 @@ static bool is_gapless(const tensor_info_t *info)
     return format.kind == FORMAT_TAG || format.kind == FORMAT_REGROUPED;
 }
 
+bool step_lies_in_slices(const tensor_info_t *info, step_slices_t slices)
+{
+    if (slices.dim >= info->rank || info->sizes[slices.dim] == 0) return false;
+    if (info->format.kind != FORMAT_TAG) return slices.dim == 0 && info_is_contiguous(info);
+    return slices.size % slabs_block(&info->format, slices.dim) == 0 &&
+           slabs_row_bytes(info, slices.dim) == info_bytes(info);
+}
+
+tensor_info_t step_slice_info(const tensor_info_t *info, step_slices_t slices, int64_t n)
+{
+    tensor_info_t slice = *info;
+    slice.sizes[slices.dim] = n;
+    return slice;
+}
+
 /* A form may become the parameter's master: no plain bytes have to follow each step. */
 static bool may_be_blocked(const tensor_t *parameter)
 {
@@ -30,11 +46,12 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
-static bool is_candidate(const tensor_t *parameter, const tensor_info_t *info)
+static bool is_candidate(const step_item_t *item, const tensor_info_t *info)
 {
-    const tensor_info_t *own = tensor_info(parameter);
+    const tensor_info_t *own = tensor_info(item->parameter);
     /* a vector in blocks would only be padded: everybody reads biases plain */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
+           (item->slices.size == 0 || step_lies_in_slices(info, item->slices)) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
 }
 
@@ -46,10 +63,9 @@ static tensor_info_t choose_format(const step_item_t *item)
     if (own->layout == LAYOUT_MKLDNN) return *own;
     if (may_be_blocked(item->parameter)) {
         for (int s = 0; s < UPDATE_MAX_STATES; s++)
-            if (item->state[s] != NULL &&
-                is_candidate(item->parameter, tensor_info(item->state[s])))
+            if (item->state[s] != NULL && is_candidate(item, tensor_info(item->state[s])))
                 return *tensor_info(item->state[s]);
-        if (is_candidate(item->parameter, &item->given)) return item->given;
+        if (is_candidate(item, &item->given)) return item->given;
         if (own->rank > 0) {
             const format_t plain = format_plain(own->rank);
             return info_mkldnn(own, &plain);
@@ -64,8 +80,13 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
 {
     const tensor_t *gradient = item->gradient;
     const bool is_apart = !tensor_lies_like(&item->given, &item->want) || item->is_written;
-    if (gradient == NULL)
-        return is_apart ? tensor_make(ctx, &item->want, &item->gradient_as) : STATUS_OK;
+    if (gradient == NULL) {
+        const tensor_info_t part = item->slices.size == 0
+                                       ? item->want
+                                       : step_slice_info(&item->want, item->slices,
+                                                         item->slices.size);
+        return is_apart ? tensor_make(ctx, &part, &item->gradient_as) : STATUS_OK;
+    }
     if (is_apart) {
         TRY(convert_make(ctx, gradient, &item->want, CAUSE_GRADIENT, &item->gradient_as));
         gradient = item->gradient_as;
@@ -287,8 +308,8 @@ static void clear(step_item_t *item)
     for (int s = 0; s < UPDATE_MAX_STATES; s++) tensor_drop(item->fresh[s]);
 }
 
-static void run(context_t *ctx, const update_rule_t *rule, int n, step_item_t *items,
-                update_t *updates)
+static void run_all(context_t *ctx, const update_rule_t *rule, int n, step_item_t *items,
+                    update_t *updates)
 {
     int64_t n_elements = 0;
     for (int i = 0; i < n; i++) {
@@ -327,7 +348,7 @@ status_t step_run(context_t *ctx, const char *op, const update_rule_t *rule, boo
     TRY(context_get(ctx, (size_t)n * sizeof *updates, "updates", &updates));
     status_t status = step_begin(ctx, op, rule, may_convert, n, items);
     if (status == STATUS_OK) {
-        run(ctx, rule, n, items, updates);
+        run_all(ctx, rule, n, items, updates);
         step_end(n, items);
     }
     context_put(ctx, updates);
@@ -340,22 +361,80 @@ bool step_may_be_late(const tensor_t *parameter)
     return info->dtype == DTYPE_F32 && is_gapless(info);
 }
 
-status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+/* A parameter that may not be blocked is stepped as it lies. */
+bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices)
+{
+    const tensor_info_t *own = tensor_info(parameter);
+    const bool is_free = own->layout == LAYOUT_DENSE && may_be_blocked(parameter);
+    return step_may_be_late(parameter) && step_lies_in_slices(gradient, slices) &&
+           (is_free || step_lies_in_slices(own, slices));
+}
+
+static int64_t size_at(const step_item_t *item, int64_t first)
+{
+    const int64_t left = tensor_info(item->parameter)->sizes[item->slices.dim] - first;
+    return left < item->slices.size ? left : item->slices.size;
+}
+
+bool step_is_last(const step_item_t *item, int64_t first)
+{
+    const int64_t size = tensor_info(item->parameter)->sizes[item->slices.dim];
+    return item->slices.size == 0 || first + item->slices.size >= size;
+}
+
+/* The gradient as the step wants it. */
+static status_t take_gradient(context_t *ctx, step_item_t *item, const tensor_info_t *want,
+                              const tensor_t *gradient)
+{
+    void *bytes = NULL;
+    item->update.gradient = tensor_bytes(gradient);
+    if (item->gradient_as == NULL) return STATUS_OK;
+    TRY(tensor_writable(ctx, item->gradient_as, &bytes));
+    TRY(convert_into(ctx, tensor_info(gradient), tensor_bytes(gradient), want, bytes,
+                     CAUSE_GRADIENT));
+    item->update.gradient = bytes;
+    return STATUS_OK;
+}
+
+/* Elements of the slice, which lie behind those of the slices before. */
+static void run_slice(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+                      const tensor_info_t *slice, int64_t first)
+{
+    const tensor_info_t before = step_slice_info(&item->want, item->slices, first);
+    const size_t offset = info_bytes(&before) / sizeof(float);
+    set_numbers(rule, item->step, &item->update);
+    update_t update = item->update;
+    update.n = (int64_t)(info_bytes(slice) / sizeof(float));
+    update.parameter += offset;
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (update.state[s] != NULL) update.state[s] += offset;
+    threads_guard_t guard = threads_enter(ctx);
+    update_run(rule->kind, threads_for(ctx, update.n), 1, &update);
+    if (first == 0) keep_state(item);
+    if (step_is_last(item, first)) finish(ctx, rule->kind, item);
+    threads_leave(ctx, guard);
+}
+
+status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item, int64_t first,
                    const tensor_t *gradient)
 {
+    const bool is_whole = item->slices.size == 0;
+    tensor_info_t given = item->given, want = item->want;
+    if (!is_whole) {
+        given = step_slice_info(&given, item->slices, size_at(item, first));
+        want = step_slice_info(&want, item->slices, size_at(item, first));
+    }
     update_t update;
     void *bytes = NULL;
-    INVARIANT(tensor_lies_like(tensor_info(gradient), &item->given));
-    item->update.gradient = tensor_bytes(gradient);
-    if (item->gradient_as != NULL) {
-        TRY(tensor_writable(ctx, item->gradient_as, &bytes));
-        TRY(convert_into(ctx, tensor_info(gradient), tensor_bytes(gradient), &item->want, bytes,
-                         CAUSE_GRADIENT));
-        item->update.gradient = bytes;
-    }
+    INVARIANT(tensor_lies_like(tensor_info(gradient), &given));
+    (void)given;
+    TRY(take_gradient(ctx, item, &want, gradient));
     TRY(form_writable(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &bytes));
     item->update.parameter = bytes;
-    run(ctx, rule, 1, item, &update);
+    if (is_whole)
+        run_all(ctx, rule, 1, item, &update);
+    else
+        run_slice(ctx, rule, item, &want, first);
     return STATUS_OK;
 }
 

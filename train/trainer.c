@@ -197,6 +197,7 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
     if (program != NULL) {
         bool is_valid = false;
         status_t status = train_program_check(trainer->ctx, program, &is_valid);
+        is_valid = is_valid && train_program_may_slice(program, trainer->optimizer);
         if (status != STATUS_OK || !is_valid) {
             train_program_destroy(trainer->ctx, program);
             program = NULL;
@@ -204,7 +205,7 @@ static status_t find_program(trainer_t *trainer, int n_in, const tensor_t *const
         TRY(status);
     }
     const train_asked_t asked = {trainer->loss, trainer->user, trainer->options.keep_numerics,
-                                 trainer->may_update};
+                                 trainer->may_update, trainer->options.memory_limit};
     if (program == NULL)
         TRY(train_program_create(trainer->ctx, trainer->module, &asked, trainer->optimizer, n_in,
                                  in, &program));
@@ -283,14 +284,16 @@ static status_t begin_updates(context_t *ctx, void *user, const train_program_t 
     for (int i = 0; i < program->n_states; i++)
         TRY(write_state(trainer, program, program->states[i].path,
                         datum_as_tensor(in[TRAIN_RESULT_OUTPUT + 1 + i])));
-    return optimizer_begin(ctx, trainer->optimizer, program->given, &trainer->run);
+    return optimizer_begin(ctx, trainer->optimizer, program->given, program->slices, &trainer->run);
 }
 
-static status_t update_one(context_t *ctx, void *user, int parameter, const tensor_t *gradient)
+static status_t update_one(context_t *ctx, void *user, int parameter, int64_t first,
+                           const tensor_t *gradient)
 {
     trainer_t *trainer = user;
     const uint64_t begin = context_now();
-    status_t status = optimizer_late(ctx, trainer->optimizer, &trainer->run, parameter, gradient);
+    status_t status = optimizer_late(ctx, trainer->optimizer, &trainer->run, parameter, first,
+                                     gradient);
     trainer->update_ns += context_now() - begin;
     return status;
 }
@@ -300,13 +303,13 @@ static status_t tell_broken(trainer_t *trainer, status_t status)
 {
     char why[CONTEXT_ERROR_MAX];
     const optimizer_run_t *run = &trainer->run;
-    if (run->n_done == 0) return status;
+    if (run->n_begun == 0) return status;
     trainer->is_broken = true;
     snprintf(why, sizeof why, "%s", context_error(trainer->ctx));
     return context_fail(trainer->ctx, status,
                         "trainer_step: %d of %d parameters were updated when step %lld failed, "
                         "which is none of a training any more: %.300s",
-                        run->n_done, run->n_items, (long long)trainer->n_steps + 1, why);
+                        run->n_begun, run->n_items, (long long)trainer->n_steps + 1, why);
 }
 
 static status_t run_updating(trainer_t *trainer, train_program_t *program, int n_in,
@@ -496,6 +499,8 @@ status_t trainer_create(context_t *ctx, module_t *module, train_loss_t loss, voi
             "trainer_create: mode %d, must be TRAIN_EAGER or TRAIN_PLANNED", (int)options->mode);
     REQUIRE(ctx, options->max_norm >= 0, "trainer_create: max_norm %g, must not be negative",
             options->max_norm);
+    REQUIRE(ctx, options->memory_limit == 0 || options->mode == TRAIN_PLANNED,
+            "trainer_create: memory_limit %zu, needs mode TRAIN_PLANNED", options->memory_limit);
     TRY(context_get_zeroed(ctx, sizeof *trainer, "a trainer", &trainer));
     *trainer = (trainer_t){.ctx = ctx,
                            .module = module_retain(module),

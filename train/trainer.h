@@ -14,12 +14,22 @@
  * baked in here. Both give the same numbers but for the order of sums. Of the plans, those for the
  * eight sets of inputs that came last are kept.
  *
+ * A relu or relu6 behind a batch norm is a part of it in a plan. Its gradient is 0 where what the
+ * norm gives, made again from x, is cut: within rounding of the bound that may be another element.
+ *
  * A plan updates each parameter as soon as its gradient is there and nobody reads the parameter any
  * more, and takes the gradient's memory for other things. The loss is looked at, and all that the
  * updates need is made, before the first of them. What fails behind that, as memory for a kernel's
  * own use, leaves parameters broken: the message says so, and the trainer takes no further step.
+ * A large gradient of a fully connected layer comes in slices, each stepped before the next is
+ * made: the same bits as all at once where oneDNN has AVX-512, elsewhere but for the order of sums
+ * at the ends of its tiles.
  * With update_apart, with a max_norm, with ranks, and where parameters are not f32 or have gaps,
- * all gradients are kept to the end of the plan, and parameters are updated behind it at once. */
+ * all gradients are kept to the end of the plan, and parameters are updated behind it at once.
+ *
+ * Under a memory_limit as few activations as will do are dropped behind the forward pass and made
+ * again, by the same operators and so to the same bits, where the backward pass reads them: those
+ * of batch norms, activations, sums, pooling and the like, whose own operands are kept. */
 #ifndef TESSERA_TRAIN_TRAINER_H
 #define TESSERA_TRAIN_TRAINER_H
 
@@ -41,6 +51,7 @@ typedef struct train_options {
     double max_norm;    /* gradients are scaled down to this norm of all of them; 0: they are not */
     bool keep_numerics; /* planned: no convolution by winograd, which rounds otherwise */
     bool update_apart;  /* planned: parameters are updated behind the plan, see above */
+    size_t memory_limit;  /* planned: bytes of a plan's arena (trainer_arena_bytes); 0: no bound */
     parallel_t *parallel; /* the ranks that train together, borrowed; NULL: this process alone */
 } train_options_t;
 
@@ -62,7 +73,8 @@ void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
  * result that the caller releases, is what the module gave before the update; NULL: not wanted.
  * With ranks the loss is that of all their batches, and a step that fails on one has failed on all.
  *
- * INVALID_ARGUMENT  the loss is no finite number, or depends on no parameter of the optimizer; the
+ * INVALID_ARGUMENT  a memory_limit below what a step takes when all is made again that can be; the
+ *                   loss is no finite number, or depends on no parameter of the optimizer; the
  *                   module has no longer one of these, or in another dtype or sizes. Then, and on
  *                   every failure before the update itself, parameters and the optimizer's state
  *                   are what they were before, though running statistics may have moved

@@ -15,7 +15,9 @@
  *     %w = getattr(%self) name="conv1.weight" : f32[64,3,7,7]
  *     %1 = conv2d(%x, %w, none) stride=[2,2] padding=[3,3] : f32[1,64,112,112] at "conv1"
  *     return %1
- *   } */
+ *   }
+ *
+ * Before `at` may stand the kernel that measuring chose: by "winograd_4". */
 #ifndef TESSERA_GRAPH_IR_GRAPH_H
 #define TESSERA_GRAPH_IR_GRAPH_H
 
@@ -79,13 +81,15 @@ typedef struct graph_block graph_block_t;
 /* One node. Arrays belong to the graph's arena. Borrowed from the graph. */
 typedef struct graph_node {
     node_kind_t kind;
-    const opdef_t *op; /* NODE_OP */
-    const void *attrs; /* NODE_OP: normalised struct of op->attrs.bytes */
-    bool is_in_place;  /* "relu_": the result aliases operand 0 */
-    bool is_inline;    /* NODE_CONSTANT: written in place of its name */
-    const char *name;  /* getattr, setattr, call, builtin */
-    datum_t *datum;    /* NODE_CONSTANT; held by the graph */
-    const char *path;  /* module path this came from, or NULL: `at` */
+    const opdef_t *op;      /* NODE_OP */
+    const void *attrs;      /* NODE_OP: normalised struct of op->attrs.bytes */
+    bool is_in_place;       /* "relu_": the result aliases operand 0 */
+    bool is_inline;         /* NODE_CONSTANT: written in place of its name */
+    const char *name;       /* getattr, setattr, call, builtin */
+    datum_t *datum;         /* NODE_CONSTANT; held by the graph */
+    const char *path;       /* module path this came from, or NULL: `at` */
+    const kernel_t *kernel; /* NODE_OP: the one of op->kernels that was measured to be fastest, in
+                               the formats of the types: `by`; NULL: selection chooses */
     int n_inputs;
     const value_t *inputs;
     int n_post_inputs; /* the last ones of inputs: operands of post-ops, printed after `;` */

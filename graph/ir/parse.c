@@ -137,9 +137,35 @@ static status_t parse_arguments(parser_t *parser, int *out_n_post)
 
 /* ---- what stands behind the arguments ---- */
 
-static bool is_at_clause(const char *at)
+static bool is_clause(const char *at, const char *word)
 {
-    return parse_word_is(at, "at") && at[2 + strspn(at + 2, " \t")] == '"';
+    return parse_word_is(at, word) && at[2 + strspn(at + 2, " \t")] == '"';
+}
+
+/* by "winograd_4" or at "layer1.conv": what may stand last. */
+static bool is_last_clause(const char *at)
+{
+    return is_clause(at, "at") || is_clause(at, "by");
+}
+
+/* The kernel of the statement's operator that is named. */
+static status_t parse_kernel(parser_t *parser, statement_t *statement)
+{
+    const char *begin = parser->at;
+    const opdef_t *op = statement->node.op;
+    int name = 0;
+    parser->at += 2;
+    parse_blanks(parser);
+    TRY(parse_string(parser, &name));
+    parse_blanks(parser);
+    if (statement->node.kind != NODE_OP)
+        return parse_fail(parser, begin, "`by` names the kernel of an operator, this is none");
+    for (int k = 0; op->kernels[k] != NULL; k++)
+        if (strcmp(op->kernels[k]->name, parser->bytes + name) == 0)
+            statement->node.kernel = op->kernels[k];
+    if (statement->node.kernel == NULL)
+        return parse_fail(parser, begin, "%s has no kernel \"%s\"", op->name, parser->bytes + name);
+    return STATUS_OK;
 }
 
 static status_t note_field(parser_t *parser, statement_t *statement)
@@ -159,7 +185,7 @@ static status_t note_field(parser_t *parser, statement_t *statement)
 static status_t parse_op_attributes(parser_t *parser, statement_t *statement, void *attrs)
 {
     parse_blanks(parser);
-    while (literal_is_letter(*parser->at) && !is_at_clause(parser->at) &&
+    while (literal_is_letter(*parser->at) && !is_last_clause(parser->at) &&
            !parse_word_is(parser->at, "where")) {
         const char *begin = parser->at;
         TRY(note_field(parser, statement));
@@ -212,7 +238,8 @@ static status_t parse_tail(parser_t *parser, statement_t *statement)
             return parse_fail(parser, begin, "%d types are given, the statement has %d values",
                               parser->n_types, n);
     }
-    if (is_at_clause(parser->at)) {
+    if (is_clause(parser->at, "by")) TRY(parse_kernel(parser, statement));
+    if (is_clause(parser->at, "at")) {
         parser->at += 2;
         parse_blanks(parser);
         TRY(parse_string(parser, &statement->path));
@@ -308,7 +335,7 @@ static status_t parse_other(parser_t *parser, statement_t *statement)
                           "only operators with post-ops take a semicolon");
     if (node->kind != NODE_BUILTIN) TRY(parse_own_attribute(parser, statement));
     parse_blanks(parser);
-    if (literal_is_letter(*parser->at) && !is_at_clause(parser->at))
+    if (literal_is_letter(*parser->at) && !is_last_clause(parser->at))
         return parse_expected(parser, parser->at, "a type or the end of the statement");
     if (statement->n_names == 0 && node->kind == NODE_BUILTIN) {
         int n = graph_builtin(node->name)->n_outputs;

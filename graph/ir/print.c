@@ -163,6 +163,10 @@ static void print_tail(printer_t *printer, const graph_node_t *node)
         text_append(text, i == 0 ? " : " : ", ");
         type_print(graph_value_type(printer->graph, node->outputs[i]), text);
     }
+    if (node->kernel != NULL) {
+        text_append(text, " by ");
+        text_append_quoted(text, node->kernel->name);
+    }
     if (node->path == NULL) return;
     text_append(text, " at ");
     text_append_quoted(text, node->path);

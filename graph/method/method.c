@@ -1,3 +1,4 @@
+#include "graph/ir/graph_impl.h"
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 
@@ -39,12 +40,18 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
     return graph_describe(ctx, state, is_output, index, out_n, out_value);
 }
 
+static status_t check_inputs(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in)
+{
+    return graph_check_inputs(ctx, state, n_in, in);
+}
+
 static const method_class_t graph_method = {.name = "graph",
                                             .run = run_method,
                                             .release = release_method,
                                             .clone = clone_method,
                                             .graph = own_graph,
-                                            .describe = describe_method};
+                                            .describe = describe_method,
+                                            .check_inputs = check_inputs};
 
 status_t graph_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph)
 {

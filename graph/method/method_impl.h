@@ -12,6 +12,19 @@
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text);
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines);
 
+/* Measures ways of the operators of a method that runs as plans, for inputs like these, and keeps
+ * the choice by measured times in place of that by estimates where runs by it are faster: a line of
+ * plan_layouts, and the times as lines "#name;nanoseconds", which other sizes are chosen by, too.
+ * It takes the time that it is given, and what a plan and ten runs take longer.
+ * UNSUPPORTED: the method is no such one. */
+typedef struct plan_tuned {
+    int n_measured; /* operators, those that are alike once */
+    double ratio;   /* of the tuned run's time to the untuned one's; 1: the choice is the same */
+    bool is_kept;
+} plan_tuned_t;
+status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
+                   const tensor_t *const *inputs, double seconds, plan_tuned_t *out_tuned);
+
 /* As method_class_t.describe, of a method that runs this graph. */
 status_t graph_describe(context_t *ctx, const graph_t *graph, bool is_output, int index, int *out_n,
                         module_value_t *out_value);

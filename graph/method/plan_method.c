@@ -101,13 +101,19 @@ static status_t describe_method(context_t *ctx, void *state, bool is_output, int
     return graph_describe(ctx, own_graph(state), is_output, index, out_n, out_value);
 }
 
+static status_t check_inputs(context_t *ctx, void *state, int n_in, const tensor_info_t *const *in)
+{
+    return graph_check_inputs(ctx, own_graph(state), n_in, in);
+}
+
 static const method_class_t plan_class = {.name = "plan",
                                           .run = run_method,
                                           .release = release_method,
                                           .clone = clone_method,
                                           .graph = own_graph,
                                           .describe = describe_method,
-                                          .run_into = run_into};
+                                          .run_into = run_into,
+                                          .check_inputs = check_inputs};
 
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity)
@@ -119,7 +125,7 @@ status_t plan_set_method(context_t *ctx, module_t *module, const char *method, g
     return module_set_method_take(ctx, module, method, &plan_class, programs);
 }
 
-static programs_t *find_method(const module_t *module, const char *method)
+programs_t *programs_of(const module_t *module, const char *method)
 {
     void *state = NULL;
     return module_method(module, method, &state) == &plan_class ? state : NULL;
@@ -127,37 +133,43 @@ static programs_t *find_method(const module_t *module, const char *method)
 
 bool plan_is_method(const module_t *module, const char *method)
 {
-    return find_method(module, method) != NULL;
+    return programs_of(module, method) != NULL;
+}
+
+bool plan_is_widened(const module_t *module, const char *method)
+{
+    const programs_t *found = module != NULL ? programs_of(module, method) : NULL;
+    return found != NULL && found->computed != found->graph;
 }
 
 int plan_capacity(const module_t *module, const char *method)
 {
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     return found != NULL ? programs_capacity(found) : 0;
 }
 
 void plan_set_capacity(module_t *module, const char *method, int capacity)
 {
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     if (found != NULL) programs_set_capacity(found, capacity);
 }
 
 status_t plan_layouts(context_t *ctx, module_t *module, const char *method, text_t *text)
 {
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     return found != NULL ? programs_layouts(ctx, found, text) : STATUS_OK;
 }
 
 status_t plan_set_layouts(context_t *ctx, module_t *module, const char *method, const char *lines)
 {
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     if (found == NULL || lines[0] == '\0' || lines[strlen(lines) - 1] != '\n') return STATUS_OK;
     return programs_set_layouts(ctx, found, lines);
 }
 
 program_t *program_of(const module_t *module, const char *method)
 {
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     return found != NULL ? programs_last(found) : NULL;
 }
 
@@ -174,7 +186,7 @@ status_t plan_warm(context_t *ctx, module_t *module, const char *method)
 {
     if (module == NULL) return context_null(ctx, "plan_warm", "module");
     if (method == NULL) return context_null(ctx, "plan_warm", "method");
-    programs_t *found = find_method(module, method);
+    programs_t *found = programs_of(module, method);
     if (found == NULL) return STATUS_OK;
     const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
     const graph_block_t *body = graph_body(found->graph);

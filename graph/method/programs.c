@@ -5,6 +5,7 @@
 
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
+#include "graph/passes/widen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/trace.h"
@@ -35,9 +36,16 @@ status_t programs_string(context_t *ctx, const programs_t *programs, const char 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs)
 {
     programs_t *programs = NULL;
-    TRY(context_get_zeroed(ctx, sizeof *programs, "a plan method", &programs));
+    graph_t *computed = NULL;
+    TRY(widen_graph(ctx, graph, &computed));
+    status_t status = context_get_zeroed(ctx, sizeof *programs, "a plan method", &programs);
+    if (status != STATUS_OK) {
+        graph_release(computed);
+        return status;
+    }
     programs->allocator = *context_allocator(ctx);
     programs->graph = graph_retain(graph);
+    programs->computed = computed;
     programs->capacity = capacity > 0 ? capacity : PLAN_CAPACITY;
     pthread_mutex_init(&programs->lock, NULL);
     pthread_cond_init(&programs->changed, NULL);
@@ -62,6 +70,7 @@ void programs_release(programs_t *programs)
         let_go(programs, programs->entries);
         programs->entries = next;
     }
+    graph_release(programs->computed);
     graph_release(programs->graph);
     allocator_put(&allocator, programs->layouts);
     pthread_cond_destroy(&programs->changed);
@@ -141,6 +150,18 @@ static void evict(context_t *ctx, programs_t *programs)
     }
 }
 
+void programs_forget(programs_t *programs)
+{
+    pthread_mutex_lock(&programs->lock);
+    for (programs_entry_t *entry = programs->entries, *next; entry != NULL; entry = next) {
+        next = entry->next;
+        if (entry->state != PROGRAMS_READY) continue;
+        unlist(programs, entry);
+        let_go(programs, entry);
+    }
+    pthread_mutex_unlock(&programs->lock);
+}
+
 /* ---- asking ---- */
 
 static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
@@ -164,11 +185,13 @@ static status_t add_entry(context_t *ctx, programs_t *programs, int n_in,
 static status_t fill_entry(context_t *ctx, programs_t *programs, module_t *self,
                            programs_entry_t *entry)
 {
-    char *known = NULL;
+    char *known = NULL, *lines = NULL;
     status_t status = programs_known_layout(ctx, programs, entry, &known);
+    if (status == STATUS_OK) status = programs_known_lines(ctx, programs, entry, &lines);
     pthread_mutex_unlock(&programs->lock);
-    if (status == STATUS_OK) status = programs_compile(ctx, programs, self, known, entry);
+    if (status == STATUS_OK) status = programs_compile(ctx, programs, self, known, lines, entry);
     context_put(ctx, known);
+    context_put(ctx, lines);
     pthread_mutex_lock(&programs->lock);
     entry->state = status == STATUS_OK ? PROGRAMS_READY : PROGRAMS_FAILED;
     if (status == STATUS_OK) {

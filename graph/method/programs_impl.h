@@ -30,16 +30,21 @@ typedef struct programs_entry {
 typedef struct programs {
     allocator_t allocator;
     graph_t *graph;
+    graph_t *computed; /* what programs are made of: `graph`, or widened for this processor */
     int capacity;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* an entry is no longer compiling */
     programs_entry_t *entries;
-    char *layouts; /* lines "infos;choice" of programs to come, for `layouts_threads`; NULL: none */
+    char *layouts; /* lines "infos;choice" of programs to come, and "#name;nanoseconds" of ways that
+                      were measured, for `layouts_threads`; NULL: none */
     int layouts_threads;
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
 void programs_release(programs_t *programs);
+
+/* Those of a method that runs as plans, or NULL. */
+programs_t *programs_of(const module_t *module, const char *method);
 
 /* The program for these inputs, retained: found, waited for or compiled. */
 status_t programs_get(context_t *ctx, programs_t *programs, module_t *self, int n_in,
@@ -52,15 +57,23 @@ program_t *programs_last(programs_t *programs);
 int programs_capacity(programs_t *programs);
 void programs_set_capacity(programs_t *programs, int capacity);
 
+/* Lets all programs go that nobody compiles: those to come are compiled anew. */
+void programs_forget(programs_t *programs);
+
 /* Compiles what an entry is for; of the entry only `program` and `layout` are written. known: what
- * the layout pass shall choose, or NULL. */
+ * the layout pass shall choose, or NULL; timings: measured times that it may choose by, or NULL. */
 status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *self,
-                          const char *known, programs_entry_t *entry);
+                          const char *known, const char *timings, programs_entry_t *entry);
 
 /* ---- what the layout pass chose ---- */
 
 /* "f32[1,3,224,224] s64[4];" */
 void programs_print_key(const programs_entry_t *entry, text_t *text);
+
+/* A copy of all such lines, by the context; NULL when there are none for the entry's threads. Under
+ * the lock. */
+status_t programs_known_lines(context_t *ctx, const programs_t *programs,
+                              const programs_entry_t *entry, char **out_lines);
 
 /* What was chosen for an entry's inputs by whoever made the file, a copy by the context; NULL when
  * it is not known. Under the lock. */
@@ -70,6 +83,9 @@ status_t programs_known_layout(context_t *ctx, const programs_t *programs,
 /* As plan_layouts and plan_set_layouts. */
 status_t programs_layouts(context_t *ctx, programs_t *programs, text_t *text);
 status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *lines);
+
+/* Lines of the same keys give way to these, all others stay. */
+status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines);
 
 /* What the programs of a method keep is their own allocator's, whichever context asks. Zeroed. */
 status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,

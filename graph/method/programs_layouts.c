@@ -22,6 +22,15 @@ static const char *find_line(const char *lines, const char *key)
     return NULL;
 }
 
+status_t programs_known_lines(context_t *ctx, const programs_t *programs,
+                              const programs_entry_t *entry, char **out_lines)
+{
+    *out_lines = NULL;
+    if (programs->layouts == NULL || programs->layouts_threads != entry->n_threads)
+        return STATUS_OK;
+    return context_string(ctx, programs->layouts, out_lines);
+}
+
 status_t programs_known_layout(context_t *ctx, const programs_t *programs,
                                const programs_entry_t *entry, char **out_layout)
 {
@@ -78,4 +87,26 @@ status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *
     programs->layouts_threads = context_threads(ctx);
     pthread_mutex_unlock(&programs->lock);
     return STATUS_OK;
+}
+
+status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines)
+{
+    text_t all = text_begin(ctx), old = text_begin(ctx);
+    text_append(&all, "%s", lines);
+    status_t status = programs_layouts(ctx, programs, &old);
+    for (const char *at = text_string(&old); status == STATUS_OK && *at != '\0';) {
+        const char *end = strchr(at, '\n') + 1, *value = strchr(at, ';') + 1;
+        text_t key = text_begin(ctx);
+        text_append(&key, "%.*s", (int)(value - at), at);
+        if (find_line(lines, text_string(&key)) == NULL)
+            text_append(&all, "%.*s", (int)(end - at), at);
+        status = text_status(&key);
+        text_clear(&key);
+        at = end;
+    }
+    if (status == STATUS_OK) status = text_status(&all);
+    if (status == STATUS_OK) status = programs_set_layouts(ctx, programs, text_string(&all));
+    text_clear(&old);
+    text_clear(&all);
+    return status;
 }

@@ -4,6 +4,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
+#include "graph/passes/widen_impl.h"
 #include "graph/program/plan.h"
 #include "tensor/context_impl.h"
 #include "tensor/tensor_impl.h"
@@ -70,7 +71,9 @@ status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const 
     pass_options_t options = {.self = self,
                               .layout = layout->known,
                               .out_layout = layout->chosen,
-                              .out_certificate = layout->certificate};
+                              .out_certificate = layout->certificate,
+                              .timings = layout->timings,
+                              .tuning = layout->tuning};
     TRY(retype(ctx, graph, shapes, &typed));
     status_t status = compute_sizes(ctx, graph, &typed);
     if (status == STATUS_OK)
@@ -98,6 +101,7 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
                                graph_t **out_graph)
 {
     tensor_info_t *infos = NULL;
+    graph_t *computed = NULL;
     for (int i = 0; i < n_in; i++)
         if (inputs[i] == NULL) return context_null(ctx, "graph_for", "an input");
     TRY(check_tensors(ctx, graph));
@@ -109,8 +113,10 @@ static status_t specialise_for(context_t *ctx, module_t *module, const graph_t *
         infos[i] = info_dense(given[i]->dtype, given[i]->rank, given[i]->sizes);
     }
     if (status == STATUS_OK) status = graph_check_inputs(ctx, graph, n_in, given);
+    if (status == STATUS_OK) status = widen_graph(ctx, graph, &computed);
     if (status == STATUS_OK)
-        status = specialise(ctx, module, graph, &(shapes_t){n_in, infos}, layout, out_graph);
+        status = specialise(ctx, module, computed, &(shapes_t){n_in, infos}, layout, out_graph);
+    graph_release(computed);
     context_put(ctx, given);
     context_put(ctx, infos);
     return status;

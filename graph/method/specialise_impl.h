@@ -16,6 +16,8 @@ typedef struct layout_talk {
     const char *known; /* what it shall choose */
     text_t *chosen;    /* what it chose */
     layout_certificate_t *certificate;
+    const char *timings;          /* that count instead of estimates */
+    struct layout_tuning *tuning; /* it measures by itself */
 } layout_talk_t;
 
 /* What a program for these shapes is built from: types inferred anew, sizes computed, the passes of

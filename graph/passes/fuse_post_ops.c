@@ -164,14 +164,16 @@ static bool extend(fusing_t *fusing, int place, const graph_node_t *node, const 
     return true;
 }
 
-/* Operators with a weight run on floating tensors only; of others the type has to say so. */
+/* Operators with a weight or a state run on floating tensors only; of others the type has to say
+ * so. */
 static bool is_floating(const fusing_t *fusing, const chain_t *chain)
 {
     const graph_type_t *type = graph_value_type(fusing->graph, chain->end);
     if (type->kind == TYPE_TENSOR && type->has_info) return dtype_is_floating(type->info.dtype);
     bool has_weight = false;
     for (int i = 0; i < chain->anchor->op->n_operands; i++)
-        has_weight |= chain->anchor->op->operands[i].role == ROLE_WEIGHT;
+        has_weight |= chain->anchor->op->operands[i].role == ROLE_WEIGHT ||
+                      chain->anchor->op->operands[i].role == ROLE_STATE;
     return has_weight;
 }
 
@@ -388,7 +390,9 @@ static status_t look_at_binary(fusing_t *fusing, const graph_block_t *block, int
         bool is_number = false;
         link_t link;
         TRY(chain_at(fusing, block, node->inputs[i], &place));
-        if (place < 0 || !is_floating(fusing, &fusing->chains[place])) continue;
+        if (place < 0 || !is_floating(fusing, &fusing->chains[place]) ||
+            (fusing->chains[place].anchor->op->traits & TRAIT_POST_FUNCTIONS) != 0)
+            continue;
         const chain_t *chain = &fusing->chains[place];
         TRY(read_number(fusing, node->inputs[1 - i], &number, &is_number));
         bool is_literal = is_number &&

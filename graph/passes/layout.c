@@ -187,7 +187,9 @@ static status_t emit_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
         status = rewrite_copy_with(rewrite, node, inputs);
         emission->n_outer = n_outer;
     } else if (status == STATUS_OK) {
-        status = rewrite_emit(rewrite, node, inputs, node->outputs);
+        graph_node_t chosen = *node;
+        if (site != NULL) chosen.kernel = layout_kernel(site);
+        status = rewrite_emit(rewrite, &chosen, inputs, node->outputs);
         for (int i = 0; site != NULL && status == STATUS_OK && i < node->n_outputs; i++)
             set_info(rewrite, rewrite_value(rewrite, node->outputs[i]), &layout_way(site)->out[i]);
         const tensor_info_t *written = node->is_in_place ? form_of(emission, node->outputs[0])

@@ -9,13 +9,15 @@
 #include "graph/passes/pass_impl.h"
 
 /* Ways to run one node: each a prepared operator that says what it wants and makes. */
-#define LAYOUT_MAX_WAYS 14
+#define LAYOUT_MAX_WAYS 24
 
 /* What was asked for a way: candidates (of candidates_list) for the main input, and for the output
  * (of a gradient of a weight: for its second input), -1 where none was; dense has neither. Below -1
- * in `in`: dense views, see layout_search.c. */
+ * in `in`: dense views, see layout_search.c. And the operator's kernel by number, -1: that of the
+ * least estimate. For one pair of formats that one is as good as any, as long as estimates count:
+ * others become ways where there are measured times. */
 typedef struct layout_asked {
-    int8_t in, second;
+    int8_t in, second, kernel;
 } layout_asked_t;
 
 typedef struct layout_site {
@@ -24,6 +26,8 @@ typedef struct layout_site {
     int n_ways, chosen;
     prepared_t *ways[LAYOUT_MAX_WAYS];
     layout_asked_t asked[LAYOUT_MAX_WAYS];
+    double costs[LAYOUT_MAX_WAYS]; /* in nanoseconds: estimated, or measured */
+    bool is_measured;
     int *producers;   /* [node->n_inputs]: site that makes the input, or -1 */
     value_t *sources; /* [node->n_inputs]: its output that arrives there */
 } layout_site_t;
@@ -40,6 +44,8 @@ typedef struct layout_search {
     value_t (
         *passed_on)[2]; /* [graph_n_values]: what a result or parameter of a block stands for */
     const alias_t *alias;
+    bool has_timings;          /* every kernel that competes is a way */
+    double scale;              /* of estimates beside measured times */
     layout_problem_t *problem; /* NULL: nothing was searched for */
     int *inputs;               /* behind every site's producers */
     value_t *sources;
@@ -50,13 +56,30 @@ typedef struct layout_search {
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search, layout_certificate_t *out_certificate);
 
+/* Measuring ways within the pass: what layout_measure is told and tells. */
+typedef struct layout_tuning {
+    uint64_t deadline; /* by context_now */
+    text_t *timings;   /* lines "#name;nanoseconds" */
+    int n_measured;    /* operators; those that are alike count once */
+} layout_tuning_t;
+
+/* Times the ways of the sites that take longest until the deadline. And sets costs by such lines,
+ * of which those that do not begin with # are passed over. */
+status_t layout_measure(const layout_search_t *search, layout_tuning_t *tuning);
+status_t layout_take_timings(layout_search_t *search, const char *lines);
+bool layout_has_timings(const char *lines);
+
+/* Of ways of one site in the same formats the cheapest stays. */
+void layout_drop_worse(layout_search_t *search);
+
 /* The second half of that: makes the problem, and sets the chosen way of each site. */
 status_t layout_choose(layout_search_t *search, const pass_options_t *options,
                        layout_certificate_t *out_certificate);
 void layout_problem_release(layout_problem_t *problem);
 
 /* What was chosen, as text: for each site "-" (nothing), "d" (dense), "v", "w", "x" (views), or the
- * digits of the candidates that were asked for ("0", "0" "3": "03"). And the search without
+ * digits of the candidates that were asked for ("0", "0" "3": "03"), and a kernel where it was not
+ * chosen by estimate ("0:winograd_4"). And the search without
  * searching: only the ways that such a text says; *out_fits is false, and nothing is made, when the
  * text is not of this graph or a way is refused. */
 void layout_choice_print(const layout_search_t *search, text_t *text);
@@ -68,6 +91,13 @@ void layout_search_clear(layout_search_t *search);
 static inline const prepared_t *layout_way(const layout_site_t *site)
 {
     return site->n_ways > 0 ? site->ways[site->chosen] : NULL;
+}
+
+/* The kernel that was asked for by itself, or NULL. */
+static inline const kernel_t *layout_kernel(const layout_site_t *site)
+{
+    if (site->n_ways == 0 || site->asked[site->chosen].kernel < 0) return NULL;
+    return site->node->op->kernels[site->asked[site->chosen].kernel];
 }
 
 /* Which of a site's outputs a value is. */

@@ -127,14 +127,14 @@ static end_t maker_of(const layout_search_t *search, value_t value)
     return (end_t){&search->sites[site], -1, layout_output_of(&search->sites[site], value), NULL};
 }
 
-static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, int n,
+static status_t make_costs(context_t *ctx, const tensor_info_t *const *infos, int n, double scale,
                            double **out_costs)
 {
     double *costs = NULL;
     TRY(context_get_zeroed(ctx, (size_t)(n * n) * sizeof *costs, "costs of reorders", &costs));
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++)
-            if (from != to) costs[from * n + to] = cost_reorder(infos[from], infos[to]);
+            if (from != to) costs[from * n + to] = scale * cost_reorder(infos[from], infos[to]);
     *out_costs = costs;
     return STATUS_OK;
 }
@@ -160,7 +160,7 @@ static status_t make_fan(layout_problem_t *problem, int number, const tensor_inf
         fan.n_readers++;
     }
     double **costs = &problem->fan_costs[problem->network.n_fans];
-    TRY(make_costs(problem->ctx, infos, fan.n_forms, costs));
+    TRY(make_costs(problem->ctx, infos, fan.n_forms, search->scale, costs));
     fan.costs = *costs;
     problem->fans[problem->network.n_fans++] = fan;
     return STATUS_OK;
@@ -198,7 +198,7 @@ static void make_variables(layout_problem_t *problem)
         if (site->n_ways == 0) continue;
         problem->n_values[n] = site->n_ways;
         problem->own[n++] = own;
-        for (int way = 0; way < site->n_ways; way++) *own++ = site->ways[way]->cost_ns;
+        for (int way = 0; way < site->n_ways; way++) *own++ = site->costs[way];
     }
     problem->network.n_variables = n;
 }
@@ -303,8 +303,7 @@ static int uniform_way(const layout_site_t *site, int candidate)
         if (in != NULL && candidate < candidates_list(in->rank, formats) &&
             format_same(&in->format, &formats[candidate], in->sizes))
             score += 1;
-        if (score > best_score ||
-            (score == best_score && site->ways[w]->cost_ns < site->ways[best]->cost_ns)) {
+        if (score > best_score || (score == best_score && site->costs[w] < site->costs[best])) {
             best = w;
             best_score = score;
         }

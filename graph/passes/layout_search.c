@@ -64,14 +64,14 @@ static bool gives_weight_gradient(const graph_node_t *node)
     return (node->op->traits & TRAIT_GRADS_WEIGHT) != 0;
 }
 
-static const layout_asked_t asked_dense = {-1, -1};
+static const layout_asked_t asked_dense = {-1, -1, -1};
 /* Dense inputs as their producers make them: a permuted view is read where it lies, and so are a
  * view of a view, and one of that. The level tells them apart; 0: not of views. */
 #define MAX_LEVEL 3
 
 static layout_asked_t ask_views(int level)
 {
-    return (layout_asked_t){(int8_t)(-1 - level), -1};
+    return (layout_asked_t){(int8_t)(-1 - level), -1, -1};
 }
 
 static int level_of(layout_asked_t asked)
@@ -105,12 +105,32 @@ static status_t add_way(context_t *ctx, layout_site_t *site, const tensor_info_t
     }
     prepared_t *way = NULL;
     status_t status = select_fixed(ctx, node->op, node->attrs, node->n_inputs, at, site->weights,
-                                   layout, out, &way);
+                                   layout, out,
+                                   asked.kernel < 0 ? NULL : node->op->kernels[asked.kernel], &way);
     if (status == STATUS_OK) {
         site->asked[site->n_ways] = asked;
+        site->costs[site->n_ways] = way->cost_ns;
         site->ways[site->n_ways++] = way;
     }
     return status == STATUS_UNSUPPORTED ? STATUS_OK : status;
+}
+
+/* The way of the least estimate; and where times are known those of the kernels that lost. */
+static status_t add_ways(context_t *ctx, const layout_search_t *search, layout_site_t *site,
+                         const tensor_info_t *infos, const format_t *candidates,
+                         layout_asked_t asked)
+{
+    const int n = site->n_ways;
+    TRY(add_way(ctx, site, infos, candidates, asked));
+    if (!search->has_timings || site->n_ways == n) return STATUS_OK;
+    const kernel_t *const *kernels = site->node->op->kernels;
+    for (int k = 0; kernels[k] != NULL; k++) {
+        if ((kernels[k]->flags & KERNEL_COMPETES) == 0 || kernels[k] == site->ways[n]->kernel)
+            continue;
+        asked.kernel = (int8_t)k;
+        TRY(add_way(ctx, site, infos, candidates, asked));
+    }
+    return STATUS_OK;
 }
 
 /* The value as a way of its producer makes it that gives a view, or was shown one: of a level below
@@ -158,12 +178,13 @@ static status_t list_ways(context_t *ctx, const layout_search_t *search, layout_
     int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     if (node->op->preference != OP_DENSE)
         for (int i = 0; i < n; i++)
-            TRY(add_way(ctx, site, infos, candidates, (layout_asked_t){(int8_t)i, -1}));
+            TRY(add_ways(ctx, search, site, infos, candidates,
+                         (layout_asked_t){(int8_t)i, -1, -1}));
     if (node->op->preference == OP_PREFERS && rank > 2 &&
         (!gives_weight_gradient(node) || infos[0].sizes[1] < FEW_CHANNELS))
         for (int i = 0; i + 1 < n; i++)
-            TRY(add_way(ctx, site, infos, candidates,
-                        (layout_asked_t){(int8_t)(n - 1), (int8_t)i}));
+            TRY(add_ways(ctx, search, site, infos, candidates,
+                         (layout_asked_t){(int8_t)(n - 1), (int8_t)i, -1}));
     if (node->op->preference == OP_DENSE || site->n_ways == 0)
         TRY(add_way(ctx, site, infos, candidates, asked_dense));
     for (int level = 1; level <= MAX_LEVEL; level++)
@@ -178,6 +199,21 @@ static int8_t read_candidate(const char **at, int n)
     return (int8_t)(*(*at)++ - '0');
 }
 
+/* ":winograd_4": the number of this kernel of the operator; -1 where no colon stands, and where
+ * there is no such kernel, before which *at stays. */
+static int8_t read_kernel(const opdef_t *op, const char **at)
+{
+    if (**at != ':') return -1;
+    for (int k = 0; op->kernels[k] != NULL; k++) {
+        const size_t length = strlen(op->kernels[k]->name);
+        if (strncmp(*at + 1, op->kernels[k]->name, length) != 0 || (*at)[1 + length] != ' ')
+            continue;
+        *at += 1 + length;
+        return (int8_t)k;
+    }
+    return -1;
+}
+
 /* The one way that the text says; *at is NULL after a site that has none, or text of another kind.
  */
 static status_t take_way(context_t *ctx, const layout_search_t *search, layout_site_t *site,
@@ -187,14 +223,16 @@ static status_t take_way(context_t *ctx, const layout_search_t *search, layout_s
     int rank = main_rank(site->node, infos);
     int n = rank > 0 ? candidates_list(rank, candidates) : 0;
     layout_asked_t asked = asked_dense;
+    const bool is_dense = **at == 'd';
     if (**at >= 'v' && **at < 'v' + MAX_LEVEL) asked = ask_views(**at - 'v' + 1);
-    if (**at == 'd' || level_of(asked) > 0) {
+    if (is_dense || level_of(asked) > 0) {
         ++*at;
     } else {
         asked.in = read_candidate(at, n);
         if (asked.in >= 0) asked.second = read_candidate(at, n);
     }
-    bool is_read = **at == ' ' && (asked.in >= 0 || (*at)[-1] == 'd' || level_of(asked) > 0);
+    if (asked.in >= 0) asked.kernel = read_kernel(site->node->op, at);
+    bool is_read = **at == ' ' && (asked.in >= 0 || is_dense || level_of(asked) > 0);
     if (is_read && level_of(asked) > 0)
         TRY(add_view_way(ctx, search, site, infos, level_of(asked)));
     else if (is_read)
@@ -226,14 +264,17 @@ void layout_choice_print(const layout_search_t *search, text_t *text)
     for (int s = 0; s < search->n_sites; s++) {
         const layout_site_t *site = &search->sites[s];
         const layout_asked_t *asked = &site->asked[site->chosen];
+        const kernel_t *kernel = layout_kernel(site);
         if (site->n_ways == 0)
-            text_append(text, "- ");
+            text_append(text, "-");
         else if (asked->in < 0)
-            text_append(text, "%c ", "dvwx"[level_of(*asked)]);
+            text_append(text, "%c", "dvwx"[level_of(*asked)]);
         else if (asked->second < 0)
-            text_append(text, "%d ", asked->in);
+            text_append(text, "%d", asked->in);
         else
-            text_append(text, "%d%d ", asked->in, asked->second);
+            text_append(text, "%d%d", asked->in, asked->second);
+        if (kernel != NULL) text_append(text, ":%s", kernel->name);
+        text_append(text, " ");
     }
 }
 
@@ -363,8 +404,21 @@ static status_t find_sites(context_t *ctx, const graph_t *graph, const char **ch
 status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                        layout_search_t *out_search, layout_certificate_t *out_certificate)
 {
-    *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
+    const char *timings = options->timings;
+    *out_search = (layout_search_t){.ctx = ctx,
+                                    .graph = graph,
+                                    .scale = 1.0,
+                                    .has_timings = options->tuning != NULL ||
+                                                   layout_has_timings(timings)};
     status_t status = find_sites(ctx, graph, NULL, out_search);
+    if (status == STATUS_OK && options->tuning != NULL) {
+        status = layout_measure(out_search, options->tuning);
+        timings = text_string(options->tuning->timings);
+    }
+    if (status == STATUS_OK && out_search->has_timings) {
+        status = layout_take_timings(out_search, timings);
+        layout_drop_worse(out_search);
+    }
     if (status == STATUS_OK) status = layout_choose(out_search, options, out_certificate);
     if (status != STATUS_OK) layout_search_clear(out_search);
     return status;
@@ -373,7 +427,7 @@ status_t layout_search(context_t *ctx, const graph_t *graph, const pass_options_
 status_t layout_search_chosen(context_t *ctx, const graph_t *graph, const char *choice,
                               layout_search_t *out_search, bool *out_fits)
 {
-    *out_search = (layout_search_t){.ctx = ctx, .graph = graph};
+    *out_search = (layout_search_t){.ctx = ctx, .graph = graph, .scale = 1.0};
     status_t status = find_sites(ctx, graph, &choice, out_search);
     *out_fits = status == STATUS_OK && choice != NULL && *choice == '\0';
     if (!*out_fits) layout_search_clear(out_search);

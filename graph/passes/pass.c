@@ -1,10 +1,12 @@
 #include "graph/passes/pass_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/progress.h"
 #include "tensor/scope_impl.h"
 #include "tensor/trace.h"
 
@@ -24,10 +26,11 @@ enum { N_PASSES = sizeof passes / sizeof passes[0] };
 
 /* Mode graph: attributes stay.
  *
- *   traced ──► calls inlined ──► numbers computed ──► clean up ──► plan
+ *   traced ──► calls inlined ──► integers ──► numbers computed ──► clean up ──► plan
  */
 static const char *const pipeline_graph[] = {
     "inline",
+    "fold_quantize",
     "constant_propagation",
     "lower_tuples",
     "remove_identity",
@@ -46,36 +49,58 @@ static const char *const pipeline_plan[] = {
 
 /* Freezing: what a known value decides can show more that is known, such as whom a call calls.
  *
- *   calls inlined ──► getattr into constants ──► what is computed from constants ──┐
- *   ▲                                                                              │
- *   └──────────────────────────────────────────────────────────────────────────────┘
+ *   calls inlined ──► getattr into constants ──► integers ──► what is computed from constants ──┐
+ *   ▲                                                                                           │
+ *   └───────────────────────────────────────────────────────────────────────────────────────────┘
+ *
+ * Products of integers are found before their weights, dequantized, would be computed.
  */
 static const char *const pipeline_freeze[] = {
-    "[", "inline", "lower_tuples", "attributes", "constant_propagation", "]",
+    "[", "inline", "lower_tuples", "attributes", "fold_quantize", "constant_propagation", "]",
     "dead_code",
     NULL,
 };
 
 /* Optimising what is frozen.
  *
- *   clean up ──► folded ──► fused ──► computed ──► clean up ──► file, plan
- *                │          │         │
- *                │          │         fold_weight and fold_bias of constants, joined weights
- *                │          post-ops, what shares an input
- *                activations in parts; batch norm, scales, and the batch norms behind those
+ *   clean up ──► folded ──► integers ──► fused ──► made narrow ──► computed ──► clean up ──► plan
+ *                │          │            │         │               │
+ *                │          │            │         │               fold_weight and fold_bias of constants,
+ *                │          │            │         │               joined weights, casts of weights
+ *                │          │            │         in the dtype of the options
+ *                │          │            post-ops, activations of norms, what shares an input
+ *                │          where the options have ranges, and where the graph has them
+ *                numbers; activations, norms and attention in parts; batch norm, scales, and the batch norms behind those
  */
 static const char *const pipeline_optimize[] = {
     "remove_identity",
     "functionalize",
-    "fold_activations",
+    "immediates", "fold_activations", "fold_norms", "fold_attention",
     "dead_code",
 
     "[", "fold_batch_norm", "fold_scale", "]",
+    "quantize", "fold_quantize",
 
-    "fuse_post_ops", "merge_shared_inputs",
+    "fuse_post_ops", "fuse_norm_activation", "merge_shared_inputs",
+    "lower_precision", "common_subexpressions",
     "constant_propagation",
     "flatten_into_linear",
-    "allow_winograd",
+    "bound_winograd",
+
+    "common_subexpressions",
+    "dead_code",
+    NULL,
+};
+
+/* The beginning of that, with all constants computed: what ranges are measured on. */
+static const char *const pipeline_calibrate[] = {
+    "remove_identity",
+    "functionalize",
+    "immediates", "fold_activations", "fold_norms", "fold_attention",
+    "dead_code",
+
+    "[", "fold_batch_norm", "fold_scale", "]",
+    "constant_propagation",
 
     "common_subexpressions",
     "dead_code",
@@ -123,6 +148,11 @@ const char *const *pass_pipeline_optimize(void)
     return pipeline_optimize;
 }
 
+const char *const *pass_pipeline_calibrate(void)
+{
+    return pipeline_calibrate;
+}
+
 void pass_note(context_t *ctx, const char *pass, const graph_node_t *node, const char *reason)
 {
     if (!trace_wanted(ctx, TRACE_PASS)) return;
@@ -163,6 +193,9 @@ static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph
                         const pass_options_t *options, graph_t **out_graph)
 {
     graph_t *result = NULL;
+    char what[64];
+    snprintf(what, sizeof what, "pass %s", pass->name);
+    progress_tell(ctx, what, 0, 0);
     uint64_t before = context_now();
     TRY(pass->run(ctx, graph, options, &result));
     uint64_t after = context_now();

@@ -24,6 +24,12 @@ typedef struct layout_certificate {
     double lower_bound;
 } layout_certificate_t;
 
+/* Numbers that a value has, as measured on examples; few of them may lie outside. */
+typedef struct pass_range {
+    const char *value; /* its name in the graph */
+    double low, high;
+} pass_range_t;
+
 typedef struct pass_options {
     const char *const *skip; /* NULL-terminated names of passes to leave out; NULL: none */
     const char *after;       /* name of a pass whose result is dumped, or "each"; NULL: none */
@@ -37,13 +43,24 @@ typedef struct pass_options {
                                 stay getattr; NULL: none */
     const char *const *only; /* NULL-terminated paths of the attributes below root that may become
                                 constants; NULL: all */
-    const char *layout; /* what an earlier `layout` chose for this graph, which is taken without
-                           a search where it still can be; NULL: none */
-    text_t *out_layout; /* where `layout` writes what it chose; NULL: nowhere */
+    const char *layout;  /* what an earlier `layout` chose for this graph, which is taken without
+                            a search where it still can be; NULL: none */
+    const char *timings; /* lines "#operator, formats and kernel;nanoseconds" that count instead of
+                            estimates in `layout`; NULL: none */
+    struct layout_tuning *tuning; /* `layout` measures first: see freeze_tune; NULL: it does not */
+    text_t *out_layout;           /* where `layout` writes what it chose; NULL: nowhere */
     layout_certificate_t *out_certificate; /* and how good that is; NULL: nowhere */
     bool keeps_results; /* `layout` leaves the graph's results in the formats that their operators
                            give; else they are dense */
-    bool trains;        /* weights change: `allow_winograd` looks at convolutions of any weight */
+    dtype_t dtype; /* what `lower_precision` computes in: bf16; and `quantize`: s8; DTYPE_NONE: all
+                      stays as it is */
+    int n_ranges;
+    const pass_range_t *ranges;  /* that `quantize` has; products whose input has none stay f32 */
+    const char *const *keep_f32; /* NULL-terminated patterns of paths that they leave alone: a star
+                                    stands for any text; NULL: none */
+    bool trains; /* weights change: `bound_winograd` looks at convolutions of any weight */
+    double winograd_error; /* that convolutions by winograd may add up to: see freeze_options_t; 0:
+                              1e-4 */
     int n_stepped;
     const pass_stepped_t *stepped; /* weights whose other formats `layout` counts as reorders of
                                       every run */
@@ -69,11 +86,13 @@ const pass_t *pass_find(const char *name) TESSERA_API(pass_find);
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph) TESSERA_API(pass_run);
 
-/* The pipelines: of mode graph (attributes stay), of freezing, of optimising what is frozen, and of
- * specialising the result of any to one set of input shapes. NULL-terminated. */
+/* The pipelines: of mode graph (attributes stay), of freezing, of optimising what is frozen, of as
+ * much of that as `quantize` wants to have been done, and of specialising the result of any to one
+ * set of input shapes. NULL-terminated. */
 const char *const *pass_pipeline_graph(void) TESSERA_API(pass_pipeline_graph);
 const char *const *pass_pipeline_freeze(void) TESSERA_API(pass_pipeline_freeze);
 const char *const *pass_pipeline_optimize(void) TESSERA_API(pass_pipeline_optimize);
+const char *const *pass_pipeline_calibrate(void) TESSERA_API(pass_pipeline_calibrate);
 const char *const *pass_pipeline_plan(void) TESSERA_API(pass_pipeline_plan);
 
 /* How good the formats are that graph_for chooses for these inputs, searched for anew. The module

@@ -38,6 +38,7 @@ typedef struct plan_step {
     const value_t *inputs;
     size_t arena_offset; /* of output 0 */
     int overwrites;      /* input whose bytes output 0 takes, or -1 */
+    int n_joined;        /* inputs that were made at their place in output 0: no copy is needed */
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);
@@ -64,6 +65,9 @@ void plan_set_capacity(module_t *module, const char *method, int capacity)
 status_t plan_warm(context_t *ctx, module_t *module, const char *method) TESSERA_API(plan_warm);
 /* True for a method made by plan_set_method; graph_of gives the graph that it specialises. */
 bool plan_is_method(const module_t *module, const char *method) TESSERA_API(plan_is_method);
+/* True for such a method whose products of bf16 are computed in f32, since this processor has no
+ * instructions for bf16: right, and as fast as f32. */
+bool plan_is_widened(const module_t *module, const char *method) TESSERA_API(plan_is_widened);
 /* The plan of such a method that was used last; borrowed; NULL for other methods, or when none has
  * run. It holds only until the next run of the method in any thread, which may drop it. */
 plan_t *plan_of(const module_t *module, const char *method) TESSERA_API(plan_of);

@@ -8,6 +8,7 @@
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/progress.h"
 
 /* What a value of the graph is for the plan. */
 typedef struct slot {
@@ -165,7 +166,7 @@ static status_t select_node(build_t *b, const graph_node_t *node, prepared_t **o
     }
     if (layout == LAYOUT_MKLDNN || (said != NULL && reads_view(node, infos))) {
         status_t status = select_fixed(b->ctx, node->op, node->attrs, node->n_inputs, infos,
-                                       weights, layout, out_format, out_prepared);
+                                       weights, layout, out_format, node->kernel, out_prepared);
         if (status != STATUS_UNSUPPORTED) return status;
     }
     return select_for_weights(b->ctx, node->op, node->attrs, node->n_inputs, infos, weights,
@@ -725,14 +726,19 @@ static status_t build_all(build_t *b)
     TRY(context_get(b->ctx, n_values * sizeof *b->last_uses, "a plan", &b->last_uses));
     find_last_uses(b);
     TRY(build_params(b));
-    for (b->node = 0; b->node < body->n_nodes; b->node++) TRY(build_node(b, body->nodes[b->node]));
+    for (b->node = 0; b->node < body->n_nodes; b->node++) {
+        TRY(build_node(b, body->nodes[b->node]));
+        progress_tell(b->ctx, "plan", b->node + 1, body->n_nodes);
+    }
     TRY(build_results(b));
+    TRY(plan_join(b->ctx, b->plan, &b->roots_capacity));
     TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));
     TRY(plan_place(b->ctx, b->plan));
     for (int s = 0; s < b->plan->n_steps; s++)
         if (b->plan->steps[s].n_outputs > 0)
             b->plan->steps[s].view.arena_offset =
-                b->plan->roots[b->plan->steps[s].output_roots[0]].offset;
+                b->plan->roots[b->plan->steps[s].output_roots[0]].offset +
+                b->plan->steps[s].output_offsets[0];
     return STATUS_OK;
 }
 

@@ -169,6 +169,10 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
 
+/* Has the parts of joins (concat) written at their place in the result, where a plan's steps allow
+ * it; before roots are placed. */
+status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
+
 /* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);
 

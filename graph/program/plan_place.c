@@ -1,5 +1,7 @@
 /* Memory plan: roots one by one, each at the lowest place that is free while it lives, in the order
  * that needs the least. */
+#include <string.h>
+
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 
@@ -53,10 +55,9 @@ static double weight_of(const plan_root_t *root, order_t order)
     }
 }
 
-/* Gives each root of the arena its offset; sorted and placed have room for all. Gives the bytes. */
-static size_t place_in_order(plan_t *plan, order_t order, int *sorted, int *placed)
+/* The roots of the arena in an order; gives how many. */
+static int sort_roots(const plan_t *plan, order_t order, int *sorted)
 {
-    size_t arena_bytes = 0;
     int n = 0;
     for (int r = 0; r < plan->n_roots; r++) {
         if (plan->roots[r].kind != ROOT_ARENA) continue;
@@ -66,6 +67,13 @@ static size_t place_in_order(plan_t *plan, order_t order, int *sorted, int *plac
             sorted[at] = sorted[at - 1];
         sorted[at] = r;
     }
+    return n;
+}
+
+/* Gives each its offset; placed has room for all. Gives the bytes. */
+static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
+{
+    size_t arena_bytes = 0;
     for (int i = 0; i < n; i++) {
         plan_root_t *root = &plan->roots[sorted[i]];
         root->offset = lowest_offset(plan, placed, i, root);
@@ -76,24 +84,69 @@ static size_t place_in_order(plan_t *plan, order_t order, int *sorted, int *plac
     return arena_bytes;
 }
 
+/* What lives at once: no placement has less. */
+static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
+{
+    size_t most = 0;
+    for (int i = 0; i < n; i++) {
+        const int step = plan->roots[sorted[i]].first_step;
+        size_t bytes = 0;
+        for (int k = 0; k < n; k++) {
+            const plan_root_t *root = &plan->roots[sorted[k]];
+            if (root->first_step <= step && step <= root->last_step) bytes += round_up(root->bytes);
+        }
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* Whoever lies at the arena's end goes first, the others keep their order. */
+static void put_last_first(const plan_t *plan, int n, int *sorted, size_t arena_bytes)
+{
+    for (int i = 1; i < n; i++) {
+        const int root = sorted[i];
+        if (round_up(plan->roots[root].offset + plan->roots[root].bytes) < arena_bytes) continue;
+        memmove(&sorted[1], sorted, (size_t)i * sizeof *sorted);
+        sorted[0] = root;
+    }
+}
+
+enum { MOST_TRIES = 32, MOST_ROOTS = 1000 };
+
+/* Each order, and what follows from it when those that do not fit are placed before the others,
+ * until no order can be better. rooms: three of n_roots. The best order is left in the first. */
+static size_t place_best(plan_t *plan, int *const *rooms, int *out_n)
+{
+    int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
+    size_t best_bytes = SIZE_MAX, least = 0;
+    for (order_t order = BY_BYTES; order < N_ORDERS && best_bytes > least; order++) {
+        const int n = *out_n = sort_roots(plan, order, sorted);
+        if (order == BY_BYTES) least = least_bytes(plan, n, sorted);
+        const int n_tries = n > MOST_ROOTS ? 1 : MOST_TRIES;
+        for (int i = 0; i < n_tries && best_bytes > least; i++) {
+            const size_t bytes = place_sorted(plan, n, sorted, placed);
+            if (bytes < best_bytes) {
+                best_bytes = bytes;
+                memcpy(best, sorted, (size_t)n * sizeof *best);
+            }
+            put_last_first(plan, n, sorted, bytes);
+        }
+    }
+    return best_bytes;
+}
+
 status_t plan_place(context_t *ctx, plan_t *plan)
 {
-    int *sorted = NULL, *placed = NULL;
-    order_t best = BY_BYTES;
-    TRY(context_get(ctx, (size_t)plan->n_roots * sizeof *sorted, "a memory plan", &sorted));
-    status_t status = context_get(ctx, (size_t)plan->n_roots * sizeof *placed, "a memory plan",
-                                  &placed);
+    int *rooms[3] = {NULL}, n = 0;
+    status_t status = STATUS_OK;
+    for (int i = 0; i < 3 && status == STATUS_OK; i++)
+        status = context_get(ctx, (size_t)plan->n_roots * sizeof **rooms, "a memory plan",
+                             &rooms[i]);
     if (status == STATUS_OK) {
-        plan->arena_bytes = place_in_order(plan, best, sorted, placed);
-        for (order_t order = BY_AREA; order < N_ORDERS; order++) {
-            size_t bytes = place_in_order(plan, order, sorted, placed);
-            if (bytes >= plan->arena_bytes) continue;
-            plan->arena_bytes = bytes;
-            best = order;
-        }
-        (void)place_in_order(plan, best, sorted, placed);
+        const size_t bytes = place_best(plan, rooms, &n);
+        plan->arena_bytes = n > 0 ? bytes : 0;
+        (void)place_sorted(plan, n, rooms[0], rooms[2]);
     }
-    context_put(ctx, placed);
-    context_put(ctx, sorted);
+    for (int i = 0; i < 3; i++) context_put(ctx, rooms[i]);
     return status;
 }

@@ -9,6 +9,25 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 PEERS = os.path.join(TOP, "build", "peers")
 PYTHON = os.path.join(PEERS, "venv", "bin", "python")
 
+# Networks that networks.py makes, and the sizes of one input of theirs.
+NETWORKS = {
+    "resnet50": [3, 224, 224],
+    "vgg16": [3, 224, 224],
+    "alexnet": [3, 224, 224],
+    "mobilenet_v2": [3, 224, 224],
+    "resnext50": [3, 224, 224],
+    "densenet121": [3, 224, 224],
+    "vit_b16": [3, 224, 224],
+    "encoder": [128, 768],
+    "lstm": [64, 256],
+    "unet": [3, 256, 256],
+    "efficientnet_b0": [3, 224, 224],
+}
+
+
+def network_file(name, batch):
+    return os.path.join(PEERS, "%s.%d.onnx" % (name, batch))
+
 
 def install():
     requirements = os.path.join(HERE, "requirements.txt")

@@ -1,8 +1,44 @@
 /* Running primitives: memory objects, kept from run to run in frames. */
 #include <omp.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "tensor/onednn/onednn_impl.h"
+
+/* oneDNN's cache takes descriptions for one that differ only in strides of dimensions of size 1,
+ * though they have other implementations with other weights: f32[2,1,9,11] row-major, and channels
+ * last. What comes from it need not be what was described. */
+static bool is_as_described(const onednn_primitive_t *primitive, dnnl_primitive_t kernel)
+{
+    const_dnnl_primitive_desc_t made = NULL;
+    const char *name = NULL;
+    if (dnnl_primitive_get_primitive_desc(kernel, &made) != dnnl_success ||
+        dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, (void *)&name) != dnnl_success)
+        return true;
+    const_dnnl_memory_desc_t has = dnnl_primitive_desc_query_md(made, dnnl_query_weights_md, 0);
+    const_dnnl_memory_desc_t wants = dnnl_primitive_desc_query_md(primitive->description,
+                                                                  dnnl_query_weights_md, 0);
+    const bool is_other_weight = has != NULL && wants != NULL &&
+                                 !dnnl_memory_desc_equal(has, wants);
+    return strcmp(name, primitive->implementation) == 0 && !is_other_weight;
+}
+
+static dnnl_status_t create(const onednn_primitive_t *primitive, dnnl_primitive_t *out_kernel)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the process's capacity */
+    int capacity = 0;
+    dnnl_status_t status = dnnl_primitive_create(out_kernel, primitive->description);
+    if (status != dnnl_success || is_as_described(primitive, *out_kernel)) return status;
+    dnnl_primitive_destroy(*out_kernel);
+    *out_kernel = NULL;
+    pthread_mutex_lock(&lock);
+    dnnl_get_primitive_cache_capacity(&capacity);
+    dnnl_set_primitive_cache_capacity(0);
+    status = dnnl_primitive_create(out_kernel, primitive->description);
+    dnnl_set_primitive_cache_capacity(capacity);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
 
 static status_t build(context_t *ctx, onednn_primitive_t *primitive)
 {
@@ -10,7 +46,7 @@ static status_t build(context_t *ctx, onednn_primitive_t *primitive)
     dnnl_primitive_t kernel = NULL, expected = NULL;
     int n_threads = omp_get_max_threads();
     if (n_threads != primitive->n_threads) omp_set_num_threads(primitive->n_threads);
-    dnnl_status_t status = dnnl_primitive_create(&kernel, primitive->description);
+    dnnl_status_t status = create(primitive, &kernel);
     if (n_threads != primitive->n_threads) omp_set_num_threads(n_threads);
     TRY_ONEDNN(ctx, status);
     if (atomic_compare_exchange_strong(&primitive->kernel, &expected, kernel))

@@ -144,7 +144,9 @@ bool onednn_isa_has(unsigned isa, onednn_isa_t wanted)
 #else
     static const unsigned bits[] = {[ONEDNN_ISA_AVX] = dnnl_cpu_isa_avx,
                                     [ONEDNN_ISA_AVX2] = dnnl_cpu_isa_avx2,
-                                    [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core};
+                                    [ONEDNN_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+                                    [ONEDNN_ISA_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                                    [ONEDNN_ISA_VNNI] = dnnl_cpu_isa_avx512_core_vnni};
     return wanted != ONEDNN_ISA_SVE_512 && has_bits(isa, bits[wanted]);
 #endif
 }

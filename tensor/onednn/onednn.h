@@ -120,6 +120,8 @@ typedef enum onednn_isa {
     ONEDNN_ISA_AVX,
     ONEDNN_ISA_AVX2,
     ONEDNN_ISA_AVX512,
+    ONEDNN_ISA_BF16, /* products of bf16 pairs */
+    ONEDNN_ISA_VNNI, /* products of four bytes each */
     ONEDNN_ISA_SVE_512
 } onednn_isa_t;
 unsigned onednn_isa(void);

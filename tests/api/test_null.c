@@ -14,6 +14,8 @@ static void the_functions_of_context_take_null(void **state)
     REFUSES(context_set_threads(ctx, 0));
     assert_int_not_equal(context_set_threads(NULL, 0), STATUS_OK);
     context_seed(NULL, 0);
+    progress_listen(NULL, NULL, NULL);
+    progress_tell(NULL, NULL, 0, 0);
     assert_non_null(context_environment(NULL));
 }
 
@@ -554,6 +556,8 @@ static void the_functions_of_freeze_take_null(void **state)
     GIVES_NULL(module_t *, freeze_load(ctx, NULL, &out));
     REFUSES(freeze_load(ctx, NULL, NULL));
     assert_int_not_equal(freeze_load(NULL, NULL, NULL), STATUS_OK);
+    REFUSES(freeze_tune(ctx, NULL, 0, NULL, 1.0, NULL));
+    assert_int_not_equal(freeze_tune(NULL, NULL, 0, NULL, 1.0, NULL), STATUS_OK);
     REFUSES(freeze_append(ctx, NULL));
     assert_int_not_equal(freeze_append(NULL, NULL), STATUS_OK);
 }
@@ -610,6 +614,8 @@ static void the_functions_of_onnx_take_null(void **state)
     REFUSES(module_input(ctx, NULL, "forward", 0, NULL));
     REFUSES(module_output(ctx, NULL, "forward", 0, NULL));
     assert_int_not_equal(module_input(NULL, NULL, NULL, 0, NULL), STATUS_OK);
+    REFUSES(module_check_inputs(ctx, NULL, "forward", 0, NULL));
+    assert_int_not_equal(module_check_inputs(NULL, NULL, NULL, 0, NULL), STATUS_OK);
 }
 
 int main(void)

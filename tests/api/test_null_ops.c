@@ -568,9 +568,10 @@ static void the_functions_of_quantized_take_null(void **state)
     GIVES_NULL(tensor_t *, op_dequantize(ctx, NULL, NULL, NULL, 0, 0, &out));
     REFUSES(op_dequantize(ctx, NULL, NULL, NULL, 0, 0, NULL));
     assert_int_not_equal(op_dequantize(NULL, NULL, NULL, NULL, 0, 0, NULL), STATUS_OK);
-    GIVES_NULL(tensor_t *, op_requantize(ctx, NULL, NULL, NULL, NULL, 0, DTYPE_U8, &out));
-    REFUSES(op_requantize(ctx, NULL, NULL, NULL, NULL, 0, DTYPE_U8, NULL));
-    assert_int_not_equal(op_requantize(NULL, NULL, NULL, NULL, NULL, 0, DTYPE_U8, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_requantize(ctx, NULL, NULL, NULL, NULL, 0, false, DTYPE_U8, &out));
+    REFUSES(op_requantize(ctx, NULL, NULL, NULL, NULL, 0, false, DTYPE_U8, NULL));
+    assert_int_not_equal(op_requantize(NULL, NULL, NULL, NULL, NULL, 0, false, DTYPE_U8, NULL),
+                         STATUS_OK);
     GIVES_NULL(tensor_t *, op_dynamic_quantize(ctx, NULL, &out, &scale, &zero));
     REFUSES(op_dynamic_quantize(ctx, NULL, NULL, NULL, NULL));
     assert_int_not_equal(op_dynamic_quantize(NULL, NULL, NULL, NULL, NULL), STATUS_OK);

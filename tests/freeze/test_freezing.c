@@ -1,6 +1,6 @@
 /* What is folded, what is kept and what goes: the behaviours of PyTorch's class TestFreezing, each
  * under its name there. Those about values that share bytes are in test_freezing_aliases.c, those
- * about preserved names in test_freezing_preserved.c; README.md says which cannot apply. */
+ * about preserved names in test_freezing_preserved.c. */
 #include "freeze/freeze.h"
 
 #include "tests/support/support.h"

@@ -1,4 +1,4 @@
-/* Linear layers of few rows in frozen modules: which kernel runs them, that the weight is packed
+/* Linear layers in frozen modules: which kernel runs them, that the weight is packed
  * once for the source as it lies, and that a file brings the packed weight back. */
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/program/plan.h"
+#include "kernels/isa_impl.h"
 #include "module/layers.h"
 #include "ops/ops.h"
 #include "tensor/convert.h"
@@ -52,6 +53,13 @@ static void check_run(context_t *ctx, module_t *frozen, const tensor_t *x)
     tensor_release(y);
 }
 
+/* Of many rows. */
+static const char *kernel_of(int64_t outputs, int64_t features)
+{
+    const bool is_packed = outputs >= 64 && features >= 16 && isa_best() != ISA_PORTABLE;
+    return is_packed ? "product" : "onednn";
+}
+
 static void few_rows_are_streamed_and_many_are_not(void **state)
 {
     static const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17};
@@ -69,9 +77,45 @@ static void few_rows_are_streamed_and_many_are_not(void **state)
                                         "  return %2\n");
             subject_check_values(&s);
             check_run(ctx, s.frozen, s.in[0]);
-            check_kernel(s.frozen, rows[r] <= MOST_ROWS ? "stream" : "onednn");
+            check_kernel(s.frozen, rows[r] <= MOST_ROWS ? "stream" : kernel_of(sizes[o], features));
             subject_end(&s);
         }
+}
+
+/* What follows is done to parts of rows as they are finished. */
+static void many_rows_are_multiplied_by_a_packed_weight(void **state)
+{
+    static const struct {
+        const char *parameters, *inputs, *body, *kernel;
+    } cases[] = {
+        {"w=64,16 b=64", "%x : f32[17,16]", "  %2 = gelu(%1)\n", "product"},
+        {"w=100,31 b=100", "%x : f32[3,7,31]", "  %2 = gelu(%1) tanh_approximation=true\n",
+         "product"},
+        {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65]",
+         "  %s = sigmoid(%r)\n  %a = add(%1, %s)\n  %2 = silu(%a)\n", "product"},
+        {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65]",
+         "  %s = silu(%1)\n  %m = mul(%s, %r)\n  %2 = add(%m, %r)\n", "product"},
+        {"w=130,801 b=130", "%x : f32[197,801]", "  %2 = clamp(%1) min=-1.0 max=0.5\n", "product"},
+        /* Operands of other sizes than the result are for what runs behind the kernel. */
+        {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = relu(%1)\n  %2 = mul(%s, %r)\n",
+         "product"},
+        {"w=65,17 b=65", "%x : f32[31,17], %r : f32[65]", "  %s = tanh(%1)\n  %2 = add(%s, %r)\n",
+         "product"},
+        {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65], %s : f32[1]",
+         "  %a = add(%1, %r)\n  %2 = mul(%a, %s)\n", "product"},
+        {"w=63,16 b=63", "%x : f32[17,16]", "  %2 = relu(%1)\n", "onednn"},
+        {"w=64,15 b=64", "%x : f32[17,15]", "  %2 = relu(%1)\n", "onednn"},
+    };
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "  %%1 = linear(%%x, %%w, %%b)\n%s  return %%2\n",
+                 cases[i].body);
+        subject_t s = subject_begin(ctx, cases[i].parameters, cases[i].inputs, body);
+        subject_check_values(&s);
+        check_kernel(s.frozen, isa_best() == ISA_PORTABLE ? "onednn" : cases[i].kernel);
+        subject_end(&s);
+    }
 }
 
 /* No reorder stands before the classifier, whatever blocks its source lies in. */
@@ -203,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(few_rows_are_streamed_and_many_are_not),
+        TEST(many_rows_are_multiplied_by_a_packed_weight),
         TEST(a_flattened_source_is_read_as_it_lies),
         TEST(a_file_has_the_packed_weight),
         TEST(a_weight_in_blocks_of_another_width_is_packed_again),

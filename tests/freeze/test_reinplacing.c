@@ -34,13 +34,13 @@ static void freeze_statements(const char *statements)
     static const char *const skip[] = {"fold_scale", "fuse_post_ops", NULL};
     char text[2048];
     snprintf(text, sizeof text,
-             "graph forward(%%self : module, %%x : f32[1,8,6,6]) {\n"
-             "  %%w = getattr(%%self) name=\"weight\" : f32[8,8,3,3]\n"
-             "  %%k = getattr(%%self) name=\"constant\" : f32[1,8,6,6]\n%s}\n",
+             "graph forward(%%self : module, %%x : f32[1,16,6,6]) {\n"
+             "  %%w = getattr(%%self) name=\"weight\" : f32[16,16,3,3]\n"
+             "  %%k = getattr(%%self) name=\"constant\" : f32[1,16,6,6]\n%s}\n",
              statements);
     CHECK_OK(ctx, module_create(ctx, "Net", &net));
-    add_parameter("weight", 4, (int64_t[]){8, 8, 3, 3});
-    add_parameter("constant", 4, (int64_t[]){1, 8, 6, 6});
+    add_parameter("weight", 4, (int64_t[]){16, 16, 3, 3});
+    add_parameter("constant", 4, (int64_t[]){1, 16, 6, 6});
     CHECK_OK(ctx, graph_define(ctx, net, text));
     CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.skip = skip}, &frozen));
 }
@@ -49,7 +49,7 @@ static void freeze_statements(const char *statements)
 static void check_same(void)
 {
     tensor_t *x = NULL, *before = NULL;
-    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (int64_t[]){1, 8, 6, 6}, &x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (int64_t[]){1, 16, 6, 6}, &x));
     CHECK_OK(ctx, tensor_clone(ctx, x, &before));
     for (int round = 0; round < 2; round++) {
         datum_t *in = NULL, *wanted[METHOD_MAX_OUTPUTS], *given[METHOD_MAX_OUTPUTS];
@@ -124,7 +124,7 @@ static void merge_liveness(void **state)
     (void)state;
     freeze_statements("  %a = sigmoid(%x)\n"
                       "  %b = mul(%a, 4.0)\n"
-                      "  %v = reshape(%b) sizes=[1,8,36]\n"
+                      "  %v = reshape(%b) sizes=[1,16,36]\n"
                       "  %c = add(%b, %x)\n"
                       "  %d = softmax(%c) dim=1\n"
                       "  %e = erf(%v)\n"

@@ -8,8 +8,9 @@
  *   // attribute training = false                      a bool or an int
  *   // method conv                                      of a module, self when no name is given:
  *   //| graph f(...) { ... }                            its text
- *   // keep: conv.weight                               stays getattr
- *   // runs: no                                        results are not compared by running
+ *   // keep: conv.weight                               stays getattr; of operators, stays f32
+ *   // range %x = -1 6                                  of numbers; the dtype is s8, then
+ *   // runs: no, or // tolerance: 0.02                  results are not compared, or so; 1e-4
  *   graph f(...) { ... }
  *   // expect: unchanged                               the very same graph; or
  *   // expect:                                         the text that follows
@@ -39,6 +40,10 @@ typedef struct test_case {
     char graph[TEXT_MAX];
     char expect[TEXT_MAX];
     bool is_unchanged, is_expecting, is_run;
+    double tolerance;
+    int n_ranges;
+    pass_range_t ranges[NAMES_MAX];
+    char range_names[NAMES_MAX][32];
     datum_t *pool;
     module_t *self;
 } test_case_t;
@@ -160,6 +165,15 @@ static void add_line(char *text, const char *line)
     snprintf(text + length, TEXT_MAX - length, "%s\n", line);
 }
 
+static void declare_range(test_case_t *test, const char *text)
+{
+    assert_true(test->n_ranges < NAMES_MAX);
+    pass_range_t *range = &test->ranges[test->n_ranges];
+    char *name = test->range_names[test->n_ranges++];
+    assert_int_equal(sscanf(text, "%%%31s = %lf %lf", name, &range->low, &range->high), 3);
+    range->value = name;
+}
+
 /* ---- reading a file ---- */
 
 static const char *after(const char *line, const char *prefix)
@@ -190,6 +204,10 @@ static void read_line(context_t *ctx, test_case_t *test, const char *line)
         declare_member(ctx, test, rest, MEMBER_ATTRIBUTE);
     } else if ((rest = after(line, "// keep: ")) != NULL) {
         snprintf(test->keep, sizeof test->keep, "%s", rest);
+    } else if ((rest = after(line, "// range ")) != NULL) {
+        declare_range(test, rest);
+    } else if ((rest = after(line, "// tolerance: ")) != NULL) {
+        test->tolerance = strtod(rest, NULL);
     } else if (after(line, "// runs: no") != NULL) {
         test->is_run = false;
     } else if ((rest = after(line, "// expect:")) != NULL) {
@@ -259,7 +277,7 @@ static void compare_results(context_t *ctx, test_case_t *test, const graph_t *a,
             double difference;
             CHECK_OK(ctx, tensor_max_rel_diff(ctx, datum_as_tensor(behind[i]),
                                               datum_as_tensor(before[i]), &difference));
-            if (!(difference < TOLERANCE)) {
+            if (!(difference < test->tolerance)) {
                 print_error("%s:%d: %s: result %d differs by %g\n", test->file, test->line,
                             test->title, i, difference);
                 fail();
@@ -295,7 +313,12 @@ static void run_case(context_t *ctx, test_case_t *test)
     split(test->keep, kept);
     CHECK_OK(ctx, graph_parse(ctx, test->graph, test->pool, &graph));
     CHECK_OK(ctx, graph_verify(ctx, graph));
-    pass_options_t options = {.self = test->self, .keep = kept};
+    const pass_options_t options = {.self = test->self,
+                                    .keep = kept,
+                                    .dtype = test->n_ranges > 0 ? DTYPE_S8 : DTYPE_BF16,
+                                    .keep_f32 = kept,
+                                    .n_ranges = test->n_ranges,
+                                    .ranges = test->ranges};
     CHECK_OK(ctx, pass_run(ctx, graph, names, &options, &result));
     if ((result == graph) != test->is_unchanged) {
         print_error("%s:%d: %s: the graph is %s\n", test->file, test->line, test->title,
@@ -311,7 +334,7 @@ static void run_case(context_t *ctx, test_case_t *test)
 static void begin_case(context_t *ctx, test_case_t *test, const char *file, int line,
                        const char *title)
 {
-    *test = (test_case_t){.file = file, .line = line, .is_run = true};
+    *test = (test_case_t){.file = file, .line = line, .is_run = true, .tolerance = TOLERANCE};
     snprintf(test->title, sizeof test->title, "%s", title);
     context_seed(ctx, 1);
     CHECK_OK(ctx, datum_list(ctx, 0, NULL, &test->pool));
@@ -354,90 +377,43 @@ static void run_file(void **state, const char *name)
     assert_true(n_cases > 0);
 }
 
-static void calls_become_what_they_call(void **state)
+/* A test of one file. */
+#define OF_FILE(name, file)                                                                        \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        run_file(state, file);                                                                     \
+    }
+
+OF_FILE(calls_become_what_they_call, "inline.graph")
+OF_FILE(tuples_that_are_packed_and_unpacked_go, "lower_tuples.graph")
+OF_FILE(attributes_that_nothing_changes_become_constants, "attributes.graph")
+OF_FILE(what_is_computed_from_constants_is_computed_once, "constant_propagation.graph")
+OF_FILE(operators_that_do_nothing_go, "remove_identity.graph")
+OF_FILE(in_place_operators_become_out_of_place, "functionalize.graph")
+OF_FILE(batch_norm_goes_into_weight_and_bias, "fold_batch_norm.graph")
+OF_FILE(scales_and_shifts_go_into_weight_and_bias, "fold_scale.graph")
+OF_FILE(activations_and_additions_become_post_ops, "fuse_post_ops.graph")
+OF_FILE(activations_behind_norms_become_their_attribute, "fuse_norm_activation.graph")
+OF_FILE(operators_that_share_their_input_become_one, "merge_shared_inputs.graph")
+OF_FILE(reorders_are_done_where_fewest_are_executed, "move_reorders.graph")
+
+static void products_are_made_of_bf16_and_back(void **state)
 {
-    run_file(state, "inline.graph");
+    run_file(state, "lower_precision.graph");
+    run_file(state, "widen_precision.graph");
 }
 
-static void tuples_that_are_packed_and_unpacked_go(void **state)
-{
-    run_file(state, "lower_tuples.graph");
-}
-
-static void attributes_that_nothing_changes_become_constants(void **state)
-{
-    run_file(state, "attributes.graph");
-}
-
-static void what_is_computed_from_constants_is_computed_once(void **state)
-{
-    run_file(state, "constant_propagation.graph");
-}
-
-static void operators_that_do_nothing_go(void **state)
-{
-    run_file(state, "remove_identity.graph");
-}
-
-static void in_place_operators_become_out_of_place(void **state)
-{
-    run_file(state, "functionalize.graph");
-}
-
-static void batch_norm_goes_into_weight_and_bias(void **state)
-{
-    run_file(state, "fold_batch_norm.graph");
-}
-
-static void scales_and_shifts_go_into_weight_and_bias(void **state)
-{
-    run_file(state, "fold_scale.graph");
-}
-
-static void activations_and_additions_become_post_ops(void **state)
-{
-    run_file(state, "fuse_post_ops.graph");
-}
-
-static void operators_that_share_their_input_become_one(void **state)
-{
-    run_file(state, "merge_shared_inputs.graph");
-}
-
-static void reorders_are_done_where_fewest_are_executed(void **state)
-{
-    run_file(state, "move_reorders.graph");
-}
-
-static void linear_takes_the_flatten_over(void **state)
-{
-    run_file(state, "flatten_into_linear.graph");
-}
-
-static void activations_in_parts_become_one_operator(void **state)
-{
-    run_file(state, "fold_activations.graph");
-}
-
-static void convolutions_that_winograd_suits_may_use_it(void **state)
-{
-    run_file(state, "allow_winograd.graph");
-}
-
-static void equal_expressions_are_computed_once(void **state)
-{
-    run_file(state, "common_subexpressions.graph");
-}
-
-static void what_nobody_needs_goes(void **state)
-{
-    run_file(state, "dead_code.graph");
-}
-
-static void pipelines_do_all_of_it(void **state)
-{
-    run_file(state, "pipeline.graph");
-}
+OF_FILE(linear_takes_the_flatten_over, "flatten_into_linear.graph")
+OF_FILE(constants_of_one_element_become_numbers, "immediates.graph")
+OF_FILE(what_stands_between_dequantize_and_quantize_is_done_on_integers, "fold_quantize.graph")
+OF_FILE(what_products_read_goes_through_integers, "quantize.graph")
+OF_FILE(activations_in_parts_become_one_operator, "fold_activations.graph")
+OF_FILE(norms_in_parts_become_one_operator, "fold_norms.graph")
+OF_FILE(attention_in_parts_becomes_one_operator, "fold_attention.graph")
+OF_FILE(convolutions_that_winograd_suits_may_use_it, "bound_winograd.graph")
+OF_FILE(equal_expressions_are_computed_once, "common_subexpressions.graph")
+OF_FILE(what_nobody_needs_goes, "dead_code.graph")
+OF_FILE(pipelines_do_all_of_it, "pipeline.graph")
 
 /* ---- attributes that other methods change ---- */
 
@@ -661,7 +637,8 @@ static void the_table_and_the_pipelines_agree(void **state)
         assert_true(strlen(pass_at(i)->contract) > 0);
     }
     const char *const *const pipelines[] = {pass_pipeline_graph(), pass_pipeline_plan(),
-                                            pass_pipeline_freeze(), pass_pipeline_optimize()};
+                                            pass_pipeline_freeze(), pass_pipeline_optimize(),
+                                            pass_pipeline_calibrate()};
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
         for (const char *const *name = pipelines[i]; *name != NULL; name++)
             assert_true(strcmp(*name, "[") == 0 || strcmp(*name, "]") == 0 ||
@@ -745,10 +722,17 @@ int main(void)
         TEST(batch_norm_goes_into_weight_and_bias),
         TEST(scales_and_shifts_go_into_weight_and_bias),
         TEST(activations_and_additions_become_post_ops),
+        TEST(activations_behind_norms_become_their_attribute),
         TEST(operators_that_share_their_input_become_one),
         TEST(reorders_are_done_where_fewest_are_executed),
+        TEST(products_are_made_of_bf16_and_back),
         TEST(linear_takes_the_flatten_over),
+        TEST(constants_of_one_element_become_numbers),
+        TEST(what_stands_between_dequantize_and_quantize_is_done_on_integers),
+        TEST(what_products_read_goes_through_integers),
         TEST(activations_in_parts_become_one_operator),
+        TEST(norms_in_parts_become_one_operator),
+        TEST(attention_in_parts_becomes_one_operator),
         TEST(convolutions_that_winograd_suits_may_use_it),
         TEST(equal_expressions_are_computed_once),
         TEST(what_nobody_needs_goes),

@@ -7,6 +7,8 @@
 
 #include "freeze/freeze.h"
 #include "module/signature.h"
+#include "module/zoo.h"
+#include "tensor/scope.h"
 
 /* "x f32[N,3,H=-1]": open sizes by name or "?", each followed by the one it was made at. */
 static void check_value(context_t *ctx, const module_t *module, bool is_output, int index,
@@ -139,6 +141,59 @@ static void what_is_not_said_is_not_guessed(void **state)
     module_release(net);
 }
 
+static void check_taken(context_t *ctx, const module_t *net, const char *refusal,
+                        const int64_t *image, int64_t k)
+{
+    const tensor_info_t infos[] = {info_dense(DTYPE_F32, 4, image), info_dense(DTYPE_F32, 1, &k)};
+    const tensor_info_t *in[] = {&infos[0], &infos[1]};
+    if (refusal == NULL)
+        CHECK_OK(ctx, module_check_inputs(ctx, net, "forward", 2, in));
+    else
+        CHECK_FAILS(ctx, module_check_inputs(ctx, net, "forward", 2, in), STATUS_INVALID_ARGUMENT,
+                    refusal);
+}
+
+static void check_asked(context_t *ctx, const module_t *net)
+{
+    tensor_t *after = NULL;
+    const tensor_info_t wrong = info_dense(DTYPE_S64, 1, (int64_t[]){5});
+    const tensor_info_t *in[] = {NULL, &wrong};
+    check_taken(ctx, net, NULL, (int64_t[]){2, 3, 9, 11}, 2);
+    check_taken(ctx, net, NULL, (int64_t[]){5, 3, 90, 4}, 5);
+    CHECK_OK(ctx, scope_begin(ctx));
+    check_taken(ctx, net, "forward: input image is f32[5,4,9,4], the graph was made for f32[N=2,3",
+                (int64_t[]){5, 4, 9, 4}, 5);
+    check_taken(ctx, net, "size N is 5 in input image and 6 in input k, one name is one size",
+                (int64_t[]){5, 3, 9, 4}, 6);
+    CHECK_FAILS(ctx, module_check_inputs(ctx, net, "forward", 1, in), STATUS_INVALID_ARGUMENT,
+                "forward: 1 inputs are given, the graph takes 2");
+    CHECK_FAILS(ctx, module_check_inputs(ctx, net, "forward", 2, in), STATUS_INVALID_ARGUMENT,
+                "forward: input k is s64[5], the graph was made for f32[N=2]");
+    in[1] = NULL;
+    CHECK_OK(ctx, module_check_inputs(ctx, net, "forward", 2, in));
+    /* A question that was answered with no is no failure of the scope. */
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, 0, NULL, &after));
+    CHECK_OK(ctx, scope_end(ctx));
+}
+
+static void a_method_says_before_a_call_what_it_refuses(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = define(ctx, pooled), *frozen = NULL, *layer = NULL;
+    check_asked(ctx, net);
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    check_asked(ctx, frozen);
+    CHECK_FAILS(ctx, module_check_inputs(ctx, net, "backward", 0, NULL), STATUS_INVALID_ARGUMENT,
+                "\"backward\" is no method of Net");
+    context_clear_error(ctx);
+    CHECK_OK(ctx, zoo_create(ctx, "squeezenet1_1", &(zoo_options_t){.divide = 8}, &layer, NULL));
+    CHECK_FAILS(ctx, module_check_inputs(ctx, layer, "forward", 0, NULL), STATUS_UNSUPPORTED,
+                "is C code, which checks its arguments when it runs");
+    module_release(layer);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +201,7 @@ int main(void)
         TEST(a_traced_method_knows_what_tracing_found),
         TEST(names_of_a_models_file_come_before_those_of_the_graph),
         TEST(what_is_not_said_is_not_guessed),
+        TEST(a_method_says_before_a_call_what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

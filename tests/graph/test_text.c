@@ -161,6 +161,7 @@ static void a_graph_prints_as_it_was_read(void **state)
 static void every_kind_of_statement_reads_back(void **state)
 {
     (void)state;
+    check_statement("%y = relu(%x) : f32[2,3] by \"native\" at \"a.b\"");
     check_statement("%y = relu(%x) : f32[2,3]");
     check_statement("%y = relu(%x) : f32[2,3] at \"a.b\"");
     check_statement("%y = relu(%u)");
@@ -393,6 +394,9 @@ static void broken_graphs_are_told_with_line_and_column(void **state)
 static void broken_statements_are_told_with_line_and_column(void **state)
 {
     (void)state;
+    check_statement_rejected("%y = relu(%x) by \"winograd_4\"", 15,
+                             "relu has no kernel \"winograd_4\"");
+    check_statement_rejected("%y = list(%x) by \"native\"", 15, "`by` names the kernel");
     check_statement_rejected("%y relu(%x)", 4, "expected \",\" or \"=\", found \"relu\"");
     check_statement_rejected("%y = (%x)", 6, "expected an operator, found \"(\"");
     check_statement_rejected("%y = foo(%x)", 6, "operator \"foo\" is unknown");

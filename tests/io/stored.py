@@ -868,6 +868,37 @@ models["attention_with_unequal_pasts"] = (f"""main (float[N,T,64] q, float[N,T,3
       "n": last(1, 3, 4), "total": numpy.array(5, dtype=numpy.int32)}], 17)
 
 
+models["attention_in_a_buffer"] = (f"""main (float[N,T,64] q, float[N,T,32] k, float[N,T,32] v,
+         float[N,2,P,16] a, float[N,2,P,16] b, int32[N] n, int32 total)
+        => (float[N,T,64] y, float[N,2,S,16] present_k, float[N,2,S,16] present_v)
+    <{literal("cos", [16, 8], 0)}, {literal("sin", [16, 8], 1)}>
+    {{ y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+           (q, k, v, a, b, n, total, cos, sin) }}""",
+    [{"q": [2, 1, 64], "k": [2, 1, 32], "v": [2, 1, 32], "a": [2, 2, 8, 16], "b": [2, 2, 8, 16],
+      "n": last(5, 2), "total": numpy.array(6, dtype=numpy.int32)},
+     {"q": [1, 3, 64], "k": [1, 3, 32], "v": [1, 3, 32], "a": [1, 2, 9, 16], "b": [1, 2, 9, 16],
+      "n": last(2), "total": numpy.array(3, dtype=numpy.int32)},
+     {"q": [1, 1, 64], "k": [1, 1, 32], "v": [1, 1, 32], "a": [1, 2, 4, 16], "b": [1, 2, 4, 16],
+      "n": last(4), "total": numpy.array(5, dtype=numpy.int32)}], 17)
+models["attention_of_an_exporter"] = (f"""main (float[N,T,64] q, float[N,T,32] k, float[N,T,32] v,
+         int64[N,A] mask, float[N,2,P,16] a, float[N,2,P,16] b)
+        => (float[N,T,64] y, float[N,2,S,16] present_k, float[N,2,S,16] present_v)
+    <{literal("cos", [16, 8], 0)}, {literal("sin", [16, 8], 1)}, int64[1] axis = {{ 1 }}, int64[1] one = {{ 1 }},
+     int64 second = {{ 1 }}>
+    {{ many = ReduceSum<keepdims = 0>(mask, axis)
+       fewer = Sub(many, one)
+       n = Cast<to = 6>(fewer)
+       shape = Shape(mask)
+       length = Gather(shape, second)
+       total = Cast<to = 6>(length)
+       y, present_k, present_v = com.microsoft.GroupQueryAttention<num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+           (q, k, v, a, b, n, total, cos, sin) }}""",
+    [{"q": [1, 1, 64], "k": [1, 1, 32], "v": [1, 1, 32], "mask": numpy.ones((1, 5), dtype=numpy.int64),
+      "a": [1, 2, 8, 16], "b": [1, 2, 8, 16]},
+     {"q": [1, 1, 64], "k": [1, 1, 32], "v": [1, 1, 32], "mask": numpy.ones((1, 7), dtype=numpy.int64),
+      "a": [1, 2, 6, 16], "b": [1, 2, 6, 16]}], 17)
+
+
 for policy in ("not_larger", "not_smaller"):
     models["resize_" + policy] = (f"""main (float[N,2,6,9] x) => (float[N,2,P,Q] a, float[N,2,R,S] b, float[N,2,T,U] c)
         <int64[2] sizes = {{ 7, 14 }}, int64[2] small = {{ 4, 3 }}>
@@ -923,6 +954,23 @@ models["matmul_of_few_bits"] = (f"""main (float[N,40] x) => (float[N,3] a, float
        c = com.microsoft.MatMulNBits<K = 40, N = 3, bits = 8, block_size = 32>(x, ww, t, , , bias) }}""",
     [{"x": [2, 40]}, {"x": [5, 40]}], 17)
 
+models["resize_antialias"] = ("""main (float[N,3,H,W] x) => (float[N,3,P,Q] a, float[N,3,R,S] b, float[N,3,T,U] c,
+        float[N,3,V,W] d, float[N,3,X,Y] e)
+    <int64[2] small = {4, 3}, int64[2] mixed = {5, 14}>
+    { a = Resize<mode = "linear", axes = [2, 3], antialias = 1>(x, , , small)
+      b = Resize<mode = "cubic", axes = [2, 3], antialias = 1>(x, , , mixed)
+      c = Resize<mode = "cubic", axes = [2, 3], antialias = 1, exclude_outside = 1, cubic_coeff_a = -0.5>(x, , , small)
+      d = Resize<mode = "linear", axes = [2, 3], antialias = 1, exclude_outside = 1,
+                 coordinate_transformation_mode = "asymmetric">(x, , , small)
+      e = Resize<mode = "linear", axes = [2, 3], antialias = 1,
+                 coordinate_transformation_mode = "align_corners">(x, , , mixed) }""",
+    [{"x": [2, 3, 9, 7]}, {"x": [1, 3, 13, 20]}], 18)
+models["resize_by_halves"] = ("""main (float[N,3,H,W] x) => (float[N,3,P,Q] a, float[N,3,R,S] b, float[N,3,P,Q] c)
+    <float[2] half = {0.5, 0.5}, float[2] more = {1.5, 2.5}>
+    { a = Resize<mode = "linear", axes = [2, 3], antialias = 1>(x, , half)
+      b = Resize<mode = "linear", axes = [2, 3]>(x, , more)
+      c = Resize<mode = "cubic", axes = [2, 3], coordinate_transformation_mode = "asymmetric">(x, , half) }""",
+    [{"x": [2, 3, 9, 7]}, {"x": [1, 3, 12, 20]}, {"x": [1, 3, 15, 6]}], 18)
 
 
 def write(name):

@@ -96,6 +96,35 @@ static void sizes_that_the_file_fixes_stay_fixed(void **state)
                 "a shape for input \"z\", the model has no such input");
 }
 
+/* Sizes that no shape says are refused, or what open_size says; a shape goes before. */
+static void open_size_stands_for_sizes_that_no_shape_says(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t given[3] = {2, 5, 7};
+    const onnx_shape_t shape = {"x", 3, given};
+    module_t *model = NULL;
+    module_value_t value;
+    begin_model(13, DIMS(-1, -1, -1));
+    sizes_open((const char *const[4]){"N", "T", "C", NULL});
+    maker_node(&maker, "Relu", "", "x", "y");
+    CHECK_FAILS(ctx, load_model_with(ctx, &(onnx_options_t){.batch = 0}, &model),
+                STATUS_INVALID_ARGUMENT,
+                "dimension 1 (\"T\") is not fixed, and no shape says its size");
+    for (int is_given = 0; is_given < 2; is_given++) {
+        onnx_options_t options = {.open_size = 9, .n_shapes = is_given, .shapes = &shape};
+        CHECK_OK(ctx, load_model_with(ctx, &options, &model));
+        CHECK_OK(ctx, module_input(ctx, model, "forward", 0, &value));
+        for (int d = 0; d < 3; d++) {
+            assert_int_equal(value.sizes[d], -1);
+            assert_int_equal(value.made[d], is_given ? given[d] : d == 0 ? 1 : 9);
+        }
+        tensor_t *y = NULL;
+        CHECK_OK(ctx, sizes_run_at(ctx, model, 3, (int64_t[]){3, 4, 5}, &y));
+        tensor_release(y);
+        module_release(model);
+    }
+}
+
 /* ---- names ---- */
 
 static status_t run_two(context_t *ctx, module_t *model, int64_t n_a, int64_t n_b, tensor_t **out)
@@ -262,6 +291,7 @@ int main(void)
         TEST(a_shape_that_depends_on_a_comparison_is_fixed),
         TEST(other_sizes_stay_open_beside_one_that_is_fixed),
         TEST(sizes_that_the_file_fixes_stay_fixed),
+        TEST(open_size_stands_for_sizes_that_no_shape_says),
         TEST(one_name_is_one_size_and_two_are_two),
         TEST(sizes_without_a_name_are_one_where_they_are_given_as_one),
         TEST(a_plan_has_no_more_nodes_where_sizes_are_open),

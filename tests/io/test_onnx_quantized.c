@@ -208,6 +208,66 @@ static void integer_weights_are_packed_once(void **state)
     CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
 }
 
+/* Operators of a run: products of integers and of numbers. */
+typedef struct products {
+    int n_integers, n_numbers;
+} products_t;
+
+static status_t count_product(context_t *ctx, void *user, const op_event_t *event)
+{
+    static const char *const integers[] = {"conv2d_integer", "matmul_integer"};
+    static const char *const numbers[] = {"conv2d", "linear", "matmul"};
+    products_t *products = user;
+    (void)ctx;
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        products->n_integers += strcmp(event->op->name, integers[i]) == 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        products->n_numbers += strcmp(event->op->name, numbers[i]) == 0;
+    return STATUS_OK;
+}
+
+static void count_products(context_t *ctx, const char *name, bool keeps_numbers, run_mode_t mode,
+                           int n_integers, int n_numbers)
+{
+    char path[512];
+    const int64_t sizes[] = {2, 3, 12, 12};
+    model_t model = {.spec = name, .kind = MODEL_ONNX, .n_inputs = 1};
+    const onnx_shape_t shape = {"x", 4, sizes};
+    const onnx_options_t options = {
+        .n_shapes = 1, .shapes = &shape, .keeps_numbers = keeps_numbers};
+    products_t products = {0, 0};
+    observer_t observer = {.user = &products, .op_end = count_product};
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    runner_t runner;
+    int n_out = 0;
+    snprintf(path, sizeof path, TESSERA_SOURCE_DIR "/tests/io/stored/%s.onnx", name);
+    CHECK_OK(ctx, onnx_load(ctx, path, &options, &model.module));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, 4, sizes, 0.5, &model.inputs[0].tensor));
+    model.inputs[0].info = *tensor_info(model.inputs[0].tensor);
+    CHECK_OK(ctx, mode_prepare(ctx, &model, mode, &runner));
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    CHECK_OK(ctx, mode_run(&runner, &n_out, out));
+    dispatch_remove_observer(ctx, &observer);
+    if (products.n_integers != n_integers || products.n_numbers != n_numbers)
+        fail_msg("%s, mode %s: %d products of integers, %d of numbers", name, mode_name(mode),
+                 products.n_integers, products.n_numbers);
+    mode_release_outputs(n_out, out);
+    mode_clear(&runner);
+    model_clear(&model);
+    CHECK_OK(ctx, dispatch_set_policy(ctx, POLICY_AUTO));
+}
+
+/* That they give what ONNX Runtime gives is test_onnx_stored's. */
+static void products_between_dequantize_and_quantize_are_of_integers_in_every_mode(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < MODE_COUNT; i++) {
+        count_products(ctx, "qdq_of_bytes", false, onnx_data_modes[i], 7, 0);
+        count_products(ctx, "qdq_of_signed_bytes", false, onnx_data_modes[i], 7, 0);
+        count_products(ctx, "qdq_of_bytes", true, onnx_data_modes[i], 0, 7);
+    }
+}
+
 /* x u8 of some sizes, s and z, and a node of com.microsoft. */
 static maker_node_t *begin_microsoft(int rank, const char *type, const char *inputs)
 {
@@ -249,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_with_a_node_of_microsoft_is_told),
         TEST(integer_weights_are_packed_once),
+        TEST(products_between_dequantize_and_quantize_are_of_integers_in_every_mode),
         TEST(what_is_not_supported_is_named),
         TEST(quantised_models_give_the_integers_of_onnx_runtime_in_every_mode),
     };

@@ -59,7 +59,9 @@ static void forms_of_products_and_norms_are_refused_by_name(void **state)
 static maker_node_t *grouped(const char *inputs, int64_t n_heads, int64_t n_kv_heads)
 {
     maker_node_t *node = begin("GroupQueryAttention", inputs);
+    static const int64_t four = 4;
     maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    maker_initializer(&maker, "total", INT64, 0, NULL, &four, sizeof four);
     maker_int(node, "num_heads", n_heads);
     maker_int(node, "kv_num_heads", n_kv_heads);
     return node;
@@ -81,9 +83,11 @@ static void forms_of_attention_in_groups_are_refused_by_name(void **state)
     grouped("x x x - - v", 2, 2);
     check(ctx, "seqlens_k is f32[8], one for each query is needed", true);
     grouped("x x x past - ids", 2, 2);
-    check(ctx, "past_key without past_value, or its rank", true);
-    grouped("x x x past past ids ids", 2, 2);
-    check(ctx, "total_sequence_length 0, a past of 5 with the keys", false);
+    check(ctx, "past_key without past_value or total_sequence_length, or its rank", true);
+    grouped("x x x past past ids v", 2, 2);
+    check(ctx, "total_sequence_length is f32[8], one is needed", true);
+    grouped("x x x past past ids total", 2, 2);
+    check(ctx, "total_sequence_length 4, for a past of 3 and 2 new ones", true);
 }
 
 static void forms_of_rotation_are_refused_by_name(void **state)
@@ -127,7 +131,9 @@ static void forms_of_fused_and_quantised_nodes_are_refused_by_name(void **state)
     maker_string(begin("FusedGemm", "m m v"), "activation", "LeakyRelu");
     check(ctx, "0 numbers of activation LeakyRelu, it has 1", true);
     maker_int(begin("QAttention", "x m v v v - - - past"), "num_heads", 2);
+    static const int64_t four = 4;
     maker_initializer(&maker, "past", FLOAT, DIMS(1, 2, 3, 4), zeros, 24 * sizeof *zeros);
+    maker_initializer(&maker, "total", INT64, 0, NULL, &four, sizeof four);
     check(ctx, "keys and values of the past, input 8", false);
     maker_int(begin("QAttention", "x m - v v"), "num_heads", 2);
     check(ctx, "input 2 is missing", true);

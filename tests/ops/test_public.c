@@ -142,7 +142,7 @@ CALL(triu, in[0], 2)
 
 CALL(quantize, in[0], in[1], in[2], 1, 2, DTYPE_S8)
 CALL(dequantize, in[0], in[1], in[2], 1, 3)
-CALL(requantize, in[0], in[1], in[3], in[2], 1, DTYPE_S8)
+CALL(requantize, in[0], in[1], in[3], in[2], 1, true, DTYPE_S8)
 CALL(conv1d_integer, in[0], in[1], in[2], in[3],
      (&(conv_attrs_t){.stride = {2}, .padding = {1}, .extra_padding = {3}, .dilation = {4}}))
 CALL(conv2d_integer, in[0], in[1], in[2], in[3],
@@ -514,7 +514,7 @@ static const row_t rows[] = {
     ROW(to_dense, "(f32[2,8,3,3])"),
     ROW(quantize, "(f32[2,5]*40, f32[2,3]+, s32[2,3]) dim=1 block_size=2 dtype=s8"),
     ROW(dequantize, "(u8[2,5], f32[2,2], s32[2,2]) dim=1 block_size=3"),
-    ROW(requantize, "(s32[2,5,2]*60, f32[5], s32[], s32[5]*9) dim=1 dtype=s8"),
+    ROW(requantize, "(s32[2,5,2]*60, f32[5], s32[], s32[5]*9) dim=1 dtype=s8 relu=true"),
     ROW(dynamic_quantize, "(f32[2,5])"),
     ROW(conv1d_integer, "(u8[2,3,17], s8[4,3,3], u8[], s8[4]) "
                         "stride=[2] padding=[1] extra_padding=[3] dilation=[4]"),
@@ -636,7 +636,7 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
     tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
     conv_attrs_t attrs = {.algorithm = 77};
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
-                "conv2d: algorithm is 77, must be 0 to 2 (direct to winograd_training)");
+                "conv2d: algorithm is 77, must be 0 to 7 (direct to winograd_6)");
     attrs = (conv_attrs_t){.post = {.n = 9}};
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
                 "conv2d: 9 post-ops, must be 0 to 4");

@@ -70,13 +70,39 @@ static void a_bias_is_added_before_a_sum_becomes_a_float(void **state)
     tensor_t *bias = make(ctx, DTYPE_S32, SHAPE(1), -16777216);
     tensor_t *scale = make(ctx, DTYPE_F32, SHAPE(1), 7);
     int8_t result = 0;
-    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, NULL, 0, DTYPE_S8, &out));
+    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, NULL, 0, false, DTYPE_S8, &out));
     CHECK_OK(ctx, tensor_read(ctx, out, &result, 1));
     assert_int_equal(result, 7);
     tensor_release(out);
     tensor_release(x);
     tensor_release(bias);
     tensor_release(scale);
+}
+
+/* By hand: -2 * 0.5 + 0.25 is rounded to -1, 3 * 0.5 + 0.25 to 2. */
+static void a_bias_of_floats_is_of_the_result_and_relu_ends_at_zero(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *out = NULL, *scale = make(ctx, DTYPE_F32, SHAPE(1), 0.5);
+    tensor_t *bias = make(ctx, DTYPE_F32, SHAPE(1), 0.25), *zero = make(ctx, DTYPE_S8, SHAPE(1), 7);
+    tensor_t *far = make(ctx, DTYPE_S32, SHAPE(1), 300);
+    const int32_t sums[] = {-2, 3};
+    int8_t result[2];
+    uint8_t saturated[2];
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S32, SHAPE(2), sums, &x));
+    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, zero, 0, false, DTYPE_S8, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, result, sizeof result));
+    assert_memory_equal(result, ((const int8_t[]){6, 9}), 2);
+    tensor_release(out);
+    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, zero, 0, true, DTYPE_S8, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, result, sizeof result));
+    assert_memory_equal(result, ((const int8_t[]){7, 9}), 2);
+    tensor_release(out);
+    CHECK_OK(ctx, op_requantize(ctx, x, scale, bias, far, 0, true, DTYPE_U8, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, saturated, sizeof saturated));
+    assert_memory_equal(saturated, ((const uint8_t[]){255, 255}), 2);
+    tensor_t *all[] = {x, out, scale, bias, zero, far};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
 static void operands_that_do_not_fit_are_refused_in_words(void **state)
@@ -91,12 +117,12 @@ static void operands_that_do_not_fit_are_refused_in_words(void **state)
                 "quantize: x is f64[3,7], f32, bf16, f16 or s32 is needed");
     CHECK_FAILS(ctx, op_dequantize(ctx, x, scale, NULL, 1, 0, &out), invalid,
                 "dequantize: x is f32[3,7], s8, u8, s16, u16 or s32 is needed");
-    CHECK_FAILS(ctx, op_requantize(ctx, sum, half, NULL, NULL, 1, DTYPE_U8, &out), invalid,
+    CHECK_FAILS(ctx, op_requantize(ctx, sum, half, NULL, NULL, 1, false, DTYPE_U8, &out), invalid,
                 "requantize: scale is f16[1], f32 is needed");
     CHECK_FAILS(ctx, op_quantize(ctx, x, scale, zero, 1, 0, DTYPE_S8, &out), invalid,
                 "quantize: zero is u8[1], s8 or s32 is needed");
-    CHECK_FAILS(ctx, op_requantize(ctx, sum, scale, scale, NULL, 1, DTYPE_S8, &out), invalid,
-                "requantize: bias is f32[1], s32 is needed");
+    CHECK_FAILS(ctx, op_requantize(ctx, sum, scale, half, NULL, 1, false, DTYPE_S8, &out), invalid,
+                "requantize: bias is f16[1], s32 or f32 is needed");
     CHECK_FAILS(ctx, op_quantize(ctx, x, scale, NULL, 1, 0, DTYPE_S64, &out), invalid,
                 "quantize: result of s64, s8, u8, s16 or u16 is needed");
     CHECK_FAILS(ctx, op_quantize(ctx, x, scale, NULL, 1, -1, DTYPE_U8, &out), invalid,
@@ -146,6 +172,7 @@ int main(void)
         TEST(halves_go_to_the_even_integer_and_what_does_not_fit_is_saturated),
         TEST(zeros_of_32_bits_are_added_exactly),
         TEST(a_bias_is_added_before_a_sum_becomes_a_float),
+        TEST(a_bias_of_floats_is_of_the_result_and_relu_ends_at_zero),
         TEST(operands_that_do_not_fit_are_refused_in_words),
         TEST(integers_that_do_not_fit_are_refused_in_words),
     };

@@ -13,8 +13,9 @@ enum { T = 5, N = 3, C = 7, H = 17, G = 4 };
 /* ---- which kernel runs ---- */
 
 /* The kernel that is chosen for f32 x[T][N][C] and the operands that are given. */
-static void check_kernel(context_t *ctx, const char *name, dtype_t dtype, bool has_lengths,
-                         const recurrent_attrs_t *attrs, const char *kernel, const char *reason)
+static void check_policy(context_t *ctx, policy_t policy, const char *name, dtype_t dtype,
+                         bool has_lengths, const recurrent_attrs_t *attrs, const char *kernel,
+                         const char *reason)
 {
     const opdef_t *op = ops_find(name);
     const int64_t rows = strcmp(name, "lstm") == 0 ? 4 * H : strcmp(name, "gru") == 0 ? 3 * H : H;
@@ -27,28 +28,43 @@ static void check_kernel(context_t *ctx, const char *name, dtype_t dtype, bool h
         &x,    &weight_ih, &weight_hh, &none, &none, &none, has_lengths ? &lengths : &none,
         &none, &none};
     prepared_t *prepared = NULL;
-    CHECK_OK(ctx, dispatch_select(ctx, op, attrs, op->n_operands, in, POLICY_AUTO, &prepared));
+    CHECK_OK(ctx, dispatch_select(ctx, op, attrs, op->n_operands, in, policy, &prepared));
     assert_string_equal(prepared_kernel(prepared), kernel);
     if (strstr(prepared_reasons(prepared), reason) == NULL)
         fail_msg("%s: no \"%s\" in \"%s\"", name, reason, prepared_reasons(prepared));
     prepared_release(prepared);
 }
 
-static void whole_sequences_of_the_usual_functions_run_on_onednn(void **state)
+static void check_kernel(context_t *ctx, const char *name, dtype_t dtype, bool has_lengths,
+                         const recurrent_attrs_t *attrs, const char *kernel, const char *reason)
+{
+    check_policy(ctx, POLICY_AUTO, name, dtype, has_lengths, attrs, kernel, reason);
+}
+
+static void layers_of_the_usual_functions_run_by_a_kernel_of_our_own(void **state)
 {
     context_t *ctx = fixture_context(state);
     recurrent_attrs_t attrs = {.reverse = true};
-    check_kernel(ctx, "lstm", DTYPE_F32, false, NULL, "onednn", "");
-    check_kernel(ctx, "gru", DTYPE_F32, false, NULL, "onednn", "");
-    check_kernel(ctx, "rnn", DTYPE_F32, false, NULL, "onednn", "");
-    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "onednn", "");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, NULL, "sequence", "");
+    check_kernel(ctx, "gru", DTYPE_F32, false, NULL, "sequence", "");
+    check_kernel(ctx, "lstm", DTYPE_F32, true, NULL, "sequence", "");
+    check_kernel(ctx, "gru", DTYPE_F32, true, NULL, "sequence", "");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "sequence", "");
     attrs = (recurrent_attrs_t){.batch_first = true};
-    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "onednn", "");
-    check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "onednn", "");
-    attrs = (recurrent_attrs_t){.reset_before = true};
-    check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "onednn", "");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "sequence", "");
+    check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "sequence", "");
+}
+
+static void what_it_has_not_runs_on_onednn(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    recurrent_attrs_t attrs = {.reset_before = true};
+    check_kernel(ctx, "rnn", DTYPE_F32, false, NULL, "onednn", "");
+    check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "onednn", "sequence: reset_before");
     attrs = (recurrent_attrs_t){.candidate = {.function = RECURRENT_RELU}};
     check_kernel(ctx, "rnn", DTYPE_F32, false, &attrs, "onednn", "");
+    check_policy(ctx, POLICY_PER_OP, "lstm", DTYPE_F32, false, NULL, "onednn",
+                 "sequence: oneDNN alone under policy per_op");
 }
 
 static void other_layers_run_by_loops_of_our_own(void **state)
@@ -56,16 +72,22 @@ static void other_layers_run_by_loops_of_our_own(void **state)
     context_t *ctx = fixture_context(state);
     recurrent_attrs_t attrs = {.clip = 1.0};
     check_kernel(ctx, "lstm", DTYPE_F64, false, NULL, "native", "onednn: f32 is needed");
-    check_kernel(ctx, "gru", DTYPE_F32, true, NULL, "native",
+    check_kernel(ctx, "lstm", DTYPE_F64, false, NULL, "native", "sequence: f32 is needed");
+    check_kernel(ctx, "rnn", DTYPE_F32, true, NULL, "native",
                  "onednn: sequences of several lengths");
     check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native", "onednn: clip");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native", "sequence: clip");
     attrs = (recurrent_attrs_t){.input_forget = true};
     check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native", "onednn: input_forget");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native", "sequence: input_forget");
     attrs = (recurrent_attrs_t){.gate = {.function = RECURRENT_RELU}};
     check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "native", "onednn: gates are no sigmoid");
+    check_kernel(ctx, "gru", DTYPE_F32, false, &attrs, "native", "sequence: gates are no sigmoid");
     attrs = (recurrent_attrs_t){.candidate = {.function = RECURRENT_RELU}};
     check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native",
                  "onednn: a function that it has not");
+    check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native",
+                 "sequence: a function other than tanh");
     attrs = (recurrent_attrs_t){.output = {.function = RECURRENT_RELU}};
     check_kernel(ctx, "lstm", DTYPE_F32, false, &attrs, "native",
                  "onednn: a function that it has not");
@@ -219,7 +241,8 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(whole_sequences_of_the_usual_functions_run_on_onednn),
+        TEST(layers_of_the_usual_functions_run_by_a_kernel_of_our_own),
+        TEST(what_it_has_not_runs_on_onednn),
         TEST(other_layers_run_by_loops_of_our_own),
         TEST(a_marked_weight_is_packed_once_for_sequences_of_any_length),
         TEST(what_does_not_fit_is_named),

@@ -184,6 +184,29 @@ static void a_fixed_format_is_taken_or_declined(void **state)
     tensor_release(x);
 }
 
+/* Sixteen channels have the same bytes in blocks of sixteen and in channels last: given the one,
+ * and asked for a result in the other, a convolution reads what is there. */
+static void channels_of_one_block_are_channels_last(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const bool is_wide = strncmp(onednn_isa_text(), "avx512", 6) == 0;
+    const int64_t n = is_wide ? 16 : 8, sizes[] = {1, n, 14, 14}, kernel[] = {48, n, 3, 3};
+    const format_t block = format_channel_blocks(4, (int)n), last = format_channels_last(4);
+    tensor_info_t x = info_dense(DTYPE_F32, 4, sizes), weight = info_dense(DTYPE_F32, 4, kernel);
+    const tensor_info_t none = {.dtype = DTYPE_NONE};
+    const conv_attrs_t attrs = {.padding = {1, 1}};
+    x = info_mkldnn(&x, &block);
+    const tensor_info_t *in[] = {&x, &weight, &none};
+    prepared_t *prepared = NULL;
+    CHECK_OK(ctx, dispatch_select_fixed(ctx, ops_find("conv2d"), &attrs, 3, in, LAYOUT_MKLDNN,
+                                        &last, &prepared));
+    const tensor_info_t *out = prepared_output(prepared, 0);
+    assert_true(format_same(&out->format, &last, out->sizes));
+    assert_true(format_same(&prepared_input(prepared, 0)->format, &block, sizes));
+    assert_string_equal(prepared_kernel(prepared), "onednn");
+    prepared_release(prepared);
+}
+
 static void a_wrong_index_is_an_error(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -210,6 +233,7 @@ int main(void)
         TEST(views_of_dense_tensors_share_their_bytes),
         TEST(views_of_mkldnn_tensors_are_snapshots_whatever_the_blocks),
         TEST(a_fixed_format_is_taken_or_declined),
+        TEST(channels_of_one_block_are_channels_last),
         TEST(a_wrong_index_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -414,6 +414,34 @@ static status_t make_all(context_t *ctx)
     return status;
 }
 
+/* Of every size: the bytes of small tensors lie in one block with their handles. */
+static void who_else_has_a_tensor_is_known(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float memory[4] = {0};
+    for (int64_t n = 1; n < 200000; n *= 400) {
+        tensor_t *t = NULL, *view = NULL, *snapshot = NULL;
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(n), &t));
+        assert_false(tensor_is_shared(t));
+        assert_true(tensor_is_shared(tensor_retain(t)));
+        tensor_release(t);
+        CHECK_OK(ctx, tensor_view(ctx, t, 2, (int64_t[]){n, 1}, &view));
+        assert_true(tensor_is_shared(t) && tensor_is_shared(view));
+        tensor_release(view);
+        assert_false(tensor_is_shared(t));
+        CHECK_OK(ctx, to_mkldnn(ctx, t, &snapshot));
+        assert_true(tensor_is_shared(t) && tensor_is_shared(snapshot));
+        tensor_release(t);
+        assert_false(tensor_is_shared(snapshot));
+        tensor_release(snapshot);
+    }
+    tensor_t *borrowed = NULL;
+    CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, SHAPE(4), NULL, memory, NULL, NULL, &borrowed));
+    assert_true(tensor_is_shared(borrowed));
+    tensor_release(borrowed);
+    assert_false(tensor_is_shared(NULL));
+}
+
 static void making_survives_every_refused_allocation(void **state)
 {
     (void)state;
@@ -443,6 +471,7 @@ int main(void)
         TEST(a_tensor_may_outlive_its_context),
         TEST(the_texts_of_eight_tensors_live_side_by_side),
         TEST(writes_to_a_borrowed_tensor_reach_its_memory_and_no_snapshot),
+        TEST(who_else_has_a_tensor_is_known),
         TEST(making_survives_every_refused_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

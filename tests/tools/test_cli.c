@@ -75,8 +75,8 @@ static void write_file(const char *name, const char *text)
 
 /* ---- usage ---- */
 
-static const char *const commands[] = {"run",   "bench",   "train", "freeze", "append",
-                                       "graph", "explain", "diff",  "audit",  "info"};
+static const char *const commands[] = {"run",     "bench",   "train", "freeze", "append", "graph",
+                                       "explain", "profile", "diff",  "audit",  "info"};
 
 static void help_begins_with_a_command_that_works(void **state)
 {
@@ -118,7 +118,8 @@ static void help_is_told_by_command_and_fits_a_terminal(void **state)
 static void options_mean_the_same_in_every_command(void **state)
 {
     (void)state;
-    static const char *const on_models[] = {"run", "bench", "freeze", "graph", "explain", "diff"};
+    static const char *const on_models[] = {"run",     "bench",   "freeze", "graph",
+                                            "explain", "profile", "diff"};
     static const char *const options[] = {"\n  --batch N ", "\n  --shape NAME=1x3x320x480 ",
                                           "\n  --input NAME=FILE.npy ", "\n  --seed N ",
                                           "\n  --threads N "};
@@ -179,6 +180,19 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("freeze " MODEL, 2, "-o is missing, must be FILE.tessera", NULL);
     check("freeze " MODEL " -o model.bin", 2, "-o model.bin, must be FILE.tessera", NULL);
     check("freeze " MODEL " -o m.tessera --preserve a,,b", 2, "--preserve a,,b", NULL);
+    check("freeze " MODEL " -o m.tessera --dtype f16", 2, "--dtype f16, must be f32, bf16 or s8",
+          NULL);
+    check("freeze " MODEL " -o m.tessera --keep-f32 a", 2, "--keep-f32, must stand beside --dtype",
+          NULL);
+    check("freeze " MODEL " -o m.tessera --max-layer-error 0.1", 2,
+          "--max-layer-error, must stand beside --dtype", NULL);
+    check("freeze " MODEL " -o m.tessera --dtype bf16 --no-optimize-numerics", 2,
+          "--dtype bf16, must not stand beside --no-optimize-numerics", NULL);
+    check("freeze " MODEL " -o m.tessera --dtype bf16 --keep-f32 nobody", 1,
+          "freeze: keep_f32 \"nobody\" is the path of no operator", NULL);
+    check("freeze " MODEL " -o m.tessera --tune 0", 2, "--tune 0, must be more than 0", NULL);
+    check("freeze " MODEL " -o m.tessera --tune -1", 2, "--tune -1, must be a number from 0", NULL);
+    check("freeze " MODEL " -o m.tessera --tune soon", 2, "--tune soon, must be a number", NULL);
     check("graph " MODEL " --after magic", 2, "--after magic is no pass, there are:", NULL);
     check("graph " MODEL " --skip magic", 2, "--skip magic is no pass", NULL);
     check("audit log extra", 2, "\"extra\" is one operand too many", NULL);
@@ -630,6 +644,13 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     assert_non_null(strstr(outcome.out, "\"speedup\":null"));
     check("bench model.tessera --iterations 1 --modes dense", 1, "runs in mode frozen only", NULL);
     check("freeze model.tessera -o again.tessera", 1, "is frozen already", NULL);
+    check("freeze " MODEL " -o narrow.tessera --dtype bf16", 0, NULL,
+          "0 kept in f32; outputs differ");
+    check("freeze " MODEL " -o kept.tessera --dtype bf16 --max-layer-error 1e-9", 0, NULL,
+          "kept in f32: ");
+    check("run narrow.tessera", 0, NULL, "output ");
+    check("freeze " MODEL " -o tuned.tessera --tune 0.2", 0, NULL, "operators measured");
+    check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);
 }
 
 /* A limit of 32 KB (blocks of 512 bytes) stands for a full disk: both fail a write. */

@@ -215,7 +215,7 @@ static void a_step_is_measured_in_each_mode(void **state)
                                        "\"copies\":",
                                        "\"peak_rss_mb\":",
                                        "\"loss\":"};
-    check("bench net.onnx --train --batch 4 --iterations 3 --json", 0, "mode planned");
+    check("bench net.onnx --train --batch 4 --iterations 3 --json", 0, "");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strstr(outcome.out, keys[i]) == NULL) fail_msg("no %s: %s", keys[i], outcome.out);
     check("bench net.onnx --train --modes mkldnn --optimizer adam --iterations 3", 0, "");
@@ -223,6 +223,36 @@ static void a_step_is_measured_in_each_mode(void **state)
     check("bench net.onnx --train --modes frozen", 2, "must be some of dense,mkldnn,planned");
     check("bench net.onnx --train --optimizer lion", 2, "--optimizer lion, must be sgd, adam");
     check("bench net.onnx --train --tolerance 1", 2, "are about inference, not about --train");
+}
+
+/* A network whose activations behind batch norms are what a step keeps most of. */
+static void a_planned_step_keeps_within_its_memory(void **state)
+{
+    (void)state;
+    double losses[2];
+    long long least = 0;
+    check("bench zoo:resnet18 --train --modes planned --shape x=2x3x64x64 --iterations 1 --warm-up "
+          "1 --memory-limit 1K",
+          1, "trainer_step: memory_limit 1024, a step on these inputs takes ");
+    assert_int_equal(sscanf(strstr(outcome.err, "inputs takes "), "inputs takes %lld", &least), 1);
+    for (int i = 0; i < 2; i++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "bench zoo:resnet18 --train --modes planned --shape x=2x3x64x64 --iterations 1 "
+                 "--warm-up 1 --json --memory-limit %lld%s",
+                 i == 0 ? least : 1, i == 0 ? "" : "G");
+        check(line, 0, "");
+        assert_int_equal(sscanf(strstr(outcome.out, "\"loss\":"), "\"loss\":%lf", &losses[i]), 1);
+    }
+    assert_true(losses[0] == losses[1]);
+    check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 1K", 1,
+          "trainer_step: memory_limit 1024, a step on these inputs takes ");
+    check("train net.onnx" DATA "--steps 1 --batch 8 --mode planned --memory-limit 512M", 0, "");
+    check("train net.onnx" DATA "--memory-limit 512M", 2, "it needs --mode planned");
+    check("train net.onnx" DATA "--memory-limit 5T", 2,
+          "--memory-limit 5T, must be bytes from 0 up, as 1000000, 512M or 2G");
+    check("train net.onnx" DATA "--memory-limit 9999999999G", 2, "must be bytes from 0 up");
+    check("bench net.onnx --memory-limit 1G", 2, "steps of training, it needs --train");
 }
 
 /* ---- what does not ---- */
@@ -289,6 +319,7 @@ int main(void)
 #endif
         cmocka_unit_test(parameters_that_no_step_changes_are_warned_of),
         cmocka_unit_test(a_step_is_measured_in_each_mode),
+        cmocka_unit_test(a_planned_step_keeps_within_its_memory),
         cmocka_unit_test(data_that_do_not_fit_are_refused_before_a_step),
         cmocka_unit_test(wrong_usage_exits_with_2_and_says_why),
     };

@@ -2,11 +2,15 @@
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "dispatch/dispatch.h"
 #include "module/layers.h"
 #include "ops/ops_impl.h"
 #include "tensor/convert.h"
 #include "tensor/counters.h"
+#include "tests/support/case.h"
 #include "train/tape.h"
 
 /* By batch_norm_values.py; momentum -1: None. */
@@ -209,8 +213,8 @@ static void calls_that_have_no_statistics_are_refused(void **state)
     CHECK_FAILS(ctx, op_batch_norm_training(ctx, x, one, NULL, 1e-5, &y, &mean, &variance),
                 STATUS_INVALID_ARGUMENT,
                 "batch_norm_training: weight is f32[1,3], input f32[4,3] needs floating [3]");
-    const tensor_t *const in[] = {x, NULL, line, line, one};
-    CHECK_FAILS(ctx, dispatch_run(ctx, &op_def_batch_norm_backward, NULL, 5, in, &n_out, out),
+    const tensor_t *const in[] = {x, NULL, line, line, one, NULL};
+    CHECK_FAILS(ctx, dispatch_run(ctx, &op_def_batch_norm_backward, NULL, 6, in, &n_out, out),
                 STATUS_INVALID_ARGUMENT,
                 "batch_norm_backward: grad is f32[1,3], x is f32[4,3], equal sizes and dtypes are "
                 "needed");
@@ -238,8 +242,8 @@ static void blocked_tensors_stay_blocked(void **state)
     CHECK_OK(ctx, op_reorder(ctx, x, "aBcd8b", &blocked));
     counters_read(ctx, &before);
     CHECK_OK(ctx, op_batch_norm_training(ctx, blocked, NULL, NULL, 1e-5, &y, &mean, &variance));
-    const tensor_t *const in[] = {blocked, NULL, mean, variance, y};
-    CHECK_OK(ctx, dispatch_run(ctx, &op_def_batch_norm_backward, NULL, 5, in, &n_out, out));
+    const tensor_t *const in[] = {blocked, NULL, mean, variance, y, NULL};
+    CHECK_OK(ctx, dispatch_run(ctx, &op_def_batch_norm_backward, NULL, 6, in, &n_out, out));
     counters_read(ctx, &after);
     assert_string_equal(format_text(&tensor_info(y)->format, text), "aBcd8b");
     assert_string_equal(format_text(&tensor_info(out[0])->format, text), "aBcd8b");
@@ -253,9 +257,85 @@ static void blocked_tensors_stay_blocked(void **state)
     tensor_release(x);
 }
 
+/* What a norm, with its activation or with one behind it, gives: y and the gradients of x, weight
+ * and bias. */
+typedef struct passed {
+    tensor_t *y, *grads[3];
+} passed_t;
+
+static passed_t pass_norm(context_t *ctx, const char *text, const char *format, int behind)
+{
+    case_call_t call;
+    passed_t passed = {0};
+    tensor_t *in[3] = {NULL}, *made[3] = {NULL}, *blocked = NULL, *grad = NULL;
+    tape_t *tape = NULL;
+    int n_out = 3;
+    context_seed(ctx, 3);
+    CHECK_OK(ctx, case_parse(ctx, &op_def_batch_norm_training, text, &call));
+    for (int i = 0; i < 3; i++) CHECK_OK(ctx, case_fill(ctx, &call.in[i], &in[i]));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, tensor_sizes(in[0]), &grad));
+    if (format != NULL) {
+        CHECK_OK(ctx, op_reorder(ctx, in[0], format, &blocked));
+        tensor_release(in[0]);
+        in[0] = blocked;
+    }
+    CHECK_OK(ctx, tape_create(ctx, &tape));
+    for (int i = 0; i < 3; i++) CHECK_OK(ctx, tape_watch(ctx, tape, in[i]));
+    CHECK_OK(ctx, dispatch_run(ctx, &op_def_batch_norm_training, call.attrs, 3,
+                               (const tensor_t *const *)in, &n_out, made));
+    if (behind == 1) CHECK_OK(ctx, op_relu(ctx, made[0], &passed.y));
+    if (behind == 2) CHECK_OK(ctx, op_relu6(ctx, made[0], &passed.y));
+    if (behind == 0) passed.y = tensor_retain(made[0]);
+    CHECK_OK(ctx, tape_backward(ctx, tape, passed.y, grad));
+    for (int i = 0; i < 3; i++) passed.grads[i] = tensor_retain(tape_gradient(tape, in[i]));
+    tape_destroy(tape);
+    for (int i = 0; i < 3; i++) {
+        tensor_release(made[i]);
+        tensor_release(in[i]);
+    }
+    tensor_release(grad);
+    return passed;
+}
+
+static void check_activation(context_t *ctx, int channels, const char *format, int activation)
+{
+    static const char *const names[] = {"", " activation=\"relu\"", " activation=\"relu6\""};
+    char text[160];
+    double difference = 0;
+    const int size = snprintf(text, sizeof text, "(f32[3,%d,6,5], f32[%d]*5, f32[%d]*3)", channels,
+                              channels, channels);
+    const passed_t apart = pass_norm(ctx, text, format, activation);
+    snprintf(text + size, sizeof text - (size_t)size, "%s", names[activation]);
+    const passed_t fused = pass_norm(ctx, text, format, 0);
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, fused.y, apart.y, &difference));
+    assert_true(difference == 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, fused.grads[i], apart.grads[i], &difference));
+        if (!(difference <= 1e-6))
+            fail_msg("%d channels, %s: gradient %d differs by %g", channels, text, i, difference);
+    }
+    for (int i = 0; i < 3; i++) {
+        tensor_release(fused.grads[i]);
+        tensor_release(apart.grads[i]);
+    }
+    tensor_release(fused.y);
+    tensor_release(apart.y);
+}
+
+static void an_activation_in_the_norm_is_that_behind_it(void **state)
+{
+    static const int channels[] = {1, 3, 7, 17, 31, 64};
+    static const char *const formats[] = {NULL, "abcd", "acdb", "aBcd8b", "aBcd16b"};
+    for (int i = 0; i < 6; i++)
+        for (int f = 0; f < 5; f++)
+            for (int activation = 1; activation <= 2; activation++)
+                check_activation(fixture_context(state), channels[i], formats[f], activation);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(an_activation_in_the_norm_is_that_behind_it),
         TEST(statistics_and_gradients_are_those_of_pytorch),
         TEST(without_running_statistics_those_of_the_batch_serve_inference),
         TEST(calls_that_have_no_statistics_are_refused),

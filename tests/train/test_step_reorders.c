@@ -127,21 +127,21 @@ static module_t *make_residual(context_t *ctx)
     return net;
 }
 
-/* That network as the only child of another. */
-static module_t *make_wrapped(context_t *ctx)
-{
-    module_t *net = NULL;
-    CHECK_OK(ctx, module_create(ctx, "Wrapper", &net));
-    add_take(ctx, net, "inner", make_residual(ctx));
-    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_inner));
-    return net;
-}
-
 static module_t *make_alexnet(context_t *ctx)
 {
     const zoo_options_t options = {.n_classes = CLASSES, .divide = 8};
     module_t *net = NULL;
     CHECK_OK(ctx, zoo_create(ctx, "alexnet", &options, &net, NULL));
+    return net;
+}
+
+/* AlexNet as the only child of another. */
+static module_t *make_wrapped(context_t *ctx)
+{
+    module_t *net = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Wrapper", &net));
+    add_take(ctx, net, "inner", make_alexnet(ctx));
+    CHECK_OK(ctx, module_set_forward(ctx, net, "forward", forward_inner));
     return net;
 }
 
@@ -192,10 +192,11 @@ typedef struct network {
 } network_t;
 
 /* On older processors pictures enter channels last. AlexNet's classifier reads rows of what is in
- * blocks before it, and a first convolution of few outputs is plain. */
+ * blocks before it, a first convolution of few outputs is plain, and where registers are halves
+ * (AVX-512 on Zen 4) one in the middle is faster channels last. */
 static const network_t networks[] = {
     {"residual", make_residual, DTYPE_F32, 4, {BATCH, 3, SIDE, SIDE}, 9, 1},
-    {"alexnet", make_alexnet, DTYPE_F32, 4, {BATCH, 3, 127, 127}, 5, 4},
+    {"alexnet", make_alexnet, DTYPE_F32, 4, {BATCH, 3, 127, 127}, 5, 5},
     {"transformer", make_transformer, DTYPE_S64, 2, {BATCH, 10}, 0, 0},
 };
 #define N_NETWORKS ((int)(sizeof networks / sizeof *networks))
@@ -360,7 +361,7 @@ static void counters_of_steps_equal_onednn_s_own_log(void **state)
 static uint64_t count_weight_reorders(context_t *ctx, const char *child)
 {
     static const network_t wrapped = {
-        "wrapped", make_wrapped, DTYPE_F32, 4, {BATCH, 3, SIDE, SIDE}, 9, 1};
+        "wrapped", make_wrapped, DTYPE_F32, 4, {BATCH, 3, 127, 127}, 5, 4};
     counters_t counters;
     run_t run = begin_with(ctx, &wrapped, child);
     step(ctx, &run);

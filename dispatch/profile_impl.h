@@ -1,0 +1,61 @@
+/* The inside of profiles: what is recorded, and the nodes made of it. */
+#ifndef TESSERA_DISPATCH_PROFILE_IMPL_H
+#define TESSERA_DISPATCH_PROFILE_IMPL_H
+
+#include "dispatch/profile.h"
+#include "tensor/context_impl.h"
+
+/* Bytes that an operator wrote in the first run. */
+typedef struct extent {
+    const char *begin, *end;
+} extent_t;
+
+/* What an observer was told once, in the first run. */
+typedef struct record {
+    const opdef_t *op; /* NULL: a conversion */
+    char *path, *kernel, *implementation;
+    int n_in, n_out;
+    tensor_info_t *in, *out; /* of a conversion: from, to */
+    const char **in_bytes;   /* [n_in] of activations, else NULL */
+    extent_t *out_bytes;     /* [n_out] */
+    double flops;
+    uint64_t bytes;
+    reorder_cause_t cause; /* of a conversion */
+    const char *by;
+    bool is_copy;
+} record_t;
+
+typedef struct sample {
+    uint64_t begin, ns; /* begin: from that of the run */
+} sample_t;
+
+struct profile {
+    context_t *ctx;
+    observer_t observer;
+    bool is_running, is_finished;
+    char path[512]; /* of the module that runs */
+    int n_cut;      /* levels that found no room */
+
+    status_t status; /* of the first failure in a callback */
+    int n_records, capacity;
+    record_t *records;
+    int n_runs, n_left_out;
+    int at; /* record that the run under way comes to next */
+    bool is_other;
+    uint64_t run_begin;
+    int n_samples, samples_capacity;
+    sample_t *samples; /* [n_runs][n_records], the run under way behind them */
+    int run_capacity;
+    uint64_t *run_ns; /* [n_runs] */
+
+    int n_nodes;
+    profile_node_t *nodes;
+    profile_reorder_t *reorders;
+    int *producers;
+    double median_ns, shown_ns; /* of a run */
+};
+
+/* Makes nodes of records and samples. */
+status_t profile_build(profile_t *profile);
+
+#endif

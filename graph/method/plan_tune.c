@@ -1,0 +1,177 @@
+/* Tuning the programs of a method: ways of its operators are measured, the search runs with what
+ * was measured, and what it gives is kept if a run by it is faster than one by estimates. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "graph/ir/rewrite_impl.h"
+#include "graph/method/method_impl.h"
+#include "graph/method/programs_impl.h"
+#include "graph/method/specialise_impl.h"
+#include "graph/passes/layout_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/form_impl.h"
+
+#define MEASURING_SHARE 0.7 /* of the time; the rest is for comparing */
+#define LEAST_PAIRS 5       /* of runs, by estimate and tuned in turns */
+#define MOST_PAIRS 200
+#define LARGEST_RATIO 0.995 /* of tuned to untuned time that counts as faster */
+
+typedef struct tuner {
+    context_t *ctx;
+    module_t *module;
+    programs_t *programs;
+    programs_entry_t *entry; /* the inputs; nothing else */
+    const tensor_t *const *inputs;
+    text_t untuned, tuned, timings;
+    plan_tuned_t result;
+} tuner_t;
+
+static status_t specialise_as(tuner_t *t, const layout_talk_t *talk, graph_t **out_graph)
+{
+    const shapes_t shapes = {t->entry->n_inputs, t->entry->inputs};
+    return specialise(t->ctx, t->module, t->programs->computed, &shapes, talk, out_graph);
+}
+
+/* ---- comparing ---- */
+
+static status_t run_once(tuner_t *t, const program_t *program, datum_t *const *in, double *out_ns)
+{
+    datum_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = METHOD_MAX_OUTPUTS;
+    const uint64_t begin = context_now();
+    TRY(program_run(t->ctx, program, t->module, t->entry->n_inputs, in, &n_out, out));
+    *out_ns = (double)(context_now() - begin);
+    for (int i = 0; i < n_out; i++) datum_release(out[i]);
+    return STATUS_OK;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    const double one = *(const double *)a, other = *(const double *)b;
+    return (one > other) - (one < other);
+}
+
+/* The median of the ratios of runs that follow each other. */
+static status_t compare_runs(tuner_t *t, const program_t *untuned, const program_t *tuned,
+                             datum_t *const *in, uint64_t deadline)
+{
+    double ratios[MOST_PAIRS], before = 0.0, after = 0.0;
+    int n = 0;
+    TRY(run_once(t, untuned, in, &before));
+    TRY(run_once(t, tuned, in, &after));
+    while (n < LEAST_PAIRS || (n < MOST_PAIRS && context_now() < deadline)) {
+        const bool is_turned = n % 2 == 1;
+        TRY(run_once(t, is_turned ? tuned : untuned, in, is_turned ? &after : &before));
+        TRY(run_once(t, is_turned ? untuned : tuned, in, is_turned ? &before : &after));
+        ratios[n++] = after / before;
+    }
+    qsort(ratios, (size_t)n, sizeof *ratios, compare_numbers);
+    t->result.ratio = ratios[n / 2];
+    return STATUS_OK;
+}
+
+/* Forms that only the comparison wanted are not to be saved. */
+static status_t drop_forms(void *user, const graph_node_t *node)
+{
+    (void)user;
+    if (node->kind == NODE_CONSTANT && datum_kind(node->datum) == DATUM_TENSOR)
+        form_drop(datum_as_tensor(node->datum)->storage);
+    return STATUS_OK;
+}
+
+static status_t make_inputs(tuner_t *t, datum_t **in)
+{
+    for (int i = 0; i < t->entry->n_inputs; i++)
+        TRY(datum_tensor(t->ctx, (tensor_t *)(uintptr_t)t->inputs[i], &in[i]));
+    return STATUS_OK;
+}
+
+static status_t compare(tuner_t *t, const graph_t *untuned, const graph_t *tuned, uint64_t deadline)
+{
+    program_t *before = NULL, *after = NULL;
+    datum_t *in[METHOD_MAX_OUTPUTS] = {NULL};
+    status_t status = make_inputs(t, in);
+    if (status == STATUS_OK) status = program_create(t->ctx, untuned, t->module, &before);
+    if (status == STATUS_OK) status = program_create(t->ctx, tuned, t->module, &after);
+    if (status == STATUS_OK && before->has_effects)
+        status = context_fail(t->ctx, STATUS_UNSUPPORTED,
+                              "freeze_tune: forward of %s writes attributes or inputs, which the "
+                              "runs that are compared would write, too",
+                              module_type(t->module));
+    if (status == STATUS_OK) status = compare_runs(t, before, after, in, deadline);
+    for (int i = 0; i < t->entry->n_inputs; i++) datum_release(in[i]);
+    program_release(before);
+    program_release(after);
+    (void)rewrite_visit(graph_body(t->programs->computed), drop_forms, NULL);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+/* What is kept: the choice, and beside a tuned one the times that it was made by. */
+static status_t keep(tuner_t *t)
+{
+    text_t lines = text_begin(t->ctx);
+    programs_print_key(t->entry, &lines);
+    text_append(&lines, "%s\n", text_string(t->result.is_kept ? &t->tuned : &t->untuned));
+    if (t->result.is_kept) text_append(&lines, "%s", text_string(&t->timings));
+    status_t status = text_status(&lines);
+    if (status == STATUS_OK)
+        status = programs_add_layouts(t->ctx, t->programs, text_string(&lines));
+    if (status == STATUS_OK) programs_forget(t->programs);
+    text_clear(&lines);
+    return status;
+}
+
+static status_t tune(tuner_t *t, double seconds)
+{
+    const uint64_t begin = context_now();
+    const double ns = seconds * 1e9;
+    layout_tuning_t measuring = {.deadline = begin + (uint64_t)(MEASURING_SHARE * ns),
+                                 .timings = &t->timings};
+    graph_t *untuned = NULL, *tuned = NULL;
+    status_t status = specialise_as(t, &(layout_talk_t){.chosen = &t->untuned}, &untuned);
+    if (status == STATUS_OK)
+        status = specialise_as(t, &(layout_talk_t){.chosen = &t->tuned, .tuning = &measuring},
+                               &tuned);
+    if (status == STATUS_OK) status = text_status(&t->untuned);
+    if (status == STATUS_OK) status = text_status(&t->tuned);
+    t->result.n_measured = measuring.n_measured;
+    t->result.ratio = 1.0;
+    if (status == STATUS_OK && strcmp(text_string(&t->untuned), text_string(&t->tuned)) != 0) {
+        status = compare(t, untuned, tuned, begin + (uint64_t)ns);
+        t->result.is_kept = t->result.ratio <= LARGEST_RATIO;
+    }
+    graph_release(untuned);
+    graph_release(tuned);
+    return status == STATUS_OK ? keep(t) : status;
+}
+
+status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
+                   const tensor_t *const *inputs, double seconds, plan_tuned_t *out_tuned)
+{
+    programs_t *programs = programs_of(module, method);
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
+    if (programs == NULL || n_in > METHOD_MAX_OUTPUTS)
+        FAIL(ctx, STATUS_UNSUPPORTED, "freeze_tune: \"%s\" is no frozen method of up to %d inputs",
+             method, METHOD_MAX_OUTPUTS);
+    tuner_t t = {.ctx = ctx, .module = module, .programs = programs, .inputs = inputs};
+    for (int i = 0; i < n_in; i++) infos[i] = tensor_info(inputs[i]);
+    TRY(graph_check_inputs(ctx, programs->computed, n_in, infos));
+    TRY(context_get_zeroed(ctx, sizeof *t.entry + (size_t)n_in * sizeof *t.entry->inputs,
+                           "inputs to tune for", &t.entry));
+    t.entry->n_inputs = n_in;
+    for (int i = 0; i < n_in; i++)
+        t.entry->inputs[i] = info_dense(infos[i]->dtype, infos[i]->rank, infos[i]->sizes);
+    t.untuned = text_begin(ctx);
+    t.tuned = text_begin(ctx);
+    t.timings = text_begin(ctx);
+    status_t status = tune(&t, seconds);
+    if (status == STATUS_OK) *out_tuned = t.result;
+    text_clear(&t.untuned);
+    text_clear(&t.tuned);
+    text_clear(&t.timings);
+    context_put(ctx, t.entry);
+    return status;
+}

@@ -1,0 +1,203 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/passes/pass_impl.h"
+#include "ops/conv_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
+
+/* Each convolution of 3 by 3 that winograd can do is measured with its own weight, for each size of
+ * tiles. Then all are allowed tiles of 2 by 2, after that of 4 by 4 and of 6 by 6, those that lose
+ * least first, as long as the sum over the graph stays in the bound. Whether tiles pay is for the
+ * choice of layouts to say, which knows all sizes.
+ *
+ * Where weights are trained they are transformed in each call, by oneDNN, which pays from results
+ * of 13 by 13 on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
+
+#define LEAST_TRAINED 13  /* rows and columns of the result */
+#define LEAST_CHANNELS 16 /* of the source: fewer would be padded to that */
+#define MAX_ERROR 1e-4    /* of options that say none */
+enum { N_LEVELS = 4 };    /* direct, and tiles of 2, 4 and 6 */
+
+static const int algorithms[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
+                                         CONV_WINOGRAD_UP_TO_6};
+
+typedef struct site {
+    const graph_node_t *node;
+    int level;
+    double errors[N_LEVELS]; /* of direct sums 0: they are what others are compared with */
+} site_t;
+
+typedef struct search {
+    context_t *ctx;
+    const graph_t *graph;
+    const pass_options_t *options;
+    int n, capacity;
+    site_t *sites;
+} search_t;
+
+/* ---- which ---- */
+
+static bool is_all(const int64_t *values, int n, int64_t wanted)
+{
+    bool all = values != NULL;
+    for (int i = 0; all && i < n; i++) all = values[i] == wanted;
+    return all;
+}
+
+static bool has_info(const graph_type_t *type)
+{
+    return type->kind == TYPE_TENSOR && type->has_info;
+}
+
+static const tensor_t *constant_weight(const graph_t *graph, const graph_node_t *node)
+{
+    const datum_t *weight = graph_constant(graph, node->inputs[1]);
+    return weight != NULL && datum_kind(weight) == DATUM_TENSOR ? datum_as_tensor(weight) : NULL;
+}
+
+/* What is known of a weight that is trained, if transforming it in each call pays; or NULL. */
+static const tensor_info_t *trained_weight(const graph_t *graph, const graph_node_t *node)
+{
+    const graph_type_t *type = graph_value_type(graph, node->inputs[1]);
+    const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
+    if (!has_info(type) || !has_info(result) || result->info.rank != 4 ||
+        result->info.sizes[2] < LEAST_TRAINED || result->info.sizes[3] < LEAST_TRAINED ||
+        type->info.rank != 4 || type->info.sizes[1] < LEAST_CHANNELS)
+        return NULL;
+    return &type->info;
+}
+
+static bool is_shape(const graph_node_t *node, const tensor_info_t *weight)
+{
+    const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
+    return groups != NULL && *groups == 1 && weight->dtype == DTYPE_F32 && weight->rank == 4 &&
+           is_all(weight->sizes + 2, 2, 3) &&
+           is_all(rewrite_attr(node, "stride", ATTR_ARRAY), 2, 1) &&
+           is_all(rewrite_attr(node, "dilation", ATTR_ARRAY), 2, 1);
+}
+
+/* Those that this pass decides about, also when it runs once more. */
+static bool is_open(const graph_node_t *node)
+{
+    const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
+    if (algorithm == NULL) return false;
+    for (int i = 0; i < N_LEVELS; i++)
+        if (*algorithm == algorithms[i]) return true;
+    return false;
+}
+
+/* ---- constant weights ---- */
+
+static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
+{
+    const tensor_info_t *info = tensor_info(weight);
+    const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
+    tensor_t *converted = NULL;
+    TRY(convert_to(ctx, weight, &plain, CAUSE_USER, &converted));
+    status_t status = STATUS_OK;
+    for (int i = 1; i < N_LEVELS && status == STATUS_OK; i++)
+        status = conv_winograd_error(ctx, info, (const float *)tensor_bytes(converted), 2 * i,
+                                     &site->errors[i]);
+    tensor_drop(converted);
+    return status;
+}
+
+static status_t add_site(void *user, const graph_node_t *node)
+{
+    search_t *search = user;
+    if (!rewrite_is_op(node, "conv2d") || !is_open(node)) return STATUS_OK;
+    const tensor_t *weight = constant_weight(search->graph, node);
+    if (weight == NULL || !is_shape(node, tensor_info(weight))) return STATUS_OK;
+    TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
+                     sizeof *search->sites));
+    site_t *site = &search->sites[search->n++];
+    *site = (site_t){.node = node};
+    return measure(search->ctx, weight, site);
+}
+
+/* The site of those one level below that adds least; NULL: none is left. */
+static site_t *find_next(const search_t *search, int level)
+{
+    site_t *next = NULL;
+    for (int i = 0; i < search->n; i++) {
+        site_t *site = &search->sites[i];
+        if (site->level == level - 1 && isfinite(site->errors[level]) &&
+            (next == NULL || site->errors[level] < next->errors[level]))
+            next = site;
+    }
+    return next;
+}
+
+static void allow(search_t *search)
+{
+    const double bound = search->options->winograd_error > 0.0 ? search->options->winograd_error
+                                                               : MAX_ERROR;
+    double sum = 0.0;
+    for (int level = 1; level < N_LEVELS; level++) {
+        site_t *site = find_next(search, level);
+        for (; site != NULL; site = find_next(search, level)) {
+            const double more = site->errors[level] - site->errors[level - 1];
+            if (!(sum + more <= bound)) break;
+            sum += more;
+            site->level = level;
+        }
+    }
+}
+
+static void note_rest(const search_t *search)
+{
+    char text[128];
+    for (int i = 0; i < search->n; i++) {
+        const site_t *site = &search->sites[i];
+        if (site->level + 1 == N_LEVELS) continue;
+        snprintf(text, sizeof text, "tiles of %d lose %.1e, which the bound has no room for",
+                 2 * (site->level + 1), site->errors[site->level + 1]);
+        pass_note(search->ctx, "bound_winograd", site->node, text);
+    }
+}
+
+/* ---- the graph ---- */
+
+/* -1: it stays. */
+static int algorithm_for(const search_t *search, const graph_node_t *node)
+{
+    if (!rewrite_is_op(node, "conv2d") || !is_open(node)) return -1;
+    for (int i = 0; i < search->n; i++)
+        if (search->sites[i].node == node) return algorithms[search->sites[i].level];
+    const tensor_info_t *weight = search->options->trains ? trained_weight(search->graph, node)
+                                                          : NULL;
+    return weight != NULL && is_shape(node, weight) ? CONV_WINOGRAD_TRAINING : -1;
+}
+
+static status_t set_algorithm(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    const int algorithm = algorithm_for(rewrite->user, node);
+    conv_attrs_t attrs;
+    if (algorithm < 0) return STATUS_OK;
+    memcpy(&attrs, node->attrs, sizeof attrs);
+    if (attrs.algorithm == algorithm) return STATUS_OK;
+    *out_done = true;
+    attrs.algorithm = algorithm;
+    graph_node_t copy = *node;
+    copy.attrs = &attrs;
+    value_t inputs[OP_MAX_INPUTS];
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    return rewrite_emit(rewrite, &copy, inputs, node->outputs);
+}
+
+status_t pass_bound_winograd(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                             graph_t **out_graph)
+{
+    search_t search = {.ctx = ctx, .graph = graph, .options = options};
+    status_t status = STATUS_OK;
+    if (!options->trains) status = rewrite_visit(graph_body(graph), add_site, &search);
+    if (status == STATUS_OK) {
+        allow(&search);
+        note_rest(&search);
+        status = rewrite_graph(ctx, graph, set_algorithm, &search, out_graph);
+    }
+    context_put(ctx, search.sites);
+    return status;
+}

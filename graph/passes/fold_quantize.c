@@ -1,0 +1,488 @@
+#include <string.h>
+
+#include "graph/analysis/alias_impl.h"
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "ops/conv_impl.h"
+#include "tensor/context_impl.h"
+
+/* What stands between dequantize and quantize is done on the integers, D for dequantize, Q for
+ * quantize, with scales s, zeros z and weights w:
+ *
+ *   Q(D(x, s, z), s, z)                       x
+ *   Q(move(D(x, s, z)), s, z)                 move(x): reshape, permute, max_pool, concat, ..
+ *   Q(conv(D(x), D(w), b)), Q(linear(..)),    requantize(conv_integer(x, w)), the scales and b as
+ *     Q(matmul(..)), a relu between or not      one multiplier and one bias for each channel
+ *   conv(D(x), D(w), b), ..                   D(conv_integer(x, w)) + b
+ *
+ * What is not needed any more is left to dead_code. The weight's scales are one, or one for each
+ * output; those of all others are one. Weights are s8 without zeros: oneDNN's kernels take no
+ * others. */
+
+typedef struct folding {
+    const graph_t *graph;
+    const alias_t *alias;
+    rewrite_t *rewrite;
+    bool *is_folded; /* [n_values]: a product that its quantize, which comes later, folds */
+} folding_t;
+
+/* Integers with their scale and zero, which may be VALUE_NONE: of a dequantize or a quantize. */
+typedef struct quantized {
+    value_t integers, scale, zero;
+    dtype_t dtype;
+    int rank;
+    int dim; /* of a scale for each index along it; -1: one for all */
+} quantized_t;
+
+/* ---- what is known of values ---- */
+
+static const tensor_info_t *info_of(const graph_t *graph, value_t value)
+{
+    const graph_type_t *type = value < 0 ? NULL : graph_value_type(graph, value);
+    return type != NULL && type->kind == TYPE_TENSOR && type->has_info ? &type->info : NULL;
+}
+
+static bool is_one(const tensor_info_t *info)
+{
+    return info->rank == 0 || (info->rank == 1 && info->sizes[0] == 1);
+}
+
+static bool is_byte(dtype_t dtype)
+{
+    return dtype == DTYPE_S8 || dtype == DTYPE_U8;
+}
+
+static bool same_constants(const graph_t *graph, value_t a, value_t b)
+{
+    const datum_t *first = a < 0 ? NULL : graph_constant(graph, a);
+    const datum_t *second = b < 0 ? NULL : graph_constant(graph, b);
+    if (first == NULL || second == NULL || datum_kind(first) != DATUM_TENSOR ||
+        datum_kind(second) != DATUM_TENSOR)
+        return false;
+    const tensor_t *x = datum_as_tensor(first), *y = datum_as_tensor(second);
+    uint32_t bytes[2] = {0, 0};
+    const size_t size = dtype_size(tensor_dtype(x));
+    if (tensor_dtype(x) != tensor_dtype(y) || tensor_numel(x) != 1 || tensor_numel(y) != 1 ||
+        size > sizeof *bytes || tensor_layout(x) != LAYOUT_DENSE ||
+        tensor_layout(y) != LAYOUT_DENSE)
+        return false;
+    memcpy(&bytes[0], tensor_bytes(x), size);
+    memcpy(&bytes[1], tensor_bytes(y), size);
+    return bytes[0] == bytes[1];
+}
+
+/* One value; one attribute of one module; constants of one element that are equal. */
+static bool same_number(const graph_t *graph, value_t a, value_t b)
+{
+    if (a == b) return true;
+    const graph_node_t *x = a < 0 ? NULL : graph_producer(graph, a);
+    const graph_node_t *y = b < 0 ? NULL : graph_producer(graph, b);
+    if (x == NULL || y == NULL || x->kind != y->kind) return false;
+    if (x->kind == NODE_GETATTR)
+        return x->inputs[0] == y->inputs[0] && strcmp(x->name, y->name) == 0;
+    return same_constants(graph, a, b);
+}
+
+/* True for a constant of zeros alone. */
+static bool is_nothing(const graph_t *graph, value_t value)
+{
+    const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
+    if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return false;
+    const tensor_t *tensor = datum_as_tensor(datum);
+    if (tensor_layout(tensor) != LAYOUT_DENSE || !info_is_contiguous(tensor_info(tensor)))
+        return false;
+    const char *bytes = tensor_bytes(tensor);
+    bool is_nothing = true;
+    for (size_t i = 0; i < info_bytes(tensor_info(tensor)); i++) is_nothing &= bytes[i] == 0;
+    return is_nothing;
+}
+
+static bool is_written(const folding_t *folding, const graph_node_t *node)
+{
+    bool is_written = node->is_in_place;
+    for (int i = 0; i < node->n_inputs; i++)
+        is_written |= node->inputs[i] >= 0 && alias_is_mutated(folding->alias, node->inputs[i]);
+    for (int i = 0; i < node->n_outputs; i++)
+        is_written |= alias_is_mutated(folding->alias, node->outputs[i]);
+    return is_written;
+}
+
+/* ---- dequantize and quantize ---- */
+
+/* The scales and the zero of a dequantize, or of a quantize whose integers are its result. */
+static bool read_pair(const folding_t *folding, const graph_node_t *node, value_t integers,
+                      quantized_t *out)
+{
+    const graph_t *graph = folding->graph;
+    const tensor_info_t *info = info_of(graph, integers);
+    const tensor_info_t *scale = info_of(graph, node->inputs[1]);
+    const int64_t *block_size = rewrite_attr(node, "block_size", ATTR_INT);
+    const int64_t *dim = rewrite_attr(node, "dim", ATTR_INT);
+    value_t zero = node->n_inputs > 2 ? node->inputs[2] : VALUE_NONE;
+    int at = -1;
+    if (is_nothing(graph, zero)) zero = VALUE_NONE;
+    const tensor_info_t *zeros = info_of(graph, zero);
+    if (info == NULL || scale == NULL || block_size == NULL || *block_size != 0 || dim == NULL ||
+        is_written(folding, node) || scale->dtype != DTYPE_F32 || !is_byte(info->dtype))
+        return false;
+    if (zero != VALUE_NONE && (zeros == NULL || zeros->dtype != info->dtype || !is_one(zeros)))
+        return false;
+    if (!is_one(scale) && !shape_dim(info->rank, *dim, &at)) return false;
+    *out = (quantized_t){.integers = integers,
+                         .scale = node->inputs[1],
+                         .zero = zero,
+                         .dtype = info->dtype,
+                         .rank = info->rank,
+                         .dim = at};
+    return true;
+}
+
+static bool find_dequantize(const folding_t *folding, value_t value, quantized_t *out)
+{
+    const graph_node_t *node = value < 0 ? NULL : graph_producer(folding->graph, value);
+    return rewrite_is_op(node, "dequantize") && read_pair(folding, node, node->inputs[0], out);
+}
+
+/* With one scale, as the integers of activations have. */
+static bool find_whole(const folding_t *folding, value_t value, quantized_t *out)
+{
+    return find_dequantize(folding, value, out) && out->dim < 0;
+}
+
+static bool same_pair(const graph_t *graph, const quantized_t *a, const quantized_t *b)
+{
+    return a->dtype == b->dtype && same_number(graph, a->scale, b->scale) &&
+           same_number(graph, a->zero, b->zero);
+}
+
+/* ---- products ---- */
+
+typedef struct product {
+    const graph_node_t *node;
+    const opdef_t *op; /* on integers */
+    quantized_t x, weight;
+    value_t bias; /* f32, one for each output, or VALUE_NONE */
+    int dim;      /* of the outputs in the result */
+    bool
+        permutes; /* the weight is [outputs][inputs], the operator on integers wants it otherwise */
+} product_t;
+
+static const char *const integer_convs[] = {NULL, "conv1d_integer", "conv2d_integer",
+                                            "conv3d_integer"};
+
+/* The weight of a linear: permute(D(w)) is D(w) with other dimensions, of which the operator on
+ * integers wants none. */
+static bool find_rows(const folding_t *folding, value_t value, product_t *product)
+{
+    const graph_node_t *node = graph_producer(folding->graph, value);
+    product->permutes = !rewrite_is_op(node, "permute");
+    if (product->permutes)
+        return find_dequantize(folding, value, &product->weight) && product->weight.dim <= 0;
+    const ints_t *dims = rewrite_attr(node, "dims", ATTR_INTS);
+    return dims != NULL && dims->n == 2 && dims->values[0] == 1 && !is_written(folding, node) &&
+           find_dequantize(folding, node->inputs[0], &product->weight) && product->weight.dim != 0;
+}
+
+static bool find_weight(const folding_t *folding, const graph_node_t *node, product_t *product)
+{
+    const int n_spatial = rewrite_conv(node);
+    quantized_t *weight = &product->weight;
+    if (n_spatial > 0) {
+        product->op = ops_find(integer_convs[n_spatial]);
+        product->dim = 1;
+        return find_dequantize(folding, node->inputs[1], weight) && weight->dim <= 0;
+    }
+    product->op = ops_find("matmul_integer");
+    product->dim = -1;
+    if (rewrite_is_op(node, "linear"))
+        return find_rows(folding, node->inputs[1], product) && weight->rank == 2;
+    return rewrite_is_op(node, "matmul") && find_dequantize(folding, node->inputs[1], weight) &&
+           weight->rank == 2 && weight->dim != 0;
+}
+
+static bool has_flag(const graph_node_t *node, const char *name)
+{
+    const bool *flag = rewrite_attr(node, name, ATTR_BOOL);
+    return flag != NULL && *flag;
+}
+
+/* A product of dequantized integers that has one on integers. */
+/* Whether the sum of as many products of two bytes as make one result stays in s32. */
+static bool sum_fits(const graph_t *graph, const product_t *product)
+{
+    const tensor_info_t *x = info_of(graph, product->x.integers);
+    const tensor_info_t *weight = info_of(graph, product->weight.integers);
+    if (x == NULL || weight == NULL || x->rank < 1 || weight->rank < 1) return false;
+    const bool is_conv = strncmp(product->op->name, "conv", 4) == 0;
+    const int64_t n_outputs = weight->sizes[0];
+    const int64_t n = is_conv ? (n_outputs > 0 ? info_numel(weight) / n_outputs : 0)
+                              : x->sizes[x->rank - 1];
+    return n >= 0 && n <= INT32_MAX / (255 * 128);
+}
+
+static bool find_product(const folding_t *folding, const graph_node_t *node, product_t *out)
+{
+    product_t product = {.node = node, .bias = VALUE_NONE};
+    const post_ops_t *post = node != NULL && node->kind == NODE_OP ? rewrite_post(node) : NULL;
+    if (node == NULL || node->kind != NODE_OP || node->n_inputs < 2 || node->n_sized > 0 ||
+        (post != NULL && post->n > 0) || has_flag(node, "flatten") || is_written(folding, node) ||
+        !find_weight(folding, node, &product) || product.op == NULL ||
+        !find_whole(folding, node->inputs[0], &product.x) || product.weight.dtype != DTYPE_S8 ||
+        product.weight.zero != VALUE_NONE || !sum_fits(folding->graph, &product))
+        return false;
+    if (node->n_inputs > 2) product.bias = node->inputs[2];
+    const tensor_info_t *bias = info_of(folding->graph, product.bias);
+    if (product.bias != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32 || bias->rank != 1))
+        return false;
+    *out = product;
+    return true;
+}
+
+/* ---- emitting ---- */
+
+static value_t emit(folding_t *folding, const graph_node_t *at, const char *op, const void *attrs,
+                    int n, const value_t *inputs)
+{
+    return graph_add_op(folding->rewrite->to, ops_find(op), attrs, n, inputs, at->path);
+}
+
+static value_t emit_two(folding_t *folding, const graph_node_t *at, const char *op, value_t a,
+                        value_t b)
+{
+    return emit(folding, at, op, NULL, 2, (const value_t[]){a, b});
+}
+
+/* Attributes at their defaults, but for some: `dim`, `dtype` and `relu` as far as the operator has
+ * them. */
+typedef struct settings {
+    int64_t dim;
+    dtype_t dtype;
+    bool relu;
+} settings_t;
+
+static status_t emit_with(folding_t *folding, const graph_node_t *at, const char *op,
+                          const settings_t *settings, int n, const value_t *inputs,
+                          value_t *out_value)
+{
+    const graph_node_t node = {.kind = NODE_OP, .op = ops_find(op)};
+    void *attrs = NULL;
+    TRY(context_get(folding->rewrite->ctx, node.op->attrs.bytes, "attributes", &attrs));
+    attrs_init(&node.op->attrs, attrs);
+    int64_t *dim = rewrite_attr_in(&node, attrs, "dim", ATTR_INT);
+    dtype_t *dtype = rewrite_attr_in(&node, attrs, "dtype", ATTR_DTYPE);
+    bool *relu = rewrite_attr_in(&node, attrs, "relu", ATTR_BOOL);
+    if (dim != NULL) *dim = settings->dim;
+    if (dtype != NULL) *dtype = settings->dtype;
+    if (relu != NULL) *relu = settings->relu;
+    *out_value = emit(folding, at, op, attrs, n, inputs);
+    context_put(folding->rewrite->ctx, attrs);
+    return STATUS_OK;
+}
+
+static status_t emit_transposed(folding_t *folding, const graph_node_t *at, value_t *value)
+{
+    const graph_node_t node = {.kind = NODE_OP, .op = ops_find("permute")};
+    void *attrs = NULL;
+    TRY(context_get(folding->rewrite->ctx, node.op->attrs.bytes, "attributes", &attrs));
+    attrs_init(&node.op->attrs, attrs);
+    *(ints_t *)rewrite_attr_in(&node, attrs, "dims", ATTR_INTS) = (ints_t){.n = 2,
+                                                                           .values = {1, 0}};
+    *value = emit(folding, at, "permute", attrs, 1, value);
+    context_put(folding->rewrite->ctx, attrs);
+    return STATUS_OK;
+}
+
+/* The sums of products, s32, and the scale that they have. */
+static status_t emit_sums(folding_t *folding, const product_t *product, value_t *out_sums,
+                          value_t *out_scale)
+{
+    const rewrite_t *rewrite = folding->rewrite;
+    const bool is_conv = rewrite_conv(product->node) > 0;
+    value_t weight = rewrite_value(rewrite, product->weight.integers);
+    conv_attrs_t attrs;
+    if (product->permutes) TRY(emit_transposed(folding, product->node, &weight));
+    if (is_conv) {
+        memcpy(&attrs, product->node->attrs, sizeof attrs);
+        attrs.algorithm = 0;
+    }
+    const value_t inputs[] = {rewrite_value(rewrite, product->x.integers), weight,
+                              rewrite_value(rewrite, product->x.zero), VALUE_NONE};
+    *out_sums = emit(folding, product->node, product->op->name, is_conv ? &attrs : NULL, 4, inputs);
+    *out_scale = emit_two(folding, product->node, "mul", rewrite_value(rewrite, product->x.scale),
+                          rewrite_value(rewrite, product->weight.scale));
+    return STATUS_OK;
+}
+
+/* Q(product), or Q(relu(product)). */
+static status_t emit_requantized(folding_t *folding, const graph_node_t *node,
+                                 const product_t *product, const quantized_t *result, bool has_relu)
+{
+    const rewrite_t *rewrite = folding->rewrite;
+    const value_t scale = rewrite_value(rewrite, result->scale);
+    const settings_t settings = {product->dim, result->dtype, has_relu};
+    value_t inputs[4] = {VALUE_NONE, VALUE_NONE, rewrite_value(rewrite, result->zero), VALUE_NONE};
+    value_t value = VALUE_NONE;
+    TRY(emit_sums(folding, product, &inputs[0], &inputs[1]));
+    inputs[1] = emit_two(folding, product->node, "div", inputs[1], scale);
+    if (product->bias != VALUE_NONE)
+        inputs[3] = emit_two(folding, product->node, "div", rewrite_value(rewrite, product->bias),
+                             scale);
+    TRY(emit_with(folding, product->node, "requantize", &settings, 4, inputs, &value));
+    rewrite_map(folding->rewrite, node->outputs[0], value);
+    return STATUS_OK;
+}
+
+/* A bias for each channel of a convolution, as what is added to its result. */
+static status_t emit_planes(folding_t *folding, const product_t *product, value_t *bias)
+{
+    const graph_node_t node = {.kind = NODE_OP, .op = ops_find("reshape")};
+    const int n_spatial = rewrite_conv(product->node);
+    void *attrs = NULL;
+    if (n_spatial == 0) return STATUS_OK;
+    TRY(context_get(folding->rewrite->ctx, node.op->attrs.bytes, "attributes", &attrs));
+    attrs_init(&node.op->attrs, attrs);
+    ints_t *sizes = rewrite_attr_in(&node, attrs, "sizes", ATTR_INTS);
+    *sizes = (ints_t){.n = n_spatial + 1, .values = {-1, 1, 1, 1}};
+    *bias = emit(folding, product->node, "reshape", attrs, 1, bias);
+    context_put(folding->rewrite->ctx, attrs);
+    return STATUS_OK;
+}
+
+/* A product whose result stays numbers. */
+static status_t emit_numbers(folding_t *folding, const product_t *product)
+{
+    const settings_t settings = {.dim = product->dim};
+    value_t inputs[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE}, value = VALUE_NONE;
+    TRY(emit_sums(folding, product, &inputs[0], &inputs[1]));
+    TRY(emit_with(folding, product->node, "dequantize", &settings, 3, inputs, &value));
+    if (product->bias != VALUE_NONE) {
+        value_t bias = rewrite_value(folding->rewrite, product->bias);
+        TRY(emit_planes(folding, product, &bias));
+        value = emit_two(folding, product->node, "add", value, bias);
+    }
+    rewrite_map(folding->rewrite, product->node->outputs[0], value);
+    return STATUS_OK;
+}
+
+/* ---- what comes before a quantize ---- */
+
+/* The product that a quantize, or a relu before it, reads, and nobody else. */
+static bool find_source(const folding_t *folding, const graph_node_t *quantize, product_t *out,
+                        bool *out_has_relu)
+{
+    const graph_t *graph = folding->graph;
+    value_t value = quantize->inputs[0];
+    const graph_node_t *node = graph_producer(graph, value);
+    *out_has_relu = rewrite_is_op(node, "relu") && graph_n_uses(graph, value) == 1 &&
+                    !is_written(folding, node);
+    if (*out_has_relu) {
+        value = node->inputs[0];
+        node = graph_producer(graph, value);
+    }
+    return graph_n_uses(graph, value) == 1 && find_product(folding, node, out);
+}
+
+/* Operators whose results are elements of their first operand; of all operands, for concat. */
+static bool moves(const graph_node_t *node)
+{
+    static const char *const names[] = {"max_pool1d",      "max_pool2d", "max_pool3d", "gather",
+                                        "gather_elements", "gather_nd",  "flip",       "roll",
+                                        "concat"};
+    if (node == NULL || node->kind != NODE_OP || node->n_outputs != 1) return false;
+    bool moves = (node->op->traits & TRAIT_VIEW) != 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        moves |= rewrite_is_op(node, names[i]);
+    return moves;
+}
+
+/* A moving operator that a quantize reads, and nobody else, with the quantize's own scale and zero
+ * for the integers that it moves. */
+static bool find_move(const folding_t *folding, const graph_node_t *quantize,
+                      const quantized_t *result, const graph_node_t **out_node)
+{
+    const graph_t *graph = folding->graph;
+    const graph_node_t *node = graph_producer(graph, quantize->inputs[0]);
+    quantized_t source;
+    if (!moves(node) || graph_n_uses(graph, quantize->inputs[0]) != 1 || is_written(folding, node))
+        return false;
+    const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
+    for (int i = 0; i < n; i++)
+        if (!find_whole(folding, node->inputs[i], &source) || !same_pair(graph, &source, result))
+            return false;
+    *out_node = node;
+    return true;
+}
+
+static status_t emit_move(folding_t *folding, const graph_node_t *node, value_t stands_for)
+{
+    value_t inputs[OP_MAX_INPUTS];
+    const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
+    quantized_t source;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const bool is_moved = i < n && find_whole(folding, node->inputs[i], &source);
+        inputs[i] = rewrite_value(folding->rewrite, is_moved ? source.integers : node->inputs[i]);
+    }
+    return rewrite_emit(folding->rewrite, node, inputs, &stands_for);
+}
+
+static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool *out_done)
+{
+    quantized_t result, source;
+    product_t product;
+    const graph_node_t *moving = NULL;
+    bool has_relu = false;
+    *out_done = read_pair(folding, node, node->outputs[0], &result) && result.dim < 0;
+    if (!*out_done) return STATUS_OK;
+    if (find_whole(folding, node->inputs[0], &source) &&
+        same_pair(folding->graph, &source, &result)) {
+        rewrite_map(folding->rewrite, node->outputs[0],
+                    rewrite_value(folding->rewrite, source.integers));
+        return STATUS_OK;
+    }
+    if (find_source(folding, node, &product, &has_relu))
+        return emit_requantized(folding, node, &product, &result, has_relu);
+    if (find_move(folding, node, &result, &moving))
+        return emit_move(folding, moving, node->outputs[0]);
+    *out_done = false;
+    return STATUS_OK;
+}
+
+/* ---- the walk ---- */
+
+static status_t note_quantize(void *user, const graph_node_t *node)
+{
+    folding_t *folding = user;
+    quantized_t result;
+    product_t product;
+    bool has_relu;
+    if (rewrite_is_op(node, "quantize") && read_pair(folding, node, node->outputs[0], &result) &&
+        result.dim < 0 && find_source(folding, node, &product, &has_relu))
+        folding->is_folded[product.node->outputs[0]] = true;
+    return STATUS_OK;
+}
+
+static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    folding_t *folding = rewrite->user;
+    product_t product;
+    folding->rewrite = rewrite;
+    if (rewrite_is_op(node, "quantize")) return fold_quantize(folding, node, out_done);
+    if (!find_product(folding, node, &product) || folding->is_folded[node->outputs[0]])
+        return STATUS_OK;
+    *out_done = true;
+    return emit_numbers(folding, &product);
+}
+
+status_t pass_fold_quantize(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                            graph_t **out_graph)
+{
+    (void)options;
+    folding_t folding = {.graph = graph};
+    TRY(alias_of(ctx, graph, &folding.alias));
+    TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *folding.is_folded,
+                           "products before a quantize", &folding.is_folded));
+    (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
+    status_t status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
+    context_put(ctx, folding.is_folded);
+    return status;
+}

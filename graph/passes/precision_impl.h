@@ -1,0 +1,22 @@
+/* Which operators are computed in a narrower dtype, and the casts between: what lower_precision,
+ * and who measures before it, have in common. */
+#ifndef TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
+#define TESSERA_GRAPH_PASSES_PRECISION_IMPL_H
+
+#include "graph/analysis/alias_impl.h"
+#include "graph/passes/pass_impl.h"
+
+/* True for a product of f32 (a convolution, linear or matmul) whose weight is constant and whose
+ * operands and result are not written in place. */
+bool precision_may_lower(const graph_t *graph, const alias_t *alias, const graph_node_t *node);
+
+/* True if one of the NULL-terminated patterns (NULL: none) is for the node's path. */
+bool precision_is_kept(const graph_node_t *node, const char *const *patterns);
+
+/* Of an input; operands of post-ops are activations. */
+operand_role_t precision_role(const graph_node_t *node, int index);
+
+/* Adds a cast of a new value. */
+value_t precision_cast(rewrite_t *rewrite, value_t value, dtype_t dtype, const char *path);
+
+#endif

@@ -1,0 +1,250 @@
+/* The loops of sequence_impl.h for vectors of KERNEL_LANES floats. The including file defines,
+ * besides that,
+ *
+ *   SEQUENCE_LOOPS  the name of its sequence_loops_t
+ *   SEQUENCE_ROWS   rows that are summed at once: with four gates, a number of each row and a
+ *                   weight as many vectors as the machine holds */
+#include "kernels/sequence_impl.h"
+#include "kernels/vector_functions_impl.h"
+
+#define CHUNK 128    /* inputs at once, whose weights and states stay in the first cache */
+#define MOST_ROWS 32 /* for which a block of the weight is read once */
+
+/* Some rows by one block of a weight, over some inputs: sums[rows][gates][lanes] += numbers weight.
+ */
+typedef struct tile {
+    const float *numbers, *weight;
+    int64_t stride, n_inputs; /* floats from one row of numbers to the next */
+    float *sums;
+} tile_t;
+
+/* One row has two sums of each, since one addition waits for the one before it. */
+KERNEL_INLINE int64_t multiply_pairs(const tile_t *tile, int n_gates,
+                                     vector_t sum[SEQUENCE_MAX_GATES])
+{
+    const float *weight = tile->weight;
+    vector_t other[SEQUENCE_MAX_GATES];
+    int64_t i = 0;
+    KERNEL_UNROLL
+    for (int g = 0; g < n_gates; g++) other[g] = (vector_t){0};
+    for (; i + 1 < tile->n_inputs; i += 2, weight += 2 * n_gates * KERNEL_LANES) {
+        KERNEL_UNROLL
+        for (int g = 0; g < n_gates; g++) {
+            sum[g] += tile->numbers[i] * vector_load(weight + g * KERNEL_LANES);
+            other[g] += tile->numbers[i + 1] * vector_load(weight + (n_gates + g) * KERNEL_LANES);
+        }
+    }
+    KERNEL_UNROLL
+    for (int g = 0; g < n_gates; g++) sum[g] += other[g];
+    return i;
+}
+
+KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
+{
+    vector_t sum[SEQUENCE_ROWS][SEQUENCE_MAX_GATES];
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
+    for (int g = 0; g < n_gates; g++)
+        sum[r][g] = vector_load(tile->sums + (r * n_gates + g) * KERNEL_LANES);
+    int64_t i = n_rows == 1 ? multiply_pairs(tile, n_gates, sum[0]) : 0;
+    const float *numbers = tile->numbers + i;
+    const float *weight = tile->weight + i * n_gates * KERNEL_LANES;
+    for (; i < tile->n_inputs; i++, numbers++, weight += n_gates * KERNEL_LANES) {
+        KERNEL_UNROLL
+        for (int g = 0; g < n_gates; g++) {
+            const vector_t w = vector_load(weight + g * KERNEL_LANES);
+            KERNEL_UNROLL
+            for (int r = 0; r < n_rows; r++) sum[r][g] += numbers[r * tile->stride] * w;
+        }
+    }
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
+    for (int g = 0; g < n_gates; g++)
+        vector_store(sum[r][g], tile->sums + (r * n_gates + g) * KERNEL_LANES);
+}
+
+#define ROWS(n)                                                                                    \
+    case n: multiply(tile, n, n_gates); break
+
+/* The number of rows is a constant of each copy, so that all sums stay in registers. */
+KERNEL_INLINE void multiply_rows(const tile_t *tile, int64_t n_rows, int n_gates)
+{
+    switch (n_rows) {
+        ROWS(1);
+        ROWS(2);
+#if SEQUENCE_ROWS > 3
+        ROWS(3);
+        ROWS(4);
+        ROWS(5);
+#endif
+    default: multiply(tile, SEQUENCE_ROWS, n_gates); break;
+    }
+}
+
+/* ---- the functions of a cell, for one block of one sequence ---- */
+
+KERNEL_INLINE vector_t gate(const float *sums, int number)
+{
+    return vector_load(sums + number * KERNEL_LANES);
+}
+
+KERNEL_INLINE void finish_lstm(const float *sums, const float *peephole, float *c, float *h)
+{
+    const vector_t old = vector_load(c);
+    vector_t input = gate(sums, 0), forget = gate(sums, 1), output = gate(sums, 3);
+    if (peephole != NULL) input += gate(peephole, 0) * old;
+    if (peephole != NULL) forget += gate(peephole, 1) * old;
+    const vector_t next = vector_sigmoid(forget) * old +
+                          vector_sigmoid(input) * vector_tanh(gate(sums, 2));
+    if (peephole != NULL) output += gate(peephole, 2) * next;
+    vector_store(next, c);
+    vector_store(vector_sigmoid(output) * vector_tanh(next), h);
+}
+
+KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float *old, float *h)
+{
+    const vector_t reset = vector_sigmoid(gate(sums, 0)), update = vector_sigmoid(gate(sums, 1));
+    const vector_t candidate = vector_tanh(vector_load(fresh) + reset * gate(sums, 2));
+    vector_store((1.0f - update) * candidate + update * vector_load(old), h);
+}
+
+/* ---- products ---- */
+
+/* Rows of numbers, so many floats apart, by one block of a weight. */
+typedef struct rows {
+    const float *numbers, *weight;
+    int64_t n, stride, n_inputs;
+} rows_t;
+
+/* Adds their products to sums[rows][gates][lanes]. */
+KERNEL_INLINE void add_products(const rows_t *rows, int n_gates, float *sums)
+{
+    const int64_t n_chunks = (rows->n_inputs + CHUNK - 1) / CHUNK, width = n_gates * KERNEL_LANES;
+    const int64_t n_groups = (rows->n + SEQUENCE_ROWS - 1) / SEQUENCE_ROWS;
+    for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
+        const int64_t from = rows->n_inputs * chunk / n_chunks;
+        const int64_t to = rows->n_inputs * (chunk + 1) / n_chunks;
+        for (int64_t group = 0; group < n_groups; group++) {
+            const int64_t row = rows->n * group / n_groups;
+            const tile_t tile = {.numbers = rows->numbers + row * rows->stride + from,
+                                 .weight = rows->weight + from * width,
+                                 .stride = rows->stride,
+                                 .n_inputs = to - from,
+                                 .sums = sums + row * width};
+            multiply_rows(&tile, rows->n * (group + 1) / n_groups - row, n_gates);
+        }
+    }
+}
+
+static void add_all(sequence_cell_t cell, const rows_t *rows, float *sums)
+{
+    if (cell == SEQUENCE_LSTM)
+        add_products(rows, 4, sums);
+    else
+        add_products(rows, 3, sums);
+}
+
+static float *sums_of(const sequence_run_t *run, int64_t block, int64_t row)
+{
+    return run->sums +
+           (block * run->n_rows + row) * sequence_gates(run->sequence->cell) * KERNEL_LANES;
+}
+
+static void project(const sequence_run_t *run, int64_t first, int64_t last)
+{
+    const sequence_t *s = run->sequence;
+    const int64_t width = sequence_gates(s->cell) * KERNEL_LANES;
+    const int64_t n_rows = (run->last_step - run->first_step) * s->n_sequences;
+    for (int64_t block = first; block < last; block++) {
+        for (int64_t row = 0; row < n_rows; row += MOST_ROWS) {
+            const int64_t n = n_rows - row < MOST_ROWS ? n_rows - row : MOST_ROWS;
+            float *sums = sums_of(run, block, row);
+            for (int64_t i = 0; i < n; i++)
+                memcpy(sums + i * width, run->bias + block * width, (size_t)width * sizeof *sums);
+            const rows_t rows = {.numbers = run->x + row * run->x_stride,
+                                 .weight = s->weight_ih + block * s->n_inputs * width,
+                                 .n = n,
+                                 .stride = run->x_stride,
+                                 .n_inputs = s->n_inputs};
+            add_all(s->cell, &rows, sums);
+        }
+    }
+}
+
+/* ---- a step of one block ---- */
+
+typedef struct part {
+    const sequence_run_t *run;
+    int64_t step, block, first, n_rows; /* sequences from `first` on */
+} part_t;
+
+static float *part_sums(const part_t *part, int64_t row)
+{
+    const sequence_run_t *run = part->run;
+    const int64_t of_step = (part->step - run->first_step) * run->sequence->n_sequences;
+    return sums_of(run, part->block, of_step + part->first + row);
+}
+
+/* One sequence. Behind its end y is 0, and the state stays. */
+static void finish(const part_t *part, int64_t row, const float *sums)
+{
+    static const float zeros[KERNEL_LANES];
+    const sequence_run_t *run = part->run;
+    const sequence_t *s = run->sequence;
+    const int64_t n = part->first + row, length = s->lengths[n],
+                  column = part->block * KERNEL_LANES;
+    const int64_t at = n * run->state_stride + column, rest = s->n_elements - column;
+    const float *old = run->h[part->step % 2] + at;
+    float *h = run->h[(part->step + 1) % 2] + at;
+    const bool is_inside = part->step < length;
+    if (!is_inside)
+        memcpy(h, old, KERNEL_LANES * sizeof *h);
+    else if (s->cell == SEQUENCE_LSTM)
+        finish_lstm(sums, run->peephole != NULL ? run->peephole + 3 * column : NULL, run->c + at,
+                    h);
+    else
+        finish_gru(sums, part_sums(part, row) + 2 * KERNEL_LANES, old, h);
+    const int64_t time = is_inside && s->is_reverse ? length - 1 - part->step : part->step;
+    const float *from = is_inside ? h : zeros;
+    float *y = s->y + time * s->y_time + n * s->y_sequence + column;
+    if (rest >= KERNEL_LANES)
+        memcpy(y, from, KERNEL_LANES * sizeof *y);
+    else
+        memcpy(y, from, (size_t)rest * sizeof *y);
+}
+
+/* The sums with x become those with h, but for the last gate of gru, whose two are apart. */
+static void step_block(const part_t *part)
+{
+    const sequence_run_t *run = part->run;
+    const sequence_t *s = run->sequence;
+    const int64_t width = sequence_gates(s->cell) * KERNEL_LANES;
+    const rows_t rows = {.numbers = run->h[part->step % 2] + part->first * run->state_stride,
+                         .weight = s->weight_hh + part->block * s->n_elements * width,
+                         .n = part->n_rows,
+                         .stride = run->state_stride,
+                         .n_inputs = s->n_elements};
+    float sums[MOST_ROWS * SEQUENCE_MAX_GATES * KERNEL_LANES];
+    memcpy(sums, part_sums(part, 0), (size_t)(part->n_rows * width) * sizeof *sums);
+    for (int64_t row = 0; s->cell == SEQUENCE_GRU && row < part->n_rows; row++)
+        memcpy(sums + row * width + 2 * KERNEL_LANES, run->inner_bias + part->block * KERNEL_LANES,
+               KERNEL_LANES * sizeof *sums);
+    add_all(s->cell, &rows, sums);
+    for (int64_t row = 0; row < part->n_rows; row++) finish(part, row, sums + row * width);
+}
+
+static void step(const sequence_run_t *run, int64_t number, int64_t first, int64_t last)
+{
+    const bool is_forth = number % 2 == 0;
+    part_t part = {.run = run, .step = number};
+    for (int64_t i = 0; i < last - first; i++) {
+        part.block = is_forth ? first + i : last - 1 - i;
+        for (part.first = 0; part.first < run->sequence->n_sequences; part.first += MOST_ROWS) {
+            const int64_t rest = run->sequence->n_sequences - part.first;
+            part.n_rows = rest < MOST_ROWS ? rest : MOST_ROWS;
+            step_block(&part);
+        }
+    }
+}
+
+const sequence_loops_t SEQUENCE_LOOPS = {project, step};

@@ -1,0 +1,73 @@
+/* Functions of vectors. NaN stays NaN. */
+#ifndef TESSERA_KERNELS_VECTOR_FUNCTIONS_IMPL_H
+#define TESSERA_KERNELS_VECTOR_FUNCTIONS_IMPL_H
+
+#include "kernels/vector_impl.h"
+
+/* exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2: adding 1.5 * 2^23 leaves n in the low
+ * bits. Below -87 it is 1e-38, from 88.4 on infinite. */
+KERNEL_INLINE vector_t vector_exp(vector_t x)
+{
+    const vector_t zero = {0};
+    const vector_t t = vector_min(zero + 89.0f, vector_max(zero - 87.0f, x));
+    const vector_t shifted = t * 1.44269504088896341f + 12582912.0f, n = shifted - 12582912.0f;
+    const vector_t r = t - n * 0.693359375f - n * -2.12194440e-4f;
+    vector_t p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    const vector_u32_t power = ((vector_u32_t)shifted + (127u - 0x4b400000u)) << 23;
+    return p * (vector_t)power;
+}
+
+/* 1 / (1 + exp(-x)), within 4 units in the last place; below -88.4 it is 0. */
+KERNEL_INLINE vector_t vector_sigmoid(vector_t x)
+{
+    return 1.0f / (1.0f + vector_exp(-x));
+}
+
+/* erf(x): up to 1 as x + x p(x^2), above as 1 - exp(-q(|x|)), which is 1 from 4 on. Both
+ * polynomials were fitted to the exact function, the first by relative, the second by absolute
+ * error. */
+KERNEL_INLINE vector_t vector_erf(vector_t x)
+{
+    const vector_t zero = {0}, square = x * x;
+    const vector_u32_t sign = (vector_u32_t)x & 0x80000000u;
+    const vector_t size = (vector_t)((vector_u32_t)x ^ sign), t = vector_min(zero + 4.0f, size);
+    vector_t p = square * 7.853851275e-5f - 8.010190795e-4f;
+    p = p * square + 5.188327283e-3f;
+    p = p * square - 2.685381100e-2f;
+    p = p * square + 1.128358543e-1f;
+    p = p * square - 3.761262596e-1f;
+    p = p * square + 1.283791661e-1f;
+    vector_t q = t * -1.855764422e-4f + 2.939630533e-3f;
+    q = q * t - 2.180540934e-2f;
+    q = q * t + 1.030375510e-1f;
+    q = q * t + 6.382254958e-1f;
+    q = q * t + 1.127040148f;
+    q = q * t + 3.536904114e-4f;
+    const vector_t near = x + x * p, far = 1.0f - vector_exp(-q);
+    const vector_u32_t is_far = (vector_u32_t)(size > 1.0f);
+    return (vector_t)((is_far & ((vector_u32_t)far | sign)) | (~is_far & (vector_u32_t)near));
+}
+
+/* x p(x^2) / q(x^2) up to 7.9, where tanh becomes 1: within 4 units in the last place. */
+KERNEL_INLINE vector_t vector_tanh(vector_t x)
+{
+    const vector_t zero = {0}, limit = zero + 7.90531110763549805f;
+    const vector_t t = vector_min(limit, vector_max(-limit, x)), s = t * t;
+    vector_t p = s * -2.76076847742355e-16f + 2.00018790482477e-13f;
+    p = p * s - 8.60467152213735e-11f;
+    p = p * s + 5.12229709037114e-08f;
+    p = p * s + 1.48572235717979e-05f;
+    p = p * s + 6.37261928875436e-04f;
+    p = p * s + 4.89352455891786e-03f;
+    vector_t q = s * 1.19825839466702e-06f + 1.18534705686654e-04f;
+    q = q * s + 2.26843463243900e-03f;
+    q = q * s + 4.89352518554385e-03f;
+    return t * p / q;
+}
+
+#endif

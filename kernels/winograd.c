@@ -1,0 +1,293 @@
+#include "kernels/winograd_impl.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/winograd_points_impl.h"
+#include "tensor/threads_impl.h"
+
+static const winograd_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &winograd_portable,
+                                                         [ISA_AVX2] = &winograd_avx2,
+                                                         [ISA_AVX512] = &winograd_avx512};
+
+/* Of threads that have tiles of their own: their transforms and products shall stay in the second
+ * cache, and be enough for each block of the weight to be read for a while. */
+#define TILES_FUSED 28
+/* Tiles for each thread from which that is faster, by measurement. */
+#define MANY_TILES 14
+#define MANY_TILES_APART 64
+/* Of a group whose phases all threads share: transforms shall stay in the last cache. */
+#define TILES_IN_PHASES 128
+
+/* Counters of the threads lie a line apart. */
+enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* An odd number of lines, in floats: were it a power of two, all elements of one tile would share a
+ * set of the first cache. */
+static int64_t odd_lines(int64_t n)
+{
+    return ((n + 15) / 16 | 1) * 16;
+}
+
+/* ---- plans ---- */
+
+typedef struct plan {
+    const winograd_t *winograd;
+    const winograd_loops_t *loops;
+    int n_threads;
+    bool is_fused;
+    winograd_group_t whole; /* all tiles, which groups share */
+    int64_t n_groups;
+    int64_t n_weight_blocks;
+    int64_t n_parts; /* in phases, of the tiles of a group, beside the blocks of the weight */
+    bool is_apart;   /* in phases, each thread transforms all sources for itself */
+    int64_t n_bias, n_sources, n_products; /* floats: of one group; of one thread */
+    float *bias, *sources, *products;
+    atomic_llong *next; /* of each thread, a line apart: how many of its units are taken */
+} plan_t;
+
+static bool suits_fusing(const plan_t *plan)
+{
+    const winograd_t *w = plan->winograd;
+    if (w->schedule != WINOGRAD_CHOOSE) return w->schedule == WINOGRAD_FUSED;
+    return plan->whole.n_tiles >=
+           plan->n_threads * (plan->is_apart ? MANY_TILES_APART : MANY_TILES);
+}
+
+/* What one core has written is read slowly by the others. Transforms are few beside the products of
+ * many outputs: then each thread makes its own. */
+#define OUTPUTS_APART 64 /* for each thread */
+
+/* Threads that end together: where there are few groups each thread has as many. */
+static int64_t count_groups(const plan_t *plan)
+{
+    const int64_t n = plan->whole.n_tiles, n_threads = plan->n_threads;
+    if (!plan->is_fused) return (n + TILES_IN_PHASES - 1) / TILES_IN_PHASES;
+    const int64_t n_groups = (n + TILES_FUSED - 1) / TILES_FUSED;
+    const int64_t even = round_up(n_groups, n_threads);
+    return n_groups < 16 * n_threads && even <= n ? even : n_groups;
+}
+
+static int64_t group_begin(const plan_t *plan, int64_t group)
+{
+    return plan->whole.n_tiles * group / plan->n_groups;
+}
+
+static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
+{
+    const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
+    const int64_t n_elements = (int64_t)(w->tile + 2) * (w->tile + 2);
+    *plan = (plan_t){.winograd = w, .loops = loops[isa], .n_threads = n_threads};
+    winograd_group_t *whole = &plan->whole;
+    whole->winograd = w;
+    whole->tiles_y = (w->out_height + w->tile - 1) / w->tile;
+    whole->tiles_x = (w->out_width + w->tile - 1) / w->tile;
+    whole->n_tiles = w->n_images * whole->tiles_y * whole->tiles_x;
+    whole->n_source_blocks = (w->n_inputs + lanes - 1) / lanes;
+    plan->n_weight_blocks = (w->n_outputs + width - 1) / width;
+    plan->is_apart = w->n_outputs >= n_threads * OUTPUTS_APART;
+    plan->is_fused = suits_fusing(plan);
+    plan->n_groups = count_groups(plan);
+    const int64_t most = (whole->n_tiles + plan->n_groups - 1) / plan->n_groups;
+    const int64_t n_blocks = (most + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    const int64_t n_units = 2 * n_threads; /* at least, for all threads to end together */
+    plan->n_parts = plan->n_weight_blocks >= n_units || n_threads == 1
+                        ? 1
+                        : (n_units + plan->n_weight_blocks - 1) / plan->n_weight_blocks;
+    if (plan->n_parts > n_blocks) plan->n_parts = n_blocks;
+    whole->stride = odd_lines(most * whole->n_source_blocks * lanes);
+    plan->n_bias = round_up(plan->n_weight_blocks * width, 16);
+    plan->n_sources = n_elements * whole->stride;
+    plan->n_products = n_elements * odd_lines(most * width);
+}
+
+static void make_group(const plan_t *plan, int64_t number, winograd_group_t *group)
+{
+    *group = plan->whole;
+    group->first = group_begin(plan, number);
+    group->n_tiles = group_begin(plan, number + 1) - group->first;
+    group->n_blocks = (group->n_tiles + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    group->source = plan->sources;
+    group->bias = plan->bias;
+}
+
+/* Its own units first, the same ones in each run, whose results it has in its cache; then those
+ * that others have left. n: there is none. */
+static int64_t take_unit(const plan_t *plan, int64_t thread, int64_t n)
+{
+    const int64_t n_threads = plan->n_threads;
+    for (int64_t i = 0; i < n_threads; i++) {
+        const int64_t of = (thread + i) % n_threads, begin = n * of / n_threads;
+        const int64_t count = n * (of + 1) / n_threads - begin;
+        atomic_llong *next = &plan->next[of * WORDS_APART];
+        if (atomic_load_explicit(next, memory_order_relaxed) >= count) continue;
+        const int64_t unit = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
+        if (unit < count) return begin + unit;
+    }
+    return n;
+}
+
+static void give_units(const plan_t *plan)
+{
+    for (int64_t i = 0; i < plan->n_threads; i++) atomic_init(&plan->next[i * WORDS_APART], 0);
+}
+
+static int64_t count_sources(const plan_t *plan)
+{
+    return plan->n_sources * (plan->is_fused || plan->is_apart ? plan->n_threads : 1);
+}
+
+static int64_t products_stride(const plan_t *plan)
+{
+    return plan->n_products / ((plan->winograd->tile + 2) * (plan->winograd->tile + 2));
+}
+
+/* ---- tiles of its own for each thread ---- */
+
+static void run_groups(void *user, int64_t first, int64_t last)
+{
+    const plan_t *plan = user;
+    const int64_t n = plan->n_groups;
+    winograd_group_t group;
+    if (first == last) return;
+    for (int64_t g = take_unit(plan, first, n); g < n; g = take_unit(plan, first, n)) {
+        make_group(plan, g, &group);
+        group.source = plan->sources + first * plan->n_sources;
+        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
+        for (int64_t b = 0; b < plan->n_weight_blocks; b++)
+            plan->loops->multiply(&group, b, 0, group.n_blocks,
+                                  plan->products + first * plan->n_products, products_stride(plan));
+    }
+}
+
+/* ---- phases ---- */
+
+typedef struct phase {
+    const plan_t *plan;
+    winograd_group_t group;
+} phase_t;
+
+static void transform_units(void *user, int64_t first, int64_t last)
+{
+    const phase_t *phase = user;
+    phase->plan->loops->transform(&phase->group, first, last);
+}
+
+static void multiply_units(void *user, int64_t first, int64_t last)
+{
+    const phase_t *phase = user;
+    const plan_t *plan = phase->plan;
+    const int64_t n_parts = plan->n_parts, n = plan->n_weight_blocks * n_parts;
+    winograd_group_t group = phase->group;
+    if (first == last) return;
+    if (plan->is_apart) {
+        group.source = plan->sources + first * plan->n_sources;
+        plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
+    }
+    for (int64_t u = take_unit(plan, first, n); u < n; u = take_unit(plan, first, n)) {
+        const int64_t part = u % n_parts;
+        plan->loops->multiply(&group, u / n_parts, group.n_blocks * part / n_parts,
+                              group.n_blocks * (part + 1) / n_parts,
+                              plan->products + first * plan->n_products, products_stride(plan));
+    }
+}
+
+static void run_phases(const plan_t *plan)
+{
+    phase_t phase = {.plan = plan};
+    for (int64_t g = 0; g < plan->n_groups; g++) {
+        make_group(plan, g, &phase.group);
+        give_units(plan);
+        if (!plan->is_apart)
+            threads_share(plan->n_threads, phase.group.n_tiles * phase.group.n_source_blocks,
+                          transform_units, &phase);
+        threads_share(plan->n_threads, plan->n_threads, multiply_units, &phase);
+    }
+}
+
+/* ---- runs ---- */
+
+size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads)
+{
+    size_t most = 0;
+    for (int n = 1; n <= n_threads; n++) {
+        plan_t plan;
+        make_plan(winograd, isa, n, &plan);
+        const int64_t n_floats = plan.n_bias + count_sources(&plan) + plan.n_products * n;
+        const size_t size = (size_t)n * LINE + (size_t)n_floats * sizeof(float);
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
+void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch)
+{
+    plan_t plan;
+    make_plan(winograd, isa, n_threads, &plan);
+    plan.next = scratch;
+    plan.bias = (float *)(void *)((char *)scratch + n_threads * LINE);
+    plan.sources = plan.bias + plan.n_bias;
+    plan.products = plan.sources + count_sources(&plan);
+    give_units(&plan);
+    memset(plan.bias, 0, (size_t)plan.n_bias * sizeof(float));
+    if (winograd->bias != NULL)
+        memcpy(plan.bias, winograd->bias, (size_t)winograd->n_outputs * sizeof(float));
+    if (plan.is_fused)
+        threads_share(n_threads, n_threads, run_groups, &plan);
+    else
+        run_phases(&plan);
+}
+
+/* ---- the weight ---- */
+
+int64_t winograd_weight_elements(int tile, int64_t n_inputs, int64_t n_outputs, isa_t isa)
+{
+    const int64_t lanes = isa_lanes(isa);
+    return (tile + 2) * (tile + 2) * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
+}
+
+/* [side][3]: a polynomial of degree 2 at each point, over the product of the distances to the
+ * others, so that the transform of the sources has none. */
+static void make_matrix(int tile, double (*matrix)[3])
+{
+    double points[WINOGRAD_MAX_SIDE] = {0.0};
+    const int n = tile + 1;
+    for (int p = 0; p < tile / 2; p++) {
+        points[1 + 2 * p] = (double)winograd_points[tile / 2 - 1].point[p];
+        points[2 + 2 * p] = -points[1 + 2 * p];
+    }
+    for (int i = 0; i < n; i++) {
+        double product = 1.0;
+        for (int j = 0; j < n; j++) product *= i != j ? points[i] - points[j] : 1.0;
+        matrix[i][0] = 1.0 / product;
+        matrix[i][1] = points[i] / product;
+        matrix[i][2] = points[i] * points[i] / product;
+    }
+    matrix[n][0] = matrix[n][1] = 0.0;
+    matrix[n][2] = 1.0;
+}
+
+typedef struct packing {
+    winograd_weight_t weight;
+    const winograd_loops_t *loops;
+} packing_t;
+
+static void pack_blocks(void *user, int64_t first, int64_t last)
+{
+    const packing_t *packing = user;
+    packing->loops->pack(&packing->weight, first, last);
+}
+
+void winograd_pack(int tile, int64_t n_inputs, int64_t n_outputs, const float *weight, isa_t isa,
+                   int n_threads, float *out)
+{
+    packing_t packing = {{tile, n_inputs, n_outputs, weight, out, {{0.0}}}, loops[isa]};
+    const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
+    make_matrix(tile, packing.weight.matrix);
+    threads_share(n_threads, (n_outputs + width - 1) / width, pack_blocks, &packing);
+}

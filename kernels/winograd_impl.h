@@ -1,0 +1,110 @@
+/* Convolution with kernels of 3 by 3 and stride 1 by winograd's transforms (arXiv 1509.09308):
+ *
+ *   out[n][k][p][q] = act(bias[k] + addend[n][k][p][q]
+ *                         + sum(c,r,s) x[n][c][p+r-top][q+s-left] * weight[k][c][r][s])
+ *
+ * Tiles of `tile` by `tile` results need (tile + 2)^2 products for each pair of channels, where
+ * direct sums need 9 tile^2: 2.25, 4 and 5.06 times as many for tiles of 2, 4 and 6. Rounding grows
+ * with the tile: about 0.5, 2 and 10 times that of direct sums.
+ *
+ * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], of which
+ * the last is padded by zeros; so is that of the result. The weight is transformed once by
+ * winograd_pack, and takes (tile + 2)^2 / 9 times its memory. */
+#ifndef TESSERA_KERNELS_WINOGRAD_IMPL_H
+#define TESSERA_KERNELS_WINOGRAD_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+
+typedef enum winograd_act {
+    WINOGRAD_NONE,
+    WINOGRAD_CLAMP, /* min(max(x, alpha), beta); relu is that of 0 and infinity */
+    WINOGRAD_LEAKY  /* x > 0 ? x : alpha * x */
+} winograd_act_t;
+
+/* What each thread does: tiles of its own, all of it (for many tiles); or its share of the sources
+ * of a group of tiles, and then of the blocks of the weight, which is read once (for few). */
+typedef enum winograd_schedule {
+    WINOGRAD_CHOOSE,
+    WINOGRAD_FUSED,
+    WINOGRAD_PHASES
+} winograd_schedule_t;
+
+typedef struct winograd {
+    int tile;                     /* 2, 4 or 6 */
+    winograd_schedule_t schedule; /* WINOGRAD_CHOOSE but for tests */
+    int64_t n_images, n_inputs, n_outputs;
+    int64_t height, width;         /* of x */
+    int64_t out_height, out_width; /* what x does not cover, on either side, is zero */
+    int64_t top, left;
+    const float *x, *weight;
+    const float *bias;   /* [n_outputs], or NULL */
+    const float *addend; /* as out lies; may be out; or NULL */
+    winograd_act_t act;
+    float alpha, beta;
+    float *out; /* not x */
+} winograd_t;
+
+/* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,
+ * as winograd_scratch says for these sizes and so many threads or more. */
+void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch);
+size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
+
+/* The transformed weight of [n_outputs][n_inputs][3][3], in blocks of outputs; all elements are
+ * written, padded ones too. Sets of equal lanes have it alike. */
+int64_t winograd_weight_elements(int tile, int64_t n_inputs, int64_t n_outputs, isa_t isa);
+void winograd_pack(int tile, int64_t n_inputs, int64_t n_outputs, const float *weight, isa_t isa,
+                   int n_threads, float *out);
+
+/* ---- for the loops of an instruction set ---- */
+
+#define WINOGRAD_MAX_SIDE 8 /* of a tile of sources: tile + 2 */
+#define WINOGRAD_VECTORS 2  /* of outputs in one block of the weight */
+
+/* Tiles [first, first + n_tiles) of all images, row by row, in blocks of at most n_rows of the
+ * loops, evenly shared. Transformed sources are [side^2][block][C / lanes][tiles of block][lanes],
+ * `stride` elements from one of side^2 to the next. */
+typedef struct winograd_group {
+    const winograd_t *winograd;
+    const float *bias;        /* padded to whole blocks of the weight */
+    int64_t tiles_y, tiles_x; /* of one image */
+    int64_t n_source_blocks;
+    int64_t first, n_tiles, n_blocks;
+    float *source;
+    int64_t stride;
+} winograd_group_t;
+
+/* A weight to be transformed, by [side][3] numbers in either dimension. */
+typedef struct winograd_weight {
+    int tile;
+    int64_t n_inputs, n_outputs;
+    const float *from;
+    float *to;
+    double matrix[WINOGRAD_MAX_SIDE][3];
+} winograd_weight_t;
+
+typedef struct winograd_loops {
+    int n_rows; /* tiles whose products with a block of the weight stay in registers */
+    /* Transforms sources: of units [first, last), of which there is one for each block of channels
+     * and tile, tiles fastest. */
+    void (*transform)(const winograd_group_t *group, int64_t first, int64_t last);
+    /* Products with one block of the weight, of tiles in blocks [first, last), and results of them.
+     * `products` has room for [side^2][tiles][lanes * WINOGRAD_VECTORS], `stride` apart. */
+    void (*multiply)(const winograd_group_t *group, int64_t weight_block, int64_t first,
+                     int64_t last, float *products, int64_t stride);
+    /* Blocks [first, last) of the weight. */
+    void (*pack)(const winograd_weight_t *weight, int64_t first, int64_t last);
+} winograd_loops_t;
+
+extern const winograd_loops_t winograd_portable, winograd_avx2, winograd_avx512;
+
+/* First tile of a block of a group. */
+static inline int64_t winograd_block_begin(const winograd_group_t *group, int64_t block)
+{
+    return group->n_tiles * block / group->n_blocks;
+}
+
+#endif

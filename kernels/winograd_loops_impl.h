@@ -1,0 +1,394 @@
+/* The loops of winograd_impl.h for vectors of KERNEL_LANES floats. The including file defines,
+ * besides that,
+ *
+ *   WINOGRAD_LOOPS   the name of its winograd_loops_t
+ *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers
+ *
+ * A polynomial of degree side - 1 is known by its values at zero, at pairs of points +-p, and by
+ * its leading coefficient ("at infinity"): tiles of 2, 4 and 6 have 1, 2 and 3 pairs. What the two
+ * points of a pair need differs by the sign of the odd terms only, so that either transform
+ * computes even and odd parts once. */
+#include "kernels/vector_impl.h"
+#include "kernels/winograd_impl.h"
+#include "kernels/winograd_points_impl.h"
+
+#define MAX_SIDE WINOGRAD_MAX_SIDE
+#define VECTORS WINOGRAD_VECTORS
+#define WIDTH (VECTORS * KERNEL_LANES)
+
+/* ---- one dimension ---- */
+
+/* sum(k) coefficients[k] from[2 k], of which the last coefficient is 1. */
+KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t *from)
+{
+    vector_t sum = from[2 * (n - 1)];
+    KERNEL_UNROLL
+    for (int k = 0; k < n - 1; k++) sum += coefficients[k] * from[2 * k];
+    return sum;
+}
+
+/* Sources: out[i] is the polynomial without its root i, by coefficients `from`. */
+KERNEL_INLINE void transform_source(int n_pairs, const vector_t *from, vector_t *out)
+{
+    const winograd_points_t *points = &winograd_points[n_pairs - 1];
+    out[0] = evaluate(points->all, n_pairs + 1, from);
+    KERNEL_UNROLL
+    for (int p = 0; p < n_pairs; p++) {
+        const vector_t even = evaluate(points->others[p], n_pairs, from + 2);
+        const vector_t odd = points->point[p] * evaluate(points->others[p], n_pairs, from + 1);
+        out[1 + 2 * p] = even + odd;
+        out[2 + 2 * p] = even - odd;
+    }
+    out[2 * n_pairs + 1] = evaluate(points->all, n_pairs + 1, from + 1);
+}
+
+/* Results: out[i] = sum(p) point^i from[p]. */
+KERNEL_INLINE void transform_result(int n_pairs, const vector_t *from, vector_t *out)
+{
+    const winograd_points_t *points = &winograd_points[n_pairs - 1];
+    vector_t even[3], odd[3];
+    KERNEL_UNROLL
+    for (int p = 0; p < n_pairs; p++) {
+        even[p] = from[1 + 2 * p] + from[2 + 2 * p];
+        odd[p] = from[1 + 2 * p] - from[2 + 2 * p];
+    }
+    KERNEL_UNROLL
+    for (int i = 0; i < 2 * n_pairs; i++) {
+        const vector_t *terms = i % 2 == 0 ? even : odd;
+        vector_t sum = points->power[0][i] * terms[0];
+        KERNEL_UNROLL
+        for (int p = 1; p < n_pairs; p++) sum += points->power[p][i] * terms[p];
+        out[i] = sum;
+    }
+    out[0] += from[0];
+    out[2 * n_pairs - 1] += from[2 * n_pairs + 1];
+}
+
+/* ---- where tiles lie ---- */
+
+typedef struct tile_at {
+    int64_t image, y, x; /* in tiles */
+} tile_at_t;
+
+static tile_at_t find_tile(const winograd_group_t *g, int64_t tile)
+{
+    const int64_t row = tile / g->tiles_x;
+    return (tile_at_t){row / g->tiles_y, row % g->tiles_y, tile % g->tiles_x};
+}
+
+static void next_tile(const winograd_group_t *g, tile_at_t *at)
+{
+    if (++at->x < g->tiles_x) return;
+    at->x = 0;
+    if (++at->y < g->tiles_y) return;
+    at->y = 0;
+    at->image++;
+}
+
+/* ---- sources ---- */
+
+/* What of [from, from + side) lies in [0, n). */
+typedef struct range {
+    int first, last;
+} range_t;
+
+static range_t clip(int64_t from, int side, int64_t n)
+{
+    const int64_t first = from < 0 ? -from : 0, last = n - from;
+    return (range_t){(int)(first < side ? first : side), (int)(last < side ? last : side)};
+}
+
+/* `from` is the tile's first element, which may lie outside of the image; `to` that of its
+ * transform, of which the elements lie `stride` apart. */
+KERNEL_INLINE void transform_tile(int n_pairs, bool is_whole, range_t rows, range_t columns,
+                                  const float *from, int64_t row, float *to, int64_t stride)
+{
+    const int side = 2 * n_pairs + 2;
+    vector_t half[MAX_SIDE][MAX_SIDE]; /* [column][row] */
+    for (int y = 0; y < side; y++) {
+        vector_t line[MAX_SIDE], out[MAX_SIDE];
+        const bool has_row = is_whole || (y >= rows.first && y < rows.last);
+        KERNEL_UNROLL
+        for (int x = 0; x < side; x++) {
+            const bool has = is_whole || (has_row && x >= columns.first && x < columns.last);
+            line[x] = has ? vector_load(from + y * row + x * KERNEL_LANES) : (vector_t){0};
+        }
+        transform_source(n_pairs, line, out);
+        KERNEL_UNROLL
+        for (int x = 0; x < side; x++) half[x][y] = out[x];
+    }
+    for (int x = 0; x < side; x++) {
+        vector_t out[MAX_SIDE];
+        transform_source(n_pairs, half[x], out);
+        KERNEL_UNROLL
+        for (int y = 0; y < side; y++) vector_store(out[y], to + (y * side + x) * stride);
+    }
+}
+
+KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, const tile_at_t *at,
+                                int64_t source_block, float *to)
+{
+    const winograd_t *w = g->winograd;
+    const int tile = 2 * n_pairs, side = tile + 2;
+    const int64_t y = at->y * tile - w->top, x = at->x * tile - w->left;
+    const range_t rows = clip(y, side, w->height), columns = clip(x, side, w->width);
+    const int64_t plane = at->image * g->n_source_blocks + source_block;
+    const int64_t row = w->width * KERNEL_LANES;
+    const float *from = w->x + ((plane * w->height + y) * w->width + x) * KERNEL_LANES;
+    if (rows.first == 0 && rows.last == side && columns.first == 0 && columns.last == side)
+        transform_tile(n_pairs, true, rows, columns, from, row, to, g->stride);
+    else
+        transform_tile(n_pairs, false, rows, columns, from, row, to, g->stride);
+}
+
+KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int64_t first,
+                                   int64_t last)
+{
+    int64_t unit = first;
+    while (unit < last) {
+        const int64_t source_block = unit / g->n_tiles, end = (source_block + 1) * g->n_tiles;
+        int64_t tile = unit % g->n_tiles, block = 0;
+        tile_at_t at = find_tile(g, g->first + tile);
+        for (; unit < last && unit < end; unit++, tile++) {
+            while (winograd_block_begin(g, block + 1) <= tile) block++;
+            const int64_t begin = winograd_block_begin(g, block);
+            const int64_t n_rows = winograd_block_begin(g, block + 1) - begin;
+            const int64_t place = begin * g->n_source_blocks + source_block * n_rows;
+            transform_at(g, n_pairs, &at, source_block,
+                         g->source + (place + tile - begin) * KERNEL_LANES);
+            next_tile(g, &at);
+        }
+    }
+}
+
+static void transform(const winograd_group_t *group, int64_t first, int64_t last)
+{
+    switch (group->winograd->tile) {
+    case 2: transform_units(group, 1, first, last); break;
+    case 4: transform_units(group, 2, first, last); break;
+    default: transform_units(group, 3, first, last); break;
+    }
+}
+
+/* ---- products ---- */
+
+/* Tiles by vectors of outputs, over all blocks of channels. */
+KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, const float *source,
+                                 const float *weight, float *out)
+{
+    vector_t sums[WINOGRAD_ROWS][VECTORS] = {{{0}}};
+    for (int64_t b = 0; b < n_blocks; b++) {
+        for (int lane = 0; lane < KERNEL_LANES; lane++) {
+            vector_t weights[VECTORS];
+            KERNEL_UNROLL
+            for (int k = 0; k < n_vectors; k++) weights[k] = vector_load(weight + k * KERNEL_LANES);
+            KERNEL_UNROLL
+            for (int r = 0; r < n_rows; r++) {
+                const float x = source[r * KERNEL_LANES + lane];
+                KERNEL_UNROLL
+                for (int k = 0; k < n_vectors; k++) sums[r][k] += x * weights[k];
+            }
+            weight += n_vectors * KERNEL_LANES;
+        }
+        source += n_rows * KERNEL_LANES;
+    }
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
+    for (int k = 0; k < n_vectors; k++)
+        vector_store(sums[r][k], out + r * WIDTH + k * KERNEL_LANES);
+}
+
+#define ROWS(n)                                                                                    \
+    static void multiply_##n##_1(int64_t n_blocks, const float *source, const float *weight,       \
+                                 float *out)                                                       \
+    {                                                                                              \
+        multiply_rows(n, 1, n_blocks, source, weight, out);                                        \
+    }                                                                                              \
+    static void multiply_##n##_2(int64_t n_blocks, const float *source, const float *weight,       \
+                                 float *out)                                                       \
+    {                                                                                              \
+        multiply_rows(n, 2, n_blocks, source, weight, out);                                        \
+    }
+ROWS(1)
+ROWS(2)
+ROWS(3)
+#if WINOGRAD_ROWS >= 6
+ROWS(4)
+ROWS(5)
+ROWS(6)
+#endif
+#if WINOGRAD_ROWS >= 14
+ROWS(7)
+ROWS(8)
+ROWS(9)
+ROWS(10)
+ROWS(11)
+ROWS(12)
+ROWS(13)
+ROWS(14)
+#endif
+
+typedef void (*multiply_t)(int64_t n_blocks, const float *source, const float *weight, float *out);
+static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {
+    {multiply_1_1, multiply_1_2},   {multiply_2_1, multiply_2_2},   {multiply_3_1, multiply_3_2},
+#if WINOGRAD_ROWS >= 6
+    {multiply_4_1, multiply_4_2},   {multiply_5_1, multiply_5_2},   {multiply_6_1, multiply_6_2},
+#endif
+#if WINOGRAD_ROWS >= 14
+    {multiply_7_1, multiply_7_2},   {multiply_8_1, multiply_8_2},   {multiply_9_1, multiply_9_2},
+    {multiply_10_1, multiply_10_2}, {multiply_11_1, multiply_11_2}, {multiply_12_1, multiply_12_2},
+    {multiply_13_1, multiply_13_2}, {multiply_14_1, multiply_14_2},
+#endif
+};
+
+/* ---- results ---- */
+
+/* Where a vector of results goes, and what is done to it. */
+typedef struct finish {
+    const winograd_t *winograd;
+    vector_t bias;
+    int n_lanes; /* the others are padding */
+} finish_t;
+
+KERNEL_INLINE vector_t activate(const winograd_t *w, vector_t v)
+{
+    const vector_t zero = {0};
+    switch (w->act) {
+    case WINOGRAD_CLAMP: return vector_min(vector_max(v, zero + w->alpha), zero + w->beta);
+    case WINOGRAD_LEAKY: return vector_max(v, zero) + w->alpha * vector_min(v, zero);
+    default: return v;
+    }
+}
+
+static vector_t keep_lanes(vector_t v, int n)
+{
+    for (int i = n; i < KERNEL_LANES; i++) v[i] = 0.0f;
+    return v;
+}
+
+KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
+{
+    const winograd_t *w = finish->winograd;
+    v += finish->bias;
+    if (w->addend != NULL) v += vector_load(w->addend + at);
+    v = activate(w, v);
+    if (finish->n_lanes < KERNEL_LANES) v = keep_lanes(v, finish->n_lanes);
+    vector_store(v, w->out + at);
+}
+
+/* The tile whose first result is element `at` of the output, of which these many rows and columns
+ * exist. */
+KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, const float *products,
+                               int64_t stride, int64_t at, int64_t n_rows, int64_t n_columns)
+{
+    const int tile = 2 * n_pairs, side = tile + 2;
+    const int64_t row = finish->winograd->out_width * KERNEL_LANES;
+    vector_t half[MAX_SIDE][MAX_SIDE]; /* [row][column] */
+    for (int x = 0; x < side; x++) {
+        vector_t column[MAX_SIDE], out[MAX_SIDE];
+        KERNEL_UNROLL
+        for (int y = 0; y < side; y++) column[y] = vector_load(products + (y * side + x) * stride);
+        transform_result(n_pairs, column, out);
+        KERNEL_UNROLL
+        for (int y = 0; y < tile; y++) half[y][x] = out[y];
+    }
+    for (int y = 0; y < tile && y < n_rows; y++) {
+        vector_t out[MAX_SIDE];
+        transform_result(n_pairs, half[y], out);
+        if (n_columns >= tile) KERNEL_UNROLL
+        for (int x = 0; x < tile; x++) put(finish, out[x], at + y * row + x * KERNEL_LANES);
+        else for (int x = 0; x < n_columns; x++)
+            put(finish, out[x], at + y * row + x * KERNEL_LANES);
+    }
+}
+
+/* One vector of outputs of all tiles from `first` on. */
+KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int64_t out_block,
+                                int64_t first, int64_t n, const float *products, int64_t stride)
+{
+    const winograd_t *w = g->winograd;
+    const int64_t tile = 2 * n_pairs, rest = w->n_outputs - out_block * KERNEL_LANES;
+    const int64_t n_blocks = (w->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
+    const finish_t finish = {w, vector_load(g->bias + out_block * KERNEL_LANES),
+                             rest < KERNEL_LANES ? (int)rest : KERNEL_LANES};
+    tile_at_t at = find_tile(g, first);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t y = at.y * tile, x = at.x * tile;
+        const int64_t plane = at.image * n_blocks + out_block;
+        finish_tile(&finish, n_pairs, products + i * WIDTH, stride,
+                    ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
+                    w->out_height - y, w->out_width - x);
+        next_tile(g, &at);
+    }
+}
+
+static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t first, int64_t last,
+                     float *products, int64_t stride)
+{
+    const winograd_t *w = g->winograd;
+    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES, side = w->tile + 2;
+    const int64_t out_block = weight_block * VECTORS;
+    const int n_vectors = w->n_outputs - out_block * KERNEL_LANES > KERNEL_LANES ? 2 : 1;
+    const int64_t size = n_channels * n_vectors * KERNEL_LANES;
+    const int64_t begin = winograd_block_begin(g, first);
+    const float *weight = w->weight + weight_block * side * side * n_channels * WIDTH;
+    for (int64_t i = 0; i < side * side; i++, weight += size)
+        for (int64_t b = first; b < last; b++) {
+            const int64_t from = winograd_block_begin(g, b);
+            const int64_t n_rows = winograd_block_begin(g, b + 1) - from;
+            multiplies[n_rows - 1][n_vectors - 1](
+                g->n_source_blocks, g->source + i * g->stride + from * n_channels, weight,
+                products + i * stride + (from - begin) * WIDTH);
+        }
+    const int64_t n = winograd_block_begin(g, last) - begin;
+    for (int k = 0; k < n_vectors; k++) {
+        const float *of = products + k * KERNEL_LANES;
+        switch (w->tile) {
+        case 2: finish_tiles(g, 1, out_block + k, g->first + begin, n, of, stride); break;
+        case 4: finish_tiles(g, 2, out_block + k, g->first + begin, n, of, stride); break;
+        default: finish_tiles(g, 3, out_block + k, g->first + begin, n, of, stride); break;
+        }
+    }
+}
+
+/* ---- the weight ---- */
+
+/* One channel of a block of outputs: [side^2][width], `stride` apart. */
+KERNEL_INLINE void pack_channel(const winograd_weight_t *w, int side, int width,
+                                const double (*from)[WIDTH], float *to, int64_t stride)
+{
+    for (int y = 0; y < side; y++) {
+        double rows[3][WIDTH];
+        for (int s = 0; s < 3; s++)
+            for (int k = 0; k < WIDTH; k++)
+                rows[s][k] = w->matrix[y][0] * from[s][k] + w->matrix[y][1] * from[3 + s][k] +
+                             w->matrix[y][2] * from[6 + s][k];
+        for (int x = 0; x < side; x++, to += stride)
+            for (int k = 0; k < width; k++)
+                to[k] = (float)(w->matrix[x][0] * rows[0][k] + w->matrix[x][1] * rows[1][k] +
+                                w->matrix[x][2] * rows[2][k]);
+    }
+}
+
+static void pack(const winograd_weight_t *w, int64_t first, int64_t last)
+{
+    const int side = w->tile + 2;
+    const int64_t n_channels = (w->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+    for (int64_t block = first; block < last; block++) {
+        const int64_t output = block * WIDTH, n = w->n_outputs - output;
+        const int64_t width = n > KERNEL_LANES ? WIDTH : KERNEL_LANES, stride = n_channels * width;
+        float *to = w->to + block * side * side * n_channels * WIDTH;
+        for (int64_t c = 0; c < n_channels; c++, to += width) {
+            double from[9][WIDTH] = {{0}};
+            for (int64_t k = 0; c < w->n_inputs && k < n && k < WIDTH; k++)
+                for (int i = 0; i < 9; i++)
+                    from[i][k] = w->from[((output + k) * w->n_inputs + c) * 9 + i];
+            if (width == WIDTH)
+                pack_channel(w, side, WIDTH, (const double(*)[WIDTH])from, to, stride);
+            else
+                pack_channel(w, side, KERNEL_LANES, (const double(*)[WIDTH])from, to, stride);
+        }
+    }
+}
+
+const winograd_loops_t WINOGRAD_LOOPS = {WINOGRAD_ROWS, transform, multiply, pack};

@@ -1,0 +1,141 @@
+/* Depthwise convolutions by a kernel of our own, over channels in blocks as wide as a vector. The
+ * weight lies as oneDNN's kernels want it, Abcd16a, so that files and other kernels share it. */
+#include <math.h>
+
+#include "kernels/depthwise_impl.h"
+
+#include "dispatch/eltwise.h"
+#include "ops/accept_impl.h"
+#include "ops/conv_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
+
+enum { X, WEIGHT, BIAS };
+
+static const char *check_windows(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const int64_t kernel = weight->sizes[2];
+    if (x->rank != 4 || attrs->groups < 2 || attrs->groups != x->sizes[1] ||
+        attrs->groups != weight->sizes[0])
+        return "no channel has a kernel of its own";
+    if ((kernel != 3 && kernel != 5) || weight->sizes[3] != kernel)
+        return "kernels of 3 by 3 and 5 by 5 only";
+    if (attrs->stride[0] != attrs->stride[1] || attrs->stride[0] > 2)
+        return "strides of 1 and 2 only";
+    return attrs->dilation[0] != 1 || attrs->dilation[1] != 1 ? "no dilation" : NULL;
+}
+
+/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call: what
+ * oneDNN fuses and we do not is oneDNN's. */
+static const char *check(const op_call_t *call, const prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
+    if (call->per_op) return "oneDNN alone under policy per_op";
+    if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
+    if (x->dtype != DTYPE_F32) return "f32 only";
+    if (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32) return "a bias of f32 only";
+    for (int i = 0; i < post->n; i++)
+        if (post->op[i].kind != POST_ELTWISE) return "a post-op with an operand";
+    return check_windows(call);
+}
+
+/* [C][1][R][S] with channels in blocks: the tag that oneDNN's weights have too once their groups
+ * are joined, so that a gradient lies alike. */
+static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
+{
+    format_t format = format_plain(weight->rank);
+    format.block_dims[format.n_blocks] = 0;
+    format.block_sizes[format.n_blocks++] = (uint16_t)lanes;
+    return info_mkldnn(weight, &format);
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const char *reason = check(call, prepared);
+    if (reason != NULL) return prepared_decline(prepared, "depthwise: %s", reason);
+    const int lanes = isa_lanes(isa_best());
+    const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
+    const tensor_info_t *weight = call->in[WEIGHT];
+    if (!format_same(&own, &blocks, call->in[X]->sizes))
+        return prepared_decline(prepared, "depthwise: channels in blocks of %d only", lanes);
+    TRY(accept_format(call, prepared, X, &blocks));
+    TRY(accept_out(call, prepared, 0, &blocks));
+    prepared->in[WEIGHT] = blocked_weight(weight, lanes);
+    if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, weight->sizes);
+    prepared->cost_ns = cost_run(
+        ctx, "depthwise",
+        2.0 * (double)info_numel(&call->out[0]) * (double)(weight->sizes[2] * weight->sizes[3]),
+        (double)info_bytes(&prepared->in[X]) + (double)info_bytes(&prepared->out[0]));
+    return STATUS_OK;
+}
+
+/* All post-ops but a clamp that comes first. */
+typedef struct rest {
+    const post_ops_t *post;
+    int first;
+} rest_t;
+
+static void finish(const void *user, float *row, int64_t n)
+{
+    const rest_t *rest = user;
+    for (int i = rest->first; i < rest->post->n; i++) {
+        const post_op_t *op = &rest->post->op[i];
+        eltwise_apply(op->eltwise, op->alpha, op->beta, n, row, row);
+    }
+}
+
+static bool is_clamp(const post_op_t *op, depthwise_t *out)
+{
+    const bool is_relu = op->eltwise == ELTWISE_RELU;
+    out->lower = is_relu ? 0.0f : (float)op->alpha;
+    out->upper = is_relu ? (float)INFINITY : (float)op->beta;
+    return is_relu || op->eltwise == ELTWISE_CLAMP;
+}
+
+static bool keeps_zero(const post_ops_t *post)
+{
+    bool keeps = true;
+    for (int i = 0; i < post->n; i++)
+        keeps &= eltwise_keeps_zero(post->op[i].eltwise, post->op[i].alpha, post->op[i].beta);
+    return keeps;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const conv_attrs_t *attrs = prepared->kernel_attrs;
+    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
+    rest_t rest = {&attrs->post, 0};
+    depthwise_t d = {.kernel = (int)prepared->in[WEIGHT].sizes[3],
+                     .stride = (int)attrs->stride[0],
+                     .n_images = x->sizes[0],
+                     .n_channels = x->sizes[1],
+                     .height = x->sizes[2],
+                     .width = x->sizes[3],
+                     .out_height = result->sizes[2],
+                     .out_width = result->sizes[3],
+                     .top = attrs->padding[0],
+                     .left = attrs->padding[1],
+                     .x = in[X],
+                     .weight = in[WEIGHT],
+                     .bias = in[BIAS],
+                     .user = &rest,
+                     .out = out[0]};
+    d.is_clamped = attrs->post.n > 0 && is_clamp(&attrs->post.op[0], &d);
+    rest.first = d.is_clamped;
+    if (rest.first < attrs->post.n) d.finish = finish;
+    depthwise_run(&d, isa_best(), threads_for(ctx, info_numel(result)));
+    if (!keeps_zero(&attrs->post)) walk_zero_padding(result, out[0]);
+    return STATUS_OK;
+}
+
+const kernel_t conv_depthwise = {.name = "depthwise",
+                                 .prepare = prepare,
+                                 .run = run,
+                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                          KERNEL_COMPETES};

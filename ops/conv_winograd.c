@@ -1,0 +1,251 @@
+/* Convolutions of 3 by 3 and stride 1 by winograd's transforms, by a kernel of our own.
+ *
+ * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for tiles
+ * of 2, 4 or 6, of which each is a kernel by itself. Larger tiles need fewer products, round more,
+ * and read a larger weight. The attribute `algorithm` says which are allowed; among these, and
+ * direct sums, the least estimate counts. */
+#include <math.h>
+
+#include "kernels/winograd_impl.h"
+#include "ops/accept_impl.h"
+#include "ops/conv_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
+
+enum { X, WEIGHT, BIAS, POST };
+enum { TILE, LANES, N_NUMBERS }; /* of a packed weight */
+
+#define VERSION 1 /* of winograd_pack */
+#define LARGEST_TILE 6
+
+typedef struct state {
+    winograd_t winograd; /* without pointers */
+    isa_t isa;
+    int n_threads;
+    int addend; /* input that is added, or -1 */
+} state_t;
+
+/* ---- which ---- */
+
+static int largest_tile(int algorithm)
+{
+    switch (algorithm) {
+    case CONV_WINOGRAD:
+    case CONV_WINOGRAD_4: return 4;
+    case CONV_WINOGRAD_UP_TO_2:
+    case CONV_WINOGRAD_2: return 2;
+    case CONV_WINOGRAD_UP_TO_6:
+    case CONV_WINOGRAD_6: return 6;
+    default: return 0;
+    }
+}
+
+static bool is_exact(int algorithm)
+{
+    return algorithm == CONV_WINOGRAD_2 || algorithm == CONV_WINOGRAD_4 ||
+           algorithm == CONV_WINOGRAD_6;
+}
+
+static bool is_shape(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *weight = call->in[WEIGHT];
+    return call->in[X]->rank == 4 && weight->sizes[2] == 3 && weight->sizes[3] == 3 &&
+           attrs->groups == 1 && attrs->stride[0] == 1 && attrs->stride[1] == 1 &&
+           attrs->dilation[0] == 1 && attrs->dilation[1] == 1;
+}
+
+const char *conv_winograd_obstacle(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    if (largest_tile(attrs->algorithm) == 0) return "algorithm does not allow it";
+    if (call->per_op) return "oneDNN alone under policy per_op";
+    if (!is_shape(call)) return "3 by 3, stride 1, dilation 1 and one group are needed";
+    if (call->in[X]->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32 ||
+        (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
+        return "f32 is needed";
+    if (call->layout != LAYOUT_MKLDNN) return "blocks of channels are needed";
+    if (call->weights == WEIGHT_GIVEN && !is_exact(attrs->algorithm))
+        return "the weight would be transformed in each call";
+    return NULL;
+}
+
+/* ---- estimates ---- */
+
+/* Whether the kernel of this size of tiles is to be asked at all. */
+static bool is_allowed(int algorithm, int tile)
+{
+    return tile == largest_tile(algorithm) ||
+           (tile < largest_tile(algorithm) && !is_exact(algorithm));
+}
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Products run at the share of the peak that direct convolution reaches. Transforms take as long as
+ * so many multiply-adds for each element of sources and results in tiles. */
+#define TRANSFORM_FLOPS 40.0
+
+static double estimate(const context_t *ctx, const winograd_t *w, int64_t lanes)
+{
+    const int tile = w->tile;
+    const double n_inputs = (double)round_up(w->n_inputs, lanes);
+    const double n_outputs = (double)round_up(w->n_outputs, lanes);
+    const double n_elements = (double)((tile + 2) * (tile + 2));
+    const int64_t n_rows = (w->out_height + tile - 1) / tile; /* of tiles */
+    const int64_t n_columns = (w->out_width + tile - 1) / tile;
+    const double n_tiles = (double)(w->n_images * n_rows * n_columns);
+    const double flops = n_tiles * n_elements *
+                         (2.0 * n_inputs * n_outputs + TRANSFORM_FLOPS * (n_inputs + n_outputs));
+    const double bytes = 4.0 * (double)w->n_images *
+                         ((double)(w->height * w->width) * n_inputs +
+                          (double)(w->out_height * w->out_width) * n_outputs);
+    return cost_layer(ctx, "tiles", flops, bytes, n_elements * n_inputs * n_outputs * 4.0);
+}
+
+/* ---- preparing ---- */
+
+static bool take_act(const post_op_t *post, winograd_t *w)
+{
+    w->alpha = (float)post->alpha;
+    w->beta = (float)post->beta;
+    switch (post->eltwise) {
+    case ELTWISE_RELU:
+        w->act = WINOGRAD_CLAMP;
+        w->alpha = 0.0f;
+        w->beta = INFINITY;
+        return true;
+    case ELTWISE_CLAMP: w->act = WINOGRAD_CLAMP; return true;
+    case ELTWISE_LEAKY_RELU: w->act = WINOGRAD_LEAKY; return true;
+    default: return false;
+    }
+}
+
+/* A sum, or an addition of what has the result's sizes, and then one function. */
+static status_t take_post(const op_call_t *call, prepared_t *prepared, state_t *state)
+{
+    const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
+    int i = 0;
+    if (i < post->n && (post->op[i].kind == POST_SUM || post->op[i].kind == POST_ADD)) {
+        const tensor_info_t *operand = call->in[POST], *out = &prepared->out[0];
+        if (operand->dtype != DTYPE_F32 ||
+            !shape_equal(operand->rank, operand->sizes, out->rank, out->sizes))
+            return prepared_decline(prepared, "winograd: adds f32 of the result's sizes only");
+        TRY(accept_format(call, prepared, POST, &out->format));
+        state->addend = POST;
+        prepared->overwrites = UINT64_C(1) << POST;
+        i++;
+    }
+    if (i < post->n && post->op[i].kind == POST_ELTWISE && take_act(&post->op[i], &state->winograd))
+        i++;
+    if (i == post->n) return STATUS_OK;
+    return prepared_decline(prepared, "winograd: computes no post-op %s",
+                            post->op[i].kind == POST_ELTWISE ? eltwise_name(post->op[i].eltwise)
+                                                             : post_name(post->op[i].kind));
+}
+
+static winograd_t describe(const op_call_t *call, int tile)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *out = &call->out[0];
+    return (winograd_t){.tile = tile,
+                        .n_images = x->sizes[0],
+                        .n_inputs = x->sizes[1],
+                        .n_outputs = out->sizes[1],
+                        .height = x->sizes[2],
+                        .width = x->sizes[3],
+                        .out_height = out->sizes[2],
+                        .out_width = out->sizes[3],
+                        .top = attrs->padding[0],
+                        .left = attrs->padding[1]};
+}
+
+static const char *name_of(isa_t isa, int tile)
+{
+    static const char *const names[ISA_COUNT][LARGEST_TILE / 2] = {
+        [ISA_PORTABLE] = {"winograd_2x2:portable", "winograd_4x4:portable",
+                          "winograd_6x6:portable"},
+        [ISA_AVX2] = {"winograd_2x2:avx2", "winograd_4x4:avx2", "winograd_6x6:avx2"},
+        [ISA_AVX512] = {"winograd_2x2:avx512", "winograd_4x4:avx512", "winograd_6x6:avx512"}};
+    return names[isa][tile / 2 - 1];
+}
+
+/* What stands in the way of tiles of any size is said once, by the largest that are allowed. */
+static status_t prepare(context_t *ctx, const op_call_t *call, int tile, prepared_t *prepared)
+{
+    const char *obstacle = conv_winograd_obstacle(call);
+    const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
+    if (!is_allowed(algorithm, tile)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL && tile != largest_tile(algorithm)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL) return prepared_decline(prepared, "winograd: %s", obstacle);
+    const isa_t isa = isa_best();
+    const int64_t lanes = isa_lanes(isa);
+    const format_t blocks = format_channel_blocks(4, (int)lanes);
+    state_t made = {.winograd = describe(call, tile), .isa = isa, .addend = -1}, *state = NULL;
+    winograd_t *w = &made.winograd;
+    TRY(accept_format(call, prepared, X, &blocks));
+    TRY(accept_out(call, prepared, 0, &blocks));
+    TRY(take_post(call, prepared, &made));
+    prepared->cost_ns = estimate(ctx, w, lanes);
+    prepared->is_asked_for = is_exact(algorithm);
+    if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
+    const int64_t numbers[N_NUMBERS] = {[TILE] = w->tile, [LANES] = lanes};
+    TRY(prepared_want_packed(ctx, prepared, WEIGHT,
+                             winograd_weight_elements(w->tile, w->n_inputs, w->n_outputs, isa),
+                             VERSION, N_NUMBERS, numbers));
+    made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
+    prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
+    prepared->implementation = name_of(isa, w->tile);
+    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
+    *state = made;
+    return STATUS_OK;
+}
+
+/* ---- running ---- */
+
+/* Sets of as many lanes have one packed form. */
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    const int64_t *numbers = format_numbers(&want->format);
+    isa_t isa = isa_best();
+    if (isa_lanes(isa) != numbers[LANES]) isa = ISA_PORTABLE;
+    INVARIANT(isa_lanes(isa) == numbers[LANES]);
+    winograd_pack((int)numbers[TILE], from->sizes[1], from->sizes[0], bytes, isa,
+                  threads_for(ctx, info_numel(from)), out);
+    return STATUS_OK;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    const state_t *state = prepared_state(prepared);
+    winograd_t w = state->winograd;
+    (void)ctx;
+    w.x = in[X];
+    w.weight = in[WEIGHT];
+    w.bias = in[BIAS];
+    w.addend = state->addend < 0 ? NULL : in[state->addend];
+    w.out = out[0];
+    winograd_run(&w, state->isa, state->n_threads, scratch);
+    return STATUS_OK;
+}
+
+#define DEFINE(size)                                                                               \
+    static status_t prepare_##size(context_t *ctx, const op_call_t *call, prepared_t *prepared)    \
+    {                                                                                              \
+        return prepare(ctx, call, size, prepared);                                                 \
+    }                                                                                              \
+    const kernel_t conv_winograd_##size = {.name = "winograd_" #size,                              \
+                                           .prepare = prepare_##size,                              \
+                                           .run = run,                                             \
+                                           .flags = KERNEL_FUSES_POST_OPS |                        \
+                                                    KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES,       \
+                                           .pack = pack}
+
+DEFINE(2);
+DEFINE(4);
+DEFINE(6);

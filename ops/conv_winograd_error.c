@@ -1,0 +1,125 @@
+/* What winograd's transforms lose with a layer's own weight, measured: the kernel's results for
+ * some outputs of a few random tiles against sums in double. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/winograd_impl.h"
+#include "ops/conv_impl.h"
+#include "tensor/context_impl.h"
+
+enum { MAX_OUTPUTS = 16, N_TILES = 2 };
+
+typedef struct sample {
+    winograd_t winograd;
+    isa_t isa;
+    int64_t lanes;
+    float *x, *out, *plain, *weight; /* plain: of the outputs that are looked at */
+    void *scratch;
+} sample_t;
+
+/* Of [-1, 1), the same at each run. */
+static float draw(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)(int32_t)(*state >> 32) * 0x1p-31f;
+}
+
+/* Channels lie in blocks, one tile of sources an image. */
+static int64_t place(const sample_t *s, int64_t n_channels, int64_t side, int64_t n, int64_t c,
+                     int64_t at)
+{
+    const int64_t n_blocks = (n_channels + s->lanes - 1) / s->lanes;
+    return ((n * n_blocks + c / s->lanes) * side * side + at) * s->lanes + c % s->lanes;
+}
+
+static double sum_at(const sample_t *s, int64_t n, int64_t k, int64_t y, int64_t x)
+{
+    const winograd_t *w = &s->winograd;
+    double sum = 0.0;
+    for (int64_t c = 0; c < w->n_inputs; c++) {
+        const float *weight = s->plain + (k * w->n_inputs + c) * 9;
+        for (int64_t i = 0; i < 9; i++) {
+            const int64_t at = (y + i / 3) * w->width + x + i % 3;
+            sum += (double)s->x[place(s, w->n_inputs, w->width, n, c, at)] * (double)weight[i];
+        }
+    }
+    return sum;
+}
+
+static double compare(const sample_t *s)
+{
+    const winograd_t *w = &s->winograd;
+    double worst = 0.0, largest = 0.0;
+    for (int64_t n = 0; n < w->n_images; n++)
+        for (int64_t k = 0; k < w->n_outputs; k++)
+            for (int64_t at = 0; at < w->out_height * w->out_width; at++) {
+                const double sum = sum_at(s, n, k, at / w->out_width, at % w->out_width);
+                const double is = (double)s->out[place(s, w->n_outputs, w->out_width, n, k, at)];
+                const double error = fabs(is - sum);
+                largest = fmax(largest, fabs(sum));
+                if (!(error <= worst) && !isnan(worst)) worst = error;
+            }
+    return largest > 0.0 ? worst / largest : worst;
+}
+
+static status_t allocate(context_t *ctx, sample_t *s)
+{
+    static const char purpose[] = "a sample of a convolution";
+    const winograd_t *w = &s->winograd;
+    const size_t n_x = (size_t)place(s, w->n_inputs, w->width, w->n_images, 0, 0);
+    const size_t n_out = (size_t)place(s, w->n_outputs, w->out_width, w->n_images, 0, 0);
+    const size_t n_plain = (size_t)(w->n_outputs * w->n_inputs * 9);
+    const size_t n_weight = (size_t)winograd_weight_elements(w->tile, w->n_inputs, w->n_outputs,
+                                                             s->isa);
+    TRY(context_get_zeroed(ctx, n_x * sizeof *s->x, purpose, &s->x));
+    TRY(context_get(ctx, n_out * sizeof *s->out, purpose, &s->out));
+    TRY(context_get(ctx, n_plain * sizeof *s->plain, purpose, &s->plain));
+    TRY(context_get(ctx, n_weight * sizeof *s->weight, purpose, &s->weight));
+    return context_get(ctx, winograd_scratch(w, s->isa, 1), purpose, &s->scratch);
+}
+
+static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
+{
+    winograd_t *w = &s->winograd;
+    uint64_t state = 1;
+    for (int64_t n = 0; n < w->n_images; n++)
+        for (int64_t c = 0; c < w->n_inputs; c++)
+            for (int64_t at = 0; at < w->height * w->width; at++)
+                s->x[place(s, w->n_inputs, w->width, n, c, at)] = draw(&state);
+    for (int64_t k = 0; k < w->n_outputs; k++)
+        memcpy(s->plain + k * w->n_inputs * 9,
+               bytes + k * weight->sizes[0] / w->n_outputs * w->n_inputs * 9,
+               (size_t)w->n_inputs * 9 * sizeof *bytes);
+    winograd_pack(w->tile, w->n_inputs, w->n_outputs, s->plain, s->isa, 1, s->weight);
+}
+
+status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                             int tile, double *out_error)
+{
+    sample_t s = {.isa = isa_best()};
+    s.lanes = isa_lanes(s.isa);
+    s.winograd = (winograd_t){.tile = tile,
+                              .n_images = N_TILES,
+                              .n_inputs = weight->sizes[1],
+                              .n_outputs = weight->sizes[0] < MAX_OUTPUTS ? weight->sizes[0]
+                                                                          : MAX_OUTPUTS,
+                              .height = tile + 2,
+                              .width = tile + 2,
+                              .out_height = tile,
+                              .out_width = tile};
+    status_t status = allocate(ctx, &s);
+    if (status == STATUS_OK) {
+        fill(&s, weight, bytes);
+        s.winograd.x = s.x;
+        s.winograd.weight = s.weight;
+        s.winograd.out = s.out;
+        winograd_run(&s.winograd, s.isa, 1, s.scratch);
+        *out_error = compare(&s);
+    }
+    context_put(ctx, s.x);
+    context_put(ctx, s.out);
+    context_put(ctx, s.plain);
+    context_put(ctx, s.weight);
+    context_put(ctx, s.scratch);
+    return status;
+}

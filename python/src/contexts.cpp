@@ -1,0 +1,81 @@
+// A context for each thread, and errors as Python's exceptions.
+#include "native.h"
+
+namespace
+{
+
+struct Contexts {
+    std::map<int, context_t *> by_threads;
+
+    ~Contexts()
+    {
+        for (auto &entry : by_threads) context_destroy(entry.second);
+    }
+};
+
+Contexts &contexts()
+{
+    static thread_local Contexts mine;
+    return mine;
+}
+
+// The subclasses of tessera.Error, as tessera/errors.py names them.
+const char *class_of(status_t status)
+{
+    switch (status) {
+    case STATUS_INVALID_ARGUMENT: return "InvalidArgument";
+    case STATUS_UNSUPPORTED: return "Unsupported";
+    case STATUS_OUT_OF_MEMORY: return "OutOfMemory";
+    case STATUS_IO: return "FileError";
+    case STATUS_CORRUPT: return "Corrupt";
+    default: return "Error";
+    }
+}
+
+} // namespace
+
+context_t *context_of_thread(int n_threads)
+{
+    auto &by_threads = contexts().by_threads;
+    auto found = by_threads.find(n_threads);
+    if (found != by_threads.end()) return found->second;
+    context_options_t options = {};
+    options.n_threads = n_threads;
+    context_t *ctx = nullptr;
+    const status_t status = context_create(&options, &ctx);
+    if (status != STATUS_OK) raise(status, context_error(nullptr));
+    return by_threads[n_threads] = ctx;
+}
+
+counters_t counters_of_thread()
+{
+    counters_t sum = {};
+    auto *sums = reinterpret_cast<uint64_t *>(&sum);
+    static_assert(sizeof sum % sizeof *sums == 0, "counters are 64-bit numbers only");
+    for (auto &entry : contexts().by_threads) {
+        counters_t counters;
+        counters_read(entry.second, &counters);
+        const auto *numbers = reinterpret_cast<const uint64_t *>(&counters);
+        for (size_t i = 0; i < sizeof sum / sizeof *sums; i++) sums[i] += numbers[i];
+    }
+    return sum;
+}
+
+void reset_counters_of_thread()
+{
+    for (auto &entry : contexts().by_threads) counters_reset(entry.second);
+}
+
+void raise(status_t status, const std::string &message)
+{
+    nb::object type = nb::module_::import_("tessera.errors").attr(class_of(status));
+    PyErr_SetString(type.ptr(), message.c_str());
+    throw nb::python_error();
+}
+
+void raise(context_t *ctx, status_t status)
+{
+    const std::string message = context_error(ctx);
+    context_clear_error(ctx);
+    raise(status, message);
+}

@@ -1,0 +1,454 @@
+// Models: imported or mapped, frozen, run on arrays.
+#include "native.h"
+
+#include <algorithm>
+
+#include <nanobind/stl/string.h>
+
+namespace
+{
+
+// Open sizes that no shape says are imported at this one; which it is matters only where the graph
+// turns out to hold for it alone, and then the model is imported again.
+constexpr int64_t open_size = 64;
+
+// Modules of one model for different sizes, at most.
+constexpr size_t max_variants = 8;
+
+// What a call failed with, while another way is tried.
+struct Failure {
+    status_t status;
+    std::string message;
+};
+
+Failure failure_of(context_t *ctx, status_t status)
+{
+    Failure failure = {status, context_error(ctx)};
+    context_clear_error(ctx);
+    return failure;
+}
+
+nb::object shape_of(const module_value_t &value)
+{
+    if (value.kind != DATUM_TENSOR || value.rank < 0) return nb::none();
+    nb::list sizes;
+    for (int d = 0; d < value.rank; d++) {
+        if (value.sizes[d] >= 0)
+            sizes.append(value.sizes[d]);
+        else if (value.dims[d] != nullptr)
+            sizes.append(nb::str(value.dims[d]));
+        else
+            sizes.append(nb::none());
+    }
+    return nb::tuple(sizes);
+}
+
+// Sizes of the inputs, by their names; nothing where one is no tensor.
+std::vector<Shape> shapes_of(context_t *ctx, const module_t *module,
+                             const std::vector<Datum> &inputs)
+{
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        module_value_t value;
+        if (datum_kind(inputs[i].get()) != DATUM_TENSOR) return {};
+        check(ctx, module_input(ctx, module, "forward", static_cast<int>(i), &value));
+        const tensor_t *tensor = datum_as_tensor(inputs[i].get());
+        const int64_t *sizes = tensor_sizes(tensor);
+        shapes.push_back({value.name != nullptr ? value.name : "",
+                          std::vector<int64_t>(sizes, sizes + tensor_rank(tensor))});
+    }
+    return shapes;
+}
+
+bool is_of(const std::vector<Shape> &shapes, const std::vector<Datum> &inputs)
+{
+    return std::equal(shapes.begin(), shapes.end(), inputs.begin(), inputs.end(),
+                      [](const Shape &shape, const Datum &input) {
+                          const tensor_t *tensor = datum_as_tensor(input.get());
+                          if (tensor == nullptr) return false;
+                          const int64_t *sizes = tensor_sizes(tensor);
+                          return std::equal(shape.sizes.begin(), shape.sizes.end(), sizes,
+                                            sizes + tensor_rank(tensor));
+                      });
+}
+
+std::vector<Shape> shapes_of_dict(const nb::dict &dict)
+{
+    std::vector<Shape> shapes;
+    for (auto [name, sizes] : dict) {
+        Shape shape = {nb::cast<std::string>(name), {}};
+        for (nb::handle size : sizes) shape.sizes.push_back(nb::cast<int64_t>(size));
+        shapes.push_back(std::move(shape));
+    }
+    return shapes;
+}
+
+} // namespace
+
+// ---- making ----
+
+ModuleOwner Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open) const
+{
+    module_t *imported = nullptr, *frozen = nullptr;
+    std::vector<onnx_shape_t> given;
+    for (const Shape &shape : shapes)
+        given.push_back(
+            {shape.input.c_str(), static_cast<int>(shape.sizes.size()), shape.sizes.data()});
+    freeze_options_t how = {};
+    how.dtype = dtype_;
+    std::vector<onnx_tensor_t> tensors;
+    for (const Given &one : given_) tensors.push_back({one.initializer.c_str(), one.tensor.get()});
+    const char *bytes = bytes_.is_valid() ? PyBytes_AS_STRING(bytes_.ptr()) : nullptr;
+    const size_t n_bytes = bytes_.is_valid() ? static_cast<size_t>(PyBytes_GET_SIZE(bytes_.ptr()))
+                                             : 0;
+    onnx_options_t options = {};
+    options.n_tensors = static_cast<int>(tensors.size());
+    options.tensors = tensors.data();
+    options.n_shapes = static_cast<int>(given.size());
+    options.shapes = given.data();
+    options.open_size = open;
+    status_t status;
+    {
+        nb::gil_scoped_release no_gil;
+        status = path_.empty() ? onnx_load_bytes(ctx, bytes, n_bytes, &options, &imported)
+                               : onnx_load(ctx, path_.c_str(), &options, &imported);
+        if (status == STATUS_OK) status = freeze_take(ctx, &imported, &how, &frozen);
+        module_release(imported);
+    }
+    check(ctx, status);
+    return ModuleOwner(frozen);
+}
+
+void Model::take(std::vector<Shape> shapes, ModuleOwner module)
+{
+    variants_.push_back({std::move(shapes), std::move(module)});
+    for (nb::handle value : values(false)) input_names_.emplace_back(nb::str(value.attr("name")));
+    for (nb::handle value : values(true)) output_names_.emplace_back(nb::str(value.attr("name")));
+}
+
+std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
+                                      const nb::dict &shapes, int n_threads,
+                                      const std::string &dtype, const nb::dict &initializers,
+                                      bool is_closed)
+{
+    auto model = std::make_unique<Model>();
+    model->n_threads_ = n_threads;
+    model->path_ = path;
+    model->dtype_ = dtype_parse(dtype.c_str());
+    if (!dtype.empty() && model->dtype_ == DTYPE_NONE)
+        raise(STATUS_INVALID_ARGUMENT, "dtype is " + dtype + ", must be f32 or bf16");
+    if (model->dtype_ == DTYPE_S8)
+        raise(STATUS_INVALID_ARGUMENT, "dtype is s8, which needs examples: tessera freeze "
+                                       "--dtype s8 --calibrate DIR makes a file of both");
+    if (!bytes.is_none()) model->bytes_ = nb::cast<nb::bytes>(bytes);
+    for (auto [name, array] : initializers)
+        model->given_.push_back(
+            {nb::cast<std::string>(name), tensor_of_array(model->context(), array)});
+    std::vector<Shape> given = shapes_of_dict(shapes);
+    ModuleOwner module = model->import(model->context(), given, open_size);
+    model->take(std::move(given), std::move(module));
+    if (is_closed) {
+        model->path_.clear();
+        model->bytes_.reset();
+        model->given_.clear();
+    }
+    return model;
+}
+
+std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads)
+{
+    auto model = std::make_unique<Model>();
+    model->n_threads_ = n_threads;
+    module_t *module = nullptr;
+    context_t *ctx = model->context();
+    status_t status;
+    {
+        nb::gil_scoped_release no_gil;
+        status = freeze_load(ctx, path.c_str(), &module);
+    }
+    check(ctx, status);
+    model->take({}, ModuleOwner(module));
+    return model;
+}
+
+// ---- running ----
+
+ModuleOwner Model::find(const std::vector<Datum> &inputs)
+{
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto at = variants_.begin() + 1; at != variants_.end(); ++at) {
+        if (!is_of(at->shapes, inputs)) continue;
+        std::rotate(variants_.begin() + 1, at, at + 1);
+        return ModuleOwner(module_retain(variants_[1].module.get()));
+    }
+    return nullptr;
+}
+
+bool Model::takes(context_t *ctx, const std::vector<Datum> &inputs) const
+{
+    std::vector<const tensor_info_t *> infos;
+    for (const Datum &input : inputs) {
+        const tensor_t *tensor = datum_as_tensor(input.get());
+        infos.push_back(tensor != nullptr ? tensor_info(tensor) : nullptr);
+    }
+    const status_t status = module_check_inputs(ctx, first(), "forward",
+                                                static_cast<int>(infos.size()), infos.data());
+    if (status != STATUS_OK) context_clear_error(ctx);
+    return status == STATUS_OK;
+}
+
+// Importing gives the GIL up, and so may what goes when a module does: neither may hold the lock,
+// for which another thread may wait with the GIL. So two threads may import the same, and the
+// second one's is dropped.
+ModuleOwner Model::import_for(context_t *ctx, const std::vector<Datum> &inputs)
+{
+    const std::vector<Shape> shapes = shapes_of(ctx, first(), inputs);
+    ModuleOwner module = import(ctx, shapes, 0), kept = find(inputs);
+    if (kept) return kept;
+    Variant gone;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (variants_.size() == max_variants) {
+        gone = std::move(variants_.back());
+        variants_.pop_back();
+    }
+    variants_.insert(variants_.begin() + 1, {shapes, ModuleOwner(module_retain(module.get()))});
+    return module;
+}
+
+status_t Model::run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
+                    std::vector<Datum> &outputs) const
+{
+    datum_t *in[METHOD_MAX_OUTPUTS], *out[METHOD_MAX_OUTPUTS];
+    int n_out = METHOD_MAX_OUTPUTS;
+    if (inputs.size() > METHOD_MAX_OUTPUTS)
+        return context_fail(ctx, STATUS_INVALID_ARGUMENT, "%zu inputs, at most %d are possible",
+                            inputs.size(), METHOD_MAX_OUTPUTS);
+    for (size_t i = 0; i < inputs.size(); i++) in[i] = inputs[i].get();
+    nb::gil_scoped_release no_gil;
+    const status_t status = module_call(ctx, module, "forward", static_cast<int>(inputs.size()), in,
+                                        &n_out, out);
+    for (int i = 0; status == STATUS_OK && i < n_out; i++) outputs.emplace_back(out[i]);
+    return status;
+}
+
+std::vector<nb::object> Model::run_on(std::vector<Datum> &inputs, Framework framework)
+{
+    context_t *ctx = context();
+    std::vector<Datum> outputs;
+    ModuleOwner other = find(inputs);
+    status_t status = run(ctx, other ? other.get() : first(), inputs, outputs);
+    if (status == STATUS_INVALID_ARGUMENT && !other && is_onnx()) {
+        const Failure failure = failure_of(ctx, status);
+        if (takes(ctx, inputs)) raise(failure.status, failure.message);
+        try {
+            other = import_for(ctx, inputs);
+        } catch (nb::python_error &) { // at these sizes it is no model: the first failure says why
+            raise(failure.status, failure.message);
+        }
+        status = run(ctx, other.get(), inputs, outputs);
+    }
+    check(ctx, status);
+    inputs.clear(); // a result that is an input has this one owner then
+    std::vector<nb::object> objects;
+    for (Datum &datum : outputs)
+        objects.push_back(object_of_datum(ctx, std::move(datum), framework));
+    return objects;
+}
+
+nb::object Model::call(nb::args args)
+{
+    std::vector<Datum> inputs;
+    Framework framework = Framework::numpy;
+    for (nb::handle arg : args) {
+        if (framework_of(arg) == Framework::torch) framework = Framework::torch;
+        inputs.push_back(datum_of_object(context(), arg));
+    }
+    std::vector<nb::object> objects = run_on(inputs, framework);
+    if (objects.size() == 1) return objects[0];
+    nb::list list;
+    for (nb::object &object : objects) list.append(object);
+    return nb::tuple(list);
+}
+
+nb::dict Model::run_by_names(const nb::dict &feed)
+{
+    std::vector<Datum> inputs;
+    Framework framework = Framework::numpy;
+    for (const nb::str &name : input_names_) {
+        if (!feed.contains(name))
+            raise(STATUS_INVALID_ARGUMENT,
+                  std::string("input \"") + name.c_str() + "\" is missing");
+        const nb::object array = feed[name];
+        if (framework_of(array) == Framework::torch) framework = Framework::torch;
+        inputs.push_back(datum_of_object(context(), array));
+    }
+    if (feed.size() != input_names_.size()) raise_unknown(feed);
+    std::vector<nb::object> objects = run_on(inputs, framework);
+    nb::dict made;
+    for (size_t i = 0; i < objects.size(); i++) made[output_names_[i]] = objects[i];
+    return made;
+}
+
+void Model::raise_unknown(const nb::dict &feed) const
+{
+    std::string names;
+    for (auto [name, array] : feed) {
+        bool is_known = false;
+        for (const nb::str &known : input_names_) is_known |= known.equal(name);
+        if (!is_known) names += (names.empty() ? "" : ", ") + nb::cast<std::string>(nb::str(name));
+    }
+    raise(STATUS_INVALID_ARGUMENT, "the model has no input " + names);
+}
+
+// ---- asking ----
+
+nb::list Model::values(bool is_output) const
+{
+    context_t *ctx = context();
+    nb::list list;
+    const int n = is_output ? module_n_outputs(first(), "forward")
+                            : module_n_inputs(first(), "forward");
+    for (int i = 0; i < n; i++) {
+        module_value_t value;
+        check(ctx, is_output ? module_output(ctx, first(), "forward", i, &value)
+                             : module_input(ctx, first(), "forward", i, &value));
+        const bool is_tensor = value.kind == DATUM_TENSOR;
+        list.append(Value{value.name != nullptr ? value.name : "",
+                          is_tensor ? dtype_name(value.dtype) : datum_kind_name(value.kind),
+                          shape_of(value)});
+    }
+    return list;
+}
+
+void Model::save(const std::string &path)
+{
+    context_t *ctx = context();
+    module_t *module = first(); // before the GIL is given up: another thread may add a variant
+    status_t status;
+    {
+        nb::gil_scoped_release no_gil;
+        status = plan_warm(ctx, module, "forward");
+        if (status == STATUS_OK) status = freeze_save(ctx, module, path.c_str());
+    }
+    check(ctx, status);
+}
+
+// ---- steps ----
+
+namespace
+{
+
+std::string formats_of(int n, const prepared_t *prepared,
+                       const tensor_info_t *(*info_at)(const prepared_t *, int))
+{
+    std::string text;
+    char format[FORMAT_TEXT_MAX];
+    for (int i = 0; i < n; i++) {
+        const tensor_info_t *info = info_at(prepared, i);
+        if (!text.empty()) text += " ";
+        text += info->dtype == DTYPE_NONE ? "none"
+                : info->rank == 0         ? "scalar"
+                                          : format_text(&info->format, format);
+    }
+    return text;
+}
+
+nb::dict row_of(const plan_step_t *step)
+{
+    const prepared_t *prepared = step->prepared;
+    const char *name = prepared != nullptr ? prepared_implementation(prepared) : nullptr;
+    nb::dict row;
+    row["operator"] = step->name;
+    row["path"] = step->path != nullptr ? step->path : "";
+    row["kernel"] = prepared != nullptr ? prepared_kernel(prepared) : "";
+    row["implementation"] = name != nullptr ? name : "";
+    row["in"] = prepared != nullptr ? formats_of(step->n_in, prepared, prepared_input) : "";
+    row["out"] = prepared != nullptr
+                     ? formats_of(prepared_n_outputs(prepared), prepared, prepared_output)
+                     : "";
+    return row;
+}
+
+struct Times {
+    std::vector<std::vector<uint64_t>> of_steps; // [step][run]
+    size_t at = 0;
+};
+
+status_t note_time(context_t *, void *user, const op_event_t *event)
+{
+    Times &times = *static_cast<Times *>(user);
+    if (!event->is_planned) return STATUS_OK;
+    if (times.at == times.of_steps.size()) times.of_steps.emplace_back();
+    times.of_steps[times.at++].push_back(event->ns);
+    return STATUS_OK;
+}
+
+double median_ms(std::vector<uint64_t> &ns)
+{
+    if (ns.empty()) return 0.0;
+    std::nth_element(ns.begin(), ns.begin() + static_cast<long>(ns.size() / 2), ns.end());
+    return static_cast<double>(ns[ns.size() / 2]) / 1e6;
+}
+
+} // namespace
+
+std::vector<Datum> Model::inputs_of(const nb::args &args) const
+{
+    context_t *ctx = context();
+    std::vector<Datum> inputs;
+    for (nb::handle arg : args) inputs.push_back(datum_of_object(ctx, arg));
+    const int n_inputs = inputs.empty() ? module_n_inputs(first(), "forward") : 0;
+    for (int i = 0; i < n_inputs; i++) {
+        module_value_t value;
+        tensor_t *zeros = nullptr;
+        datum_t *datum = nullptr;
+        check(ctx, module_input(ctx, first(), "forward", i, &value));
+        if (value.kind != DATUM_TENSOR || value.rank < 0)
+            raise(STATUS_INVALID_ARGUMENT,
+                  std::string("give inputs: the sizes of \"") + value.name + "\" are not known");
+        check(ctx, tensor_zeros(ctx, value.dtype, value.rank, value.made, &zeros));
+        const Tensor tensor(zeros);
+        check(ctx, datum_tensor(ctx, zeros, &datum));
+        inputs.emplace_back(datum);
+    }
+    return inputs;
+}
+
+nb::list Model::profile(nb::args args, int iterations)
+{
+    context_t *ctx = context();
+    const std::vector<Datum> inputs = inputs_of(args);
+    std::vector<Datum> outputs;
+    Times times;
+    observer_t observer = {};
+    observer.user = &times;
+    observer.op_end = note_time;
+    check(ctx, run(ctx, first(), inputs, outputs)); // makes the plan, which is not to be timed
+    check(ctx, dispatch_add_observer(ctx, &observer));
+    status_t status = STATUS_OK;
+    for (int i = 0; i < iterations && status == STATUS_OK; i++) {
+        outputs.clear();
+        times.at = 0;
+        status = run(ctx, first(), inputs, outputs);
+    }
+    dispatch_remove_observer(ctx, &observer);
+    check(ctx, status);
+    const plan_t *plan = plan_of(first(), "forward");
+    if (plan == nullptr)
+        raise(STATUS_UNSUPPORTED, "the model is no plan, but control flow around several");
+    nb::list rows;
+    size_t at = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        nb::dict row = row_of(plan_step(plan, i));
+        const bool is_timed = plan_step(plan, i)->prepared != nullptr && at < times.of_steps.size();
+        if (iterations > 0) row["ms"] = is_timed ? median_ms(times.of_steps[at]) : 0.0;
+        at += is_timed;
+        rows.append(row);
+    }
+    return rows;
+}
+
+nb::object Model::explain(nb::args args)
+{
+    return nb::module_::import_("tessera.report").attr("table")(profile(args, 0));
+}

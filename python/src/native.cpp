@@ -1,0 +1,141 @@
+// The extension module tessera._native: what the Python files of the package stand on.
+#include "native.h"
+
+#include <sstream>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+extern "C" {
+#include "tools/audit.h"
+}
+
+namespace
+{
+
+nb::dict dict_of_counters()
+{
+    const counters_t counters = counters_of_thread();
+    nb::dict dict, reorders, copies;
+    for (int cause = 0; cause < CAUSE_COUNT; cause++) {
+        const char *name = cause_name(static_cast<reorder_cause_t>(cause));
+        reorders[name] = counters.reorders[cause];
+        copies[name] = counters.copies[cause];
+    }
+    dict["reorders"] = reorders;
+    dict["copies"] = copies;
+    dict["weight_reorders"] = counters_weight_reorders(&counters);
+    dict["activation_reorders"] = counters_activation_reorders(&counters);
+    dict["to_mkldnn"] = counters.to_mkldnn;
+    dict["to_dense"] = counters.to_dense;
+    dict["reorder_bytes"] = counters.reorder_bytes;
+    dict["reorder_ms"] = static_cast<double>(counters.reorder_ns) / 1e6;
+    dict["operators"] = counters.operators;
+    dict["primitives_built"] = counters.primitives_built;
+    dict["weights_packed"] = counters.weights_packed;
+    dict["plans_built"] = counters.plans_built;
+    dict["plans_evicted"] = counters.plans_evicted;
+    dict["tensor_bytes"] = counters.tensor_bytes;
+    return dict;
+}
+
+nb::dict dict_of_total(const audit_total_t &total)
+{
+    nb::dict dict;
+    dict["n"] = total.n;
+    dict["bytes"] = total.bytes;
+    dict["ms"] = total.ms;
+    return dict;
+}
+
+nb::dict audit_text(const std::string &log)
+{
+    auto audit = std::make_unique<audit_t>();
+    std::istringstream lines(log);
+    for (std::string line; std::getline(lines, line);) audit_line(audit.get(), line.c_str());
+    nb::dict dict, reorders, kinds;
+    for (int cause = 0; cause < AUDIT_CAUSE_COUNT; cause++)
+        reorders[audit_cause_name(static_cast<audit_cause_t>(cause))] = dict_of_total(
+            audit->reorders[cause]);
+    for (int i = 0; i < audit->n_kinds; i++) {
+        nb::dict kind = dict_of_total(audit->kinds[i].total);
+        kind["reference"] = audit->kinds[i].reference.n;
+        kinds[static_cast<const char *>(audit->kinds[i].name)] = kind;
+    }
+    dict["onednn"] = static_cast<const char *>(audit->version);
+    dict["executions"] = dict_of_total(audit->total);
+    dict["reorders"] = reorders;
+    dict["kinds"] = kinds;
+    dict["malformed"] = audit->n_malformed;
+    return dict;
+}
+
+} // namespace
+
+NB_MODULE(_native, m)
+{
+    m.doc() = "What the Python files of the package tessera stand on: the C API.";
+    nb::class_<Value>(m, "Value", "An input or output of a model.")
+        .def_ro("name", &Value::name, "As the model's file has it.")
+        .def_ro("dtype", &Value::dtype, "\"f32\", \"s64\", ...; \"list\" where it is no tensor.")
+        .def_prop_ro(
+            "shape", [](const Value &value) { return value.shape; },
+            nb::for_getter(nb::sig("def shape(self) -> tuple[int | str | None, ...] | None")),
+            "A tuple of sizes: numbers, names of open sizes (one name is one size), or None\n"
+            "where neither is known; None where the rank is not.")
+        .def("__repr__", [](const Value &value) {
+            return value.name + ": " + value.dtype +
+                   (value.shape.is_none() ? "" : nb::cast<std::string>(nb::str(value.shape)));
+        });
+
+    nb::class_<Model>(m, "Model", nb::is_weak_referenceable(),
+                      "A frozen model. Threads may call it at once.")
+        .def(
+            "__call__", &Model::call,
+            nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
+            "Runs on arrays, in the order of `inputs`: numpy's, PyTorch's, or any with __dlpack__\n"
+            "on the CPU, with any strides; they are read where they lie. Gives the output, or a\n"
+            "tuple of several, as arrays of the same library, whose memory nobody else has.")
+        .def_prop_ro(
+            "inputs", [](const Model &model) { return model.values(false); },
+            nb::for_getter(nb::sig("def inputs(self) -> list[Value]")),
+            "What the model takes, in order.")
+        .def_prop_ro(
+            "outputs", [](const Model &model) { return model.values(true); },
+            nb::for_getter(nb::sig("def outputs(self) -> list[Value]")),
+            "What the model gives, in order.")
+        .def("save", &Model::save, nb::arg("path"),
+             "Writes a .tessera file, which maps straight back in, whole or not at all.")
+        .def("run", &Model::run_by_names, nb::arg("inputs"),
+             nb::sig("def run(self, inputs: dict[str, typing.Any]) -> dict[str, typing.Any]"),
+             "The same by names: a dict of inputs in, a dict of outputs out.")
+        .def("explain", &Model::explain, nb::sig("def explain(self, *inputs: typing.Any) -> str"),
+             "A table of what runs on such inputs, step by step: operator, path, kernel,\n"
+             "implementation, formats in and out. Without inputs: at the sizes of the file.")
+        .def("profile", &Model::profile, nb::arg("inputs"), nb::arg("iterations") = 20,
+             nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
+                     "list[dict[str, typing.Any]]"),
+             "The rows of that table as dicts, each with the median \"ms\" of so many runs.");
+
+    m.def("load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
+          nb::arg("threads"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),
+          nb::arg("is_closed") = false,
+          nb::sig("def load_onnx(path: str, bytes: typing.Any, shapes: dict[str, "
+                  "collections.abc.Sequence[int]], threads: int, dtype: str, "
+                  "initializers: dict[str, typing.Any] = ..., is_closed: bool = False) -> Model"),
+          "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
+          "that are read where they lie in place of what the file has by that name. is_closed:\n"
+          "it takes no other sizes than those it is loaded for, and the bytes are not kept.");
+    m.def("load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("threads"),
+          "A model of a .tessera file, which is mapped.");
+    m.def("counters", dict_of_counters, nb::sig("def counters() -> dict[str, typing.Any]"),
+          "What this thread has counted since it began, or since reset_counters: \"reorders\" and\n"
+          "\"copies\" are dicts by cause, the rest are numbers.");
+    m.def("reset_counters", reset_counters_of_thread, "Sets the counters of this thread to zero.");
+    m.def("audit_text", audit_text, nb::arg("log"),
+          nb::sig("def audit_text(log: str) -> dict[str, typing.Any]"),
+          "As tessera.audit, of the text of a log.");
+    m.attr("__version__") = tessera_version_text();
+    m.attr("onednn_version") = onednn_version_text();
+    m.attr("isa") = onednn_isa_text();
+}

@@ -1,0 +1,138 @@
+// What the files of the extension module share: contexts of threads, errors, arrays, the model.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <tessera.h>
+
+namespace nb = nanobind;
+
+// ---- contexts ----
+
+// The calling thread's context for so many threads of operators (0: as many as there are cores),
+// made when it is first asked for, destroyed when the thread ends.
+context_t *context_of_thread(int n_threads);
+
+// The sums of the calling thread's contexts, and back to zero.
+counters_t counters_of_thread();
+void reset_counters_of_thread();
+
+// Raises tessera.Error, or the subclass that belongs to the status, with the context's message.
+[[noreturn]] void raise(context_t *ctx, status_t status);
+[[noreturn]] void raise(status_t status, const std::string &message);
+
+inline void check(context_t *ctx, status_t status)
+{
+    if (status != STATUS_OK) raise(ctx, status);
+}
+
+// ---- counted objects of the C API ----
+
+template <typename T, void (*release)(T *)> struct Releases {
+    void operator()(T *object) const { release(object); }
+};
+using Tensor = std::unique_ptr<tensor_t, Releases<tensor_t, tensor_release>>;
+using Datum = std::unique_ptr<datum_t, Releases<datum_t, datum_release>>;
+using ModuleOwner = std::unique_ptr<module_t, Releases<module_t, module_release>>;
+
+// ---- arrays ----
+
+// Whose arrays a call gives: those of the library that its first array is of.
+enum class Framework { numpy, torch };
+Framework framework_of(nb::handle array);
+
+// A tensor over an array's memory, which is kept for as long as the tensor lives: whatever has
+// __dlpack__ or the buffer protocol, on the CPU, with any strides. TypeError for anything else.
+Tensor tensor_of_array(context_t *ctx, nb::handle array);
+
+// An array over a tensor's memory, which is its own: nobody else writes there. An mkldnn tensor is
+// reordered first.
+nb::object array_of_tensor(context_t *ctx, Tensor tensor, Framework framework);
+
+// Lists and tuples of arrays become those of the graph, None none.
+Datum datum_of_object(context_t *ctx, nb::handle object);
+nb::object object_of_datum(context_t *ctx, Datum datum, Framework framework);
+
+// ---- models ----
+
+// An input or output: sizes are numbers, names of open ones, or None.
+struct Value {
+    std::string name, dtype;
+    nb::object shape;
+};
+
+struct Shape {
+    std::string input;
+    std::vector<int64_t> sizes;
+};
+
+// An initializer of an ONNX model that is in memory already.
+struct Given {
+    std::string initializer;
+    Tensor tensor;
+};
+
+// A frozen model. Where its file leaves sizes open and its graph holds for the sizes only that it
+// was imported at, it is imported again for others, a few of which are kept.
+class Model
+{
+  public:
+    // An ONNX file, or its bytes; shapes of inputs whose sizes are open; dtype "", "f32" or "bf16";
+    // initializers that are arrays, which are read where they lie. is_closed: it is never imported
+    // at other sizes, so the bytes are not kept.
+    static std::unique_ptr<Model> of_onnx(const std::string &path, nb::object bytes,
+                                          const nb::dict &shapes, int n_threads,
+                                          const std::string &dtype, const nb::dict &initializers,
+                                          bool is_closed);
+    static std::unique_ptr<Model> of_tessera(const std::string &path, int n_threads);
+
+    // Runs on arrays in order of the inputs: a tuple of outputs, or the one that there is.
+    nb::object call(nb::args inputs);
+    nb::dict run_by_names(const nb::dict &feed);
+    nb::list values(bool is_output) const;
+    void save(const std::string &path);
+    // A row for each step of the plan of these inputs (none: zeros of the sizes that the model was
+    // made at), with its median time where there are iterations.
+    nb::list profile(nb::args inputs, int iterations);
+    nb::object explain(nb::args inputs);
+
+  private:
+    struct Variant {
+        std::vector<Shape> shapes;
+        ModuleOwner module;
+    };
+
+    context_t *context() const { return context_of_thread(n_threads_); }
+    ModuleOwner import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open_size) const;
+    module_t *first() const { return variants_.front().module.get(); }
+    // The module that was imported again at the sizes of these inputs, or NULL.
+    ModuleOwner find(const std::vector<Datum> &inputs);
+    // Imports it; the first refuses these sizes.
+    ModuleOwner import_for(context_t *ctx, const std::vector<Datum> &inputs);
+    // Whether the first takes inputs of these dtypes and sizes, whatever their elements are.
+    bool takes(context_t *ctx, const std::vector<Datum> &inputs) const;
+    std::vector<nb::object> run_on(std::vector<Datum> &inputs, Framework framework);
+    std::vector<Datum> inputs_of(const nb::args &args) const;
+    [[noreturn]] void raise_unknown(const nb::dict &feed) const;
+    void take(std::vector<Shape> shapes, ModuleOwner module); // the first of all
+    bool is_onnx() const { return !path_.empty() || bytes_.is_valid(); }
+    status_t run(context_t *ctx, module_t *module, const std::vector<Datum> &inputs,
+                 std::vector<Datum> &outputs) const;
+
+    int n_threads_ = 0;
+    dtype_t dtype_ = DTYPE_NONE; // that products are computed in; none: as they are
+    // Of an ONNX model that may be imported again; no path and no bytes: it is not.
+    std::string path_;
+    nb::object bytes_;
+    std::vector<Given> given_;
+    mutable std::mutex mutex_;      // of variants_
+    std::vector<Variant> variants_; // the first always stays
+    std::vector<nb::str> input_names_, output_names_;
+};

@@ -1,0 +1,117 @@
+"""Runs deep networks on CPUs in the blocked layouts of oneDNN, and counts every reorder.
+
+    import tessera
+    m = tessera.load("resnet50.onnx")
+    y = m(x)                     # numpy in, numpy out; torch in, torch out; nothing is copied
+    m.save("resnet50.tessera")   # starts in milliseconds
+    print(m.explain())           # what runs, and in which formats
+
+Calls release the GIL, and threads may call one model at once.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+from ._native import Model, Value, __version__, counters, isa, onednn_version, reset_counters
+from ._native import audit_text as _audit_text
+from ._native import load_onnx as _load_onnx
+from ._native import load_tessera as _load_tessera
+from .errors import Corrupt, Error, FileError, InvalidArgument, OutOfMemory, Unsupported
+from .session import InferenceSession
+
+__all__ = [
+    "Corrupt", "Error", "FileError", "InferenceSession", "InvalidArgument", "Model", "OutOfMemory",
+    "Unsupported", "Value", "__version__", "audit", "compile", "count_reorders", "counters", "isa",
+    "load", "load_bytes", "onednn_version", "reset_counters",
+]  # fmt: skip
+
+
+def load(
+    path: str | os.PathLike,
+    threads: int | None = None,
+    dtype: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """Loads an .onnx file, which is frozen, or a .tessera file, which is mapped.
+
+    threads: that operators run on; None: TESSERA_THREADS, else as many as there are cores.
+    dtype: "bf16" computes products, and what follows them, in bf16, with sums in f32; inputs and
+    outputs stay what they are. None: as the file has it.
+    shapes: sizes that inputs of an .onnx file usually have, where the file leaves them open. The
+    model takes others too.
+
+    FileError, Corrupt; Unsupported lists every operator that is not known.
+    """
+    path = os.fspath(path)
+    if path.endswith(".tessera"):
+        if shapes is not None or dtype is not None:
+            raise InvalidArgument(f"{path}: shapes and dtype are of .onnx files")
+        return _load_tessera(path, _check_threads(threads))
+    return _load_onnx(path, None, dict(shapes or {}), _check_threads(threads), dtype or "")
+
+
+def load_bytes(
+    onnx: bytes,
+    threads: int | None = None,
+    dtype: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """The same for the bytes of an ONNX model."""
+    return _load_onnx("", onnx, dict(shapes or {}), _check_threads(threads), dtype or "")
+
+
+def compile(module: Any, *example: Any, threads: int | None = None, dynamic_shapes: Any = None):
+    """A PyTorch module, exported at once by PyTorch's own exporter and frozen: a Model.
+
+    dynamic_shapes: as torch.export.export takes them; None: all sizes are those of the example.
+    """
+    from .pytorch import compile as compile_module
+
+    return compile_module(module, example, _check_threads(threads), dynamic_shapes)
+
+
+class count_reorders:
+    """Counts what this thread reorders inside of a with statement.
+
+        with tessera.count_reorders() as counted:
+            m(x)
+        print(counted.weights, counted.activations, counted.copies)
+    """
+
+    weights = activations = copies = bytes = 0
+
+    def __enter__(self) -> "count_reorders":
+        self._before = counters()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        before, after = self._before, counters()
+        self.weights = after["weight_reorders"] - before["weight_reorders"]
+        self.activations = after["activation_reorders"] - before["activation_reorders"]
+        self.copies = sum(after["copies"].values()) - sum(before["copies"].values())
+        self.bytes = after["reorder_bytes"] - before["reorder_bytes"]
+
+
+def audit(log: str | os.PathLike) -> dict:
+    """Counts what a log of oneDNN (ONEDNN_VERBOSE=1, any program, any version) says was executed.
+
+    log: a path, or the log's text. Gives executions, reorders by cause, and primitives by kind with
+    those that a reference implementation ran.
+    """
+    text = os.fspath(log)
+    if "\n" not in text:
+        with open(text, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    return _audit_text(text)
+
+
+def _check_threads(threads: int | None) -> int:
+    if threads is None:
+        return 0
+    if threads < 1:
+        raise InvalidArgument(f"threads is {threads}, must be 1 or more")
+    return threads

@@ -1,0 +1,396 @@
+"""PyTorch modules: torch.compile(model, backend="tessera") and tessera.compile(module, *example).
+
+A graph goes through PyTorch's own exporter to ONNX, in memory, and is frozen: parameters and
+buffers are constants then, as with inductor's freezing, so what changes them later does not show.
+They are read where PyTorch has them: the only copy is what the model keeps, as packed as it runs.
+What cannot be taken runs in PyTorch, and a warning says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import warnings
+from typing import Any, Callable, Iterator, Sequence
+
+import torch
+
+from . import _native
+from .errors import InvalidArgument, Unsupported
+
+
+class Fallback(UserWarning):
+    """A graph, or the part of it that is named, runs in PyTorch."""
+
+
+# ---- exporting ----
+
+
+def _is_random(node: torch.fx.Node) -> bool:
+    """Whether it draws random numbers: a dropout of probability 0, or outside of training, does
+    not."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    defaults = {a.name: a.default_value for a in node.target._schema.arguments}
+    values = {**defaults, **given}
+    is_off = any(values.get(name, 1) == 0 for name in ("p", "dropout", "dropout_p"))
+    return not is_off and not any(values.get(name) is False for name in ("train", "training"))
+
+
+def _check_pure(program: torch.export.ExportedProgram) -> None:
+    """Refuses what an exported graph would lose: writes to inputs and buffers, and random numbers,
+    which would be others."""
+    signature = program.graph_signature
+    written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if written:
+        raise Unsupported(f"it writes to {', '.join(map(str, written))}")
+    for node in program.graph.nodes:
+        if _is_random(node):
+            raise Unsupported(f"{node.target} draws random numbers")
+
+
+@contextlib.contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Loggers of these names tell errors only."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _export(
+    module: torch.nn.Module, args: Sequence[torch.Tensor], dynamic_shapes: Any
+) -> torch.onnx.ONNXProgram:
+    # tracing(None): this is no part of the graph that torch.compile may be capturing.
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet("torch.onnx", "onnxscript"))
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch._guards.tracing(None))
+        warnings.simplefilter("ignore")
+        return torch.onnx.export(
+            module, tuple(args), dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False
+        )
+
+
+_DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
+           torch.int16, torch.int32, torch.int64, torch.bool)  # fmt: skip
+_MIN_BYTES = 1024  # of an initializer that stays out of the ONNX bytes
+
+
+def _lent(constant: Any) -> torch.Tensor | None:
+    """An initializer's elements where they lie; None where there are few, or no tensor has them."""
+    if constant is None or constant.nbytes < _MIN_BYTES:
+        return None
+    raw = getattr(constant, "raw", None)
+    if isinstance(raw, torch.Tensor):
+        is_plain = raw.device.type == "cpu" and raw.layout == torch.strided
+        return raw.detach() if is_plain and raw.dtype in _DTYPES else None
+    array = constant.numpy()
+    return torch.from_numpy(array) if array.dtype.kind in "fiub" and array.flags.writeable else None
+
+
+def _serialize(model: Any) -> tuple[bytes, dict[str, torch.Tensor]]:
+    """The bytes of an ONNX model, and apart from them its larger initializers: nothing copies
+    these."""
+    try:
+        import onnx_ir
+    except ImportError:  # PyTorch before 2.7
+        from onnxscript import ir as onnx_ir
+    lent = {}
+    for name, value in model.graph.initializers.items():
+        tensor = _lent(value.const_value)
+        if tensor is None:
+            continue
+        lent[name] = tensor
+        value.const_value = onnx_ir.ExternalTensor(
+            "memory", 0, 0, value.const_value.dtype, shape=value.const_value.shape, name=name
+        )
+    return onnx_ir.serde.serialize_model(model).SerializeToString(), lent
+
+
+def _load(
+    module: torch.nn.Module, args: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any = None
+) -> _native.Model:
+    exported = _export(module, args, dynamic_shapes)
+    _check_pure(exported.exported_program)
+    onnx_bytes, lent = _serialize(exported.model)
+    shapes = {
+        value.name: list(arg.shape) for value, arg in zip(exported.model.graph.inputs, args)
+    }
+    return _native.load_onnx("", onnx_bytes, shapes, threads, "", lent, dynamic_shapes is None)
+
+
+def compile(
+    module: torch.nn.Module, example: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any
+) -> _native.Model:
+    """See tessera.compile."""
+    if module.training:
+        raise Unsupported("the module is in training mode: call eval() first")
+    return _load(module, example, threads, dynamic_shapes)
+
+
+# ---- fused operators of PyTorch that its exporter does not know, written out ----
+
+_ATTENTION, _PADDING = 0, 1  # kinds of a mask: [queries, keys], [batch, keys]; else of all scores
+
+
+def _attention(q, k, v, heads, weight, bias, mask, mask_type):
+    """Scores' softmax [batch, heads, queries, keys], and the heads joined again."""
+    size = q.shape[-1]
+    parts = zip((q, k, v), weight.split(size), bias.split(size))
+    q, k, v = (
+        torch.nn.functional.linear(x, w, b).unflatten(-1, (heads, size // heads)).transpose(1, 2)
+        for x, w, b in parts
+    )
+    scores = q @ k.transpose(-2, -1) / (size // heads) ** 0.5
+    if mask is not None:
+        mask = mask.to(torch.bool)
+        if mask_type == _ATTENTION:
+            mask = mask[None, None]
+        elif mask_type == _PADDING:
+            mask = mask[:, None, None]
+        scores = scores.masked_fill(mask, float("-inf"))
+    weights = scores.softmax(-1)
+    return weights, (weights @ v).transpose(1, 2).flatten(-2)
+
+
+def _encoder_layer(
+    x, size, heads, qkv_weight, qkv_bias, out_weight, out_bias, is_gelu, is_norm_first, eps,
+    norm1_weight, norm1_bias, norm2_weight, norm2_bias, weight1, bias1, weight2, bias2, mask=None,
+    mask_type=None,
+):  # fmt: skip
+    f = torch.nn.functional
+    activation = f.gelu if is_gelu else f.relu
+
+    def norm1(y):
+        return f.layer_norm(y, (size,), norm1_weight, norm1_bias, eps)
+
+    def norm2(y):
+        return f.layer_norm(y, (size,), norm2_weight, norm2_bias, eps)
+
+    def attend(y):
+        joined = _attention(y, y, y, heads, qkv_weight, qkv_bias, mask, mask_type)[1]
+        return f.linear(joined, out_weight, out_bias)
+
+    def feed(y):
+        return f.linear(activation(f.linear(y, weight1, bias1)), weight2, bias2)
+
+    if is_norm_first:
+        x = x + attend(norm1(x))
+        return x + feed(norm2(x))
+    x = norm1(x + attend(x))
+    return norm2(x + feed(x))
+
+
+def _multi_head_attention(
+    q, k, v, size, heads, qkv_weight, qkv_bias, out_weight, out_bias, mask=None,
+    need_weights=True, average_attn_weights=True, mask_type=None,
+):  # fmt: skip
+    weights, joined = _attention(q, k, v, heads, qkv_weight, qkv_bias, mask, mask_type)
+    out = torch.nn.functional.linear(joined, out_weight, out_bias)
+    if not need_weights:
+        return out, None
+    return out, weights.mean(1) if average_attn_weights else weights
+
+
+_WRITTEN_OUT = {
+    torch._transformer_encoder_layer_fwd: _encoder_layer,
+    torch._native_multi_head_attention: _multi_head_attention,
+}
+
+
+# ---- the backend ----
+
+
+def _is_static(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input of a captured graph is a parameter or buffer of the module."""
+    if isinstance(example, torch.nn.Parameter):
+        return True
+    return "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
+
+
+class _Captured:
+    """A graph that torch.compile captured: modules of its tensors alone, at given numbers."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
+        self._graph_module = graph_module
+        nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+        self._placeholders = nodes
+        self._static = {
+            i: value
+            for i, (node, value) in enumerate(zip(nodes, example))
+            if isinstance(value, torch.Tensor) and _is_static(node, value)
+        }
+        self.tensors = [
+            i
+            for i, value in enumerate(example)
+            if isinstance(value, torch.Tensor) and i not in self._static
+        ]
+        self.numbers = [i for i, value in enumerate(example) if not isinstance(value, torch.Tensor)]
+        self._find_outputs()
+
+    def _find_outputs(self) -> None:
+        (output,) = (node for node in self._graph_module.graph.nodes if node.op == "output")
+        self.outputs = []  # a position among the exported ones, or what is given as it is
+        self.n_outputs = 0
+        for item in output.args[0]:
+            if not isinstance(item, torch.fx.Node):
+                self.outputs.append((None, item))
+            elif isinstance(item.meta.get("example_value"), torch.Tensor):
+                self.outputs.append((self.n_outputs, None))
+                self.n_outputs += 1
+            else:
+                raise Unsupported(f"output {item.name} is no tensor")
+        if self.n_outputs == 0 or not self.tensors:
+            raise Unsupported("it has no tensor to compute from, or none to give")
+
+    def _find_sizes(self) -> dict[Any, tuple[int, int]]:
+        """Symbols of open sizes, each with an input and a dimension of it that is this size."""
+        found: dict[Any, tuple[int, int]] = {}
+        for i in self.tensors:
+            fake = self._placeholders[i].meta.get("example_value")
+            for dim, size in enumerate(fake.shape if isinstance(fake, torch.Tensor) else ()):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    found.setdefault(size.node.expr, (i, dim))
+        return found
+
+    def open_dims(self) -> tuple[dict[int, Any], ...]:
+        """Of each tensor the dimensions that are open, as torch.export takes them."""
+        fakes = [self._placeholders[i].meta.get("example_value") for i in self.tensors]
+        return tuple(
+            {
+                dim: torch.export.Dim.AUTO
+                for dim, size in enumerate(fake.shape if isinstance(fake, torch.Tensor) else ())
+                if isinstance(size, torch.SymInt)
+            }
+            for fake in fakes
+        )
+
+    def module(self, args: Sequence[Any] | None) -> torch.fx.GraphModule:
+        """The graph with parameters bound, and numbers as in args; None: as sizes of its tensors
+        say, so that it is true for other sizes, too. Unsupported where numbers are no sizes."""
+        graph = torch.fx.Graph()
+        made: dict[torch.fx.Node, Any] = {}
+        root: dict[str, Any] = dict(self._graph_module.named_buffers(remove_duplicate=False))
+        root.update(self._graph_module.named_parameters(remove_duplicate=False))
+        root.update(self._graph_module.named_children())
+        for i in self.tensors:
+            made[self._placeholders[i]] = graph.placeholder(f"input_{i}")
+        sizes = self._find_sizes() if args is None else {}
+        for i in self.numbers:
+            node = self._placeholders[i]
+            if args is not None:
+                made[node] = int(args[i])
+                continue
+            number = node.meta.get("example_value")
+            at = sizes.get(number.node.expr) if isinstance(number, torch.SymInt) else None
+            if at is None:
+                raise Unsupported(f"{node.name} is no size of a tensor")
+            made[node] = graph.call_method("size", (made[self._placeholders[at[0]]], at[1]))
+        for i, value in self._static.items():
+            root[f"static_{i}"] = value.detach()
+            made[self._placeholders[i]] = graph.get_attr(f"static_{i}")
+        for node in self._graph_module.graph.nodes:
+            if node.op == "output":
+                graph.output(
+                    tuple(made[item] for item in node.args[0] if isinstance(item, torch.fx.Node))
+                )
+            elif node.op != "placeholder":
+                made[node] = graph.node_copy(node, lambda old: made[old])
+                made[node].target = _WRITTEN_OUT.get(node.target, node.target)
+                made[node].meta = {}  # what was known of open sizes is found anew
+        holder = torch.nn.Module()
+        for name, value in root.items():
+            if isinstance(value, torch.Tensor) and "." not in name:
+                holder.register_buffer(name, value.detach())
+            elif isinstance(value, torch.nn.Module):
+                holder.add_module(name, value)
+        return torch.fx.GraphModule(holder, graph)
+
+
+_MAX_SIZES = 8  # models that a graph keeps for numbers of its own, the last used
+
+
+class _Compiled:
+    """A captured graph as a model with open sizes, which is exported once; where PyTorch cannot
+    export it so, and at sizes that this model refuses, as one model for each set of numbers."""
+
+    def __init__(self, captured: _Captured, example: Sequence[Any]):
+        self._captured = captured
+        self._models: dict[tuple, _native.Model] = {}
+        self._lock = threading.Lock()  # of _models, and one export at a time
+        self._open = self._load_open(example) if captured.numbers else None
+        if self._open is None:
+            self._model_for(example)
+
+    def _load_open(self, example: Sequence[Any]) -> _native.Model | None:
+        captured = self._captured
+        tensors = [example[i].detach() for i in captured.tensors]
+        try:
+            return _load(
+                captured.module(None), tensors, torch.get_num_threads(), captured.open_dims()
+            )
+        except Exception:  # what the exporter raises is of many classes; the numbers are tried next
+            return None
+
+    def _model_for(self, args: Sequence[Any]) -> _native.Model:
+        captured = self._captured
+        key = tuple(int(args[i]) for i in captured.numbers)
+        with self._lock:
+            model = self._models.pop(key, None)
+            if model is None:
+                tensors = [args[i].detach() for i in captured.tensors]
+                model = _load(captured.module(args), tensors, torch.get_num_threads())
+                if len(self._models) == _MAX_SIZES:
+                    del self._models[next(iter(self._models))]
+            self._models[key] = model
+        return model
+
+    def _run(self, args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> Any:
+        if self._open is not None:
+            try:
+                return self._open(*tensors)
+            except InvalidArgument:  # where it is not the sizes' fault, it is raised again below
+                pass
+        return self._model_for(args)(*tensors)
+
+    def __call__(self, *args: Any) -> tuple:
+        captured = self._captured
+        made = self._run(args, [args[i] for i in captured.tensors])
+        if captured.n_outputs == 1:
+            made = (made,)
+        return tuple(item if at is None else made[at] for at, item in captured.outputs)
+
+
+def _needs_gradients(example: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(
+        isinstance(value, torch.Tensor) and value.requires_grad for value in example
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what was the first cause: it names the operator."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any) -> Callable:
+    """What torch.compile calls for backend="tessera"."""
+    try:
+        if _needs_gradients(example):
+            raise Unsupported("it needs gradients: call the model under torch.no_grad()")
+        return _Compiled(_Captured(graph_module, example), example)
+    except Exception as error:  # whatever the exporter meets, PyTorch itself can run the graph
+        warnings.warn(f"a graph runs in PyTorch: {_reason(error)}", Fallback, stacklevel=2)
+        return graph_module.forward

@@ -1,0 +1,80 @@
+"""ONNX Runtime's InferenceSession, as far as programs use it to run a model."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from . import _native
+from .errors import InvalidArgument
+
+_TYPES = {
+    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "s8": "int8",
+    "u8": "uint8", "s16": "int16", "u16": "uint16", "s32": "int32", "u32": "uint32",
+    "s64": "int64", "u64": "uint64", "bool": "bool",
+}  # fmt: skip
+
+
+class NodeArg(NamedTuple):
+    """What onnxruntime.NodeArg tells of an input or output."""
+
+    name: str
+    type: str
+    shape: list
+
+
+def _arg(value: _native.Value) -> NodeArg:
+    kind = _TYPES.get(value.dtype)
+    return NodeArg(value.name, f"tensor({kind})" if kind else value.dtype, list(value.shape or ()))
+
+
+class InferenceSession:
+    """Takes the place of onnxruntime.InferenceSession.
+
+    path_or_bytes: an .onnx or .tessera file, or the bytes of an ONNX model. sess_options: its
+    intra_op_num_threads is taken, the rest is left alone, as are providers: all runs on the CPU.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ):
+        from . import load, load_bytes
+
+        threads = getattr(sess_options, "intra_op_num_threads", 0) or None
+        is_bytes = isinstance(path_or_bytes, (bytes, bytearray))
+        self._model = (
+            load_bytes(bytes(path_or_bytes), threads) if is_bytes else load(path_or_bytes, threads)
+        )
+        self._inputs = [_arg(value) for value in self._model.inputs]
+        self._outputs = [_arg(value) for value in self._model.outputs]
+
+    def get_inputs(self) -> list[NodeArg]:
+        """What the model takes, in order."""
+        return self._inputs
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What the model gives, in order."""
+        return self._outputs
+
+    def get_providers(self) -> list[str]:
+        """The CPU."""
+        return ["CPUExecutionProvider"]
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list:
+        """Outputs of these names, in their order; None: all."""
+        made = self._model.run(dict(input_feed))
+        if output_names is None:
+            return list(made.values())
+        for name in output_names:
+            if name not in made:
+                raise InvalidArgument(f'no output "{name}", there are {", ".join(made)}')
+        return [made[name] for name in output_names]

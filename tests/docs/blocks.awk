@@ -1,0 +1,18 @@
+# The fenced blocks of a page that name a language, each in folder/LINE.LANGUAGE, but for those that
+# are not to be run. One without a language is a picture.
+/^<!-- not run: .+ -->$/ { spared = 1; next }
+/^```/ {
+    if (inside) {
+        inside = 0
+        spared = 0
+        if (file != "") close(file)
+        next
+    }
+    inside = 1
+    language = substr($0, 4)
+    file = spared || language == "" ? "" : sprintf("%s/%05d.%s", folder, NR, language)
+    next
+}
+inside && file != "" { print >file }
+!inside && NF { spared = 0 }
+END { if (inside) { print FILENAME ": a block has no end"; exit 1 } }

@@ -1,0 +1,330 @@
+/* What a concat lays side by side is made at its place by its producers, and nothing else is
+ * touched: frozen nets give what they give eagerly, twice, and plans say how many parts need no
+ * copy. */
+#include "freeze/freeze.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "module/zoo.h"
+#include "tests/support/support.h"
+
+/* The context of the running test, and what it looks at. */
+static context_t *ctx;
+static module_t *net, *frozen;
+static const plan_t *plan;
+
+static int setup(void **state)
+{
+    int failed = fixture_setup(state);
+    ctx = failed ? NULL : fixture_context(state);
+    return failed;
+}
+
+static void add_parameter(const char *name, int64_t out, int64_t in, int64_t kernel)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(out, in, kernel, kernel), &tensor));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, name, tensor));
+    tensor_release(tensor);
+}
+
+/* A module of two 3x3 kernels, %w of `channels` to `channels` and %v to 16 outputs, and a tensor
+ * %k as large as the input. Fusion is left out, so that each operator is a step of its own. */
+static void freeze_statements(int64_t batch, int64_t channels, const char *statements)
+{
+    static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
+    const long long c = (long long)channels, n = (long long)batch;
+    char text[2048];
+    snprintf(text, sizeof text,
+             "graph forward(%%self : module, %%x : f32[%lld,%lld,6,6]) {\n"
+             "  %%w = getattr(%%self) name=\"square\" : f32[%lld,%lld,3,3]\n"
+             "  %%v = getattr(%%self) name=\"sixteen\" : f32[16,%lld,3,3]\n"
+             "  %%k = getattr(%%self) name=\"constant\" : f32[1,%lld,6,6]\n%s}\n",
+             n, c, c, c, c, c, statements);
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    add_parameter("square", channels, channels, 3);
+    add_parameter("sixteen", 16, channels, 3);
+    add_parameter("constant", 1, channels, 6);
+    CHECK_OK(ctx, graph_define(ctx, net, text));
+    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.skip = skip}, &frozen));
+}
+
+/* Runs both, the frozen one twice, on an input of these sizes. */
+static void check_same(int64_t batch, int64_t channels)
+{
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, channels, 6, 6), &x));
+    for (int round = 0; round < 2; round++) {
+        datum_t *in = NULL, *wanted[METHOD_MAX_OUTPUTS], *given[METHOD_MAX_OUTPUTS];
+        int n_wanted = METHOD_MAX_OUTPUTS, n_given = METHOD_MAX_OUTPUTS;
+        double difference = 1.0;
+        CHECK_OK(ctx, datum_tensor(ctx, x, &in));
+        CHECK_OK(ctx, module_call(ctx, net, "forward", 1, &in, &n_wanted, wanted));
+        CHECK_OK(ctx, module_call(ctx, frozen, "forward", 1, &in, &n_given, given));
+        assert_int_equal(n_given, n_wanted);
+        for (int i = 0; i < n_given; i++) {
+            CHECK_OK(ctx, tensor_max_rel_diff(ctx, datum_as_tensor(given[i]),
+                                              datum_as_tensor(wanted[i]), &difference));
+            assert_true(difference < 1e-5);
+            datum_release(given[i]);
+            datum_release(wanted[i]);
+        }
+        datum_release(in);
+    }
+    tensor_release(x);
+    plan = plan_of(frozen, "forward");
+    assert_non_null(plan);
+}
+
+/* The n-th step of an operator. */
+static const plan_step_t *step(const char *name, int n)
+{
+    for (int i = 0; i < plan_n_steps(plan); i++)
+        if (strcmp(plan_step(plan, i)->name, name) == 0 && n-- == 0) return plan_step(plan, i);
+    fail_msg("the plan has no %s left", name);
+    return NULL;
+}
+
+static void done(void)
+{
+    module_release(frozen);
+    module_release(net);
+    frozen = net = NULL;
+    plan = NULL;
+}
+
+/* The n-th concat needs no copy of so many parts; where it lies channels last, as some processors
+ * would have it, its parts lie in between each other. */
+static void check_concat(int n, int joined)
+{
+    const plan_step_t *concat = step("concat", n);
+    const tensor_info_t *info = prepared_output(concat->prepared, 0);
+    const format_t between = format_channels_last(info->rank);
+    bool is_between = format_same(&info->format, &between, info->sizes);
+    assert_int_equal(concat->n_joined, is_between ? 0 : joined);
+}
+
+/* Freezes, runs and compares; the n-th concat needs no copy of joined[n] of its parts. */
+static void check_joins(int64_t batch, int64_t channels, const char *statements, int n_concats,
+                        const int *joined)
+{
+    freeze_statements(batch, channels, statements);
+    check_same(batch, channels);
+    for (int i = 0; i < n_concats; i++) check_concat(i, joined[i]);
+    done();
+}
+
+static void parts_are_written_at_their_place(void **state)
+{
+    (void)state;
+    freeze_statements(1, 16,
+                      "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                      "  %b = conv2d(%x, %v, none) padding=[1,1]\n"
+                      "  %c = concat(%a, %b) dim=1\n"
+                      "  %d = softmax(%c) dim=1\n"
+                      "  return %d\n");
+    check_same(1, 16);
+    check_concat(0, 2);
+    const plan_step_t *concat = step("concat", 0);
+    if (concat->n_joined > 0) {
+        assert_int_equal(step("conv2d", 0)->arena_offset, concat->arena_offset);
+        assert_int_equal(step("conv2d", 1)->arena_offset,
+                         concat->arena_offset + sizeof(float) * 16 * 6 * 6);
+    }
+    done();
+}
+
+static void channels_that_fill_no_block_lie_beside_each_other_when_plain(void **state)
+{
+    (void)state;
+    static const int64_t odd[] = {1, 3, 7, 17, 31};
+    for (int i = 0; i < 5; i++) {
+        freeze_statements(1, odd[i],
+                          "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                          "  %b = conv2d(%a, %v, none) padding=[1,1]\n"
+                          "  %c = concat(%a, %b, %x) dim=1\n"
+                          "  %d = relu(%c)\n"
+                          "  return %d\n");
+        check_same(1, odd[i]);
+        done();
+    }
+}
+
+static void joins_that_grow_are_one_buffer(void **state)
+{
+    (void)state;
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%a, %v, none) padding=[1,1]\n"
+                "  %c1 = concat(%a, %b) dim=1\n"
+                "  %n1 = tanh(%c1)\n"
+                "  %e1, %f1 = split(%n1) sizes=[16,16] dim=1\n"
+                "  %d = conv2d(%e1, %v, none) padding=[1,1]\n"
+                "  %c2 = concat(%a, %b, %d) dim=1\n"
+                "  %n2 = tanh(%c2)\n"
+                "  %e2, %f2, %g2 = split(%n2) sizes=[16,16,16] dim=1\n"
+                "  %h = conv2d(%f2, %v, none) padding=[1,1]\n"
+                "  %c3 = concat(%a, %b, %d, %h) dim=1\n"
+                "  %y = softmax(%c3) dim=1\n"
+                "  return %y, %f1\n",
+                3, (int[]){2, 3, 4});
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%a, %v, none) padding=[1,1]\n"
+                "  %c1 = concat(%a, %b) dim=1\n"
+                "  %n1 = tanh(%c1)\n"
+                "  %e1, %f1 = split(%n1) sizes=[16,16] dim=1\n"
+                "  %d = conv2d(%e1, %v, none) padding=[1,1]\n"
+                "  %c2 = concat(%c1, %d) dim=1\n"
+                "  %y = softmax(%c2) dim=1\n"
+                "  return %y\n",
+                2, (int[]){2, 2});
+}
+
+static void a_batch_of_several_is_copied(void **state)
+{
+    (void)state;
+    check_joins(2, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%x, %v, none) padding=[1,1]\n"
+                "  %c = concat(%a, %b) dim=1\n"
+                "  %d = softmax(%c) dim=1\n"
+                "  return %d\n",
+                1, (int[]){0});
+}
+
+static void only_one_place_is_written_of_what_is_joined_twice(void **state)
+{
+    (void)state;
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %c = concat(%a, %a) dim=1\n"
+                "  %d = softmax(%c) dim=1\n"
+                "  return %d\n",
+                1, (int[]){1});
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%x, %v, none) padding=[1,1]\n"
+                "  %c = concat(%a, %b) dim=1\n"
+                "  %d = concat(%b, %a) dim=1\n"
+                "  %e = sub(%c, %d)\n"
+                "  %f = softmax(%e) dim=1\n"
+                "  return %f\n",
+                2, (int[]){0, 2});
+}
+
+static void inputs_constants_and_results_are_copied(void **state)
+{
+    (void)state;
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = tanh(%a)\n"
+                "  %c = concat(%x, %b, %k, %a) dim=1\n"
+                "  %d = softmax(%c) dim=1\n"
+                "  return %d, %a\n",
+                1, (int[]){1});
+}
+
+static void a_part_that_is_read_and_overwritten_later_keeps_its_bytes(void **state)
+{
+    (void)state;
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%x, %v, none) padding=[1,1]\n"
+                "  %c = concat(%a, %b) dim=1\n"
+                "  %d = tanh(%a)\n"
+                "  %e = concat(%d, %b) dim=1\n"
+                "  %f = sub(%c, %e)\n"
+                "  %g = softmax(%f) dim=1\n"
+                "  return %g\n",
+                2, (int[]){0, 2});
+    check_joins(1, 16,
+                "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                "  %b = conv2d(%x, %v, none) padding=[1,1]\n"
+                "  %c = concat(%a, %b) dim=1\n"
+                "  %d = tanh(%c)\n"
+                "  %e, %f = split(%d) sizes=[16,16] dim=1\n"
+                "  %g = add(%e, %a)\n"
+                "  %h = add(%f, %b)\n"
+                "  %i = softmax(%g) dim=1\n"
+                "  %j = softmax(%h) dim=1\n"
+                "  return %i, %j\n",
+                1, (int[]){2});
+}
+
+static void a_sum_over_a_part_is_written_elsewhere_than_the_join(void **state)
+{
+    (void)state;
+    static const char *const skip[] = {"merge_shared_inputs", NULL};
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    add_parameter("w", 16, 16, 3);
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module, %x : f32[1,16,6,6]) {\n"
+                               "  %w = getattr(%self) name=\"w\" : f32[16,16,3,3]\n"
+                               "  %a = conv2d(%x, %w, none) padding=[1,1]\n"
+                               "  %b = conv2d(%a, %w, none) padding=[1,1]\n"
+                               "  %c = concat(%b, %a) dim=1\n"
+                               "  %t = tanh(%b)\n"
+                               "  %d = conv2d(%t, %w, none) padding=[1,1]\n"
+                               "  %s = add(%d, %a)\n"
+                               "  %e = softmax(%s) dim=1\n"
+                               "  %f = softmax(%c) dim=1\n"
+                               "  return %e, %f\n}\n"));
+    CHECK_OK(ctx, freeze(ctx, net, &(freeze_options_t){.skip = skip}, &frozen));
+    check_same(1, 16);
+    done();
+}
+
+/* None of DenseNet's 58 concats moves a byte, and its relus are of the norms before them. */
+static void densenet_copies_no_part(void **state)
+{
+    (void)state;
+    int n_concats = 0, n_parts = 0, n_joined = 0;
+    tensor_t *x = NULL, *y = NULL, *z = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, zoo_create(ctx, "densenet121", NULL, &net, NULL));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 3, 64, 64), &x));
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y));
+    CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, (const tensor_t *const[]){x}));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &z));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, z, y, &difference));
+    assert_true(difference < 1e-4);
+    plan = plan_of(frozen, "forward");
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        const plan_step_t *at = plan_step(plan, i);
+        assert_string_not_equal(at->name, "relu");
+        if (strcmp(at->name, "concat") != 0) continue;
+        n_concats++;
+        n_parts += at->n_in;
+        n_joined += at->n_joined;
+    }
+    assert_int_equal(n_concats, 58);
+    assert_int_equal(n_joined, n_parts);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(z);
+    done();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(parts_are_written_at_their_place, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(
+            channels_that_fill_no_block_lie_beside_each_other_when_plain, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(joins_that_grow_are_one_buffer, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_batch_of_several_is_copied, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(only_one_place_is_written_of_what_is_joined_twice, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(inputs_constants_and_results_are_copied, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_part_that_is_read_and_overwritten_later_keeps_its_bytes,
+                                        setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(a_sum_over_a_part_is_written_elsewhere_than_the_join, setup,
+                                        fixture_teardown),
+        cmocka_unit_test_setup_teardown(densenet_copies_no_part, setup, fixture_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* Initializers that the caller has in memory: the model reads them where they lie. */
+#include "tests/support/support.h"
+
+#include <string.h>
+
+#include "freeze/freeze.h"
+#include "io/onnx.h"
+#include "tensor/convert.h"
+
+#ifdef TESSERA_HAVE_ONNX
+
+#include "tests/support/onnx_model.h"
+
+static const float zeros[64];
+static int n_released;
+
+static void note_release(void *user, void *data)
+{
+    (void)user, (void)data;
+    n_released++;
+}
+
+/* y = x w^T + b; the file's elements are zero, and of "w" it has none if they are left out. */
+static void make_model(bool has_elements)
+{
+    begin_model(13, DIMS(2, 3));
+    Onnx__TensorProto *w = maker_initializer(&maker, "w", FLOAT, DIMS(4, 3), zeros, 48);
+    maker_initializer(&maker, "b", FLOAT, DIMS(4), zeros, 16);
+    w->has_raw_data = has_elements;
+    if (!has_elements) w->raw_data.len = 0;
+    maker_node_t *node = maker_node(&maker, "Gemm", "fc", "x w b", "y");
+    maker_int(node, "transB", 1);
+}
+
+static tensor_t *borrow(context_t *ctx, int rank, const int64_t *sizes, const int64_t *strides,
+                        const float *data)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_borrow(ctx, DTYPE_F32, rank, sizes, strides, (void *)(uintptr_t)data,
+                                note_release, NULL, &tensor));
+    return tensor;
+}
+
+static status_t load_given(context_t *ctx, int n, const onnx_tensor_t *given, module_t **out)
+{
+    const onnx_options_t options = {.n_tensors = n, .tensors = given};
+    return load_model_with(ctx, &options, out);
+}
+
+/* Rows {1, 2, 3} and {4, 5, 6} by rows {1, 2, 3}, {4, 5, 6}, ... of w, and b added. */
+static const float by_w[] = {
+    1 + 4 + 9 + 1,   4 + 10 + 18 + 2,  7 + 16 + 27 + 3,  10 + 22 + 36 + 4,
+    4 + 10 + 18 + 1, 16 + 25 + 36 + 2, 28 + 40 + 54 + 3, 40 + 55 + 72 + 4,
+};
+
+static void given_tensors_are_read_where_they_lie(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int has_elements = 0; has_elements < 2; has_elements++) {
+        module_t *model = NULL, *frozen = NULL;
+        const void *bytes = NULL;
+        float owned[12];
+        memcpy(owned, model_ramp, sizeof owned);
+        n_released = 0;
+        make_model(has_elements);
+        tensor_t *w = borrow(ctx, 2, (int64_t[]){4, 3}, NULL, owned);
+        tensor_t *b = borrow(ctx, 1, (int64_t[]){4}, NULL, model_ramp);
+        CHECK_OK(ctx, load_given(ctx, 2, (onnx_tensor_t[]){{"b", b}, {"w", w}}, &model));
+        assert_ptr_equal(module_parameter(model, "w"), w);
+        CHECK_OK(ctx, tensor_data(ctx, module_parameter(model, "b"), &bytes));
+        assert_ptr_equal(bytes, model_ramp);
+        tensor_release(w);
+        tensor_release(b);
+        assert_int_equal(n_released, 0);
+        check_model_result(ctx, model, 8, by_w);
+        CHECK_OK(ctx, freeze_take(ctx, &model, NULL, &frozen));
+        owned[0] = 100.0F;
+        check_model_result(ctx, frozen, 8, by_w);
+        module_release(frozen);
+        assert_int_equal(n_released, 2);
+    }
+}
+
+static void a_given_tensor_with_other_strides_is_copied(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const float turned[] = {1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
+    module_t *model = NULL;
+    make_model(true);
+    tensor_t *w = borrow(ctx, 2, (int64_t[]){4, 3}, (int64_t[]){1, 4}, turned);
+    tensor_t *b = borrow(ctx, 1, (int64_t[]){4}, NULL, model_ramp);
+    CHECK_OK(ctx, load_given(ctx, 2, (onnx_tensor_t[]){{"w", w}, {"b", b}}, &model));
+    check_model_result(ctx, model, 8, by_w);
+    module_release(model);
+    tensor_release(w);
+    tensor_release(b);
+}
+
+static void tensors_that_do_not_fit_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *model = NULL;
+    make_model(true);
+    tensor_t *w = borrow(ctx, 2, (int64_t[]){3, 4}, NULL, model_ramp), *blocked = NULL;
+    CHECK_FAILS(ctx, load_given(ctx, 1, &(onnx_tensor_t){"w", w}, &model), STATUS_INVALID_ARGUMENT,
+                "initializer \"w\": the tensor given is f32[3,4], the file has f32[4,3]");
+    CHECK_FAILS(ctx, load_given(ctx, 1, &(onnx_tensor_t){"v", w}, &model), STATUS_INVALID_ARGUMENT,
+                "onnx: a tensor is given for \"v\", the file has no such initializer");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, load_given(ctx, 1, &(onnx_tensor_t){NULL, w}, &model), STATUS_INVALID_ARGUMENT,
+                "onnx_load: an initializer is NULL");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, load_given(ctx, 1, &(onnx_tensor_t){"w", NULL}, &model),
+                STATUS_INVALID_ARGUMENT, "onnx_load: a tensor is NULL");
+    context_clear_error(ctx);
+    CHECK_FAILS(ctx, load_given(ctx, 1, NULL, &model), STATUS_INVALID_ARGUMENT,
+                "onnx_load: tensors is NULL");
+    context_clear_error(ctx);
+    CHECK_OK(ctx, to_mkldnn(ctx, w, &blocked));
+    CHECK_FAILS(ctx, load_given(ctx, 1, &(onnx_tensor_t){"w", blocked}, &model),
+                STATUS_INVALID_ARGUMENT, "the tensor given is mkldnn f32[3,4]@ab, the file has");
+    tensor_release(blocked);
+    tensor_release(w);
+}
+
+static status_t load_and_release(context_t *ctx)
+{
+    tensor_t *w = NULL;
+    module_t *model = NULL;
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* asked for it alone, dispatch has a default */
+    TRY(tensor_zeros(ctx, DTYPE_F32, 2, (int64_t[]){4, 3}, &w));
+    status_t status = load_given(ctx, 1, &(onnx_tensor_t){"w", w}, &model);
+    module_release(model);
+    tensor_release(w);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    make_model(true);
+    check_every_allocation(load_and_release);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(given_tensors_are_read_where_they_lie),
+        TEST(a_given_tensor_with_other_strides_is_copied),
+        TEST(tensors_that_do_not_fit_are_refused),
+        TEST(every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0;
+}
+
+#endif

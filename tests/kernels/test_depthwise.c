@@ -1,0 +1,149 @@
+/* Depthwise convolution on every instruction set that the machine has, against sums in double. */
+#include "kernels/depthwise_impl.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/support.h"
+
+#define MAX_ELEMENTS (4 * 48 * 24 * 24)
+#define AFTER 12345.0f /* behind the result: nobody writes it */
+
+typedef struct problem {
+    float *x, *weight, *bias, *out;
+} problem_t;
+
+static float draw(void)
+{
+    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
+}
+
+static int64_t blocked(int64_t n_channels, int64_t plane, int lanes, int64_t n, int64_t c,
+                       int64_t at)
+{
+    const int64_t n_blocks = (n_channels + lanes - 1) / lanes;
+    return ((n * n_blocks + c / lanes) * plane + at) * lanes + c % lanes;
+}
+
+/* Padded channels of x and of the weight are zero. */
+static void fill(const depthwise_t *d, const problem_t *p, int lanes)
+{
+    const int64_t plane = d->height * d->width, window = (int64_t)d->kernel * d->kernel;
+    memset(p->x, 0, MAX_ELEMENTS * sizeof *p->x);
+    memset(p->weight, 0, MAX_ELEMENTS * sizeof *p->weight);
+    for (int64_t n = 0; n < d->n_images; n++)
+        for (int64_t c = 0; c < d->n_channels; c++)
+            for (int64_t i = 0; i < plane; i++)
+                p->x[blocked(d->n_channels, plane, lanes, n, c, i)] = draw();
+    for (int64_t c = 0; c < d->n_channels; c++) {
+        p->bias[c] = draw();
+        for (int64_t i = 0; i < window; i++)
+            p->weight[blocked(d->n_channels, window, lanes, 0, c, i)] = draw();
+    }
+    for (int64_t i = 0; i < MAX_ELEMENTS; i++) p->out[i] = AFTER;
+}
+
+static double wanted(const depthwise_t *d, int lanes, int64_t n, int64_t c, int64_t p, int64_t q)
+{
+    double sum = d->bias != NULL ? d->bias[c] : 0.0;
+    for (int r = 0; r < d->kernel; r++)
+        for (int s = 0; s < d->kernel; s++) {
+            const int64_t h = p * d->stride + r - d->top, w = q * d->stride + s - d->left;
+            if (h < 0 || h >= d->height || w < 0 || w >= d->width) continue;
+            const int64_t at = blocked(d->n_channels, d->height * d->width, lanes, n, c,
+                                       h * d->width + w);
+            const int64_t window = (int64_t)d->kernel * d->kernel;
+            sum += (double)d->x[at] *
+                   d->weight[blocked(d->n_channels, window, lanes, 0, c, r * d->kernel + s)];
+        }
+    if (d->is_clamped) sum = fmin(fmax(sum, d->lower), d->upper);
+    return d->finish != NULL ? 2.0 * sum : sum;
+}
+
+static void twice(const void *user, float *row, int64_t n)
+{
+    (void)user;
+    for (int64_t i = 0; i < n; i++) row[i] *= 2.0f;
+}
+
+static void check(const depthwise_t *d, int lanes, const char *what)
+{
+    const int64_t plane = d->out_height * d->out_width;
+    for (int64_t n = 0; n < d->n_images; n++)
+        for (int64_t c = 0; c < d->n_channels; c++)
+            for (int64_t i = 0; i < plane; i++) {
+                const double sum = wanted(d, lanes, n, c, i / d->out_width, i % d->out_width);
+                const float given = d->out[blocked(d->n_channels, plane, lanes, n, c, i)];
+                if (!(fabs(given - sum) <= 60.0 * FLT_EPSILON))
+                    fail_msg("%s: kernel %d, stride %d, %lld channels, %lld by %lld: channel %lld, "
+                             "element %lld is %g, not %g",
+                             what, d->kernel, d->stride, (long long)d->n_channels,
+                             (long long)d->height, (long long)d->width, (long long)c, (long long)i,
+                             (double)given, sum);
+            }
+    const int64_t n_blocks = (d->n_channels + lanes - 1) / lanes;
+    assert_true(d->out[d->n_images * n_blocks * plane * lanes] == AFTER);
+}
+
+static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int64_t height,
+                    int64_t width, int kind)
+{
+    static const int threads[] = {1, 2, 5};
+    const int kernel = (kind & 1) != 0 ? 5 : 3, stride = (kind & 2) != 0 ? 2 : 1;
+    const int64_t pad = (kind & 4) != 0 ? kernel / 2 : 0, lanes = isa_lanes(isa);
+    depthwise_t d = {.kernel = kernel,
+                     .stride = stride,
+                     .n_images = n_channels % 2 + 1,
+                     .n_channels = n_channels,
+                     .height = height,
+                     .width = width,
+                     .out_height = (height + 2 * pad - kernel) / stride + 1,
+                     .out_width = (width + 2 * pad - kernel) / stride + 1,
+                     .top = pad,
+                     .left = pad,
+                     .x = p->x,
+                     .weight = p->weight,
+                     .bias = kind % 3 == 0 ? NULL : p->bias,
+                     .is_clamped = kind % 5 < 2,
+                     .lower = kind % 5 == 0 ? 0.0f : -0.25f,
+                     .upper = kind % 5 == 0 ? (float)INFINITY : 0.5f,
+                     .finish = kind % 4 == 1 ? twice : NULL,
+                     .out = p->out};
+    if (height + 2 * pad < kernel || width + 2 * pad < kernel) return;
+    fill(&d, p, (int)lanes);
+    for (int i = 0; i < 3; i++) {
+        depthwise_run(&d, isa, threads[i]);
+        check(&d, (int)lanes, isa_name(isa));
+    }
+}
+
+static void every_set_gives_the_sums(void **state)
+{
+    (void)state;
+    static const int64_t channels[] = {1, 3, 7, 16, 17, 31, 40};
+    static const int64_t sides[] = {1, 2, 3, 5, 7, 8, 11, 14, 23};
+    problem_t p;
+    p.x = malloc(MAX_ELEMENTS * sizeof(float));
+    p.weight = malloc(MAX_ELEMENTS * sizeof(float));
+    p.out = malloc(MAX_ELEMENTS * sizeof(float));
+    p.bias = malloc(64 * sizeof(float));
+    for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has(isa)) continue;
+        for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
+            for (size_t h = 0; h < sizeof sides / sizeof *sides; h++)
+                for (int kind = 0; kind < 8; kind++)
+                    run_one(&p, isa, channels[c], sides[h], sides[(h * 5 + c) % 9], kind);
+    }
+    free(p.x);
+    free(p.weight);
+    free(p.out);
+    free(p.bias);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_set_gives_the_sums)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

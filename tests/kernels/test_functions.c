@@ -1,0 +1,99 @@
+/* Functions of floats on every instruction set that the machine has, against double. */
+#include "kernels/functions_impl.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "tests/support/support.h"
+
+enum { N = 40001 };
+
+static double sigmoid(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+
+static double exact(function_t function, double x)
+{
+    switch (function) {
+    case FUNCTION_SIGMOID: return sigmoid(x);
+    case FUNCTION_SILU: return x * sigmoid(x);
+    case FUNCTION_GELU: return 0.5 * x * erfc(-x / sqrt(2.0));
+    default: return x * sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x));
+    }
+}
+
+/* gelu loses the digits of 1 + erf at negative x; of the others the exponent is rounded. */
+static double bound(function_t function, double x, double y)
+{
+    const double cubic = 1.5957691216057308 * (x + 0.044715 * x * x * x);
+    const double exponent = fabs(function == FUNCTION_GELU_TANH ? cubic : x);
+    if (function == FUNCTION_GELU) return FLT_EPSILON * (4.0 * fabs(y) + fabs(x)) + FLT_MIN;
+    return FLT_EPSILON * (6.0 + 2.0 * fmin(exponent, 100.0)) * fabs(y) + 1e-35;
+}
+
+static void check(isa_t isa, function_t function, float x, float y)
+{
+    const double wanted = exact(function, (double)x);
+    if (!(fabs((double)y - wanted) <= bound(function, (double)x, wanted)))
+        fail_msg("%s: function %d of %.9g is %.9g, not %.9g", isa_name(isa), (int)function,
+                 (double)x, (double)y, wanted);
+}
+
+static void every_instruction_set_gives_what_double_gives(void **state)
+{
+    static float x[N], y[N];
+    (void)state;
+    for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * (i % 3 == 0 ? 0.005f : 0.0003f);
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        for (int f = 0; f < FUNCTION_COUNT; f++) {
+            functions_run((function_t)f, (isa_t)isa, N, x, y);
+            for (int i = 0; i < N; i++) check((isa_t)isa, (function_t)f, x[i], y[i]);
+        }
+    }
+}
+
+static void the_ends_of_the_numbers_have_their_values(void **state)
+{
+    const float x[] = {0.0f, -FLT_MAX, FLT_MAX, -1e6f, 1e6f, -200.0f, 200.0f, INFINITY, NAN};
+    enum { N_ENDS = sizeof x / sizeof *x };
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        for (int f = 0; f < FUNCTION_COUNT; f++) {
+            float y[N_ENDS];
+            functions_run((function_t)f, (isa_t)isa, N_ENDS, x, y);
+            for (int i = 0; i < N_ENDS - 2; i++) check((isa_t)isa, (function_t)f, x[i], y[i]);
+            assert_true(f == FUNCTION_SIGMOID ? y[N_ENDS - 2] == 1.0f : isinf(y[N_ENDS - 2]));
+            assert_true(isnan(y[N_ENDS - 1]));
+        }
+    }
+}
+
+/* What stands behind stays. */
+static void any_number_of_them_is_done_in_place(void **state)
+{
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        for (int n = 0; n < 40; n++) {
+            float x[40], y[40];
+            for (int i = 0; i < 40; i++) x[i] = y[i] = (float)i * 0.1f - 2.0f;
+            functions_run(FUNCTION_SILU, (isa_t)isa, n, y, y);
+            for (int i = 0; i < n; i++) check((isa_t)isa, FUNCTION_SILU, x[i], y[i]);
+            assert_memory_equal(y + n, x + n, (size_t)(40 - n) * sizeof *x);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_instruction_set_gives_what_double_gives),
+        cmocka_unit_test(the_ends_of_the_numbers_have_their_values),
+        cmocka_unit_test(any_number_of_them_is_done_in_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

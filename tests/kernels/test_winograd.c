@@ -1,0 +1,299 @@
+/* Convolutions by winograd on every instruction set that the machine has, against sums in double.
+ */
+#include "kernels/winograd_impl.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/support.h"
+
+typedef struct sizes {
+    int64_t n_images, n_inputs, n_outputs, height, width, top, left, out_height, out_width;
+} sizes_t;
+
+/* Padding before and behind may be more than a kernel needs, as much as no element is read for. */
+static const sizes_t all_sizes[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 1},       {1, 3, 17, 7, 7, 1, 1, 7, 7},
+    {2, 17, 31, 13, 11, 1, 1, 13, 11}, {3, 16, 3, 5, 23, 0, 0, 3, 21},
+    {1, 31, 33, 9, 6, 2, 0, 10, 5},    {1, 7, 100, 4, 4, 5, 7, 13, 12},
+    {2, 40, 48, 14, 14, 1, 1, 14, 14}, {1, 33, 16, 30, 31, 1, 1, 30, 31},
+    {5, 100, 7, 8, 3, 0, 1, 7, 3},     {1, 8, 24, 58, 57, 1, 1, 58, 57},
+};
+enum { N_SIZES = sizeof all_sizes / sizeof *all_sizes };
+
+static const struct {
+    winograd_act_t act;
+    float alpha, beta;
+} acts[] = {{WINOGRAD_NONE, 0, 0},
+            {WINOGRAD_CLAMP, 0, INFINITY},
+            {WINOGRAD_CLAMP, 0.25f, 0.5f},
+            {WINOGRAD_LEAKY, 0.1f, 0}};
+enum { N_ACTS = sizeof acts / sizeof *acts };
+
+/* Of sums of 9 C products of numbers up to 1, in parts of the square root of their number: rounding
+ * adds up at random. */
+static const double tolerance[] = {[2] = 1e-6, [4] = 4e-6, [6] = 2.5e-5};
+
+typedef struct problem {
+    winograd_t w;
+    isa_t isa;
+    int lanes;
+    float *x, *plain, *weight, *bias, *addend, *out;
+    double *sums; /* of products: [images][outputs][rows][columns] */
+    size_t out_elements, worst_scratch;
+} problem_t;
+
+static float draw(void)
+{
+    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
+}
+
+static int64_t blocks(int64_t n, int lanes)
+{
+    return (n + lanes - 1) / lanes;
+}
+
+/* Where an element of a tensor in blocks lies. */
+static int64_t blocked(int lanes, int64_t channels, int64_t height, int64_t width, int64_t n,
+                       int64_t c, int64_t y, int64_t x)
+{
+    const int64_t plane = n * blocks(channels, lanes) + c / lanes;
+    return ((plane * height + y) * width + x) * lanes + c % lanes;
+}
+
+/* Random numbers, zeros in padded lanes. */
+static float *make_blocked(int lanes, int64_t n, int64_t channels, int64_t height, int64_t width)
+{
+    const size_t size = (size_t)(n * blocks(channels, lanes) * lanes * height * width);
+    float *made = test_malloc(size * sizeof *made);
+    memset(made, 0, size * sizeof *made);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < channels; c++)
+            for (int64_t y = 0; y < height; y++)
+                for (int64_t x = 0; x < width; x++)
+                    made[blocked(lanes, channels, height, width, i, c, y, x)] = draw();
+    return made;
+}
+
+static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_t x)
+{
+    const winograd_t *w = &p->w;
+    double sum = 0.0;
+    for (int64_t c = 0; c < w->n_inputs; c++)
+        for (int64_t r = 0; r < 3; r++)
+            for (int64_t s = 0; s < 3; s++) {
+                const int64_t h = y + r - w->top, v = x + s - w->left;
+                if (h < 0 || h >= w->height || v < 0 || v >= w->width) continue;
+                sum += (double)
+                           p->x[blocked(p->lanes, w->n_inputs, w->height, w->width, n, c, h, v)] *
+                       (double)p->plain[((k * w->n_inputs + c) * 3 + r) * 3 + s];
+            }
+    return sum;
+}
+
+static void make(const sizes_t *s, isa_t isa, problem_t *p)
+{
+    *p = (problem_t){.isa = isa, .lanes = isa_lanes(isa)};
+    p->w = (winograd_t){.n_images = s->n_images,
+                        .n_inputs = s->n_inputs,
+                        .n_outputs = s->n_outputs,
+                        .height = s->height,
+                        .width = s->width,
+                        .out_height = s->out_height,
+                        .out_width = s->out_width,
+                        .top = s->top,
+                        .left = s->left};
+    const int64_t n_weights = s->n_inputs * s->n_outputs * 9;
+    p->x = make_blocked(p->lanes, s->n_images, s->n_inputs, s->height, s->width);
+    p->addend = make_blocked(p->lanes, s->n_images, s->n_outputs, s->out_height, s->out_width);
+    p->plain = test_malloc((size_t)n_weights * sizeof(float));
+    p->bias = test_malloc((size_t)s->n_outputs * sizeof(float));
+    for (int64_t i = 0; i < n_weights; i++) p->plain[i] = draw();
+    for (int64_t i = 0; i < s->n_outputs; i++) p->bias[i] = draw();
+    p->out_elements = (size_t)(s->n_images * blocks(s->n_outputs, p->lanes) * p->lanes *
+                               s->out_height * s->out_width);
+    p->out = test_malloc((p->out_elements + 1) * sizeof(float));
+    p->sums = test_malloc((size_t)(s->n_images * s->n_outputs * s->out_height * s->out_width) *
+                          sizeof(double));
+    double *sum = p->sums;
+    for (int64_t n = 0; n < s->n_images; n++)
+        for (int64_t k = 0; k < s->n_outputs; k++)
+            for (int64_t y = 0; y < s->out_height; y++)
+                for (int64_t x = 0; x < s->out_width; x++) *sum++ = sum_at(p, n, k, y, x);
+}
+
+static void clear(problem_t *p)
+{
+    test_free(p->x);
+    test_free(p->addend);
+    test_free(p->plain);
+    test_free(p->bias);
+    test_free(p->out);
+    test_free(p->sums);
+}
+
+static double activate(const winograd_t *w, double value)
+{
+    if (w->act == WINOGRAD_CLAMP) return fmin(fmax(value, (double)w->alpha), (double)w->beta);
+    if (w->act == WINOGRAD_LEAKY && value < 0.0) return (double)w->alpha * value;
+    return value;
+}
+
+static double check(const problem_t *p, double bound, const char *what)
+{
+    const winograd_t *w = &p->w;
+    const double *sum = p->sums;
+    double worst = 0.0;
+    for (int64_t n = 0; n < w->n_images; n++)
+        for (int64_t k = 0; k < blocks(w->n_outputs, p->lanes) * p->lanes; k++)
+            for (int64_t y = 0; y < w->out_height; y++)
+                for (int64_t x = 0; x < w->out_width; x++) {
+                    const int64_t at = blocked(p->lanes, w->n_outputs, w->out_height, w->out_width,
+                                               n, k, y, x);
+                    double want = 0.0;
+                    if (k < w->n_outputs)
+                        want = activate(w, *sum++ + (w->bias ? (double)w->bias[k] : 0.0) +
+                                               (w->addend ? (double)p->addend[at] : 0.0));
+                    const double error = fabs((double)p->out[at] - want);
+                    if (!(error <= (k < w->n_outputs ? bound : 0.0)))
+                        fail_msg("%s, tile %d, schedule %d, act %d, %lld of %lld channels, %lld by "
+                                 "%lld: element %lld %lld %lld %lld is %g, not %g",
+                                 what, w->tile, (int)w->schedule, (int)w->act,
+                                 (long long)w->n_outputs, (long long)w->n_inputs,
+                                 (long long)w->height, (long long)w->width, (long long)n,
+                                 (long long)k, (long long)y, (long long)x, (double)p->out[at],
+                                 want);
+                    worst = error > worst ? error : worst;
+                }
+    assert_true(p->out[p->out_elements] == 77.0f);
+    return worst;
+}
+
+/* Twice over the same scratch, which is spoilt before, and has a number behind it. */
+static double run(problem_t *p, int n_threads)
+{
+    winograd_t *w = &p->w;
+    const size_t size = winograd_scratch(w, p->isa, n_threads);
+    const double bound = tolerance[w->tile] * sqrt(9.0 * (double)w->n_inputs) + 4.0 * FLT_EPSILON;
+    char *scratch = test_malloc(size + 4);
+    double worst = 0.0;
+    memset(scratch, 0xff, size + 4);
+    for (int i = 0; i < 2; i++) {
+        for (size_t j = 0; j <= p->out_elements; j++) p->out[j] = 77.0f;
+        if (w->addend == p->out) memcpy(p->out, p->addend, p->out_elements * sizeof(float));
+        winograd_run(w, p->isa, n_threads, scratch);
+        worst = check(p, bound, isa_name(p->isa));
+        for (int j = 0; j < 4; j++)
+            assert_int_equal((unsigned char)scratch[size + (size_t)j], 0xff);
+    }
+    test_free(scratch);
+    return worst / bound;
+}
+
+static double run_tile(problem_t *p, int tile, int first_act)
+{
+    static const int threads[] = {1, 2, 5};
+    winograd_t *w = &p->w;
+    const size_t n = (size_t)winograd_weight_elements(tile, w->n_inputs, w->n_outputs, p->isa);
+    double worst = 0.0;
+    w->tile = tile;
+    p->weight = test_malloc((n + 1) * sizeof(float));
+    for (size_t i = 0; i <= n; i++) p->weight[i] = 77.0f;
+    winograd_pack(tile, w->n_inputs, w->n_outputs, p->plain, p->isa, 3, p->weight);
+    assert_true(p->weight[n] == 77.0f);
+    w->x = p->x;
+    w->weight = p->weight;
+    w->out = p->out;
+    for (int i = 0; i < 6; i++) {
+        const int act = (first_act + i) % N_ACTS;
+        w->schedule = i % 2 == 0 ? WINOGRAD_FUSED : WINOGRAD_PHASES;
+        w->act = acts[act].act;
+        w->alpha = acts[act].alpha;
+        w->beta = acts[act].beta;
+        w->bias = i % 3 == 0 ? NULL : p->bias;
+        w->addend = i % 3 == 1 ? NULL : i % 3 == 2 ? p->addend : p->out;
+        const double error = run(p, threads[i / 2]);
+        worst = error > worst ? error : worst;
+    }
+    test_free(p->weight);
+    return worst;
+}
+
+static void every_instruction_set_sums_as_double_does(void **state)
+{
+    double worst[7] = {0};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int s = 0; s < N_SIZES && isa_has((isa_t)isa); s++) {
+            problem_t p;
+            make(&all_sizes[s], (isa_t)isa, &p);
+            for (int tile = 2; tile <= 6; tile += 2) {
+                const double error = run_tile(&p, tile, s);
+                worst[tile] = error > worst[tile] ? error : worst[tile];
+            }
+            clear(&p);
+        }
+    /* the bounds are no more than some times what is lost, and larger tiles lose more */
+    for (int tile = 2; tile <= 6; tile += 2) assert_true(worst[tile] > 0.05);
+    assert_true(worst[2] * tolerance[2] < worst[4] * tolerance[4]);
+    assert_true(worst[4] * tolerance[4] < worst[6] * tolerance[6]);
+}
+
+/* More tiles than one group of either schedule has. */
+static void many_tiles_go_in_groups(void **state)
+{
+    static const sizes_t sizes = {2, 16, 40, 60, 45, 1, 1, 60, 45};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int tile = 2; tile <= 6 && isa_has((isa_t)isa); tile += 2) {
+            problem_t p;
+            make(&sizes, (isa_t)isa, &p);
+            (void)run_tile(&p, tile, 1);
+            p.w.schedule = WINOGRAD_CHOOSE;
+            clear(&p);
+        }
+}
+
+/* What winograd_run chooses gives the same bits as either schedule: sums have one order. */
+static void schedules_and_threads_give_the_same_bits(void **state)
+{
+    static const sizes_t sizes[] = {{1, 20, 40, 20, 21, 1, 1, 20, 21},
+                                    {3, 16, 16, 40, 40, 1, 1, 40, 40}};
+    (void)state;
+    for (int s = 0; s < 2; s++) {
+        problem_t p;
+        make(&sizes[s], isa_best(), &p);
+        winograd_t *w = &p.w;
+        float *weight = test_malloc(
+            (size_t)winograd_weight_elements(4, w->n_inputs, w->n_outputs, p.isa) * sizeof(float));
+        float *first = test_malloc(p.out_elements * sizeof(float));
+        winograd_pack(4, w->n_inputs, w->n_outputs, p.plain, p.isa, 1, weight);
+        w->tile = 4;
+        w->x = p.x;
+        w->weight = weight;
+        w->out = p.out;
+        for (int i = 0; i < 9; i++) {
+            w->schedule = (winograd_schedule_t)(i % 3);
+            void *scratch = test_malloc(winograd_scratch(w, p.isa, 1 + i / 3));
+            winograd_run(w, p.isa, 1 + i / 3, scratch);
+            test_free(scratch);
+            if (i == 0) memcpy(first, p.out, p.out_elements * sizeof(float));
+            assert_memory_equal(first, p.out, p.out_elements * sizeof(float));
+        }
+        test_free(weight);
+        test_free(first);
+        clear(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_instruction_set_sums_as_double_does),
+        cmocka_unit_test(many_tiles_go_in_groups),
+        cmocka_unit_test(schedules_and_threads_give_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/* Convolutions by our own winograd kernel: when it is taken, what it declines, what it says it
+ * loses. What it computes is for the conformance suite and for tests of kernels. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "kernels/isa_impl.h"
+#include "module/layers.h"
+#include "module/mkldnn.h"
+#include "ops/conv_impl.h"
+#include "ops/ops_impl.h"
+#include "tensor/convert.h"
+#include "tests/support/support.h"
+
+/* Estimates of older instruction sets are others. */
+static bool is_fast(void)
+{
+    return isa_best() != ISA_PORTABLE;
+}
+
+static prepared_t *choose(context_t *ctx, const conv_attrs_t *attrs, const int64_t *sizes,
+                          const int64_t *kernel, weight_use_t weights)
+{
+    const format_t blocks = format_channel_blocks(4, isa_lanes(isa_best()));
+    const tensor_info_t dense = info_dense(DTYPE_F32, 4, sizes), none = {.dtype = DTYPE_NONE};
+    const tensor_info_t x = info_mkldnn(&dense, &blocks), weight = info_dense(DTYPE_F32, 4, kernel);
+    const tensor_info_t *in[] = {&x, &weight, &none};
+    prepared_t *prepared = NULL;
+    CHECK_OK(ctx, select_for_weights(ctx, &op_def_conv2d, attrs, 3, in, weights, POLICY_AUTO,
+                                     &prepared));
+    return prepared;
+}
+
+/* wanted: how the implementation begins; NULL: direct sums by oneDNN. */
+static void check_choice(context_t *ctx, int algorithm, const int64_t *sizes, const int64_t *kernel,
+                         weight_use_t weights, const char *wanted, const char *reason)
+{
+    const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
+    prepared_t *prepared = choose(ctx, &attrs, sizes, kernel, weights);
+    const char *is = prepared_implementation(prepared);
+    const bool is_wanted = wanted != NULL ? strncmp(is, wanted, strlen(wanted)) == 0
+                                          : strcmp(prepared_kernel(prepared), "onednn") == 0 &&
+                                                strstr(is, "wino") == NULL;
+    if (!is_wanted)
+        fail_msg("%s, wanted %s; %s", is, wanted != NULL ? wanted : "direct by oneDNN",
+                 prepared_reasons(prepared));
+    if (reason != NULL && strstr(prepared_reasons(prepared), reason) == NULL)
+        fail_msg("reasons \"%s\", wanted \"%s\"", prepared_reasons(prepared), reason);
+    prepared_release(prepared);
+}
+
+static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
+{
+    static const int64_t large[] = {1, 64, 56, 56}, few[] = {1, 512, 7, 7}, thin[] = {1, 3, 56, 56};
+    static const int64_t of_large[] = {64, 64, 3, 3}, of_few[] = {512, 512, 3, 3},
+                         of_thin[] = {64, 3, 3, 3};
+    context_t *ctx = fixture_context(state);
+    if (!is_fast()) return;
+    check_choice(ctx, CONV_DIRECT, large, of_large, WEIGHT_CONSTANT, NULL, NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_2, large, of_large, WEIGHT_CONSTANT,
+                 "winograd_2x2:", NULL);
+    check_choice(ctx, CONV_WINOGRAD, large, of_large, WEIGHT_CONSTANT, "winograd_4x4:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_6, large, of_large, WEIGHT_CONSTANT,
+                 "winograd_6x6:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_6, few, of_few, WEIGHT_CONSTANT, "winograd_2x2:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL, "winograd_6: ");
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL,
+                 "us by estimate, onednn ");
+}
+
+static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(void **state)
+{
+    static const int64_t sizes[] = {1, 64, 56, 56}, kernel[] = {64, 64, 3, 3};
+    context_t *ctx = fixture_context(state);
+    if (!is_fast()) return;
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_2, sizes, kernel, WEIGHT_GIVEN, NULL,
+                 "winograd: the weight would be transformed in each call");
+    check_choice(ctx, CONV_WINOGRAD_4, sizes, kernel, WEIGHT_GIVEN, "winograd_4x4:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_2, sizes, kernel, WEIGHT_KEPT, "winograd_2x2:", NULL);
+}
+
+static void what_it_does_not_compute_is_declined_in_words(void **state)
+{
+    static const int64_t sizes[] = {1, 16, 20, 20}, kernel[] = {16, 16, 3, 3},
+                         large[] = {16, 16, 5, 5};
+    context_t *ctx = fixture_context(state);
+    conv_attrs_t attrs = {.stride = {2, 2}, .algorithm = CONV_WINOGRAD_4};
+    prepared_t *prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+    assert_non_null(strstr(prepared_reasons(prepared),
+                           "winograd: 3 by 3, stride 1, dilation 1 and one group are needed"));
+    prepared_release(prepared);
+    attrs.stride[0] = attrs.stride[1] = 1;
+    prepared = choose(ctx, &attrs, sizes, large, WEIGHT_CONSTANT);
+    assert_string_equal(prepared_kernel(prepared), "onednn");
+    prepared_release(prepared);
+    attrs.post = (post_ops_t){.n = 1, .op = {{.kind = POST_ELTWISE, .eltwise = ELTWISE_TANH}}};
+    prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+    assert_string_equal(prepared_kernel(prepared), "winograd_4_then_post");
+    assert_non_null(strstr(prepared_reasons(prepared), "winograd: computes no post-op tanh"));
+    prepared_release(prepared);
+    attrs.post.op[0] = (post_op_t){.kind = POST_ELTWISE, .eltwise = ELTWISE_RELU};
+    prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+    assert_string_equal(prepared_kernel(prepared), "winograd_4");
+    prepared_release(prepared);
+}
+
+/* A marked weight is packed once for each size of tiles, and again when it was written. */
+static void a_kept_weight_is_transformed_once(void **state)
+{
+    static const int algorithms[] = {CONV_WINOGRAD_4, CONV_WINOGRAD_4, CONV_WINOGRAD_2,
+                                     CONV_WINOGRAD_4};
+    static const unsigned packed[] = {1, 0, 1, 0};
+    context_t *ctx = fixture_context(state);
+    module_t *module = NULL;
+    tensor_t *x = NULL, *y = NULL, *weight = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(24, 20, 3, 3), &weight));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(2, 20, 9, 10), &x));
+    CHECK_OK(ctx, module_create(ctx, "Weight", &module));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "weight", weight));
+    tensor_release(weight);
+    CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
+    for (int i = 0; i < 4; i++) {
+        const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithms[i]};
+        counters_t before, after;
+        counters_read(ctx, &before);
+        CHECK_OK(ctx, op_conv2d(ctx, x, module_parameter(module, "weight"), NULL, &attrs, &y));
+        counters_read(ctx, &after);
+        assert_int_equal(after.weights_packed - before.weights_packed, packed[i]);
+        assert_int_equal(after.copies[CAUSE_WEIGHT] - before.copies[CAUSE_WEIGHT], packed[i]);
+        tensor_release(y);
+    }
+    tensor_release(x);
+    module_release(module);
+}
+
+static void larger_tiles_lose_more_and_it_is_measured(void **state)
+{
+    static const int64_t sizes[] = {40, 64, 3, 3};
+    enum { N = 40 * 64 * 9 };
+    context_t *ctx = fixture_context(state);
+    const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
+    float *weight = test_malloc(N * sizeof *weight);
+    double errors[3], again = 0.0;
+    for (int i = 0; i < N; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 2 + 2 * i, &errors[i]));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    assert_true(errors[1] == again);
+    assert_true(errors[0] > 5e-8 && errors[0] < 1e-6);
+    assert_true(errors[1] > errors[0] && errors[1] < 4e-6);
+    assert_true(errors[2] > errors[1] && errors[2] < 4e-5);
+    weight[9] = NAN;
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    assert_true(isnan(again));
+    memset(weight, 0, N * sizeof *weight);
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    assert_true(again == 0.0);
+    test_free(weight);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_least_estimate_of_what_is_allowed_is_taken),
+        TEST(a_weight_that_is_given_is_transformed_where_that_is_asked_for_only),
+        TEST(what_it_does_not_compute_is_declined_in_words),
+        TEST(a_kept_weight_is_transformed_once),
+        TEST(larger_tiles_lose_more_and_it_is_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,405 @@
+"""Models on arrays: what is read where it lies, what belongs to whom, what is refused."""
+
+import gc
+import threading
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+import torch
+
+import tessera
+from networks import Function, Residual, make, onnx_of
+
+
+def model_of(function, *args, **options):
+    return tessera.load_bytes(onnx_of(Function(function), *args, **options))
+
+
+@pytest.fixture(scope="module")
+def relu():
+    return model_of(torch.relu, torch.randn(4, 6))
+
+
+def random(*sizes):
+    return np.random.default_rng(1).standard_normal(sizes, dtype=np.float32)
+
+
+# ---- arrays in and out ----
+
+
+def test_the_output_is_of_the_library_that_the_input_is_of(relu):
+    x = random(4, 6)
+    of_numpy, of_torch = relu(x), relu(torch.from_numpy(x))
+    assert type(of_numpy) is np.ndarray and type(of_torch) is torch.Tensor
+    np.testing.assert_array_equal(of_numpy, np.maximum(x, 0))
+    np.testing.assert_array_equal(of_torch.numpy(), of_numpy)
+
+
+class Dlpack:
+    """An array that has nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def read_only(x):
+    x.setflags(write=False)
+    return x
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x,
+        lambda x: read_only(x.copy()),
+        lambda x: np.asfortranarray(x),
+        lambda x: np.repeat(x, 3, axis=1)[:, ::3],
+        lambda x: x[::-1, ::-1][::-1, ::-1],
+        lambda x: x[::-1].copy()[::-1],  # negative strides
+        lambda x: torch.from_numpy(x.T.copy()).T,
+        lambda x: Dlpack(x),
+        lambda x: memoryview(x),
+    ],
+)
+def test_inputs_may_lie_in_any_way(relu, change):
+    x = random(4, 6)
+    np.testing.assert_array_equal(np.asarray(relu(change(x.copy()))), np.maximum(x, 0))
+
+
+def test_a_broadcast_input_is_read_by_its_strides(relu):
+    x = np.broadcast_to(random(1, 6), (4, 6))
+    np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+
+
+def test_inputs_and_outputs_are_not_copied():
+    n = 1 << 20
+    model = model_of(torch.relu, torch.randn(n))
+    x = random(n)
+    model(x)
+    with tessera.count_reorders() as counted:
+        before = tessera.counters()["tensor_bytes"]
+        y = model(x)
+        made = tessera.counters()["tensor_bytes"] - before
+    assert made == x.nbytes  # the output alone
+    assert (counted.weights, counted.activations, counted.copies) == (0, 0, 0)
+    assert torch.from_dlpack(y).data_ptr() == y.ctypes.data
+
+
+def test_an_output_outlives_the_model_and_its_thread():
+    kept = []
+
+    def run():
+        model = model_of(lambda x: x * 2, torch.randn(1000))
+        kept.append(model(np.ones(1000, np.float32)))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    gc.collect()
+    np.testing.assert_array_equal(kept[0], np.full(1000, 2, np.float32))
+
+
+def test_an_input_that_is_given_back_is_a_copy():
+    model = model_of(lambda x: (x, x + 1), torch.randn(8))
+    x = random(8)
+    same, more = model(x)
+    np.testing.assert_array_equal(same, x)
+    same[:] = 0
+    assert not np.any(x == 0)
+    np.testing.assert_array_equal(more, x + 1)
+
+
+def test_a_constant_that_is_given_back_is_a_copy():
+    weight = torch.randn(8)
+    model = model_of(lambda x: (weight, x + weight), torch.randn(8))
+    first, _ = model(np.zeros(8, np.float32))
+    first[:] = 0
+    again, added = model(np.zeros(8, np.float32))
+    np.testing.assert_array_equal(again, weight.numpy())
+    np.testing.assert_array_equal(added, weight.numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.int32,
+                                   torch.uint8, torch.int8, torch.bool, torch.bfloat16])  # fmt: skip
+def test_dtypes(dtype):
+    model = model_of(lambda x: x.reshape(2, 3), torch.zeros(6, dtype=dtype))
+    x = torch.arange(6).to(dtype)
+    y = model(x)
+    assert y.dtype == dtype
+    assert torch.equal(y, x.reshape(2, 3))
+    if dtype == torch.bfloat16:
+        with pytest.raises(TypeError, match="numpy has not"):
+            model(Dlpack(x))
+    else:
+        np.testing.assert_array_equal(model(x.numpy()), x.reshape(2, 3).numpy())
+
+
+def test_several_outputs_are_a_tuple_and_a_dict_by_names():
+    model = model_of(lambda x, y: (x + y, x - y), torch.randn(3), torch.randn(3))
+    x, y = random(3), random(3) + 1
+    made = model(x, y)
+    assert type(made) is tuple and len(made) == 2
+    names = [value.name for value in model.inputs]
+    by_names = model.run({names[1]: y, names[0]: x})
+    assert list(by_names) == [value.name for value in model.outputs]
+    for a, b in zip(made, by_names.values()):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---- sizes ----
+
+
+def test_open_sizes_have_names_and_may_be_any():
+    model = tessera.load_bytes(
+        onnx_of(Residual().eval(), torch.randn(1, 3, 32, 32),
+                open_sizes={"x": {0: "batch", 2: "height", 3: "width"}})
+    )  # fmt: skip
+    assert model.inputs[0].shape == ("batch", 3, "height", "width")
+    assert model.inputs[0].dtype == "f32"
+    for sizes in ((1, 3, 32, 32), (5, 3, 17, 40)):
+        assert model(random(*sizes)).shape == (sizes[0], 10)
+
+
+def model_of_a_comparison_of_sizes():
+    """y = x + max(size 0 of x, 4), which holds for the size only that it is imported at."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    constants = {"zero": [0], "one": [1], "four": [4], "tail": [1, 1]}
+    tensors = [onnx.numpy_helper.from_array(np.array(v), name) for name, v in constants.items()]
+    tensors.append(onnx.numpy_helper.from_array(np.ones((1, 1, 1), np.float32), "w"))
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Slice", ["shape", "zero", "one"], ["n"]),
+        node("Max", ["n", "four"], ["most"]),
+        node("Concat", ["most", "tail"], ["sizes"], axis=0),
+        node("Expand", ["w", "sizes"], ["tokens"]),
+        node("ReduceSum", ["tokens", "zero"], ["sum"], keepdims=1),
+        node("Add", ["x", "sum"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "sizes", [value("x", 1, ["n", 4, 6])], [value("y", 1, ["n", 4, 6])], tensors
+    )
+    opset = [onnx.helper.make_opsetid("", 13)]
+    return onnx.helper.make_model(graph, opset_imports=opset).SerializeToString()
+
+
+def test_a_graph_for_some_sizes_only_is_imported_again_for_others():
+    model = tessera.load_bytes(model_of_a_comparison_of_sizes())
+    for n in (1, 3, 9, 5, 9, 2, 8, 10, 11, 12, 13, 9, 1):
+        x = random(n, 4, 6)
+        np.testing.assert_allclose(model(x), x + max(n, 4), rtol=1e-6)
+    with pytest.raises(tessera.InvalidArgument, match=r"\(n is 1 only"):
+        model(random(3, 5, 6))
+
+
+def test_shapes_say_what_a_model_is_imported_at():
+    onnx_bytes = onnx_of(Function(lambda x: x.reshape(-1, 64).sum(1)), torch.randn(64, 64),
+                         open_sizes={"x": {0: "rows", 1: "columns"}})  # fmt: skip
+    model = tessera.load_bytes(onnx_bytes, shapes={"x": (64, 64)})
+    x = random(64, 64)
+    np.testing.assert_allclose(model(x), x.sum(1), rtol=1e-4)
+    with pytest.raises(tessera.InvalidArgument, match='no such input'):
+        tessera.load_bytes(onnx_bytes, shapes={"z": (64, 64)})
+
+
+# ---- refusals ----
+
+
+def test_what_is_no_array_is_refused(relu):
+    for wrong in ("text", 3, object(), {1: 2}):
+        with pytest.raises(TypeError, match="must be an array"):
+            relu(wrong)
+    with pytest.raises(TypeError, match="dtype"):
+        relu(np.zeros((4, 6), np.complex64))
+
+
+def test_other_shapes_dtypes_and_numbers_of_inputs_are_refused(relu):
+    for wrong, message in (
+        ((random(4, 7),), r"f32\[4,7\], the graph was made for f32\[4,6\]"),
+        ((random(4, 6).astype(np.float64),), r"f64\[4,6\], the graph was made for f32\[4,6\]"),
+        ((), "0 inputs are given, the graph takes 1"),
+        ((random(4, 6), random(4, 6)), "2 inputs are given, the graph takes 1"),
+    ):
+        with pytest.raises(tessera.InvalidArgument, match=message):
+            relu(*wrong)
+    assert issubclass(tessera.InvalidArgument, (tessera.Error, ValueError))
+
+
+def test_names_that_are_missing_or_unknown_are_refused(relu):
+    with pytest.raises(tessera.InvalidArgument, match='input "x" is missing'):
+        relu.run({})
+    with pytest.raises(tessera.InvalidArgument, match="no input y"):
+        relu.run({"x": random(4, 6), "y": random(1)})
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(tessera.FileError, match="nowhere.onnx"):
+        tessera.load(tmp_path / "nowhere.onnx")
+    with pytest.raises(OSError):
+        tessera.load(tmp_path / "nowhere.tessera")
+    for name in ("wrong.onnx", "wrong.tessera"):
+        (tmp_path / name).write_bytes(b"no model at all" * 100)
+        with pytest.raises(tessera.Corrupt):
+            tessera.load(tmp_path / name)
+    with pytest.raises(tessera.InvalidArgument, match="threads is 0"):
+        tessera.load(tmp_path / "nowhere.onnx", threads=0)
+
+
+# ---- files, explanations, counters ----
+
+
+def test_a_saved_model_gives_the_same_bits(tmp_path):
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x), threads=2)
+    y = model(x)
+    model.save(str(tmp_path / "r.tessera"))
+    loaded = tessera.load(tmp_path / "r.tessera", threads=2)
+    with tessera.count_reorders() as counted:
+        again = loaded(x)
+    assert torch.equal(y, again) and counted.weights == 0
+    assert [value.name for value in loaded.inputs] == [value.name for value in model.inputs]
+    with pytest.raises(tessera.FileError):
+        model.save(str(tmp_path / "no_folder" / "r.tessera"))
+
+
+def test_explain_and_profile_tell_of_each_step():
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x))
+    text = model.explain()
+    assert text.splitlines()[0].split()[:2] == ["operator", "path"]
+    assert text.count("conv2d") == 9
+    rows = model.profile(x, iterations=3)
+    assert sum(row["operator"] == "conv2d" for row in rows) == 9
+    assert all(row["ms"] > 0 for row in rows if row["operator"] == "conv2d")
+
+
+def test_counters_are_of_this_thread_and_begin_anew():
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x))
+    tessera.reset_counters()
+    model(x)
+    assert tessera.counters()["operators"] > 0
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(tessera.counters()["operators"]))
+    thread.start()
+    thread.join()
+    assert seen == [0]
+
+
+def test_audit_reads_a_log_of_onednn(tmp_path):
+    log = (
+        "onednn_verbose,info,oneDNN v2.6.3 (commit abc)\n"
+        "onednn_verbose,exec,cpu,reorder,jit:uni,undef,src_f32::blocked:abcd:f0 "
+        "dst_f32::blocked:aBcd16b:f0,,,1x16x8x8,0.01\n"
+        "onednn_verbose,exec,cpu,convolution,ref:any,forward_inference,src_f32::blocked:abcd:f0,"
+        ",alg:convolution_direct,mb1_ic16oc16_ih8oh8kh3sh1dh0ph1_iw8ow8kw3sw1dw0pw1,0.5\n"
+    )
+    told = tessera.audit(log)
+    assert told["executions"]["n"] == 2 and told["reorders"]["activation"]["n"] == 1
+    assert told["kinds"]["convolution"]["reference"] == 1
+    (tmp_path / "log").write_text(log)
+    assert tessera.audit(tmp_path / "log") == told
+
+
+def test_bf16_is_computed_where_it_is_asked_for(tmp_path):
+    network, x = make("residual")
+    onnx_bytes = onnx_of(network, x)
+    (tmp_path / "r.onnx").write_bytes(onnx_bytes)
+    exact, narrow = tessera.load_bytes(onnx_bytes)(x), tessera.load(tmp_path / "r.onnx", None, "bf16")
+    made = narrow(x)
+    difference = (made - exact).abs().max() / exact.abs().max()
+    assert made.dtype == torch.float32 and 0 < difference < 0.05
+    with pytest.raises(tessera.InvalidArgument, match="dtype is f23"):
+        tessera.load_bytes(onnx_bytes, dtype="f23")
+    with pytest.raises(tessera.InvalidArgument, match="dtype is s8, which needs examples"):
+        tessera.load_bytes(onnx_bytes, dtype="s8")
+    narrow.save(str(tmp_path / "r.tessera"))
+    assert torch.equal(tessera.load(tmp_path / "r.tessera")(x), made)
+    with pytest.raises(tessera.InvalidArgument, match="are of .onnx files"):
+        tessera.load(tmp_path / "r.tessera", dtype="bf16")
+
+
+# ---- threads ----
+
+
+def test_threads_share_a_model():
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x), threads=1)
+    inputs = [torch.randn_like(x) for _ in range(4)]
+    wanted = [model(x) for x in inputs]
+    made = [[] for _ in inputs]
+
+    def run(i):
+        for _ in range(20):
+            made[i].append(model(inputs[i]))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(len(inputs)):
+        assert len(made[i]) == 20 and all(torch.equal(y, wanted[i]) for y in made[i])
+
+
+def test_threads_import_a_model_again_side_by_side():
+    model = tessera.load_bytes(model_of_a_comparison_of_sizes(), threads=1)
+    made = []
+
+    def run(first):
+        for n in range(first, first + 6):
+            x = random(n, 4, 6)
+            made.append(np.allclose(model(x), x + max(n, 4)))
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in (5, 5, 6, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(made) == 24 and all(made)
+
+
+def test_other_threads_run_python_meanwhile():
+    model = model_of(lambda x: x @ x @ x @ x, torch.randn(900, 900))
+    x = random(900, 900)
+    model(x)
+    counts, is_done = [0], threading.Event()
+
+    def count():
+        while not is_done.is_set():
+            counts[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counts[0]
+    for _ in range(5):
+        model(x)
+    counted = counts[0] - before
+    is_done.set()
+    thread.join()
+    assert counted > 1000
+
+
+# ---- InferenceSession ----
+
+
+def test_inference_session_is_as_onnx_runtime_s():
+    onnx = onnx_of(Function(lambda x, y: (x + y, x * y)), torch.randn(2, 3), torch.randn(2, 3),
+                   open_sizes={"x": {0: "n"}, "x1": {0: "n"}})  # fmt: skip
+    session = tessera.InferenceSession(onnx, providers=["CPUExecutionProvider"])
+    first = session.get_inputs()[0]
+    assert (first.name, first.type, first.shape) == ("x", "tensor(float)", ["n", 3])
+    names = [output.name for output in session.get_outputs()]
+    x, y = random(2, 3), random(2, 3) + 1
+    added, multiplied = session.run(None, {"x": x, "x1": y})
+    np.testing.assert_array_equal(added, x + y)
+    np.testing.assert_array_equal(session.run([names[1]], {"x1": y, "x": x})[0], multiplied)
+    with pytest.raises(tessera.InvalidArgument, match='no output "z"'):
+        session.run(["z"], {"x": x, "x1": y})

@@ -1,0 +1,260 @@
+"""PyTorch modules, compiled at once and by torch.compile."""
+
+import gc
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import tessera
+import tessera.pytorch
+from networks import NETWORKS, Function, make
+from tessera.pytorch import Fallback
+
+
+def close(a, b):
+    return (a - b).abs().max() <= 1e-4 * b.abs().max()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_give_pytorch_s_outputs(name):
+    network, x = make(name)
+    wanted = network(x)
+    assert close(tessera.compile(network, x)(x), wanted)
+    compiled = torch.compile(network, backend="tessera")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        assert close(compiled(x), wanted)
+        other = torch.randn(x.shape[0] + 1, *x.shape[1:])
+        assert close(compiled(other), network(other))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("mask", [None, "padding", "causal"])
+def test_pytorch_s_fused_encoder_layer_is_taken(norm_first, activation, mask):
+    torch.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(
+        24, 3, 40, batch_first=True, activation=activation, norm_first=norm_first
+    ).eval()
+    for parameter in layer.parameters():
+        parameter.normal_(0, 0.3)
+    x = torch.randn(2, 7, 24)
+    masks = {}
+    if mask == "padding":
+        masks["src_key_padding_mask"] = torch.arange(7) >= torch.tensor([[7], [4]])
+    if mask == "causal":
+        masks["src_mask"] = torch.ones(7, 7, dtype=torch.bool).triu(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        made = torch.compile(layer, backend="tessera")(x, **masks)
+    assert close(made, layer(x, **masks))
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_pytorch_s_fused_attention_is_taken(need_weights):
+    torch.manual_seed(1)
+    attention = nn.MultiheadAttention(24, 3, batch_first=True).eval()
+    x = torch.randn(2, 7, 24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        made = torch.compile(attention, backend="tessera")(x, x, x, need_weights=need_weights)
+    wanted = attention(x, x, x, need_weights=need_weights)
+    assert close(made[0], wanted[0])
+    assert close(made[1], wanted[1]) if need_weights else made[1] is None
+
+
+def test_a_compiled_module_has_open_sizes_by_name():
+    network, x = make("residual")
+    batch = torch.export.Dim("batch", min=1, max=64)
+    model = tessera.compile(network, torch.cat([x, x]), dynamic_shapes=({0: batch},))
+    assert model.inputs[0].shape == ("batch", 3, 32, 32)
+    other = torch.randn(7, 3, 32, 32)
+    assert close(model(other), network(other))
+
+
+def test_a_module_in_training_mode_is_refused():
+    network, x = make("residual")
+    with pytest.raises(tessera.Unsupported, match="training mode"):
+        tessera.compile(network.train(), x)
+
+
+def falls_back(function, *args, match):
+    with pytest.warns(Fallback, match=match):
+        return torch.compile(function, backend="tessera")(*args)
+
+
+def test_gradients_are_left_to_pytorch():
+    network, x = make("residual")
+    with torch.enable_grad():
+        falls_back(network, x, match="needs gradients").sum().backward()
+    assert network.head.weight.grad is not None
+
+
+def test_writes_to_inputs_are_left_to_pytorch():
+    def add_into(state, x):
+        state.add_(x)
+        return state * 2
+
+    state = torch.zeros(4)
+    y = falls_back(add_into, state, torch.ones(4), match="writes to")
+    assert torch.equal(state, torch.ones(4)) and torch.equal(y, torch.full((4,), 2.0))
+
+
+def test_random_numbers_are_left_to_pytorch():
+    torch.manual_seed(3)
+    wanted = torch.rand(4) + 1
+    torch.manual_seed(3)
+    x = torch.ones(4)
+    assert torch.equal(falls_back(lambda x: torch.rand(4) + x, x, match="random"), wanted)
+
+
+def test_an_operator_that_is_not_known_is_named():
+    def inverse(x):
+        return torch.linalg.inv(x)
+
+    x = torch.eye(3) * 2
+    assert close(falls_back(inverse, x, match="linalg_inv"), torch.eye(3) / 2)
+
+
+def test_outputs_that_are_none_or_numbers_stay_so():
+    class Several(nn.Module):
+        def forward(self, x):
+            return x + 1, None, {"twice": x * 2, "number": 3}
+
+    x = torch.randn(4)
+    first, second, third = torch.compile(Several(), backend="tessera")(x)
+    assert second is None and third["number"] == 3
+    assert close(first, x + 1) and close(third["twice"], x * 2)
+
+
+def test_sizes_are_kept_apart():
+    function = torch.compile(Function(lambda x: x.flatten(1).sum(1)), backend="tessera")
+    for sizes in ((2, 3, 4), (3, 3, 4), (2, 5, 7), (3, 3, 4), (9, 1, 2)):
+        x = torch.randn(sizes)
+        assert close(function(x), x.flatten(1).sum(1))
+
+
+def test_channels_last_and_views_may_come_in():
+    network, x = make("residual")
+    compiled = torch.compile(network, backend="tessera")
+    wanted = network(x)
+    assert close(compiled(x), wanted)
+    assert close(compiled(x.contiguous(memory_format=torch.channels_last)), wanted)
+    assert close(compiled(torch.cat([x, x], 1)[:, :3]), wanted)
+
+
+def test_threads_share_a_compiled_module():
+    network, x = make("residual")
+    compiled = torch.compile(network, backend="tessera")
+    wanted = compiled(x)
+    made = []
+
+    def run():
+        with torch.no_grad():
+            made.extend(compiled(x) for _ in range(10))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 30 and all(close(y, wanted) for y in made)
+
+
+# ---- sizes that are open, and parameters ----
+
+
+@pytest.fixture
+def exports(monkeypatch):
+    """Counts PyTorch's exports."""
+    made = []
+    export = tessera.pytorch._export
+
+    def counted(module, args, dynamic_shapes):
+        made.append([list(arg.shape) for arg in args])
+        return export(module, args, dynamic_shapes)
+
+    monkeypatch.setattr(tessera.pytorch, "_export", counted)
+    return made
+
+
+def test_a_graph_with_open_sizes_is_exported_once(exports):
+    network, x = make("residual")
+    compiled = torch.compile(network, backend="tessera")
+    for n, height, width in ((2, 32, 32), (3, 40, 24), (7, 24, 48), (5, 17, 33), (2, 64, 64)):
+        x = torch.randn(n, 3, height, width)
+        assert close(compiled(x), network(x))
+    assert len(exports) == 2  # for the first sizes, and once PyTorch has seen others
+
+
+def test_a_size_that_is_marked_is_open(exports):
+    function = torch.compile(Function(lambda x, y: (x @ y).flatten(1) * x.shape[1]), backend="tessera")
+    for n in (6, 9, 4, 30):
+        x, y = torch.randn(2, n, 5), torch.randn(5, 3)
+        torch._dynamo.mark_dynamic(x, 1)
+        assert close(function(x, y), (x @ y).flatten(1) * n)
+    assert len(exports) == 1
+
+
+def test_numbers_that_are_no_sizes_have_models_of_their_own(exports):
+    function = torch.compile(lambda x, n: x * n + 1, backend="tessera", dynamic=True)
+    x = torch.randn(4, 6)
+    for n in (3, 5, 3, 7):
+        assert close(function(x, n), x * n + 1)
+    assert len(exports) == 3
+
+
+def test_parameters_are_copied_once():
+    n = 25000
+    table = nn.Embedding(n, 1000).eval()  # 100 MB, which a look-up reads as they lie
+    x = torch.tensor([0, 3, n - 1])
+    before = tessera.counters()["tensor_bytes"]
+    model = tessera.compile(table, x)
+    wanted = table(x)
+    assert torch.equal(model(x), wanted)
+    assert tessera.counters()["tensor_bytes"] - before < 1.1 * n * 1000 * 4
+    table.weight[3] = 7.0
+    assert torch.equal(model(x), wanted)
+
+
+_PEAK = """
+import resource, sys, torch, tessera
+torch.manual_seed(0)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+small = torch.nn.Linear(50, 50).eval()
+with torch.no_grad():
+    tessera.compile(small, torch.randn(1, 50))  # what importing and exporting take by themselves
+    network, x = torch.nn.Linear(5000, 5000).eval(), torch.randn(1, 5000)
+    before = peak()
+    model = tessera.compile(network, x)
+    y = model(x)
+    assert (y - network(x)).abs().max() < 1e-3
+print(peak() - before)
+"""
+
+
+def test_a_module_of_100_mb_takes_its_packed_weights_more():
+    out = subprocess.run([sys.executable, "-c", _PEAK], check=True, capture_output=True, text=True)
+    assert float(out.stdout) < 150
+
+
+def test_parameters_outlive_their_module():
+    network, x = make("residual")
+    wanted = network(x)
+    model = tessera.compile(network, x)
+    del network
+    gc.collect()
+    assert close(model(x), wanted)

@@ -1,0 +1,161 @@
+"""Threads of Python beside the library: who waits for whom."""
+
+import threading
+import time
+
+import numpy as np
+import onnx
+import onnx.numpy_helper
+import pytest
+import torch
+
+import tessera
+from networks import Function, onnx_of
+from test_model import model_of_a_comparison_of_sizes, random
+
+N_WEIGHT = 3000  # rows and columns: packing and writing them takes many switches of threads
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A model whose loading, running and saving take a while, as both kinds of files."""
+    folder = tmp_path_factory.mktemp("large")
+    weights = [torch.randn(N_WEIGHT, N_WEIGHT) / N_WEIGHT for _ in range(2)]
+    bytes_ = onnx_of(Function(lambda x: x @ weights[0] @ weights[1]), torch.randn(64, N_WEIGHT))
+    (folder / "large.onnx").write_bytes(bytes_)
+    tessera.load_bytes(bytes_).save(str(folder / "large.tessera"))
+    return folder
+
+
+def counted_during(call):
+    """How far another thread counts while the call runs, as a share of what it does alone."""
+    counts, is_done = [0], threading.Event()
+
+    def count():
+        while not is_done.is_set():
+            counts[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        time.sleep(0.05)
+        begin, at = time.perf_counter(), counts[0]
+        call()
+        rate = (counts[0] - at) / (time.perf_counter() - begin)
+        begin, at = time.perf_counter(), counts[0]
+        time.sleep(0.2)
+        alone = (counts[0] - at) / (time.perf_counter() - begin)
+    finally:
+        is_done.set()
+        thread.join()
+    return rate / alone
+
+
+@pytest.mark.parametrize("what", ["load", "map", "save", "explain", "profile", "call"])
+def test_other_threads_run_python_meanwhile(files, tmp_path, what):
+    x = random(64, N_WEIGHT)
+    fresh = tessera.load(files / "large.onnx", threads=1)
+    calls = {
+        "load": lambda: tessera.load(files / "large.onnx", threads=1),
+        "map": lambda: [tessera.load(files / "large.tessera", threads=1)(x) for _ in range(3)],
+        "save": lambda: fresh.save(str(tmp_path / "saved.tessera")),
+        "explain": lambda: fresh.explain(x),
+        "profile": lambda: fresh.profile(x, iterations=5),
+        "call": lambda: [fresh(x) for _ in range(5)],
+    }
+    assert counted_during(calls[what]) > 0.2
+
+
+def test_eight_threads_hammer_one_model_at_several_sizes():
+    """Sizes that the first graph refuses, more than are kept, so that modules come and go; and
+    wrong inputs between."""
+    model = tessera.load_bytes(model_of_a_comparison_of_sizes(), threads=1)
+    seconds, failures, n_done = 4.0, [], [0] * 8
+    end = time.monotonic() + seconds
+
+    def run(i):
+        generator = np.random.default_rng(i)
+        while time.monotonic() < end:
+            n = int(generator.integers(1, 13))
+            x = generator.standard_normal((n, 4, 6), dtype=np.float32)
+            if not np.allclose(model(x), x + max(n, 4), rtol=1e-6):
+                failures.append(n)
+            try:
+                model(x[:, :3])
+                failures.append("no refusal")
+            except tessera.InvalidArgument:
+                pass
+            n_done[i] += 1
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not failures and all(n_done)
+
+
+# ---- what is imported again, and what is not ----
+
+
+def model_of_a_look_up():
+    """y = the rows of a table of 4 MB that x names, as often as max(size 0 of x, 4)."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    constants = {"zero": [0], "one": [1], "four": [4]}
+    tensors = [onnx.numpy_helper.from_array(np.array(v), name) for name, v in constants.items()]
+    tensors.append(onnx.numpy_helper.from_array(random(1000, 1024), "table"))
+    tensors.append(onnx.numpy_helper.from_array(np.ones(1, np.float32), "w"))
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Slice", ["shape", "zero", "one"], ["n"]),
+        node("Max", ["n", "four"], ["most"]),
+        node("Expand", ["w", "most"], ["ones"]),
+        node("ReduceSum", ["ones", "zero"], ["sum"], keepdims=1),
+        node("Gather", ["table", "x"], ["rows"]),
+        node("Mul", ["rows", "sum"], ["y"]),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "rows", [value("x", 7, ["n"])], [value("y", 1, ["n", 1024])], tensors
+    )
+    opset = [onnx.helper.make_opsetid("", 13)]
+    return onnx.helper.make_model(graph, opset_imports=opset).SerializeToString()
+
+
+def bytes_made(call):
+    before = tessera.counters()["tensor_bytes"]
+    call()
+    return tessera.counters()["tensor_bytes"] - before
+
+
+def test_only_other_sizes_are_imported_again():
+    model = tessera.load_bytes(model_of_a_look_up(), shapes={"x": (6,)}, threads=1)
+    right, wrong, table = np.arange(6), np.full(6, 1000), 1000 * 1024 * 4
+
+    def refuse():
+        with pytest.raises(tessera.InvalidArgument, match="1000"):
+            model(wrong)
+
+    refuse()
+    assert bytes_made(refuse) < table
+    assert bytes_made(lambda: model(np.arange(9))) >= table  # imported at this size
+    assert bytes_made(lambda: model(np.arange(9))) < table  # and kept
+    np.testing.assert_allclose(model(np.arange(9))[:6] / 9, model(right) / 6, rtol=1e-6)
+
+
+def test_a_call_at_other_sizes_asks_the_right_graph_at_once():
+    """Where the first graph was asked, and refused, a call took several times as long."""
+    model = tessera.load_bytes(model_of_a_comparison_of_sizes(), threads=1)
+    first, other = random(1, 4, 6), random(5, 4, 6)
+    model(first), model(other)
+
+    def best_us(x):
+        times = []
+        for _ in range(20):
+            begin = time.perf_counter()
+            for _ in range(100):
+                model(x)
+            times.append((time.perf_counter() - begin) * 1e4)
+        return min(times)
+
+    assert best_us(other) < 1.5 * best_us(first) + 1

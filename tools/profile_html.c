@@ -1,0 +1,16 @@
+/* A profile as a page: profile.html, with its style and script put in at build time, around the
+ * JSON, in which no letter is left that HTML reads. */
+#include <string.h>
+
+#include "tools/profile.h"
+#include "tools/profile_page.h"
+
+#define PLACE "@DATA@"
+
+void profile_put_html(const profiling_t *profiling, text_t *text)
+{
+    const char *page = (const char *)profile_page, *place = strstr(page, PLACE);
+    text_append(text, "%.*s", (int)(place - page), page);
+    profile_put_json(profiling, text);
+    text_append(text, "%s", place + strlen(PLACE));
+}
