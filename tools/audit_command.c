@@ -71,7 +71,8 @@ static status_t print_kinds(context_t *ctx, audit_t *audit)
     static const char *const columns[] = {"<primitive", ">executions", ">ms",
                                           ">share",     ">by ref",     ">ref ms"};
     table_t table;
-    qsort(audit->kinds, (size_t)audit->n_kinds, sizeof audit->kinds[0], compare_kinds);
+    if (audit->n_kinds > 0)
+        qsort(audit->kinds, (size_t)audit->n_kinds, sizeof audit->kinds[0], compare_kinds);
     table_begin(ctx, &table, 6, columns);
     for (int i = 0; i < audit->n_kinds; i++) {
         const audit_kind_t *kind = &audit->kinds[i];
@@ -153,7 +154,8 @@ static status_t print_pairs(context_t *ctx, audit_t *audit)
     static const char *const columns[] = {"<from", "<to", "<cause", ">count",
                                           ">MB",   ">ms", ">share"};
     table_t table;
-    qsort(audit->pairs, (size_t)audit->n_pairs, sizeof audit->pairs[0], compare_pairs);
+    if (audit->n_pairs > 0)
+        qsort(audit->pairs, (size_t)audit->n_pairs, sizeof audit->pairs[0], compare_pairs);
     table_begin(ctx, &table, 7, columns);
     for (int i = 0; i < audit->n_pairs && i < MAX_PAIRS_SHOWN; i++) {
         const audit_pair_t *pair = &audit->pairs[i];

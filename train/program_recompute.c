@@ -209,6 +209,7 @@ static bool is_free(const recompute_t *r, const chain_t *chain)
 static void choose_chains(recompute_t *r)
 {
     int n = 0;
+    if (r->n_chains == 0) return; /* qsort takes no NULL */
     qsort(r->chains, (size_t)r->n_chains, sizeof *r->chains, compare_chains);
     for (int i = 0; i < r->n_chains; i++) {
         const chain_t chain = r->chains[i];
