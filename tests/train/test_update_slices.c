@@ -21,6 +21,8 @@
 #define OUTPUTS 1003
 #define CLASSES 5
 
+#define UPDATE "method=\"update\""
+
 typedef struct training {
     module_t *net;
     optimizer_t *optimizer;
@@ -95,19 +97,18 @@ static status_t step(context_t *ctx, training_t *training, int64_t n)
     return status;
 }
 
-static int count_updates(context_t *ctx, const training_t *training)
+static int count_in_plan(context_t *ctx, const training_t *training, const char *words)
 {
     text_t text = text_begin(ctx);
     int n = 0;
     CHECK_OK(ctx, graph_print(ctx, trainer_graph(training->trainer), NULL, &text));
-    for (const char *at = text_string(&text); (at = strstr(at, "method=\"update\"")) != NULL; at++)
-        n++;
+    for (const char *at = text_string(&text); (at = strstr(at, words)) != NULL; at++) n++;
     text_clear(&text);
     return n;
 }
 
-/* On processors without AVX-512 gradients come of gemm, whose sums are in another order at the ends
- * of tiles, which threads have elsewhere. */
+/* Of a number, or of 1 where that is larger. On processors without AVX-512 gradients come of gemm,
+ * whose sums are in another order at the ends of tiles, which threads have elsewhere. */
 static double tolerance(void)
 {
     return strncmp(onednn_isa_text(), "avx512", 6) == 0 ? 0.0 : 1e-5;
@@ -123,7 +124,8 @@ static void check_near(context_t *ctx, const char *key, const tensor_t *first,
     CHECK_OK(ctx, tensor_read(ctx, second, numbers[1], n_bytes));
     const bool is_same = memcmp(numbers[0], numbers[1], n_bytes) == 0;
     for (size_t i = 0; !is_same && tensor_dtype(first) == DTYPE_F32 && i < n; i++) {
-        const double difference = fabs((double)numbers[0][i] - (double)numbers[1][i]);
+        const double difference = fabs((double)numbers[0][i] - (double)numbers[1][i]) /
+                                  fmax(1.0, fabs((double)numbers[1][i]));
         if (!(difference <= worst)) worst = difference;
     }
     if (!is_same && !(worst > 0.0 && worst <= tolerance())) fail_msg("%s: %g apart", key, worst);
@@ -164,9 +166,13 @@ static void check_slices(context_t *ctx, bool is_blocked, bool has_bias, kind_t 
         CHECK_OK(ctx, optimizer_set_lr(ctx, behind.optimizer, 1e-3 / (i + 1)));
     }
     if (is_blocked) {
-        assert_true(count_updates(ctx, &inside) > 4);
-        /* a slice, activations, the weight for the gradient of what stands before */
-        assert_true(trainer_arena_bytes(inside.trainer) < INPUTS * OUTPUTS * sizeof(float));
+        assert_true(count_in_plan(ctx, &inside, UPDATE) > 4);
+        /* A slice and activations; the weight itself where the forward pass wants it in a format
+         * that gradients do not come in, as oneDNN 3.2 does on AVX2. */
+        const int n_weights = count_in_plan(ctx, &inside, " = reorder(%1)");
+        assert_in_range(n_weights, 0, 1);
+        assert_true(trainer_arena_bytes(inside.trainer) <
+                    (size_t)(1 + n_weights) * INPUTS * OUTPUTS * sizeof(float));
     }
     assert_int_equal(optimizer_n_updates(inside.optimizer, 0), 3);
     assert_int_equal(optimizer_n_steps(inside.optimizer), 3);
@@ -205,7 +211,7 @@ static void state_in_another_format_gives_the_same(void **state)
             CHECK_OK(ctx, step(ctx, &trainings[k], 17));
             CHECK_OK(ctx, step(ctx, &trainings[k], 17));
         }
-        assert_true(count_updates(ctx, &trainings[0]) > 4);
+        assert_true(count_in_plan(ctx, &trainings[0], UPDATE) > 4);
         compare(ctx, &trainings[0], &trainings[1]);
         end(&trainings[0]);
         end(&trainings[1]);
