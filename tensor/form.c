@@ -221,13 +221,18 @@ int form_list(const tensor_t *tensor, int capacity, tensor_t **out_forms)
     return n;
 }
 
-/* Detached under the lock, released outside it: a form may have forms of its own. */
-void form_clear(storage_t *storage)
+/* Detached under the lock, released outside it: a form may have forms of its own. Whether the plain
+ * bytes are clean is asked under the lock, too: else a form that becomes their master meanwhile, as
+ * when another thread begins a step, would go with what it alone has. */
+static void detach(storage_t *storage, bool is_end)
 {
+    form_t *form = NULL;
     if (storage_forms(storage) == NULL) return;
     storage_lock(storage);
-    form_t *form = storage_forms(storage);
-    storage_set_forms(storage, NULL);
+    if (is_end || storage_is_plain(storage)) {
+        form = storage_forms(storage);
+        storage_set_forms(storage, NULL);
+    }
     storage_unlock(storage);
     while (form != NULL) {
         form_t *next = form->next;
@@ -238,9 +243,14 @@ void form_clear(storage_t *storage)
     }
 }
 
+void form_clear(storage_t *storage)
+{
+    detach(storage, true);
+}
+
 void form_drop(storage_t *storage)
 {
-    if (storage_is_plain(storage)) form_clear(storage);
+    detach(storage, false);
 }
 
 /* ---- writing ---- */
