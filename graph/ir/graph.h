@@ -9,7 +9,7 @@
  * on no other sizes: INVALID_ARGUMENT names the input. Types of values inside are those at the
  * sizes that the graph was made at.
  *
- * The text is that of the grammar in README's reference:
+ * The text, of which parse.c has the grammar:
  *
  *   graph forward(%self : module, %x : f32[N=1,3,H=224,W=224]) {
  *     %w = getattr(%self) name="conv1.weight" : f32[64,3,7,7]
