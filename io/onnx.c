@@ -238,7 +238,7 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
                             const onnx_shape_t *given)
 {
     if (given == NULL) return STATUS_OK;
-    if (given->rank != (int)shape->n_dim || given->sizes == NULL)
+    if (given->rank != (int)shape->n_dim || (given->rank > 0 && given->sizes == NULL))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "a shape of rank %d, the file has rank %zu", given->rank,
              shape->n_dim);
     for (int d = 0; d < given->rank; d++)

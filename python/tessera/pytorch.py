@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 import threading
 import warnings
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
+import torch._dynamo.convert_frame
+import torch.fx.experimental._config
 
 from . import _native
-from .errors import InvalidArgument, Unsupported
+from .errors import Error, InvalidArgument, Unsupported
 
 
 class Fallback(UserWarning):
@@ -66,18 +69,46 @@ def _quiet(*names: str) -> Iterator[None]:
             logger.setLevel(level)
 
 
+# Exports and the compilations of torch.compile change state of the whole process: one at a time.
+_exporting = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
+
+
+def _open_recurrent_layers() -> contextlib.AbstractContextManager:
+    """Lets LSTM and GRU be exported with open sizes, as PyTorch's exporter to ONNX does."""
+    stack = contextlib.ExitStack()
+    try:
+        from torch.export import _patches
+
+        stack.enter_context(_patches.register_lstm_while_loop_decomposition())
+        stack.enter_context(_patches.register_gru_while_loop_decomposition())
+    except (ImportError, AttributeError):  # PyTorch before 2.10
+        pass
+    return stack
+
+
 def _export(
     module: torch.nn.Module, args: Sequence[torch.Tensor], dynamic_shapes: Any
 ) -> torch.onnx.ONNXProgram:
-    # tracing(None): this is no part of the graph that torch.compile may be capturing.
+    """strict=False: the strict way, which torch.onnx.export tries when this one fails, is a
+    torch.compile of its own, and resets the frame that PyTorch is compiling: a crash."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_quiet("torch.onnx", "onnxscript"))
+        stack.enter_context(_exporting)
+        stack.enter_context(_quiet("torch.onnx", "torch.fx", "onnxscript"))
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(torch.no_grad())
+        # tracing(None): this is no part of the graph that torch.compile may be capturing.
         stack.enter_context(torch._guards.tracing(None))
+        if dynamic_shapes:
+            stack.enter_context(_open_recurrent_layers())
+        if hasattr(torch.fx.experimental._config, "backed_size_oblivious"):
+            # a size of 1 in the example is as open as any other
+            stack.enter_context(torch.fx.experimental._config.patch(backed_size_oblivious=True))
         warnings.simplefilter("ignore")
+        program = torch.export.export(
+            module, tuple(args), dynamic_shapes=dynamic_shapes, strict=False
+        )
         return torch.onnx.export(
-            module, tuple(args), dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False
+            program, dynamic_shapes=dynamic_shapes, dynamo=True, verbose=False
         )
 
 
@@ -135,7 +166,12 @@ def compile(
     """See tessera.compile."""
     if module.training:
         raise Unsupported("the module is in training mode: call eval() first")
-    return _load(module, example, threads, dynamic_shapes)
+    try:
+        return _load(module, example, threads, dynamic_shapes)
+    except (Error, ImportError):
+        raise
+    except Exception as error:  # the exporter's own are of many classes, and pages long
+        raise Unsupported(f"PyTorch does not export it: {_reason(error)}") from error
 
 
 # ---- fused operators of PyTorch that its exporter does not know, written out ----
@@ -218,25 +254,61 @@ def _is_static(node: torch.fx.Node, example: Any) -> bool:
     return "_dynamo_static_input_type" in node.meta.get("tensor_dict", {})
 
 
+# Operators that give the same for a number and for a tensor of rank 0 that holds it.
+_TAKES_TENSOR = {
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.neg, torch.add, torch.sub,
+    torch.mul, torch.div,
+}  # fmt: skip
+
+
+def _is_item(node: torch.fx.Node) -> bool:
+    return node.op == "call_method" and node.target == "item"
+
+
+def _is_number(node: torch.fx.Node, example: Any) -> bool:
+    """Whether an input is a number, or one in a tensor of which the graph reads nothing else: so
+    PyTorch gives a float that it keeps open, as a batch norm's epsilon with dynamic=True."""
+    if not isinstance(example, torch.Tensor):
+        return isinstance(example, (float, torch.SymFloat))
+    return example.dim() == 0 and bool(node.users) and all(map(_is_item, node.users))
+
+
+def _value(number: Any) -> int | float:
+    """What a number is, without a guard that would have PyTorch compile anew for another."""
+    if isinstance(number, torch.Tensor):
+        return number.item()
+    return number.node.hint if hasattr(number, "node") else number
+
+
 class _Captured:
     """A graph that torch.compile captured: modules of its tensors alone, at given numbers."""
 
     def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
+        self.run = graph_module.forward
         self._graph_module = graph_module
         nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
         self._placeholders = nodes
-        self._static = {
-            i: value
-            for i, (node, value) in enumerate(zip(nodes, example))
-            if isinstance(value, torch.Tensor) and _is_static(node, value)
-        }
-        self.tensors = [
-            i
-            for i, value in enumerate(example)
-            if isinstance(value, torch.Tensor) and i not in self._static
-        ]
-        self.numbers = [i for i, value in enumerate(example) if not isinstance(value, torch.Tensor)]
+        self._static: dict[int, torch.Tensor] = {}
+        self.tensors: list[int] = []
+        self.sizes: list[int] = []  # integers, most of them sizes of the tensors
+        self.numbers: list[int] = []
+        for i, (node, value) in enumerate(zip(nodes, example)):
+            if _is_number(node, value):
+                self.numbers.append(i)
+            elif not isinstance(value, torch.Tensor):
+                self.sizes.append(i)
+            elif _is_static(node, value):
+                self._static[i] = value
+            else:
+                self.tensors.append(i)
+        self.open_numbers = [i for i in self.numbers if self._may_be_tensor(nodes[i])]
         self._find_outputs()
+
+    @staticmethod
+    def _may_be_tensor(node: torch.fx.Node) -> bool:
+        """Whether a number may be an input of the model: it is only computed with."""
+        users = [user for item in node.users if _is_item(item) for user in item.users]
+        return bool(users) and all(user.target in _TAKES_TENSOR for user in users)
 
     def _find_outputs(self) -> None:
         (output,) = (node for node in self._graph_module.graph.nodes if node.op == "output")
@@ -263,47 +335,64 @@ class _Captured:
                     found.setdefault(size.node.expr, (i, dim))
         return found
 
-    def open_dims(self) -> tuple[dict[int, Any], ...]:
-        """Of each tensor the dimensions that are open, as torch.export takes them."""
+    def open_dims(self, n_numbers: int) -> tuple[dict[int, Any], ...]:
+        """Of each tensor the dimensions that are open, as torch.export takes them; none of so many
+        numbers behind them."""
         fakes = [self._placeholders[i].meta.get("example_value") for i in self.tensors]
-        return tuple(
+        dims = [
             {
                 dim: torch.export.Dim.AUTO
                 for dim, size in enumerate(fake.shape if isinstance(fake, torch.Tensor) else ())
                 if isinstance(size, torch.SymInt)
             }
             for fake in fakes
-        )
+        ]
+        return (*dims, *({} for _ in range(n_numbers)))
 
-    def module(self, args: Sequence[Any] | None) -> torch.fx.GraphModule:
-        """The graph with parameters bound, and numbers as in args; None: as sizes of its tensors
-        say, so that it is true for other sizes, too. Unsupported where numbers are no sizes."""
-        graph = torch.fx.Graph()
-        made: dict[torch.fx.Node, Any] = {}
-        root: dict[str, Any] = dict(self._graph_module.named_buffers(remove_duplicate=False))
-        root.update(self._graph_module.named_parameters(remove_duplicate=False))
-        root.update(self._graph_module.named_children())
-        for i in self.tensors:
-            made[self._placeholders[i]] = graph.placeholder(f"input_{i}")
+    def _bind_sizes(
+        self, graph: torch.fx.Graph, made: dict[torch.fx.Node, Any], args: Sequence[Any] | None
+    ) -> None:
+        """Integers as in args; None: as sizes of the tensors say, so that they are true for other
+        sizes, too. Unsupported where one is no size."""
         sizes = self._find_sizes() if args is None else {}
-        for i in self.numbers:
+        for i in self.sizes:
             node = self._placeholders[i]
             if args is not None:
-                made[node] = int(args[i])
+                made[node] = _value(args[i])
                 continue
             number = node.meta.get("example_value")
             at = sizes.get(number.node.expr) if isinstance(number, torch.SymInt) else None
             if at is None:
                 raise Unsupported(f"{node.name} is no size of a tensor")
             made[node] = graph.call_method("size", (made[self._placeholders[at[0]]], at[1]))
+
+    def module(
+        self, args: Sequence[Any], is_open: bool, open_numbers: Sequence[int] = ()
+    ) -> torch.fx.GraphModule:
+        """The graph with parameters bound, and numbers as in args, but for the open ones, which are
+        inputs behind the tensors; so are integers, unless it is open."""
+        graph = torch.fx.Graph()
+        made: dict[torch.fx.Node, Any] = {}
+        root: dict[str, Any] = dict(self._graph_module.named_buffers(remove_duplicate=False))
+        root.update(self._graph_module.named_parameters(remove_duplicate=False))
+        root.update(self._graph_module.named_children())
+        for i in (*self.tensors, *open_numbers):
+            made[self._placeholders[i]] = graph.placeholder(f"input_{i}")
+        for i in self.numbers:
+            if i not in open_numbers:
+                made[self._placeholders[i]] = _value(args[i])
+        self._bind_sizes(graph, made, None if is_open else args)
         for i, value in self._static.items():
             root[f"static_{i}"] = value.detach()
             made[self._placeholders[i]] = graph.get_attr(f"static_{i}")
+        numbers = {self._placeholders[i] for i in self.numbers}
         for node in self._graph_module.graph.nodes:
             if node.op == "output":
                 graph.output(
                     tuple(made[item] for item in node.args[0] if isinstance(item, torch.fx.Node))
                 )
+            elif _is_item(node) and node.args[0] in numbers:
+                made[node] = made[node.args[0]]
             elif node.op != "placeholder":
                 made[node] = graph.node_copy(node, lambda old: made[old])
                 made[node].target = _WRITTEN_OUT.get(node.target, node.target)
@@ -317,55 +406,81 @@ class _Captured:
         return torch.fx.GraphModule(holder, graph)
 
 
-_MAX_SIZES = 8  # models that a graph keeps for numbers of its own, the last used
+_MAX_MODELS = 8  # that a graph keeps for numbers of its own, the last used
+_MAX_EXPORTS = 32  # of one graph: each takes as long as some hundred calls
 
 
 class _Compiled:
-    """A captured graph as a model with open sizes, which is exported once; where PyTorch cannot
-    export it so, and at sizes that this model refuses, as one model for each set of numbers."""
+    """A captured graph as a model with open sizes, which is exported once for the numbers that it
+    computes at; where PyTorch cannot export it so, and at sizes that this model refuses, as one
+    model for each set of numbers. What is none of these runs in PyTorch."""
 
     def __init__(self, captured: _Captured, example: Sequence[Any]):
         self._captured = captured
         self._models: dict[tuple, _native.Model] = {}
         self._lock = threading.Lock()  # of _models, and one export at a time
-        self._open = self._load_open(example) if captured.numbers else None
+        self._n_exports = 0
+        self._has_warned = False
+        self._open = None
+        self._open_numbers: Sequence[int] = ()
+        if captured.sizes or captured.open_numbers:
+            self._load_open(example)
+        self._inputs = [*captured.tensors, *self._open_numbers]
+        self._closed_numbers = [i for i in captured.numbers if i not in self._open_numbers]
+        self._open_at = self._key(example, self._closed_numbers)
         if self._open is None:
             self._model_for(example)
 
-    def _load_open(self, example: Sequence[Any]) -> _native.Model | None:
+    @staticmethod
+    def _key(args: Sequence[Any], of: Sequence[int]) -> tuple:
+        return tuple(_value(args[i]) for i in of)
+
+    def _load_open(self, example: Sequence[Any]) -> None:
         captured = self._captured
-        tensors = [example[i].detach() for i in captured.tensors]
-        try:
-            return _load(
-                captured.module(None), tensors, torch.get_num_threads(), captured.open_dims()
-            )
-        except Exception:  # what the exporter raises is of many classes; the numbers are tried next
-            return None
+        for numbers in dict.fromkeys((tuple(captured.open_numbers), ())):
+            tensors = [example[i].detach() for i in (*captured.tensors, *numbers)]
+            try:
+                module = captured.module(example, True, numbers)
+                dims = captured.open_dims(len(numbers))
+                self._open = _load(module, tensors, torch.get_num_threads(), dims)
+            except Exception:  # what the exporter raises is of many classes; another way is tried
+                continue
+            self._open_numbers = numbers
+            return
 
     def _model_for(self, args: Sequence[Any]) -> _native.Model:
         captured = self._captured
-        key = tuple(int(args[i]) for i in captured.numbers)
+        key = self._key(args, (*captured.sizes, *captured.numbers))
         with self._lock:
             model = self._models.pop(key, None)
             if model is None:
+                if self._n_exports == _MAX_EXPORTS:
+                    raise Unsupported(f"it had {_MAX_EXPORTS} sets of numbers, and is given others")
+                self._n_exports += 1
                 tensors = [args[i].detach() for i in captured.tensors]
-                model = _load(captured.module(args), tensors, torch.get_num_threads())
-                if len(self._models) == _MAX_SIZES:
+                model = _load(captured.module(args, False), tensors, torch.get_num_threads())
+                if len(self._models) == _MAX_MODELS:
                     del self._models[next(iter(self._models))]
             self._models[key] = model
         return model
 
-    def _run(self, args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> Any:
-        if self._open is not None:
+    def _run(self, args: Sequence[Any]) -> Any:
+        if self._open is not None and self._key(args, self._closed_numbers) == self._open_at:
             try:
-                return self._open(*tensors)
+                return self._open(*[args[i] for i in self._inputs])
             except InvalidArgument:  # where it is not the sizes' fault, it is raised again below
                 pass
-        return self._model_for(args)(*tensors)
+        return self._model_for(args)(*[args[i] for i in self._captured.tensors])
 
     def __call__(self, *args: Any) -> tuple:
         captured = self._captured
-        made = self._run(args, [args[i] for i in captured.tensors])
+        try:
+            made = self._run(args)
+        except Exception as error:  # PyTorch can run the graph, or says in its own words why not
+            if not self._has_warned:
+                _warn(error)
+            self._has_warned = True
+            return captured.run(*args)
         if captured.n_outputs == 1:
             made = (made,)
         return tuple(item if at is None else made[at] for at, item in captured.outputs)
@@ -385,6 +500,10 @@ def _reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def _warn(error: BaseException) -> None:
+    warnings.warn(f"a graph runs in PyTorch: {_reason(error)}", Fallback, stacklevel=3)
+
+
 def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any) -> Callable:
     """What torch.compile calls for backend="tessera"."""
     try:
@@ -392,5 +511,5 @@ def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any
             raise Unsupported("it needs gradients: call the model under torch.no_grad()")
         return _Compiled(_Captured(graph_module, example), example)
     except Exception as error:  # whatever the exporter meets, PyTorch itself can run the graph
-        warnings.warn(f"a graph runs in PyTorch: {_reason(error)}", Fallback, stacklevel=2)
+        _warn(error)
         return graph_module.forward

@@ -75,6 +75,11 @@ def test_pytorch_s_fused_attention_is_taken(need_weights):
     assert close(made[1], wanted[1]) if need_weights else made[1] is None
 
 
+def test_an_input_of_rank_0_is_taken():
+    model = tessera.compile(Function(lambda x, a: x * a).eval(), torch.ones(2), torch.tensor(3.0))
+    assert torch.equal(model(torch.ones(2), torch.tensor(5.0)), torch.full((2,), 5.0))
+
+
 def test_a_compiled_module_has_open_sizes_by_name():
     network, x = make("residual")
     batch = torch.export.Dim("batch", min=1, max=64)
@@ -214,6 +219,58 @@ def test_numbers_that_are_no_sizes_have_models_of_their_own(exports):
     for n in (3, 5, 3, 7):
         assert close(function(x, n), x * n + 1)
     assert len(exports) == 3
+
+
+def test_a_batch_norm_s_numbers_are_open_from_the_first_call(exports):
+    """With dynamic=True PyTorch gives epsilon and momentum as tensors; exports of that failed."""
+    network = nn.Sequential(nn.Conv2d(3, 7, 3, 2, 1), nn.BatchNorm2d(7), nn.ReLU()).eval()
+    compiled = torch.compile(network, backend="tessera", dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        for sizes in ((2, 3, 16, 24), (3, 3, 8, 40), (5, 3, 17, 23)):
+            x = torch.randn(sizes)
+            assert close(compiled(x), network(x))
+        network[1].eps = 2.0
+        assert close(compiled(x), network(x))
+    assert len(exports) == 2  # for all sizes, and for the other epsilon
+
+
+@pytest.mark.parametrize("sizes", [(4, 6), (4, 1)])
+def test_a_number_that_is_computed_with_is_an_input(exports, sizes):
+    function = torch.compile(lambda x, a: (x * a - a) / 2, backend="tessera", dynamic=True)
+    for a in (0.5, 7.25, -3.0):
+        x = torch.randn(sizes)
+        assert close(function(x, a), (x * a - a) / 2)
+    assert len(exports) == 1
+
+
+def test_exports_that_fail_leave_dynamo_alone(monkeypatch):
+    """PyTorch's strict export resets the frame that torch.compile is at, which is a crash."""
+    resets = []
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: resets.append(1))
+    x = torch.eye(3) * 2
+    assert close(falls_back(torch.linalg.inv, x, match="linalg_inv"), torch.eye(3) / 2)
+    with pytest.raises(tessera.Unsupported, match="linalg_inv"):
+        tessera.compile(Function(torch.linalg.inv).eval(), x)
+    assert not resets
+
+
+def test_numbers_without_end_are_left_to_pytorch(exports, monkeypatch):
+    monkeypatch.setattr(tessera.pytorch, "_MAX_EXPORTS", 2)
+    x = torch.randn(4, 6)
+    function = torch.compile(lambda x, n: x.clamp(max=n), backend="tessera", dynamic=True)
+    with pytest.warns(Fallback, match="2 sets of numbers"):
+        for n in (3, 5, 3, 7, 9):
+            assert torch.equal(function(x * 5, n), (x * 5).clamp(max=n))
+    assert len(exports) == 2
+
+
+def test_what_a_model_refuses_at_a_call_pytorch_says():
+    table = torch.randn(5, 3)
+    look_up = torch.compile(lambda i: table[i] * 1.0, backend="tessera")
+    assert close(look_up(torch.tensor([1, 4])), table[[1, 4]])
+    with pytest.raises(IndexError), pytest.warns(Fallback):
+        look_up(torch.tensor([1, 7]))
 
 
 def test_parameters_are_copied_once():
