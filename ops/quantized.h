@@ -93,6 +93,41 @@ status_t op_conv3d_integer(context_t *ctx, const tensor_t *x, const tensor_t *we
                            const conv_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_conv3d_integer);
 
+typedef struct conv_quantized_attrs {
+    conv_attrs_t conv;   /* as of op_conv2d_integer */
+    dtype_t dtype;       /* of the result: u8, s8 or f32; DTYPE_NONE: u8 */
+    bool relu;           /* results below zero become zero */
+    double addend_scale; /* 0: 1 */
+} conv_quantized_attrs_t;
+
+/* 2-D cross-correlation of integers whose sums become numbers of another scale at once:
+ *
+ *   sum[n][k][p][q] = sum(c,r,s) x[n][c][p*sh+r*dh-ph][q*sw+s*dw-pw] * weight[k][c][r][s]
+ *   out[n][k][p][q] = (sum + bias[k]) * multiplier[k] + addend_scale * addend[n][k][p][q]
+ *
+ * then relu; where the result is integers it is rounded half to even, and saturated. All of it is
+ * computed in f32, so that a result may be the other of its two integers where the number lies
+ * within a few last places of the middle.
+ *
+ * x            [N][C][H][W]     u8; padding is 0
+ * weight       [K][C/G][R][S]   s8, packed by module_mkldnn
+ * bias         f32 [K] or NULL  in units of the sums
+ * multiplier   f32 [K]          scale of the sums by scale of the result
+ * addend       [N][K][P][Q]     of the result's dtype, or NULL
+ * out          [N][K][P][Q]     channels last */
+status_t op_conv1d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const tensor_t *multiplier,
+                             const tensor_t *addend, const conv_quantized_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv1d_quantized);
+status_t op_conv2d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const tensor_t *multiplier,
+                             const tensor_t *addend, const conv_quantized_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv2d_quantized);
+status_t op_conv3d_quantized(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                             const tensor_t *bias, const tensor_t *multiplier,
+                             const tensor_t *addend, const conv_quantized_attrs_t *attrs,
+                             tensor_t **out) TESSERA_API(op_conv3d_quantized);
+
 /* Products of matrices of integers, as ONNX MatMulInteger; batch dimensions and ranks as of
  * op_matmul:
  *

@@ -2,9 +2,13 @@
 
 #include "graph/analysis/alias_impl.h"
 #include "graph/ir/graph_impl.h"
+#include "graph/passes/fold_quantize_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "ops/conv_impl.h"
+#include "ops/quantized.h"
 #include "tensor/context_impl.h"
+#include "tensor/scope_impl.h"
+#include "tensor/tensor_impl.h"
 
 /* What stands between dequantize and quantize is done on the integers, D for dequantize, Q for
  * quantize, with scales s, zeros z and weights w:
@@ -14,6 +18,11 @@
  *   Q(conv(D(x), D(w), b)), Q(linear(..)),    requantize(conv_integer(x, w)), the scales and b as
  *     Q(matmul(..)), a relu between or not      one multiplier and one bias for each channel
  *   conv(D(x), D(w), b), ..                   D(conv_integer(x, w)) + b
+ *
+ * Where x is u8 and all scales, zeros, w and b are constants, convolutions come out in one pass:
+ *
+ *   Q(conv(..)), Q(conv(..) + D(r)), a        conv_quantized(x, w, bias, multiplier, r)
+ *     relu between or not; conv(..)
  *
  * What is not needed any more is left to dead_code. The weight's scales are one, or one for each
  * output; those of all others are one. Weights are s8 without zeros: oneDNN's kernels take no
@@ -348,11 +357,132 @@ static status_t emit_planes(folding_t *folding, const product_t *product, value_
     return STATUS_OK;
 }
 
+/* ---- convolutions in one pass ---- */
+
+static const char *const quantized_convs[] = {NULL, "conv1d_quantized", "conv2d_quantized",
+                                              "conv3d_quantized"};
+
+static bool pads(const graph_node_t *conv)
+{
+    const conv_attrs_t *attrs = conv->attrs;
+    bool pads = false;
+    for (int i = 0; i < rewrite_conv(conv); i++)
+        pads |= attrs->padding[i] > 0 || attrs->extra_padding[i] > 0;
+    return pads;
+}
+
+static fold_pair_t pair_of(const quantized_t *quantized)
+{
+    return (fold_pair_t){quantized->integers, quantized->scale, quantized->zero};
+}
+
+/* A convolution; what is added to it, and what its result is quantized as, may be NULL. */
+static bool describe_conv(const folding_t *folding, const product_t *product,
+                          const quantized_t *addend, const quantized_t *result, bool has_relu,
+                          fold_conv_t *out_conv)
+{
+    static const fold_pair_t none = {VALUE_NONE, VALUE_NONE, VALUE_NONE};
+    fold_sums_t sums = {NULL, NULL, 0.0, 0};
+    *out_conv = (fold_conv_t){.graph = folding->graph,
+                              .x = pair_of(&product->x),
+                              .weight = pair_of(&product->weight),
+                              .addend = addend != NULL ? pair_of(addend) : none,
+                              .result = result != NULL ? pair_of(result) : none,
+                              .bias = product->bias,
+                              .has_addend = addend != NULL,
+                              .has_relu = has_relu};
+    return rewrite_conv(product->node) > 0 && product->x.dtype == DTYPE_U8 &&
+           fold_conv_sums(out_conv, &sums);
+}
+
+static value_t add_channels(rewrite_t *rewrite, int64_t n, const float *elements)
+{
+    tensor_t *tensor = NULL;
+    datum_t *datum = NULL;
+    value_t value = VALUE_NONE;
+    status_t status = tensor_from(rewrite->ctx, DTYPE_F32, 1, &n, elements, &tensor);
+    if (status == STATUS_OK) status = datum_tensor(rewrite->ctx, tensor, &datum);
+    if (status == STATUS_OK)
+        value = graph_add_constant(rewrite->to, datum, NULL);
+    else
+        graph_builder_fail(rewrite->to, status);
+    datum_release(datum);
+    scope_take(rewrite->ctx, tensor);
+    tensor_drop(tensor);
+    return value;
+}
+
+/* Padding is number 0, which is another integer: it is put round x, and the convolution pads no
+ * more. */
+static status_t emit_padded(folding_t *folding, const graph_node_t *node, int zero,
+                            conv_attrs_t *attrs, value_t *x)
+{
+    const graph_node_t pad = {.kind = NODE_OP, .op = ops_find("pad")};
+    const int n_spatial = rewrite_conv(node);
+    void *made = NULL;
+    TRY(context_get(folding->rewrite->ctx, pad.op->attrs.bytes, "attributes", &made));
+    attrs_init(&pad.op->attrs, made);
+    ints_t *before = rewrite_attr_in(&pad, made, "before", ATTR_INTS);
+    ints_t *after = rewrite_attr_in(&pad, made, "after", ATTR_INTS);
+    *before = *after = (ints_t){.n = n_spatial + 2};
+    for (int i = 0; i < n_spatial; i++) {
+        before->values[2 + i] = attrs->padding[i];
+        after->values[2 + i] = attrs->padding[i] + attrs->extra_padding[i];
+        attrs->padding[i] = attrs->extra_padding[i] = 0;
+    }
+    *(double *)rewrite_attr_in(&pad, made, "value", ATTR_FLOAT) = zero;
+    *x = emit(folding, node, "pad", made, 1, x);
+    context_put(folding->rewrite->ctx, made);
+    return STATUS_OK;
+}
+
+static status_t emit_conv_of(folding_t *folding, const graph_node_t *node, const fold_conv_t *conv,
+                             dtype_t dtype, const fold_sums_t *sums, value_t *out_value)
+{
+    const rewrite_t *rewrite = folding->rewrite;
+    const int64_t n = fold_conv_channels(conv);
+    conv_quantized_attrs_t attrs = {.dtype = dtype,
+                                    .relu = conv->has_relu,
+                                    .addend_scale = conv->has_addend ? sums->addend_scale : 1.0};
+    value_t inputs[5] = {rewrite_value(rewrite, conv->x.integers),
+                         rewrite_value(rewrite, conv->weight.integers), VALUE_NONE, VALUE_NONE,
+                         rewrite_value(rewrite, conv->addend.integers)};
+    memcpy(&attrs.conv, node->attrs, sizeof attrs.conv);
+    attrs.conv.algorithm = 0;
+    if (sums->x_zero != 0 && pads(node))
+        TRY(emit_padded(folding, node, sums->x_zero, &attrs.conv, &inputs[0]));
+    inputs[2] = add_channels(folding->rewrite, n, sums->bias);
+    inputs[3] = add_channels(folding->rewrite, n, sums->multiplier);
+    *out_value = emit(folding, node, quantized_convs[rewrite_conv(node)], &attrs, 5, inputs);
+    return STATUS_OK;
+}
+
+/* node: the convolution. */
+static status_t emit_conv(folding_t *folding, const graph_node_t *node, const fold_conv_t *conv,
+                          dtype_t dtype, value_t stands_for)
+{
+    context_t *ctx = folding->rewrite->ctx;
+    const size_t n = (size_t)fold_conv_channels(conv);
+    fold_sums_t sums = {NULL, NULL, 0.0, 0};
+    value_t value = VALUE_NONE;
+    TRY(context_get(ctx, 2 * n * sizeof(float), "multipliers", &sums.bias));
+    sums.multiplier = sums.bias + n;
+    (void)fold_conv_sums(conv, &sums);
+    status_t status = emit_conv_of(folding, node, conv, dtype, &sums, &value);
+    context_put(ctx, sums.bias);
+    TRY(status);
+    rewrite_map(folding->rewrite, stands_for, value);
+    return STATUS_OK;
+}
+
 /* A product whose result stays numbers. */
 static status_t emit_numbers(folding_t *folding, const product_t *product)
 {
     const settings_t settings = {.dim = product->dim};
     value_t inputs[3] = {VALUE_NONE, VALUE_NONE, VALUE_NONE}, value = VALUE_NONE;
+    fold_conv_t conv;
+    if (describe_conv(folding, product, NULL, NULL, false, &conv))
+        return emit_conv(folding, product->node, &conv, DTYPE_F32, product->node->outputs[0]);
     TRY(emit_sums(folding, product, &inputs[0], &inputs[1]));
     TRY(emit_with(folding, product->node, "dequantize", &settings, 3, inputs, &value));
     if (product->bias != VALUE_NONE) {
@@ -366,20 +496,51 @@ static status_t emit_numbers(folding_t *folding, const product_t *product)
 
 /* ---- what comes before a quantize ---- */
 
-/* The product that a quantize, or a relu before it, reads, and nobody else. */
-static bool find_source(const folding_t *folding, const graph_node_t *quantize, product_t *out,
-                        bool *out_has_relu)
+/* What a quantize reads, and nobody else; behind a relu, if there is one. A relu cuts the other
+ * half off where the scale is negative. */
+static const graph_node_t *find_read(const folding_t *folding, const graph_node_t *quantize,
+                                     const quantized_t *result, bool *out_has_relu)
 {
     const graph_t *graph = folding->graph;
     value_t value = quantize->inputs[0];
     const graph_node_t *node = graph_producer(graph, value);
     *out_has_relu = rewrite_is_op(node, "relu") && graph_n_uses(graph, value) == 1 &&
-                    !is_written(folding, node);
-    if (*out_has_relu) {
-        value = node->inputs[0];
-        node = graph_producer(graph, value);
+                    !is_written(folding, node) && fold_may_order(graph, result->scale);
+    if (*out_has_relu) value = node->inputs[0];
+    return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
+}
+
+/* The product that a quantize, or a relu before it, reads, and nobody else. */
+static bool find_source(const folding_t *folding, const graph_node_t *quantize,
+                        const quantized_t *result, product_t *out, bool *out_has_relu)
+{
+    return find_product(folding, find_read(folding, quantize, result, out_has_relu), out);
+}
+
+/* A sum of a convolution, which nobody else reads, and of numbers that are integers of the result's
+ * dtype: all that comes out as one. */
+static bool find_sum(const folding_t *folding, const graph_node_t *quantize,
+                     const quantized_t *result, product_t *out_product, fold_conv_t *out_conv)
+{
+    const graph_t *graph = folding->graph;
+    bool has_relu = false;
+    const graph_node_t *add = find_read(folding, quantize, result, &has_relu);
+    const tensor_info_t *sum = info_of(graph, quantize->inputs[0]);
+    if (!rewrite_is_op(add, "add") || add->n_inputs != 2 || is_written(folding, add) || sum == NULL)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        quantized_t addend;
+        const value_t value = add->inputs[i], other = add->inputs[1 - i];
+        const tensor_info_t *a = info_of(graph, value), *b = info_of(graph, other);
+        if (graph_n_uses(graph, value) != 1 || a == NULL || b == NULL ||
+            !shape_equal(a->rank, a->sizes, sum->rank, sum->sizes) ||
+            !shape_equal(b->rank, b->sizes, sum->rank, sum->sizes) ||
+            !find_product(folding, graph_producer(graph, value), out_product) ||
+            !find_whole(folding, other, &addend) || addend.dtype != result->dtype)
+            continue;
+        if (describe_conv(folding, out_product, &addend, result, has_relu, out_conv)) return true;
     }
-    return graph_n_uses(graph, value) == 1 && find_product(folding, node, out);
+    return false;
 }
 
 /* Operators whose results are elements of their first operand; of all operands, for concat. */
@@ -405,6 +566,8 @@ static bool find_move(const folding_t *folding, const graph_node_t *quantize,
     quantized_t source;
     if (!moves(node) || graph_n_uses(graph, quantize->inputs[0]) != 1 || is_written(folding, node))
         return false;
+    if (strncmp(node->op->name, "max_pool", 8) == 0 && !fold_may_order(graph, result->scale))
+        return false; /* the largest number is the smallest integer */
     const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
     for (int i = 0; i < n; i++)
         if (!find_whole(folding, node->inputs[i], &source) || !same_pair(graph, &source, result))
@@ -429,6 +592,7 @@ static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool
 {
     quantized_t result, source;
     product_t product;
+    fold_conv_t conv;
     const graph_node_t *moving = NULL;
     bool has_relu = false;
     *out_done = read_pair(folding, node, node->outputs[0], &result) && result.dim < 0;
@@ -439,8 +603,12 @@ static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool
                     rewrite_value(folding->rewrite, source.integers));
         return STATUS_OK;
     }
-    if (find_source(folding, node, &product, &has_relu))
-        return emit_requantized(folding, node, &product, &result, has_relu);
+    if (find_sum(folding, node, &result, &product, &conv))
+        return emit_conv(folding, product.node, &conv, result.dtype, node->outputs[0]);
+    if (find_source(folding, node, &result, &product, &has_relu))
+        return describe_conv(folding, &product, NULL, &result, has_relu, &conv)
+                   ? emit_conv(folding, product.node, &conv, result.dtype, node->outputs[0])
+                   : emit_requantized(folding, node, &product, &result, has_relu);
     if (find_move(folding, node, &result, &moving))
         return emit_move(folding, moving, node->outputs[0]);
     *out_done = false;
@@ -454,9 +622,12 @@ static status_t note_quantize(void *user, const graph_node_t *node)
     folding_t *folding = user;
     quantized_t result;
     product_t product;
+    fold_conv_t conv;
     bool has_relu;
     if (rewrite_is_op(node, "quantize") && read_pair(folding, node, node->outputs[0], &result) &&
-        result.dim < 0 && find_source(folding, node, &product, &has_relu))
+        result.dim < 0 &&
+        (find_sum(folding, node, &result, &product, &conv) ||
+         find_source(folding, node, &result, &product, &has_relu)))
         folding->is_folded[product.node->outputs[0]] = true;
     return STATUS_OK;
 }

@@ -11,7 +11,7 @@ typedef struct quantize_site {
     int n_reads;    /* uses as integers */
     value_t same;   /* another value that has to have the same scale, or VALUE_NONE */
     double low, high;
-    dtype_t dtype; /* u8, or s8 with zero 0 */
+    dtype_t dtype; /* u8 */
     float scale;
     int32_t zero;
 } quantize_site_t;

@@ -11,6 +11,7 @@
  *
  *   moves (max_pool, views, concat)   what they move is wanted, too, by the same scale
  *   add(product, r), relu behind      r is wanted: it need not be there as f32, too
+ *   a mean of such a sum              the sum is wanted, so that the one before it is integers, too
  *
  * Values of one scale are a chain, by `same`, that ends in the one that has the scale. */
 
@@ -172,13 +173,40 @@ static bool find_sum(finding_t *finding, const graph_node_t *node)
         const value_t sums = node->inputs[i], other = node->inputs[1 - i];
         const tensor_info_t *a = number_info(graph, sums), *b = number_info(graph, other);
         if (a == NULL || b == NULL || !finding->sites->is_product[sums] ||
-            graph_n_uses(graph, sums) != 1 || finding->sites->is_product[other] ||
-            !may_be_integers(finding, other) || !shape_equal(a->rank, a->sizes, b->rank, b->sizes))
+            graph_n_uses(graph, sums) != 1 || !may_be_integers(finding, other) ||
+            !shape_equal(a->rank, a->sizes, b->rank, b->sizes))
             continue;
         want(finding, other);
         return true;
     }
     return false;
+}
+
+/* The nodes of a sum and its relu are one with the product before. */
+static bool is_residual(const finding_t *finding, value_t value)
+{
+    const graph_t *graph = finding->graph;
+    const graph_node_t *node = graph_producer(graph, value);
+    if (rewrite_is_op(node, "relu") && graph_n_uses(graph, node->inputs[0]) == 1)
+        node = graph_producer(graph, node->inputs[0]);
+    if (!rewrite_is_op(node, "add") || node->n_inputs != 2) return false;
+    for (int i = 0; i < 2; i++)
+        if (node->inputs[i] >= 0 && finding->sites->is_product[node->inputs[i]]) return true;
+    return false;
+}
+
+static bool is_mean(const graph_node_t *node)
+{
+    return rewrite_is_op(node, "adaptive_avg_pool") || rewrite_is_op(node, "mean");
+}
+
+static bool find_mean(finding_t *finding, const graph_node_t *node)
+{
+    if (!is_mean(node) || !may_be_integers(finding, node->inputs[0]) ||
+        !is_residual(finding, node->inputs[0]))
+        return false;
+    want(finding, node->inputs[0]);
+    return true;
 }
 
 static void find_reads(finding_t *finding, const graph_node_t *node)
@@ -191,7 +219,7 @@ static void find_reads(finding_t *finding, const graph_node_t *node)
              finding->sites->items[out].is_wanted && find_move(finding, node))
         finding->sites->is_on_integers[out] = true;
     else
-        finding->sites->is_on_integers[out] = find_sum(finding, node);
+        finding->sites->is_on_integers[out] = find_sum(finding, node) || find_mean(finding, node);
 }
 
 bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int input)
@@ -200,29 +228,22 @@ bool quantize_reads(const quantize_sites_t *sites, const graph_node_t *node, int
     const value_t out = node->outputs[0];
     if (sites->is_product[out]) return input == 0;
     if (!sites->is_on_integers[out] || !sites->items[node->inputs[input]].is_wanted) return false;
-    return rewrite_is_op(node, "add") ? !sites->is_product[node->inputs[input]]
-                                      : input < count_moved(node);
+    return rewrite_is_op(node, "add") || is_mean(node) || input < count_moved(node);
 }
 
 /* ---- scales ---- */
 
-/* u8 from 0 on; of both signs s8 where that takes few more than the range, else u8 with a zero.
- * What is always zero has any scale. */
+/* u8 from 0 on; of both signs with a zero: 128, by the larger of both, where that takes few more
+ * than the range. What is always zero has any scale. */
 static void choose_scale(quantize_site_t *site)
 {
     const double low = fmin(site->low, 0.0), high = fmax(site->high, 0.0);
     const double most = fmax(-low, high);
-    double scale = (high - low) / 255.0;
+    const bool is_centred = low < 0.0 && 2.0 * most <= 1.1 * (high - low);
     site->dtype = DTYPE_U8;
-    site->zero = 0;
-    if (low < 0.0 && 2.0 * most <= 1.1 * (high - low)) {
-        site->dtype = DTYPE_S8;
-        scale = most / 127.0;
-    }
-    site->scale = (float)scale;
+    site->scale = (float)(is_centred ? most / 127.0 : (high - low) / 255.0);
     if (!(site->scale >= 0x1p-120f)) site->scale = 1.0f;
-    if (site->dtype == DTYPE_U8)
-        site->zero = (int32_t)fmin(255.0, nearbyint(-low / (double)site->scale));
+    site->zero = is_centred ? 128 : (int32_t)fmin(255.0, nearbyint(-low / (double)site->scale));
 }
 
 /* ---- all of it ---- */

@@ -64,7 +64,7 @@ static dnnl_status_t append_post_ops(const onednn_problem_t *problem, onednn_des
     for (int i = 0; status == dnnl_success && i < problem->n_post; i++) {
         const onednn_post_op_t *op = &problem->post[i];
         switch (op->kind) {
-        case ONEDNN_POST_SUM: status = onednn_append_sum(problem, d->post); break;
+        case ONEDNN_POST_SUM: status = onednn_append_sum(problem, op, d->post); break;
         case ONEDNN_POST_ELTWISE:
             status = dnnl_post_ops_append_eltwise(d->post, algorithms[op->algorithm], op->alpha,
                                                   op->beta);

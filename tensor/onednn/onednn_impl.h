@@ -110,7 +110,8 @@ dnnl_status_t onednn_set_scales(context_t *ctx, const onednn_problem_t *problem,
 
 /* Post-ops: dst as it was is added; on 2.6 the result is divided by dst's scale after all others.
  */
-dnnl_status_t onednn_append_sum(const onednn_problem_t *problem, dnnl_post_ops_t post);
+dnnl_status_t onednn_append_sum(const onednn_problem_t *problem, const onednn_post_op_t *op,
+                                dnnl_post_ops_t post);
 dnnl_status_t onednn_append_scale(const onednn_problem_t *problem, dnnl_post_ops_t post);
 
 /* What a run on 2.6 computes before oneDNN is called: the one scale, where parts of it are given at

@@ -100,7 +100,7 @@ typedef enum onednn_post_kind {
 typedef struct onednn_post_op {
     onednn_post_kind_t kind;
     onednn_algorithm_t algorithm;
-    float alpha, beta;
+    float alpha, beta; /* sum: alpha times dst as it was; 0: by the scale and zero of dst */
     const tensor_info_t *operand; /* ONEDNN_POST_BINARY */
 } onednn_post_op_t;
 

@@ -60,9 +60,12 @@ dnnl_status_t onednn_set_quantization(context_t *ctx, const onednn_problem_t *p,
 }
 
 /* What is added is dst as it was, in numbers: that needs its scale and zero here. */
-dnnl_status_t onednn_append_sum(const onednn_problem_t *p, dnnl_post_ops_t post)
+dnnl_status_t onednn_append_sum(const onednn_problem_t *p, const onednn_post_op_t *op,
+                                dnnl_post_ops_t post)
 {
     const onednn_quantization_t *q = &p->dst_quantization;
+    if (op->alpha != 0.0f)
+        return dnnl_post_ops_append_sum(post, op->alpha, 0, dnnl_data_type_undef);
     if ((q->has_scale && q->scale == NULL) || (q->has_zero && q->zero == NULL))
         return dnnl_unimplemented;
     return dnnl_post_ops_append_sum(post, q->has_scale ? q->scale[0] : 1.0f,

@@ -153,10 +153,12 @@ static void append_quantization(text_t *text, const onednn_problem_t *p)
     }
 }
 
-static void append_sum(text_t *text, const onednn_problem_t *p)
+static void append_sum(text_t *text, const onednn_problem_t *p, float factor)
 {
     const onednn_quantization_t *dst = &p->dst_quantization;
     text_append(text, "sum");
+    if (factor != 0.0f) text_append(text, ":%g", (double)factor);
+    if (factor != 0.0f) return;
     if (dst->has_scale || dst->has_zero) text_append(text, ":%g", scale_of(dst));
     if (dst->has_zero) text_append(text, ":%d", dst->zero != NULL ? (int)dst->zero[0] : 0);
 }
@@ -170,7 +172,7 @@ static void append_post_ops(text_t *text, const onednn_problem_t *p)
         const struct algorithm *algorithm = &algorithms[op->algorithm];
         text_append(text, "%s", i == 0 ? " --attr-post-ops=" : "+");
         switch (op->kind) {
-        case ONEDNN_POST_SUM: append_sum(text, p); break;
+        case ONEDNN_POST_SUM: append_sum(text, p, op->alpha); break;
         case ONEDNN_POST_ELTWISE:
             text_append(text, "%s", algorithm->name);
             if (algorithm->n_parameters == 2)

@@ -706,6 +706,18 @@ static void the_functions_of_integers_take_null(void **state)
     GIVES_NULL(tensor_t *, op_matmul_integer(ctx, NULL, NULL, NULL, NULL, &out));
     REFUSES(op_matmul_integer(ctx, NULL, NULL, NULL, NULL, NULL));
     assert_int_not_equal(op_matmul_integer(NULL, NULL, NULL, NULL, NULL, NULL), STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv1d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv1d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv1d_quantized(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv2d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv2d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv2d_quantized(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         STATUS_OK);
+    GIVES_NULL(tensor_t *, op_conv3d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, &out));
+    REFUSES(op_conv3d_quantized(ctx, NULL, NULL, NULL, NULL, NULL, NULL, NULL));
+    assert_int_not_equal(op_conv3d_quantized(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         STATUS_OK);
 }
 
 static void the_functions_of_picking_take_null(void **state)

@@ -104,7 +104,7 @@ static int64_t sum_products(const float *x, const numbers_t *of_x, const float *
     return sum;
 }
 
-/* The range that x has: u8 with a zero, if it is lopsided, and s8, if it is not. */
+/* The range that x has: by the larger bound, round 0, if it is not lopsided. */
 static numbers_t numbers_of(const float *x)
 {
     double low = 0.0, high = 0.0;
@@ -139,7 +139,7 @@ static void check_layer(context_t *ctx, double low, double high)
     CHECK_OK(ctx, tensor_read(ctx, module_parameter(net, "b"), b, sizeof b));
     tensor_t *y = forward(ctx, frozen, x);
     CHECK_OK(ctx, tensor_read(ctx, y, got, sizeof got));
-    assert_int_equal(count_steps(frozen, "conv2d_integer"), 1);
+    assert_int_equal(count_steps(frozen, "conv2d_quantized"), 1);
     const numbers_t of_x = numbers_of(elements);
     for (int k = 0; k < K; k++) {
         float most = 0.0f;
@@ -196,14 +196,14 @@ static void check_product(context_t *ctx, const char *parameters, const char *in
 static void every_product_has_one_on_integers(void **state)
 {
     context_t *ctx = fixture_context(state);
-    check_product(ctx, "w=17,7,5 b=17", "%x : f32[2,7,12]", "conv1d(%x, %w, %b)", "conv1d_integer",
-                  0.02);
+    check_product(ctx, "w=17,7,5 b=17", "%x : f32[2,7,12]", "conv1d(%x, %w, %b)",
+                  "conv1d_quantized", 0.02);
     check_product(ctx, "w=32,1,3,3 b=32", "%x : f32[2,32,8,8]",
-                  "conv2d(%x, %w, %b) padding=[1,1] groups=32", "conv2d_integer", 0.02);
+                  "conv2d(%x, %w, %b) padding=[1,1] groups=32", "conv2d_quantized", 0.02);
     check_product(ctx, "w=24,3,3,3", "%x : f32[1,12,6,6]",
-                  "conv2d(%x, %w, none) stride=[2,2] groups=4", "conv2d_integer", 0.02);
+                  "conv2d(%x, %w, none) stride=[2,2] groups=4", "conv2d_quantized", 0.02);
     check_product(ctx, "w=7,5,2,3,3 b=7", "%x : f32[1,5,4,5,6]", "conv3d(%x, %w, %b)",
-                  "conv3d_integer", 0.02);
+                  "conv3d_quantized", 0.02);
     check_product(ctx, "w=7,31 b=7", "%x : f32[2,5,31]", "linear(%x, %w, %b)", "matmul_integer",
                   0.02);
     check_product(ctx, "w=31,7", "%x : f32[5,31]", "matmul(%x, %w)", "matmul_integer", 0.02);
@@ -287,9 +287,12 @@ static void each_calibration_agrees_with_f32(void **state)
         assert_true(report.least > 0.0 && report.largest < 0.5);
         assert_true(n >= 490);
         assert_true(difference < 0.05);
-        assert_int_equal(count_steps(frozen, "conv2d_integer"), N_PRODUCTS - 1);
+        assert_int_equal(count_steps(frozen, "conv2d_quantized"), N_PRODUCTS - 1);
         assert_int_equal(count_steps(frozen, "matmul_integer"), 1);
         assert_int_equal(count_steps(frozen, "conv2d"), 0);
+        /* sums, relus and scales are part of the products */
+        assert_int_equal(count_steps(frozen, "add"), 1); /* the bias of the linear */
+        assert_int_equal(count_steps(frozen, "relu") + count_steps(frozen, "requantize"), 0);
         module_release(frozen);
     }
     for (int i = 0; i < MAX_EXAMPLES; i++) tensor_release(x[i]);
@@ -309,7 +312,7 @@ static void a_file_gives_the_same_at_other_sizes(void **state)
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     assert_true(difference_of(ctx, frozen, loaded, x) == 0.0);
     assert_true(difference_of(ctx, frozen, loaded, one) == 0.0);
-    assert_int_equal(count_steps(loaded, "conv2d_integer"), N_PRODUCTS - 1);
+    assert_int_equal(count_steps(loaded, "conv2d_quantized"), N_PRODUCTS - 1);
     close(file);
     unlink(path);
     tensor_release(x);
@@ -326,7 +329,7 @@ static void what_is_kept_or_above_the_bound_stays_f32(void **state)
     module_t *net = network(ctx), *frozen = NULL;
     tensor_t *x = images(ctx, 4, 3, 12);
     CHECK_OK(ctx, freeze_s8(ctx, net, 1, &x, (freeze_options_t){.keep_f32 = kept}, &frozen));
-    assert_int_equal(count_steps(frozen, "conv2d_integer"), 2);
+    assert_int_equal(count_steps(frozen, "conv2d_quantized"), 2);
     assert_int_equal(count_steps(frozen, "conv2d"), 3);
     assert_true(difference_of(ctx, net, frozen, x) < 0.05);
     module_release(frozen);
@@ -342,7 +345,8 @@ static void what_is_kept_or_above_the_bound_stays_f32(void **state)
     CHECK_OK(ctx, freeze_s8(ctx, net, 1, &x, options, &frozen));
     assert_int_equal(one.n_kept, 1);
     assert_string_equal(one.worst, free.worst);
-    assert_int_equal(count_steps(frozen, "conv2d_integer") + count_steps(frozen, "matmul_integer"),
+    assert_int_equal(count_steps(frozen, "conv2d_quantized") +
+                         count_steps(frozen, "matmul_integer"),
                      N_PRODUCTS - 1);
     module_release(frozen);
     tensor_release(x);
@@ -423,7 +427,7 @@ static void ranges_stay_with_their_values(void **state)
     module_t *frozen = NULL;
     tensor_t *x = images(ctx, 1, 8, 12);
     CHECK_OK(ctx, freeze_s8(ctx, net, 1, &x, (freeze_options_t){.plans = 0}, &frozen));
-    assert_int_equal(count_steps(frozen, "conv2d_integer"), 4);
+    assert_int_equal(count_steps(frozen, "conv2d_quantized"), 4);
     assert_true(difference_of(ctx, net, frozen, x) < 0.06);
     tensor_release(x);
     module_release(frozen);

@@ -150,6 +150,14 @@ CALL(conv2d_integer, in[0], in[1], in[2], in[3],
 CALL(conv3d_integer, in[0], in[1], in[2], in[3],
      (&(conv_attrs_t){.stride = {2, 1, 3}, .padding = {0, 2, 1}}))
 CALL(matmul_integer, in[0], in[1], in[2], in[3])
+CALL(conv1d_quantized, in[0], in[1], in[2], in[3], in[4],
+     (&(conv_quantized_attrs_t){.conv = {.stride = {2}, .padding = {1}}, .dtype = DTYPE_S8}))
+CALL(conv2d_quantized, in[0], in[1], in[2], in[3], in[4],
+     (&(conv_quantized_attrs_t){.conv = {.stride = {2, 1}, .padding = {1, 0}, .groups = 2},
+                                .relu = true}))
+CALL(conv3d_quantized, in[0], in[1], in[2], in[3], in[4],
+     (&(conv_quantized_attrs_t){.conv = {.stride = {2, 1, 3}, .padding = {0, 2, 1}},
+                                .addend_scale = 0.5}))
 
 static status_t call_dynamic_quantize(context_t *ctx, const tensor_t *const *in, tensor_t **out)
 {
@@ -523,6 +531,12 @@ static const row_t rows[] = {
     ROW(conv3d_integer, "(u8[1,2,5,4,6], s8[3,2,2,3,2], u8[], s8[]) "
                         "stride=[2,1,3] padding=[0,2,1]"),
     ROW(matmul_integer, "(u8[3,5], s8[5,7], u8[3], s8[7])"),
+    ROW(conv1d_quantized, "(u8[2,3,17], s8[4,3,3], f32[4], f32[4], s8[2,4,9]) "
+                          "stride=[2] padding=[1] dtype=s8"),
+    ROW(conv2d_quantized, "(u8[1,4,7,8], s8[6,2,3,2], none, f32[6], none) "
+                          "stride=[2,1] padding=[1,0] groups=2 relu=true"),
+    ROW(conv3d_quantized, "(u8[1,2,5,4,6], s8[3,2,2,3,2], f32[3], f32[3], u8[1,3,2,6,3]) "
+                          "stride=[2,1,3] padding=[0,2,1] addend_scale=0.5"),
     ROW(reorder, "(f32[2,8,3,3]) format=\"aBcd8b\""),
 };
 #define N_ROWS ((int)(sizeof rows / sizeof *rows))

@@ -2,8 +2,12 @@
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "ops/ops.h"
+#include "ops/quantized.h"
+#include "tensor/context_impl.h"
 
 static tensor_t *make(context_t *ctx, dtype_t dtype, int rank, const int64_t *sizes, double value)
 {
@@ -166,6 +170,147 @@ static void integers_that_do_not_fit_are_refused_in_words(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
 }
 
+/* ---- convolution, by each of its kernels ---- */
+
+enum { N_IN = 20, N_OUT = 33, SIDE = 5, N_X = N_IN * SIDE * SIDE, N_Y = N_OUT * SIDE * SIDE };
+
+typedef struct layer {
+    uint8_t x[N_X]; /* channels last, as the addend */
+    int8_t weight[N_OUT * N_IN * 9], packed[N_OUT * N_IN * 9 * 64];
+    float bias[N_OUT], multiplier[N_OUT];
+    uint8_t addend[N_Y];
+} layer_t;
+
+static void fill_layer(layer_t *l)
+{
+    for (int i = 0; i < N_X; i++) l->x[i] = (uint8_t)(i * 37 % 256);
+    for (int i = 0; i < N_OUT * N_IN * 9; i++) l->weight[i] = (int8_t)(i * 29 % 255 - 127);
+    for (int i = 0; i < N_Y; i++) l->addend[i] = (uint8_t)(i * 53 % 256);
+    for (int k = 0; k < N_OUT; k++) {
+        l->bias[k] = (float)(1000 * k - 9000);
+        l->multiplier[k] = 0.0009765625f * (float)(1 + k % 5);
+    }
+}
+
+/* In doubles, which have all digits here: multipliers are few bits. */
+static double number_at(const layer_t *l, int k, int p, int q)
+{
+    double sum = (double)l->bias[k];
+    for (int c = 0; c < N_IN; c++)
+        for (int i = 0; i < 9; i++) {
+            const int h = p + i / 3 - 1, w = q + i % 3 - 1;
+            if (h < 0 || w < 0 || h >= SIDE || w >= SIDE) continue;
+            sum += l->x[(h * SIDE + w) * N_IN + c] * l->weight[(k * N_IN + c) * 9 + i];
+        }
+    return sum * (double)l->multiplier[k] + 0.75 * l->addend[(p * SIDE + q) * N_OUT + k];
+}
+
+/* False where the kernel declines, as oneDNN's does without dot products of bytes. */
+static bool run_layer(context_t *ctx, layer_t *l, const char *name, uint8_t *out)
+{
+    const opdef_t *op = ops_find("conv2d_quantized");
+    const int64_t x_sizes[] = {1, N_IN, SIDE, SIDE}, y_sizes[] = {1, N_OUT, SIDE, SIDE};
+    const int64_t w_sizes[] = {N_OUT, N_IN, 3, 3}, n = N_OUT;
+    const tensor_info_t x = info_strided(DTYPE_U8, 4, x_sizes,
+                                         (int64_t[]){N_X, 1, SIDE * N_IN, N_IN});
+    const tensor_info_t addend = info_strided(DTYPE_U8, 4, y_sizes,
+                                              (int64_t[]){N_Y, 1, SIDE * N_OUT, N_OUT});
+    const tensor_info_t weight = info_dense(DTYPE_S8, 4, w_sizes);
+    const tensor_info_t channels = info_dense(DTYPE_F32, 1, &n);
+    const tensor_info_t *in[] = {&x, &weight, &channels, &channels, &addend};
+    conv_quantized_attrs_t attrs = {
+        .conv = {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1},
+        .dtype = DTYPE_U8,
+        .relu = true,
+        .addend_scale = 0.75};
+    const kernel_t *kernel = NULL;
+    prepared_t *prepared = NULL;
+    for (int i = 0; op->kernels[i] != NULL; i++)
+        if (strcmp(op->kernels[i]->name, name) == 0) kernel = op->kernels[i];
+    assert_non_null(kernel);
+    status_t status = select_fixed(ctx, op, &attrs, 5, in, WEIGHT_GIVEN, LAYOUT_DENSE, NULL, kernel,
+                                   &prepared);
+    if (status == STATUS_UNSUPPORTED) return false;
+    CHECK_OK(ctx, status);
+    assert_string_equal(prepared_kernel(prepared), name);
+    memset(l->packed, 0, sizeof l->packed);
+    void *w = l->weight, *scratch = NULL, *to = out;
+    const tensor_info_t *want = prepared_input(prepared, 1);
+    if (kernel->pack != NULL) {
+        CHECK_OK(ctx, kernel->pack(ctx, &weight, l->weight, want, l->packed));
+        w = l->packed;
+    } else if (!format_same(&want->format, &weight.format, w_sizes)) {
+        onednn_primitive_t *reorder = NULL;
+        tensor_info_t from = weight;
+        from.layout = LAYOUT_MKLDNN;
+        from.format = format_plain(4);
+        CHECK_OK(ctx, onednn_reorder(ctx, &from, want, &reorder));
+        void *arguments[] = {l->weight, l->packed};
+        CHECK_OK(ctx, onednn_run(ctx, reorder, arguments, NULL));
+        w = l->packed;
+    }
+    if (prepared->sum_operand >= 0) memcpy(out, l->addend, N_Y);
+    CHECK_OK(ctx, context_get(ctx, prepared->scratch_bytes + 64, "scratch", &scratch));
+    void *arguments[] = {l->x, w, l->bias, l->multiplier,
+                         prepared->sum_operand >= 0 ? out : l->addend};
+    CHECK_OK(ctx, kernel->run(ctx, prepared, arguments, &to, scratch));
+    context_put(ctx, scratch);
+    prepared_release(prepared);
+    return true;
+}
+
+static void each_kernel_of_a_convolution_gives_the_same_integers(void **state)
+{
+    static const char *const names[] = {"onednn", "floats", "native"};
+    static layer_t layer;
+    context_t *ctx = fixture_context(state);
+    int n_run = 0, n_cut = 0;
+    fill_layer(&layer);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        uint8_t out[N_Y];
+        if (!run_layer(ctx, &layer, names[i], out)) continue;
+        n_run++;
+        for (int k = 0; k < N_OUT; k++)
+            for (int at = 0; at < SIDE * SIDE; at++) {
+                const double number = number_at(&layer, k, at / SIDE, at % SIDE);
+                const double wanted = fmin(255.0, fmax(0.0, nearbyint(number)));
+                n_cut += number < 0.0 || number > 255.0;
+                if (out[at * N_OUT + k] != (int)wanted)
+                    fail_msg("%s: output %d at %d is %d, must be %.0f of %.6f", names[i], k, at,
+                             out[at * N_OUT + k], wanted, number);
+            }
+    }
+    assert_true(n_run >= 2);
+    assert_true(n_cut > 0 && n_cut < n_run * N_Y);
+}
+
+static void operands_of_a_convolution_are_refused_in_words(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = make(ctx, DTYPE_U8, SHAPE(1, 3, 5, 5), 1), *out = NULL;
+    tensor_t *s = make(ctx, DTYPE_S8, SHAPE(1, 3, 5, 5), 1);
+    tensor_t *weight = make(ctx, DTYPE_S8, SHAPE(4, 3, 3, 3), 1);
+    tensor_t *four = make(ctx, DTYPE_F32, SHAPE(4), 1), *three = make(ctx, DTYPE_F32, SHAPE(3), 1);
+    tensor_t *addend = make(ctx, DTYPE_S8, SHAPE(1, 4, 3, 3), 1);
+    const conv_quantized_attrs_t wide = {.dtype = DTYPE_S16};
+    const status_t invalid = STATUS_INVALID_ARGUMENT;
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, s, weight, NULL, four, NULL, NULL, &out), invalid,
+                "conv2d_quantized: x is s8[1,3,5,5], u8 is needed");
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, x, x, NULL, four, NULL, NULL, &out), invalid,
+                "conv2d_quantized: ");
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, x, weight, NULL, three, NULL, NULL, &out), invalid,
+                "conv2d_quantized: multiplier is f32[3], f32[4] is needed");
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, x, weight, three, four, NULL, NULL, &out), invalid,
+                "conv2d_quantized: bias is f32[3], f32[4] is needed");
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, x, weight, NULL, four, addend, NULL, &out), invalid,
+                "conv2d_quantized: addend is s8[1,4,3,3], the result is u8[1,4,3,3], equal dtypes "
+                "and sizes are needed");
+    CHECK_FAILS(ctx, op_conv2d_quantized(ctx, x, weight, NULL, four, NULL, &wide, &out), invalid,
+                "conv2d_quantized: dtype=s16, u8, s8 or f32 is needed");
+    tensor_t *all[] = {x, s, weight, four, three, addend};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +320,8 @@ int main(void)
         TEST(a_bias_of_floats_is_of_the_result_and_relu_ends_at_zero),
         TEST(operands_that_do_not_fit_are_refused_in_words),
         TEST(integers_that_do_not_fit_are_refused_in_words),
+        TEST(each_kernel_of_a_convolution_gives_the_same_integers),
+        TEST(operands_of_a_convolution_are_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

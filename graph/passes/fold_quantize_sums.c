@@ -1,0 +1,116 @@
+#include <math.h>
+
+#include "graph/passes/fold_quantize_impl.h"
+#include "tensor/tensor_impl.h"
+
+/* With scales s and zeros z of x, weight w, addend a and result y:
+ *
+ *   y = (sx sw (sum(x w) - zx sum(w)) + bias + sa (a - za)) / sy + zy
+ *     = (sum(x w) + b) m + (sa / sy) a       m = sx sw / sy
+ *                                            b = bias / (sx sw) - zx sum(w) + (zy - za sa / sy) / m
+ */
+
+static const tensor_t *constant_of(const graph_t *graph, value_t value)
+{
+    const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
+    if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return NULL;
+    const tensor_t *tensor = datum_as_tensor(datum);
+    return tensor_layout(tensor) == LAYOUT_DENSE && info_is_contiguous(tensor_info(tensor)) ? tensor
+                                                                                            : NULL;
+}
+
+static bool read_number(const graph_t *graph, value_t value, double otherwise, double *out_number)
+{
+    const tensor_t *tensor = constant_of(graph, value);
+    *out_number = otherwise;
+    if (value == VALUE_NONE) return true;
+    if (tensor == NULL || tensor_numel(tensor) != 1) return false;
+    *out_number = dtype_load(tensor_dtype(tensor), tensor_bytes(tensor));
+    return isfinite(*out_number);
+}
+
+bool fold_may_order(const graph_t *graph, value_t scale)
+{
+    double number = 0.0;
+    return scale != VALUE_NONE && read_number(graph, scale, 0.0, &number) && number > 0.0;
+}
+
+typedef struct numbers {
+    double x_scale, x_zero, addend_scale, addend_zero, scale, zero;
+} numbers_t;
+
+static bool read_numbers(const fold_conv_t *conv, numbers_t *n)
+{
+    const graph_t *graph = conv->graph;
+    const bool is_read = read_number(graph, conv->x.scale, 1.0, &n->x_scale) &&
+                         read_number(graph, conv->x.zero, 0.0, &n->x_zero) &&
+                         read_number(graph, conv->addend.scale, 1.0, &n->addend_scale) &&
+                         read_number(graph, conv->addend.zero, 0.0, &n->addend_zero) &&
+                         read_number(graph, conv->result.scale, 1.0, &n->scale) &&
+                         read_number(graph, conv->result.zero, 0.0, &n->zero);
+    /* a relu of what is divided by a negative number, or has another zero, would cut elsewhere */
+    const bool may_relu = !conv->has_relu || (n->scale > 0.0 && n->zero == 0.0);
+    return is_read && may_relu && n->scale != 0.0 && n->x_scale != 0.0;
+}
+
+static double sum_weight(const int8_t *weight, int64_t n)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += weight[i];
+    return (double)sum;
+}
+
+static float at(const tensor_t *tensor, int64_t channel)
+{
+    const float *elements = tensor_bytes(tensor);
+    return elements[tensor_numel(tensor) == 1 ? 0 : channel];
+}
+
+/* One for all, or one for each of n channels. */
+static bool has_channels(const tensor_t *tensor, int64_t n)
+{
+    return tensor != NULL && tensor_dtype(tensor) == DTYPE_F32 &&
+           (tensor_numel(tensor) == 1 || tensor_numel(tensor) == n);
+}
+
+/* That f32 has; a multiplier that is nearly none would leave no bias. */
+static bool fits(double bias, double multiplier)
+{
+    return fabs(bias) <= 0x1p100 && fabs(multiplier) <= 0x1p100 && fabs(multiplier) >= 0x1p-100;
+}
+
+int64_t fold_conv_channels(const fold_conv_t *conv)
+{
+    const tensor_t *weight = constant_of(conv->graph, conv->weight.integers);
+    return weight == NULL || tensor_rank(weight) < 1 ? 0 : tensor_info(weight)->sizes[0];
+}
+
+bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums)
+{
+    const tensor_t *weight = constant_of(conv->graph, conv->weight.integers);
+    const tensor_t *weight_scale = constant_of(conv->graph, conv->weight.scale);
+    const tensor_t *bias = constant_of(conv->graph, conv->bias);
+    const int64_t n = fold_conv_channels(conv);
+    numbers_t numbers;
+    if (n == 0 || tensor_numel(weight) == 0 || tensor_dtype(weight) != DTYPE_S8 ||
+        !has_channels(weight_scale, n) || !read_numbers(conv, &numbers) ||
+        (conv->bias != VALUE_NONE && !has_channels(bias, n)))
+        return false;
+    const int64_t each = tensor_numel(weight) / n;
+    const double addend_scale = conv->has_addend ? numbers.addend_scale / numbers.scale : 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        const double scale = numbers.x_scale * (double)at(weight_scale, k);
+        const double multiplier = scale / numbers.scale;
+        double sum = bias != NULL ? (double)at(bias, k) / scale : 0.0;
+        if (numbers.x_zero != 0.0)
+            sum -= numbers.x_zero *
+                   sum_weight((const int8_t *)tensor_bytes(weight) + k * each, each);
+        sum += (numbers.zero - numbers.addend_zero * addend_scale) / multiplier;
+        if (!fits(sum, multiplier)) return false;
+        if (out_sums->bias != NULL) out_sums->bias[k] = (float)sum;
+        if (out_sums->multiplier != NULL) out_sums->multiplier[k] = (float)multiplier;
+    }
+    out_sums->addend_scale = addend_scale;
+    out_sums->x_zero = (int)numbers.x_zero;
+    return !conv->has_addend || (addend_scale != 0.0 && fits(0.0, addend_scale));
+}
