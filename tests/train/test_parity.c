@@ -182,49 +182,7 @@ static const network_t networks[] = {
     {"transformer", make_transformer, optimize_transformer, 2, {8, 10}, 8, 50},
 };
 
-/* ---- weights and batches by their names ---- */
-
-static status_t fill_member(context_t *ctx, void *user, const char *path, module_t *module)
-{
-    (void)user;
-    for (int i = 0; i < module_n_members(module); i++) {
-        member_kind_t kind;
-        const char *name = module_member(module, i, &kind);
-        char full[256];
-        void *bytes = NULL;
-        if (kind != MEMBER_PARAMETER && kind != MEMBER_BUFFER) continue;
-        tensor_t *tensor = kind == MEMBER_PARAMETER ? module_parameter(module, name)
-                                                    : module_buffer(module, name);
-        if (tensor == NULL || tensor_dtype(tensor) != DTYPE_F32) continue;
-        snprintf(full, sizeof full, "%s%s%s", path, path[0] != 0 ? "." : "", name);
-        const int64_t numel = tensor_numel(tensor);
-        double shift = 0.0, scale = 0.05;
-        if (tensor_rank(tensor) > 1)
-            scale = sqrt(3.0 / (double)(numel / tensor_sizes(tensor)[0]));
-        else if (strstr(name, "running_var") != NULL || strcmp(name, "weight") == 0)
-            shift = 1.0;
-        CHECK_OK(ctx, tensor_data_mutable(ctx, tensor, &bytes));
-        drawn_fill(full, shift, scale, numel, bytes);
-    }
-    return STATUS_OK;
-}
-
-static tensor_t *draw_integers(context_t *ctx, const char *key, int64_t limit, int rank,
-                               const int64_t *sizes)
-{
-    tensor_t *x = NULL;
-    void *bytes = NULL;
-    CHECK_OK(ctx, tensor_empty(ctx, DTYPE_S64, rank, sizes, &x));
-    CHECK_OK(ctx, tensor_data_mutable(ctx, x, &bytes));
-    const int64_t numel = tensor_numel(x);
-    float *drawn = malloc((size_t)numel * sizeof *drawn);
-    assert_non_null(drawn);
-    drawn_fill(key, 0.0, 1.0, numel, drawn);
-    for (int64_t i = 0; i < numel; i++)
-        ((int64_t *)bytes)[i] = (int64_t)(((double)drawn[i] + 1.0) / 2.0 * (double)limit);
-    free(drawn);
-    return x;
-}
+/* ---- batches by their names ---- */
 
 static tensor_t *draw_input(context_t *ctx, const network_t *network, int batch)
 {
@@ -233,7 +191,7 @@ static tensor_t *draw_input(context_t *ctx, const network_t *network, int batch)
     void *bytes = NULL;
     snprintf(key, sizeof key, "x%d", batch);
     if (network->limit > 0)
-        return draw_integers(ctx, key, network->limit, network->rank, network->sizes);
+        return drawn_integers(ctx, key, network->limit, network->rank, network->sizes);
     CHECK_OK(ctx, tensor_empty(ctx, DTYPE_F32, network->rank, network->sizes, &x));
     CHECK_OK(ctx, tensor_data_mutable(ctx, x, &bytes));
     drawn_fill(key, 0.0, 1.0, tensor_numel(x), bytes);
@@ -408,7 +366,7 @@ static void train(context_t *ctx, const network_t *network, const char *name)
     double expected[STEPS], worst = 0.0;
     trainer_t *trainer = NULL;
     module_t *module = network->make(ctx);
-    CHECK_OK(ctx, module_walk(ctx, module, fill_member, NULL));
+    drawn_weights(ctx, module);
     optimizer_t *optimizer = network->optimize(ctx, module);
     const train_options_t options = {.mode = mode};
     read_numbers(network->name, "", STEPS, expected);
@@ -419,7 +377,7 @@ static void train(context_t *ctx, const network_t *network, const char *name)
         double loss = 0.0;
         snprintf(key, sizeof key, "labels%d", step % BATCHES);
         tensor_t *x = draw_input(ctx, network, step % BATCHES);
-        tensor_t *labels = draw_integers(ctx, key, CLASSES, 1, &network->n);
+        tensor_t *labels = drawn_integers(ctx, key, CLASSES, 1, &network->n);
         CHECK_OK(ctx,
                  trainer_step(ctx, trainer, 1, (const tensor_t *const *)&x, labels, NULL, &loss));
         tensor_release(x);
