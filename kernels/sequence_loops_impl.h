@@ -7,14 +7,17 @@
 #include "kernels/sequence_impl.h"
 #include "kernels/vector_functions_impl.h"
 
-#define CHUNK 128    /* inputs at once, whose weights and states stay in the first cache */
+#define CHUNK 512    /* inputs at once, whose weights stay in the second cache for all rows */
 #define MOST_ROWS 32 /* for which a block of the weight is read once */
 
-/* Some rows by one block of a weight, over some inputs: sums[rows][gates][lanes] += numbers weight.
- */
+/* Some rows by one block of a weight, over some inputs: sums[rows][gates][lanes] = from + numbers
+ * weight. */
 typedef struct tile {
     const float *numbers, *weight;
     int64_t stride, n_inputs; /* floats from one row of numbers to the next */
+    const float *from;
+    int64_t from_stride;    /* 0: all rows begin with the same */
+    const float *last_from; /* of the last gate of every row, where it is not in from */
     float *sums;
 } tile_t;
 
@@ -45,7 +48,9 @@ KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
     for (int g = 0; g < n_gates; g++)
-        sum[r][g] = vector_load(tile->sums + (r * n_gates + g) * KERNEL_LANES);
+        sum[r][g] = vector_load(tile->from + r * tile->from_stride + g * KERNEL_LANES);
+    if (tile->last_from != NULL) KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) sum[r][n_gates - 1] = vector_load(tile->last_from);
     int64_t i = n_rows == 1 ? multiply_pairs(tile, n_gates, sum[0]) : 0;
     const float *numbers = tile->numbers + i;
     const float *weight = tile->weight + i * n_gates * KERNEL_LANES;
@@ -94,11 +99,11 @@ KERNEL_INLINE void finish_lstm(const float *sums, const float *peephole, float *
     vector_t input = gate(sums, 0), forget = gate(sums, 1), output = gate(sums, 3);
     if (peephole != NULL) input += gate(peephole, 0) * old;
     if (peephole != NULL) forget += gate(peephole, 1) * old;
-    const vector_t next = vector_sigmoid(forget) * old +
-                          vector_sigmoid(input) * vector_tanh(gate(sums, 2));
+    const vector_t next = vector_by_sigmoid(old, forget) +
+                          vector_tanh_by_sigmoid(gate(sums, 2), input);
     if (peephole != NULL) output += gate(peephole, 2) * next;
     vector_store(next, c);
-    vector_store(vector_sigmoid(output) * vector_tanh(next), h);
+    vector_store(vector_tanh_by_sigmoid(next, output), h);
 }
 
 KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float *old, float *h)
@@ -110,14 +115,17 @@ KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float
 
 /* ---- products ---- */
 
-/* Rows of numbers, so many floats apart, by one block of a weight. */
+/* Rows of numbers, so many floats apart, by one block of a weight, and what their sums begin with,
+ * as in a tile. */
 typedef struct rows {
     const float *numbers, *weight;
     int64_t n, stride, n_inputs;
+    const float *from, *last_from;
+    int64_t from_stride;
 } rows_t;
 
-/* Adds their products to sums[rows][gates][lanes]. */
-KERNEL_INLINE void add_products(const rows_t *rows, int n_gates, float *sums)
+/* sums[rows][gates][lanes]. */
+KERNEL_INLINE void sum_products(const rows_t *rows, int n_gates, float *sums)
 {
     const int64_t n_chunks = (rows->n_inputs + CHUNK - 1) / CHUNK, width = n_gates * KERNEL_LANES;
     const int64_t n_groups = (rows->n + SEQUENCE_ROWS - 1) / SEQUENCE_ROWS;
@@ -126,22 +134,27 @@ KERNEL_INLINE void add_products(const rows_t *rows, int n_gates, float *sums)
         const int64_t to = rows->n_inputs * (chunk + 1) / n_chunks;
         for (int64_t group = 0; group < n_groups; group++) {
             const int64_t row = rows->n * group / n_groups;
+            const bool is_first = chunk == 0;
             const tile_t tile = {.numbers = rows->numbers + row * rows->stride + from,
                                  .weight = rows->weight + from * width,
                                  .stride = rows->stride,
                                  .n_inputs = to - from,
+                                 .from = is_first ? rows->from + row * rows->from_stride
+                                                  : sums + row * width,
+                                 .from_stride = is_first ? rows->from_stride : width,
+                                 .last_from = is_first ? rows->last_from : NULL,
                                  .sums = sums + row * width};
             multiply_rows(&tile, rows->n * (group + 1) / n_groups - row, n_gates);
         }
     }
 }
 
-static void add_all(sequence_cell_t cell, const rows_t *rows, float *sums)
+static void sum_all(sequence_cell_t cell, const rows_t *rows, float *sums)
 {
     if (cell == SEQUENCE_LSTM)
-        add_products(rows, 4, sums);
+        sum_products(rows, 4, sums);
     else
-        add_products(rows, 3, sums);
+        sum_products(rows, 3, sums);
 }
 
 static float *sums_of(const sequence_run_t *run, int64_t block, int64_t row)
@@ -158,15 +171,13 @@ static void project(const sequence_run_t *run, int64_t first, int64_t last)
     for (int64_t block = first; block < last; block++) {
         for (int64_t row = 0; row < n_rows; row += MOST_ROWS) {
             const int64_t n = n_rows - row < MOST_ROWS ? n_rows - row : MOST_ROWS;
-            float *sums = sums_of(run, block, row);
-            for (int64_t i = 0; i < n; i++)
-                memcpy(sums + i * width, run->bias + block * width, (size_t)width * sizeof *sums);
             const rows_t rows = {.numbers = run->x + row * run->x_stride,
                                  .weight = s->weight_ih + block * s->n_inputs * width,
                                  .n = n,
                                  .stride = run->x_stride,
-                                 .n_inputs = s->n_inputs};
-            add_all(s->cell, &rows, sums);
+                                 .n_inputs = s->n_inputs,
+                                 .from = run->bias + block * width};
+            sum_all(s->cell, &rows, sums_of(run, block, row));
         }
     }
 }
@@ -213,23 +224,23 @@ static void finish(const part_t *part, int64_t row, const float *sums)
         memcpy(y, from, (size_t)rest * sizeof *y);
 }
 
-/* The sums with x become those with h, but for the last gate of gru, whose two are apart. */
+/* The sums with h begin with those with x, but for the last gate of gru, whose two are apart. */
 static void step_block(const part_t *part)
 {
     const sequence_run_t *run = part->run;
     const sequence_t *s = run->sequence;
     const int64_t width = sequence_gates(s->cell) * KERNEL_LANES;
+    const float *inner_bias = run->inner_bias + part->block * KERNEL_LANES;
     const rows_t rows = {.numbers = run->h[part->step % 2] + part->first * run->state_stride,
                          .weight = s->weight_hh + part->block * s->n_elements * width,
                          .n = part->n_rows,
                          .stride = run->state_stride,
-                         .n_inputs = s->n_elements};
+                         .n_inputs = s->n_elements,
+                         .from = part_sums(part, 0),
+                         .from_stride = width,
+                         .last_from = s->cell == SEQUENCE_GRU ? inner_bias : NULL};
     float sums[MOST_ROWS * SEQUENCE_MAX_GATES * KERNEL_LANES];
-    memcpy(sums, part_sums(part, 0), (size_t)(part->n_rows * width) * sizeof *sums);
-    for (int64_t row = 0; s->cell == SEQUENCE_GRU && row < part->n_rows; row++)
-        memcpy(sums + row * width + 2 * KERNEL_LANES, run->inner_bias + part->block * KERNEL_LANES,
-               KERNEL_LANES * sizeof *sums);
-    add_all(s->cell, &rows, sums);
+    sum_all(s->cell, &rows, sums);
     for (int64_t row = 0; row < part->n_rows; row++) finish(part, row, sums + row * width);
 }
 

@@ -53,8 +53,9 @@ KERNEL_INLINE vector_t vector_erf(vector_t x)
     return (vector_t)((is_far & ((vector_u32_t)far | sign)) | (~is_far & (vector_u32_t)near));
 }
 
-/* x p(x^2) / q(x^2) up to 7.9, where tanh becomes 1: within 4 units in the last place. */
-KERNEL_INLINE vector_t vector_tanh(vector_t x)
+/* tanh(x) = over / under, x p(x^2) and q(x^2) up to 7.9, where tanh becomes 1: within 4 units in
+ * the last place. */
+KERNEL_INLINE vector_t vector_tanh_parts(vector_t x, vector_t *under)
 {
     const vector_t zero = {0}, limit = zero + 7.90531110763549805f;
     const vector_t t = vector_min(limit, vector_max(-limit, x)), s = t * t;
@@ -66,8 +67,28 @@ KERNEL_INLINE vector_t vector_tanh(vector_t x)
     p = p * s + 4.89352455891786e-03f;
     vector_t q = s * 1.19825839466702e-06f + 1.18534705686654e-04f;
     q = q * s + 2.26843463243900e-03f;
-    q = q * s + 4.89352518554385e-03f;
-    return t * p / q;
+    *under = q * s + 4.89352518554385e-03f;
+    return t * p;
+}
+
+KERNEL_INLINE vector_t vector_tanh(vector_t x)
+{
+    vector_t under;
+    const vector_t over = vector_tanh_parts(x, &under);
+    return over / under;
+}
+
+/* x sigmoid(y) and tanh(x) sigmoid(y), by one division each, since divisions take the longest. */
+KERNEL_INLINE vector_t vector_by_sigmoid(vector_t x, vector_t y)
+{
+    return x / (1.0f + vector_exp(-y));
+}
+
+KERNEL_INLINE vector_t vector_tanh_by_sigmoid(vector_t x, vector_t y)
+{
+    vector_t under;
+    const vector_t over = vector_tanh_parts(x, &under);
+    return over / (under * (1.0f + vector_exp(-y)));
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "tests/support/support.h"
 
-enum { GAP = 3, MAX_N = 70, MAX_H = 140 };
+enum { GAP = 3, MAX_N = 70, MAX_H = 530 };
 static const float untouched = 77.0f;
 
 /* What a layer is given beside its sizes. */
@@ -132,7 +132,9 @@ static double step_element(const problem_t *p, const float *x, const double *h, 
 static void check(const char *what, const sequence_t *s, int64_t n, int64_t time, int64_t j,
                   float given, double wanted)
 {
-    if (!(fabs((double)given - wanted) <= 2e-5))
+    /* Sums of a thousand products lose more. */
+    const double tolerance = s->n_inputs + s->n_elements > 400 ? 2e-4 : 2e-5;
+    if (!(fabs((double)given - wanted) <= tolerance))
         fail_msg("%s: cell %d, T %lld, N %lld, C %lld, H %lld: sequence %lld, time %lld, element "
                  "%lld is %g, not %g",
                  what, (int)s->cell, (long long)s->n_steps, (long long)s->n_sequences,
@@ -202,7 +204,8 @@ static void layers_of_every_size_give_what_double_gives(void **state)
 /* More sequences than a block is read for at once, and more inputs than are multiplied at once. */
 static void many_sequences_and_inputs_go_in_parts(void **state)
 {
-    static const int64_t sizes[][4] = {{3, MAX_N, 5, 17}, {2, 33, 131, MAX_H}, {9, 16, 130, 20}};
+    static const int64_t sizes[][4] = {{3, MAX_N, 5, 17}, {2, 33, 131, 140}, {9, 16, 130, 20}};
+    static const int64_t wide[] = {2, 2, 1030, MAX_H};
     (void)state;
     for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has((isa_t)isa)) continue;
@@ -210,6 +213,8 @@ static void many_sequences_and_inputs_go_in_parts(void **state)
             run_one((isa_t)isa, SEQUENCE_LSTM, sizes[i], 31, 11);
             run_one((isa_t)isa, SEQUENCE_GRU, sizes[i], 31, 11);
         }
+        run_one((isa_t)isa, SEQUENCE_LSTM, wide, GIVEN_BIAS | GIVEN_STATES, 1);
+        run_one((isa_t)isa, SEQUENCE_GRU, wide, GIVEN_BIAS | GIVEN_STATES, 1);
     }
 }
 
