@@ -18,23 +18,10 @@ size_t product_scratch(int64_t n_rows, int64_t n_inputs)
     return (size_t)(n_rows < MOST_ROWS ? n_rows : MOST_ROWS) * (size_t)n_inputs * sizeof(float);
 }
 
-#define AT_ONCE 16 /* inputs: a line of each row */
-
 static void copy_groups(void *user, int64_t first, int64_t last)
 {
-    const product_rows_t *rows = &((const run_t *)user)->rows;
-    const product_t *p = rows->product;
-    for (int64_t g = first; g < last; g++) {
-        const int64_t begin = rows->n_rows * g / rows->n_groups;
-        const int64_t n = rows->n_rows * (g + 1) / rows->n_groups - begin;
-        const float *x = p->x + (rows->first + begin) * p->x_stride;
-        float *copy = rows->copy + begin * p->n_inputs;
-        for (int64_t from = 0; from < p->n_inputs; from += AT_ONCE) {
-            const int64_t to = from + AT_ONCE < p->n_inputs ? from + AT_ONCE : p->n_inputs;
-            for (int64_t r = 0; r < n; r++)
-                for (int64_t i = from; i < to; i++) copy[i * n + r] = x[r * p->x_stride + i];
-        }
-    }
+    const run_t *run = user;
+    run->loops->copy(&run->rows, first, last);
 }
 
 static void multiply_blocks(void *user, int64_t first, int64_t last)

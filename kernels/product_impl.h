@@ -51,9 +51,11 @@ typedef struct product_rows {
     float *copy;
 } product_rows_t;
 
-/* Loops of one instruction set: blocks of outputs [first, last). */
+/* Loops of one instruction set: groups [first, last) are copied, then blocks of outputs [first,
+ * last) made. */
 typedef struct product_loops {
     int n_rows; /* of a group, at most */
+    void (*copy)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*blocks)(const product_rows_t *rows, int64_t first, int64_t last);
 } product_loops_t;
 

@@ -22,6 +22,8 @@ typedef struct tile {
     const float *weight; /* [n_inputs][PRODUCT_BLOCK], from the tile's first output on */
     int64_t n_inputs;
     bool is_first, is_last; /* of the inputs */
+    const char *ahead;      /* what is prefetched, so many bytes with each input */
+    int64_t ahead_step;
 } tile_t;
 
 /* Up to a vector of n floats; the others are zero, or stay. */
@@ -41,12 +43,11 @@ KERNEL_INLINE void store_some(vector_t v, float *to, int n)
         memcpy(to, &v, (size_t)n * sizeof *to);
 }
 
-KERNEL_INLINE void add_sums(const product_t *p, const tile_t *tile, int n_rows,
-                            const vector_t (*sums)[PRODUCT_VECTORS])
+KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows,
+                              const vector_t (*sums)[PRODUCT_VECTORS])
 {
     for (int r = 0; r < n_rows; r++) {
         float *out = p->out + (tile->row + r) * p->out_stride + tile->column;
-        KERNEL_UNROLL
         for (int v = 0; v < PRODUCT_VECTORS; v++) {
             const int at = v * KERNEL_LANES, n = tile->n_columns - at;
             vector_t sum = sums[r][v];
@@ -55,20 +56,55 @@ KERNEL_INLINE void add_sums(const product_t *p, const tile_t *tile, int n_rows,
             if (tile->is_last && p->bias != NULL) sum += load_some(p->bias + tile->column + at, n);
             store_some(sum, out + at, n);
         }
-        if (tile->is_last && p->finish != NULL)
-            p->finish(p->user, tile->row + r, tile->column, tile->n_columns, out);
     }
+}
+
+/* All columns: the sums stay in registers. */
+KERNEL_INLINE void leave_all(const product_t *p, const tile_t *tile, int n_rows,
+                             const vector_t (*sums)[PRODUCT_VECTORS])
+{
+    float *out = p->out + tile->row * p->out_stride + tile->column;
+    vector_t bias[PRODUCT_VECTORS] = {{0}};
+    if (tile->is_last && p->bias != NULL) KERNEL_UNROLL
+    for (int v = 0; v < PRODUCT_VECTORS; v++)
+        bias[v] = vector_load(p->bias + tile->column + v * KERNEL_LANES);
+    if (!tile->is_first || p->accumulates) {
+        KERNEL_UNROLL
+        for (int r = 0; r < n_rows; r++, out += p->out_stride) KERNEL_UNROLL
+        for (int v = 0; v < PRODUCT_VECTORS; v++)
+            vector_store(sums[r][v] + bias[v] + vector_load(out + v * KERNEL_LANES),
+                         out + v * KERNEL_LANES);
+    } else {
+        KERNEL_UNROLL
+        for (int r = 0; r < n_rows; r++, out += p->out_stride) KERNEL_UNROLL
+        for (int v = 0; v < PRODUCT_VECTORS; v++)
+            vector_store(sums[r][v] + bias[v], out + v * KERNEL_LANES);
+    }
+}
+
+/* Lines of the result, which are read or written at the end. */
+KERNEL_INLINE void fetch_out(const product_t *p, const tile_t *tile, int n_rows)
+{
+    const char *out = (const char *)(p->out + tile->row * p->out_stride + tile->column);
+    const int64_t row = p->out_stride * (int64_t)sizeof(float);
+    for (int r = 0; r < n_rows; r++)
+        for (int64_t at = 0; at < WIDTH * (int64_t)sizeof(float); at += 64)
+            __builtin_prefetch(out + r * row + at, 1);
 }
 
 KERNEL_INLINE void multiply(const product_t *p, const tile_t *tile, int n_rows)
 {
     vector_t sums[PRODUCT_ROWS][PRODUCT_VECTORS];
+    fetch_out(p, tile, n_rows);
     KERNEL_UNROLL
     for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
     for (int v = 0; v < PRODUCT_VECTORS; v++) sums[r][v] = (vector_t){0};
     const float *x = tile->x, *weight = tile->weight;
+    const char *ahead = tile->ahead;
     for (int64_t i = 0; i < tile->n_inputs; i++, x += n_rows, weight += PRODUCT_BLOCK) {
         vector_t weights[PRODUCT_VECTORS];
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += tile->ahead_step;
         KERNEL_UNROLL
         for (int v = 0; v < PRODUCT_VECTORS; v++)
             weights[v] = vector_load(weight + v * KERNEL_LANES);
@@ -76,7 +112,14 @@ KERNEL_INLINE void multiply(const product_t *p, const tile_t *tile, int n_rows)
         for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
         for (int v = 0; v < PRODUCT_VECTORS; v++) sums[r][v] += x[r] * weights[v];
     }
-    add_sums(p, tile, n_rows, (const vector_t(*)[PRODUCT_VECTORS])sums);
+    if (tile->n_columns == WIDTH)
+        leave_all(p, tile, n_rows, (const vector_t(*)[PRODUCT_VECTORS])sums);
+    else
+        leave_some(p, tile, n_rows, (const vector_t(*)[PRODUCT_VECTORS])sums);
+    if (!tile->is_last || p->finish == NULL) return;
+    for (int r = 0; r < n_rows; r++)
+        p->finish(p->user, tile->row + r, tile->column, tile->n_columns,
+                  p->out + (tile->row + r) * p->out_stride + tile->column);
 }
 
 #define ROWS(n)                                                                                    \
@@ -104,11 +147,20 @@ static void multiply_group(const product_t *p, const tile_t *tile, int64_t n_row
     }
 }
 
-/* All groups of rows by WIDTH outputs, over inputs [from, to). */
-static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to)
+static const float *weight_at(const product_t *p, int64_t column, int64_t input)
+{
+    return p->weight + column / PRODUCT_BLOCK * p->block_stride + input * PRODUCT_BLOCK +
+           column % PRODUCT_BLOCK;
+}
+
+/* All groups of rows by WIDTH outputs, over inputs [from, to). Each fetches its part of the weights
+ * that come next, which are far away, to the second cache. */
+static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to,
+                             const float *next)
 {
     const product_t *p = rows->product;
-    const int64_t rest = p->n_outputs - column, block = column / PRODUCT_BLOCK;
+    const int64_t rest = p->n_outputs - column;
+    const int64_t step = PRODUCT_BLOCK * (int64_t)sizeof(float) / rows->n_groups + 1;
     for (int64_t g = 0; g < rows->n_groups; g++) {
         const int64_t begin = rows->n_rows * g / rows->n_groups;
         const int64_t n = rows->n_rows * (g + 1) / rows->n_groups - begin;
@@ -116,11 +168,12 @@ static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t
                              .column = column,
                              .n_columns = rest < WIDTH ? (int)rest : WIDTH,
                              .x = rows->copy + begin * p->n_inputs + from * n,
-                             .weight = p->weight + block * p->block_stride + from * PRODUCT_BLOCK +
-                                       column % PRODUCT_BLOCK,
+                             .weight = weight_at(p, column, from),
                              .n_inputs = to - from,
                              .is_first = from == 0,
-                             .is_last = to == p->n_inputs};
+                             .is_last = to == p->n_inputs,
+                             .ahead = (const char *)next + g * step * (to - from),
+                             .ahead_step = step};
         multiply_group(p, &tile, n);
     }
 }
@@ -128,14 +181,80 @@ static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t
 static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 {
     const product_t *p = rows->product;
-    const int64_t n_chunks = (p->n_inputs + CHUNK - 1) / CHUNK;
+    const int64_t n_chunks = (p->n_inputs + CHUNK - 1) / CHUNK, begin = first * PRODUCT_BLOCK;
     const int64_t end = last * PRODUCT_BLOCK < p->n_outputs ? last * PRODUCT_BLOCK : p->n_outputs;
     for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
         const int64_t from = p->n_inputs * chunk / n_chunks;
         const int64_t to = p->n_inputs * (chunk + 1) / n_chunks;
-        for (int64_t column = first * PRODUCT_BLOCK; column < end; column += WIDTH)
-            multiply_columns(rows, column, from, to);
+        for (int64_t column = begin; column < end; column += WIDTH) {
+            const bool has_next = column + WIDTH < end;
+            const float *next = has_next ? weight_at(p, column + WIDTH, from)
+                                         : weight_at(p, begin, to < p->n_inputs ? to : 0);
+            multiply_columns(rows, column, from, to, next);
+        }
     }
 }
 
-const product_loops_t PRODUCT_LOOPS = {PRODUCT_ROWS, blocks};
+/* ---- rows ---- */
+
+/* Columns of KERNEL_LANES vectors become vectors: of pairs, whose elements change places where a
+ * bit of their index and one of the vector's differ. */
+#define LOW(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) - (s) : (j))
+#define HIGH(j, s) (((j) & (s)) != 0 ? KERNEL_LANES + (j) : (j) + (s))
+#define EIGHT(of, j, s)                                                                            \
+    of((j), s), of((j) + 1, s), of((j) + 2, s), of((j) + 3, s), of((j) + 4, s), of((j) + 5, s),    \
+        of((j) + 6, s), of((j) + 7, s)
+#if KERNEL_LANES == 16
+#define ALL(of, s) EIGHT(of, 0, s), EIGHT(of, 8, s)
+#else
+#define ALL(of, s) EIGHT(of, 0, s)
+#endif
+#define SWAP(s)                                                                                    \
+    KERNEL_UNROLL                                                                                  \
+    for (int i = 0; i < KERNEL_LANES; i++)                                                         \
+        if ((i & (s)) == 0) {                                                                      \
+            const vector_t a = v[i], b = v[i + (s)];                                               \
+            v[i] = __builtin_shufflevector(a, b, ALL(LOW, s));                                     \
+            v[i + (s)] = __builtin_shufflevector(a, b, ALL(HIGH, s));                              \
+        }
+
+KERNEL_INLINE void transpose(vector_t *v)
+{
+    SWAP(1)
+    SWAP(2)
+    SWAP(4)
+#if KERNEL_LANES == 16
+    SWAP(8)
+#endif
+}
+
+/* n rows of x, so many elements apart: their next KERNEL_LANES inputs. Each vector's end is written
+ * over by the next one. */
+KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to)
+{
+    vector_t v[KERNEL_LANES];
+    KERNEL_UNROLL
+    for (int r = 0; r < KERNEL_LANES; r++)
+        v[r] = r < n ? vector_load(x + r * stride) : (vector_t){0};
+    transpose(v);
+    KERNEL_UNROLL
+    for (int i = 0; i < KERNEL_LANES; i++) vector_store(v[i], to + i * n);
+}
+
+static void copy_groups(const product_rows_t *rows, int64_t first, int64_t last)
+{
+    const product_t *p = rows->product;
+    for (int64_t g = first; g < last; g++) {
+        const int64_t begin = rows->n_rows * g / rows->n_groups;
+        const int64_t n = rows->n_rows * (g + 1) / rows->n_groups - begin;
+        const float *x = p->x + (rows->first + begin) * p->x_stride;
+        float *copy = rows->copy + begin * p->n_inputs;
+        int64_t i = 0;
+        for (; (i + KERNEL_LANES - 1) * n + KERNEL_LANES <= p->n_inputs * n; i += KERNEL_LANES)
+            copy_inputs(x + i, p->x_stride, n, copy + i * n);
+        for (; i < p->n_inputs; i++)
+            for (int64_t r = 0; r < n; r++) copy[i * n + r] = x[r * p->x_stride + i];
+    }
+}
+
+const product_loops_t PRODUCT_LOOPS = {PRODUCT_ROWS, copy_groups, blocks};
