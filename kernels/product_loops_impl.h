@@ -103,7 +103,7 @@ KERNEL_INLINE void multiply(const product_t *p, const tile_t *tile, int n_rows)
     const char *ahead = tile->ahead;
     for (int64_t i = 0; i < tile->n_inputs; i++, x += n_rows, weight += PRODUCT_BLOCK) {
         vector_t weights[PRODUCT_VECTORS];
-        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(ahead);
         ahead += tile->ahead_step;
         KERNEL_UNROLL
         for (int v = 0; v < PRODUCT_VECTORS; v++)
@@ -154,7 +154,7 @@ static const float *weight_at(const product_t *p, int64_t column, int64_t input)
 }
 
 /* All groups of rows by WIDTH outputs, over inputs [from, to). Each fetches its part of the weights
- * that come next, which are far away, to the second cache. */
+ * that come next, which are far away. */
 static void multiply_columns(const product_rows_t *rows, int64_t column, int64_t from, int64_t to,
                              const float *next)
 {

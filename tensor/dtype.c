@@ -307,6 +307,19 @@ typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_
                                    void *restrict dst, int64_t ds)                                 \
     { if (ss == 1 && ds == 1) CAST_LOOP(from, to, 1, 1); else CAST_LOOP(from, to, ss, ds); }
 
+/* Integers are computed with as s64. */
+#define WHOLE_LOOP(from, to, ss, ds)                                                               \
+    for (int64_t i = 0; i < n; i++) ((to##_t *)dst)[i * (ds)] = (to##_t)((const from##_t *)src)[i * (ss)]
+
+#define CAST_WHOLE(from, to)                                                                       \
+    static void cast_##from##_##to(int64_t n, const void *restrict src, int64_t ss,                \
+                                   void *restrict dst, int64_t ds)                                 \
+    { if (ss == 1 && ds == 1) WHOLE_LOOP(from, to, 1, 1); else WHOLE_LOOP(from, to, ss, ds); }
+
+CAST_WHOLE(s8, s64)
+CAST_WHOLE(u8, s64)
+CAST_WHOLE(s32, s64)
+CAST_WHOLE(s64, s32)
 CAST(f32, f64)
 CAST(f32, bf16)
 CAST(f32, f16)
@@ -360,13 +373,13 @@ static const cast_t casts[DTYPE_COUNT][DTYPE_COUNT] = {
         {[DTYPE_F32] = cast_bf16_f32, [DTYPE_F64] = cast_bf16_f64, [DTYPE_F16] = cast_bf16_f16},
     [DTYPE_F16] =
         {[DTYPE_F32] = cast_f16_f32, [DTYPE_F64] = cast_f16_f64, [DTYPE_BF16] = cast_f16_bf16},
-    [DTYPE_S8] = {[DTYPE_F32] = cast_s8_f32},
-    [DTYPE_U8] = {[DTYPE_F32] = cast_u8_f32},
+    [DTYPE_S8] = {[DTYPE_F32] = cast_s8_f32, [DTYPE_S64] = cast_s8_s64},
+    [DTYPE_U8] = {[DTYPE_F32] = cast_u8_f32, [DTYPE_S64] = cast_u8_s64},
     [DTYPE_S16] = {[DTYPE_F32] = cast_s16_f32},
     [DTYPE_U16] = {[DTYPE_F32] = cast_u16_f32},
-    [DTYPE_S32] = {[DTYPE_F32] = cast_s32_f32},
+    [DTYPE_S32] = {[DTYPE_F32] = cast_s32_f32, [DTYPE_S64] = cast_s32_s64},
     [DTYPE_U32] = {[DTYPE_F32] = cast_u32_f32},
-    [DTYPE_S64] = {[DTYPE_F32] = cast_s64_f32},
+    [DTYPE_S64] = {[DTYPE_F32] = cast_s64_f32, [DTYPE_S32] = cast_s64_s32},
     [DTYPE_U64] =
         {[DTYPE_F32] = cast_u64_f32, [DTYPE_BF16] = cast_u64_bf16, [DTYPE_F16] = cast_u64_f16},
     [DTYPE_BOOL] = {[DTYPE_F32] = cast_b8_f32},

@@ -465,6 +465,8 @@ static const struct {
     const char *op, *kernel;
     const char *version; /* of oneDNN, that has none; "": every one */
 } idle[] = {
+    {"conv1d", "rows", ""},
+    {"conv2d", "rows", ""},
     {"hardsigmoid", "onednn", "2."},
     {"linear", "product", ""},
     {"matmul", "strided", ""},
