@@ -465,11 +465,8 @@ static const struct {
     const char *op, *kernel;
     const char *version; /* of oneDNN, that has none; "": every one */
 } idle[] = {
-    {"conv1d", "rows", ""},
-    {"conv2d", "rows", ""},
-    {"hardsigmoid", "onednn", "2."},
-    {"linear", "product", ""},
-    {"matmul", "strided", ""},
+    {"conv1d", "rows", ""},    {"conv2d", "rows", ""},    {"hardsigmoid", "onednn", "2."},
+    {"linear", "product", ""}, {"matmul", "strided", ""},
 };
 
 /* Where there are no dot products of bytes, oneDNN's sums of integers are not exact. */
