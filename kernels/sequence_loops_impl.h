@@ -19,6 +19,8 @@ typedef struct tile {
     int64_t from_stride;    /* 0: all rows begin with the same */
     const float *last_from; /* of the last gate of every row, where it is not in from */
     float *sums;
+    const char *ahead; /* what is fetched, so many bytes with each input */
+    int64_t ahead_step;
 } tile_t;
 
 /* One row has two sums of each, since one addition waits for the one before it. */
@@ -54,7 +56,13 @@ KERNEL_INLINE void multiply(const tile_t *tile, int n_rows, int n_gates)
     int64_t i = n_rows == 1 ? multiply_pairs(tile, n_gates, sum[0]) : 0;
     const float *numbers = tile->numbers + i;
     const float *weight = tile->weight + i * n_gates * KERNEL_LANES;
+    const char *ahead = tile->ahead;
     for (; i < tile->n_inputs; i++, numbers++, weight += n_gates * KERNEL_LANES) {
+        if (n_rows + 1 >= SEQUENCE_ROWS) { /* fewer take no longer than fetching does */
+            __builtin_prefetch(ahead);
+            __builtin_prefetch(ahead + 64);
+            ahead += tile->ahead_step;
+        }
         KERNEL_UNROLL
         for (int g = 0; g < n_gates; g++) {
             const vector_t w = vector_load(weight + g * KERNEL_LANES);
@@ -116,9 +124,9 @@ KERNEL_INLINE void finish_gru(const float *sums, const float *fresh, const float
 /* ---- products ---- */
 
 /* Rows of numbers, so many floats apart, by one block of a weight, and what their sums begin with,
- * as in a tile. */
+ * as in a tile. The block that comes next is fetched meanwhile. */
 typedef struct rows {
-    const float *numbers, *weight;
+    const float *numbers, *weight, *next;
     int64_t n, stride, n_inputs;
     const float *from, *last_from;
     int64_t from_stride;
@@ -132,6 +140,8 @@ KERNEL_INLINE void sum_products(const rows_t *rows, int n_gates, float *sums)
     for (int64_t chunk = 0; chunk < n_chunks; chunk++) {
         const int64_t from = rows->n_inputs * chunk / n_chunks;
         const int64_t to = rows->n_inputs * (chunk + 1) / n_chunks;
+        const int64_t step = width * (int64_t)sizeof(float) / n_groups + 1;
+        const char *ahead = (const char *)(rows->next + from * width);
         for (int64_t group = 0; group < n_groups; group++) {
             const int64_t row = rows->n * group / n_groups;
             const bool is_first = chunk == 0;
@@ -143,7 +153,9 @@ KERNEL_INLINE void sum_products(const rows_t *rows, int n_gates, float *sums)
                                                   : sums + row * width,
                                  .from_stride = is_first ? rows->from_stride : width,
                                  .last_from = is_first ? rows->last_from : NULL,
-                                 .sums = sums + row * width};
+                                 .sums = sums + row * width,
+                                 .ahead = ahead + group * (step - 1) * (to - from),
+                                 .ahead_step = step};
             multiply_rows(&tile, rows->n * (group + 1) / n_groups - row, n_gates);
         }
     }
@@ -169,10 +181,12 @@ static void project(const sequence_run_t *run, int64_t first, int64_t last)
     const int64_t width = sequence_gates(s->cell) * KERNEL_LANES;
     const int64_t n_rows = (run->last_step - run->first_step) * s->n_sequences;
     for (int64_t block = first; block < last; block++) {
+        const int64_t next = block + 1 < last ? block + 1 : first;
         for (int64_t row = 0; row < n_rows; row += MOST_ROWS) {
             const int64_t n = n_rows - row < MOST_ROWS ? n_rows - row : MOST_ROWS;
             const rows_t rows = {.numbers = run->x + row * run->x_stride,
                                  .weight = s->weight_ih + block * s->n_inputs * width,
+                                 .next = s->weight_ih + next * s->n_inputs * width,
                                  .n = n,
                                  .stride = run->x_stride,
                                  .n_inputs = s->n_inputs,
@@ -186,7 +200,7 @@ static void project(const sequence_run_t *run, int64_t first, int64_t last)
 
 typedef struct part {
     const sequence_run_t *run;
-    int64_t step, block, first, n_rows; /* sequences from `first` on */
+    int64_t step, block, next, first, n_rows; /* sequences from `first` on */
 } part_t;
 
 static float *part_sums(const part_t *part, int64_t row)
@@ -224,6 +238,19 @@ static void finish(const part_t *part, int64_t row, const float *sums)
         memcpy(y, from, (size_t)rest * sizeof *y);
 }
 
+/* What is read and written behind the sums. */
+static void fetch_states(const part_t *part)
+{
+    const sequence_run_t *run = part->run;
+    const sequence_t *s = run->sequence;
+    const int64_t column = part->block * KERNEL_LANES;
+    for (int64_t n = part->first; n < part->first + part->n_rows; n++) {
+        __builtin_prefetch(run->c + n * run->state_stride + column, 1);
+        __builtin_prefetch(run->h[(part->step + 1) % 2] + n * run->state_stride + column, 1);
+        __builtin_prefetch(s->y + part->step * s->y_time + n * s->y_sequence + column, 1);
+    }
+}
+
 /* The sums with h begin with those with x, but for the last gate of gru, whose two are apart. */
 static void step_block(const part_t *part)
 {
@@ -233,6 +260,7 @@ static void step_block(const part_t *part)
     const float *inner_bias = run->inner_bias + part->block * KERNEL_LANES;
     const rows_t rows = {.numbers = run->h[part->step % 2] + part->first * run->state_stride,
                          .weight = s->weight_hh + part->block * s->n_elements * width,
+                         .next = s->weight_hh + part->next * s->n_elements * width,
                          .n = part->n_rows,
                          .stride = run->state_stride,
                          .n_inputs = s->n_elements,
@@ -240,6 +268,7 @@ static void step_block(const part_t *part)
                          .from_stride = width,
                          .last_from = s->cell == SEQUENCE_GRU ? inner_bias : NULL};
     float sums[MOST_ROWS * SEQUENCE_MAX_GATES * KERNEL_LANES];
+    fetch_states(part);
     sum_all(s->cell, &rows, sums);
     for (int64_t row = 0; row < part->n_rows; row++) finish(part, row, sums + row * width);
 }
@@ -250,6 +279,7 @@ static void step(const sequence_run_t *run, int64_t number, int64_t first, int64
     part_t part = {.run = run, .step = number};
     for (int64_t i = 0; i < last - first; i++) {
         part.block = is_forth ? first + i : last - 1 - i;
+        part.next = i + 1 == last - first ? part.block : part.block + (is_forth ? 1 : -1);
         for (part.first = 0; part.first < run->sequence->n_sequences; part.first += MOST_ROWS) {
             const int64_t rest = run->sequence->n_sequences - part.first;
             part.n_rows = rest < MOST_ROWS ? rest : MOST_ROWS;
