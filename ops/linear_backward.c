@@ -2,9 +2,11 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/back_product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
+#include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -140,9 +142,11 @@ static status_t describe(context_t *ctx, prepared_t *prepared, const onednn_prob
     return status;
 }
 
-/* The weight, or its gradient, as oneDNN likes it, or plain: always so if it is a dense result. */
+/* The weight, or its gradient, as oneDNN likes it, or plain: always so if it is a dense result. The
+ * caller releases the primitive, or gives it to `prepared`. */
 static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepared, layer_t layer,
-                       onednn_propagation_t propagation, bool has_bias)
+                       onednn_propagation_t propagation, bool has_bias,
+                       onednn_primitive_t **out_primitive)
 {
     const dtype_t dtype = call->in[0]->dtype;
     const bool is_data = propagation == ONEDNN_BACKWARD_DATA;
@@ -186,7 +190,7 @@ static status_t choose(context_t *ctx, const op_call_t *call, prepared_t *prepar
         ctx, onednn_implementation(primitive),
         2.0 * (double)layer.rows * (double)layer.inputs * (double)layer.outputs,
         (double)info_bytes(&src) + (double)info_bytes(&dst) + (double)info_bytes(&found));
-    choose_take_backward(prepared, propagation, primitive);
+    *out_primitive = primitive;
     return STATUS_OK;
 }
 
@@ -194,7 +198,10 @@ static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *
 {
     TRY(accept_plain(call, prepared, GRAD));
     TRY(accept_out_plain(call, prepared, 0));
-    return choose(ctx, call, prepared, layer_of_data(call), ONEDNN_BACKWARD_DATA, false);
+    onednn_primitive_t *primitive = NULL;
+    TRY(choose(ctx, call, prepared, layer_of_data(call), ONEDNN_BACKWARD_DATA, false, &primitive));
+    choose_take_backward(prepared, ONEDNN_BACKWARD_DATA, primitive);
+    return STATUS_OK;
 }
 
 static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -202,7 +209,11 @@ static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t
     const linear_backward_attrs_t *attrs = call->attrs;
     TRY(accept_plain(call, prepared, X));
     TRY(accept_plain(call, prepared, GRAD_OF_WEIGHT));
-    return choose(ctx, call, prepared, layer_of_weight(call), ONEDNN_BACKWARD_WEIGHT, attrs->bias);
+    onednn_primitive_t *primitive = NULL;
+    TRY(choose(ctx, call, prepared, layer_of_weight(call), ONEDNN_BACKWARD_WEIGHT, attrs->bias,
+               &primitive));
+    choose_take_backward(prepared, ONEDNN_BACKWARD_WEIGHT, primitive);
+    return STATUS_OK;
 }
 
 static const kernel_t onednn_data = {.name = "onednn",
@@ -213,6 +224,68 @@ static const kernel_t onednn_weight = {.name = "onednn",
                                        .prepare = prepare_weight,
                                        .run = prepared_run_primitive,
                                        .flags = KERNEL_NEEDS_ELEMENTS};
+
+/* ---- a kernel of our own: few rows by blocks of the weight, in oneDNN's format ----
+ *
+ * oneDNN turns the weight's blocks in each call, which takes longer than the products of few rows.
+ */
+
+/* AB16b64a and the like. */
+static bool is_blocked_for_rows(const tensor_info_t *weight)
+{
+    const format_t *format = &weight->format;
+    return format->kind == FORMAT_TAG && format->n_blocks == 2 && format->order[0] == 0 &&
+           format->block_dims[0] == 1 && format->block_dims[1] == 0 &&
+           format->block_sizes[0] <= BACK_PRODUCT_INPUTS && format->block_sizes[0] % 4 == 0 &&
+           format->block_sizes[1] % isa_lanes(isa_best()) == 0;
+}
+
+static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const layer_t layer = layer_of_data(call);
+    const tensor_info_t *weight = &prepared->in[WEIGHT];
+    onednn_primitive_t *primitive = NULL;
+    if (call->per_op) return prepared_decline(prepared, "rows: oneDNN alone under policy per_op");
+    if (call->in[GRAD]->dtype != DTYPE_F32)
+        return prepared_decline(prepared, "rows: dtype %s", dtype_name(call->in[GRAD]->dtype));
+    if (call->layout != LAYOUT_MKLDNN || layer.rows < 1 || layer.rows > BACK_PRODUCT_ROWS)
+        return prepared_decline(prepared, "rows: a weight in blocks, and 1 to %d rows are needed",
+                                BACK_PRODUCT_ROWS);
+    TRY(accept_plain(call, prepared, GRAD));
+    TRY(accept_out_plain(call, prepared, 0));
+    TRY(choose(ctx, call, prepared, layer, ONEDNN_BACKWARD_DATA, false, &primitive));
+    onednn_release(primitive);
+    if (!is_blocked_for_rows(weight))
+        return prepared_decline(prepared, "rows: weight %s is not in blocks of outputs",
+                                info_brief(weight));
+    prepared_set_scratch(
+        prepared, back_product_scratch(layer.rows, layer.outputs, weight->format.block_sizes[1]));
+    prepared->cost_ns = cost_layer(
+        ctx, "rows", 2.0 * (double)layer.rows * (double)layer.inputs * (double)layer.outputs,
+        (double)(layer.rows * (layer.inputs + layer.outputs)) * sizeof(float),
+        (double)info_bytes(weight));
+    return STATUS_OK;
+}
+
+static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                         void *const *out, void *scratch)
+{
+    const tensor_info_t *weight = &prepared->in[WEIGHT];
+    const back_product_t product = {.n_rows = info_numel(&prepared->out[0]) / weight->sizes[1],
+                                    .n_outputs = weight->sizes[0],
+                                    .n_inputs = weight->sizes[1],
+                                    .block_inputs = weight->format.block_sizes[0],
+                                    .block_outputs = weight->format.block_sizes[1],
+                                    .grad = in[GRAD],
+                                    .weight = in[WEIGHT],
+                                    .out = out[0]};
+    const int64_t products = product.n_rows * product.n_outputs * product.n_inputs;
+    back_product_run(&product, isa_best(), threads_for(ctx, products), scratch);
+    return STATUS_OK;
+}
+
+static const kernel_t rows_data = {
+    .name = "rows", .prepare = prepare_rows, .run = run_rows, .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- kernels of our own: for dtypes and sizes that oneDNN does not take ---- */
 
@@ -285,16 +358,17 @@ static const kernel_t native_data = {
     .name = "native", .prepare = prepare_native, .run = run_native_data};
 static const kernel_t native_weight = {
     .name = "native", .prepare = prepare_native, .run = run_native_weight};
-static const kernel_t *const data_kernels[] = {&onednn_data, &native_data, NULL};
+static const kernel_t *const data_kernels[] = {&rows_data, &onednn_data, &native_data, NULL};
 static const kernel_t *const weight_kernels[] = {&onednn_weight, &native_weight, NULL};
 
 /* ---- cases ---- */
 
 static const char *const data_cases[] = {
-    "(f32[3,5], f32[5,7])",      "(f32[17,31], f32[31,64])",    "(f32[1,1], f32[1,1])",
-    "(f32[8], f32[8,16])",       "(f32[2,5,3,31], f32[31,16])", "(f32[64,128], f32[128,96])",
-    "(bf16[4,16], bf16[16,32])", "(f16[4,6], f16[6,8])",        "(f64[2,3,4], f64[4,5])",
-    "(f32[0,5], f32[5,7])",      "(f32[3,0], f32[0,7])",        NULL};
+    "(f32[3,5], f32[5,7])",        "(f32[17,31], f32[31,64])",    "(f32[1,1], f32[1,1])",
+    "(f32[8], f32[8,16])",         "(f32[2,5,3,31], f32[31,16])", "(f32[64,128], f32[128,96])",
+    "(f32[16,130], f32[130,257])", "(f32[7,300], f32[300,100])",  "(f32[33,64], f32[64,32])",
+    "(bf16[4,16], bf16[16,32])",   "(f16[4,6], f16[6,8])",        "(f64[2,3,4], f64[4,5])",
+    "(f32[0,5], f32[5,7])",        "(f32[3,0], f32[0,7])",        NULL};
 static const char *const weight_cases[] = {
     "(f32[3,7], f32[3,5]) bias=true",           "(f32[17,64], f32[17,31])",
     "(f32[1,1], f32[1,1]) bias=true",           "(f32[16], f32[8]) bias=true",
