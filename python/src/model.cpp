@@ -231,11 +231,10 @@ status_t Model::run(context_t *ctx, module_t *module, const std::vector<Datum> &
     return status;
 }
 
-std::vector<nb::object> Model::run_on(std::vector<Datum> &inputs, Framework framework)
+void Model::run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
+                              std::vector<Datum> &outputs, ModuleOwner &other)
 {
-    context_t *ctx = context();
-    std::vector<Datum> outputs;
-    ModuleOwner other = find(inputs);
+    other = find(inputs);
     status_t status = run(ctx, other ? other.get() : first(), inputs, outputs);
     if (status == STATUS_INVALID_ARGUMENT && !other && is_onnx()) {
         const Failure failure = failure_of(ctx, status);
@@ -248,6 +247,14 @@ std::vector<nb::object> Model::run_on(std::vector<Datum> &inputs, Framework fram
         status = run(ctx, other.get(), inputs, outputs);
     }
     check(ctx, status);
+}
+
+std::vector<nb::object> Model::run_on(std::vector<Datum> &inputs, Framework framework)
+{
+    context_t *ctx = context();
+    std::vector<Datum> outputs;
+    ModuleOwner other;
+    run_where_it_fits(ctx, inputs, outputs, other);
     inputs.clear(); // a result that is an input has this one owner then
     std::vector<nb::object> objects;
     for (Datum &datum : outputs)
@@ -369,27 +376,6 @@ nb::dict row_of(const plan_step_t *step)
     return row;
 }
 
-struct Times {
-    std::vector<std::vector<uint64_t>> of_steps; // [step][run]
-    size_t at = 0;
-};
-
-status_t note_time(context_t *, void *user, const op_event_t *event)
-{
-    Times &times = *static_cast<Times *>(user);
-    if (!event->is_planned) return STATUS_OK;
-    if (times.at == times.of_steps.size()) times.of_steps.emplace_back();
-    times.of_steps[times.at++].push_back(event->ns);
-    return STATUS_OK;
-}
-
-double median_ms(std::vector<uint64_t> &ns)
-{
-    if (ns.empty()) return 0.0;
-    std::nth_element(ns.begin(), ns.begin() + static_cast<long>(ns.size() / 2), ns.end());
-    return static_cast<double>(ns[ns.size() / 2]) / 1e6;
-}
-
 } // namespace
 
 std::vector<Datum> Model::inputs_of(const nb::args &args) const
@@ -414,41 +400,17 @@ std::vector<Datum> Model::inputs_of(const nb::args &args) const
     return inputs;
 }
 
-nb::list Model::profile(nb::args args, int iterations)
-{
-    context_t *ctx = context();
-    const std::vector<Datum> inputs = inputs_of(args);
-    std::vector<Datum> outputs;
-    Times times;
-    observer_t observer = {};
-    observer.user = &times;
-    observer.op_end = note_time;
-    check(ctx, run(ctx, first(), inputs, outputs)); // makes the plan, which is not to be timed
-    check(ctx, dispatch_add_observer(ctx, &observer));
-    status_t status = STATUS_OK;
-    for (int i = 0; i < iterations && status == STATUS_OK; i++) {
-        outputs.clear();
-        times.at = 0;
-        status = run(ctx, first(), inputs, outputs);
-    }
-    dispatch_remove_observer(ctx, &observer);
-    check(ctx, status);
-    const plan_t *plan = plan_of(first(), "forward");
-    if (plan == nullptr)
-        raise(STATUS_UNSUPPORTED, "the model is no plan, but control flow around several");
-    nb::list rows;
-    size_t at = 0;
-    for (int i = 0; i < plan_n_steps(plan); i++) {
-        nb::dict row = row_of(plan_step(plan, i));
-        const bool is_timed = plan_step(plan, i)->prepared != nullptr && at < times.of_steps.size();
-        if (iterations > 0) row["ms"] = is_timed ? median_ms(times.of_steps[at]) : 0.0;
-        at += is_timed;
-        rows.append(row);
-    }
-    return rows;
-}
-
 nb::object Model::explain(nb::args args)
 {
-    return nb::module_::import_("tessera.report").attr("table")(profile(args, 0));
+    context_t *ctx = context();
+    std::vector<Datum> outputs;
+    ModuleOwner other;
+    run_where_it_fits(ctx, inputs_of(args), outputs, other);
+    const plan_t *plan = plan_of(other ? other.get() : first(), "forward");
+    if (plan == nullptr)
+        raise(STATUS_UNSUPPORTED, "the model is no plan, but control flow around several: "
+                                  "profile tells of what runs");
+    nb::list rows;
+    for (int i = 0; i < plan_n_steps(plan); i++) rows.append(row_of(plan_step(plan, i)));
+    return nb::module_::import_("tessera.report").attr("table")(rows);
 }

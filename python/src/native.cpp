@@ -114,8 +114,10 @@ NB_MODULE(_native, m)
              "implementation, formats in and out. Without inputs: at the sizes of the file.")
         .def("profile", &Model::profile, nb::arg("inputs"), nb::arg("iterations") = 20,
              nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
-                     "list[dict[str, typing.Any]]"),
-             "The rows of that table as dicts, each with the median \"ms\" of so many runs.");
+                     "tessera.report.Profile"),
+             "What runs on such inputs and how long it takes, as `tessera profile` says it: a list\n"
+             "of a dict for each node, with the keys that --json gives nodes; as text a table.\n"
+             "Times are medians of so many runs.");
 
     m.def("load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
           nb::arg("threads"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),

@@ -98,9 +98,9 @@ class Model
     nb::dict run_by_names(const nb::dict &feed);
     nb::list values(bool is_output) const;
     void save(const std::string &path);
-    // A row for each step of the plan of these inputs (none: zeros of the sizes that the model was
-    // made at), with its median time where there are iterations.
-    nb::list profile(nb::args inputs, int iterations);
+    // What runs on these inputs (none: zeros of the sizes that the model was made at), and how long
+    // it takes: tessera.report.Profile. A table of the plan's steps.
+    nb::object profile(nb::args inputs, int iterations);
     nb::object explain(nb::args inputs);
 
   private:
@@ -118,6 +118,9 @@ class Model
     ModuleOwner import_for(context_t *ctx, const std::vector<Datum> &inputs);
     // Whether the first takes inputs of these dtypes and sizes, whatever their elements are.
     bool takes(context_t *ctx, const std::vector<Datum> &inputs) const;
+    // On the module that has these sizes, which is given if it is not the first.
+    void run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
+                           std::vector<Datum> &outputs, ModuleOwner &other);
     std::vector<nb::object> run_on(std::vector<Datum> &inputs, Framework framework);
     std::vector<Datum> inputs_of(const nb::args &args) const;
     [[noreturn]] void raise_unknown(const nb::dict &feed) const;

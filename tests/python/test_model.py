@@ -1,6 +1,8 @@
 """Models on arrays: what is read where it lies, what belongs to whom, what is refused."""
 
 import gc
+import pathlib
+import re
 import threading
 
 import numpy as np
@@ -11,6 +13,8 @@ import torch
 
 import tessera
 from networks import Function, Residual, make, onnx_of
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def model_of(function, *args, **options):
@@ -269,15 +273,55 @@ def test_a_saved_model_gives_the_same_bits(tmp_path):
         model.save(str(tmp_path / "no_folder" / "r.tessera"))
 
 
-def test_explain_and_profile_tell_of_each_step():
+def test_explain_tells_of_each_step():
     network, x = make("residual")
-    model = tessera.load_bytes(onnx_of(network, x))
-    text = model.explain()
+    text = tessera.load_bytes(onnx_of(network, x)).explain()
     assert text.splitlines()[0].split()[:2] == ["operator", "path"]
     assert text.count("conv2d") == 9
-    rows = model.profile(x, iterations=3)
-    assert sum(row["operator"] == "conv2d" for row in rows) == 9
-    assert all(row["ms"] > 0 for row in rows if row["operator"] == "conv2d")
+
+
+def test_profile_has_the_words_of_the_command():
+    """The keys of a node of --json, but for where it stands on the page; the columns of its table."""
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x), threads=2)
+    profile = model.profile(x, iterations=3)
+    source = (ROOT / "tools" / "profile_json.c").read_text()
+    node = source[source.index("static void put_node(") : source.index("static void put_sums(")]
+    keys = re.findall(r'put_\w+\(text, "(\w+)"|\\"(\w+)\\":', node)
+    keys = {a or b for a, b in keys} - {"begin_ms", "shown_ms", "producers"}
+    assert {"operator", "gflops", "limit_share", "reorders"} <= keys
+    assert all(set(row) == keys for row in profile)
+    table = (ROOT / "tools" / "profile_table.c").read_text()
+    columns = re.search(r"columns\[\] = \{(.*?)\};", table, re.S).group(1)
+    columns = [name[1:] for name in re.findall(r'"(.*?)"', columns)]
+    assert re.split(r"  +", str(profile).splitlines()[0].strip()) == columns
+
+
+def test_profile_tells_of_times_rates_and_reorders():
+    network, x = make("residual")
+    model = tessera.load_bytes(onnx_of(network, x), threads=2)
+    model(x)
+    with tessera.count_reorders() as counted:
+        model(x)
+    profile = model.profile(x, iterations=3)
+    convolutions = [row for row in profile if row["operator"] == "conv2d"]
+    assert len(convolutions) == 9 and profile.runs == 3
+    assert all(row["ms"] > 0 and row["gflops"] > 0 for row in convolutions)
+    assert sum(row["share"] for row in profile) == pytest.approx(1)
+    assert sum(row["ms"] for row in profile) <= 2 * profile.run_ms
+    assert convolutions[0]["in"][0][0] == "f32[2,3,32,32]"
+    assert convolutions[0]["flops"] == 2 * 2 * 16 * 32 * 32 * 27
+    n_reorders = sum(not one["copy"] for row in profile for one in row["reorders"])
+    assert n_reorders == counted.activations + counted.weights
+    assert f"slowest: #{profile.slowest['index']} {profile.slowest['operator']}" in str(profile)
+    with pytest.raises(tessera.InvalidArgument, match="iterations is 0, must be 1 or more"):
+        model.profile(x, iterations=0)
+
+
+def test_profile_and_explain_take_other_sizes_than_the_first():
+    model = tessera.load_bytes(model_of_a_comparison_of_sizes(), threads=1)
+    assert model.profile(random(9, 4, 6), iterations=1)[0]["in"][0][0].startswith("f32[9,")
+    assert "operator" in model.explain(random(11, 4, 6))
 
 
 def test_counters_are_of_this_thread_and_begin_anew():
