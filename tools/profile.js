@@ -91,7 +91,23 @@
             (all.length ? "; " + ms(mode.reorder_ms) + " ms, " + percent(mode.nodes_ms > 0 ? mode.reorder_ms / mode.nodes_ms : 0) +
                 " of the time" : ""));
         box.append(told);
+        if (all.length) box.append(...reorderPlaces(mode));
         return box;
+    }
+
+    /* Which operators have reorders inside, the nodes that lose most by them, and all of them. */
+    function reorderPlaces(mode) {
+        const moved = mode.nodes.filter((node) => node.reorders.length);
+        const kinds = new Map();
+        for (const node of moved) kinds.set(node.operator, (kinds.get(node.operator) || 0) + node.reorders.length);
+        const worst = [...moved].sort((a, b) => reorderMs(b) - reorderMs(a)).slice(0, 3);
+        const list = element("ul", {});
+        for (const node of moved) list.append(element("li", {}, where(node) + ": " + reorders(node)));
+        return [
+            element("p", {}, "They are in ", [...kinds].map(([name, n]) => name + " (" + n + ")").join(", "), "; the most costly: ",
+                worst.map((node) => where(node) + " (" + node.reorders.length + ", " + ms(reorderMs(node)) + " ms)").join("; ")),
+            element("details", {}, element("summary", {}, "every reorder, " + count(moved.length, "node", "nodes")), list),
+        ];
     }
 
     function keys() {
@@ -388,7 +404,7 @@
 
     function column(mode) {
         return element("section", {class: "mode", id: "mode-" + mode.mode},
-            element("h2", {}, "Mode " + mode.mode), summary(mode),
+            element("h2", {}, "Mode " + mode.mode), data.against ? null : summary(mode),
             element("h3", {}, "Timeline"), timeline(mode),
             element("h3", {}, "Graph"), mode.nodes.length ? graph(mode) : "",
             element("h3", {}, "Nodes"), nodesTable(mode),
@@ -402,6 +418,9 @@
         `measured here: ${data.limits.gflops.toFixed(0)} GFLOP/s f32, ` +
         data.limits.read.map((r) => `${r.gbs.toFixed(0)} GB/s at ${r.bytes >= 1 << 20 ? r.bytes / (1 << 20) + " MB" : r.bytes / 1024 + " KB"}`).join(", ");
     const main = document.getElementById("main");
-    if (data.against) main.append(differences(data, data.against));
+    if (data.against) {
+        const glance = [data, data.against].map((mode) => element("section", {}, element("h2", {}, "Mode " + mode.mode), summary(mode)));
+        main.append(element("div", {class: "modes two"}, ...glance), differences(data, data.against));
+    }
     main.append(element("div", {class: "modes" + (data.against ? " two" : "")}, column(data), data.against ? column(data.against) : null));
 })();
