@@ -54,6 +54,23 @@ bool is_backwards(const Array &array)
     return is;
 }
 
+// "an input is numpy.ndarray, its dtype object"; of a tensor also where and how it lies.
+std::string words_of(nb::handle object)
+{
+    const nb::handle type = object.type();
+    std::string words = "an input is ";
+    const std::string module = nb::cast<std::string>(nb::str(type.attr("__module__")));
+    if (module != "builtins") words += module + ".";
+    words += nb::cast<std::string>(nb::str(type.attr("__qualname__")));
+    for (const char *name : {"dtype", "device", "layout"}) {
+        if (!nb::hasattr(object, name)) continue;
+        const nb::object value = object.attr(name);
+        words += std::string(", its ") + name + " " +
+                 nb::cast<std::string>(nb::str(nb::handle(value)));
+    }
+    return words;
+}
+
 // May run in any thread that releases the last tensor over the array.
 void release_array(void *user, void *)
 {
@@ -98,14 +115,14 @@ Tensor tensor_of_array(context_t *ctx, nb::handle object)
     if (!array.is_valid() && nb::try_cast(object, array) && is_backwards(array))
         array = nb::cast<Array>(nb::module_::import_("numpy").attr("ascontiguousarray")(object));
     if (!array.is_valid()) {
-        const std::string type = nb::cast<std::string>(nb::str(object.type()));
-        throw nb::type_error(("an input is " + type +
-                              ", must be an array on the CPU: numpy's, PyTorch's "
-                              "or one with __dlpack__")
+        throw nb::type_error((words_of(object) +
+                              ", must be an array of numbers on the CPU: numpy's, "
+                              "PyTorch's or one with __dlpack__")
                                  .c_str());
     }
     const dtype_t dtype = dtype_of(array.dtype());
-    if (dtype == DTYPE_NONE) throw nb::type_error("an input's dtype is none that Tessera has");
+    if (dtype == DTYPE_NONE)
+        throw nb::type_error((words_of(object) + ", must have a dtype that Tessera has").c_str());
     auto *keep = new Array(array);
     // Readers of inputs do not write to them: a plan's operators in place have copies.
     void *data = const_cast<void *>(static_cast<const void *>(array.data()));

@@ -104,20 +104,38 @@ NB_MODULE(_native, m)
             "outputs", [](const Model &model) { return model.values(true); },
             nb::for_getter(nb::sig("def outputs(self) -> list[Value]")),
             "What the model gives, in order.")
-        .def("save", &Model::save, nb::arg("path"),
-             "Writes a .tessera file, which maps straight back in, whole or not at all.")
+        .def(
+            "save",
+            [](Model &model, nb::object path) {
+                const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
+                if (!text.is_valid()) throw nb::python_error();
+                model.save(nb::cast<std::string>(text));
+            },
+            nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+            "Writes a .tessera file, which maps straight back in, whole or not at all.")
+        .def("__repr__",
+             [](const Model &model) {
+                 const auto list = [](nb::list values) {
+                     return nb::cast<std::string>(nb::str(", ").attr("join")(
+                         nb::module_::import_("builtins")
+                             .attr("map")(nb::module_::import_("builtins").attr("repr"), values)));
+                 };
+                 return "tessera.Model(" + list(model.values(false)) + " -> " +
+                        list(model.values(true)) + ")";
+             })
         .def("run", &Model::run_by_names, nb::arg("inputs"),
              nb::sig("def run(self, inputs: dict[str, typing.Any]) -> dict[str, typing.Any]"),
              "The same by names: a dict of inputs in, a dict of outputs out.")
         .def("explain", &Model::explain, nb::sig("def explain(self, *inputs: typing.Any) -> str"),
              "A table of what runs on such inputs, step by step: operator, path, kernel,\n"
              "implementation, formats in and out. Without inputs: at the sizes of the file.")
-        .def("profile", &Model::profile, nb::arg("inputs"), nb::arg("iterations") = 20,
-             nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
-                     "tessera.report.Profile"),
-             "What runs on such inputs and how long it takes, as `tessera profile` says it: a list\n"
-             "of a dict for each node, with the keys that --json gives nodes; as text a table.\n"
-             "Times are medians of so many runs.");
+        .def(
+            "profile", &Model::profile, nb::arg("inputs"), nb::arg("iterations") = 20,
+            nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
+                    "tessera.report.Profile"),
+            "What runs on such inputs and how long it takes, as `tessera profile` says it: a list\n"
+            "of a dict for each node, with the keys that --json gives nodes; as text a table.\n"
+            "Times are medians of so many runs.");
 
     m.def("load_onnx", &Model::of_onnx, nb::arg("path"), nb::arg("bytes").none(), nb::arg("shapes"),
           nb::arg("threads"), nb::arg("dtype"), nb::arg("initializers") = nb::dict(),

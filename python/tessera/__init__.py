@@ -19,12 +19,12 @@ from ._native import audit_text as _audit_text
 from ._native import load_onnx as _load_onnx
 from ._native import load_tessera as _load_tessera
 from .errors import Corrupt, Error, FileError, InvalidArgument, OutOfMemory, Unsupported
-from .session import InferenceSession
+from .session import InferenceSession, RunOptions, SessionOptions
 
 __all__ = [
     "Corrupt", "Error", "FileError", "InferenceSession", "InvalidArgument", "Model", "OutOfMemory",
-    "Unsupported", "Value", "__version__", "audit", "compile", "count_reorders", "counters", "isa",
-    "load", "load_bytes", "onednn_version", "reset_counters",
+    "RunOptions", "SessionOptions", "Unsupported", "Value", "__version__", "audit", "compile",
+    "count_reorders", "counters", "isa", "load", "load_bytes", "onednn_version", "reset_counters",
 ]  # fmt: skip
 
 
@@ -45,6 +45,8 @@ def load(
 
     FileError, Corrupt; Unsupported lists every operator that is not known.
     """
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        raise TypeError("a path is wanted: load_bytes takes the bytes of an ONNX model")
     path = os.fspath(path)
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
@@ -112,6 +114,8 @@ def audit(log: str | os.PathLike) -> dict:
 def _check_threads(threads: int | None) -> int:
     if threads is None:
         return 0
+    if not isinstance(threads, int):
+        raise TypeError(f"threads is {threads!r}, must be an integer or None")
     if threads < 1:
         raise InvalidArgument(f"threads is {threads}, must be 1 or more")
     return threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import _native
@@ -22,6 +23,26 @@ class NodeArg(NamedTuple):
     shape: list
 
 
+class SessionOptions(SimpleNamespace):
+    """Any attributes, as onnxruntime.SessionOptions has them; intra_op_num_threads is read."""
+
+    intra_op_num_threads = 0
+
+
+class RunOptions(SimpleNamespace):
+    """Any attributes, as onnxruntime.RunOptions has them; none is read."""
+
+
+def _array(value: Any, kind: str) -> Any:
+    """A list or number as an array, as ONNX Runtime takes it, too; all else as it is."""
+    if not kind.startswith("tensor(") or not isinstance(value, (bool, int, float, list, tuple)):
+        return value
+    import numpy
+
+    name = kind[len("tensor(") : -1]
+    return numpy.asarray(value, {"float": "float32", "double": "float64"}.get(name, name))
+
+
 def _arg(value: _native.Value) -> NodeArg:
     kind = _TYPES.get(value.dtype)
     return NodeArg(value.name, f"tensor({kind})" if kind else value.dtype, list(value.shape or ()))
@@ -30,8 +51,9 @@ def _arg(value: _native.Value) -> NodeArg:
 class InferenceSession:
     """Takes the place of onnxruntime.InferenceSession.
 
-    path_or_bytes: an .onnx or .tessera file, or the bytes of an ONNX model. sess_options: its
-    intra_op_num_threads is taken, the rest is left alone, as are providers: all runs on the CPU.
+    path_or_bytes: an .onnx or .tessera file, or the bytes of an ONNX model. sess_options: ONNX
+    Runtime's or tessera.SessionOptions; its intra_op_num_threads is taken, the rest is left alone,
+    as are providers: all runs on the CPU.
     """
 
     def __init__(
@@ -44,8 +66,9 @@ class InferenceSession:
     ):
         from . import load, load_bytes
 
+        self._options = sess_options if sess_options is not None else SessionOptions()
         threads = getattr(sess_options, "intra_op_num_threads", 0) or None
-        is_bytes = isinstance(path_or_bytes, (bytes, bytearray))
+        is_bytes = isinstance(path_or_bytes, (bytes, bytearray, memoryview))
         self._model = (
             load_bytes(bytes(path_or_bytes), threads) if is_bytes else load(path_or_bytes, threads)
         )
@@ -64,15 +87,33 @@ class InferenceSession:
         """The CPU."""
         return ["CPUExecutionProvider"]
 
+    def get_provider_options(self) -> dict[str, dict]:
+        """None are set."""
+        return {"CPUExecutionProvider": {}}
+
+    def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
+        """Changes nothing: all runs on the CPU."""
+
+    def get_session_options(self) -> Any:
+        """What the session was made with."""
+        return self._options
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """There are none: initializers are constants."""
+        return []
+
     def run(
         self,
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list:
-        """Outputs of these names, in their order; None: all."""
-        made = self._model.run(dict(input_feed))
-        if output_names is None:
+        """Outputs of these names, in their order; None or none: all. Lists and numbers become
+        arrays of the input's dtype."""
+        dtypes = {arg.name: arg.type for arg in self._inputs}
+        feed = {name: _array(value, dtypes.get(name, "")) for name, value in input_feed.items()}
+        made = self._model.run(feed)
+        if not output_names:
             return list(made.values())
         for name in output_names:
             if name not in made:

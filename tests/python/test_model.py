@@ -220,8 +220,27 @@ def test_what_is_no_array_is_refused(relu):
     for wrong in ("text", 3, object(), {1: 2}):
         with pytest.raises(TypeError, match="must be an array"):
             relu(wrong)
-    with pytest.raises(TypeError, match="dtype"):
+    with pytest.raises(TypeError, match="its dtype complex64.*must have a dtype that Tessera has"):
         relu(np.zeros((4, 6), np.complex64))
+    with pytest.raises(TypeError, match="numpy.ndarray, its dtype object.*must be an array of numbers"):
+        relu(np.array(["text"], object))
+    with pytest.raises(TypeError, match="torch.Tensor.*its device meta"):
+        relu(torch.empty(4, 6, device="meta"))
+    with pytest.raises(TypeError, match="its layout torch.sparse_coo"):
+        relu(torch.zeros(4, 6).to_sparse())
+
+
+def test_wrong_arguments_say_what_is_wanted(relu, tmp_path):
+    with pytest.raises(TypeError, match="load_bytes"):
+        tessera.load(b"bytes of a model")
+    with pytest.raises(TypeError, match="threads is '2', must be an integer"):
+        tessera.load("model.onnx", threads="2")
+    with pytest.raises(TypeError, match="function is no torch.nn.Module"):
+        tessera.compile(lambda x: x, torch.ones(2))
+    assert repr(relu) == f"tessera.Model({relu.inputs[0]!r} -> {relu.outputs[0]!r})"
+    assert "x: f32(4, 6)" in repr(relu)
+    relu.save(tmp_path / "path.tessera")
+    assert (tmp_path / "path.tessera").stat().st_size > 0
 
 
 def test_other_shapes_dtypes_and_numbers_of_inputs_are_refused(relu):
@@ -447,3 +466,29 @@ def test_inference_session_is_as_onnx_runtime_s():
     np.testing.assert_array_equal(session.run([names[1]], {"x1": y, "x": x})[0], multiplied)
     with pytest.raises(tessera.InvalidArgument, match='no output "z"'):
         session.run(["z"], {"x": x, "x1": y})
+
+
+def test_inference_session_takes_what_programs_for_onnx_runtime_give(tmp_path):
+    onnx = onnx_of(Function(lambda x: torch.relu(x)), torch.randn(2, 3))
+    (tmp_path / "relu.onnx").write_bytes(onnx)
+    options = tessera.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = 99
+    providers = [("CUDAExecutionProvider", {"device_id": 0}), "CPUExecutionProvider"]
+    sessions = [
+        tessera.InferenceSession(tmp_path / "relu.onnx", options, providers),
+        tessera.InferenceSession(memoryview(onnx), sess_options=options, provider_options=[{}, {}]),
+    ]
+    x = random(2, 3)
+    for session in sessions:
+        for names in (None, [], [session.get_outputs()[0].name]):
+            made = session.run(names, {"x": x}, run_options=tessera.RunOptions())
+            assert len(made) == 1
+            np.testing.assert_array_equal(made[0], np.maximum(x, 0))
+        made = session.run(None, {"x": [[1, -2, 3], [-4, 5, -6]]}, None)[0]
+        np.testing.assert_array_equal(made, [[1, 0, 3], [0, 5, 0]])
+        assert session.get_session_options() is options
+        assert session.get_providers() == list(session.get_provider_options())
+        assert session.get_overridable_initializers() == []
+        with pytest.raises(tessera.InvalidArgument, match=r"f64\[2,3\], the graph was made for f32"):
+            session.run(None, {"x": x.astype(np.float64)})

@@ -20,7 +20,8 @@ def test_types_are_told():
     files = importlib.resources.files(tessera)
     assert (files / "py.typed").is_file()
     stub = (files / "_native.pyi").read_text()
-    assert "class Model" in stub and "def save(self, path: str)" in stub
+    assert "-> tessera.report.Profile" in stub
+    assert "class Model" in stub and "def save(self, path: str | os.PathLike[str])" in stub
 
 
 def test_version_is_the_library_s():
