@@ -164,6 +164,8 @@ def compile(
     module: torch.nn.Module, example: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any
 ) -> _native.Model:
     """See tessera.compile."""
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"{type(module).__name__} is no torch.nn.Module")
     if module.training:
         raise Unsupported("the module is in training mode: call eval() first")
     try:
@@ -507,6 +509,8 @@ def _warn(error: BaseException) -> None:
 def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any) -> Callable:
     """What torch.compile calls for backend="tessera"."""
     try:
+        if torch.is_autocast_enabled("cpu"):
+            raise Unsupported("autocast is on: weights would be constants of another dtype")
         if _needs_gradients(example):
             raise Unsupported("it needs gradients: call the model under torch.no_grad()")
         return _Compiled(_Captured(graph_module, example), example)

@@ -107,6 +107,13 @@ def test_gradients_are_left_to_pytorch():
     assert network.head.weight.grad is not None
 
 
+def test_autocast_is_left_to_pytorch():
+    network, x = make("mobile")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        made = falls_back(network, x, match="autocast is on")
+        assert made.dtype == torch.bfloat16 and torch.equal(made, network(x))
+
+
 def test_writes_to_inputs_are_left_to_pytorch():
     def add_into(state, x):
         state.add_(x)
