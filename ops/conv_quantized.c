@@ -297,7 +297,7 @@ static status_t prepare_floats(context_t *ctx, const op_call_t *call, prepared_t
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "floats: oneDNN has no implementation");
     TRY(status);
-    status = onednn_query(ctx, primitive, ONEDNN_ARGUMENT_WEIGHT, &packed);
+    status = onednn_query_weight(primitive, &packed);
     if (status != STATUS_OK || packed.format.kind != FORMAT_TAG) {
         onednn_release(primitive);
         return prepared_decline(prepared, "floats: weights that no tag describes");

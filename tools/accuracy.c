@@ -43,6 +43,7 @@ void accuracy_end(accuracy_t *accuracy)
     for (int i = 0; i < accuracy->n; i++)
         mode_release_outputs(accuracy->wide[i].n, accuracy->wide[i].items);
     free(accuracy->wide);
+    free(accuracy->layers);
     *accuracy = (accuracy_t){.n = 0};
 }
 
@@ -55,19 +56,45 @@ void accuracy_note(void *user, const freeze_layer_t *layer)
         accuracy->n_kept++;
         return;
     }
-    accuracy->n_layers++;
+    if (accuracy->n_layers % 64 == 0) {
+        const size_t n = (size_t)accuracy->n_layers + 64;
+        accuracy_layer_t *layers = realloc(accuracy->layers, n * sizeof *layers);
+        if (layers == NULL) return; /* one that is not known cannot be chosen */
+        accuracy->layers = layers;
+    }
+    accuracy_layer_t *known = &accuracy->layers[accuracy->n_layers++];
+    snprintf(known->path, sizeof known->path, "%s", layer->path);
+    known->error = layer->error;
     if (isnan(accuracy->worst) || layer->error < accuracy->worst) return;
     accuracy->worst = layer->error;
     snprintf(accuracy->worst_path, sizeof accuracy->worst_path, "%s", layer->path);
     snprintf(accuracy->worst_op, sizeof accuracy->worst_op, "%s", layer->op);
 }
 
-/* ---- outputs ---- */
+void accuracy_forget(accuracy_t *accuracy)
+{
+    accuracy->n_layers = accuracy->n_kept = 0;
+    accuracy->worst = 0.0;
+}
 
-typedef struct agreement {
-    double difference; /* the largest of all outputs */
-    int64_t n_rows, n_same;
-} agreement_t;
+static bool is_worse(const accuracy_t *accuracy, int a, int b)
+{
+    const double x = accuracy->layers[a].error, y = accuracy->layers[b].error;
+    if (isnan(x) || isnan(y)) return isnan(x) && (!isnan(y) || a < b);
+    return x > y || (x == y && a < b);
+}
+
+const char *accuracy_worst(const accuracy_t *accuracy, int rank)
+{
+    for (int i = 0; i < accuracy->n_layers; i++) {
+        int n_worse = 0;
+        for (int k = 0; k < accuracy->n_layers; k++) n_worse += k != i && is_worse(accuracy, k, i);
+        if (n_worse == rank) return accuracy->layers[i].path;
+    }
+    return NULL;
+}
+
+/* ---- outputs ---- */
 
 static int64_t find_largest(int64_t n, const float *row)
 {
@@ -115,27 +142,32 @@ static status_t compare(context_t *ctx, const accuracy_outputs_t *wide,
                : STATUS_OK;
 }
 
-status_t accuracy_print(context_t *ctx, module_t *frozen, const model_t *model, dtype_t dtype,
-                        const tensor_t *const *const *examples, const accuracy_t *accuracy)
+status_t accuracy_compare(context_t *ctx, module_t *frozen, const model_t *model,
+                          const tensor_t *const *const *examples, const accuracy_t *accuracy,
+                          agreement_t *out_agreement)
 {
-    agreement_t agreement = {0.0, 0, 0};
+    *out_agreement = (agreement_t){0.0, 0, 0};
     for (int i = 0; i < accuracy->n; i++) {
         accuracy_outputs_t narrow = {0, {NULL}};
         status_t status = run(ctx, frozen, model->n_inputs, examples[i], &narrow);
-        if (status == STATUS_OK) status = compare(ctx, &accuracy->wide[i], &narrow, &agreement);
+        if (status == STATUS_OK) status = compare(ctx, &accuracy->wide[i], &narrow, out_agreement);
         mode_release_outputs(narrow.n, narrow.items);
         TRY(status);
     }
+    return STATUS_OK;
+}
+
+void accuracy_print(dtype_t dtype, const accuracy_t *accuracy, const agreement_t *agreement)
+{
     bar_end();
     printf("%s: %d layers, %d kept in f32; outputs differ from f32 by %.4g", dtype_name(dtype),
-           accuracy->n_layers, accuracy->n_kept, agreement.difference);
+           accuracy->n_layers, accuracy->n_kept, agreement->difference);
     if (accuracy->n_layers > 0)
         printf(", largest error of a layer %.4g: %s %s", accuracy->worst, accuracy->worst_op,
                accuracy->worst_path);
     printf("\n");
-    if (agreement.n_rows > 0)
+    if (agreement->n_rows > 0)
         printf("top-1 agreement with f32 %.4f: %lld of %lld rows\n",
-               (double)agreement.n_same / (double)agreement.n_rows, (long long)agreement.n_same,
-               (long long)agreement.n_rows);
-    return STATUS_OK;
+               (double)agreement->n_same / (double)agreement->n_rows, (long long)agreement->n_same,
+               (long long)agreement->n_rows);
 }

@@ -1,5 +1,6 @@
 /* tessera freeze: a model becomes a file that maps straight back in. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tensor/try_impl.h"
@@ -17,7 +18,7 @@ typedef struct options {
     dtype_t dtype;
     calibration_t calibration;
     double percentile;
-    double max_error;
+    double max_error, min_agreement;
     args_list_t kept; /* ends in NULL */
     bool keep_numerics;
     double winograd_error;
@@ -72,31 +73,106 @@ static status_t run_once(session_t *session, const options_t *options, module_t 
     return status;
 }
 
-/* The examples are those of the model's run before. */
-static status_t freeze_on(session_t *session, const options_t *options, int n,
-                          const tensor_t *const *const *examples, accuracy_t *accuracy)
+/* What a run on examples is made with: those of the model's run before. */
+typedef struct trial {
+    session_t *session;
+    const options_t *options;
+    int n;
+    const tensor_t *const *const *examples;
+    accuracy_t *accuracy;
+} trial_t;
+
+static status_t freeze_once(const trial_t *trial, const char *const *kept, module_t **out_frozen,
+                            agreement_t *agreement)
 {
-    context_t *ctx = session->ctx;
+    const options_t *options = trial->options;
+    session_t *session = trial->session;
     module_t *frozen = NULL;
     const freeze_options_t how = {
         .preserved = options->preserved.items,
         .keep_numerics = options->keep_numerics,
         .dtype = options->dtype,
-        .keep_f32 = options->kept.items,
-        .n_examples = n,
-        .examples = examples,
+        .keep_f32 = kept,
+        .n_examples = trial->n,
+        .examples = trial->examples,
         .calibration = options->calibration,
         .percentile = options->percentile,
         .max_error = options->max_error,
         .report = accuracy_note,
-        .report_user = accuracy,
+        .report_user = trial->accuracy,
         .winograd_error = options->winograd_error,
     };
-    TRY(mode_freeze(ctx, &session->model, &how, &frozen));
+    TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
     status_t status = run_once(session, options, frozen);
-    if (status == STATUS_OK && n > 0)
-        status = accuracy_print(ctx, frozen, &session->model, options->dtype, examples, accuracy);
-    if (status == STATUS_OK) status = freeze_save(ctx, frozen, options->output);
+    if (status == STATUS_OK && trial->n > 0)
+        status = accuracy_compare(session->ctx, frozen, &session->model, trial->examples,
+                                  trial->accuracy, agreement);
+    if (status == STATUS_OK)
+        *out_frozen = frozen;
+    else
+        module_release(frozen);
+    return status;
+}
+
+static bool is_enough(const options_t *options, const agreement_t *agreement)
+{
+    return (double)agreement->n_same >= options->min_agreement * (double)agreement->n_rows;
+}
+
+/* Until the scores agree, twice as many layers as the time before are kept, of the largest errors
+ * of all: `all` and `kept` have room for them. */
+static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **kept,
+                            module_t **frozen, agreement_t *agreement)
+{
+    const options_t *options = trial->options;
+
+    for (int n = 1; !is_enough(options, agreement); n *= 2) {
+        const int n_more = n < all->n_layers ? n : all->n_layers;
+        bar_end();
+        printf("top-1 agreement with f32 %.4f: the %d layers of the largest errors stay f32\n",
+               (double)agreement->n_same / (double)agreement->n_rows, n_more);
+        for (int i = 0; i < n_more; i++) kept[options->kept.n + i] = accuracy_worst(all, i);
+        module_release(*frozen);
+        *frozen = NULL;
+        accuracy_forget(trial->accuracy);
+        TRY(freeze_once(trial, kept, frozen, agreement));
+        trial->accuracy->n_kept += n_more;
+        if (n_more == all->n_layers) break;
+    }
+    return STATUS_OK;
+}
+
+/* As the options say; then, as they want it, until the scores agree. */
+static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreement_t *agreement)
+{
+    const options_t *options = trial->options;
+    context_t *ctx = trial->session->ctx;
+    TRY(freeze_once(trial, options->kept.items, out_frozen, agreement));
+    if (options->min_agreement <= 0.0) return STATUS_OK;
+    REQUIRE(ctx, agreement->n_rows > 0,
+            "--min-agreement %g, the model gives no scores of f32[rows,classes]",
+            options->min_agreement);
+    accuracy_t all = {.n_layers = trial->accuracy->n_layers, .layers = trial->accuracy->layers};
+    const char **kept = calloc((size_t)(options->kept.n + all.n_layers + 1), sizeof *kept);
+    trial->accuracy->layers = NULL;
+    trial->accuracy->n_layers = 0;
+    for (int i = 0; kept != NULL && i < options->kept.n; i++) kept[i] = options->kept.items[i];
+    status_t status = kept == NULL ? context_fail(ctx, STATUS_OUT_OF_MEMORY, "no memory for paths")
+                                   : freeze_more(trial, &all, kept, out_frozen, agreement);
+    free((void *)kept);
+    free(all.layers);
+    return status;
+}
+
+static status_t freeze_on(session_t *session, const options_t *options, int n,
+                          const tensor_t *const *const *examples, accuracy_t *accuracy)
+{
+    const trial_t trial = {session, options, n, examples, accuracy};
+    agreement_t agreement = {0.0, 0, 0};
+    module_t *frozen = NULL;
+    status_t status = freeze_until(&trial, &frozen, &agreement);
+    if (status == STATUS_OK && n > 0) accuracy_print(options->dtype, accuracy, &agreement);
+    if (status == STATUS_OK) status = freeze_save(session->ctx, frozen, options->output);
     if (status == STATUS_OK) session_print_size(options->output);
     module_release(frozen);
     return status;
@@ -167,9 +243,16 @@ static bool check_calibration(options_t *options)
 static bool check_dtype(options_t *options)
 {
     const char *text = options->dtype_text;
-    if (text == NULL && (options->kept.n > 0 || options->max_error > 0.0)) {
+    const bool has_bound = options->max_error > 0.0 || options->min_agreement > 0.0;
+    if (text == NULL && (options->kept.n > 0 || has_bound)) {
         args_usage_error(NAME, "%s, must stand beside --dtype",
-                         options->kept.n > 0 ? "--keep-f32" : "--max-layer-error");
+                         options->kept.n > 0        ? "--keep-f32"
+                         : options->max_error > 0.0 ? "--max-layer-error"
+                                                    : "--min-agreement");
+        return false;
+    }
+    if (options->min_agreement > 1.0) {
+        args_usage_error(NAME, "--min-agreement %g, must be at most 1", options->min_agreement);
         return false;
     }
     if (options->kept.n == ARGS_MAX) {
@@ -179,7 +262,7 @@ static bool check_dtype(options_t *options)
     if (text == NULL) return true;
     options->dtype = dtype_parse(text);
     if (options->dtype == DTYPE_F32 || is_narrow(options)) {
-        if (options->dtype == DTYPE_F32) options->max_error = 0.0;
+        if (options->dtype == DTYPE_F32) options->max_error = options->min_agreement = 0.0;
         if (options->dtype == DTYPE_F32 || !options->keep_numerics) return true;
         args_usage_error(NAME, "--dtype %s, must not stand beside --no-optimize-numerics", text);
         return false;
@@ -238,6 +321,8 @@ int command_freeze(int argc, char **argv)
          "operators that stay f32, by path; a star is any text; may be repeated", 0, 0},
         {"--max-layer-error", ARGS_NUMBER, &options.max_error, "E",
          "layers whose max |a-b| / max |b| in the dtype is above stay f32", 0, 0},
+        {"--min-agreement", ARGS_NUMBER, &options.min_agreement, "A",
+         "layers of the largest errors stay f32 until so many top-1 scores agree", 0, 0},
         {"--max-error", ARGS_NUMBER, &options.winograd_error, "F",
          "what convolutions by winograd may lose, added up over the network (1e-4)", 0, 0},
         {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",

@@ -362,11 +362,19 @@ static status_t emit_planes(folding_t *folding, const product_t *product, value_
 static const char *const quantized_convs[] = {NULL, "conv1d_quantized", "conv2d_quantized",
                                               "conv3d_quantized"};
 
+/* Of a convolution of numbers or of integers. */
+static int count_spatial(const graph_node_t *conv)
+{
+    int n = rewrite_conv(conv);
+    for (int i = 1; i <= 3 && n == 0; i++) n = rewrite_is_op(conv, integer_convs[i]) ? i : 0;
+    return n;
+}
+
 static bool pads(const graph_node_t *conv)
 {
     const conv_attrs_t *attrs = conv->attrs;
     bool pads = false;
-    for (int i = 0; i < rewrite_conv(conv); i++)
+    for (int i = 0; i < count_spatial(conv); i++)
         pads |= attrs->padding[i] > 0 || attrs->extra_padding[i] > 0;
     return pads;
 }
@@ -418,7 +426,7 @@ static status_t emit_padded(folding_t *folding, const graph_node_t *node, int ze
                             conv_attrs_t *attrs, value_t *x)
 {
     const graph_node_t pad = {.kind = NODE_OP, .op = ops_find("pad")};
-    const int n_spatial = rewrite_conv(node);
+    const int n_spatial = count_spatial(node);
     void *made = NULL;
     TRY(context_get(folding->rewrite->ctx, pad.op->attrs.bytes, "attributes", &made));
     attrs_init(&pad.op->attrs, made);
@@ -453,7 +461,7 @@ static status_t emit_conv_of(folding_t *folding, const graph_node_t *node, const
         TRY(emit_padded(folding, node, sums->x_zero, &attrs.conv, &inputs[0]));
     inputs[2] = add_channels(folding->rewrite, n, sums->bias);
     inputs[3] = add_channels(folding->rewrite, n, sums->multiplier);
-    *out_value = emit(folding, node, quantized_convs[rewrite_conv(node)], &attrs, 5, inputs);
+    *out_value = emit(folding, node, quantized_convs[count_spatial(node)], &attrs, 5, inputs);
     return STATUS_OK;
 }
 
@@ -615,6 +623,48 @@ static status_t fold_quantize(folding_t *folding, const graph_node_t *node, bool
     return STATUS_OK;
 }
 
+/* A convolution of integers that was found before its operands were constants, in graphs that come
+ * with such pairs: requantize(conv_integer(x, w)). */
+static bool find_requantized(const folding_t *folding, const graph_node_t *node,
+                             const graph_node_t **out_conv, fold_conv_t *out)
+{
+    const graph_t *graph = folding->graph;
+    const graph_node_t *conv = graph_producer(graph, node->inputs[0]);
+    const tensor_info_t *x = NULL, *bias = NULL;
+    int n_spatial = 1;
+    fold_sums_t sums = {NULL, NULL, 0.0, 0};
+    if (conv == NULL || conv->kind != NODE_OP || graph_n_uses(graph, node->inputs[0]) != 1 ||
+        is_written(folding, node) || is_written(folding, conv))
+        return false;
+    while (n_spatial <= 3 && !rewrite_is_op(conv, integer_convs[n_spatial])) n_spatial++;
+    if (n_spatial > 3) return false;
+    x = info_of(graph, conv->inputs[0]);
+    bias = info_of(graph, node->inputs[3]);
+    const int64_t *dim = rewrite_attr(node, "dim", ATTR_INT);
+    if (x == NULL || x->dtype != DTYPE_U8 || conv->inputs[3] != VALUE_NONE || dim == NULL ||
+        *dim != 1 || (node->inputs[3] != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32)))
+        return false;
+    *out_conv = conv;
+    *out = (fold_conv_t){.graph = graph,
+                         .x = {conv->inputs[0], VALUE_NONE, conv->inputs[2]},
+                         .weight = {conv->inputs[1], node->inputs[1], VALUE_NONE},
+                         .addend = {VALUE_NONE, VALUE_NONE, VALUE_NONE},
+                         .result = {VALUE_NONE, VALUE_NONE, node->inputs[2]},
+                         .bias = node->inputs[3],
+                         .has_relu = has_flag(node, "relu")};
+    return fold_conv_sums(out, &sums);
+}
+
+static status_t fold_requantize(folding_t *folding, const graph_node_t *node, bool *out_done)
+{
+    fold_conv_t conv;
+    const graph_node_t *sums = NULL;
+    const tensor_info_t *result = info_of(folding->graph, node->outputs[0]);
+    *out_done = result != NULL && is_byte(result->dtype) &&
+                find_requantized(folding, node, &sums, &conv);
+    return *out_done ? emit_conv(folding, sums, &conv, result->dtype, node->outputs[0]) : STATUS_OK;
+}
+
 /* ---- the walk ---- */
 
 static status_t note_quantize(void *user, const graph_node_t *node)
@@ -638,6 +688,7 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
     product_t product;
     folding->rewrite = rewrite;
     if (rewrite_is_op(node, "quantize")) return fold_quantize(folding, node, out_done);
+    if (rewrite_is_op(node, "requantize")) return fold_requantize(folding, node, out_done);
     if (!find_product(folding, node, &product) || folding->is_folded[node->outputs[0]])
         return STATUS_OK;
     *out_done = true;

@@ -60,10 +60,11 @@ static double sum_weight(const int8_t *weight, int64_t n)
     return (double)sum;
 }
 
-static float at(const tensor_t *tensor, int64_t channel)
+static double at(const tensor_t *tensor, int64_t channel)
 {
-    const float *elements = tensor_bytes(tensor);
-    return elements[tensor_numel(tensor) == 1 ? 0 : channel];
+    const size_t size = dtype_size(tensor_dtype(tensor));
+    const size_t place = tensor_numel(tensor) == 1 ? 0 : (size_t)channel;
+    return dtype_load(tensor_dtype(tensor), (const char *)tensor_bytes(tensor) + place * size);
 }
 
 /* One for all, or one for each of n channels. */
@@ -71,6 +72,44 @@ static bool has_channels(const tensor_t *tensor, int64_t n)
 {
     return tensor != NULL && tensor_dtype(tensor) == DTYPE_F32 &&
            (tensor_numel(tensor) == 1 || tensor_numel(tensor) == n);
+}
+
+static bool is_nothing(const tensor_t *tensor)
+{
+    bool is_nothing = tensor != NULL;
+    for (int64_t i = 0; is_nothing && i < tensor_numel(tensor); i++)
+        is_nothing = at(tensor, i) == 0.0;
+    return is_nothing;
+}
+
+/* Numbers, or integers of 32 bits with scales, as quantisers write them. */
+typedef struct bias {
+    const tensor_t *elements, *scale;
+} bias_t;
+
+static bool read_bias(const fold_conv_t *conv, int64_t n, bias_t *out_bias)
+{
+    const graph_node_t *node = conv->bias < 0 ? NULL : graph_producer(conv->graph, conv->bias);
+    *out_bias = (bias_t){NULL, NULL};
+    if (conv->bias == VALUE_NONE) return true;
+    if (!rewrite_is_op(node, "dequantize")) {
+        out_bias->elements = constant_of(conv->graph, conv->bias);
+        return has_channels(out_bias->elements, n);
+    }
+    const int64_t *block_size = rewrite_attr(node, "block_size", ATTR_INT);
+    out_bias->elements = constant_of(conv->graph, node->inputs[0]);
+    out_bias->scale = constant_of(conv->graph, node->inputs[1]);
+    const bool has_zero = node->n_inputs > 2 && node->inputs[2] != VALUE_NONE;
+    if (has_zero && !is_nothing(constant_of(conv->graph, node->inputs[2]))) return false;
+    return block_size != NULL && *block_size == 0 && out_bias->elements != NULL &&
+           tensor_dtype(out_bias->elements) == DTYPE_S32 && tensor_numel(out_bias->elements) == n &&
+           has_channels(out_bias->scale, n);
+}
+
+static double bias_at(const bias_t *bias, int64_t channel)
+{
+    if (bias->elements == NULL) return 0.0;
+    return at(bias->elements, channel) * (bias->scale != NULL ? at(bias->scale, channel) : 1.0);
 }
 
 /* That f32 has; a multiplier that is nearly none would leave no bias. */
@@ -89,19 +128,19 @@ bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums)
 {
     const tensor_t *weight = constant_of(conv->graph, conv->weight.integers);
     const tensor_t *weight_scale = constant_of(conv->graph, conv->weight.scale);
-    const tensor_t *bias = constant_of(conv->graph, conv->bias);
+    bias_t bias;
     const int64_t n = fold_conv_channels(conv);
     numbers_t numbers;
     if (n == 0 || tensor_numel(weight) == 0 || tensor_dtype(weight) != DTYPE_S8 ||
         !has_channels(weight_scale, n) || !read_numbers(conv, &numbers) ||
-        (conv->bias != VALUE_NONE && !has_channels(bias, n)))
+        !read_bias(conv, n, &bias))
         return false;
     const int64_t each = tensor_numel(weight) / n;
     const double addend_scale = conv->has_addend ? numbers.addend_scale / numbers.scale : 0.0;
     for (int64_t k = 0; k < n; k++) {
-        const double scale = numbers.x_scale * (double)at(weight_scale, k);
+        const double scale = numbers.x_scale * at(weight_scale, k);
         const double multiplier = scale / numbers.scale;
-        double sum = bias != NULL ? (double)at(bias, k) / scale : 0.0;
+        double sum = bias_at(&bias, k) / scale;
         if (numbers.x_zero != 0.0)
             sum -= numbers.x_zero *
                    sum_weight((const int8_t *)tensor_bytes(weight) + k * each, each);

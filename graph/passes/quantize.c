@@ -156,17 +156,28 @@ static status_t weight_through_integers(rewrite_t *rewrite, const graph_node_t *
 
 /* ---- nodes ---- */
 
-/* Integers that end at 6, or below, need no relu6: a relu has the same, and goes into the product.
- */
+/* What a relu6, or a clamp from 0 on, leaves at most; 0: it is neither. */
+static double bound_of(const graph_node_t *node)
+{
+    if (rewrite_is_op(node, "relu6")) return 6.0;
+    if (!rewrite_is_op(node, "clamp")) return 0.0;
+    const double *least = rewrite_attr(node, "min", ATTR_FLOAT);
+    const double *most = rewrite_attr(node, "max", ATTR_FLOAT);
+    return least != NULL && most != NULL && *least == 0.0 ? *most : 0.0;
+}
+
+/* Integers that end at the bound, or below, need no relu6 and no clamp: a relu has the same, and
+ * goes into the product. */
 static bool is_bounded(const quantizing_t *quantizing, const graph_t *graph,
                        const graph_node_t *node)
 {
-    if (!rewrite_is_op(node, "relu6") || node->is_in_place) return false;
+    const double bound = bound_of(node);
+    if (!(bound > 0.0) || node->is_in_place) return false;
     const quantize_site_t *site = &quantizing->sites.items[node->outputs[0]];
     const quantize_site_t *group =
         &quantizing->sites.items[quantize_group(&quantizing->sites, node->outputs[0])];
     return site->is_wanted && site->n_reads == graph_n_uses(graph, node->outputs[0]) &&
-           group->dtype == DTYPE_U8 && group->zero == 0 && group->high <= 6.0;
+           group->dtype == DTYPE_U8 && group->zero == 0 && group->high <= bound;
 }
 
 static status_t quantize_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
@@ -176,6 +187,7 @@ static status_t quantize_node(rewrite_t *rewrite, const graph_node_t *node, bool
     if (is_bounded(quantizing, rewrite->from, node)) {
         graph_node_t relu = *node;
         relu.op = ops_find("relu");
+        relu.attrs = NULL;
         inputs[0] = rewrite_value(rewrite, node->inputs[0]);
         *out_done = true;
         return rewrite_emit(rewrite, &relu, inputs, node->outputs);

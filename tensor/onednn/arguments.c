@@ -151,6 +151,12 @@ status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int a
     return md != NULL && onednn_md_info(md, out_info) ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
+status_t onednn_query_weight(const onednn_primitive_t *primitive, tensor_info_t *out_info)
+{
+    const_dnnl_memory_desc_t md = onednn_wanted(primitive, ONEDNN_ARGUMENT_WEIGHT);
+    return md != NULL && onednn_md_info_of_any(md, out_info) ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
 size_t onednn_argument_bytes(const onednn_primitive_t *primitive, int argument)
 {
     tensor_info_t info;

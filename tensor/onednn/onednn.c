@@ -242,16 +242,18 @@ static dtype_t dtype_of(dnnl_data_type_t data_type)
     return DTYPE_NONE;
 }
 
-/* Dimensions by falling stride; where strides tie, those that have outer size 1 come last. */
+/* Dimensions by falling stride; where strides tie, those that have outer size 1 come last, of these
+ * the first or the last one first. */
 static void order_of_strides(int rank, const int64_t *outer, const int64_t *strides,
-                             uint8_t *out_order)
+                             bool is_last_first, uint8_t *out_order)
 {
     for (int i = 0; i < rank; i++) {
         int at = i;
         while (at > 0) {
             int before = out_order[at - 1];
             bool is_slower = strides[i] > strides[before] ||
-                             (strides[i] == strides[before] && outer[i] > 1 && outer[before] == 1);
+                             (strides[i] == strides[before] && outer[before] == 1 &&
+                              (outer[i] > 1 || is_last_first));
             if (!is_slower) break;
             out_order[at] = (uint8_t)before;
             at--;
@@ -260,7 +262,18 @@ static void order_of_strides(int rank, const int64_t *outer, const int64_t *stri
     }
 }
 
-bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
+/* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us. */
+static bool is_made_again(const tensor_info_t *info, const_dnnl_memory_desc_t md)
+{
+    dnnl_memory_desc_t again = NULL;
+    bool is_equal = onednn_md_create(info, &again) == dnnl_success &&
+                    dnnl_memory_desc_get_size(again) == dnnl_memory_desc_get_size(md);
+    if (is_equal && info->format.n_blocks > 0) is_equal = dnnl_memory_desc_equal(again, md) != 0;
+    if (again != NULL) dnnl_memory_desc_destroy(again);
+    return is_equal;
+}
+
+static bool find_info(const_dnnl_memory_desc_t md, bool is_eager, tensor_info_t *out_info)
 {
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
     dnnl_data_type_t data_type = dnnl_data_type_undef;
@@ -290,28 +303,38 @@ bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
     memcpy(info.sizes, dims, (size_t)rank * sizeof *dims);
     if (n_blocks == 0) {
         info.format = format_of_strides(rank, dims, strides);
-    } else {
-        int64_t outer[TENSOR_MAX_RANK];
-        memcpy(outer, padded, (size_t)rank * sizeof *padded);
-        info.format = (format_t){
-            .kind = FORMAT_TAG, .rank = (uint8_t)rank, .n_blocks = (uint8_t)n_blocks};
-        for (int b = 0; b < n_blocks; b++) {
-            info.format.block_dims[b] = (uint8_t)block_dims[b];
-            info.format.block_sizes[b] = (uint16_t)blocks[b];
-            outer[block_dims[b]] /= blocks[b];
-        }
-        order_of_strides(rank, outer, strides, info.format.order);
+        *out_info = info;
+        return is_made_again(&info, md);
     }
+    int64_t outer[TENSOR_MAX_RANK];
+    memcpy(outer, padded, (size_t)rank * sizeof *padded);
+    info.format = (format_t){
+        .kind = FORMAT_TAG, .rank = (uint8_t)rank, .n_blocks = (uint8_t)n_blocks};
+    for (int b = 0; b < n_blocks; b++) {
+        info.format.block_dims[b] = (uint8_t)block_dims[b];
+        info.format.block_sizes[b] = (uint16_t)blocks[b];
+        outer[block_dims[b]] /= blocks[b];
+    }
+    order_of_strides(rank, outer, strides, false, info.format.order);
     *out_info = info;
+    if (is_made_again(&info, md)) return true;
+    /* the other order of sizes of 1 may be the one that has a tag: hwioG16g. Weights of numbers
+     * have kernels of our own instead */
+    if (info.dtype != DTYPE_S8 && !is_eager) return false;
+    order_of_strides(rank, outer, strides, true, info.format.order);
+    if (!is_made_again(&info, md)) return false;
+    *out_info = info;
+    return true;
+}
 
-    /* A descriptor that our format does not make again (padding of its own, gaps) is opaque to us.
-     */
-    dnnl_memory_desc_t again = NULL;
-    bool is_equal = onednn_md_create(&info, &again) == dnnl_success &&
-                    dnnl_memory_desc_get_size(again) == dnnl_memory_desc_get_size(md);
-    if (is_equal && n_blocks > 0) is_equal = dnnl_memory_desc_equal(again, md) != 0;
-    if (again != NULL) dnnl_memory_desc_destroy(again);
-    return is_equal;
+bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
+{
+    return find_info(md, false, out_info);
+}
+
+bool onednn_md_info_of_any(const_dnnl_memory_desc_t md, tensor_info_t *out_info)
+{
+    return find_info(md, true, out_info);
 }
 
 /* ---- primitives ---- */

@@ -77,6 +77,10 @@ int onednn_argument_index(const onednn_primitive_t *primitive, int argument);
 status_t onednn_query(context_t *ctx, const onednn_primitive_t *primitive, int argument,
                       tensor_info_t *out_info);
 
+/* The same of the weight alone, for who packs it: formats, too, that differ from one with a tag in
+ * the order of sizes of 1, as those of channels apart. */
+status_t onednn_query_weight(const onednn_primitive_t *primitive, tensor_info_t *out_info);
+
 /* Bytes of an argument, of those too whose format is none of ours; 0 if it is not taken. */
 size_t onednn_argument_bytes(const onednn_primitive_t *primitive, int argument);
 

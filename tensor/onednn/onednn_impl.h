@@ -57,6 +57,9 @@ dnnl_status_t onednn_md_create(const tensor_info_t *info, dnnl_memory_desc_t *ou
 /* Back to an info; false for a format that no tag describes. */
 bool onednn_md_info(const_dnnl_memory_desc_t md, tensor_info_t *out_info);
 
+/* The same, and of weights whose sizes of 1 stand in another order, whatever their dtype. */
+bool onednn_md_info_of_any(const_dnnl_memory_desc_t md, tensor_info_t *out_info);
+
 /* Formats that no tag describes: the words of ours for such a descriptor, and back. False where the
  * linked version of oneDNN has none, or did not write the words. */
 bool onednn_md_words(const_dnnl_memory_desc_t md, int64_t *out_words);

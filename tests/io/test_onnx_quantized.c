@@ -215,7 +215,7 @@ typedef struct products {
 
 static status_t count_product(context_t *ctx, void *user, const op_event_t *event)
 {
-    static const char *const integers[] = {"conv2d_integer", "matmul_integer"};
+    static const char *const integers[] = {"conv2d_integer", "conv2d_quantized", "matmul_integer"};
     static const char *const numbers[] = {"conv2d", "linear", "matmul"};
     products_t *products = user;
     (void)ctx;

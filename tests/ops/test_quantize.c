@@ -284,6 +284,26 @@ static void each_kernel_of_a_convolution_gives_the_same_integers(void **state)
     assert_true(n_cut > 0 && n_cut < n_run * N_Y);
 }
 
+/* Of channels apart, too, whose packed weights have sizes of 1 between the others. */
+static void a_depthwise_convolution_is_computed_by_onednn(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const opdef_t *op = ops_find("conv2d_quantized");
+    const int64_t x_sizes[] = {1, 32, 14, 14}, w_sizes[] = {32, 1, 3, 3}, n = 32;
+    const tensor_info_t x = info_dense(DTYPE_U8, 4, x_sizes), w = info_dense(DTYPE_S8, 4, w_sizes);
+    const tensor_info_t channels = info_dense(DTYPE_F32, 1, &n), none = {.dtype = DTYPE_NONE};
+    const tensor_info_t *in[] = {&x, &w, &channels, &channels, &none};
+    const conv_quantized_attrs_t attrs = {
+        .conv = {.stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 32},
+        .dtype = DTYPE_U8,
+        .addend_scale = 1.0};
+    prepared_t *prepared = NULL;
+    CHECK_OK(ctx, dispatch_select(ctx, op, &attrs, 5, in, POLICY_AUTO, &prepared));
+    if (strcmp(prepared_kernel(prepared), "native") == 0)
+        fail_msg("oneDNN declined: %s", prepared_reasons(prepared));
+    prepared_release(prepared);
+}
+
 static void operands_of_a_convolution_are_refused_in_words(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -321,6 +341,7 @@ int main(void)
         TEST(operands_that_do_not_fit_are_refused_in_words),
         TEST(integers_that_do_not_fit_are_refused_in_words),
         TEST(each_kernel_of_a_convolution_gives_the_same_integers),
+        TEST(a_depthwise_convolution_is_computed_by_onednn),
         TEST(operands_of_a_convolution_are_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

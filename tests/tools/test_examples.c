@@ -175,6 +175,8 @@ static void wrong_usage_is_told(void)
     check(FREEZE "--calibration minmax", 2, "--calibration, must stand beside --dtype s8");
     check(FREEZE "--dtype s8 --calibrate images --calibration best", 2,
           "--calibration best, must be percentile, entropy or minmax");
+    check(FREEZE "--min-agreement 0.9", 2, "--min-agreement, must stand beside --dtype");
+    check(FREEZE "--dtype bf16 --min-agreement 1.5", 2, "--min-agreement 1.5, must be at most 1");
     check(FREEZE "--dtype s8 --calibrate images --percentile 101", 2,
           "--percentile 101, must be at most 100");
 }
@@ -201,10 +203,17 @@ static void a_file_of_integers_is_made_and_runs(void **state)
     }
     check("run m.onnx --mode dense --output-dir saved", 0, "y f32[1,4]");
     check("run m.tessera --compare saved --tolerance 0.05", 0, "differs from saved");
-    check("explain m.tessera", 0, "conv2d_integer");
+    check("explain m.tessera", 0, "conv2d_quantized");
     check(FREEZE "--dtype s8 --calibrate images --max-layer-error 1e-9", 0,
           "kept in f32: conv2d layer, error");
     check("run m.tessera --compare saved --tolerance 1e-5", 0, "differs from saved");
+    /* of ranges that leave most numbers out, scores are wrong, until the layer is f32 */
+    check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
+          "the 1 layers of the largest errors stay f32");
+    check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
+          "s8: 0 layers, 1 kept in f32");
+    check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
+          "100 of 100 rows");
     save(ctx, "images/4.npy", 4, (const int64_t[]){1, 3, 5, 6}, 0.0);
     check(FREEZE "--dtype s8 --calibrate images", 1, "f32[1,3,5,6]");
     save(ctx, "images/4.npy", 4, (const int64_t[]){1, 3, 6, 6}, NAN);
