@@ -18,6 +18,7 @@ enum { BLOCK, N_NUMBERS }; /* of a packed weight */
 
 #define VERSION 1
 #define LEAST_INPUTS 16 /* fewer, and fewer outputs, are not worth packing */
+#define LEAST_ROWS 16   /* of fewer the weight counts most, which others read as fast */
 #define SHARE 0.95      /* of the peak, where estimates say 0.9 of what is not known better */
 
 static const char *check_windows(const op_call_t *call)
@@ -34,7 +35,7 @@ static const char *check_windows(const op_call_t *call)
         return "windows of two elements or more, side by side";
     if (weight->sizes[0] < PRODUCT_BLOCK || weight->sizes[1] * weight->sizes[2] < LEAST_INPUTS)
         return "fewer outputs or inputs than are packed";
-    return NULL;
+    return call->out[0].sizes[2] < LEAST_ROWS ? "few rows" : NULL;
 }
 
 /* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */

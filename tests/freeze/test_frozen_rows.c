@@ -41,16 +41,16 @@ static void windows_of_rows_are_multiplied(void **state)
 {
     static const problem_t problems[] = {
         {"k=64,16,3", "%x : f32[1,40,16]", LAST "  %y = conv1d(%p, %k, none)\n", true},
-        {"k=33,17,2 b=33", "%x : f32[3,31,17]", LAST "  %y = conv1d(%p, %k, %b) stride=[2]\n",
+        {"k=33,17,2 b=33", "%x : f32[3,33,17]", LAST "  %y = conv1d(%p, %k, %b) stride=[2]\n",
          true},
-        {"k=100,31,5 b=100", "%x : f32[17,19,31]",
+        {"k=100,31,5 b=100", "%x : f32[17,50,31]",
          LAST "  %c = conv1d(%p, %k, %b) stride=[3]\n  %y = relu(%c)\n", true},
         {"k=96,7,7 b=96", "%x : f32[2,250,7]", LAST "  %c = conv1d(%p, %k, %b)\n  %y = gelu(%c)\n",
          true},
         {"k=64,256,5,1", "%x : f32[1,61,256]", LAST_OF_2 "  %y = conv2d(%p, %k, none)\n", true},
-        {"k=65,17,3,1 b=65", "%x : f32[16,9,17]",
+        {"k=65,17,3,1 b=65", "%x : f32[16,33,17]",
          LAST_OF_2 "  %c = conv2d(%p, %k, %b) stride=[2,1]\n  %y = sigmoid(%c)\n", true},
-        {"k=64,1,400", "%x : f32[1,2000,1]", LAST "  %y = conv1d(%p, %k, none) stride=[160]\n",
+        {"k=64,1,400", "%x : f32[1,2960,1]", LAST "  %y = conv1d(%p, %k, none) stride=[160]\n",
          true},
     };
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
@@ -67,6 +67,7 @@ static void other_windows_are_not(void **state)
         {"k=64,16,1", "%x : f32[1,40,16]", LAST "  %y = conv1d(%p, %k, none)\n", false},
         {"k=64,8,3", "%x : f32[1,40,16]", LAST "  %y = conv1d(%p, %k, none) groups=2\n", false},
         {"k=31,16,3", "%x : f32[1,40,16]", LAST "  %y = conv1d(%p, %k, none)\n", false},
+        {"k=64,16,3", "%x : f32[1,17,16]", LAST "  %y = conv1d(%p, %k, none)\n", false},
         {"k=64,7,2", "%x : f32[1,40,7]", LAST "  %y = conv1d(%p, %k, none)\n", false},
         {"k=64,16,3,1", "%x : f32[1,40,16]",
          LAST_OF_2 "  %y = conv2d(%p, %k, none) padding=[0,1]\n", false},
