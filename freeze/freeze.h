@@ -71,7 +71,8 @@ typedef struct freeze_options {
  *
  * INVALID_ARGUMENT in training mode, for a module without graph methods, for unknown names and
  * paths, for a method that returns the module, for another dtype than f32, bf16 and s8, and for
- * these with keep_numerics; for examples that `forward` does not take, or on which a value that has
+ * these with keep_numerics, or where no product of `forward` reads a tensor of known sizes; for
+ * examples that `forward` does not take, or on which a value that has
  * to have a range is not finite, for s8 and a bound without examples, and for s8 with no_optimize.
  * UNSUPPORTED for examples of a method with attributes or calls that stay. */
 status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,

@@ -49,11 +49,49 @@ static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
     return STATUS_OK;
 }
 
+typedef struct products {
+    const graph_t *graph;
+    int n_known;
+    const graph_node_t *unknown; /* the first one whose operand's sizes are not known */
+} products_t;
+
+static status_t note_product(void *user, const graph_node_t *node)
+{
+    products_t *products = user;
+    if (rewrite_conv(node) == 0 && rewrite_conv_transpose(node) == 0 &&
+        !rewrite_is_op(node, "linear") && !rewrite_is_op(node, "matmul"))
+        return STATUS_OK;
+    const graph_type_t *type = graph_value_type(products->graph, node->inputs[0]);
+    if (type->kind != TYPE_TENSOR || type->has_info)
+        products->n_known++;
+    else if (products->unknown == NULL)
+        products->unknown = node;
+    return STATUS_OK;
+}
+
+/* Passes lower what they know the dtype of: where that is nothing, silence would pass for success.
+ */
+static status_t check_products(context_t *ctx, const graph_t *graph, dtype_t dtype)
+{
+    products_t products = {.graph = graph};
+    if (graph == NULL) return STATUS_OK;
+    TRY(rewrite_visit(graph_body(graph), note_product, &products));
+    if (products.unknown == NULL || products.n_known > 0) return STATUS_OK;
+    const char *path = products.unknown->path;
+    FAIL(ctx, STATUS_INVALID_ARGUMENT,
+         "freeze: dtype %s, what %s%s%s reads has no known sizes, nothing would be computed in it: "
+         "parameters need types as f32[N=1,3,224,224]",
+         dtype_name(dtype), products.unknown->op->name, path != NULL ? " " : "",
+         path != NULL ? path : "");
+}
+
 status_t freeze_narrow(context_t *ctx, module_t *root, const freeze_options_t *options,
                        const pass_options_t *passes, freeze_narrow_t *narrow)
 {
     const bool has_examples = options->n_examples > 0 && graph_of(root, "forward") != NULL;
     *narrow = (freeze_narrow_t){.passes = *passes};
+    if (options->dtype == DTYPE_S8 || options->dtype == DTYPE_BF16)
+        TRY(check_products(ctx, graph_of(root, "forward"), options->dtype));
     if (options->dtype == DTYPE_S8)
         TRY(calibrate(ctx, root, options, narrow));
     else if (options->dtype == DTYPE_BF16 && has_examples)

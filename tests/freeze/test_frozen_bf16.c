@@ -447,6 +447,23 @@ static void what_is_optimized_later_is_made_of_bf16(void **state)
     module_release(net);
 }
 
+/* Of operands whose types say nothing the pass knows nothing: that is no success. */
+static void a_network_without_known_sizes_is_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = subject_net(ctx, "w=4,3", "%x : tensor",
+                                "  %y = linear(%x, %w, none) at \"head\"\n  return %y\n");
+    module_t *frozen = NULL;
+    CHECK_FAILS(ctx, freeze(ctx, net, &(freeze_options_t){.dtype = DTYPE_BF16}, &frozen),
+                STATUS_INVALID_ARGUMENT,
+                "freeze: dtype bf16, what linear head reads has no known sizes, nothing would be "
+                "computed in it");
+    assert_null(frozen);
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +478,7 @@ int main(void)
         TEST(other_dtypes_are_left_alone),
         TEST(wrong_options_are_named),
         TEST(what_is_optimized_later_is_made_of_bf16),
+        TEST(a_network_without_known_sizes_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
