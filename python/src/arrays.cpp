@@ -93,12 +93,16 @@ Tensor own(context_t *ctx, Tensor tensor)
 Framework framework_of(nb::handle array)
 {
     const char *name = Py_TYPE(array.ptr())->tp_name;
+    static const PyTypeObject *tensor = nullptr; // torch.Tensor, once it was seen
+    if (Py_TYPE(array.ptr()) == tensor) return Framework::torch;
     const bool may_be = strcmp(name, "Tensor") == 0 || strcmp(name, "Parameter") == 0;
     if (!may_be) return Framework::numpy;
-    const nb::object module =
-        nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(array.ptr()))).attr("__module__");
-    return nb::cast<std::string>(module).rfind("torch", 0) == 0 ? Framework::torch
-                                                                : Framework::numpy;
+    const nb::handle type(reinterpret_cast<PyObject *>(Py_TYPE(array.ptr())));
+    const nb::object module = type.attr("__module__");
+    if (nb::cast<std::string>(module).rfind("torch", 0) != 0) return Framework::numpy;
+    if (type.is(nb::module_::import_("torch").attr("Tensor")))
+        tensor = reinterpret_cast<const PyTypeObject *>(type.ptr()); // PyTorch is never unloaded
+    return Framework::torch;
 }
 
 Tensor tensor_of_array(context_t *ctx, nb::handle object)
@@ -166,7 +170,10 @@ nb::object array_of_tensor(context_t *ctx, Tensor tensor, Framework framework)
     nb::object array = nb::cast(nb::ndarray<nb::numpy, nb::device::cpu>(bytes, rank, sizes, owner,
                                                                         strides, dlpack_of(dtype)));
     if (framework == Framework::numpy) return array;
-    return nb::module_::import_("torch").attr("from_numpy")(array); // three times as fast as DLPack
+    static PyObject *from_numpy = nullptr; // three times as fast as DLPack
+    if (from_numpy == nullptr)
+        from_numpy = nb::object(nb::module_::import_("torch").attr("from_numpy")).release().ptr();
+    return nb::handle(from_numpy)(array);
 }
 
 Datum datum_of_object(context_t *ctx, nb::handle object)
