@@ -287,10 +287,10 @@ class _Captured:
 
     def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
         self.run = graph_module.forward
-        self._graph_module = graph_module
+        self.graph_module = graph_module
         nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
         self._placeholders = nodes
-        self._static: dict[int, torch.Tensor] = {}
+        self.static: dict[int, torch.Tensor] = {}
         self.tensors: list[int] = []
         self.sizes: list[int] = []  # integers, most of them sizes of the tensors
         self.numbers: list[int] = []
@@ -300,7 +300,7 @@ class _Captured:
             elif not isinstance(value, torch.Tensor):
                 self.sizes.append(i)
             elif _is_static(node, value):
-                self._static[i] = value
+                self.static[i] = value
             else:
                 self.tensors.append(i)
         self.open_numbers = [i for i in self.numbers if self._may_be_tensor(nodes[i])]
@@ -313,7 +313,7 @@ class _Captured:
         return bool(users) and all(user.target in _TAKES_TENSOR for user in users)
 
     def _find_outputs(self) -> None:
-        (output,) = (node for node in self._graph_module.graph.nodes if node.op == "output")
+        (output,) = (node for node in self.graph_module.graph.nodes if node.op == "output")
         self.outputs = []  # a position among the exported ones, or what is given as it is
         self.n_outputs = 0
         for item in output.args[0]:
@@ -375,20 +375,20 @@ class _Captured:
         inputs behind the tensors; so are integers, unless it is open."""
         graph = torch.fx.Graph()
         made: dict[torch.fx.Node, Any] = {}
-        root: dict[str, Any] = dict(self._graph_module.named_buffers(remove_duplicate=False))
-        root.update(self._graph_module.named_parameters(remove_duplicate=False))
-        root.update(self._graph_module.named_children())
+        root: dict[str, Any] = dict(self.graph_module.named_buffers(remove_duplicate=False))
+        root.update(self.graph_module.named_parameters(remove_duplicate=False))
+        root.update(self.graph_module.named_children())
         for i in (*self.tensors, *open_numbers):
             made[self._placeholders[i]] = graph.placeholder(f"input_{i}")
         for i in self.numbers:
             if i not in open_numbers:
                 made[self._placeholders[i]] = _value(args[i])
         self._bind_sizes(graph, made, None if is_open else args)
-        for i, value in self._static.items():
+        for i, value in self.static.items():
             root[f"static_{i}"] = value.detach()
             made[self._placeholders[i]] = graph.get_attr(f"static_{i}")
         numbers = {self._placeholders[i] for i in self.numbers}
-        for node in self._graph_module.graph.nodes:
+        for node in self.graph_module.graph.nodes:
             if node.op == "output":
                 graph.output(
                     tuple(made[item] for item in node.args[0] if isinstance(item, torch.fx.Node))
@@ -419,6 +419,9 @@ class _Compiled:
 
     def __init__(self, captured: _Captured, example: Sequence[Any]):
         self._captured = captured
+        self._static = list(captured.static.values())
+        self._static_at = list(captured.static)
+        self._others: dict[tuple, _Compiled | None] = {}  # of other modules of the same class
         self._models: dict[tuple, _native.Model] = {}
         self._lock = threading.Lock()  # of _models, and one export at a time
         self._n_exports = 0
@@ -474,8 +477,23 @@ class _Compiled:
                 pass
         return self._model_for(args)(*[args[i] for i in self._captured.tensors])
 
+    def _of_other_module(self, args: Sequence[Any]) -> Callable:
+        """PyTorch runs one graph for all modules of a class: parameters are inputs of it."""
+        key = tuple(id(args[i]) for i in self._static_at)
+        with self._lock:
+            if key not in self._others and len(self._others) < _MAX_MODELS:
+                try:
+                    captured = _Captured(self._captured.graph_module, args)
+                    self._others[key] = _Compiled(captured, args)
+                except Exception as error:
+                    _warn(error)
+                    self._others[key] = None
+            return self._others.get(key) or self._captured.run
+
     def __call__(self, *args: Any) -> tuple:
         captured = self._captured
+        if not all(map(operator.is_, self._static, [args[i] for i in self._static_at])):
+            return self._of_other_module(args)(*args)
         try:
             made = self._run(args)
         except Exception as error:  # PyTorch can run the graph, or says in its own words why not

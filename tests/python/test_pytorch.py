@@ -151,6 +151,16 @@ def test_outputs_that_are_none_or_numbers_stay_so():
     assert close(first, x + 1) and close(third["twice"], x * 2)
 
 
+def test_modules_of_one_class_have_their_own_parameters():
+    """PyTorch runs the graph of the first for them all, with the others' parameters as inputs."""
+    x = torch.randn(3, 6)
+    modules = [nn.Sequential(nn.Linear(6, 4), nn.ReLU()).eval() for _ in range(3)]
+    compiled = [torch.compile(module, backend="tessera") for module in modules]
+    for _ in range(2):
+        for module, of_tessera in zip(modules, compiled):
+            assert close(of_tessera(x), module(x))
+
+
 def test_sizes_are_kept_apart():
     function = torch.compile(Function(lambda x: x.flatten(1).sum(1)), backend="tessera")
     for sizes in ((2, 3, 4), (3, 3, 4), (2, 5, 7), (3, 3, 4), (9, 1, 2)):
