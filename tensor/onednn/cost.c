@@ -58,13 +58,17 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
     return call_ns(implementation) + (compute > moved ? compute : moved);
 }
 
-/* The processor computes while it reads, but for a part. */
+/* The processor computes while it reads, but for a part. Where reading takes longer, as for a
+ * linear layer of one row, all implementations compute alike: a conversion that only brings a
+ * better one gains nothing. */
 double cost_layer(const context_t *ctx, const char *implementation, double flops, double bytes,
                   double weight_bytes)
 {
+    const cost_limits_t limits = cost_limits();
     const double run = cost_run(ctx, implementation, flops, bytes);
-    const double read = weight_bytes / cost_limits().memory;
-    return run > read ? run + APART * read : read + APART * run;
+    const double read = weight_bytes / limits.memory;
+    if (run > read) return run + APART * read;
+    return read + APART * (call_ns(implementation) + flops / (limits.flops * context_threads(ctx)));
 }
 
 double cost_reorder(const tensor_info_t *from, const tensor_info_t *to)

@@ -141,9 +141,8 @@ static void check_nodes(const json_t *mode)
     }
     assert_true(is_near(share, 1.0, 1e-6));
     assert_true(is_near(ms, number(mode, "nodes_ms"), 1e-4 * ms));
-    /* Nodes lie behind each other in a run: together they are nearly all of it. */
-    assert_true(shown <= number(mode, "shown_run_ms") * 1.0001);
-    assert_true(shown >= number(mode, "shown_run_ms") * 0.3);
+    /* Nodes lie behind each other in a run; other programs may take the time between them. */
+    assert_true(shown > 0 && shown <= number(mode, "shown_run_ms") * 1.0001);
     const json_t *named = json_array_get(nodes, (size_t)number(mode, "slowest") - 1);
     assert_true(number(named, "ms") == slowest);
     check_reorders(mode);
