@@ -15,6 +15,7 @@ typedef struct walking {
     int example;
     datum_t **known; /* [graph_n_values] */
     int *n_left;     /* [graph_n_values]: uses that are still to come */
+    const tensor_info_t *infos[METHOD_MAX_OUTPUTS]; /* of the example's inputs */
 } walking_t;
 
 static status_t keep(const walking_t *w, value_t value, datum_t *datum)
@@ -34,7 +35,7 @@ static void release_read(const walking_t *w, const graph_node_t *node)
     }
 }
 
-static status_t run_node(const walking_t *w, const graph_node_t *node)
+static status_t run_node(walking_t *w, const graph_node_t *node)
 {
     static const run_limits_t none = {.trips = INT64_MAX, .bytes = SIZE_MAX};
     datum_t *out[OP_MAX_OUTPUTS] = {NULL};
@@ -49,7 +50,7 @@ static status_t run_node(const walking_t *w, const graph_node_t *node)
              "freeze: layers of %s cannot be measured on examples, it has attributes or calls "
              "that are not constant",
              graph_name(w->graph));
-    TRY(run_known(w->ctx, w->graph, node, w->known, &none, out));
+    TRY(run_known(w->ctx, w->graph, node, w->infos, w->known, &none, out));
     for (int i = 0; i < node->n_outputs; i++) {
         status_t kept = keep(w, node->outputs[i], out[i]);
         if (status == STATUS_OK) status = kept;
@@ -75,7 +76,7 @@ static status_t take_inputs(const walking_t *w, const tensor_t *const *example)
     return STATUS_OK;
 }
 
-static status_t run_example(const walking_t *w, const tensor_t *const *example)
+static status_t run_example(walking_t *w, const tensor_t *const *example)
 {
     const graph_block_t *body = graph_body(w->graph);
     for (int i = 0; i < graph_n_values(w->graph); i++) w->n_left[i] = graph_n_uses(w->graph, i);
@@ -91,16 +92,15 @@ static status_t run_example(const walking_t *w, const tensor_t *const *example)
     return STATUS_OK;
 }
 
-static status_t check_example(context_t *ctx, const graph_t *graph, const tensor_t *const *example)
+static status_t check_example(walking_t *w, const tensor_t *const *example)
 {
-    const tensor_info_t *infos[METHOD_MAX_OUTPUTS];
     int n = 0;
     for (; example != NULL && example[n] != NULL; n++) {
-        REQUIRE(ctx, n < METHOD_MAX_OUTPUTS, "freeze: an example has more than %d inputs",
+        REQUIRE(w->ctx, n < METHOD_MAX_OUTPUTS, "freeze: an example has more than %d inputs",
                 METHOD_MAX_OUTPUTS);
-        infos[n] = tensor_info(example[n]);
+        w->infos[n] = tensor_info(example[n]);
     }
-    return graph_check_inputs(ctx, graph, n, infos);
+    return graph_check_inputs(w->ctx, w->graph, n, w->infos);
 }
 
 static status_t run_examples(walking_t *w)
@@ -108,7 +108,7 @@ static status_t run_examples(walking_t *w)
     status_t status = STATUS_OK;
     for (int i = 0; i < w->options->n_examples && status == STATUS_OK; i++) {
         w->example = i;
-        status = check_example(w->ctx, w->graph, w->options->examples[i]);
+        status = check_example(w, w->options->examples[i]);
         if (status == STATUS_OK) status = run_example(w, w->options->examples[i]);
         for (int v = 0; v < graph_n_values(w->graph); v++) {
             datum_release(w->known[v]);

@@ -96,11 +96,14 @@ const char *accuracy_worst(const accuracy_t *accuracy, int rank)
 
 /* ---- outputs ---- */
 
+/* -1 where one is no number: then none is the largest. */
 static int64_t find_largest(int64_t n, const float *row)
 {
     int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(row[i])) return -1;
         if (row[i] > row[best]) best = i;
+    }
     return best;
 }
 
@@ -118,9 +121,9 @@ static status_t compare_rows(context_t *ctx, const tensor_t *a, const tensor_t *
                           : tensor_read(ctx, a, first, bytes);
     if (status == STATUS_OK) status = tensor_read(ctx, b, second, bytes);
     for (int64_t row = 0; row < sizes[0] && status == STATUS_OK; row++) {
+        const int64_t best = find_largest(sizes[1], first + row * sizes[1]);
         agreement->n_rows++;
-        agreement->n_same += find_largest(sizes[1], first + row * sizes[1]) ==
-                             find_largest(sizes[1], second + row * sizes[1]);
+        agreement->n_same += best >= 0 && best == find_largest(sizes[1], second + row * sizes[1]);
     }
     free(first);
     free(second);

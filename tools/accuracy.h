@@ -5,14 +5,14 @@
 #include "tools/mode.h"
 
 typedef struct accuracy_layer {
-    char path[256];
+    char path[1024];
     double error;
 } accuracy_layer_t;
 
 typedef struct accuracy {
     accuracy_layer_t *layers; /* in the dtype */
     int n_layers, n_kept;
-    char worst_path[256], worst_op[64];
+    char worst_path[1024], worst_op[64];
     double worst;
     int n; /* examples */
     struct accuracy_outputs *wide;

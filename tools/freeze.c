@@ -137,7 +137,11 @@ static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **
         accuracy_forget(trial->accuracy);
         TRY(freeze_once(trial, kept, frozen, agreement));
         trial->accuracy->n_kept += n_more;
-        if (n_more == all->n_layers) break;
+        if (n_more == all->n_layers && !is_enough(options, agreement))
+            FAIL(trial->session->ctx, STATUS_UNSUPPORTED,
+                 "--min-agreement %g, the scores agree in %lld of %lld rows with all layers in f32",
+                 options->min_agreement, (long long)agreement->n_same,
+                 (long long)agreement->n_rows);
     }
     return STATUS_OK;
 }
@@ -152,6 +156,7 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
     REQUIRE(ctx, agreement->n_rows > 0,
             "--min-agreement %g, the model gives no scores of f32[rows,classes]",
             options->min_agreement);
+    if (is_enough(options, agreement)) return STATUS_OK;
     accuracy_t all = {.n_layers = trial->accuracy->n_layers, .layers = trial->accuracy->layers};
     const char **kept = calloc((size_t)(options->kept.n + all.n_layers + 1), sizeof *kept);
     trial->accuracy->layers = NULL;

@@ -56,12 +56,12 @@ bool size_calculate(const size_expr_t *expr, size_of_t size_of, void *user, int6
     return divide(sum, expr->divisor, out_value);
 }
 
-/* -1 when no input has this name. */
+/* -1 when no input has this name, or inputs are not known. */
 static int64_t size_of_name(const size_names_t *names, const char *name)
 {
     const graph_block_t *body = graph_body(names->graph);
     int first = graph_first_input(names->graph);
-    for (int i = first; i < body->n_params; i++) {
+    for (int i = first; names->in != NULL && i < body->n_params; i++) {
         const graph_type_t *type = graph_value_type(names->graph, body->params[i]);
         const tensor_info_t *info = names->in[i - first];
         for (int d = 0; type->kind == TYPE_TENSOR && type->has_info && d < type->info.rank; d++) {

@@ -318,7 +318,7 @@ static status_t run_loop(rewrite_t *rewrite, const graph_node_t *loop, datum_t *
     datum_t **out = NULL;
     run_limits_t limits = {MAX_TRIPS, limit_of(rewrite, loop)};
     TRY(context_get_zeroed(ctx, (size_t)loop->n_outputs * sizeof *out, "results", &out));
-    status_t status = run_known(ctx, rewrite->from, loop, known, &limits, out);
+    status_t status = run_known(ctx, rewrite->from, loop, NULL, known, &limits, out);
     if (status == STATUS_OK) status = add_constants(rewrite, loop, out);
     for (int i = 0; i < loop->n_outputs; i++) datum_release(out[i]);
     context_put(ctx, out);

@@ -303,7 +303,8 @@ status_t run_program(context_t *ctx, const program_t *program, module_t *self, i
 }
 
 status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,
-                   datum_t *const *known, const run_limits_t *limits, datum_t **out)
+                   const tensor_info_t **infos, datum_t *const *known, const run_limits_t *limits,
+                   datum_t **out)
 {
     run_t run = {.ctx = ctx,
                  .graph = graph,
@@ -312,11 +313,13 @@ status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *nod
                  .limits = *limits};
     status_t status = prepare(&run);
     int n = graph_n_values(graph);
+    run.infos = infos;
     for (int i = 0; i < n && status == STATUS_OK; i++) run.slots[i].datum = datum_retain(known[i]);
     if (status == STATUS_OK) status = run_node(&run, node);
     for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++)
         out[i] = datum_retain(run.slots[node->outputs[i]].datum);
     for (int i = 0; i < n && run.slots != NULL; i++) run_clear_slot(&run.slots[i]);
+    run.infos = NULL; /* the caller's */
     clear_run(&run);
     return status;
 }

@@ -26,9 +26,11 @@ typedef struct run_limits {
 
 /* Runs one node of a graph with its blocks by itself. known[value] is what stands for each value
  * that it reads of the graph around it, borrowed; none of them is a module. UNSUPPORTED beyond the
- * limits. out has room for the node's outputs. */
+ * limits. Attributes that follow sizes of the graph's inputs have them of `infos`; NULL: a node
+ * that has such attributes fails. out has room for the node's outputs. */
 status_t run_known(context_t *ctx, const graph_t *graph, const graph_node_t *node,
-                   datum_t *const *known, const run_limits_t *limits, datum_t **out);
+                   const tensor_info_t **infos, datum_t *const *known, const run_limits_t *limits,
+                   datum_t **out);
 
 /* True for a datum that stands for true: a bool, a number, a tensor of one element. */
 status_t run_truth(context_t *ctx, const char *who, const datum_t *datum, bool *out_truth);

@@ -131,20 +131,28 @@ static void numbers_tell_examples_of_several_inputs_apart(void **state)
 #ifdef TESSERA_HAVE_ONNX
 
 /* relu(conv(x, w)), the mean over each channel: scores of four classes. */
-static void write_model(void)
+static void write_model(const char *name, float first_weight, bool is_open)
 {
     char path[256];
     size_t n_bytes = 0;
     float weight[4 * 3 * 9];
     for (int i = 0; i < 4 * 3 * 9; i++) weight[i] = sinf((float)(i * i));
-    begin_model(13, DIMS(-1, 3, 6, 6));
+    weight[0] = first_weight;
+    if (is_open)
+        begin_model(13, DIMS(-1, 3, -1, -1));
+    else
+        begin_model(13, DIMS(-1, 3, 6, 6));
+    if (is_open) maker_open(&maker, 2, "H");
+    if (is_open) maker_open(&maker, 3, "W");
     maker_initializer(&maker, "w", FLOAT, DIMS(4, 3, 3, 3), weight, sizeof weight);
-    maker_node(&maker, "Conv", "layer", "x w", "c");
+    maker_node_t *layer = maker_node(&maker, "Conv", "layer", "x w", "c");
+    if (is_open) maker_ints(layer, "strides", DIMS(2, 2));
+    if (is_open) maker_string(layer, "auto_pad", "SAME_UPPER");
     maker_node(&maker, "Relu", "relu", "c", "r");
     maker_node(&maker, "GlobalAveragePool", "", "r", "p");
     maker_node(&maker, "Flatten", "", "p", "y");
     uint8_t *bytes = maker_pack(&maker, &n_bytes);
-    FILE *file = fopen(path_of("m.onnx", path), "wb");
+    FILE *file = fopen(path_of(name, path), "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
     fclose(file);
@@ -186,7 +194,7 @@ static void a_file_of_integers_is_made_and_runs(void **state)
     static const char *const kinds[] = {"percentile", "entropy", "minmax"};
     context_t *ctx = fixture_context(state);
     char line[256];
-    write_model();
+    write_model("m.onnx", 0.0f, false);
     make_folder("images");
     wrong_usage_is_told();
     check(FREEZE "--dtype s8 --calibrate images", 1, "images has no .npy file");
@@ -214,6 +222,9 @@ static void a_file_of_integers_is_made_and_runs(void **state)
           "s8: 0 layers, 1 kept in f32");
     check(FREEZE "--dtype s8 --calibrate images --percentile 2 --min-agreement 1", 0,
           "100 of 100 rows");
+    /* the first one does: its layers are told as without the option */
+    check(FREEZE "--dtype s8 --calibrate images --min-agreement 0.1", 0,
+          "s8: 1 layers, 0 kept in f32; outputs differ from f32 by 0.0");
     save(ctx, "images/4.npy", 4, (const int64_t[]){1, 3, 5, 6}, 0.0);
     check(FREEZE "--dtype s8 --calibrate images", 1, "f32[1,3,5,6]");
     save(ctx, "images/4.npy", 4, (const int64_t[]){1, 3, 6, 6}, NAN);
@@ -221,7 +232,43 @@ static void a_file_of_integers_is_made_and_runs(void **state)
           "freeze: %x of examples[4] has a NaN or an infinity");
 }
 
+/* No score is the largest where one is NaN, in f32 and in the dtype alike. */
+static void scores_that_are_no_numbers_do_not_agree(void **state)
+{
+    (void)state;
+    write_model("nan.onnx", NAN, false);
+    check("freeze nan.onnx -o nan.tessera --dtype bf16 --min-agreement 0.5", 1,
+          "the scores agree in 0 of 1 rows with all layers in f32");
+    check("run nan.tessera", 1, "No such file");
+}
+
+static void padding_follows_the_sizes_of_examples(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    write_model("open.onnx", 0.0f, true);
+    make_folder("pictures");
+    save(ctx, "pictures/0.npy", 4, (const int64_t[]){1, 3, 9, 8}, 0.0);
+    check("run open.onnx --shape x=1x3x9x8 --mode dense --output-dir padded", 0, "y f32[1,4]");
+    check("freeze open.onnx --shape x=1x3x9x8 -o open.tessera --dtype bf16", 0, "outputs differ");
+    check("run open.tessera --shape x=1x3x9x8 --compare padded --tolerance 0.05", 0, "differs");
+    check("freeze open.onnx --shape x=1x3x9x8 -o open.tessera --dtype s8 --calibrate pictures", 0,
+          "outputs differ");
+    check("run open.tessera --shape x=1x3x9x8 --compare padded --tolerance 0.05", 0, "differs");
+}
+
 #else
+
+static void scores_that_are_no_numbers_do_not_agree(void **state)
+{
+    (void)state;
+    skip_without("protobuf-c");
+}
+
+static void padding_follows_the_sizes_of_examples(void **state)
+{
+    (void)state;
+    skip_without("protobuf-c");
+}
 
 static void a_file_of_integers_is_made_and_runs(void **state)
 {
@@ -237,6 +284,8 @@ int main(void)
         TEST(every_file_is_an_example_of_the_one_input),
         TEST(numbers_tell_examples_of_several_inputs_apart),
         TEST(a_file_of_integers_is_made_and_runs),
+        TEST(scores_that_are_no_numbers_do_not_agree),
+        TEST(padding_follows_the_sizes_of_examples),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
