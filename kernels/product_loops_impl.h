@@ -209,13 +209,18 @@ static void blocks(const product_rows_t *rows, int64_t first, int64_t last)
 #else
 #define ALL(of, s) EIGHT(of, 0, s)
 #endif
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else /* gcc has that from version 12 on */
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (vector_u32_t){__VA_ARGS__})
+#endif
 #define SWAP(s)                                                                                    \
     KERNEL_UNROLL                                                                                  \
     for (int i = 0; i < KERNEL_LANES; i++)                                                         \
         if ((i & (s)) == 0) {                                                                      \
             const vector_t a = v[i], b = v[i + (s)];                                               \
-            v[i] = __builtin_shufflevector(a, b, ALL(LOW, s));                                     \
-            v[i + (s)] = __builtin_shufflevector(a, b, ALL(HIGH, s));                              \
+            v[i] = SHUFFLE(a, b, ALL(LOW, s));                                                     \
+            v[i + (s)] = SHUFFLE(a, b, ALL(HIGH, s));                                              \
         }
 
 KERNEL_INLINE void transpose(vector_t *v)
