@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
+#include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/fold_quantize_impl.h"
 #include "graph/passes/pass_impl.h"
@@ -32,7 +33,8 @@ typedef struct folding {
     const graph_t *graph;
     const alias_t *alias;
     rewrite_t *rewrite;
-    bool *is_folded; /* [n_values]: a product that its quantize, which comes later, folds */
+    bool *is_folded;    /* [n_values]: a product that its quantize, which comes later, folds */
+    module_t **objects; /* [n_values]: the module that it is; NULL: attributes are not known */
 } folding_t;
 
 /* Integers with their scale and zero, which may be VALUE_NONE: of a dequantize or a quantize. */
@@ -513,7 +515,8 @@ static const graph_node_t *find_read(const folding_t *folding, const graph_node_
     value_t value = quantize->inputs[0];
     const graph_node_t *node = graph_producer(graph, value);
     *out_has_relu = rewrite_is_op(node, "relu") && graph_n_uses(graph, value) == 1 &&
-                    !is_written(folding, node) && fold_may_order(graph, result->scale);
+                    !is_written(folding, node) &&
+                    fold_may_order(graph, folding->objects, result->scale);
     if (*out_has_relu) value = node->inputs[0];
     return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
 }
@@ -574,7 +577,8 @@ static bool find_move(const folding_t *folding, const graph_node_t *quantize,
     quantized_t source;
     if (!moves(node) || graph_n_uses(graph, quantize->inputs[0]) != 1 || is_written(folding, node))
         return false;
-    if (strncmp(node->op->name, "max_pool", 8) == 0 && !fold_may_order(graph, result->scale))
+    if (strncmp(node->op->name, "max_pool", 8) == 0 &&
+        !fold_may_order(graph, folding->objects, result->scale))
         return false; /* the largest number is the smallest integer */
     const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
     for (int i = 0; i < n; i++)
@@ -698,13 +702,18 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
 status_t pass_fold_quantize(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                             graph_t **out_graph)
 {
-    (void)options;
     folding_t folding = {.graph = graph};
     TRY(alias_of(ctx, graph, &folding.alias));
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *folding.is_folded,
                            "products before a quantize", &folding.is_folded));
-    (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
-    status_t status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
+    status_t status = STATUS_OK;
+    if (options != NULL && options->knows_self && options->self != NULL)
+        status = attribute_objects(ctx, graph, options->self, &folding.objects);
+    if (status == STATUS_OK) {
+        (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
+        status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
+    }
+    context_put(ctx, (void *)folding.objects);
     context_put(ctx, folding.is_folded);
     return status;
 }
