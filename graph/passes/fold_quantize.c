@@ -217,20 +217,21 @@ static bool has_flag(const graph_node_t *node, const char *name)
     return flag != NULL && *flag;
 }
 
-/* A product of dequantized integers that has one on integers. */
 /* Whether the sum of as many products of two bytes as make one result stays in s32. */
-static bool sum_fits(const graph_t *graph, const product_t *product)
+static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers,
+                     value_t weight_integers)
 {
-    const tensor_info_t *x = info_of(graph, product->x.integers);
-    const tensor_info_t *weight = info_of(graph, product->weight.integers);
+    const tensor_info_t *x = info_of(graph, x_integers);
+    const tensor_info_t *weight = info_of(graph, weight_integers);
     if (x == NULL || weight == NULL || x->rank < 1 || weight->rank < 1) return false;
-    const bool is_conv = strncmp(product->op->name, "conv", 4) == 0;
+    const bool is_conv = strncmp(op->name, "conv", 4) == 0;
     const int64_t n_outputs = weight->sizes[0];
     const int64_t n = is_conv ? (n_outputs > 0 ? info_numel(weight) / n_outputs : 0)
                               : x->sizes[x->rank - 1];
     return n >= 0 && n <= INT32_MAX / (255 * 128);
 }
 
+/* A product of dequantized integers that has one on integers. */
 static bool find_product(const folding_t *folding, const graph_node_t *node, product_t *out)
 {
     product_t product = {.node = node, .bias = VALUE_NONE};
@@ -239,7 +240,8 @@ static bool find_product(const folding_t *folding, const graph_node_t *node, pro
         (post != NULL && post->n > 0) || has_flag(node, "flatten") || is_written(folding, node) ||
         !find_weight(folding, node, &product) || product.op == NULL ||
         !find_whole(folding, node->inputs[0], &product.x) || product.weight.dtype != DTYPE_S8 ||
-        product.weight.zero != VALUE_NONE || !sum_fits(folding->graph, &product))
+        product.weight.zero != VALUE_NONE ||
+        !sum_fits(folding->graph, product.op, product.x.integers, product.weight.integers))
         return false;
     if (node->n_inputs > 2) product.bias = node->inputs[2];
     const tensor_info_t *bias = info_of(folding->graph, product.bias);
@@ -638,7 +640,8 @@ static bool find_requantized(const folding_t *folding, const graph_node_t *node,
     int n_spatial = 1;
     fold_sums_t sums = {NULL, NULL, 0.0, 0};
     if (conv == NULL || conv->kind != NODE_OP || graph_n_uses(graph, node->inputs[0]) != 1 ||
-        is_written(folding, node) || is_written(folding, conv))
+        node->n_sized > 0 || conv->n_sized > 0 || is_written(folding, node) ||
+        is_written(folding, conv))
         return false;
     while (n_spatial <= 3 && !rewrite_is_op(conv, integer_convs[n_spatial])) n_spatial++;
     if (n_spatial > 3) return false;
@@ -646,7 +649,8 @@ static bool find_requantized(const folding_t *folding, const graph_node_t *node,
     bias = info_of(graph, node->inputs[3]);
     const int64_t *dim = rewrite_attr(node, "dim", ATTR_INT);
     if (x == NULL || x->dtype != DTYPE_U8 || conv->inputs[3] != VALUE_NONE || dim == NULL ||
-        *dim != 1 || (node->inputs[3] != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32)))
+        *dim != 1 || !sum_fits(graph, conv->op, conv->inputs[0], conv->inputs[1]) ||
+        (node->inputs[3] != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32)))
         return false;
     *out_conv = conv;
     *out = (fold_conv_t){.graph = graph,
