@@ -574,11 +574,12 @@ static status_t find_dequantize(void *user, const graph_node_t *node)
 static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
 {
     static const char *const passes[] = {"fold_quantize", "dead_code", NULL};
+    const pass_options_t options = {.self = onnx->module, .knows_self = true};
     bool has_integers = false;
     graph_t *folded = NULL;
     (void)rewrite_visit(graph_body(*graph), find_dequantize, &has_integers);
     if (!has_integers || (onnx->options != NULL && onnx->options->keeps_numbers)) return STATUS_OK;
-    TRY(pass_run(onnx->ctx, *graph, passes, NULL, &folded));
+    TRY(pass_run(onnx->ctx, *graph, passes, &options, &folded));
     graph_t *unused = folded;
     if (graph_is_open(folded) || !graph_is_open(*graph)) {
         unused = *graph;

@@ -271,13 +271,28 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
     const int64_t *numbers = format_numbers(&want->format);
     const tensor_info_t weight = conv_group_weight(from, numbers[GROUPS]);
     const format_t format = format_of_numbers(weight.rank, numbers);
-    const int64_t n = info_numel(from);
-    int64_t index[TENSOR_MAX_RANK] = {0};
-    (void)ctx;
-    for (int64_t i = 0; i < n; i++) {
-        ((float *)out)[format_offset(&format, weight.sizes, index)] = ((const int8_t *)bytes)[i];
+    const int64_t n = info_numel(from), n_rows = from->sizes[0], each = n > 0 ? n / n_rows : 0;
+    const int n_lead = weight.rank - from->rank + 1; /* dimensions of groups and outputs */
+    int64_t index[TENSOR_MAX_RANK] = {0}, *places = NULL;
+    if (n == 0) return STATUS_OK;
+    TRY(context_get(ctx, (size_t)each * sizeof *places, "places of an output's weights", &places));
+    /* an offset is a sum over the dimensions, so that each output has these from its first on */
+    for (int64_t i = 0; i < each; i++) {
+        places[i] = format_offset(&format, weight.sizes, index);
         (void)shape_next(weight.rank, weight.sizes, index);
     }
+#pragma omp parallel for num_threads(threads_for(ctx, n)) schedule(static)
+    for (int64_t row = 0; row < n_rows; row++) {
+        const int8_t *in = (const int8_t *)bytes + row * each;
+        int64_t first[TENSOR_MAX_RANK] = {row};
+        if (n_lead == 2) {
+            first[0] = row / weight.sizes[1];
+            first[1] = row % weight.sizes[1];
+        }
+        float *to = (float *)out + format_offset(&format, weight.sizes, first);
+        for (int64_t i = 0; i < each; i++) to[places[i]] = in[i];
+    }
+    context_put(ctx, places);
     return STATUS_OK;
 }
 

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
+#include "graph/analysis/attribute_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/passes/fold_quantize_impl.h"
 #include "graph/passes/pass_impl.h"
@@ -32,7 +33,8 @@ typedef struct folding {
     const graph_t *graph;
     const alias_t *alias;
     rewrite_t *rewrite;
-    bool *is_folded; /* [n_values]: a product that its quantize, which comes later, folds */
+    bool *is_folded;    /* [n_values]: a product that its quantize, which comes later, folds */
+    module_t **objects; /* [n_values]: the module that it is; NULL: attributes are not known */
 } folding_t;
 
 /* Integers with their scale and zero, which may be VALUE_NONE: of a dequantize or a quantize. */
@@ -215,20 +217,21 @@ static bool has_flag(const graph_node_t *node, const char *name)
     return flag != NULL && *flag;
 }
 
-/* A product of dequantized integers that has one on integers. */
 /* Whether the sum of as many products of two bytes as make one result stays in s32. */
-static bool sum_fits(const graph_t *graph, const product_t *product)
+static bool sum_fits(const graph_t *graph, const opdef_t *op, value_t x_integers,
+                     value_t weight_integers)
 {
-    const tensor_info_t *x = info_of(graph, product->x.integers);
-    const tensor_info_t *weight = info_of(graph, product->weight.integers);
+    const tensor_info_t *x = info_of(graph, x_integers);
+    const tensor_info_t *weight = info_of(graph, weight_integers);
     if (x == NULL || weight == NULL || x->rank < 1 || weight->rank < 1) return false;
-    const bool is_conv = strncmp(product->op->name, "conv", 4) == 0;
+    const bool is_conv = strncmp(op->name, "conv", 4) == 0;
     const int64_t n_outputs = weight->sizes[0];
     const int64_t n = is_conv ? (n_outputs > 0 ? info_numel(weight) / n_outputs : 0)
                               : x->sizes[x->rank - 1];
     return n >= 0 && n <= INT32_MAX / (255 * 128);
 }
 
+/* A product of dequantized integers that has one on integers. */
 static bool find_product(const folding_t *folding, const graph_node_t *node, product_t *out)
 {
     product_t product = {.node = node, .bias = VALUE_NONE};
@@ -237,7 +240,8 @@ static bool find_product(const folding_t *folding, const graph_node_t *node, pro
         (post != NULL && post->n > 0) || has_flag(node, "flatten") || is_written(folding, node) ||
         !find_weight(folding, node, &product) || product.op == NULL ||
         !find_whole(folding, node->inputs[0], &product.x) || product.weight.dtype != DTYPE_S8 ||
-        product.weight.zero != VALUE_NONE || !sum_fits(folding->graph, &product))
+        product.weight.zero != VALUE_NONE ||
+        !sum_fits(folding->graph, product.op, product.x.integers, product.weight.integers))
         return false;
     if (node->n_inputs > 2) product.bias = node->inputs[2];
     const tensor_info_t *bias = info_of(folding->graph, product.bias);
@@ -513,7 +517,8 @@ static const graph_node_t *find_read(const folding_t *folding, const graph_node_
     value_t value = quantize->inputs[0];
     const graph_node_t *node = graph_producer(graph, value);
     *out_has_relu = rewrite_is_op(node, "relu") && graph_n_uses(graph, value) == 1 &&
-                    !is_written(folding, node) && fold_may_order(graph, result->scale);
+                    !is_written(folding, node) &&
+                    fold_may_order(graph, folding->objects, result->scale);
     if (*out_has_relu) value = node->inputs[0];
     return graph_n_uses(graph, value) == 1 ? graph_producer(graph, value) : NULL;
 }
@@ -574,7 +579,8 @@ static bool find_move(const folding_t *folding, const graph_node_t *quantize,
     quantized_t source;
     if (!moves(node) || graph_n_uses(graph, quantize->inputs[0]) != 1 || is_written(folding, node))
         return false;
-    if (strncmp(node->op->name, "max_pool", 8) == 0 && !fold_may_order(graph, result->scale))
+    if (strncmp(node->op->name, "max_pool", 8) == 0 &&
+        !fold_may_order(graph, folding->objects, result->scale))
         return false; /* the largest number is the smallest integer */
     const int n = rewrite_is_op(node, "concat") ? node->n_inputs : 1;
     for (int i = 0; i < n; i++)
@@ -634,7 +640,8 @@ static bool find_requantized(const folding_t *folding, const graph_node_t *node,
     int n_spatial = 1;
     fold_sums_t sums = {NULL, NULL, 0.0, 0};
     if (conv == NULL || conv->kind != NODE_OP || graph_n_uses(graph, node->inputs[0]) != 1 ||
-        is_written(folding, node) || is_written(folding, conv))
+        node->n_sized > 0 || conv->n_sized > 0 || is_written(folding, node) ||
+        is_written(folding, conv))
         return false;
     while (n_spatial <= 3 && !rewrite_is_op(conv, integer_convs[n_spatial])) n_spatial++;
     if (n_spatial > 3) return false;
@@ -642,7 +649,8 @@ static bool find_requantized(const folding_t *folding, const graph_node_t *node,
     bias = info_of(graph, node->inputs[3]);
     const int64_t *dim = rewrite_attr(node, "dim", ATTR_INT);
     if (x == NULL || x->dtype != DTYPE_U8 || conv->inputs[3] != VALUE_NONE || dim == NULL ||
-        *dim != 1 || (node->inputs[3] != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32)))
+        *dim != 1 || !sum_fits(graph, conv->op, conv->inputs[0], conv->inputs[1]) ||
+        (node->inputs[3] != VALUE_NONE && (bias == NULL || bias->dtype != DTYPE_F32)))
         return false;
     *out_conv = conv;
     *out = (fold_conv_t){.graph = graph,
@@ -698,13 +706,18 @@ static status_t fold_node(rewrite_t *rewrite, const graph_node_t *node, bool *ou
 status_t pass_fold_quantize(context_t *ctx, const graph_t *graph, const pass_options_t *options,
                             graph_t **out_graph)
 {
-    (void)options;
     folding_t folding = {.graph = graph};
     TRY(alias_of(ctx, graph, &folding.alias));
     TRY(context_get_zeroed(ctx, (size_t)graph_n_values(graph) * sizeof *folding.is_folded,
                            "products before a quantize", &folding.is_folded));
-    (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
-    status_t status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
+    status_t status = STATUS_OK;
+    if (options != NULL && options->knows_self && options->self != NULL)
+        status = attribute_objects(ctx, graph, options->self, &folding.objects);
+    if (status == STATUS_OK) {
+        (void)rewrite_visit(graph_body(graph), note_quantize, &folding);
+        status = rewrite_graph(ctx, graph, fold_node, &folding, out_graph);
+    }
+    context_put(ctx, (void *)folding.objects);
     context_put(ctx, folding.is_folded);
     return status;
 }

@@ -32,8 +32,9 @@ int64_t fold_conv_channels(const fold_conv_t *conv);
  * constant, or none that f32 has. */
 bool fold_conv_sums(const fold_conv_t *conv, fold_sums_t *out_sums);
 
-/* Whether larger numbers have larger integers: false for a constant scale that is not above 0, and
- * for one that is no constant. */
-bool fold_may_order(const graph_t *graph, value_t scale);
+/* Whether larger numbers have larger integers: false for a scale that is not above 0, and for one
+ * that is not known. objects: the module that each value is, as attribute_objects gives them, for
+ * scales that are attributes; NULL: only constants are known. */
+bool fold_may_order(const graph_t *graph, module_t *const *objects, value_t scale);
 
 #endif

@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "graph/analysis/attribute_impl.h"
 #include "graph/passes/fold_quantize_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -10,29 +11,49 @@
  *                                            b = bias / (sx sw) - zx sum(w) + (zy - za sa / sy) / m
  */
 
+static const tensor_t *plain(const tensor_t *tensor)
+{
+    const bool is_plain = tensor != NULL && tensor_layout(tensor) == LAYOUT_DENSE &&
+                          info_is_contiguous(tensor_info(tensor));
+    return is_plain ? tensor : NULL;
+}
+
 static const tensor_t *constant_of(const graph_t *graph, value_t value)
 {
     const datum_t *datum = value < 0 ? NULL : graph_constant(graph, value);
     if (datum == NULL || datum_kind(datum) != DATUM_TENSOR) return NULL;
-    const tensor_t *tensor = datum_as_tensor(datum);
-    return tensor_layout(tensor) == LAYOUT_DENSE && info_is_contiguous(tensor_info(tensor)) ? tensor
-                                                                                            : NULL;
+    return plain(datum_as_tensor(datum));
 }
 
-static bool read_number(const graph_t *graph, value_t value, double otherwise, double *out_number)
+static const tensor_t *attribute_of(const graph_t *graph, module_t *const *objects, value_t value)
 {
-    const tensor_t *tensor = constant_of(graph, value);
-    *out_number = otherwise;
-    if (value == VALUE_NONE) return true;
+    const graph_node_t *node = value < 0 ? NULL : graph_producer(graph, value);
+    attribute_t attribute;
+    if (node == NULL || node->kind != NODE_GETATTR || node->inputs[0] < 0) return NULL;
+    module_t *object = objects[node->inputs[0]];
+    if (object == NULL || !attribute_find(object, node->name, &attribute)) return NULL;
+    return plain(attribute_tensor(&attribute));
+}
+
+static bool load_number(const tensor_t *tensor, double *out_number)
+{
     if (tensor == NULL || tensor_numel(tensor) != 1) return false;
     *out_number = dtype_load(tensor_dtype(tensor), tensor_bytes(tensor));
     return isfinite(*out_number);
 }
 
-bool fold_may_order(const graph_t *graph, value_t scale)
+static bool read_number(const graph_t *graph, value_t value, double otherwise, double *out_number)
+{
+    *out_number = otherwise;
+    return value == VALUE_NONE || load_number(constant_of(graph, value), out_number);
+}
+
+bool fold_may_order(const graph_t *graph, module_t *const *objects, value_t scale)
 {
     double number = 0.0;
-    return scale != VALUE_NONE && read_number(graph, scale, 0.0, &number) && number > 0.0;
+    const tensor_t *tensor = constant_of(graph, scale);
+    if (tensor == NULL && objects != NULL) tensor = attribute_of(graph, objects, scale);
+    return load_number(tensor, &number) && number > 0.0;
 }
 
 typedef struct numbers {

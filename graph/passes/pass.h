@@ -64,6 +64,8 @@ typedef struct pass_options {
     int n_stepped;
     const pass_stepped_t *stepped; /* weights whose other formats `layout` counts as reorders of
                                       every run */
+    bool knows_self; /* `fold_quantize` may ask self for the signs of scales that are attributes: of
+                        graphs that come with them, as at an import */
 } pass_options_t;
 
 /* Rewrites `graph` into *out_graph, which may be the same graph retained if nothing changes. Passes

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "freeze/freeze.h"
+#include "graph/program/plan.h"
 #include "io/onnx.h"
 #include "tensor/file.h"
 #include "tests/support/onnx_model.h"
@@ -268,6 +270,108 @@ static void products_between_dequantize_and_quantize_are_of_integers_in_every_mo
     }
 }
 
+/* A convolution, a relu and a pool, all between DequantizeLinear and QuantizeLinear; the scale of
+ * what comes behind the convolution. All numbers are exact. */
+static module_t *load_pooled(context_t *ctx, float scale, bool keeps_numbers)
+{
+    enum { F32 = 1, U8 = 2, S8 = 3 };
+    const float of_x = 0.5F, of_weight = 0.25F, bias[] = {1, -2, 0};
+    const uint8_t zeros[] = {3, 0};
+    const onnx_options_t options = {.keeps_numbers = keeps_numbers};
+    int8_t weight[54];
+    module_t *model = NULL;
+    size_t n_bytes = 0;
+    for (int i = 0; i < 54; i++) weight[i] = (int8_t)(i * 29 % 11 - 5);
+    maker_begin(&maker, 13);
+    maker_input(&maker, "x", F32, 4, (const int64_t[]){1, 2, 4, 4});
+    maker_initializer(&maker, "s", F32, 0, NULL, &of_x, 4);
+    maker_initializer(&maker, "z", U8, 0, NULL, &zeros[0], 1);
+    maker_initializer(&maker, "t", F32, 0, NULL, &scale, 4);
+    maker_initializer(&maker, "zero", U8, 0, NULL, &zeros[1], 1);
+    maker_initializer(&maker, "w", S8, 4, (const int64_t[]){3, 2, 3, 3}, weight, sizeof weight);
+    maker_initializer(&maker, "u", F32, 0, NULL, &of_weight, 4);
+    maker_initializer(&maker, "bias", F32, 1, (const int64_t[]){3}, bias, sizeof bias);
+    maker_node(&maker, "QuantizeLinear", "q1", "x s z", "a");
+    maker_node(&maker, "DequantizeLinear", "d1", "a s z", "b");
+    maker_node(&maker, "DequantizeLinear", "d2", "w u", "c");
+    maker_node_t *conv = maker_node(&maker, "Conv", "conv", "b c bias", "d");
+    maker_ints(conv, "pads", 4, (const int64_t[]){1, 1, 1, 1});
+    maker_node(&maker, "Relu", "relu", "d", "e");
+    maker_node(&maker, "QuantizeLinear", "q2", "e t zero", "f");
+    maker_node(&maker, "DequantizeLinear", "d3", "f t zero", "g");
+    maker_node_t *pool = maker_node(&maker, "MaxPool", "pool", "g", "h");
+    maker_ints(pool, "kernel_shape", 2, (const int64_t[]){2, 2});
+    maker_node(&maker, "QuantizeLinear", "q3", "h t zero", "i");
+    maker_node(&maker, "DequantizeLinear", "d4", "i t zero", "y");
+    maker_output(&maker, "y");
+    uint8_t *bytes = maker_pack(&maker, &n_bytes);
+    CHECK_OK(ctx, onnx_load_bytes(ctx, bytes, n_bytes, &options, &model));
+    free(bytes);
+    return model;
+}
+
+static int count_operators(const graph_t *graph, const char *name)
+{
+    const graph_block_t *body = graph_body(graph);
+    int n = 0;
+    for (int i = 0; i < body->n_nodes; i++) {
+        const graph_node_t *node = body->nodes[i];
+        n += node->kind == NODE_OP && strcmp(node->op->name, name) == 0;
+    }
+    return n;
+}
+
+static int count_steps(const module_t *frozen, const char *name)
+{
+    const plan_t *plan = plan_of(frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) n += strcmp(plan_step(plan, i)->name, name) == 0;
+    return n;
+}
+
+static void give_the_same(context_t *ctx, module_t *model, module_t *numbers, const tensor_t *x)
+{
+    tensor_t *y = NULL, *wanted = NULL;
+    CHECK_OK(ctx, module_forward(ctx, model, x, &y));
+    CHECK_OK(ctx, module_forward(ctx, numbers, x, &wanted));
+    assert_true(onnx_data_is_same(ctx, y, wanted, 0.0, 0.0));
+    tensor_release(y);
+    tensor_release(wanted);
+}
+
+/* Scales of files are attributes until the model is frozen. */
+static void a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float scales[] = {0.125F, -0.125F};
+    float elements[32];
+    tensor_t *x = NULL;
+    for (int i = 0; i < 32; i++) elements[i] = (float)(i * 7 % 23) - 9.0F;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 4, (const int64_t[]){1, 2, 4, 4}, elements, &x));
+    for (int i = 0; i < 2; i++) {
+        const int n_above = scales[i] > 0.0F;
+        module_t *model = load_pooled(ctx, scales[i], false), *frozen = NULL;
+        module_t *numbers = load_pooled(ctx, scales[i], true);
+        const graph_t *graph = graph_of(model, "forward");
+        assert_int_equal(count_operators(graph, "conv2d_integer"), 1);
+        assert_int_equal(count_operators(graph, "requantize"), n_above);
+        assert_int_equal(count_operators(graph, "relu"), 1 - n_above);
+        assert_int_equal(count_operators(graph, "quantize"), 3 - 2 * n_above);
+        give_the_same(ctx, model, numbers, x);
+        CHECK_OK(ctx, freeze(ctx, model, NULL, &frozen));
+        if (n_above == 1) {
+            assert_int_equal(count_steps(frozen, "conv2d_quantized"), 1);
+            assert_int_equal(count_steps(frozen, "relu"), 0);
+            assert_int_equal(count_steps(frozen, "quantize"), 1);
+        }
+        give_the_same(ctx, frozen, numbers, x);
+        module_release(frozen);
+        module_release(numbers);
+        module_release(model);
+    }
+    tensor_release(x);
+}
+
 /* x u8 of some sizes, s and z, and a node of com.microsoft. */
 static maker_node_t *begin_microsoft(int rank, const char *type, const char *inputs)
 {
@@ -308,6 +412,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_wrong_with_a_node_of_microsoft_is_told),
+        TEST(a_relu_and_a_pool_are_done_on_integers_where_the_scale_is_above_0),
         TEST(integer_weights_are_packed_once),
         TEST(products_between_dequantize_and_quantize_are_of_integers_in_every_mode),
         TEST(what_is_not_supported_is_named),

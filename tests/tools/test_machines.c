@@ -144,6 +144,23 @@ static void another_version_of_onednn_gets_right_answers(void **state)
     if (n == 0) skip_without("a build of another preset");
 }
 
+#ifdef TESSERA_HAVE_ONNX
+
+/* A file keeps no weights that became floats: where convolutions of bytes go by floats, they do so
+ * at every start. */
+static void what_no_file_keeps_is_not_told(void **state)
+{
+    (void)state;
+    check_run("", OURS,
+              "freeze " TESSERA_SOURCE_DIR "/tests/io/stored/qdq_of_bytes.onnx -o model.tessera "
+              "--shape x=2x3x12x12 --threads 2");
+    check_run("", OURS, "append model.tessera --isa AVX2 --threads 2");
+    check_run("ONEDNN_MAX_CPU_ISA=AVX2", OURS, "run model.tessera --threads 2");
+    assert_null(strstr(output, "keeps them"));
+}
+
+#endif
+
 static void what_cannot_be_added_is_said(void **state)
 {
     (void)state;
@@ -179,6 +196,9 @@ int main(void)
         cmocka_unit_test(another_number_of_threads_gets_right_answers),
         cmocka_unit_test(another_version_of_onednn_gets_right_answers),
         cmocka_unit_test(what_cannot_be_added_is_said),
+#ifdef TESSERA_HAVE_ONNX
+        cmocka_unit_test(what_no_file_keeps_is_not_told),
+#endif
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
