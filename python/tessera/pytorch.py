@@ -114,6 +114,7 @@ def _export(
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
            torch.int16, torch.int32, torch.int64, torch.bool)  # fmt: skip
+_NAMES = ("f32", "f64", "f16", "bf16", "s8", "u8", "s16", "s32", "s64", "bool")  # of these
 _MIN_BYTES = 1024  # of an initializer that stays out of the ONNX bytes
 
 
@@ -263,6 +264,20 @@ _TAKES_TENSOR = {
 }  # fmt: skip
 
 
+def _is_dtype_of_tensor(node: torch.fx.Node) -> bool:
+    """Whether a number among the operands may be a tensor of rank 0 and f64: another is of floats
+    and of the result's dtype, as with f32 [2, 3] * 0.5. With s64 [2, 3] * 0.5, which is f32, or f32
+    [] * 0.5, it would make the result f64."""
+    made = node.meta.get("example_value")
+    if node.target not in _TAKES_TENSOR or not isinstance(made, torch.Tensor):
+        return False
+    values = [arg.meta.get("example_value") for arg in node.args if isinstance(arg, torch.fx.Node)]
+    return made.is_floating_point() and any(
+        isinstance(value, torch.Tensor) and value.dtype == made.dtype and value.dim() > 0
+        for value in values
+    )
+
+
 def _is_item(node: torch.fx.Node) -> bool:
     return node.op == "call_method" and node.target == "item"
 
@@ -308,24 +323,32 @@ class _Captured:
 
     @staticmethod
     def _may_be_tensor(node: torch.fx.Node) -> bool:
-        """Whether a number may be an input of the model: it is only computed with."""
+        """Whether a number may be an input of the model: it is only computed with, beside tensors
+        that decide of which dtype the result is."""
         users = [user for item in node.users if _is_item(item) for user in item.users]
-        return bool(users) and all(user.target in _TAKES_TENSOR for user in users)
+        return bool(users) and all(map(_is_dtype_of_tensor, users))
 
     def _find_outputs(self) -> None:
         (output,) = (node for node in self.graph_module.graph.nodes if node.op == "output")
         self.outputs = []  # a position among the exported ones, or what is given as it is
         self.n_outputs = 0
+        self.dtypes = []  # of the exported ones
         for item in output.args[0]:
             if not isinstance(item, torch.fx.Node):
                 self.outputs.append((None, item))
             elif isinstance(item.meta.get("example_value"), torch.Tensor):
                 self.outputs.append((self.n_outputs, None))
                 self.n_outputs += 1
+                self.dtypes.append(item.meta["example_value"].dtype)
             else:
                 raise Unsupported(f"output {item.name} is no tensor")
         if self.n_outputs == 0 or not self.tensors:
             raise Unsupported("it has no tensor to compute from, or none to give")
+
+    def names_of_dtypes(self) -> list[str | None]:
+        """Dtypes of the exported outputs, as a model calls them."""
+        names = dict(zip(_DTYPES, _NAMES))
+        return [names.get(dtype) for dtype in self.dtypes]
 
     def _find_sizes(self) -> dict[Any, tuple[int, int]]:
         """Symbols of open sizes, each with an input and a dimension of it that is this size."""
@@ -447,11 +470,12 @@ class _Compiled:
             try:
                 module = captured.module(example, True, numbers)
                 dims = captured.open_dims(len(numbers))
-                self._open = _load(module, tensors, torch.get_num_threads(), dims)
+                model = _load(module, tensors, torch.get_num_threads(), dims)
             except Exception:  # what the exporter raises is of many classes; another way is tried
                 continue
-            self._open_numbers = numbers
-            return
+            if [value.dtype for value in model.outputs] == captured.names_of_dtypes():
+                self._open, self._open_numbers = model, numbers
+                return
 
     def _model_for(self, args: Sequence[Any]) -> _native.Model:
         captured = self._captured

@@ -261,6 +261,35 @@ def test_a_number_that_is_computed_with_is_an_input(exports, sizes):
     assert len(exports) == 1
 
 
+@pytest.mark.parametrize(
+    "function, x",
+    [
+        (lambda x, s: x * s, torch.arange(6)),
+        (lambda x, s: x * s, torch.arange(6) > 2),
+        (lambda x, s: x.argmax() + s, torch.arange(6.0)),
+        (lambda x, s: x.mean() * s, torch.arange(6.0)),
+        (lambda x, s: (x > 0) * s + x, torch.arange(6.0)),
+        (lambda x, s: x * (s * 2), torch.arange(6.0)),
+    ],
+    ids=["integers", "booleans", "index", "rank_0", "mask", "number"],
+)
+def test_a_number_that_is_open_leaves_dtypes_alone(function, x):
+    """A tensor of rank 0 counts for more than a number where the other operand is no float."""
+    compiled = torch.compile(function, backend="tessera", dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        for number in (0.5, 2.25):
+            made, wanted = compiled(x, number), function(x, number)
+            assert made.dtype == wanted.dtype and close(made, wanted)
+
+
+def test_an_open_model_of_other_dtypes_is_not_taken(exports, monkeypatch):
+    monkeypatch.setattr(tessera.pytorch._Captured, "_may_be_tensor", staticmethod(lambda node: True))
+    function = torch.compile(lambda x, s: x * s, backend="tessera", dynamic=True)
+    assert function(torch.arange(6), 0.5).dtype == torch.float32
+    assert len(exports) == 2  # with the number as an input, and without
+
+
 def test_exports_that_fail_leave_dynamo_alone(monkeypatch):
     """PyTorch's strict export resets the frame that torch.compile is at, which is a crash."""
     resets = []
