@@ -297,6 +297,12 @@ def _value(number: Any) -> int | float:
     return number.node.hint if hasattr(number, "node") else number
 
 
+def _identity(number: Any) -> tuple[type, Any]:
+    """A key of its own for each number that gives results of its own: 1, 1.0, 0.0, -0.0, nan."""
+    value = _value(number)
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
 class _Captured:
     """A graph that torch.compile captured: modules of its tensors alone, at given numbers."""
 
@@ -461,7 +467,7 @@ class _Compiled:
 
     @staticmethod
     def _key(args: Sequence[Any], of: Sequence[int]) -> tuple:
-        return tuple(_value(args[i]) for i in of)
+        return tuple(_identity(args[i]) for i in of)
 
     def _load_open(self, example: Sequence[Any]) -> None:
         captured = self._captured

@@ -311,6 +311,19 @@ def test_numbers_without_end_are_left_to_pytorch(exports, monkeypatch):
     assert len(exports) == 2
 
 
+def test_zeros_have_signs_and_nan_is_itself(exports):
+    """masked_fill's number is no input of a model."""
+
+    def inverse(x, n):
+        return 1 / x.masked_fill(x > 0, n)
+
+    function = torch.compile(inverse, backend="tessera", dynamic=True)
+    x = torch.randn(4, 6)
+    for number in (2.5, 0.0, -0.0, float("nan"), float("nan"), 0.0):
+        torch.testing.assert_close(function(x, number), inverse(x, number), equal_nan=True)
+    assert len(exports) == 4
+
+
 def test_what_a_model_refuses_at_a_call_pytorch_says():
     table = torch.randn(5, 3)
     look_up = torch.compile(lambda i: table[i] * 1.0, backend="tessera")
