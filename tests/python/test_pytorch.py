@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -159,6 +160,32 @@ def test_modules_of_one_class_have_their_own_parameters():
     for _ in range(2):
         for module, of_tessera in zip(modules, compiled):
             assert close(of_tessera(x), module(x))
+
+
+def test_modules_that_died_leave_nothing(exports):
+    x, living = torch.randn(3, 6), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        for _ in range(12):
+            module = nn.Linear(6, 4).eval()
+            assert close(torch.compile(module, backend="tessera")(x), module(x))
+            living.append(weakref.ref(module.weight))
+    assert len(exports) == 12  # none ran in PyTorch
+    del module
+    gc.collect()
+    assert not [ref for ref in living if ref() is not None]
+
+
+def test_modules_of_one_class_that_are_too_many_take_turns(exports, monkeypatch):
+    monkeypatch.setattr(tessera.pytorch, "_MAX_MODULES", 2)
+    monkeypatch.setattr(tessera.pytorch, "_MAX_EXPORTS", 1)
+    x = torch.randn(3, 6)
+    modules = [nn.Linear(6, 4).eval() for _ in range(4)]
+    compiled = [torch.compile(module, backend="tessera") for module in modules]
+    with pytest.warns(Fallback, match="more than 2 modules") as warned:
+        for i in (0, 1, 0, 2, 0, 2, 3, 1, 0, 2):  # 1 goes for 2; then 3 and 1 are left to PyTorch
+            assert close(compiled[i](x), modules[i](x))
+    assert len(exports) == 3 and len(warned) == 1
 
 
 def test_sizes_are_kept_apart():
