@@ -111,8 +111,7 @@ NB_MODULE(_native, m)
                 if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
                 model.save(nb::steal<nb::bytes>(encoded).c_str());
             },
-            nb::arg("path"),
-            nb::sig("def save(self, path: str | bytes | os.PathLike) -> None"),
+            nb::arg("path"), nb::sig("def save(self, path: str | bytes | os.PathLike) -> None"),
             "Writes a .tessera file, which maps straight back in, whole or not at all.")
         .def("__repr__",
              [](const Model &model) {
