@@ -107,11 +107,11 @@ NB_MODULE(_native, m)
         .def(
             "save",
             [](Model &model, nb::object path) {
-                const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
-                if (!text.is_valid()) throw nb::python_error();
-                model.save(nb::cast<std::string>(text));
+                PyObject *encoded = nullptr;
+                if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) throw nb::python_error();
+                model.save(nb::steal<nb::bytes>(encoded).c_str());
             },
-            nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+            nb::arg("path"), nb::sig("def save(self, path: str | bytes | os.PathLike) -> None"),
             "Writes a .tessera file, which maps straight back in, whole or not at all.")
         .def("__repr__",
              [](const Model &model) {

@@ -8,11 +8,13 @@ What cannot be taken runs in PyTorch, and a warning says why.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import logging
 import operator
 import threading
 import warnings
+import weakref
 from typing import Any, Callable, Iterator, Sequence
 
 import torch
@@ -114,6 +116,7 @@ def _export(
 
 _DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8,
            torch.int16, torch.int32, torch.int64, torch.bool)  # fmt: skip
+_NAMES = ("f32", "f64", "f16", "bf16", "s8", "u8", "s16", "s32", "s64", "bool")  # of these
 _MIN_BYTES = 1024  # of an initializer that stays out of the ONNX bytes
 
 
@@ -263,6 +266,20 @@ _TAKES_TENSOR = {
 }  # fmt: skip
 
 
+def _is_dtype_of_tensor(node: torch.fx.Node) -> bool:
+    """Whether a number among the operands may be a tensor of rank 0 and f64: another is of floats
+    and of the result's dtype, as with f32 [2, 3] * 0.5. With s64 [2, 3] * 0.5, which is f32, or f32
+    [] * 0.5, it would make the result f64."""
+    made = node.meta.get("example_value")
+    if node.target not in _TAKES_TENSOR or not isinstance(made, torch.Tensor):
+        return False
+    values = [arg.meta.get("example_value") for arg in node.args if isinstance(arg, torch.fx.Node)]
+    return made.is_floating_point() and any(
+        isinstance(value, torch.Tensor) and value.dtype == made.dtype and value.dim() > 0
+        for value in values
+    )
+
+
 def _is_item(node: torch.fx.Node) -> bool:
     return node.op == "call_method" and node.target == "item"
 
@@ -282,6 +299,12 @@ def _value(number: Any) -> int | float:
     return number.node.hint if hasattr(number, "node") else number
 
 
+def _identity(number: Any) -> tuple[type, Any]:
+    """A key of its own for each number that gives results of its own: 1, 1.0, 0.0, -0.0, nan."""
+    value = _value(number)
+    return type(value), value.hex() if isinstance(value, float) else value
+
+
 class _Captured:
     """A graph that torch.compile captured: modules of its tensors alone, at given numbers."""
 
@@ -290,7 +313,7 @@ class _Captured:
         self.graph_module = graph_module
         nodes = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
         self._placeholders = nodes
-        self.static: dict[int, torch.Tensor] = {}
+        self.static: list[int] = []  # parameters and buffers
         self.tensors: list[int] = []
         self.sizes: list[int] = []  # integers, most of them sizes of the tensors
         self.numbers: list[int] = []
@@ -300,7 +323,7 @@ class _Captured:
             elif not isinstance(value, torch.Tensor):
                 self.sizes.append(i)
             elif _is_static(node, value):
-                self.static[i] = value
+                self.static.append(i)
             else:
                 self.tensors.append(i)
         self.open_numbers = [i for i in self.numbers if self._may_be_tensor(nodes[i])]
@@ -308,24 +331,32 @@ class _Captured:
 
     @staticmethod
     def _may_be_tensor(node: torch.fx.Node) -> bool:
-        """Whether a number may be an input of the model: it is only computed with."""
+        """Whether a number may be an input of the model: it is only computed with, beside tensors
+        that decide of which dtype the result is."""
         users = [user for item in node.users if _is_item(item) for user in item.users]
-        return bool(users) and all(user.target in _TAKES_TENSOR for user in users)
+        return bool(users) and all(map(_is_dtype_of_tensor, users))
 
     def _find_outputs(self) -> None:
         (output,) = (node for node in self.graph_module.graph.nodes if node.op == "output")
         self.outputs = []  # a position among the exported ones, or what is given as it is
         self.n_outputs = 0
+        self.dtypes = []  # of the exported ones
         for item in output.args[0]:
             if not isinstance(item, torch.fx.Node):
                 self.outputs.append((None, item))
             elif isinstance(item.meta.get("example_value"), torch.Tensor):
                 self.outputs.append((self.n_outputs, None))
                 self.n_outputs += 1
+                self.dtypes.append(item.meta["example_value"].dtype)
             else:
                 raise Unsupported(f"output {item.name} is no tensor")
         if self.n_outputs == 0 or not self.tensors:
             raise Unsupported("it has no tensor to compute from, or none to give")
+
+    def names_of_dtypes(self) -> list[str | None]:
+        """Dtypes of the exported outputs, as a model calls them."""
+        names = dict(zip(_DTYPES, _NAMES))
+        return [names.get(dtype) for dtype in self.dtypes]
 
     def _find_sizes(self) -> dict[Any, tuple[int, int]]:
         """Symbols of open sizes, each with an input and a dimension of it that is this size."""
@@ -384,8 +415,8 @@ class _Captured:
             if i not in open_numbers:
                 made[self._placeholders[i]] = _value(args[i])
         self._bind_sizes(graph, made, None if is_open else args)
-        for i, value in self.static.items():
-            root[f"static_{i}"] = value.detach()
+        for i in self.static:
+            root[f"static_{i}"] = args[i].detach()
             made[self._placeholders[i]] = graph.get_attr(f"static_{i}")
         numbers = {self._placeholders[i] for i in self.numbers}
         for node in self.graph_module.graph.nodes:
@@ -410,6 +441,26 @@ class _Captured:
 
 _MAX_MODELS = 8  # that a graph keeps for numbers of its own, the last used
 _MAX_EXPORTS = 32  # of one graph: each takes as long as some hundred calls
+_MAX_MODULES = 64  # of one class that are kept, the last used
+
+
+class _Kept(collections.OrderedDict):
+    """What was used last, by keys; find() needs no lock."""
+
+    def find(self, key: tuple) -> Any:
+        found = self.get(key)
+        if found is not None:
+            with contextlib.suppress(KeyError):  # another thread has dropped it since
+                self.move_to_end(key)
+        return found
+
+    def keep(self, key: tuple, value: Any, limit: int) -> bool:
+        """Whether another had to go for it."""
+        is_full = len(self) >= limit
+        if is_full:
+            self.popitem(last=False)
+        self[key] = value
+        return is_full
 
 
 class _Compiled:
@@ -419,11 +470,8 @@ class _Compiled:
 
     def __init__(self, captured: _Captured, example: Sequence[Any]):
         self._captured = captured
-        self._static = list(captured.static.values())
-        self._static_at = list(captured.static)
-        self._others: dict[tuple, _Compiled | None] = {}  # of other modules of the same class
-        self._models: dict[tuple, _native.Model] = {}
-        self._lock = threading.Lock()  # of _models, and one export at a time
+        self._models = _Kept()  # by sizes and numbers
+        self._lock = threading.Lock()  # one export at a time
         self._n_exports = 0
         self._has_warned = False
         self._open = None
@@ -438,7 +486,7 @@ class _Compiled:
 
     @staticmethod
     def _key(args: Sequence[Any], of: Sequence[int]) -> tuple:
-        return tuple(_value(args[i]) for i in of)
+        return tuple(_identity(args[i]) for i in of)
 
     def _load_open(self, example: Sequence[Any]) -> None:
         captured = self._captured
@@ -447,26 +495,28 @@ class _Compiled:
             try:
                 module = captured.module(example, True, numbers)
                 dims = captured.open_dims(len(numbers))
-                self._open = _load(module, tensors, torch.get_num_threads(), dims)
+                model = _load(module, tensors, torch.get_num_threads(), dims)
             except Exception:  # what the exporter raises is of many classes; another way is tried
                 continue
-            self._open_numbers = numbers
-            return
+            if [value.dtype for value in model.outputs] == captured.names_of_dtypes():
+                self._open, self._open_numbers = model, numbers
+                return
 
     def _model_for(self, args: Sequence[Any]) -> _native.Model:
         captured = self._captured
         key = self._key(args, (*captured.sizes, *captured.numbers))
+        model = self._models.find(key)
+        if model is not None:
+            return model
         with self._lock:
-            model = self._models.pop(key, None)
+            model = self._models.find(key)
             if model is None:
                 if self._n_exports == _MAX_EXPORTS:
                     raise Unsupported(f"it had {_MAX_EXPORTS} sets of numbers, and is given others")
                 self._n_exports += 1
                 tensors = [args[i].detach() for i in captured.tensors]
                 model = _load(captured.module(args, False), tensors, torch.get_num_threads())
-                if len(self._models) == _MAX_MODELS:
-                    del self._models[next(iter(self._models))]
-            self._models[key] = model
+                self._models.keep(key, model, _MAX_MODELS)
         return model
 
     def _run(self, args: Sequence[Any]) -> Any:
@@ -477,23 +527,8 @@ class _Compiled:
                 pass
         return self._model_for(args)(*[args[i] for i in self._captured.tensors])
 
-    def _of_other_module(self, args: Sequence[Any]) -> Callable:
-        """PyTorch runs one graph for all modules of a class: parameters are inputs of it."""
-        key = tuple(id(args[i]) for i in self._static_at)
-        with self._lock:
-            if key not in self._others and len(self._others) < _MAX_MODELS:
-                try:
-                    captured = _Captured(self._captured.graph_module, args)
-                    self._others[key] = _Compiled(captured, args)
-                except Exception as error:
-                    _warn(error)
-                    self._others[key] = None
-            return self._others.get(key) or self._captured.run
-
     def __call__(self, *args: Any) -> tuple:
         captured = self._captured
-        if not all(map(operator.is_, self._static, [args[i] for i in self._static_at])):
-            return self._of_other_module(args)(*args)
         try:
             made = self._run(args)
         except Exception as error:  # PyTorch can run the graph, or says in its own words why not
@@ -504,6 +539,56 @@ class _Compiled:
         if captured.n_outputs == 1:
             made = (made,)
         return tuple(item if at is None else made[at] for at, item in captured.outputs)
+
+
+class _Modules:
+    """PyTorch runs one graph for all modules of a class: parameters are inputs of it. Each module
+    has models of its own, as long as its parameters live."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule, example: Sequence[Any]):
+        self._graph_module = graph_module
+        self._kept = _Kept()  # by identities of parameters
+        self._lock = threading.Lock()  # one export at a time
+        self._n_dropped = 0  # of modules that live
+        self._has_warned = False
+        captured = _Captured(graph_module, example)
+        self._static = captured.static
+        self._keep(_Compiled(captured, example), example)
+
+    def _key(self, args: Sequence[Any]) -> tuple:
+        return tuple(id(args[i]) for i in self._static)
+
+    def _keep(self, run: Callable, args: Sequence[Any]) -> None:
+        key, kept = self._key(args), self._kept
+
+        def forget(_: Any) -> None:  # at once: another object may get the same identity
+            kept.pop(key, None)
+
+        living = [weakref.ref(args[i], forget) for i in self._static]
+        self._n_dropped += kept.keep(key, (run, living), _MAX_MODULES)
+
+    def _add(self, args: Sequence[Any]) -> Callable:
+        try:
+            if self._n_dropped >= _MAX_EXPORTS:  # each call would export
+                raise Unsupported(f"more than {_MAX_MODULES} modules of a class take turns")
+            run = _Compiled(_Captured(self._graph_module, args), args)
+        except Exception as error:
+            if not self._has_warned:
+                _warn(error)
+            self._has_warned = True
+            run = self._graph_module.forward
+            if self._n_dropped >= _MAX_EXPORTS:
+                return run  # those that are kept stay
+        self._keep(run, args)
+        return run
+
+    def __call__(self, *args: Any) -> tuple:
+        key = self._key(args)
+        found = self._kept.find(key)
+        if found is None:
+            with self._lock:
+                found = self._kept.find(key) or (self._add(args),)
+        return found[0](*args)
 
 
 def _needs_gradients(example: Sequence[Any]) -> bool:
@@ -531,7 +616,7 @@ def backend(graph_module: torch.fx.GraphModule, example: Sequence[Any], **_: Any
             raise Unsupported("autocast is on: weights would be constants of another dtype")
         if _needs_gradients(example):
             raise Unsupported("it needs gradients: call the model under torch.no_grad()")
-        return _Compiled(_Captured(graph_module, example), example)
+        return _Modules(graph_module, example)
     except Exception as error:  # whatever the exporter meets, PyTorch itself can run the graph
         _warn(error)
         return graph_module.forward

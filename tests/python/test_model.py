@@ -1,6 +1,7 @@
 """Models on arrays: what is read where it lies, what belongs to whom, what is refused."""
 
 import gc
+import os
 import pathlib
 import re
 import threading
@@ -276,6 +277,19 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
 
 
 # ---- files, explanations, counters ----
+
+
+@pytest.mark.parametrize("name", [b"plain.tessera", b"caf\xc3\xa9.tessera", b"\xff.tessera"])
+def test_paths_of_bytes_are_saved_to(relu, tmp_path, name):
+    """As open() takes them, and as str: what is no UTF-8 has surrogates there."""
+    path = os.path.join(os.fsencode(tmp_path), name)
+    relu.save(path)
+    size = os.path.getsize(path)
+    os.remove(path)
+    relu.save(os.fsdecode(path))
+    assert os.path.getsize(path) == size > 0
+    with pytest.raises(ValueError, match="null"):
+        relu.save(path + b"\0")
 
 
 def test_a_saved_model_gives_the_same_bits(tmp_path):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -161,6 +162,32 @@ def test_modules_of_one_class_have_their_own_parameters():
             assert close(of_tessera(x), module(x))
 
 
+def test_modules_that_died_leave_nothing(exports):
+    x, living = torch.randn(3, 6), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        for _ in range(12):
+            module = nn.Linear(6, 4).eval()
+            assert close(torch.compile(module, backend="tessera")(x), module(x))
+            living.append(weakref.ref(module.weight))
+    assert len(exports) == 12  # none ran in PyTorch
+    del module
+    gc.collect()
+    assert not [ref for ref in living if ref() is not None]
+
+
+def test_modules_of_one_class_that_are_too_many_take_turns(exports, monkeypatch):
+    monkeypatch.setattr(tessera.pytorch, "_MAX_MODULES", 2)
+    monkeypatch.setattr(tessera.pytorch, "_MAX_EXPORTS", 1)
+    x = torch.randn(3, 6)
+    modules = [nn.Linear(6, 4).eval() for _ in range(4)]
+    compiled = [torch.compile(module, backend="tessera") for module in modules]
+    with pytest.warns(Fallback, match="more than 2 modules") as warned:
+        for i in (0, 1, 0, 2, 0, 2, 3, 1, 0, 2):  # 1 goes for 2; then 3 and 1 are left to PyTorch
+            assert close(compiled[i](x), modules[i](x))
+    assert len(exports) == 3 and len(warned) == 1
+
+
 def test_sizes_are_kept_apart():
     function = torch.compile(Function(lambda x: x.flatten(1).sum(1)), backend="tessera")
     for sizes in ((2, 3, 4), (3, 3, 4), (2, 5, 7), (3, 3, 4), (9, 1, 2)):
@@ -261,6 +288,36 @@ def test_a_number_that_is_computed_with_is_an_input(exports, sizes):
     assert len(exports) == 1
 
 
+@pytest.mark.parametrize(
+    "function, x",
+    [
+        (lambda x, s: x * s, torch.arange(6)),
+        (lambda x, s: x * s, torch.arange(6) > 2),
+        (lambda x, s: x.argmax() + s, torch.arange(6.0)),
+        (lambda x, s: x.mean() * s, torch.arange(6.0)),
+        (lambda x, s: (x > 0) * s + x, torch.arange(6.0)),
+        (lambda x, s: x * (s * 2), torch.arange(6.0)),
+    ],
+    ids=["integers", "booleans", "index", "rank_0", "mask", "number"],
+)
+def test_a_number_that_is_open_leaves_dtypes_alone(function, x):
+    """A tensor of rank 0 counts for more than a number where the other operand is no float."""
+    compiled = torch.compile(function, backend="tessera", dynamic=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Fallback)
+        for number in (0.5, 2.25):
+            made, wanted = compiled(x, number), function(x, number)
+            assert made.dtype == wanted.dtype and close(made, wanted)
+
+
+def test_an_open_model_of_other_dtypes_is_not_taken(exports, monkeypatch):
+    any_node = staticmethod(lambda node: True)
+    monkeypatch.setattr(tessera.pytorch._Captured, "_may_be_tensor", any_node)
+    function = torch.compile(lambda x, s: x * s, backend="tessera", dynamic=True)
+    assert function(torch.arange(6), 0.5).dtype == torch.float32
+    assert len(exports) == 2  # with the number as an input, and without
+
+
 def test_exports_that_fail_leave_dynamo_alone(monkeypatch):
     """PyTorch's strict export resets the frame that torch.compile is at, which is a crash."""
     resets = []
@@ -280,6 +337,19 @@ def test_numbers_without_end_are_left_to_pytorch(exports, monkeypatch):
         for n in (3, 5, 3, 7, 9):
             assert torch.equal(function(x * 5, n), (x * 5).clamp(max=n))
     assert len(exports) == 2
+
+
+def test_zeros_have_signs_and_nan_is_itself(exports):
+    """masked_fill's number is no input of a model."""
+
+    def inverse(x, n):
+        return 1 / x.masked_fill(x > 0, n)
+
+    function = torch.compile(inverse, backend="tessera", dynamic=True)
+    x = torch.randn(4, 6)
+    for number in (2.5, 0.0, -0.0, float("nan"), float("nan"), 0.0):
+        torch.testing.assert_close(function(x, number), inverse(x, number), equal_nan=True)
+    assert len(exports) == 4
 
 
 def test_what_a_model_refuses_at_a_call_pytorch_says():
