@@ -158,7 +158,7 @@ static status_t freeze_until(const trial_t *trial, module_t **out_frozen, agreem
             options->min_agreement);
     if (is_enough(options, agreement)) return STATUS_OK;
     accuracy_t all = {.n_layers = trial->accuracy->n_layers, .layers = trial->accuracy->layers};
-    const char **kept = calloc((size_t)(options->kept.n + all.n_layers + 1), sizeof *kept);
+    const char **kept = calloc((size_t)options->kept.n + (size_t)all.n_layers + 1, sizeof *kept);
     trial->accuracy->layers = NULL;
     trial->accuracy->n_layers = 0;
     for (int i = 0; kept != NULL && i < options->kept.n; i++) kept[i] = options->kept.items[i];
