@@ -21,7 +21,7 @@ def test_types_are_told():
     assert (files / "py.typed").is_file()
     stub = (files / "_native.pyi").read_text()
     assert "-> tessera.report.Profile" in stub
-    assert "class Model" in stub and "def save(self, path: str | os.PathLike[str])" in stub
+    assert "class Model" in stub and "def save(self, path: str | bytes | os.PathLike) -> None" in stub
 
 
 def test_version_is_the_library_s():
