@@ -15,7 +15,7 @@ static const winograd_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &winog
 #define TILES_FUSED 28
 /* Tiles for each thread from which that is faster, by measurement. */
 #define MANY_TILES 14
-#define MANY_TILES_APART 64
+#define MANY_TILES_APART 48
 /* Of a group whose phases all threads share: transforms shall stay in the last cache. */
 #define TILES_IN_PHASES 128
 

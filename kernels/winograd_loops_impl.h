@@ -172,14 +172,22 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
+/* Weights that come next, which are far away: so many bytes are fetched with each channel. */
+typedef struct ahead {
+    const char *from;
+    int64_t step;
+} ahead_t;
+
 /* Tiles by vectors of outputs, over all blocks of channels. */
 KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, const float *source,
-                                 const float *weight, float *out)
+                                 const float *weight, float *out, ahead_t ahead)
 {
     vector_t sums[WINOGRAD_ROWS][VECTORS] = {{{0}}};
     for (int64_t b = 0; b < n_blocks; b++) {
         for (int lane = 0; lane < KERNEL_LANES; lane++) {
             vector_t weights[VECTORS];
+            __builtin_prefetch(ahead.from, 0, 2);
+            ahead.from += ahead.step;
             KERNEL_UNROLL
             for (int k = 0; k < n_vectors; k++) weights[k] = vector_load(weight + k * KERNEL_LANES);
             KERNEL_UNROLL
@@ -200,14 +208,14 @@ KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, co
 
 #define ROWS(n)                                                                                    \
     static void multiply_##n##_1(int64_t n_blocks, const float *source, const float *weight,       \
-                                 float *out)                                                       \
+                                 float *out, ahead_t ahead)                                        \
     {                                                                                              \
-        multiply_rows(n, 1, n_blocks, source, weight, out);                                        \
+        multiply_rows(n, 1, n_blocks, source, weight, out, ahead);                                 \
     }                                                                                              \
     static void multiply_##n##_2(int64_t n_blocks, const float *source, const float *weight,       \
-                                 float *out)                                                       \
+                                 float *out, ahead_t ahead)                                        \
     {                                                                                              \
-        multiply_rows(n, 2, n_blocks, source, weight, out);                                        \
+        multiply_rows(n, 2, n_blocks, source, weight, out, ahead);                                 \
     }
 ROWS(1)
 ROWS(2)
@@ -228,7 +236,8 @@ ROWS(13)
 ROWS(14)
 #endif
 
-typedef void (*multiply_t)(int64_t n_blocks, const float *source, const float *weight, float *out);
+typedef void (*multiply_t)(int64_t n_blocks, const float *source, const float *weight, float *out,
+                           ahead_t ahead);
 static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {
     {multiply_1_1, multiply_1_2},   {multiply_2_1, multiply_2_2},   {multiply_3_1, multiply_3_2},
 #if WINOGRAD_ROWS >= 6
@@ -332,14 +341,18 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t fi
     const int64_t size = n_channels * n_vectors * KERNEL_LANES;
     const int64_t begin = winograd_block_begin(g, first);
     const float *weight = w->weight + weight_block * side * side * n_channels * WIDTH;
-    for (int64_t i = 0; i < side * side; i++, weight += size)
-        for (int64_t b = first; b < last; b++) {
+    if (first == last) return;
+    const int64_t step = n_vectors * KERNEL_LANES * (int64_t)sizeof(float) / (last - first) + 1;
+    for (int64_t i = 0; i < side * side; i++, weight += size) {
+        ahead_t ahead = {(const char *)(weight + size), step};
+        for (int64_t b = first; b < last; b++, ahead.from += n_channels * step) {
             const int64_t from = winograd_block_begin(g, b);
             const int64_t n_rows = winograd_block_begin(g, b + 1) - from;
             multiplies[n_rows - 1][n_vectors - 1](
                 g->n_source_blocks, g->source + i * g->stride + from * n_channels, weight,
-                products + i * stride + (from - begin) * WIDTH);
+                products + i * stride + (from - begin) * WIDTH, ahead);
         }
+    }
     const int64_t n = winograd_block_begin(g, last) - begin;
     for (int k = 0; k < n_vectors; k++) {
         const float *of = products + k * KERNEL_LANES;

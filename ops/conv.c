@@ -270,9 +270,9 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {
-    &conv_winograd_6, &conv_winograd_4, &conv_winograd_2, &conv_depthwise,
-    &conv_rows,       &onednn,          &native,          NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4, &conv_winograd_2,
+                                             &conv_depthwise,  &conv_pointwise,  &conv_rows,
+                                             &onednn,          &native,          NULL};
 static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */

@@ -1,0 +1,83 @@
+#include "kernels/pointwise_impl.h"
+
+#include "tensor/threads_impl.h"
+
+static const pointwise_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &pointwise_portable,
+                                                          [ISA_AVX2] = &pointwise_avx2,
+                                                          [ISA_AVX512] = &pointwise_avx512};
+
+/* Bytes of sources that one group of outputs after the other reads: half of a second cache. */
+#define SOURCE_BYTES (512 << 10)
+
+/* Bytes that a core multiplies by one group of outputs while it reads one from far. */
+#define REUSE 2.0
+
+typedef struct run {
+    pointwise_lines_t lines;
+    const pointwise_loops_t *loops;
+    int64_t n_tiles, n_groups;
+    int64_t tiles_at_once;
+    int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
+} run_t;
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Each thread has some tiles, and some groups of outputs: it reads the sources of the first and the
+ * weights of the second. What the slowest multiplies counts, and what all read. */
+static void share(run_t *run, int n_threads, double source, double weight)
+{
+    double least = 0.0;
+    for (int by_tiles = 1; by_tiles <= n_threads; by_tiles++) {
+        const int by_groups = n_threads / by_tiles;
+        if (by_tiles * by_groups != n_threads) continue;
+        const double products = (double)divide_up(run->n_tiles, by_tiles) / (double)run->n_tiles *
+                                (double)divide_up(run->n_groups, by_groups);
+        const double cost = REUSE * products * source * n_threads + weight * by_tiles +
+                            source * by_groups;
+        if (by_tiles > 1 && cost >= least) continue;
+        least = cost;
+        run->by_tiles = by_tiles;
+        run->by_groups = by_groups;
+    }
+}
+
+static void run_shares(void *user, int64_t first, int64_t last)
+{
+    const run_t *run = user;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t of_tiles = i % run->by_tiles, of_groups = i / run->by_tiles;
+        const int64_t begin = run->n_tiles * of_tiles / run->by_tiles;
+        const int64_t end = run->n_tiles * (of_tiles + 1) / run->by_tiles;
+        const int64_t n_turns = divide_up(end - begin, run->tiles_at_once);
+        for (int64_t turn = 0; turn < n_turns; turn++) {
+            const pointwise_part_t part = {begin + (end - begin) * turn / n_turns,
+                                           begin + (end - begin) * (turn + 1) / n_turns,
+                                           run->n_groups * of_groups / run->by_groups,
+                                           run->n_groups * (of_groups + 1) / run->by_groups};
+            run->loops->multiply(&run->lines, &part);
+        }
+    }
+}
+
+void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads)
+{
+    run_t run = {.lines = {.pointwise = pointwise}, .loops = loops[isa]};
+    const int64_t lanes = isa_lanes(isa), stride = pointwise->stride;
+    const int64_t out_height = divide_up(pointwise->height, stride);
+    const int64_t out_width = divide_up(pointwise->width, stride);
+    const int64_t channels = divide_up(pointwise->n_inputs, lanes) * lanes;
+    const int64_t n_rows = run.loops->n_rows;
+    run.lines.length = stride == 1 ? out_height * out_width : out_width;
+    run.lines.n_in_image = stride == 1 ? 1 : out_height;
+    run.lines.tiles_of_line = divide_up(run.lines.length, n_rows);
+    run.n_tiles = pointwise->n_images * run.lines.n_in_image * run.lines.tiles_of_line;
+    run.n_groups = divide_up(pointwise->n_outputs, POINTWISE_BLOCKS * lanes);
+    const int64_t bytes = channels * n_rows * (int64_t)sizeof(float); /* of a tile */
+    run.tiles_at_once = SOURCE_BYTES / bytes > 0 ? SOURCE_BYTES / bytes : 1;
+    share(&run, n_threads, (double)(run.n_tiles * bytes),
+          (double)(channels * pointwise->n_outputs) * sizeof(float));
+    threads_share(n_threads, n_threads, run_shares, &run);
+}

@@ -1,0 +1,61 @@
+/* Convolution with kernels of 1 by 1, without padding:
+ *
+ *   out[n][k][p][q] = act(bias[k] + addend[n][k][p][q]
+ *                         + sum(c) x[n][c][p*stride][q*stride] * weight[k][c])
+ *
+ * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], the weight
+ * as [K / lanes][C / lanes][lanes of c][lanes of k], which oneDNN calls ABcd16b16a; last blocks are
+ * padded by zeros. In the result what pads it is act(addend). */
+#ifndef TESSERA_KERNELS_POINTWISE_IMPL_H
+#define TESSERA_KERNELS_POINTWISE_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/isa_impl.h"
+
+typedef struct pointwise {
+    int stride; /* 1 or 2 */
+    int64_t n_images, n_inputs, n_outputs;
+    int64_t height, width; /* of x */
+    const float *x, *weight;
+    const float *bias;   /* [n_outputs], or NULL */
+    const float *addend; /* as out lies; may be out; or NULL */
+    bool is_clamped;     /* to lower and upper: relu is 0 and infinity */
+    float lower, upper;
+    /* What becomes of n elements that lie side by side when they are done; NULL: nothing. */
+    void (*finish)(const void *user, float *values, int64_t n);
+    const void *user;
+    float *out; /* not x */
+} pointwise_t;
+
+/* On at most so many threads, by an instruction set that isa_has. */
+void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads);
+
+/* ---- for the loops of an instruction set ---- */
+
+#define POINTWISE_BLOCKS 2 /* of outputs, whose sums are made at once: a group */
+
+/* Results lie in lines without gaps in their sources: a whole image at stride 1, else a row. Each
+ * line is cut in tiles of at most `n_rows` results, evenly. */
+typedef struct pointwise_lines {
+    const pointwise_t *pointwise;
+    int64_t length, n_in_image; /* results of a line; lines of an image */
+    int64_t tiles_of_line;
+} pointwise_lines_t;
+
+/* Tiles [first, last) of all lines, by groups of outputs [first_group, last_group): all tiles by
+ * one group after the other. */
+typedef struct pointwise_part {
+    int64_t first, last, first_group, last_group;
+} pointwise_part_t;
+
+typedef struct pointwise_loops {
+    int n_rows; /* results of a tile */
+    void (*multiply)(const pointwise_lines_t *lines, const pointwise_part_t *part);
+} pointwise_loops_t;
+
+extern const pointwise_loops_t pointwise_portable, pointwise_avx2, pointwise_avx512;
+
+#endif

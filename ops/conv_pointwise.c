@@ -1,0 +1,165 @@
+/* Convolutions with kernels of 1 by 1 by a kernel of our own, over channels in blocks as wide as a
+ * vector. The weight lies as oneDNN's kernels want it, ABcd16b16a, so that files and other kernels
+ * share it. */
+#include <math.h>
+
+#include "kernels/pointwise_impl.h"
+
+#include "dispatch/eltwise.h"
+#include "ops/accept_impl.h"
+#include "ops/conv_impl.h"
+#include "ops/walk_impl.h"
+#include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
+
+enum { X, WEIGHT, BIAS, POST };
+
+/* Results of a line, which have sums of their own in registers: with fewer these wait for each
+ * other. */
+#define LEAST_RESULTS 7
+#define LEAST_INPUTS 16
+
+static const char *check_windows(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
+    if (x->rank != 4 || attrs->groups != 1) return "images and one group only";
+    if (weight->sizes[2] != 1 || weight->sizes[3] != 1) return "kernels of 1 by 1 only";
+    if (attrs->stride[0] != attrs->stride[1] || attrs->stride[0] > 2)
+        return "strides of 1 and 2 only";
+    for (int i = 0; i < 2; i++)
+        if (attrs->padding[i] != 0 || attrs->extra_padding[i] != 0) return "no padding";
+    if (x->sizes[1] < LEAST_INPUTS) return "fewer channels than a block has";
+    const int64_t length = attrs->stride[0] == 1 ? out->sizes[2] * out->sizes[3] : out->sizes[3];
+    return length < LEAST_RESULTS ? "few results" : NULL;
+}
+
+/* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
+static const char *check(const op_call_t *call, const prepared_t *prepared)
+{
+    const tensor_info_t *x = call->in[X];
+    const post_ops_t *post = &((const conv_attrs_t *)prepared->attrs)->post;
+    if (call->per_op) return "oneDNN alone under policy per_op";
+    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
+    if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
+    if (x->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32) return "f32 only";
+    if (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32) return "a bias of f32 only";
+    for (int i = 0; i < post->n; i++) {
+        if (post->op[i].kind == POST_ELTWISE) continue;
+        const tensor_info_t *operand = call->in[POST], *out = &call->out[0];
+        if (i > 0 || (post->op[i].kind != POST_SUM && post->op[i].kind != POST_ADD))
+            return "adds one operand, before any function";
+        if (operand->dtype != DTYPE_F32 ||
+            !shape_equal(operand->rank, operand->sizes, out->rank, out->sizes))
+            return "adds f32 of the result's sizes only";
+    }
+    return check_windows(call);
+}
+
+static bool adds(const post_ops_t *post)
+{
+    return post->n > 0 && post->op[0].kind != POST_ELTWISE;
+}
+
+/* [K][C][1][1] in blocks of both, inputs outside. */
+static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
+{
+    format_t format = format_plain(weight->rank);
+    for (int dim = 1; dim >= 0; dim--) {
+        format.block_dims[format.n_blocks] = (uint8_t)dim;
+        format.block_sizes[format.n_blocks++] = (uint16_t)lanes;
+    }
+    return info_mkldnn(weight, &format);
+}
+
+static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const char *reason = check(call, prepared);
+    if (reason != NULL) return prepared_decline(prepared, "pointwise: %s", reason);
+    const int lanes = isa_lanes(isa_best());
+    const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    if (!format_same(&own, &blocks, x->sizes))
+        return prepared_decline(prepared, "pointwise: channels in blocks of %d only", lanes);
+    TRY(accept_format(call, prepared, X, &blocks));
+    TRY(accept_out(call, prepared, 0, &blocks));
+    if (adds(&((const conv_attrs_t *)prepared->attrs)->post)) {
+        TRY(accept_format(call, prepared, POST, &blocks));
+        prepared->overwrites = UINT64_C(1) << POST;
+    }
+    prepared->in[WEIGHT] = blocked_weight(weight, lanes);
+    if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
+    const tensor_info_t *out = &prepared->out[0];
+    prepared->cost_ns = cost_layer(
+        ctx, "pointwise", 2.0 * (double)info_numel(&call->out[0]) * (double)x->sizes[1],
+        (double)info_numel(out) / (double)out->sizes[1] * (double)x->sizes[1] * sizeof(float) +
+            (double)info_bytes(out),
+        (double)info_bytes(&prepared->in[WEIGHT]));
+    return STATUS_OK;
+}
+
+/* All post-ops but an addition and a clamp that come first. */
+typedef struct rest {
+    const post_ops_t *post;
+    int first;
+} rest_t;
+
+static void finish(const void *user, float *values, int64_t n)
+{
+    const rest_t *rest = user;
+    for (int i = rest->first; i < rest->post->n; i++) {
+        const post_op_t *op = &rest->post->op[i];
+        eltwise_apply(op->eltwise, op->alpha, op->beta, n, values, values);
+    }
+}
+
+static bool is_clamp(const post_op_t *op, pointwise_t *out)
+{
+    const bool is_relu = op->eltwise == ELTWISE_RELU;
+    out->lower = is_relu ? 0.0f : (float)op->alpha;
+    out->upper = is_relu ? (float)INFINITY : (float)op->beta;
+    return is_relu || op->eltwise == ELTWISE_CLAMP;
+}
+
+/* What pads a block of results is made of zeros. */
+static bool keeps_zero(const rest_t *rest, const pointwise_t *p)
+{
+    bool keeps = !p->is_clamped || (p->lower <= 0.0f && p->upper >= 0.0f);
+    for (int i = rest->first; i < rest->post->n; i++)
+        keeps &= eltwise_keeps_zero(rest->post->op[i].eltwise, rest->post->op[i].alpha,
+                                    rest->post->op[i].beta);
+    return keeps;
+}
+
+static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
+                    void *scratch)
+{
+    (void)scratch;
+    const conv_attrs_t *attrs = prepared->kernel_attrs;
+    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
+    rest_t rest = {&attrs->post, adds(&attrs->post) ? 1 : 0};
+    pointwise_t p = {.stride = (int)attrs->stride[0],
+                     .n_images = x->sizes[0],
+                     .n_inputs = x->sizes[1],
+                     .n_outputs = result->sizes[1],
+                     .height = x->sizes[2],
+                     .width = x->sizes[3],
+                     .x = in[X],
+                     .weight = in[WEIGHT],
+                     .bias = in[BIAS],
+                     .addend = adds(&attrs->post) ? in[POST] : NULL,
+                     .user = &rest,
+                     .out = out[0]};
+    p.is_clamped = rest.first < attrs->post.n && is_clamp(&attrs->post.op[rest.first], &p);
+    rest.first += p.is_clamped;
+    if (rest.first < attrs->post.n) p.finish = finish;
+    pointwise_run(&p, isa_best(), threads_for(ctx, info_numel(result) * x->sizes[1] / 16));
+    if (!keeps_zero(&rest, &p)) walk_zero_padding(result, out[0]);
+    return STATUS_OK;
+}
+
+const kernel_t conv_pointwise = {.name = "pointwise",
+                                 .prepare = prepare,
+                                 .run = run,
+                                 .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                          KERNEL_COMPETES};
