@@ -79,7 +79,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
-    if (!format_same(&own, &blocks, x->sizes))
+    /* Sixteen channels in one block have the bytes of channels last, whose results are such, too.
+     */
+    if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
         return prepared_decline(prepared, "pointwise: channels in blocks of %d only", lanes);
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));

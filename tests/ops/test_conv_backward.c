@@ -37,6 +37,7 @@ static prepared_t *choose(context_t *ctx, const opdef_t *op, const void *attrs,
     prepared_t *prepared = NULL;
     CHECK_OK(ctx, dispatch_select(ctx, op, attrs, op->n_operands, in, POLICY_AUTO, &prepared));
     if (strcmp(prepared_kernel(prepared), "depthwise") == 0 ||
+        strcmp(prepared_kernel(prepared), "pointwise") == 0 ||
         strcmp(prepared_kernel(prepared), "rows") == 0)
         return prepared; /* our own */
     assert_string_equal(prepared_kernel(prepared), "onednn");
