@@ -21,8 +21,9 @@ typedef struct tile {
     int64_t n_source_blocks;
     int64_t at; /* in out and addend, whose blocks lie as those of x */
     vector_t bias[BLOCKS];
-    const char *ahead; /* what is fetched, so many bytes with each channel */
+    const char *ahead; /* weights that are fetched, so many bytes with each channel */
     int64_t ahead_step;
+    const float *next; /* x of the tile that comes next, which is fetched too */
 } tile_t;
 
 /* Each step for all sums, so that they stay in registers. */
@@ -78,10 +79,11 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     const float *weight = tile->weight;
     const char *ahead = tile->ahead;
     for (int64_t b = 0; b < tile->n_source_blocks; b++) {
-        const float *x = tile->x + b * tile->plane;
+        const float *x = tile->x + b * tile->plane, *next = tile->next + b * tile->plane;
         for (int c = 0; c < KERNEL_LANES; c++, x++, weight += KERNEL_LANES) {
             vector_t weights[BLOCKS];
             __builtin_prefetch(ahead, 0, 2);
+            __builtin_prefetch(next + c * KERNEL_LANES, 0, 2);
             ahead += tile->ahead_step;
             KERNEL_UNROLL
             for (int k = 0; k < n_blocks; k++) weights[k] = vector_load(weight + k * tile->weights);
@@ -136,8 +138,20 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load(bias);
 }
 
+typedef struct tile_at {
+    int64_t image, begin, n_rows;
+} tile_at_t;
+
+static tile_at_t find_tile(const pointwise_images_t *images, int64_t tile)
+{
+    const int64_t image = tile / images->tiles_of_image, of_image = tile % images->tiles_of_image;
+    const int64_t begin = images->plane * of_image / images->tiles_of_image;
+    const int64_t end = images->plane * (of_image + 1) / images->tiles_of_image;
+    return (tile_at_t){image, begin, end - begin};
+}
+
 static void multiply_group(const pointwise_images_t *images, const pointwise_part_t *part,
-                           int64_t group, const float *next)
+                           int64_t group, const float *ahead)
 {
     const pointwise_t *p = images->pointwise;
     const int64_t n_out_blocks = (p->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
@@ -145,20 +159,22 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     const int n_blocks = n_out_blocks - first_block < BLOCKS ? 1 : BLOCKS;
     tile_t tile = {.plane = images->plane * KERNEL_LANES,
                    .n_source_blocks = (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES,
-                   .ahead = (const char *)next,
+                   .ahead = (const char *)ahead,
                    .ahead_step = WIDTH * (int64_t)sizeof(float) / n_tiles + 1};
     tile.weights = tile.n_source_blocks * KERNEL_LANES * KERNEL_LANES;
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)
         tile.bias[k] = load_bias(p, (first_block + k) * KERNEL_LANES);
+    tile_at_t at = find_tile(images, part->first);
     for (int64_t t = part->first; t < part->last; t++) {
-        const int64_t image = t / images->tiles_of_image, of_image = t % images->tiles_of_image;
-        const int64_t begin = images->plane * of_image / images->tiles_of_image;
-        const int64_t end = images->plane * (of_image + 1) / images->tiles_of_image;
-        tile.x = images->x + image * tile.n_source_blocks * tile.plane + begin * KERNEL_LANES;
-        tile.at = (image * n_out_blocks + first_block) * tile.plane + begin * KERNEL_LANES;
-        multiply_tile(p, &tile, end - begin, n_blocks);
+        const tile_at_t next = t + 1 < part->last ? find_tile(images, t + 1) : at;
+        tile.x = images->x + at.image * tile.n_source_blocks * tile.plane + at.begin * KERNEL_LANES;
+        tile.next = images->x + next.image * tile.n_source_blocks * tile.plane +
+                    next.begin * KERNEL_LANES;
+        tile.at = (at.image * n_out_blocks + first_block) * tile.plane + at.begin * KERNEL_LANES;
+        multiply_tile(p, &tile, at.n_rows, n_blocks);
         tile.ahead += tile.ahead_step * tile.n_source_blocks * KERNEL_LANES;
+        at = next;
     }
 }
 
