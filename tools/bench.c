@@ -74,13 +74,12 @@ static int compare_times(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void sort(double *times, int64_t n)
+void bench_sort_times(double *times, int64_t n)
 {
     qsort(times, (size_t)n, sizeof times[0], compare_times);
 }
 
-/* Of sorted times: between the two nearest in proportion, so that 0.5 gives the median. */
-static double percentile(const double *times, int64_t n, double part)
+double bench_percentile(const double *times, int64_t n, double part)
 {
     double at = part * (double)(n - 1);
     int64_t below = (int64_t)at, above = below + 1 < n ? below + 1 : below;
@@ -91,17 +90,17 @@ static void summarize(lane_t *lane, int64_t batch)
 {
     bench_row_t *row = lane->row;
     double sum = 0.0;
-    sort(lane->times, row->n_runs);
-    sort(lane->reorder_times, row->n_runs);
-    sort(lane->cpu_times, row->n_runs);
+    bench_sort_times(lane->times, row->n_runs);
+    bench_sort_times(lane->reorder_times, row->n_runs);
+    bench_sort_times(lane->cpu_times, row->n_runs);
     for (int64_t i = 0; i < row->n_runs; i++) sum += lane->times[i];
-    row->median_ms = percentile(lane->times, row->n_runs, 0.5);
-    row->p90_ms = percentile(lane->times, row->n_runs, 0.9);
-    row->p99_ms = percentile(lane->times, row->n_runs, 0.99);
+    row->median_ms = bench_percentile(lane->times, row->n_runs, 0.5);
+    row->p90_ms = bench_percentile(lane->times, row->n_runs, 0.9);
+    row->p99_ms = bench_percentile(lane->times, row->n_runs, 0.99);
     row->min_ms = lane->times[0];
     row->items_per_s = sum > 0.0 ? 1e3 * (double)(batch * row->n_runs) / sum : 0.0;
-    row->reorder_ms = percentile(lane->reorder_times, row->n_runs, 0.5);
-    row->cpu_ms = percentile(lane->cpu_times, row->n_runs, 0.5);
+    row->reorder_ms = bench_percentile(lane->reorder_times, row->n_runs, 0.5);
+    row->cpu_ms = bench_percentile(lane->cpu_times, row->n_runs, 0.5);
 }
 
 static void take_counters(const counters_t *counters, bench_row_t *row)
@@ -276,9 +275,7 @@ static int measure_all(const char *spec, const bench_options_t *options, const b
     session_t base;
     if (!measure_apart(options, &result)) return EXIT_FAILED;
     if (!session_begin(NAME, spec, &options->session, &base)) return EXIT_FAILED;
-    const model_input_t *first = &base.model.inputs[0];
-    bool has_batch = base.model.n_inputs > 0 && tensor_rank(first->tensor) > 0;
-    result.batch = has_batch ? tensor_sizes(first->tensor)[0] : 1;
+    result.batch = model_batch(&base.model);
     result.n_threads = context_threads(base.ctx);
     bool is_done = measure(options, &base, &result);
     if (is_done)

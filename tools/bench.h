@@ -29,13 +29,26 @@ typedef struct bench {
     bench_row_t rows[MODE_COUNT];
 } bench_t;
 
-/* ---- a process per mode: first run and peak memory ---- */
+/* ---- processes of their own ---- */
 
 /* Runs this program's bench again, with more words, and hands its lines of stdout to take, which
  * gives true for the result. False when there was none, or it failed, of which it has told why. */
 typedef bool (*bench_take_t)(const char *line, void *user);
 bool bench_run_apart(const char *spec, const session_options_t *options, int n_more,
                      const char *const *more, bench_take_t take, void *user);
+
+/* A frozen file of the model: the model itself, or one that a process makes in a folder for
+ * temporary files. Remove it, also when false was given. */
+typedef struct bench_frozen {
+    const char *path;
+    char dir[2048]; /* "": none was made */
+    char made[2112];
+} bench_frozen_t;
+bool bench_freeze_apart(const char *spec, const session_options_t *options,
+                        bench_frozen_t *out_frozen);
+void bench_remove_frozen(bench_frozen_t *frozen);
+
+/* ---- a process per mode: first run and peak memory ---- */
 
 /* The most memory that this process has had. */
 double bench_peak_mb(void);
@@ -51,6 +64,10 @@ bool bench_measure_apart(const char *spec, run_mode_t mode, const session_option
 bool bench_report_first_run(const char *command, session_t *session);
 
 /* ---- results ---- */
+
+/* Of sorted times: between the two nearest in proportion, so that 0.5 gives the median. */
+void bench_sort_times(double *times, int64_t n);
+double bench_percentile(const double *times, int64_t n, double part);
 
 /* Three tables, at most 100 columns wide: times, reorders, first runs. */
 status_t bench_print_tables(context_t *ctx, const bench_t *bench);

@@ -130,22 +130,43 @@ static bool freeze_to(const char *spec, const char *path, const session_options_
     return run(&words, NULL, NULL);
 }
 
+bool bench_freeze_apart(const char *spec, const session_options_t *options,
+                        bench_frozen_t *out_frozen)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *dir = out_frozen->dir;
+    *out_frozen = (bench_frozen_t){.dir = ""};
+    if (model_kind(spec) == MODEL_FROZEN) {
+        out_frozen->path = spec;
+        return true;
+    }
+    snprintf(dir, sizeof out_frozen->dir, "%s/tessera-XXXXXX",
+             tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
+    if (mkdtemp(dir) == NULL) {
+        fprintf(stderr, "tessera bench: %s: %s\n", dir, strerror(errno));
+        dir[0] = '\0';
+        return false;
+    }
+    snprintf(out_frozen->made, sizeof out_frozen->made, "%s/model.tessera", dir);
+    out_frozen->path = out_frozen->made;
+    return freeze_to(spec, out_frozen->path, options);
+}
+
+void bench_remove_frozen(bench_frozen_t *frozen)
+{
+    if (frozen->dir[0] == '\0') return;
+    unlink(frozen->made);
+    rmdir(frozen->dir);
+}
+
 bool bench_measure_apart(const char *spec, run_mode_t mode, const session_options_t *options,
                          bench_row_t *row)
 {
-    if (mode != MODE_FROZEN || model_kind(spec) == MODEL_FROZEN)
-        return run_mode(spec, mode, options, row);
-    const char *tmp = getenv("TMPDIR");
-    char dir[2048], path[2112];
-    snprintf(dir, sizeof dir, "%s/tessera-XXXXXX", tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
-    if (mkdtemp(dir) == NULL) {
-        fprintf(stderr, "tessera bench: %s: %s\n", dir, strerror(errno));
-        return false;
-    }
-    snprintf(path, sizeof path, "%s/model.tessera", dir);
-    bool is_done = freeze_to(spec, path, options) && run_mode(path, mode, options, row);
-    unlink(path);
-    rmdir(dir);
+    bench_frozen_t frozen;
+    if (mode != MODE_FROZEN) return run_mode(spec, mode, options, row);
+    bool is_done = bench_freeze_apart(spec, options, &frozen) &&
+                   run_mode(frozen.path, mode, options, row);
+    bench_remove_frozen(&frozen);
     return is_done;
 }
 

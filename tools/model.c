@@ -310,6 +310,12 @@ status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t
 
 /* ---- outputs ---- */
 
+int64_t model_batch(const model_t *model)
+{
+    const tensor_t *first = model->n_inputs > 0 ? model->inputs[0].tensor : NULL;
+    return first != NULL && tensor_rank(first) > 0 ? tensor_sizes(first)[0] : 1;
+}
+
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name)
 {
     const char *name = name_at(find_names(module, "output_names"), index);

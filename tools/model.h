@@ -47,6 +47,9 @@ void model_clear(model_t *model);
  * range, each by numbers of its own, so that giving one leaves the others as they are. */
 status_t model_fill_inputs(context_t *ctx, model_t *model, const model_options_t *options);
 
+/* The first size of the first input, whose tensors are filled; 1 where there is none. */
+int64_t model_batch(const model_t *model);
+
 /* Name of output `index`, in a buffer of MODEL_NAME_MAX bytes. */
 const char *model_output_name(const module_t *module, int index, int n_outputs, char *out_name);
 
