@@ -21,10 +21,13 @@
 #define MAX_ROUNDS 50
 #define ROUNDS_MS 10000.0
 
+/* How long a round of instances takes, if --seconds does not say it. */
+#define SECONDS 2
+
 typedef struct bench_options {
     session_options_t session;
-    const char *modes, *budget, *first_run, *optimizer;
-    int64_t n_iterations, n_warm_up, memory_limit;
+    const char *modes, *budget, *first_run, *optimizer, *instances;
+    int64_t n_iterations, n_warm_up, n_seconds, memory_limit;
     double tolerance; /* below 0: none */
     bool as_json, trains;
     int n_modes;
@@ -55,6 +58,11 @@ static const args_command_t command = {
         "--train: modes dense, mkldnn (operator by operator, weights blocked) and planned (a step "
         "is\n"
         "  one plan), a process each; cross-entropy with random classes, sgd with momentum 0.9\n"
+        "--instances: N independent instances of one frozen file, whose weights they share, each "
+        "with\n"
+        "  a context and threads of its own, bound to its share of the cores, which lie together; "
+        "auto\n"
+        "  tries each number that divides the cores. speedup is over one instance on all cores\n"
         "a budget has lines MODEL BATCH MODE WEIGHT ACTIVATION COPIES, reorders per inference"};
 
 /* ---- measuring ---- */
@@ -349,6 +357,44 @@ static bool check_training(const bench_options_t *options)
     return false;
 }
 
+/* bench_instances looks at the number. */
+static bool check_instances(const char *spec, bench_options_t *options)
+{
+    if (options->trains) {
+        args_usage_error(NAME, "--instances is about inference, not about --train");
+        return false;
+    }
+    if (options->budget != NULL || options->tolerance >= 0.0 || options->n_iterations > 0) {
+        args_usage_error(NAME, "--iterations, --budget and --tolerance are not of --instances, "
+                               "which run for --seconds N");
+        return false;
+    }
+    if (options->modes == NULL) return true;
+    if (!parse_modes(spec, options)) return false;
+    if (options->n_modes == 1 && options->mode[0] == MODE_FROZEN) return true;
+    args_usage_error(NAME, "--modes %s, but --instances run in mode frozen", options->modes);
+    return false;
+}
+
+static bool check_options(const char *spec, bench_options_t *options)
+{
+    if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
+        args_usage_error(NAME, "--tolerance is about mode dense, which %s does not have", spec);
+        return false;
+    }
+    if (!session_check_model(NAME, spec, &options->session)) return false;
+    if (options->memory_limit > 0 && !options->trains) {
+        args_usage_error(NAME, "--memory-limit is about steps of training, it needs --train");
+        return false;
+    }
+    if (options->instances != NULL) return check_instances(spec, options);
+    if (options->n_seconds > 0) {
+        args_usage_error(NAME, "--seconds is how long instances run, it needs --instances");
+        return false;
+    }
+    return options->trains ? check_training(options) : parse_modes(spec, options);
+}
+
 static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *operands,
                   int *out_code)
 {
@@ -367,6 +413,10 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         {"--optimizer", ARGS_TEXT, &options->optimizer, "O", "of --train: sgd, adam or adamw (sgd)",
          0, 0},
         option_of(OPTION_MEMORY, &options->memory_limit),
+        {"--instances", ARGS_TEXT, &options->instances, "N|auto",
+         "measure N instances at once, see below", 0, 0},
+        {"--seconds", ARGS_INTEGER, &options->n_seconds, "N",
+         "of --instances: how long a round of them takes (2)", 1, 3600},
         SESSION_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
     };
@@ -374,17 +424,7 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
                     out_code))
         return false;
     *out_code = EXIT_USAGE;
-    const char *spec = operands->items[0];
-    if (options->tolerance >= 0.0 && model_kind(spec) == MODEL_FROZEN) {
-        args_usage_error(NAME, "--tolerance is about mode dense, which %s does not have", spec);
-        return false;
-    }
-    if (!session_check_model(NAME, spec, &options->session)) return false;
-    if (options->memory_limit > 0 && !options->trains) {
-        args_usage_error(NAME, "--memory-limit is about steps of training, it needs --train");
-        return false;
-    }
-    return options->trains ? check_training(options) : parse_modes(spec, options);
+    return check_options(operands->items[0], options);
 }
 
 /* The process that bench_measure_apart starts. */
@@ -413,6 +453,18 @@ static int train(const char *spec, const bench_options_t *options)
     return bench_train(spec, &training);
 }
 
+static int run_instances(const char *spec, const bench_options_t *options)
+{
+    const bench_instances_options_t instances = {
+        .session = options->session,
+        .instances = options->instances,
+        .n_seconds = options->n_seconds > 0 ? options->n_seconds : SECONDS,
+        .n_warm_up = options->n_warm_up,
+        .as_json = options->as_json};
+    return options->first_run != NULL ? bench_instances_here(spec, &instances)
+                                      : bench_instances(spec, &instances);
+}
+
 int command_bench(int argc, char **argv)
 {
     bench_options_t options = {
@@ -422,5 +474,6 @@ int command_bench(int argc, char **argv)
     if (!parse(argc, argv, &options, &operands, &code)) return code;
     const char *spec = operands.items[0];
     if (options.trains) return train(spec, &options);
+    if (options.instances != NULL) return run_instances(spec, &options);
     return options.first_run != NULL ? first_run(spec, &options) : bench(spec, &options);
 }

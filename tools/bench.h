@@ -92,4 +92,21 @@ typedef struct bench_train_options {
 /* Measures a training step in each mode, each in a process of its own. Gives the exit code. */
 int bench_train(const char *spec, const bench_train_options_t *options);
 
+/* ---- instances ---- */
+
+typedef struct bench_instances_options {
+    session_options_t session; /* n_threads: of each instance; 0: cores shared out */
+    const char *instances;     /* "N" or "auto" */
+    int64_t n_seconds;         /* of a round */
+    int64_t n_warm_up;
+    bool as_json;
+} bench_instances_options_t;
+
+/* Measures one wide instance and those that are asked for, each choice in a process of its own.
+ * Gives the exit code. */
+int bench_instances(const char *spec, const bench_instances_options_t *options);
+
+/* The other side: runs all instances of a choice, and tells what they did on stdout. */
+int bench_instances_here(const char *spec, const bench_instances_options_t *options);
+
 #endif
