@@ -24,6 +24,12 @@ enum { X };
 
 /* ---- windows ---- */
 
+/* n / step, where division takes as long as all the rest. */
+static int64_t count_steps(int64_t n, int64_t step)
+{
+    return step == 1 ? n : n / step;
+}
+
 window_t pool_window(const axis_t *axis, int64_t q)
 {
     if (axis->kernel == 0) {
@@ -33,10 +39,10 @@ window_t pool_window(const axis_t *axis, int64_t q)
         return (window_t){first, end - first, 1, end - first};
     }
     int64_t start = q * axis->stride - axis->padding, step = axis->dilation;
-    int64_t skipped = start < 0 ? (step - 1 - start) / step : 0;
-    int64_t end = start < axis->in ? (axis->in - 1 - start) / step + 1 : 0;
+    int64_t skipped = start < 0 ? count_steps(step - 1 - start, step) : 0;
+    int64_t end = start < axis->in ? count_steps(axis->in - 1 - start, step) + 1 : 0;
     if (end > axis->kernel) end = axis->kernel;
-    int64_t length = (axis->padded - start + step - 1) / step;
+    int64_t length = count_steps(axis->padded - start + step - 1, step);
     if (length > axis->kernel) length = axis->kernel;
     return (window_t){start + skipped * step, end > skipped ? end - skipped : 0, step, length};
 }

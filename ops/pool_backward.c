@@ -253,28 +253,92 @@ FOR_EACH_ISA static void give_largest(const pool_plan_t *plan, const window_t *w
     for (int64_t i = 0; i < n; i++) lanes->dst[place[i] * lanes->step + i] += grad[i];
 }
 
-/* Gives false for a window with nothing under it. */
-static bool find_windows(const pool_plan_t *plan, int64_t q, window_t *out_windows)
+#define WIDE 16 /* channels whose largest values and places stay in registers */
+
+/* As give_largest for WIDE channels from `lane` on, in planes whose elements an int32_t counts. */
+FOR_EACH_ISA static void give_largest_wide(const pool_plan_t *plan, const window_t *w, int64_t q,
+                                           const lanes_t *lanes, int64_t lane)
 {
-    const int64_t columns = plan->axes[2].out, rows = plan->axes[1].out;
-    out_windows[0] = pool_window(&plan->axes[0], q / columns / rows);
-    out_windows[1] = pool_window(&plan->axes[1], q / columns % rows);
-    out_windows[2] = pool_window(&plan->axes[2], q % columns);
-    return out_windows[0].count > 0 && out_windows[1].count > 0 && out_windows[2].count > 0;
+    const int64_t step = lanes->step;
+    const float *src = lanes->src + lane, *grad = lanes->grad + q * step + lane;
+    float *dst = lanes->dst + lane;
+    float value[WIDE];
+    int32_t places[WIDE];
+    for (int i = 0; i < WIDE; i++) {
+        value[i] = -INFINITY;
+        places[i] = (int32_t)first_of(plan, w);
+    }
+    POOL_FOR_TAPS(plan->axes, w, at)
+    {
+        const float *line = src + at * step;
+        const int32_t here = (int32_t)at;
+#pragma omp simd
+        for (int i = 0; i < WIDE; i++) {
+            const float x = line[i];
+            const bool is_larger = x > value[i] || x != x;
+            value[i] = is_larger ? x : value[i];
+            places[i] = is_larger ? here : places[i];
+        }
+    }
+    for (int64_t i = 0; i < WIDE; i++) dst[places[i] * step + i] += grad[i];
+}
+
+static void give_all_largest(const pool_plan_t *plan, const window_t *w, int64_t q,
+                             const lanes_t *lanes)
+{
+    const bool is_small = plan->in_plane <= INT32_MAX;
+    int64_t lane = 0;
+    for (; is_small && lane + WIDE <= lanes->n; lane += WIDE)
+        give_largest_wide(plan, w, q, lanes, lane);
+    if (lane == lanes->n) return;
+    const lanes_t rest = {.n = lanes->n - lane,
+                          .step = lanes->step,
+                          .src = lanes->src + lane,
+                          .grad = lanes->grad + lane,
+                          .dst = lanes->dst + lane};
+    give_largest(plan, w, q, &rest);
+}
+
+/* The windows of a row of results but for the last axis; false: nothing is under any. */
+static bool find_row(const pool_plan_t *plan, int64_t row, window_t *out_windows)
+{
+    const int64_t rows = plan->axes[1].out;
+    out_windows[0] = pool_window(&plan->axes[0], row / rows);
+    out_windows[1] = pool_window(&plan->axes[1], row % rows);
+    return out_windows[0].count > 0 && out_windows[1].count > 0;
+}
+
+/* And that of result `column`; false: nothing is under it. */
+static bool find_column(const pool_plan_t *plan, int64_t column, window_t *out_windows)
+{
+    out_windows[2] = pool_window(&plan->axes[2], column);
+    return out_windows[2].count > 0;
+}
+
+static void clear(const pool_plan_t *plan, const lanes_t *lanes)
+{
+    const size_t bytes = (size_t)lanes->n * sizeof *lanes->dst;
+    if (lanes->n == lanes->step)
+        memset(lanes->dst, 0, (size_t)plan->in_plane * bytes);
+    else
+        for (int64_t i = 0; i < plan->in_plane; i++) memset(lanes->dst + i * lanes->step, 0, bytes);
 }
 
 /* All windows in turn, since they may overlap. */
 static void run_lanes(const pool_plan_t *plan, const lanes_t *lanes)
 {
-    for (int64_t i = 0; i < plan->in_plane; i++)
-        memset(lanes->dst + i * lanes->step, 0, (size_t)lanes->n * sizeof *lanes->dst);
-    for (int64_t q = 0; q < plan->out_plane; q++) {
+    const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
+    clear(plan, lanes);
+    for (int64_t row = 0; row < rows; row++) {
         window_t w[3];
-        if (!find_windows(plan, q, w)) continue;
-        if (plan->is_average)
-            spread_average(plan, w, q, lanes);
-        else
-            give_largest(plan, w, q, lanes);
+        if (!find_row(plan, row, w)) continue;
+        for (int64_t column = 0; column < columns; column++) {
+            if (!find_column(plan, column, w)) continue;
+            if (plan->is_average)
+                spread_average(plan, w, row * columns + column, lanes);
+            else
+                give_all_largest(plan, w, row * columns + column, lanes);
+        }
     }
 }
 
@@ -309,11 +373,11 @@ static void run_narrow(const state_t *state, dtype_t dtype, int64_t n, const cha
 /* One channel of f64. */
 static void run_double(const pool_plan_t *plan, const double *src, const double *grad, double *dst)
 {
-    const int64_t step = plan->block;
+    const int64_t step = plan->block, columns = plan->axes[2].out;
     for (int64_t i = 0; i < plan->in_plane; i++) dst[i * step] = 0.0;
     for (int64_t q = 0; q < plan->out_plane; q++) {
         window_t w[3];
-        if (!find_windows(plan, q, w)) continue;
+        if (!find_row(plan, q / columns, w) || !find_column(plan, q % columns, w)) continue;
         const double divisor = plan->is_average ? pool_divisor(w, plan->counts_padding) : 1.0;
         const double part = grad[q * step] / divisor;
         int64_t largest = first_of(plan, w);
