@@ -124,9 +124,10 @@ typedef struct kernel {
     uint32_t flags; /* kernel_flag_t */
 
     /* Makes a weight in the format that `prepare` asked for by prepared_want_packed: of row-major
-     * bytes, into `out`, which is zero. Everybody who asks for this format gets what was made once,
-     * so it follows from `from` and `want` alone: format_numbers(&want->format) are the numbers
-     * that `prepare` gave. NULL: the kernel packs nothing. */
+     * bytes. It writes all of `out`, padding too: nobody has made that zero before. Everybody who
+     * asks for this format gets what was made once, so it follows from `from` and `want` alone:
+     * format_numbers(&want->format) are the numbers that `prepare` gave. NULL: the kernel packs
+     * nothing. */
     status_t (*pack)(context_t *ctx, const tensor_info_t *from, const void *bytes,
                      const tensor_info_t *want, void *out);
 

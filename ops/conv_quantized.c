@@ -274,6 +274,7 @@ static status_t pack_floats(context_t *ctx, const tensor_info_t *from, const voi
     const int64_t n = info_numel(from), n_rows = from->sizes[0], each = n > 0 ? n / n_rows : 0;
     const int n_lead = weight.rank - from->rank + 1; /* dimensions of groups and outputs */
     int64_t index[TENSOR_MAX_RANK] = {0}, *places = NULL;
+    memset(out, 0, info_bytes(want));
     if (n == 0) return STATUS_OK;
     TRY(context_get(ctx, (size_t)each * sizeof *places, "places of an output's weights", &places));
     /* an offset is a sum over the dimensions, so that each output has these from its first on */

@@ -7,6 +7,8 @@
  * What is 2-D may have a second dimension of 1. */
 #include "kernels/product_impl.h"
 
+#include <string.h>
+
 #include "dispatch/eltwise.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
@@ -85,6 +87,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     const int64_t n_channels = from->sizes[1], n_taps = from->sizes[2];
     const float *weight = bytes;
     (void)ctx;
+    memset(out, 0, info_bytes(want));
     for (int64_t k = 0; k < from->sizes[0]; k++) {
         float *to = (float *)out + k / block * n_taps * n_channels * block + k % block;
         for (int64_t c = 0; c < n_channels; c++)

@@ -71,6 +71,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     const int64_t sizes[WEIGHT_RANK] = {1, 1, n_in, n_gates, n_elements};
     const format_t format = format_of_numbers(numbers);
     int64_t *in_places = NULL;
+    memset(out, 0, info_bytes(want));
     TRY(context_get(ctx, (size_t)n_in * sizeof *in_places, "places of a weight", &in_places));
     for (int64_t i = 0; i < n_in; i++)
         in_places[i] = format_offset(&format, sizes, (int64_t[]){0, 0, i, 0, 0});

@@ -1,6 +1,9 @@
 /* lstm and gru by a kernel of our own, whose packed weights are read from the caches in every step:
  * f32, the usual functions, sequences of any lengths. */
 #include "kernels/sequence_impl.h"
+
+#include <string.h>
+
 #include "ops/accept_impl.h"
 #include "ops/recurrent_impl.h"
 #include "tensor/onednn/cost.h"
@@ -20,6 +23,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     const int64_t *numbers = format_numbers(&want->format);
     const sequence_cell_t cell = numbers[GATES] == 4 ? SEQUENCE_LSTM : SEQUENCE_GRU;
     (void)ctx;
+    memset(out, 0, info_bytes(want));
     sequence_pack(cell, from->sizes[0] / numbers[GATES], from->sizes[1], numbers[LANES], bytes,
                   out);
     return STATUS_OK;

@@ -418,7 +418,6 @@ static status_t count_packing(context_t *ctx, convert_pack_t pack, const tensor_
                               reorder_cause_t cause)
 {
     const uint64_t begin = context_now();
-    memset(bytes, 0, info_bytes(want));
     TRY(pack(ctx, from, from_bytes, want, bytes));
     convert_tell(ctx,
                  (conversion_t){.cause = cause,

@@ -35,7 +35,8 @@ status_t convert_make(context_t *ctx, const tensor_t *tensor, const tensor_info_
 status_t convert_make_from(context_t *ctx, const tensor_info_t *from, const void *from_bytes,
                            const tensor_info_t *want, reorder_cause_t cause, tensor_t **out_tensor);
 
-/* How the owner of a format makes a weight in it, of row-major bytes; `out` is zero before. */
+/* How the owner of a format makes a weight in it, of row-major bytes: all of `out`, padding
+ * too. */
 typedef status_t (*convert_pack_t)(context_t *ctx, const tensor_info_t *from, const void *bytes,
                                    const tensor_info_t *want, void *out);
 

@@ -65,6 +65,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     const float *weight = bytes;
     float *packed = out;
     (void)ctx;
+    memset(out, 0, info_bytes(want));
     for (int64_t k = 0; k < from->sizes[0]; k++)
         for (int64_t i = 0; i < c; i++)
             packed[(k / width * c + i) * width + k % width] = weight[k * c + i];
