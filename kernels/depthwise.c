@@ -8,7 +8,12 @@ typedef struct run {
     int64_t n_blocks;
 } run_t;
 
-#define FEW_ROWS 8 /* of a thread: fewer are not shared evenly */
+/* Whether threads that have as many of n as each other, but for one, have almost equal shares. */
+static bool is_even(int64_t n, int n_threads)
+{
+    const int64_t missing = (n_threads - n % n_threads) % n_threads;
+    return missing * 16 <= n;
+}
 
 /* Rows of images, all channels of each: what is before and behind, convolutions of 1 by 1, shares
  * its work so, too, and a thread finds what it wrote in its own cache. */
@@ -46,7 +51,7 @@ void depthwise_run(const depthwise_t *depthwise, isa_t isa, int n_threads)
                  (depthwise->n_channels + lanes - 1) / lanes};
     const int64_t n_rows = depthwise->n_images * depthwise->out_height;
     const int64_t n_planes = depthwise->n_images * run.n_blocks;
-    if (n_rows >= FEW_ROWS * n_threads || n_rows >= n_planes)
+    if (is_even(n_rows, n_threads) || n_rows >= n_planes)
         threads_share(n_threads, n_rows, run_rows, &run);
     else
         threads_share(n_threads, n_planes, run_blocks, &run);

@@ -30,22 +30,25 @@ typedef struct pointwise {
     float *out; /* not x */
 } pointwise_t;
 
-/* On at most so many threads, by an instruction set that isa_has. */
-void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads);
+/* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,
+ * as pointwise_scratch says. */
+void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch);
+size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa);
 
 /* ---- for the loops of an instruction set ---- */
 
 #define POINTWISE_BLOCKS 2 /* of outputs, whose sums are made at once: a group */
 
-/* Results lie in lines without gaps in their sources: a whole image at stride 1, else a row. Each
- * line is cut in tiles of at most `n_rows` results, evenly. */
-typedef struct pointwise_lines {
+/* A convolution of stride 1, whose images lie without gaps: at a stride of 2 their elements are
+ * copied first. Each image is cut in tiles of at most `n_rows` results, evenly. */
+typedef struct pointwise_images {
     const pointwise_t *pointwise;
-    int64_t length, n_in_image; /* results of a line; lines of an image */
-    int64_t tiles_of_line;
-} pointwise_lines_t;
+    const float *x;
+    int64_t plane; /* results of one image and channel */
+    int64_t tiles_of_image;
+} pointwise_images_t;
 
-/* Tiles [first, last) of all lines, by groups of outputs [first_group, last_group): all tiles by
+/* Tiles [first, last) of all images, by groups of outputs [first_group, last_group): all tiles by
  * one group after the other. */
 typedef struct pointwise_part {
     int64_t first, last, first_group, last_group;
@@ -53,7 +56,9 @@ typedef struct pointwise_part {
 
 typedef struct pointwise_loops {
     int n_rows; /* results of a tile */
-    void (*multiply)(const pointwise_lines_t *lines, const pointwise_part_t *part);
+    void (*multiply)(const pointwise_images_t *images, const pointwise_part_t *part);
+    /* Copies what rows [first, last) of results read, of all images and blocks of channels. */
+    void (*copy)(const pointwise_t *pointwise, int64_t first, int64_t last, float *to);
 } pointwise_loops_t;
 
 extern const pointwise_loops_t pointwise_portable, pointwise_avx2, pointwise_avx512;

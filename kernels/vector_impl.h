@@ -11,11 +11,13 @@
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
-/* Before a loop of few turns, whose number is a constant. */
+/* Before a loop of few turns, whose number is a constant; and before one that is to stay a loop. */
 #if defined(__clang__)
 #define KERNEL_UNROLL _Pragma("unroll")
+#define KERNEL_ROLL _Pragma("nounroll")
 #else
 #define KERNEL_UNROLL _Pragma("GCC unroll 16")
+#define KERNEL_ROLL _Pragma("GCC unroll 1")
 #endif
 
 typedef float vector_t __attribute__((vector_size(KERNEL_LANES * 4)));

@@ -14,10 +14,16 @@
 
 enum { X, WEIGHT, BIAS, POST };
 
-/* Results of a line, which have sums of their own in registers: with fewer these wait for each
+/* Results of an image, which have sums of their own in registers: with fewer these wait for each
  * other. */
 #define LEAST_RESULTS 7
-#define LEAST_INPUTS 16
+#define LEAST_INPUTS                                                                               \
+    96 /* of fewer the results take longer than the sums: oneDNN leaves them faster */
+
+/* Sums are made at this share of the peak, where estimates say 0.9 of what is not known better; to
+ * leave them takes as long as so many channels more. */
+#define SHARE 0.95
+#define LEAVING 6
 
 static const char *check_windows(const op_call_t *call)
 {
@@ -29,9 +35,8 @@ static const char *check_windows(const op_call_t *call)
         return "strides of 1 and 2 only";
     for (int i = 0; i < 2; i++)
         if (attrs->padding[i] != 0 || attrs->extra_padding[i] != 0) return "no padding";
-    if (x->sizes[1] < LEAST_INPUTS) return "fewer channels than a block has";
-    const int64_t length = attrs->stride[0] == 1 ? out->sizes[2] * out->sizes[3] : out->sizes[3];
-    return length < LEAST_RESULTS ? "few results" : NULL;
+    if (x->sizes[1] < LEAST_INPUTS) return "few channels";
+    return out->sizes[2] * out->sizes[3] < LEAST_RESULTS ? "few results" : NULL;
 }
 
 /* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
@@ -72,6 +77,18 @@ static tensor_info_t blocked_weight(const tensor_info_t *weight, int lanes)
     return info_mkldnn(weight, &format);
 }
 
+/* Without pointers and what becomes of results. */
+static pointwise_t describe(const prepared_t *prepared)
+{
+    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
+    return (pointwise_t){.stride = (int)((const conv_attrs_t *)prepared->attrs)->stride[0],
+                         .n_images = x->sizes[0],
+                         .n_inputs = x->sizes[1],
+                         .n_outputs = result->sizes[1],
+                         .height = x->sizes[2],
+                         .width = x->sizes[3]};
+}
+
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
@@ -92,8 +109,11 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     prepared->in[WEIGHT] = blocked_weight(weight, lanes);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
     const tensor_info_t *out = &prepared->out[0];
+    const pointwise_t sizes = describe(prepared);
+    prepared_set_scratch(prepared, pointwise_scratch(&sizes, isa_best()));
     prepared->cost_ns = cost_layer(
-        ctx, "pointwise", 2.0 * (double)info_numel(&call->out[0]) * (double)x->sizes[1],
+        ctx, "pointwise",
+        0.9 / SHARE * 2.0 * (double)info_numel(&call->out[0]) * (double)(x->sizes[1] + LEAVING),
         (double)info_numel(out) / (double)out->sizes[1] * (double)x->sizes[1] * sizeof(float) +
             (double)info_bytes(out),
         (double)info_bytes(&prepared->in[WEIGHT]));
@@ -136,26 +156,20 @@ static bool keeps_zero(const rest_t *rest, const pointwise_t *p)
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    (void)scratch;
-    const conv_attrs_t *attrs = prepared->kernel_attrs;
-    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
-    rest_t rest = {&attrs->post, adds(&attrs->post) ? 1 : 0};
-    pointwise_t p = {.stride = (int)attrs->stride[0],
-                     .n_images = x->sizes[0],
-                     .n_inputs = x->sizes[1],
-                     .n_outputs = result->sizes[1],
-                     .height = x->sizes[2],
-                     .width = x->sizes[3],
-                     .x = in[X],
-                     .weight = in[WEIGHT],
-                     .bias = in[BIAS],
-                     .addend = adds(&attrs->post) ? in[POST] : NULL,
-                     .user = &rest,
-                     .out = out[0]};
-    p.is_clamped = rest.first < attrs->post.n && is_clamp(&attrs->post.op[rest.first], &p);
+    const post_ops_t *post = &((const conv_attrs_t *)prepared->kernel_attrs)->post;
+    const tensor_info_t *result = &prepared->out[0];
+    rest_t rest = {post, adds(post) ? 1 : 0};
+    pointwise_t p = describe(prepared);
+    p.x = in[X];
+    p.weight = in[WEIGHT];
+    p.bias = in[BIAS];
+    p.addend = adds(post) ? in[POST] : NULL;
+    p.user = &rest;
+    p.out = out[0];
+    p.is_clamped = rest.first < post->n && is_clamp(&post->op[rest.first], &p);
     rest.first += p.is_clamped;
-    if (rest.first < attrs->post.n) p.finish = finish;
-    pointwise_run(&p, isa_best(), threads_for(ctx, info_numel(result) * x->sizes[1] / 16));
+    if (rest.first < post->n) p.finish = finish;
+    pointwise_run(&p, isa_best(), threads_for(ctx, info_numel(result) * p.n_inputs / 16), scratch);
     if (!keeps_zero(&rest, &p)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }

@@ -97,8 +97,9 @@ status_t linear_check_blocks(context_t *ctx, prepared_t *prepared, const tensor_
 }
 
 /* x as rows of a plain matrix; the weight as oneDNN likes it, or plain. */
-static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
-                              const onednn_problem_t *base, double flops)
+status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const onednn_problem_t *base, double flops,
+                              onednn_primitive_t **out_primitive)
 {
     TRY(accept_plain(call, prepared, X));
     int64_t rows = 0, features = 0;
@@ -123,7 +124,7 @@ static status_t choose_matrix(context_t *ctx, const op_call_t *call, prepared_t 
             double bytes = (double)info_bytes(&src) + (double)info_bytes(problem.dst);
             prepared->cost_ns = cost_layer(ctx, implementation, flops, bytes,
                                            (double)info_bytes(&prepared->in[WEIGHT]));
-            prepared_take_primitive(prepared, primitive);
+            *out_primitive = primitive;
             return STATUS_OK;
         }
         prepared_note(prepared, "onednn: rows of a matrix are %s", implementation);
@@ -176,8 +177,11 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     if (attrs->flatten && x->rank >= 3 && x->rank <= 5 &&
         !(call->keep_formats && format_same(&x->format, &plain, x->sizes)))
         status = choose_flattened(ctx, call, prepared, &problem, flops);
-    if (status == STATUS_UNSUPPORTED) status = choose_matrix(ctx, call, prepared, &problem, flops);
-    return status;
+    if (status != STATUS_UNSUPPORTED) return status;
+    onednn_primitive_t *primitive = NULL;
+    TRY(linear_choose_matrix(ctx, call, prepared, &problem, flops, &primitive));
+    prepared_take_primitive(prepared, primitive);
+    return STATUS_OK;
 }
 
 static const kernel_t onednn = {.name = "onednn",
@@ -235,7 +239,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&linear_stream, &linear_product, &onednn, &native, NULL};
+static const kernel_t *const kernels[] = {&linear_stream, &linear_product, &linear_rows,
+                                          &onednn,        &native,         NULL};
 
 /* ---- gradients ---- */
 

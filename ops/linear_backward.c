@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "kernels/back_product_impl.h"
+#include "kernels/rows_product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
@@ -230,16 +230,6 @@ static const kernel_t onednn_weight = {.name = "onednn",
  * oneDNN turns the weight's blocks in each call, which takes longer than the products of few rows.
  */
 
-/* AB16b64a and the like. */
-static bool is_blocked_for_rows(const tensor_info_t *weight)
-{
-    const format_t *format = &weight->format;
-    return format->kind == FORMAT_TAG && format->n_blocks == 2 && format->order[0] == 0 &&
-           format->block_dims[0] == 1 && format->block_dims[1] == 0 &&
-           format->block_sizes[0] <= BACK_PRODUCT_INPUTS && format->block_sizes[0] % 4 == 0 &&
-           format->block_sizes[1] % isa_lanes(isa_best()) == 0;
-}
-
 static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const layer_t layer = layer_of_data(call);
@@ -248,18 +238,17 @@ static status_t prepare_rows(context_t *ctx, const op_call_t *call, prepared_t *
     if (call->per_op) return prepared_decline(prepared, "rows: oneDNN alone under policy per_op");
     if (call->in[GRAD]->dtype != DTYPE_F32)
         return prepared_decline(prepared, "rows: dtype %s", dtype_name(call->in[GRAD]->dtype));
-    if (call->layout != LAYOUT_MKLDNN || layer.rows < 1 || layer.rows > BACK_PRODUCT_ROWS)
+    if (call->layout != LAYOUT_MKLDNN || layer.rows < 1 || layer.rows > ROWS_PRODUCT_ROWS)
         return prepared_decline(prepared, "rows: a weight in blocks, and 1 to %d rows are needed",
-                                BACK_PRODUCT_ROWS);
+                                ROWS_PRODUCT_ROWS);
     TRY(accept_plain(call, prepared, GRAD));
     TRY(accept_out_plain(call, prepared, 0));
     TRY(choose(ctx, call, prepared, layer, ONEDNN_BACKWARD_DATA, false, &primitive));
     onednn_release(primitive);
-    if (!is_blocked_for_rows(weight))
+    if (!linear_rows_fit(weight, 1))
         return prepared_decline(prepared, "rows: weight %s is not in blocks of outputs",
                                 info_brief(weight));
-    prepared_set_scratch(
-        prepared, back_product_scratch(layer.rows, layer.outputs, weight->format.block_sizes[1]));
+    prepared_set_scratch(prepared, rows_product_scratch(layer.rows, layer.outputs));
     prepared->cost_ns = cost_layer(
         ctx, "rows", 2.0 * (double)layer.rows * (double)layer.inputs * (double)layer.outputs,
         (double)(layer.rows * (layer.inputs + layer.outputs)) * sizeof(float),
@@ -271,16 +260,14 @@ static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const
                          void *const *out, void *scratch)
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT];
-    const back_product_t product = {.n_rows = info_numel(&prepared->out[0]) / weight->sizes[1],
-                                    .n_outputs = weight->sizes[0],
-                                    .n_inputs = weight->sizes[1],
-                                    .block_inputs = weight->format.block_sizes[0],
-                                    .block_outputs = weight->format.block_sizes[1],
-                                    .grad = in[GRAD],
+    const rows_product_t product = {.n_rows = info_numel(&prepared->out[0]) / weight->sizes[1],
+                                    .terms = linear_rows_axis(weight, 0),
+                                    .results = linear_rows_axis(weight, 1),
+                                    .x = in[GRAD],
                                     .weight = in[WEIGHT],
                                     .out = out[0]};
-    const int64_t products = product.n_rows * product.n_outputs * product.n_inputs;
-    back_product_run(&product, isa_best(), threads_for(ctx, products), scratch);
+    const int64_t products = product.n_rows * info_numel(weight);
+    rows_product_run(&product, isa_best(), threads_for(ctx, products), scratch);
     return STATUS_OK;
 }
 

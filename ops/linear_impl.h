@@ -3,6 +3,7 @@
 #define TESSERA_OPS_LINEAR_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "kernels/rows_product_impl.h"
 
 /* Of linear_backward_weight(x, grad), which gives the gradient of the weight; that of the source is
  * linear_backward_data(grad, weight), without attributes. */
@@ -15,6 +16,19 @@ extern const kernel_t linear_stream;
 
 /* The kernel of many rows: ops/linear_product.c. */
 extern const kernel_t linear_product;
+
+/* The kernel of few rows with a weight that is trained: ops/linear_rows.c. */
+extern const kernel_t linear_rows;
+
+/* Whether rows_product_run takes a weight in this format, with dimension `results` for results. */
+bool linear_rows_fit(const tensor_info_t *weight, int results);
+rows_product_axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
+
+/* The kernel on oneDNN: rows of a matrix, and the weight as oneDNN likes it. The caller gives the
+ * primitive to `prepared`, or releases it. */
+status_t linear_choose_matrix(context_t *ctx, const op_call_t *call, prepared_t *prepared,
+                              const onednn_problem_t *base, double flops,
+                              onednn_primitive_t **out_primitive);
 
 /* A plain matrix for oneDNN. */
 tensor_info_t linear_matrix(dtype_t dtype, int64_t rows, int64_t columns);

@@ -8,6 +8,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/moments_impl.h"
 #include "ops/norm_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -166,6 +167,9 @@ static status_t prepare_batch_onednn(context_t *ctx, const op_call_t *call, prep
     op_call_t own = *call;
     own.keep_formats = true;
     TRY(choose_formats(ctx, &own, prepared, &problem, 0.0));
+    if (!call->per_op && src.dtype == DTYPE_F32 && src.format.n_blocks > 0)
+        return prepared_decline(prepared,
+                                "onednn: our own finds in each core's cache what it reads");
     if (src.dtype == DTYPE_F32 && strstr(prepared->implementation, "jit") == NULL)
         return prepared_decline(prepared, "onednn: %s is slower than our own",
                                 prepared->implementation);
@@ -264,21 +268,44 @@ static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
+/* Numbers of channels [0, n) of f32, of which weight and bias may be absent. */
+FOR_EACH_ISA static void make_factors_f32(int64_t n, double epsilon, const float *const *in,
+                                          float *restrict scale, float *restrict shift)
+{
+    const float *mean = in[MEAN], *var = in[VAR], *weight = in[WEIGHT], *bias = in[BIAS];
+    for (int64_t c = 0; c < n; c++) {
+        const double by = (weight != NULL ? (double)weight[c] : 1.0) / sqrt(var[c] + epsilon);
+        scale[c] = (float)by;
+        shift[c] = (float)((bias != NULL ? (double)bias[c] : 0.0) - mean[c] * by);
+    }
+}
+
+static bool is_all_f32(const prepared_t *prepared, void *const *in)
+{
+    bool is_f32 = true;
+    for (int i = X; i <= VAR; i++) is_f32 &= in[i] == NULL || prepared->in[i].dtype == DTYPE_F32;
+    return is_f32;
+}
+
 /* scale and shift lie one behind the other, in f32 for f32, else in f64. */
 static void make_factors(const prepared_t *prepared, void *const *in, const walk_t *walk,
                          void *scratch)
 {
     const batch_attrs_t *attrs = prepared->attrs;
     const int64_t n = walk->n_blocks * walk->block;
-    for (int64_t c = 0; c < n; c++) {
-        double scale = 0.0, shift = 0.0;
-        if (c < walk->channels) {
-            scale = element(prepared, in, WEIGHT, c, 1.0) /
-                    sqrt(element(prepared, in, VAR, c, 0.0) + attrs->epsilon);
-            shift = element(prepared, in, BIAS, c, 0.0) -
-                    element(prepared, in, MEAN, c, 0.0) * scale;
-        }
-        if (prepared->in[X].dtype == DTYPE_F32) {
+    const size_t size = prepared->in[X].dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
+    memset(scratch, 0, 2 * (size_t)n * size);
+    if (is_all_f32(prepared, in)) {
+        const float *of[] = {in[X], in[WEIGHT], in[BIAS], in[MEAN], in[VAR]};
+        make_factors_f32(walk->channels, attrs->epsilon, of, scratch, (float *)scratch + n);
+        return;
+    }
+    for (int64_t c = 0; c < walk->channels; c++) {
+        const double scale = element(prepared, in, WEIGHT, c, 1.0) /
+                             sqrt(element(prepared, in, VAR, c, 0.0) + attrs->epsilon);
+        const double shift = element(prepared, in, BIAS, c, 0.0) -
+                             element(prepared, in, MEAN, c, 0.0) * scale;
+        if (size == sizeof(float)) {
             ((float *)scratch)[c] = (float)scale;
             ((float *)scratch)[n + c] = (float)shift;
         } else {

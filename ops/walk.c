@@ -51,12 +51,16 @@ int64_t walk_elements(const tensor_info_t *info)
 /* ---- pieces ---- */
 
 #define PIECE_ELEMENTS 4096
+#define LEAST_POSITIONS 16
+#define PARTS 4 /* of an image, as far as pieces do not get small */
 
 /* Spatial positions in a piece. */
 static int64_t tile(const walk_t *walk)
 {
-    int64_t n = walk->block < PIECE_ELEMENTS ? PIECE_ELEMENTS / walk->block : 1;
-    return n < walk->spatial ? n : walk->spatial;
+    const int64_t of_block = walk->block < PIECE_ELEMENTS ? PIECE_ELEMENTS / walk->block : 1;
+    int64_t n = (walk->spatial + PARTS - 1) / PARTS;
+    if (walk->block == 1 || n < LEAST_POSITIONS) n = walk->spatial;
+    return n < of_block ? n : of_block;
 }
 
 int64_t walk_pieces(const walk_t *walk)
@@ -65,13 +69,17 @@ int64_t walk_pieces(const walk_t *walk)
     return walk->n * walk->n_blocks * ((walk->spatial + positions - 1) / positions);
 }
 
+/* All blocks of channels of some positions, then the next positions: threads that share pieces have
+ * parts of the image, as they have in convolutions. */
 walk_piece_t walk_piece(const walk_t *walk, int64_t index)
 {
     int64_t positions = tile(walk), n_tiles = (walk->spatial + positions - 1) / positions;
-    int64_t outer = index / n_tiles, first = index % n_tiles * positions;
+    int64_t block = index % walk->n_blocks, of_image = index / walk->n_blocks;
+    int64_t image = of_image / n_tiles, first = of_image % n_tiles * positions;
     int64_t count = first + positions < walk->spatial ? positions : walk->spatial - first;
-    walk_piece_t piece = {.offset = (outer * walk->spatial + first) * walk->block,
-                          .channel = outer % walk->n_blocks * walk->block};
+    int64_t plane = image * walk->n_blocks + block;
+    walk_piece_t piece = {.offset = (plane * walk->spatial + first) * walk->block,
+                          .channel = block * walk->block};
     piece.rows = walk->block == 1 ? 1 : count;
     piece.width = walk->block == 1 ? count : walk->block;
     return piece;

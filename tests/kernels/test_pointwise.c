@@ -13,7 +13,7 @@
 #define AFTER 12345.0f /* behind the result: nobody writes it */
 
 typedef struct problem {
-    float *x, *weight, *bias, *addend, *out;
+    float *x, *weight, *bias, *addend, *out, *scratch;
 } problem_t;
 
 static problem_t make_problem(void)
@@ -24,6 +24,7 @@ static problem_t make_problem(void)
     p.addend = malloc(MAX_ELEMENTS * sizeof(float));
     p.out = malloc(MAX_ELEMENTS * sizeof(float));
     p.bias = malloc(MAX_CHANNELS * sizeof(float));
+    p.scratch = malloc(MAX_ELEMENTS * sizeof(float));
     return p;
 }
 
@@ -34,6 +35,7 @@ static void free_problem(const problem_t *p)
     free(p->addend);
     free(p->out);
     free(p->bias);
+    free(p->scratch);
 }
 
 static float draw(void)
@@ -140,15 +142,16 @@ static void run_one(const problem_t *of, isa_t isa, int64_t n_inputs, int64_t n_
                      .finish = kind % 4 == 1 ? twice : NULL,
                      .out = of->out};
     fill(&p, of, lanes);
+    assert_true(pointwise_scratch(&p, isa) <= MAX_ELEMENTS * sizeof(float));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-        pointwise_run(&p, isa, threads[i]);
+        pointwise_run(&p, isa, threads[i], of->scratch);
         check(&p, of, lanes, isa_name(isa));
     }
     if (p.addend == NULL) return;
     memcpy(of->out, of->addend, (MAX_ELEMENTS - 1) * sizeof *of->out);
     of->out[p.n_images * ((n_outputs + lanes - 1) / lanes) * out_plane(&p) * lanes] = AFTER;
     p.addend = of->out; /* in place */
-    pointwise_run(&p, isa, 2);
+    pointwise_run(&p, isa, 2, of->scratch);
     check(&p, of, lanes, isa_name(isa));
 }
 

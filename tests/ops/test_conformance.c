@@ -458,15 +458,16 @@ static bool is_filtered(void)
     return filter != NULL && *filter != '\0';
 }
 
-/* Kernels that no case has to run: those that some versions of oneDNN do not have, and one that
- * plans alone ask for, which graph/test_plan_views runs. Every other is run by some case, on x86-64
- * with AVX2 at least: elsewhere oneDNN has much as references only. */
+/* Kernels that no case has to run: those that some versions of oneDNN do not have; one that plans
+ * alone ask for, which graph/test_plan_views runs; and those for weights that are trained or
+ * constant, which test_linear_rows and freeze/test_frozen_linear run. Every other is run by some
+ * case, on x86-64 with AVX2 at least: elsewhere oneDNN has much as references only. */
 static const struct {
     const char *op, *kernel;
     const char *version; /* of oneDNN, that has none; "": every one */
 } idle[] = {
-    {"conv1d", "rows", ""},    {"conv2d", "rows", ""},    {"hardsigmoid", "onednn", "2."},
-    {"linear", "product", ""}, {"matmul", "strided", ""},
+    {"conv1d", "rows", ""},    {"conv2d", "rows", ""}, {"hardsigmoid", "onednn", "2."},
+    {"linear", "product", ""}, {"linear", "rows", ""}, {"matmul", "strided", ""},
 };
 
 /* Where there are no dot products of bytes, oneDNN's sums of integers are not exact. */
