@@ -164,6 +164,21 @@ static double spec_weight(const spec_call_t *call, int output, const int64_t *in
 
 /* ---- kernels on oneDNN ---- */
 
+/* Whether each slice of a window's depth lies on the source for some result. Where one does not,
+ * its weights' gradient is 0, and oneDNN 2.6 leaves it as it was. */
+static bool every_slice_is_read(const op_call_t *call)
+{
+    const conv_backward_attrs_t *attrs = call->attrs;
+    const int64_t depth = call->in[X]->sizes[2], stride = attrs->stride[0];
+    const int64_t reach = (call->in[GRAD_OF_WEIGHT]->sizes[2] - 1) * stride;
+    for (int64_t t = 0; t < call->out[0].sizes[2]; t++) {
+        const int64_t first = t * attrs->dilation[0] - attrs->padding[0];
+        const int64_t skipped = first < 0 ? (-first + stride - 1) / stride * stride : 0;
+        if (skipped > reach || first + skipped >= depth) return false;
+    }
+    return true;
+}
+
 /* The forward problem; UNSUPPORTED where it does not fit into 32 bits. */
 static status_t describe(context_t *ctx, const op_call_t *call, onednn_propagation_t propagation,
                          onednn_algorithm_t algorithm, prepared_t *prepared)
@@ -197,6 +212,8 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_propagati
         problem.pad_end[i] = reach + window + 1 - src.sizes[2 + i] - attrs->padding[i];
         flops *= (double)weight->sizes[2 + i];
     }
+    if (!is_data && src.rank == 5 && !every_slice_is_read(call))
+        return prepared_decline(prepared, "onednn: a slice of the windows is never on the source");
     return choose_backward(ctx, call, prepared, &problem, propagation, flops);
 }
 
@@ -390,7 +407,8 @@ static const char *const weight_cases_2d[] = {
 static const char *const weight_cases_3d[] = {
     "(f32[1,3,5,7,6], f32[1,8,5,7,6]) padding=[1,1,1] size=[3,3,3] bias=true",
     "(f32[1,16,4,6,6], f32[1,16,3,2,6]) stride=[1,2,1] size=[2,3,1]",
-    "(f64[1,3,3,4,3], f64[1,4,2,5,2]) padding=[0,1,0] size=[2,2,2] bias=true", NULL};
+    "(f64[1,3,3,4,3], f64[1,4,2,5,2]) padding=[0,1,0] size=[2,2,2] bias=true",
+    "(f32[1,3,5,7,6], f32[1,8,5,7,6]) padding=[6,1,1] size=[8,3,3] bias=true", NULL};
 
 /* ---- definitions ---- */
 
