@@ -76,7 +76,7 @@ static void finish(const rows_product_t *p, int n_vectors, int64_t block, const 
     const int64_t n = rest < p->results.block ? rest : p->results.block;
     for (int64_t j = 0; j < n; j++) {
         const float bias = p->bias != NULL ? p->bias[first + j] : 0.0f;
-        float rows[MAX_VECTORS * KERNEL_LANES];
+        float rows[MAX_VECTORS * KERNEL_LANES] = {0};
         for (int v = 0; v < n_vectors; v++) vector_store(total[j][v], rows + v * KERNEL_LANES);
         for (int64_t r = 0; r < p->n_rows; r++)
             p->out[r * p->results.n + first + j] = rows[r] + bias;
