@@ -237,7 +237,7 @@ static double kill_rank(int number, int rank)
     const double begin = now();
     while ((find_rank(number, 0) == 0 || find_rank(number, 1) == 0 ||
             (number / 2 % 2 == 1 && !has_file(number))) &&
-           now() - begin < 20.0)
+           now() - begin < 60.0)
         pause_for(0.01);
     const pid_t process = find_rank(number, rank);
     assert_true(process > 1);
