@@ -1,5 +1,7 @@
 #include "dispatch/post_impl.h"
 
+#include <math.h>
+
 #include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -144,4 +146,33 @@ void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, voi
         next++;
     }
     if (post->n > 0) convert_zero_padding(&prepared->out[0], out);
+}
+
+/* ---- functions of what is at hand ---- */
+
+void post_finish(const void *rest, float *values, int64_t n)
+{
+    const post_rest_t *of = rest;
+    for (int i = of->first; i < of->post->n; i++) {
+        const post_op_t *op = &of->post->op[i];
+        eltwise_apply(op->eltwise, op->alpha, op->beta, n, values, values);
+    }
+}
+
+bool post_keep_zero(const post_rest_t *rest)
+{
+    bool keep = true;
+    for (int i = rest->first; i < rest->post->n; i++) {
+        const post_op_t *op = &rest->post->op[i];
+        keep &= eltwise_keeps_zero(op->eltwise, op->alpha, op->beta);
+    }
+    return keep;
+}
+
+bool post_is_clamp(const post_op_t *op, float *lower, float *upper)
+{
+    const bool is_relu = op->kind == POST_ELTWISE && op->eltwise == ELTWISE_RELU;
+    *lower = is_relu ? 0.0f : (float)op->alpha;
+    *upper = is_relu ? (float)INFINITY : (float)op->beta;
+    return is_relu || (op->kind == POST_ELTWISE && op->eltwise == ELTWISE_CLAMP);
 }

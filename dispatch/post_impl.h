@@ -12,4 +12,18 @@ void post_settle_operands(prepared_t *prepared);
 /* Applies the post-ops to output 0 in place; padded lanes are zero after. */
 void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, void *out);
 
+/* Functions of f32 from post-op `first` on, which kernels that keep their results in registers or
+ * in a cache apply there: to n elements, in place. `rest` is a post_rest_t. */
+typedef struct post_rest {
+    const post_ops_t *post;
+    int first;
+} post_rest_t;
+void post_finish(const void *rest, float *values, int64_t n);
+
+/* Whether all of them keep zero, so that padded lanes stay zero. */
+bool post_keep_zero(const post_rest_t *rest);
+
+/* Whether it is relu or a clamp, and of what to what. */
+bool post_is_clamp(const post_op_t *op, float *lower, float *upper);
+
 #endif

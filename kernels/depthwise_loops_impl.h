@@ -74,11 +74,8 @@ KERNEL_INLINE void sum_row(const depthwise_t *d, const row_t *row, int kernel, i
 
 static vector_t load_bias(const depthwise_t *d, int64_t channel)
 {
-    float bias[KERNEL_LANES] = {0};
-    const int64_t rest = d->n_channels - channel;
-    for (int i = 0; d->bias != NULL && i < KERNEL_LANES && i < rest; i++)
-        bias[i] = d->bias[channel + i];
-    return vector_load(bias);
+    if (d->bias == NULL) return (vector_t){0};
+    return vector_load_some(d->bias + channel, d->n_channels - channel);
 }
 
 KERNEL_INLINE void sum_rows(const depthwise_t *d, int kernel, int stride,

@@ -102,40 +102,20 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
             multiply(p, tile, n, 1);                                                               \
         else                                                                                       \
             multiply(p, tile, n, BLOCKS);                                                          \
-        break
+        break;
 
 static void multiply_tile(const pointwise_t *p, const tile_t *tile, int64_t n_rows, int n_blocks)
 {
     switch (n_rows) {
-        ROWS(1);
-        ROWS(2);
-#if POINTWISE_ROWS > 3
-        ROWS(3);
-        ROWS(4);
-        ROWS(5);
-#endif
-#if POINTWISE_ROWS > 6
-        ROWS(6);
-        ROWS(7);
-        ROWS(8);
-        ROWS(9);
-        ROWS(10);
-        ROWS(11);
-        ROWS(12);
-        ROWS(13);
-#endif
-        ROWS(POINTWISE_ROWS);
+        KERNEL_UP_TO(POINTWISE_ROWS, ROWS)
     default: break;
     }
 }
 
 static vector_t load_bias(const pointwise_t *p, int64_t output)
 {
-    float bias[KERNEL_LANES] = {0};
-    const int64_t rest = p->n_outputs - output;
-    for (int i = 0; p->bias != NULL && i < KERNEL_LANES && i < rest; i++)
-        bias[i] = p->bias[output + i];
-    return vector_load(bias);
+    if (p->bias == NULL) return (vector_t){0};
+    return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
 typedef struct tile_at {

@@ -26,23 +26,6 @@ typedef struct tile {
     int64_t ahead_step;
 } tile_t;
 
-/* Up to a vector of n floats; the others are zero, or stay. */
-KERNEL_INLINE vector_t load_some(const float *from, int n)
-{
-    vector_t v = {0};
-    if (n >= KERNEL_LANES) return vector_load(from);
-    if (n > 0) memcpy(&v, from, (size_t)n * sizeof *from);
-    return v;
-}
-
-KERNEL_INLINE void store_some(vector_t v, float *to, int n)
-{
-    if (n >= KERNEL_LANES)
-        vector_store(v, to);
-    else if (n > 0)
-        memcpy(to, &v, (size_t)n * sizeof *to);
-}
-
 KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows,
                               const vector_t (*sums)[PRODUCT_VECTORS])
 {
@@ -52,9 +35,10 @@ KERNEL_INLINE void leave_some(const product_t *p, const tile_t *tile, int n_rows
             const int at = v * KERNEL_LANES, n = tile->n_columns - at;
             vector_t sum = sums[r][v];
             if (n <= 0) break;
-            if (!tile->is_first || p->accumulates) sum += load_some(out + at, n);
-            if (tile->is_last && p->bias != NULL) sum += load_some(p->bias + tile->column + at, n);
-            store_some(sum, out + at, n);
+            if (!tile->is_first || p->accumulates) sum += vector_load_some(out + at, n);
+            if (tile->is_last && p->bias != NULL)
+                sum += vector_load_some(p->bias + tile->column + at, n);
+            vector_store_some(sum, out + at, n);
         }
     }
 }
@@ -123,27 +107,13 @@ KERNEL_INLINE void multiply(const product_t *p, const tile_t *tile, int n_rows)
 }
 
 #define ROWS(n)                                                                                    \
-    case n: multiply(p, tile, n); break
+    case n: multiply(p, tile, n); break;
 
 static void multiply_group(const product_t *p, const tile_t *tile, int64_t n_rows)
 {
     switch (n_rows) {
-        ROWS(1);
-        ROWS(2);
-        ROWS(3);
-        ROWS(4);
-        ROWS(5);
-#if PRODUCT_ROWS > 6
-        ROWS(6);
-        ROWS(7);
-        ROWS(8);
-        ROWS(9);
-        ROWS(10);
-        ROWS(11);
-        ROWS(12);
-        ROWS(13);
-#endif
-    default: multiply(p, tile, PRODUCT_ROWS); break;
+        KERNEL_UP_TO(PRODUCT_ROWS, ROWS)
+    default: break;
     }
 }
 

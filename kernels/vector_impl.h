@@ -20,6 +20,14 @@
 #define KERNEL_ROLL _Pragma("GCC unroll 1")
 #endif
 
+/* of(k) for each k from 1 to n, for n of 3, 6 and 14: rows whose sums the registers of an
+ * instruction set hold. */
+#define KERNEL_UP_TO(n, of) KERNEL_UP_TO_NUMBER(n, of)
+#define KERNEL_UP_TO_NUMBER(n, of) KERNEL_UP_TO_##n(of)
+#define KERNEL_UP_TO_3(of) of(1) of(2) of(3)
+#define KERNEL_UP_TO_6(of) KERNEL_UP_TO_3(of) of(4) of(5) of(6)
+#define KERNEL_UP_TO_14(of) KERNEL_UP_TO_6(of) of(7) of(8) of(9) of(10) of(11) of(12) of(13) of(14)
+
 typedef float vector_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
@@ -35,6 +43,23 @@ KERNEL_INLINE vector_t vector_load(const float *from)
 KERNEL_INLINE void vector_store(vector_t v, float *to)
 {
     memcpy(to, &v, sizeof v);
+}
+
+/* Up to a vector of n floats; the others are zero, or stay. */
+KERNEL_INLINE vector_t vector_load_some(const float *from, int64_t n)
+{
+    vector_t v = {0};
+    if (n >= KERNEL_LANES) return vector_load(from);
+    if (n > 0) memcpy(&v, from, (size_t)n * sizeof *from);
+    return v;
+}
+
+KERNEL_INLINE void vector_store_some(vector_t v, float *to, int64_t n)
+{
+    if (n >= KERNEL_LANES)
+        vector_store(v, to);
+    else if (n > 0)
+        memcpy(to, &v, (size_t)n * sizeof *to);
 }
 
 /* A bf16 is the upper half of a float. */

@@ -217,38 +217,12 @@ KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, co
     {                                                                                              \
         multiply_rows(n, 2, n_blocks, source, weight, out, ahead);                                 \
     }
-ROWS(1)
-ROWS(2)
-ROWS(3)
-#if WINOGRAD_ROWS >= 6
-ROWS(4)
-ROWS(5)
-ROWS(6)
-#endif
-#if WINOGRAD_ROWS >= 14
-ROWS(7)
-ROWS(8)
-ROWS(9)
-ROWS(10)
-ROWS(11)
-ROWS(12)
-ROWS(13)
-ROWS(14)
-#endif
+KERNEL_UP_TO(WINOGRAD_ROWS, ROWS)
 
 typedef void (*multiply_t)(int64_t n_blocks, const float *source, const float *weight, float *out,
                            ahead_t ahead);
-static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {
-    {multiply_1_1, multiply_1_2},   {multiply_2_1, multiply_2_2},   {multiply_3_1, multiply_3_2},
-#if WINOGRAD_ROWS >= 6
-    {multiply_4_1, multiply_4_2},   {multiply_5_1, multiply_5_2},   {multiply_6_1, multiply_6_2},
-#endif
-#if WINOGRAD_ROWS >= 14
-    {multiply_7_1, multiply_7_2},   {multiply_8_1, multiply_8_2},   {multiply_9_1, multiply_9_2},
-    {multiply_10_1, multiply_10_2}, {multiply_11_1, multiply_11_2}, {multiply_12_1, multiply_12_2},
-    {multiply_13_1, multiply_13_2}, {multiply_14_1, multiply_14_2},
-#endif
-};
+#define PAIR(n) {multiply_##n##_1, multiply_##n##_2},
+static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {KERNEL_UP_TO(WINOGRAD_ROWS, PAIR)};
 
 /* ---- results ---- */
 

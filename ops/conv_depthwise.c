@@ -4,7 +4,7 @@
 
 #include "kernels/depthwise_impl.h"
 
-#include "dispatch/eltwise.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "ops/walk_impl.h"
@@ -73,44 +73,14 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return STATUS_OK;
 }
 
-/* All post-ops but a clamp that comes first. */
-typedef struct rest {
-    const post_ops_t *post;
-    int first;
-} rest_t;
-
-static void finish(const void *user, float *row, int64_t n)
-{
-    const rest_t *rest = user;
-    for (int i = rest->first; i < rest->post->n; i++) {
-        const post_op_t *op = &rest->post->op[i];
-        eltwise_apply(op->eltwise, op->alpha, op->beta, n, row, row);
-    }
-}
-
-static bool is_clamp(const post_op_t *op, depthwise_t *out)
-{
-    const bool is_relu = op->eltwise == ELTWISE_RELU;
-    out->lower = is_relu ? 0.0f : (float)op->alpha;
-    out->upper = is_relu ? (float)INFINITY : (float)op->beta;
-    return is_relu || op->eltwise == ELTWISE_CLAMP;
-}
-
-static bool keeps_zero(const post_ops_t *post)
-{
-    bool keeps = true;
-    for (int i = 0; i < post->n; i++)
-        keeps &= eltwise_keeps_zero(post->op[i].eltwise, post->op[i].alpha, post->op[i].beta);
-    return keeps;
-}
-
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     (void)scratch;
     const conv_attrs_t *attrs = prepared->kernel_attrs;
     const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
-    rest_t rest = {&attrs->post, 0};
+    const post_rest_t all = {&attrs->post, 0};
+    post_rest_t rest = all;
     depthwise_t d = {.kernel = (int)prepared->in[WEIGHT].sizes[3],
                      .stride = (int)attrs->stride[0],
                      .n_images = x->sizes[0],
@@ -126,11 +96,11 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                      .bias = in[BIAS],
                      .user = &rest,
                      .out = out[0]};
-    d.is_clamped = attrs->post.n > 0 && is_clamp(&attrs->post.op[0], &d);
+    d.is_clamped = attrs->post.n > 0 && post_is_clamp(&attrs->post.op[0], &d.lower, &d.upper);
     rest.first = d.is_clamped;
-    if (rest.first < attrs->post.n) d.finish = finish;
+    if (rest.first < attrs->post.n) d.finish = post_finish;
     depthwise_run(&d, isa_best(), threads_for(ctx, info_numel(result)));
-    if (!keeps_zero(&attrs->post)) walk_zero_padding(result, out[0]);
+    if (!post_keep_zero(&all)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }
 

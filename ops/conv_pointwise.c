@@ -5,7 +5,7 @@
 
 #include "kernels/pointwise_impl.h"
 
-#include "dispatch/eltwise.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "ops/walk_impl.h"
@@ -114,43 +114,9 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     prepared->cost_ns = cost_layer(
         ctx, "pointwise",
         0.9 / SHARE * 2.0 * (double)info_numel(&call->out[0]) * (double)(x->sizes[1] + LEAVING),
-        (double)info_numel(out) / (double)out->sizes[1] * (double)x->sizes[1] * sizeof(float) +
-            (double)info_bytes(out),
+        (double)info_bytes(x) / (double)(sizes.stride * sizes.stride) + (double)info_bytes(out),
         (double)info_bytes(&prepared->in[WEIGHT]));
     return STATUS_OK;
-}
-
-/* All post-ops but an addition and a clamp that come first. */
-typedef struct rest {
-    const post_ops_t *post;
-    int first;
-} rest_t;
-
-static void finish(const void *user, float *values, int64_t n)
-{
-    const rest_t *rest = user;
-    for (int i = rest->first; i < rest->post->n; i++) {
-        const post_op_t *op = &rest->post->op[i];
-        eltwise_apply(op->eltwise, op->alpha, op->beta, n, values, values);
-    }
-}
-
-static bool is_clamp(const post_op_t *op, pointwise_t *out)
-{
-    const bool is_relu = op->eltwise == ELTWISE_RELU;
-    out->lower = is_relu ? 0.0f : (float)op->alpha;
-    out->upper = is_relu ? (float)INFINITY : (float)op->beta;
-    return is_relu || op->eltwise == ELTWISE_CLAMP;
-}
-
-/* What pads a block of results is made of zeros. */
-static bool keeps_zero(const rest_t *rest, const pointwise_t *p)
-{
-    bool keeps = !p->is_clamped || (p->lower <= 0.0f && p->upper >= 0.0f);
-    for (int i = rest->first; i < rest->post->n; i++)
-        keeps &= eltwise_keeps_zero(rest->post->op[i].eltwise, rest->post->op[i].alpha,
-                                    rest->post->op[i].beta);
-    return keeps;
 }
 
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
@@ -158,7 +124,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
 {
     const post_ops_t *post = &((const conv_attrs_t *)prepared->kernel_attrs)->post;
     const tensor_info_t *result = &prepared->out[0];
-    rest_t rest = {post, adds(post) ? 1 : 0};
+    const post_rest_t functions = {post, adds(post) ? 1 : 0};
+    post_rest_t rest = functions;
     pointwise_t p = describe(prepared);
     p.x = in[X];
     p.weight = in[WEIGHT];
@@ -166,11 +133,11 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     p.addend = adds(post) ? in[POST] : NULL;
     p.user = &rest;
     p.out = out[0];
-    p.is_clamped = rest.first < post->n && is_clamp(&post->op[rest.first], &p);
+    p.is_clamped = rest.first < post->n && post_is_clamp(&post->op[rest.first], &p.lower, &p.upper);
     rest.first += p.is_clamped;
-    if (rest.first < post->n) p.finish = finish;
+    if (rest.first < post->n) p.finish = post_finish;
     pointwise_run(&p, isa_best(), threads_for(ctx, info_numel(result) * p.n_inputs / 16), scratch);
-    if (!keeps_zero(&rest, &p)) walk_zero_padding(result, out[0]);
+    if (!post_keep_zero(&functions)) walk_zero_padding(result, out[0]);
     return STATUS_OK;
 }
 

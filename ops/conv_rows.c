@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "dispatch/eltwise.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "tensor/onednn/cost.h"
@@ -98,13 +98,10 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
 
 static void finish(const void *user, int64_t row, int64_t column, int64_t n, float *values)
 {
-    const post_ops_t *post = user;
+    const post_rest_t all = {user, 0};
     (void)row;
     (void)column;
-    for (int i = 0; i < post->n; i++) {
-        const post_op_t *op = &post->op[i];
-        eltwise_apply(op->eltwise, op->alpha, op->beta, n, values, values);
-    }
+    post_finish(&all, values, n);
 }
 
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,

@@ -1,6 +1,7 @@
 /* Fully connected layers of a few rows with a weight that is trained, by a kernel of our own: its
  * format is the one that oneDNN likes, which the gradients share, and it is read as fast as memory
  * gives it. */
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/layers.h"
 #include "ops/linear_impl.h"
@@ -97,7 +98,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    const post_ops_t *post = &((const linear_attrs_t *)prepared->kernel_attrs)->post;
+    const post_rest_t all = {&((const linear_attrs_t *)prepared->kernel_attrs)->post, 0};
     const tensor_info_t *weight = &prepared->in[WEIGHT];
     const int64_t n = info_numel(&prepared->out[0]);
     const rows_product_t product = {.n_rows = n / weight->sizes[0],
@@ -108,8 +109,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                                     .bias = in[BIAS],
                                     .out = out[0]};
     rows_product_run(&product, isa_best(), threads_for(ctx, n * weight->sizes[1]), scratch);
-    for (int i = 0; i < post->n; i++)
-        eltwise_apply(post->op[i].eltwise, post->op[i].alpha, post->op[i].beta, n, out[0], out[0]);
+    post_finish(&all, out[0], n);
     return STATUS_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/moments_impl.h"
@@ -325,7 +326,7 @@ static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, voi
     const int64_t size = (int64_t)dtype_size(dtype), n_pieces = walk_pieces(&walk);
     const int64_t factor = dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
     const char *scale = scratch, *shift = scale + walk.n_blocks * walk.block * factor;
-    const post_ops_t *post = &((const batch_attrs_t *)prepared->kernel_attrs)->post;
+    const post_rest_t all = {&((const batch_attrs_t *)prepared->kernel_attrs)->post, 0};
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
     schedule(static)
     for (int64_t i = 0; i < n_pieces; i++) {
@@ -334,11 +335,9 @@ static status_t run_batch_native(context_t *ctx, const prepared_t *prepared, voi
         moments_apply(&piece, walk.block == 1, dtype, scale + piece.channel * factor,
                       shift + piece.channel * factor, (const char *)in[X] + piece.offset * size,
                       to);
-        for (int p = 0; p < post->n; p++)
-            eltwise_apply(post->op[p].eltwise, post->op[p].alpha, post->op[p].beta,
-                          piece.rows * piece.width, (void *)to, (void *)to);
+        post_finish(&all, (void *)to, piece.rows * piece.width);
     }
-    if (post->n > 0) walk_zero_padding(&prepared->out[0], out[0]);
+    if (!post_keep_zero(&all)) walk_zero_padding(&prepared->out[0], out[0]);
     return STATUS_OK;
 }
 

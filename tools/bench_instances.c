@@ -63,15 +63,6 @@ typedef struct instance {
     counters_t counters;
 } instance_t;
 
-static status_t run_once(runner_t *runner)
-{
-    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
-    int n_out = 0;
-    TRY(mode_run(runner, &n_out, out));
-    mode_release_outputs(n_out, out);
-    return STATUS_OK;
-}
-
 /* OpenMP's threads of this one are made by its first run, and are bound as it is. */
 static bool set_up(instance_t *instance)
 {
@@ -85,14 +76,14 @@ static bool set_up(instance_t *instance)
     session_t *session = &instance->session;
     return session_clone(NAME, team->base, session) &&
            session_prepare(NAME, session, MODE_FROZEN) &&
-           session_check(NAME, session->ctx, run_once(&session->runner));
+           session_check(NAME, session->ctx, mode_run_once(&session->runner));
 }
 
 static bool warm_up(instance_t *instance)
 {
     status_t status = STATUS_OK;
     for (int64_t i = 0; i < instance->team->options->n_warm_up && status == STATUS_OK; i++)
-        status = run_once(&instance->session.runner);
+        status = mode_run_once(&instance->session.runner);
     return session_check(NAME, instance->session.ctx, status);
 }
 
@@ -110,7 +101,7 @@ static status_t run_for(instance_t *instance, double ms)
             instance->capacity = capacity;
         }
         double before = now;
-        TRY(run_once(&instance->session.runner));
+        TRY(mode_run_once(&instance->session.runner));
         now = session_now_ms();
         instance->times[instance->n_times++] = now - before;
     }

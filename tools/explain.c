@@ -210,21 +210,12 @@ static void explain_plan(explainer_t *explainer, const plan_t *plan)
 
 /* ---- the whole ---- */
 
-static status_t run_once(runner_t *runner)
-{
-    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
-    int n_out = 0;
-    TRY(mode_run(runner, &n_out, out));
-    mode_release_outputs(n_out, out);
-    return STATUS_OK;
-}
-
 static status_t run_observed(runner_t *runner, explainer_t *explainer)
 {
     observer_t observer = {
         .user = explainer, .op_end = observe, .module_enter = enter, .module_leave = leave};
     TRY(dispatch_add_observer(runner->ctx, &observer));
-    status_t status = run_once(runner);
+    status_t status = mode_run_once(runner);
     dispatch_remove_observer(runner->ctx, &observer);
     return status;
 }
@@ -272,7 +263,7 @@ static status_t explain_table(runner_t *runner, explainer_t *explainer)
                                           "<in",     "<out",      "<reasons"};
     counters_t counters;
     counters_reset(runner->ctx);
-    TRY(run_once(runner));
+    TRY(mode_run_once(runner));
     counters_read(runner->ctx, &counters);
     table_begin(runner->ctx, &explainer->table, 9, columns);
     status_t status = explain_all(runner, explainer);
@@ -316,8 +307,8 @@ static status_t explain(runner_t *runner, bool as_repro)
 {
     explainer_t explainer = {.as_repro = as_repro,
                              .has_packed_weights = runner->mode != MODE_DENSE};
-    TRY(run_once(runner)); /* packs weights, builds primitives */
-    TRY(run_once(runner));
+    TRY(mode_run_once(runner)); /* packs weights, builds primitives */
+    TRY(mode_run_once(runner));
     return as_repro ? explain_lines(runner, &explainer) : explain_table(runner, &explainer);
 }
 

@@ -102,6 +102,15 @@ void mode_release_outputs(int n, tensor_t **outputs)
     for (int i = 0; i < n; i++) tensor_release(outputs[i]);
 }
 
+status_t mode_run_once(runner_t *runner)
+{
+    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
+    int n_out = 0;
+    TRY(mode_run(runner, &n_out, out));
+    mode_release_outputs(n_out, out);
+    return STATUS_OK;
+}
+
 status_t mode_run(runner_t *runner, int *n_out, tensor_t **out)
 {
     context_t *ctx = runner->ctx;

@@ -51,6 +51,9 @@ status_t mode_freeze(context_t *ctx, model_t *model, const freeze_options_t *opt
 status_t mode_run(runner_t *runner, int *n_out, tensor_t **out);
 void mode_release_outputs(int n, tensor_t **outputs);
 
+/* One inference whose results nobody asks for. */
+status_t mode_run_once(runner_t *runner);
+
 void mode_clear(runner_t *runner);
 
 #endif

@@ -84,15 +84,6 @@ const char *profile_format(const tensor_info_t *info, char *out_text)
 
 /* ---- measuring ---- */
 
-static status_t run_once(runner_t *runner)
-{
-    tensor_t *out[METHOD_MAX_OUTPUTS] = {NULL};
-    int n_out = 0;
-    TRY(mode_run(runner, &n_out, out));
-    mode_release_outputs(n_out, out);
-    return STATUS_OK;
-}
-
 static int compare_numbers(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -103,7 +94,7 @@ static status_t run_watched(profile_mode_t *mode)
 {
     TRY(profile_begin_run(mode->profile));
     counters_reset(mode->session.ctx);
-    const status_t status = run_once(&mode->session.runner);
+    const status_t status = mode_run_once(&mode->session.runner);
     counters_read(mode->session.ctx, &mode->counters);
     const status_t end = profile_end_run(mode->profile);
     return status != STATUS_OK ? status : end;
@@ -125,7 +116,7 @@ static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
         for (int m = 0; m < profiling->n_modes; m++) {
             profile_mode_t *mode = &profiling->modes[m];
             const double from = session_now_ms();
-            if (!session_check(NAME, mode->session.ctx, run_once(&mode->session.runner)))
+            if (!session_check(NAME, mode->session.ctx, mode_run_once(&mode->session.runner)))
                 return false;
             times[m][n] = session_now_ms() - from;
             if (!session_check(NAME, mode->session.ctx, run_watched(mode))) return false;
@@ -141,8 +132,8 @@ static bool run_by_turns(profiling_t *profiling, int64_t n_iterations)
 /* Packs weights and makes primitives. */
 static status_t warm_up(profile_mode_t *mode)
 {
-    TRY(run_once(&mode->session.runner));
-    TRY(run_once(&mode->session.runner));
+    TRY(mode_run_once(&mode->session.runner));
+    TRY(mode_run_once(&mode->session.runner));
     return profile_create(mode->session.ctx, &mode->profile);
 }
 

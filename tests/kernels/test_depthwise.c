@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
 #define MAX_ELEMENTS (4 * 48 * 24 * 24)
@@ -14,18 +15,6 @@
 typedef struct problem {
     float *x, *weight, *bias, *out;
 } problem_t;
-
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
-
-static int64_t blocked(int64_t n_channels, int64_t plane, int lanes, int64_t n, int64_t c,
-                       int64_t at)
-{
-    const int64_t n_blocks = (n_channels + lanes - 1) / lanes;
-    return ((n * n_blocks + c / lanes) * plane + at) * lanes + c % lanes;
-}
 
 /* Padded channels of x and of the weight are zero. */
 static void fill(const depthwise_t *d, const problem_t *p, int lanes)
@@ -36,11 +25,11 @@ static void fill(const depthwise_t *d, const problem_t *p, int lanes)
     for (int64_t n = 0; n < d->n_images; n++)
         for (int64_t c = 0; c < d->n_channels; c++)
             for (int64_t i = 0; i < plane; i++)
-                p->x[blocked(d->n_channels, plane, lanes, n, c, i)] = draw();
+                p->x[blocks_at(d->n_channels, plane, lanes, n, c, i)] = blocks_draw();
     for (int64_t c = 0; c < d->n_channels; c++) {
-        p->bias[c] = draw();
+        p->bias[c] = blocks_draw();
         for (int64_t i = 0; i < window; i++)
-            p->weight[blocked(d->n_channels, window, lanes, 0, c, i)] = draw();
+            p->weight[blocks_at(d->n_channels, window, lanes, 0, c, i)] = blocks_draw();
     }
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) p->out[i] = AFTER;
 }
@@ -52,11 +41,11 @@ static double wanted(const depthwise_t *d, int lanes, int64_t n, int64_t c, int6
         for (int s = 0; s < d->kernel; s++) {
             const int64_t h = p * d->stride + r - d->top, w = q * d->stride + s - d->left;
             if (h < 0 || h >= d->height || w < 0 || w >= d->width) continue;
-            const int64_t at = blocked(d->n_channels, d->height * d->width, lanes, n, c,
-                                       h * d->width + w);
+            const int64_t at = blocks_at(d->n_channels, d->height * d->width, lanes, n, c,
+                                         h * d->width + w);
             const int64_t window = (int64_t)d->kernel * d->kernel;
             sum += (double)d->x[at] *
-                   d->weight[blocked(d->n_channels, window, lanes, 0, c, r * d->kernel + s)];
+                   d->weight[blocks_at(d->n_channels, window, lanes, 0, c, r * d->kernel + s)];
         }
     if (d->is_clamped) sum = fmin(fmax(sum, d->lower), d->upper);
     return d->finish != NULL ? 2.0 * sum : sum;
@@ -75,7 +64,7 @@ static void check(const depthwise_t *d, int lanes, const char *what)
         for (int64_t c = 0; c < d->n_channels; c++)
             for (int64_t i = 0; i < plane; i++) {
                 const double sum = wanted(d, lanes, n, c, i / d->out_width, i % d->out_width);
-                const float given = d->out[blocked(d->n_channels, plane, lanes, n, c, i)];
+                const float given = d->out[blocks_at(d->n_channels, plane, lanes, n, c, i)];
                 if (!(fabs(given - sum) <= 60.0 * FLT_EPSILON))
                     fail_msg("%s: kernel %d, stride %d, %lld channels, %lld by %lld: channel %lld, "
                              "element %lld is %g, not %g",

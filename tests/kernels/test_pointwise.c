@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
 #define MAX_CHANNELS 160
@@ -38,18 +39,6 @@ static void free_problem(const problem_t *p)
     free(p->scratch);
 }
 
-static float draw(void)
-{
-    return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
-}
-
-static int64_t blocked(int64_t n_channels, int64_t plane, int lanes, int64_t n, int64_t c,
-                       int64_t at)
-{
-    const int64_t n_blocks = (n_channels + lanes - 1) / lanes;
-    return ((n * n_blocks + c / lanes) * plane + at) * lanes + c % lanes;
-}
-
 static int64_t weight_at(const pointwise_t *p, int lanes, int64_t k, int64_t c)
 {
     const int64_t n_blocks = (p->n_inputs + lanes - 1) / lanes;
@@ -71,14 +60,15 @@ static void fill(const pointwise_t *p, const problem_t *of, int lanes)
     for (int64_t n = 0; n < p->n_images; n++) {
         for (int64_t c = 0; c < p->n_inputs; c++)
             for (int64_t i = 0; i < plane; i++)
-                of->x[blocked(p->n_inputs, plane, lanes, n, c, i)] = draw();
+                of->x[blocks_at(p->n_inputs, plane, lanes, n, c, i)] = blocks_draw();
         for (int64_t k = 0; k < p->n_outputs; k++)
             for (int64_t i = 0; i < out_plane(p); i++)
-                of->addend[blocked(p->n_outputs, out_plane(p), lanes, n, k, i)] = draw();
+                of->addend[blocks_at(p->n_outputs, out_plane(p), lanes, n, k, i)] = blocks_draw();
     }
     for (int64_t k = 0; k < p->n_outputs; k++) {
-        of->bias[k] = draw();
-        for (int64_t c = 0; c < p->n_inputs; c++) of->weight[weight_at(p, lanes, k, c)] = draw();
+        of->bias[k] = blocks_draw();
+        for (int64_t c = 0; c < p->n_inputs; c++)
+            of->weight[weight_at(p, lanes, k, c)] = blocks_draw();
     }
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) of->out[i] = AFTER;
 }
@@ -90,9 +80,9 @@ static double wanted(const pointwise_t *p, const problem_t *of, int lanes, int64
     const int64_t at = i / out_width * p->stride * p->width + i % out_width * p->stride;
     double sum = p->bias != NULL ? p->bias[k] : 0.0;
     for (int64_t c = 0; c < p->n_inputs; c++)
-        sum += (double)p->x[blocked(p->n_inputs, p->height * p->width, lanes, n, c, at)] *
+        sum += (double)p->x[blocks_at(p->n_inputs, p->height * p->width, lanes, n, c, at)] *
                p->weight[weight_at(p, lanes, k, c)];
-    if (p->addend != NULL) sum += of->addend[blocked(p->n_outputs, out_plane(p), lanes, n, k, i)];
+    if (p->addend != NULL) sum += of->addend[blocks_at(p->n_outputs, out_plane(p), lanes, n, k, i)];
     if (p->is_clamped) sum = fmin(fmax(sum, p->lower), p->upper);
     return p->finish != NULL ? 2.0 * sum : sum;
 }
@@ -110,7 +100,7 @@ static void check(const pointwise_t *p, const problem_t *of, int lanes, const ch
         for (int64_t k = 0; k < p->n_outputs; k++)
             for (int64_t i = 0; i < out_plane(p); i++) {
                 const double sum = wanted(p, of, lanes, n, k, i);
-                const float given = p->out[blocked(p->n_outputs, out_plane(p), lanes, n, k, i)];
+                const float given = p->out[blocks_at(p->n_outputs, out_plane(p), lanes, n, k, i)];
                 if (!(fabs(given - sum) <= 8.0 * (double)p->n_inputs * FLT_EPSILON))
                     fail_msg("%s: stride %d, %lld to %lld channels, %lld by %lld: channel %lld, "
                              "element %lld is %g, not %g",
