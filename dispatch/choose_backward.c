@@ -278,10 +278,8 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
 
 /* ---- the forward operator's weight ---- */
 
-/* The format in which the forward operator reads its weight beside these activations. UNSUPPORTED:
- * no tag describes it, or only a reference runs beside them. */
-static status_t query_forward_weight(context_t *ctx, const onednn_problem_t *forward,
-                                     format_t *out_format)
+status_t choose_forward_format(context_t *ctx, const onednn_problem_t *forward,
+                               format_t *out_format)
 {
     onednn_primitive_t *primitive = NULL;
     onednn_problem_t problem = *forward;
@@ -306,7 +304,7 @@ status_t choose_forward_weight(context_t *ctx, prepared_t *prepared,
     onednn_problem_t problem = *forward;
     tensor_info_t wanted = *weight;
     char text[FORMAT_TEXT_MAX];
-    status_t status = query_forward_weight(ctx, forward, &wanted.format);
+    status_t status = choose_forward_format(ctx, forward, &wanted.format);
     if (status == STATUS_UNSUPPORTED) return STATUS_OK;
     TRY(status);
     if (format_same(&wanted.format, &weight->format, weight->sizes)) return STATUS_OK;

@@ -54,6 +54,12 @@ status_t choose_backward(context_t *ctx, const op_call_t *call, prepared_t *prep
 status_t choose_describe_backward(context_t *ctx, const onednn_problem_t *forward,
                                   onednn_propagation_t propagation,
                                   onednn_primitive_t **out_primitive);
+
+/* The format in which a forward operator reads its weight beside the activations that its problem
+ * says. UNSUPPORTED: no tag describes it, or only a reference runs beside them. */
+status_t choose_forward_format(context_t *ctx, const onednn_problem_t *forward,
+                               format_t *out_format);
+
 /* A gradient of the source that reads the weight as the forward operator has it, and a gradient of
  * the weight that lies so, need no reorder in each step: *primitive becomes one of that kind if it
  * is the same implementation and nobody said the format (is_said), else a note says what it would

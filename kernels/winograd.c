@@ -34,6 +34,11 @@ static int64_t odd_lines(int64_t n)
     return ((n + 15) / 16 | 1) * 16;
 }
 
+static int64_t side_of(const winograd_t *w)
+{
+    return w->tile + w->kernel - 1;
+}
+
 /* ---- plans ---- */
 
 typedef struct plan {
@@ -81,7 +86,7 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
 static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
 {
     const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
-    const int64_t n_elements = (int64_t)(w->tile + 2) * (w->tile + 2);
+    const int64_t n_elements = side_of(w) * side_of(w);
     *plan = (plan_t){.winograd = w, .loops = loops[isa], .n_threads = n_threads};
     winograd_group_t *whole = &plan->whole;
     whole->winograd = w;
@@ -144,7 +149,7 @@ static int64_t count_sources(const plan_t *plan)
 
 static int64_t products_stride(const plan_t *plan)
 {
-    return plan->n_products / ((plan->winograd->tile + 2) * (plan->winograd->tile + 2));
+    return plan->n_products / (side_of(plan->winograd) * side_of(plan->winograd));
 }
 
 /* ---- tiles of its own for each thread ---- */
@@ -245,49 +250,61 @@ void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *sc
 
 /* ---- the weight ---- */
 
-int64_t winograd_weight_elements(int tile, int64_t n_inputs, int64_t n_outputs, isa_t isa)
+winograd_weight_t winograd_plain_weight(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
+                                        const float *from)
 {
-    const int64_t lanes = isa_lanes(isa);
-    return (tile + 2) * (tile + 2) * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
+    const int64_t size = (int64_t)kernel * kernel;
+    return (winograd_weight_t){.tile = tile,
+                               .kernel = kernel,
+                               .n_inputs = n_inputs,
+                               .n_outputs = n_outputs,
+                               .from = from,
+                               .inputs = {1, 0, size},
+                               .outputs = {1, 0, n_inputs * size},
+                               .element = 1};
 }
 
-/* [side][3]: a polynomial of degree 2 at each point, over the product of the distances to the
- * others, so that the transform of the sources has none. */
-static void make_matrix(int tile, double (*matrix)[3])
+int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
+                                 isa_t isa)
+{
+    const int64_t lanes = isa_lanes(isa), side = tile + kernel - 1;
+    return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
+}
+
+/* [side][kernel]: a polynomial at each point, over the product of the distances to the others, so
+ * that the transform of the sources has none. */
+static void make_matrix(int tile, int kernel, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
-    const int n = tile + 1;
-    for (int p = 0; p < tile / 2; p++) {
-        points[1 + 2 * p] = (double)winograd_points[tile / 2 - 1].point[p];
+    const int n = tile + kernel - 2, n_pairs = (n - 1) / 2; /* of points */
+    for (int p = 0; p < n_pairs; p++) {
+        points[1 + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
         points[2 + 2 * p] = -points[1 + 2 * p];
     }
     for (int i = 0; i < n; i++) {
         double product = 1.0;
         for (int j = 0; j < n; j++) product *= i != j ? points[i] - points[j] : 1.0;
         matrix[i][0] = 1.0 / product;
-        matrix[i][1] = points[i] / product;
-        matrix[i][2] = points[i] * points[i] / product;
+        for (int k = 1; k < kernel; k++) matrix[i][k] = matrix[i][k - 1] * points[i];
     }
-    matrix[n][0] = matrix[n][1] = 0.0;
-    matrix[n][2] = 1.0;
+    for (int k = 0; k < kernel; k++) matrix[n][k] = k == kernel - 1 ? 1.0 : 0.0;
 }
 
 typedef struct packing {
-    winograd_weight_t weight;
+    winograd_packing_t packing;
     const winograd_loops_t *loops;
 } packing_t;
 
 static void pack_blocks(void *user, int64_t first, int64_t last)
 {
     const packing_t *packing = user;
-    packing->loops->pack(&packing->weight, first, last);
+    packing->loops->pack(&packing->packing, first, last);
 }
 
-void winograd_pack(int tile, int64_t n_inputs, int64_t n_outputs, const float *weight, isa_t isa,
-                   int n_threads, float *out)
+void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, float *out)
 {
-    packing_t packing = {{tile, n_inputs, n_outputs, weight, out, {{0.0}}}, loops[isa]};
+    packing_t packing = {{weight, out, {{0.0}}}, loops[isa]};
     const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
-    make_matrix(tile, packing.weight.matrix);
-    threads_share(n_threads, (n_outputs + width - 1) / width, pack_blocks, &packing);
+    make_matrix(weight->tile, weight->kernel, packing.packing.matrix);
+    threads_share(n_threads, (weight->n_outputs + width - 1) / width, pack_blocks, &packing);
 }

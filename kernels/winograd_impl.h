@@ -1,15 +1,17 @@
-/* Convolution with kernels of 3 by 3 and stride 1 by winograd's transforms (arXiv 1509.09308):
+/* Convolution with kernels of 3 by 3 or 5 by 5 and stride 1 by winograd's transforms (arXiv
+ * 1509.09308):
  *
  *   out[n][k][p][q] = act(bias[k] + addend[n][k][p][q]
  *                         + sum(c,r,s) x[n][c][p+r-top][q+s-left] * weight[k][c][r][s])
  *
- * Tiles of `tile` by `tile` results need (tile + 2)^2 products for each pair of channels, where
- * direct sums need 9 tile^2: 2.25, 4 and 5.06 times as many for tiles of 2, 4 and 6. Rounding grows
- * with the tile: about 0.5, 2 and 10 times that of direct sums.
+ * Tiles of `tile` by `tile` results are made of side^2 products for each pair of channels, where
+ * side = tile + kernel - 1 and direct sums need kernel^2 tile^2: 2.25, 4 and 5.06 times as many for
+ * 3 by 3 and tiles of 2, 4 and 6, and 2.78 and 6.25 times as many for 5 by 5 and tiles of 2 and 4.
+ * Rounding grows with the side: of 4, 6 and 8, about 0.5, 2 and 10 times that of direct sums.
  *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], of which
- * the last is padded by zeros; so is that of the result. The weight is transformed once by
- * winograd_pack, and takes (tile + 2)^2 / 9 times its memory. */
+ * the last is padded by zeros; so is that of the result. The weight is transformed by
+ * winograd_pack, and takes side^2 / kernel^2 times its memory. */
 #ifndef TESSERA_KERNELS_WINOGRAD_IMPL_H
 #define TESSERA_KERNELS_WINOGRAD_IMPL_H
 
@@ -17,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
 
 typedef enum winograd_act {
@@ -34,7 +37,7 @@ typedef enum winograd_schedule {
 } winograd_schedule_t;
 
 typedef struct winograd {
-    int tile;                     /* 2, 4 or 6 */
+    int tile, kernel;             /* 2, 4 or 6 and 3; 2 or 4 and 5 */
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE but for tests */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width;         /* of x */
@@ -53,16 +56,32 @@ typedef struct winograd {
 void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch);
 size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
 
-/* The transformed weight of [n_outputs][n_inputs][3][3], in blocks of outputs; all elements are
- * written, padded ones too. Sets of equal lanes have it alike. */
-int64_t winograd_weight_elements(int tile, int64_t n_inputs, int64_t n_outputs, isa_t isa);
-void winograd_pack(int tile, int64_t n_inputs, int64_t n_outputs, const float *weight, isa_t isa,
-                   int n_threads, float *out);
+/* A weight to be transformed. Element i of the kernel between an input and an output lies at
+ * from[axis_at(&inputs, input) + axis_at(&outputs, output) + i * element]; of one that is mirrored,
+ * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
+typedef struct winograd_weight {
+    int tile, kernel;
+    int64_t n_inputs, n_outputs;
+    const float *from;
+    axis_t inputs, outputs;
+    int64_t element;
+} winograd_weight_t;
+
+/* [n_outputs][n_inputs][kernel][kernel], row-major. */
+winograd_weight_t winograd_plain_weight(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
+                                        const float *from);
+
+/* The transformed weight, in blocks of outputs; all elements are written, padded ones too. Sets of
+ * equal lanes have it alike. */
+int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
+                                 isa_t isa);
+void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, float *out);
 
 /* ---- for the loops of an instruction set ---- */
 
-#define WINOGRAD_MAX_SIDE 8 /* of a tile of sources: tile + 2 */
-#define WINOGRAD_VECTORS 2  /* of outputs in one block of the weight */
+#define WINOGRAD_MAX_SIDE 8 /* of a tile of sources: tile + kernel - 1 */
+#define WINOGRAD_MAX_KERNEL 5
+#define WINOGRAD_VECTORS 2 /* of outputs in one block of the weight */
 
 /* Tiles [first, first + n_tiles) of all images, row by row, in blocks of at most n_rows of the
  * loops, evenly shared. Transformed sources are [side^2][block][C / lanes][tiles of block][lanes],
@@ -77,14 +96,12 @@ typedef struct winograd_group {
     int64_t stride;
 } winograd_group_t;
 
-/* A weight to be transformed, by [side][3] numbers in either dimension. */
-typedef struct winograd_weight {
-    int tile;
-    int64_t n_inputs, n_outputs;
-    const float *from;
+/* What transforms a weight: [side][kernel] numbers in either dimension. */
+typedef struct winograd_packing {
+    const winograd_weight_t *weight;
     float *to;
-    double matrix[WINOGRAD_MAX_SIDE][3];
-} winograd_weight_t;
+    double matrix[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_KERNEL];
+} winograd_packing_t;
 
 typedef struct winograd_loops {
     int n_rows; /* tiles whose products with a block of the weight stay in registers */
@@ -96,7 +113,7 @@ typedef struct winograd_loops {
     void (*multiply)(const winograd_group_t *group, int64_t weight_block, int64_t first,
                      int64_t last, float *products, int64_t stride);
     /* Blocks [first, last) of the weight. */
-    void (*pack)(const winograd_weight_t *weight, int64_t first, int64_t last);
+    void (*pack)(const winograd_packing_t *packing, int64_t first, int64_t last);
 } winograd_loops_t;
 
 extern const winograd_loops_t winograd_portable, winograd_avx2, winograd_avx512;

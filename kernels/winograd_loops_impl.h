@@ -5,7 +5,7 @@
  *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers
  *
  * A polynomial of degree side - 1 is known by its values at zero, at pairs of points +-p, and by
- * its leading coefficient ("at infinity"): tiles of 2, 4 and 6 have 1, 2 and 3 pairs. What the two
+ * its leading coefficient ("at infinity"): sides of 4, 6 and 8 have 1, 2 and 3 pairs. What the two
  * points of a pair need differs by the sign of the odd terms only, so that either transform
  * computes even and odd parts once. */
 #include "kernels/vector_impl.h"
@@ -15,6 +15,14 @@
 #define MAX_SIDE WINOGRAD_MAX_SIDE
 #define VECTORS WINOGRAD_VECTORS
 #define WIDTH (VECTORS * KERNEL_LANES)
+
+/* of(pairs of points, results in a row of a tile) for all there are: 3 by 3, then 5 by 5. */
+#define SHAPES(of) of(1, 2) of(2, 4) of(3, 6) of(2, 2) of(3, 4)
+
+static int count_pairs(int tile, int kernel)
+{
+    return (tile + kernel - 3) / 2;
+}
 
 /* ---- one dimension ---- */
 
@@ -43,7 +51,7 @@ KERNEL_INLINE void transform_source(int n_pairs, const vector_t *from, vector_t 
 }
 
 /* Results: out[i] = sum(p) point^i from[p]. */
-KERNEL_INLINE void transform_result(int n_pairs, const vector_t *from, vector_t *out)
+KERNEL_INLINE void transform_result(int n_pairs, int tile, const vector_t *from, vector_t *out)
 {
     const winograd_points_t *points = &winograd_points[n_pairs - 1];
     vector_t even[3], odd[3];
@@ -53,7 +61,7 @@ KERNEL_INLINE void transform_result(int n_pairs, const vector_t *from, vector_t 
         odd[p] = from[1 + 2 * p] - from[2 + 2 * p];
     }
     KERNEL_UNROLL
-    for (int i = 0; i < 2 * n_pairs; i++) {
+    for (int i = 0; i < tile; i++) {
         const vector_t *terms = i % 2 == 0 ? even : odd;
         vector_t sum = points->power[0][i] * terms[0];
         KERNEL_UNROLL
@@ -61,7 +69,7 @@ KERNEL_INLINE void transform_result(int n_pairs, const vector_t *from, vector_t 
         out[i] = sum;
     }
     out[0] += from[0];
-    out[2 * n_pairs - 1] += from[2 * n_pairs + 1];
+    out[tile - 1] += from[2 * n_pairs + 1];
 }
 
 /* ---- where tiles lie ---- */
@@ -125,11 +133,11 @@ KERNEL_INLINE void transform_tile(int n_pairs, bool is_whole, range_t rows, rang
     }
 }
 
-KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, const tile_at_t *at,
-                                int64_t source_block, float *to)
+KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int tile,
+                                const tile_at_t *at, int64_t source_block, float *to)
 {
     const winograd_t *w = g->winograd;
-    const int tile = 2 * n_pairs, side = tile + 2;
+    const int side = 2 * n_pairs + 2;
     const int64_t y = at->y * tile - w->top, x = at->x * tile - w->left;
     const range_t rows = clip(y, side, w->height), columns = clip(x, side, w->width);
     const int64_t plane = at->image * g->n_source_blocks + source_block;
@@ -141,8 +149,8 @@ KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, const ti
         transform_tile(n_pairs, false, rows, columns, from, row, to, g->stride);
 }
 
-KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int64_t first,
-                                   int64_t last)
+KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n_results,
+                                   int64_t first, int64_t last)
 {
     int64_t unit = first;
     while (unit < last) {
@@ -154,7 +162,7 @@ KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int64
             const int64_t begin = winograd_block_begin(g, block);
             const int64_t n_rows = winograd_block_begin(g, block + 1) - begin;
             const int64_t place = begin * g->n_source_blocks + source_block * n_rows;
-            transform_at(g, n_pairs, &at, source_block,
+            transform_at(g, n_pairs, n_results, &at, source_block,
                          g->source + (place + tile - begin) * KERNEL_LANES);
             next_tile(g, &at);
         }
@@ -163,11 +171,11 @@ KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int64
 
 static void transform(const winograd_group_t *group, int64_t first, int64_t last)
 {
-    switch (group->winograd->tile) {
-    case 2: transform_units(group, 1, first, last); break;
-    case 4: transform_units(group, 2, first, last); break;
-    default: transform_units(group, 3, first, last); break;
-    }
+    const int tile = group->winograd->tile, n_pairs = count_pairs(tile, group->winograd->kernel);
+#define TRANSFORM(pairs, results)                                                                  \
+    if (n_pairs == (pairs) && tile == (results))                                                   \
+        transform_units(group, pairs, results, first, last);
+    SHAPES(TRANSFORM)
 }
 
 /* ---- products ---- */
@@ -261,23 +269,23 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
 
 /* The tile whose first result is element `at` of the output, of which these many rows and columns
  * exist. */
-KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, const float *products,
+KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, const float *products,
                                int64_t stride, int64_t at, int64_t n_rows, int64_t n_columns)
 {
-    const int tile = 2 * n_pairs, side = tile + 2;
+    const int side = 2 * n_pairs + 2;
     const int64_t row = finish->winograd->out_width * KERNEL_LANES;
     vector_t half[MAX_SIDE][MAX_SIDE]; /* [row][column] */
     for (int x = 0; x < side; x++) {
         vector_t column[MAX_SIDE], out[MAX_SIDE];
         KERNEL_UNROLL
         for (int y = 0; y < side; y++) column[y] = vector_load(products + (y * side + x) * stride);
-        transform_result(n_pairs, column, out);
+        transform_result(n_pairs, tile, column, out);
         KERNEL_UNROLL
         for (int y = 0; y < tile; y++) half[y][x] = out[y];
     }
     for (int y = 0; y < tile && y < n_rows; y++) {
         vector_t out[MAX_SIDE];
-        transform_result(n_pairs, half[y], out);
+        transform_result(n_pairs, tile, half[y], out);
         if (n_columns >= tile) KERNEL_UNROLL
         for (int x = 0; x < tile; x++) put(finish, out[x], at + y * row + x * KERNEL_LANES);
         else for (int x = 0; x < n_columns; x++)
@@ -286,11 +294,11 @@ KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, const float 
 }
 
 /* One vector of outputs of all tiles from `first` on. */
-KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int64_t out_block,
+KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int64_t out_block,
                                 int64_t first, int64_t n, const float *products, int64_t stride)
 {
     const winograd_t *w = g->winograd;
-    const int64_t tile = 2 * n_pairs, rest = w->n_outputs - out_block * KERNEL_LANES;
+    const int64_t rest = w->n_outputs - out_block * KERNEL_LANES;
     const int64_t n_blocks = (w->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
     const finish_t finish = {w, vector_load(g->bias + out_block * KERNEL_LANES),
                              rest < KERNEL_LANES ? (int)rest : KERNEL_LANES};
@@ -298,7 +306,7 @@ KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int64_t 
     for (int64_t i = 0; i < n; i++) {
         const int64_t y = at.y * tile, x = at.x * tile;
         const int64_t plane = at.image * n_blocks + out_block;
-        finish_tile(&finish, n_pairs, products + i * WIDTH, stride,
+        finish_tile(&finish, n_pairs, tile, products + i * WIDTH, stride,
                     ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
                     w->out_height - y, w->out_width - x);
         next_tile(g, &at);
@@ -309,7 +317,8 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t fi
                      float *products, int64_t stride)
 {
     const winograd_t *w = g->winograd;
-    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES, side = w->tile + 2;
+    const int tile = w->tile, n_pairs = count_pairs(tile, w->kernel);
+    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES, side = 2 * n_pairs + 2;
     const int64_t out_block = weight_block * VECTORS;
     const int n_vectors = w->n_outputs - out_block * KERNEL_LANES > KERNEL_LANES ? 2 : 1;
     const int64_t size = n_channels * n_vectors * KERNEL_LANES;
@@ -330,50 +339,113 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t fi
     const int64_t n = winograd_block_begin(g, last) - begin;
     for (int k = 0; k < n_vectors; k++) {
         const float *of = products + k * KERNEL_LANES;
-        switch (w->tile) {
-        case 2: finish_tiles(g, 1, out_block + k, g->first + begin, n, of, stride); break;
-        case 4: finish_tiles(g, 2, out_block + k, g->first + begin, n, of, stride); break;
-        default: finish_tiles(g, 3, out_block + k, g->first + begin, n, of, stride); break;
-        }
+#define FINISH(pairs, results)                                                                     \
+    if (n_pairs == (pairs) && tile == (results))                                                   \
+        finish_tiles(g, pairs, results, out_block + k, g->first + begin, n, of, stride);
+        SHAPES(FINISH)
     }
 }
 
 /* ---- the weight ---- */
 
-/* One channel of a block of outputs: [side^2][width], `stride` apart. */
-KERNEL_INLINE void pack_channel(const winograd_weight_t *w, int side, int width,
-                                const double (*from)[WIDTH], float *to, int64_t stride)
+/* In double: halves of a vector. */
+typedef double wide_t __attribute__((vector_size(KERNEL_LANES * 4)));
+typedef float narrow_t __attribute__((vector_size(KERNEL_LANES * 2)));
+#define HALF (KERNEL_LANES / 2)
+
+/* sum(k) numbers[k] from[k * step]. */
+KERNEL_INLINE wide_t add_up(const double *numbers, int n, const wide_t *from, int step)
 {
+    wide_t sum = numbers[0] * from[0];
+    KERNEL_UNROLL
+    for (int k = 1; k < n; k++) sum += numbers[k] * from[k * step];
+    return sum;
+}
+
+/* HALF outputs of one channel: [side^2], `stride` apart. */
+KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const float (*from)[WIDTH],
+                             float *to, int64_t stride)
+{
+    const int side = p->weight->tile + kernel - 1;
+    wide_t taps[WINOGRAD_MAX_KERNEL * WINOGRAD_MAX_KERNEL];
+    KERNEL_UNROLL
+    for (int i = 0; i < kernel * kernel; i++) {
+        narrow_t values;
+        memcpy(&values, from[i], sizeof values);
+        taps[i] = __builtin_convertvector(values, wide_t);
+    }
     for (int y = 0; y < side; y++) {
-        double rows[3][WIDTH];
-        for (int s = 0; s < 3; s++)
-            for (int k = 0; k < WIDTH; k++)
-                rows[s][k] = w->matrix[y][0] * from[s][k] + w->matrix[y][1] * from[3 + s][k] +
-                             w->matrix[y][2] * from[6 + s][k];
-        for (int x = 0; x < side; x++, to += stride)
-            for (int k = 0; k < width; k++)
-                to[k] = (float)(w->matrix[x][0] * rows[0][k] + w->matrix[x][1] * rows[1][k] +
-                                w->matrix[x][2] * rows[2][k]);
+        wide_t row[WINOGRAD_MAX_KERNEL];
+        KERNEL_UNROLL
+        for (int s = 0; s < kernel; s++) row[s] = add_up(p->matrix[y], kernel, taps + s, kernel);
+        for (int x = 0; x < side; x++, to += stride) {
+            const wide_t sum = add_up(p->matrix[x], kernel, row, 1);
+            const narrow_t values = __builtin_convertvector(sum, narrow_t);
+            memcpy(to, &values, sizeof values);
+        }
     }
 }
 
-static void pack(const winograd_weight_t *w, int64_t first, int64_t last)
+/* Where outputs of a block lie, or -1 beside the last. */
+static void find_outputs(const winograd_weight_t *w, int64_t first, int64_t *out_places)
 {
-    const int side = w->tile + 2;
+    for (int k = 0; k < WIDTH; k++)
+        out_places[k] = first + k < w->n_outputs ? axis_at(&w->outputs, first + k) : -1;
+}
+
+/* Those between one channel and the outputs, by elements of the kernel. */
+KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t channel,
+                                const int64_t *outputs, float (*out)[WIDTH])
+{
+    const bool has_channel = channel < w->n_inputs;
+    const float *from = w->from + (has_channel ? axis_at(&w->inputs, channel) : 0);
+    for (int k = 0; k < WIDTH; k++) {
+        const bool has = has_channel && outputs[k] >= 0;
+        for (int i = 0; i < kernel * kernel; i++)
+            out[i][k] = has ? from[outputs[k] + i * w->element] : 0.0f;
+    }
+}
+
+/* So many channels at a time go through memory of their own: what is written for one lies far
+ * apart, often in one set of the first cache. */
+#define PACK_CHANNELS 4
+
+KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,
+                                 int64_t channel, const int64_t *outputs, float *to, int64_t stride)
+{
+    const int n = (p->weight->tile + kernel - 1) * (p->weight->tile + kernel - 1);
+    float packed[WINOGRAD_MAX_SIDE * WINOGRAD_MAX_SIDE * PACK_CHANNELS * WIDTH];
+    for (int c = 0; c < PACK_CHANNELS; c++) {
+        float from[WINOGRAD_MAX_KERNEL * WINOGRAD_MAX_KERNEL][WIDTH];
+        load_kernels(p->weight, kernel, channel + c, outputs, from);
+        for (int k = 0; k < width; k += HALF)
+            pack_half(p, kernel, (const float(*)[WIDTH])(from[0] + k), packed + c * width + k,
+                      PACK_CHANNELS * width);
+    }
+    for (int i = 0; i < n; i++)
+        memcpy(to + i * stride, packed + i * PACK_CHANNELS * width,
+               (size_t)(PACK_CHANNELS * width) * sizeof *to);
+}
+
+static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
+{
+    const winograd_weight_t *w = p->weight;
+    const int side = w->tile + w->kernel - 1;
     const int64_t n_channels = (w->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
     for (int64_t block = first; block < last; block++) {
-        const int64_t output = block * WIDTH, n = w->n_outputs - output;
-        const int64_t width = n > KERNEL_LANES ? WIDTH : KERNEL_LANES, stride = n_channels * width;
-        float *to = w->to + block * side * side * n_channels * WIDTH;
-        for (int64_t c = 0; c < n_channels; c++, to += width) {
-            double from[9][WIDTH] = {{0}};
-            for (int64_t k = 0; c < w->n_inputs && k < n && k < WIDTH; k++)
-                for (int i = 0; i < 9; i++)
-                    from[i][k] = w->from[((output + k) * w->n_inputs + c) * 9 + i];
-            if (width == WIDTH)
-                pack_channel(w, side, WIDTH, (const double(*)[WIDTH])from, to, stride);
-            else
-                pack_channel(w, side, KERNEL_LANES, (const double(*)[WIDTH])from, to, stride);
+        const int64_t rest = w->n_outputs - block * WIDTH;
+        const int64_t width = rest > KERNEL_LANES ? WIDTH : KERNEL_LANES;
+        int64_t outputs[WIDTH];
+        float *to = p->to + block * side * side * n_channels * WIDTH;
+        find_outputs(w, block * WIDTH, outputs);
+        for (int64_t c = 0; c < n_channels; c += PACK_CHANNELS, to += PACK_CHANNELS * width) {
+#define PACK(kernel_size, width_size)                                                              \
+    if (w->kernel == (kernel_size) && width == (width_size))                                       \
+        pack_channels(p, kernel_size, width_size, c, outputs, to, n_channels *width);
+            PACK(3, WIDTH)
+            PACK(3, KERNEL_LANES)
+            PACK(5, WIDTH)
+            PACK(5, KERNEL_LANES)
         }
     }
 }

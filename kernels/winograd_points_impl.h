@@ -1,5 +1,5 @@
 /* The points of winograd's transforms besides zero and infinity, one of each pair +-p. Those of
- * tiles of 4 lose a third of what 1 and 2 lose; all coefficients are exact in f32. */
+ * sides of 6 lose a third of what 1 and 2 lose; all coefficients are exact in f32. */
 #ifndef TESSERA_KERNELS_WINOGRAD_POINTS_IMPL_H
 #define TESSERA_KERNELS_WINOGRAD_POINTS_IMPL_H
 

@@ -3,7 +3,7 @@
 
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
@@ -270,9 +270,11 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4, &conv_winograd_2,
-                                             &conv_depthwise,  &conv_pointwise,  &conv_rows,
-                                             &onednn,          &native,          NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
+                                             &conv_winograd_2, &conv_winograd_training,
+                                             &conv_depthwise,  &conv_pointwise,
+                                             &conv_rows,       &onednn,
+                                             &native,          NULL};
 static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */
@@ -383,6 +385,10 @@ static const char *const cases_2d[] = {
     "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "
     "post=[\"sum\",\"relu\"] algorithm=\"winograd\"",
     "(f32[2,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd_training\"",
+    "(f32[1,31,9,6], f32[17,31,3,3], f32[17]) padding=[2,0] algorithm=\"winograd_training\"",
+    "(f32[1,48,16,16], f32[48,48,5,5], f32[48]) padding=[2,2] algorithm=\"winograd_training\"",
+    "(f32[2,17,11,10], f32[31,17,5,5], f32[31], f32[2,31,11,10]) padding=[2,2] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd_training\"",
     "(f32[2,3,5,7], f32[17,3,3,3], none) padding=[1,1] algorithm=\"winograd_2\"",
     "(f32[1,31,9,6], f32[7,31,3,3], f32[7]) padding=[2,0] algorithm=\"winograd_4\"",
     "(f32[1,17,13,8], f32[31,17,3,3], f32[31], f32[1,31,13,9]) padding=[1,1] "
@@ -392,6 +398,9 @@ static const char *const cases_2d[] = {
     "(f32[1,1,4,4], f32[1,1,3,3], none) post=[\"leaky_relu(0.1)\"] algorithm=\"winograd_4\"",
     "(f32[1,8,6,6], f32[17,8,3,3], f32[17], f32[17,1,1]) padding=[1,1] post=[\"mul\",\"tanh\"] "
     "algorithm=\"winograd_2\"",
+    "(f32[2,7,9,6], f32[17,7,5,5], f32[17]) padding=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,31,13,9], f32[3,31,5,5], none) padding=[0,3] algorithm=\"winograd_6\"",
+    "(f32[1,3,7,7], f32[4,3,5,5], none) algorithm=\"winograd_2\"",
     "(f32[0,3,7,7], f32[4,3,3,3], none) algorithm=\"winograd_4\"",
     "(f32[1,8,6,6], f32[8,1,3,3], none) groups=8 algorithm=\"winograd_4\"",
     NULL};

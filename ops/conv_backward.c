@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
 #include "tensor/threads_impl.h"
@@ -241,7 +241,7 @@ static status_t prepare_weight(context_t *ctx, const op_call_t *call, prepared_t
 static const kernel_t onednn_data = {.name = "onednn",
                                      .prepare = prepare_data,
                                      .run = prepared_run_primitive,
-                                     .flags = KERNEL_NEEDS_ELEMENTS};
+                                     .flags = KERNEL_NEEDS_ELEMENTS | KERNEL_COMPETES};
 static const kernel_t onednn_weight = {.name = "onednn",
                                        .prepare = prepare_weight,
                                        .run = prepared_run_primitive,
@@ -338,6 +338,8 @@ static const kernel_t native_data = {
 static const kernel_t native_weight = {
     .name = "native", .prepare = prepare_native, .run = run_native_weight};
 static const kernel_t *const data_kernels[] = {&onednn_data, &native_data, NULL};
+static const kernel_t *const data_kernels_2d[] = {&conv_winograd_data, &onednn_data, &native_data,
+                                                  NULL};
 static const kernel_t *const weight_kernels[] = {&onednn_weight, &native_weight, NULL};
 
 /* ---- cases ---- */
@@ -369,6 +371,12 @@ static const char *const data_cases_2d[] = {
     "(f64[1,4,5,5], f64[4,3,3,3]) size=[7,7]",
     "(f32[0,4,5,5], f32[4,3,3,3]) size=[7,7]",
     "(f32[1,48,14,14], f32[48,32,3,3]) padding=[1,1] size=[14,14] algorithm=\"winograd\"",
+    "(f32[2,31,9,11], f32[31,17,3,3]) padding=[1,0] size=[9,13] algorithm=\"winograd_training\"",
+    "(f32[1,33,13,7], f32[33,31,5,5]) padding=[2,2] size=[13,7] algorithm=\"winograd_training\"",
+    "(f32[1,16,9,9], f32[16,16,5,5]) padding=[6,5] size=[1,3] algorithm=\"winograd_training\"",
+    "(f32[1,7,9,9], f32[7,3,5,5]) padding=[2,2] size=[9,9] algorithm=\"winograd_training\"",
+    "(f32[1,48,16,16], f32[48,48,5,5]) padding=[2,2] size=[16,16] "
+    "algorithm=\"winograd_training\"",
     NULL};
 
 static const char *const data_cases_3d[] = {
@@ -418,7 +426,7 @@ static double amplifies(const void *attrs)
     return ((const conv_backward_attrs_t *)attrs)->algorithm != CONV_DIRECT ? 94.0 / 9.0 : 1.0;
 }
 
-#define DEFINE(n, what, outputs, op_traits)                                                        \
+#define DEFINE(n, what, outputs, op_traits, op_kernels)                                            \
     const opdef_t op_def_conv##n##d_backward_##what = {                                            \
         .name = "conv" #n "d_backward_" #what,                                                     \
         .preference = OP_PREFERS,                                                                  \
@@ -429,14 +437,14 @@ static double amplifies(const void *attrs)
         .operands = what##_operands,                                                               \
         .n_outputs = outputs,                                                                      \
         .infer = infer_##what,                                                                     \
-        .kernels = what##_kernels,                                                                 \
+        .kernels = op_kernels,                                                                     \
         .spec = spec_##what,                                                                       \
         .amplifies = amplifies,                                                                    \
         .cases = what##_cases_##n##d}
 
-DEFINE(1, data, 1, 0);
-DEFINE(2, data, 1, 0);
-DEFINE(3, data, 1, 0);
-DEFINE(1, weight, 0, TRAIT_GRADS_WEIGHT);
-DEFINE(2, weight, 0, TRAIT_GRADS_WEIGHT);
-DEFINE(3, weight, 0, TRAIT_GRADS_WEIGHT);
+DEFINE(1, data, 1, 0, data_kernels);
+DEFINE(2, data, 1, 0, data_kernels_2d);
+DEFINE(3, data, 1, 0, data_kernels);
+DEFINE(1, weight, 0, TRAIT_GRADS_WEIGHT, weight_kernels);
+DEFINE(2, weight, 0, TRAIT_GRADS_WEIGHT, weight_kernels);
+DEFINE(3, weight, 0, TRAIT_GRADS_WEIGHT, weight_kernels);

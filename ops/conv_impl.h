@@ -19,16 +19,6 @@ typedef struct conv_backward_attrs {
     bool bias;       /* conv2d_backward_weight: gives that of the bias, too */
 } conv_backward_attrs_t;
 
-/* The kernels of conv2d by winograd's transforms, in tiles of these sizes: ops/conv_winograd.c. And
- * why none is for a call, whatever it would cost; NULL: some is. */
-extern const kernel_t conv_winograd_2, conv_winograd_4, conv_winograd_6;
-const char *conv_winograd_obstacle(const op_call_t *call);
-
-/* What that loses in tiles of this size with a weight [K][C][3][3] of f32: the largest difference
- * to sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major. */
-status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
-                             int tile, double *out_error);
-
 /* Names of conv_algorithm_t. */
 extern const char *const conv_algorithm_names[];
 

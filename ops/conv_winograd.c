@@ -1,14 +1,14 @@
-/* Convolutions of 3 by 3 and stride 1 by winograd's transforms, by a kernel of our own.
+/* Convolutions of 3 by 3 or 5 by 5 and stride 1 by winograd's transforms, by a kernel of our own.
  *
- * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for tiles
- * of 2, 4 or 6, of which each is a kernel by itself. Larger tiles need fewer products, round more,
- * and read a larger weight. The attribute `algorithm` says which are allowed; among these, and
- * direct sums, the least estimate counts. */
+ * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for a
+ * size of 2, 4 or 6, of which each is a kernel by itself: that of tiles with 3 by 3, and 2 more
+ * than that with 5 by 5, which is as long a polynomial and rounds alike. Larger tiles need fewer
+ * products, round more, and read a larger weight. The attribute `algorithm` says which sizes are
+ * allowed; among these, and direct sums, the least estimate counts. */
 #include <math.h>
 
-#include "kernels/winograd_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
@@ -17,7 +17,7 @@ enum { X, WEIGHT, BIAS, POST };
 enum { TILE, LANES, N_NUMBERS }; /* of a packed weight */
 
 #define VERSION 1 /* of winograd_pack */
-#define LARGEST_TILE 6
+#define LARGEST_SIZE 6
 
 typedef struct state {
     winograd_t winograd; /* without pointers */
@@ -28,7 +28,7 @@ typedef struct state {
 
 /* ---- which ---- */
 
-static int largest_tile(int algorithm)
+static int largest_size(int algorithm)
 {
     switch (algorithm) {
     case CONV_WINOGRAD:
@@ -47,21 +47,28 @@ static bool is_exact(int algorithm)
            algorithm == CONV_WINOGRAD_6;
 }
 
-static bool is_shape(const op_call_t *call)
+int conv_winograd_tile(int64_t kernel, int size)
 {
-    const conv_attrs_t *attrs = call->attrs;
-    const tensor_info_t *weight = call->in[WEIGHT];
-    return call->in[X]->rank == 4 && weight->sizes[2] == 3 && weight->sizes[3] == 3 &&
-           attrs->groups == 1 && attrs->stride[0] == 1 && attrs->stride[1] == 1 &&
-           attrs->dilation[0] == 1 && attrs->dilation[1] == 1;
+    const int64_t tile = size + 3 - kernel;
+    return (kernel == 3 || kernel == 5) && tile >= 2 ? (int)tile : 0;
+}
+
+bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
+                        int64_t groups, int size)
+{
+    return weight->rank == 4 && weight->sizes[2] == weight->sizes[3] &&
+           conv_winograd_tile(weight->sizes[2], size) > 0 && groups == 1 && stride[0] == 1 &&
+           stride[1] == 1 && dilation[0] == 1 && dilation[1] == 1;
 }
 
 const char *conv_winograd_obstacle(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
-    if (largest_tile(attrs->algorithm) == 0) return "algorithm does not allow it";
+    if (largest_size(attrs->algorithm) == 0) return "algorithm does not allow it";
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (!is_shape(call)) return "3 by 3, stride 1, dilation 1 and one group are needed";
+    if (!conv_winograd_fits(call->in[WEIGHT], attrs->stride, attrs->dilation, attrs->groups,
+                            largest_size(attrs->algorithm)))
+        return "3 by 3, or 5 by 5 of a size above 2, stride 1, dilation 1 and one group are needed";
     if (call->in[X]->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32 ||
         (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
         return "f32 is needed";
@@ -73,11 +80,11 @@ const char *conv_winograd_obstacle(const op_call_t *call)
 
 /* ---- estimates ---- */
 
-/* Whether the kernel of this size of tiles is to be asked at all. */
-static bool is_allowed(int algorithm, int tile)
+/* Whether the kernel of this size is to be asked at all. */
+static bool is_allowed(int algorithm, int size)
 {
-    return tile == largest_tile(algorithm) ||
-           (tile < largest_tile(algorithm) && !is_exact(algorithm));
+    return size == largest_size(algorithm) ||
+           (size < largest_size(algorithm) && !is_exact(algorithm));
 }
 
 static int64_t round_up(int64_t n, int64_t to)
@@ -89,12 +96,12 @@ static int64_t round_up(int64_t n, int64_t to)
  * so many multiply-adds for each element of sources and results in tiles. */
 #define TRANSFORM_FLOPS 40.0
 
-static double estimate(const context_t *ctx, const winograd_t *w, int64_t lanes)
+double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, int64_t lanes)
 {
-    const int tile = w->tile;
+    const int tile = w->tile, side = tile + w->kernel - 1;
     const double n_inputs = (double)round_up(w->n_inputs, lanes);
     const double n_outputs = (double)round_up(w->n_outputs, lanes);
-    const double n_elements = (double)((tile + 2) * (tile + 2));
+    const double n_elements = (double)(side * side);
     const int64_t n_rows = (w->out_height + tile - 1) / tile; /* of tiles */
     const int64_t n_columns = (w->out_width + tile - 1) / tile;
     const double n_tiles = (double)(w->n_images * n_rows * n_columns);
@@ -124,34 +131,36 @@ static bool take_act(const post_op_t *post, winograd_t *w)
     }
 }
 
-/* A sum, or an addition of what has the result's sizes, and then one function. */
-static status_t take_post(const op_call_t *call, prepared_t *prepared, state_t *state)
+status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, winograd_t *winograd,
+                                 int *out_addend)
 {
     const post_ops_t *post = &((const conv_attrs_t *)call->attrs)->post;
     int i = 0;
+    *out_addend = -1;
     if (i < post->n && (post->op[i].kind == POST_SUM || post->op[i].kind == POST_ADD)) {
         const tensor_info_t *operand = call->in[POST], *out = &prepared->out[0];
         if (operand->dtype != DTYPE_F32 ||
             !shape_equal(operand->rank, operand->sizes, out->rank, out->sizes))
             return prepared_decline(prepared, "winograd: adds f32 of the result's sizes only");
         TRY(accept_format(call, prepared, POST, &out->format));
-        state->addend = POST;
+        *out_addend = POST;
         prepared->overwrites = UINT64_C(1) << POST;
         i++;
     }
-    if (i < post->n && post->op[i].kind == POST_ELTWISE && take_act(&post->op[i], &state->winograd))
-        i++;
+    if (i < post->n && post->op[i].kind == POST_ELTWISE && take_act(&post->op[i], winograd)) i++;
     if (i == post->n) return STATUS_OK;
     return prepared_decline(prepared, "winograd: computes no post-op %s",
                             post->op[i].kind == POST_ELTWISE ? eltwise_name(post->op[i].eltwise)
                                                              : post_name(post->op[i].kind));
 }
 
-static winograd_t describe(const op_call_t *call, int tile)
+static winograd_t describe(const op_call_t *call, int size)
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *out = &call->out[0];
-    return (winograd_t){.tile = tile,
+    const int kernel = (int)call->in[WEIGHT]->sizes[2];
+    return (winograd_t){.tile = conv_winograd_tile(kernel, size),
+                        .kernel = kernel,
                         .n_images = x->sizes[0],
                         .n_inputs = x->sizes[1],
                         .n_outputs = out->sizes[1],
@@ -163,9 +172,9 @@ static winograd_t describe(const op_call_t *call, int tile)
                         .left = attrs->padding[1]};
 }
 
-static const char *name_of(isa_t isa, int tile)
+const char *conv_winograd_name(isa_t isa, int tile)
 {
-    static const char *const names[ISA_COUNT][LARGEST_TILE / 2] = {
+    static const char *const names[ISA_COUNT][LARGEST_SIZE / 2] = {
         [ISA_PORTABLE] = {"winograd_2x2:portable", "winograd_4x4:portable",
                           "winograd_6x6:portable"},
         [ISA_AVX2] = {"winograd_2x2:avx2", "winograd_4x4:avx2", "winograd_6x6:avx2"},
@@ -173,32 +182,33 @@ static const char *name_of(isa_t isa, int tile)
     return names[isa][tile / 2 - 1];
 }
 
-/* What stands in the way of tiles of any size is said once, by the largest that are allowed. */
-static status_t prepare(context_t *ctx, const op_call_t *call, int tile, prepared_t *prepared)
+/* What stands in the way of any size is said once, by the largest that is allowed. */
+static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepared_t *prepared)
 {
     const char *obstacle = conv_winograd_obstacle(call);
     const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
-    if (!is_allowed(algorithm, tile)) return STATUS_UNSUPPORTED;
-    if (obstacle != NULL && tile != largest_tile(algorithm)) return STATUS_UNSUPPORTED;
+    if (!is_allowed(algorithm, size)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL && size != largest_size(algorithm)) return STATUS_UNSUPPORTED;
     if (obstacle != NULL) return prepared_decline(prepared, "winograd: %s", obstacle);
+    if (conv_winograd_tile(call->in[WEIGHT]->sizes[2], size) == 0) return STATUS_UNSUPPORTED;
     const isa_t isa = isa_best();
     const int64_t lanes = isa_lanes(isa);
     const format_t blocks = format_channel_blocks(4, (int)lanes);
-    state_t made = {.winograd = describe(call, tile), .isa = isa, .addend = -1}, *state = NULL;
+    state_t made = {.winograd = describe(call, size), .isa = isa}, *state = NULL;
     winograd_t *w = &made.winograd;
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
-    TRY(take_post(call, prepared, &made));
-    prepared->cost_ns = estimate(ctx, w, lanes);
+    TRY(conv_winograd_take_post(call, prepared, w, &made.addend));
+    prepared->cost_ns = conv_winograd_estimate(ctx, w, lanes);
     prepared->is_asked_for = is_exact(algorithm);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
     const int64_t numbers[N_NUMBERS] = {[TILE] = w->tile, [LANES] = lanes};
-    TRY(prepared_want_packed(ctx, prepared, WEIGHT,
-                             winograd_weight_elements(w->tile, w->n_inputs, w->n_outputs, isa),
-                             VERSION, N_NUMBERS, numbers));
+    const int64_t n_elements = winograd_weight_elements(w->tile, w->kernel, w->n_inputs,
+                                                        w->n_outputs, isa);
+    TRY(prepared_want_packed(ctx, prepared, WEIGHT, n_elements, VERSION, N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
-    prepared->implementation = name_of(isa, w->tile);
+    prepared->implementation = conv_winograd_name(isa, w->tile);
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = made;
     return STATUS_OK;
@@ -214,8 +224,9 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     isa_t isa = isa_best();
     if (isa_lanes(isa) != numbers[LANES]) isa = ISA_PORTABLE;
     INVARIANT(isa_lanes(isa) == numbers[LANES]);
-    winograd_pack((int)numbers[TILE], from->sizes[1], from->sizes[0], bytes, isa,
-                  threads_for(ctx, info_numel(from)), out);
+    const winograd_weight_t weight = winograd_plain_weight((int)numbers[TILE], (int)from->sizes[2],
+                                                           from->sizes[1], from->sizes[0], bytes);
+    winograd_pack(&weight, isa, threads_for(ctx, info_numel(from)), out);
     return STATUS_OK;
 }
 

@@ -3,8 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/winograd_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "tensor/context_impl.h"
 
 enum { MAX_OUTPUTS = 16, N_TILES = 2 };
@@ -37,9 +36,9 @@ static double sum_at(const sample_t *s, int64_t n, int64_t k, int64_t y, int64_t
     const winograd_t *w = &s->winograd;
     double sum = 0.0;
     for (int64_t c = 0; c < w->n_inputs; c++) {
-        const float *weight = s->plain + (k * w->n_inputs + c) * 9;
-        for (int64_t i = 0; i < 9; i++) {
-            const int64_t at = (y + i / 3) * w->width + x + i % 3;
+        const float *weight = s->plain + (k * w->n_inputs + c) * w->kernel * w->kernel;
+        for (int64_t i = 0; i < w->kernel * w->kernel; i++) {
+            const int64_t at = (y + i / w->kernel) * w->width + x + i % w->kernel;
             sum += (double)s->x[place(s, w->n_inputs, w->width, n, c, at)] * (double)weight[i];
         }
     }
@@ -68,9 +67,9 @@ static status_t allocate(context_t *ctx, sample_t *s)
     const winograd_t *w = &s->winograd;
     const size_t n_x = (size_t)place(s, w->n_inputs, w->width, w->n_images, 0, 0);
     const size_t n_out = (size_t)place(s, w->n_outputs, w->out_width, w->n_images, 0, 0);
-    const size_t n_plain = (size_t)(w->n_outputs * w->n_inputs * 9);
-    const size_t n_weight = (size_t)winograd_weight_elements(w->tile, w->n_inputs, w->n_outputs,
-                                                             s->isa);
+    const size_t n_plain = (size_t)(w->n_outputs * w->n_inputs * w->kernel * w->kernel);
+    const size_t n_weight = (size_t)winograd_weight_elements(w->tile, w->kernel, w->n_inputs,
+                                                             w->n_outputs, s->isa);
     TRY(context_get_zeroed(ctx, n_x * sizeof *s->x, purpose, &s->x));
     TRY(context_get(ctx, n_out * sizeof *s->out, purpose, &s->out));
     TRY(context_get(ctx, n_plain * sizeof *s->plain, purpose, &s->plain));
@@ -81,30 +80,34 @@ static status_t allocate(context_t *ctx, sample_t *s)
 static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
 {
     winograd_t *w = &s->winograd;
+    const int64_t size = w->n_inputs * w->kernel * w->kernel; /* of one output's weights */
     uint64_t state = 1;
     for (int64_t n = 0; n < w->n_images; n++)
         for (int64_t c = 0; c < w->n_inputs; c++)
             for (int64_t at = 0; at < w->height * w->width; at++)
                 s->x[place(s, w->n_inputs, w->width, n, c, at)] = draw(&state);
     for (int64_t k = 0; k < w->n_outputs; k++)
-        memcpy(s->plain + k * w->n_inputs * 9,
-               bytes + k * weight->sizes[0] / w->n_outputs * w->n_inputs * 9,
-               (size_t)w->n_inputs * 9 * sizeof *bytes);
-    winograd_pack(w->tile, w->n_inputs, w->n_outputs, s->plain, s->isa, 1, s->weight);
+        memcpy(s->plain + k * size, bytes + k * weight->sizes[0] / w->n_outputs * size,
+               (size_t)size * sizeof *bytes);
+    const winograd_weight_t plain = winograd_plain_weight(w->tile, w->kernel, w->n_inputs,
+                                                          w->n_outputs, s->plain);
+    winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
-                             int tile, double *out_error)
+                             int size, double *out_error)
 {
+    const int kernel = (int)weight->sizes[2], tile = conv_winograd_tile(kernel, size);
     sample_t s = {.isa = isa_best()};
     s.lanes = isa_lanes(s.isa);
     s.winograd = (winograd_t){.tile = tile,
+                              .kernel = kernel,
                               .n_images = N_TILES,
                               .n_inputs = weight->sizes[1],
                               .n_outputs = weight->sizes[0] < MAX_OUTPUTS ? weight->sizes[0]
                                                                           : MAX_OUTPUTS,
-                              .height = tile + 2,
-                              .width = tile + 2,
+                              .height = size + 2,
+                              .width = size + 2,
                               .out_height = tile,
                               .out_width = tile};
     status_t status = allocate(ctx, &s);

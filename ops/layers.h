@@ -11,14 +11,17 @@ TESSERA_BEGIN
 
 /* Kernels of 3 by 3 with stride 1 may be computed by winograd's transforms, in tiles of 2 by 2, 4
  * by 4 or 6 by 6 results: up to 3 times faster, rounds otherwise (about once, five and thirty times
- * the rounding of direct sums), and the packed weight is up to 1.8, 4 or 7.1 times larger.
+ * the rounding of direct sums), and the packed weight is up to 1.8, 4 or 7.1 times larger. Those of
+ * 5 by 5 may be, too: where tiles of 4 or 6 are named here, theirs are of 2 or 4, which rounds
+ * alike, in 1.4 or 2.6 times the weight's memory.
  *
  * CONV_WINOGRAD           in tiles of up to 4 by 4 where that is estimated to take less time; by
  *                         oneDNN's (2.6 on AVX-512) where our own kernel does not take the call
  * CONV_WINOGRAD_UP_TO_*   the same with other tiles, by our own kernel
  * CONV_WINOGRAD_2, _4, _6 by our own kernel in such tiles, wherever it takes the call
- * CONV_WINOGRAD_TRAINING  by oneDNN's for weights that change. They stay in the blocks of direct
- *                         convolution, as their gradients, and are transformed in each run */
+ * CONV_WINOGRAD_TRAINING  for weights that change, in tiles of 4 by 4, by our own kernel or by
+ *                         oneDNN's. They stay in the blocks of direct convolution, as their
+ *                         gradients, and are transformed in each run */
 typedef enum conv_algorithm {
     CONV_DIRECT,
     CONV_WINOGRAD,

@@ -3,22 +3,22 @@
 #include <string.h>
 
 #include "graph/passes/pass_impl.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
 
-/* Each convolution of 3 by 3 that winograd can do is measured with its own weight, for each size of
- * tiles. Then all are allowed tiles of 2 by 2, after that of 4 by 4 and of 6 by 6, those that lose
- * least first, as long as the sum over the graph stays in the bound. Whether tiles pay is for the
- * choice of layouts to say, which knows all sizes.
+/* Each convolution of 3 by 3 or 5 by 5 that winograd can do is measured with its own weight, for
+ * each size of transforms. Then all are allowed size 2, after that 4 and 6, those that lose least
+ * first, as long as the sum over the graph stays in the bound. Whether tiles pay is for the choice
+ * of layouts to say, which knows all sizes.
  *
- * Where weights are trained they are transformed in each call, by oneDNN, which pays from results
- * of 13 by 13 on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
+ * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
+ * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
 
 #define LEAST_TRAINED 13  /* rows and columns of the result */
 #define LEAST_CHANNELS 16 /* of the source: fewer would be padded to that */
 #define MAX_ERROR 1e-4    /* of options that say none */
-enum { N_LEVELS = 4 };    /* direct, and tiles of 2, 4 and 6 */
+enum { N_LEVELS = 4 };    /* direct, and transforms of size 2, 4 and 6 */
 
 static const int algorithms[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
                                          CONV_WINOGRAD_UP_TO_6};
@@ -38,13 +38,6 @@ typedef struct search {
 } search_t;
 
 /* ---- which ---- */
-
-static bool is_all(const int64_t *values, int n, int64_t wanted)
-{
-    bool all = values != NULL;
-    for (int i = 0; all && i < n; i++) all = values[i] == wanted;
-    return all;
-}
 
 static bool has_info(const graph_type_t *type)
 {
@@ -71,11 +64,9 @@ static const tensor_info_t *trained_weight(const graph_t *graph, const graph_nod
 
 static bool is_shape(const graph_node_t *node, const tensor_info_t *weight)
 {
-    const int64_t *groups = rewrite_attr(node, "groups", ATTR_INT);
-    return groups != NULL && *groups == 1 && weight->dtype == DTYPE_F32 && weight->rank == 4 &&
-           is_all(weight->sizes + 2, 2, 3) &&
-           is_all(rewrite_attr(node, "stride", ATTR_ARRAY), 2, 1) &&
-           is_all(rewrite_attr(node, "dilation", ATTR_ARRAY), 2, 1);
+    const conv_attrs_t *attrs = node->attrs;
+    return weight->dtype == DTYPE_F32 && conv_winograd_fits(weight, attrs->stride, attrs->dilation,
+                                                            attrs->groups, 2 * (N_LEVELS - 1));
 }
 
 /* Those that this pass decides about, also when it runs once more. */
@@ -97,9 +88,12 @@ static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
     tensor_t *converted = NULL;
     TRY(convert_to(ctx, weight, &plain, CAUSE_USER, &converted));
     status_t status = STATUS_OK;
-    for (int i = 1; i < N_LEVELS && status == STATUS_OK; i++)
-        status = conv_winograd_error(ctx, info, (const float *)tensor_bytes(converted), 2 * i,
-                                     &site->errors[i]);
+    for (int i = 1; i < N_LEVELS && status == STATUS_OK; i++) {
+        site->errors[i] = site->errors[i - 1]; /* no such transform */
+        if (conv_winograd_tile(info->sizes[2], 2 * i) > 0)
+            status = conv_winograd_error(ctx, info, (const float *)tensor_bytes(converted), 2 * i,
+                                         &site->errors[i]);
+    }
     tensor_drop(converted);
     return status;
 }
@@ -152,7 +146,8 @@ static void note_rest(const search_t *search)
     for (int i = 0; i < search->n; i++) {
         const site_t *site = &search->sites[i];
         if (site->level + 1 == N_LEVELS) continue;
-        snprintf(text, sizeof text, "tiles of %d lose %.1e, which the bound has no room for",
+        snprintf(text, sizeof text,
+                 "transforms of size %d lose %.1e, which the bound has no room for",
                  2 * (site->level + 1), site->errors[site->level + 1]);
         pass_note(search->ctx, "bound_winograd", site->node, text);
     }

@@ -13,13 +13,15 @@ typedef struct sizes {
     int64_t n_images, n_inputs, n_outputs, height, width, top, left, out_height, out_width;
 } sizes_t;
 
-/* Padding before and behind may be more than a kernel needs, as much as no element is read for. */
+/* Padding before and behind may be more than a kernel needs, as much as no element is read for; or
+ * negative, so that elements are left out. */
 static const sizes_t all_sizes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},       {1, 3, 17, 7, 7, 1, 1, 7, 7},
     {2, 17, 31, 13, 11, 1, 1, 13, 11}, {3, 16, 3, 5, 23, 0, 0, 3, 21},
     {1, 31, 33, 9, 6, 2, 0, 10, 5},    {1, 7, 100, 4, 4, 5, 7, 13, 12},
     {2, 40, 48, 14, 14, 1, 1, 14, 14}, {1, 33, 16, 30, 31, 1, 1, 30, 31},
     {5, 100, 7, 8, 3, 0, 1, 7, 3},     {1, 8, 24, 58, 57, 1, 1, 58, 57},
+    {1, 20, 18, 9, 8, -2, -1, 5, 6},   {2, 17, 5, 12, 13, 4, 3, 16, 15},
 };
 enum { N_SIZES = sizeof all_sizes / sizeof *all_sizes };
 
@@ -32,12 +34,19 @@ static const struct {
             {WINOGRAD_LEAKY, 0.1f, 0}};
 enum { N_ACTS = sizeof acts / sizeof *acts };
 
-/* Of sums of 9 C products of numbers up to 1, in parts of the square root of their number: rounding
- * adds up at random. */
-static const double tolerance[] = {[2] = 1e-6, [4] = 4e-6, [6] = 2.5e-5};
+/* Results in a row of a tile, and the kernel. Of sums of products of numbers up to 1, in parts of
+ * the square root of their number: rounding adds up at random. */
+typedef struct shape {
+    int tile, kernel;
+    double tolerance;
+} shape_t;
+static const shape_t shapes[] = {
+    {2, 3, 1e-6}, {4, 3, 4e-6}, {6, 3, 2.5e-5}, {2, 5, 4e-6}, {4, 5, 2.5e-5}};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct problem {
     winograd_t w;
+    double tolerance;
     isa_t isa;
     int lanes;
     float *x, *plain, *weight, *bias, *addend, *out;
@@ -82,21 +91,23 @@ static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_
     const winograd_t *w = &p->w;
     double sum = 0.0;
     for (int64_t c = 0; c < w->n_inputs; c++)
-        for (int64_t r = 0; r < 3; r++)
-            for (int64_t s = 0; s < 3; s++) {
+        for (int64_t r = 0; r < w->kernel; r++)
+            for (int64_t s = 0; s < w->kernel; s++) {
                 const int64_t h = y + r - w->top, v = x + s - w->left;
                 if (h < 0 || h >= w->height || v < 0 || v >= w->width) continue;
                 sum += (double)
                            p->x[blocked(p->lanes, w->n_inputs, w->height, w->width, n, c, h, v)] *
-                       (double)p->plain[((k * w->n_inputs + c) * 3 + r) * 3 + s];
+                       (double)p->plain[((k * w->n_inputs + c) * w->kernel + r) * w->kernel + s];
             }
     return sum;
 }
 
-static void make(const sizes_t *s, isa_t isa, problem_t *p)
+static void make(const sizes_t *s, const shape_t *shape, isa_t isa, problem_t *p)
 {
-    *p = (problem_t){.isa = isa, .lanes = isa_lanes(isa)};
-    p->w = (winograd_t){.n_images = s->n_images,
+    *p = (problem_t){.tolerance = shape->tolerance, .isa = isa, .lanes = isa_lanes(isa)};
+    p->w = (winograd_t){.tile = shape->tile,
+                        .kernel = shape->kernel,
+                        .n_images = s->n_images,
                         .n_inputs = s->n_inputs,
                         .n_outputs = s->n_outputs,
                         .height = s->height,
@@ -105,7 +116,7 @@ static void make(const sizes_t *s, isa_t isa, problem_t *p)
                         .out_width = s->out_width,
                         .top = s->top,
                         .left = s->left};
-    const int64_t n_weights = s->n_inputs * s->n_outputs * 9;
+    const int64_t n_weights = s->n_inputs * s->n_outputs * shape->kernel * shape->kernel;
     p->x = make_blocked(p->lanes, s->n_images, s->n_inputs, s->height, s->width);
     p->addend = make_blocked(p->lanes, s->n_images, s->n_outputs, s->out_height, s->out_width);
     p->plain = test_malloc((size_t)n_weights * sizeof(float));
@@ -158,9 +169,10 @@ static double check(const problem_t *p, double bound, const char *what)
                                                (w->addend ? (double)p->addend[at] : 0.0));
                     const double error = fabs((double)p->out[at] - want);
                     if (!(error <= (k < w->n_outputs ? bound : 0.0)))
-                        fail_msg("%s, tile %d, schedule %d, act %d, %lld of %lld channels, %lld by "
+                        fail_msg("%s, tile %d, kernel %d, schedule %d, act %d, %lld of %lld "
+                                 "channels, %lld by "
                                  "%lld: element %lld %lld %lld %lld is %g, not %g",
-                                 what, w->tile, (int)w->schedule, (int)w->act,
+                                 what, w->tile, w->kernel, (int)w->schedule, (int)w->act,
                                  (long long)w->n_outputs, (long long)w->n_inputs,
                                  (long long)w->height, (long long)w->width, (long long)n,
                                  (long long)k, (long long)y, (long long)x, (double)p->out[at],
@@ -176,7 +188,9 @@ static double run(problem_t *p, int n_threads)
 {
     winograd_t *w = &p->w;
     const size_t size = winograd_scratch(w, p->isa, n_threads);
-    const double bound = tolerance[w->tile] * sqrt(9.0 * (double)w->n_inputs) + 4.0 * FLT_EPSILON;
+    const double bound = p->tolerance *
+                             sqrt((double)(w->kernel * w->kernel) * (double)w->n_inputs) +
+                         4.0 * FLT_EPSILON;
     char *scratch = test_malloc(size + 4);
     double worst = 0.0;
     memset(scratch, 0xff, size + 4);
@@ -192,16 +206,28 @@ static double run(problem_t *p, int n_threads)
     return worst / bound;
 }
 
-static double run_tile(problem_t *p, int tile, int first_act)
+static size_t weight_elements(const problem_t *p)
+{
+    const winograd_t *w = &p->w;
+    return (size_t)winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs, p->isa);
+}
+
+static winograd_weight_t plain_weight(const problem_t *p)
+{
+    const winograd_t *w = &p->w;
+    return winograd_plain_weight(w->tile, w->kernel, w->n_inputs, w->n_outputs, p->plain);
+}
+
+static double run_acts(problem_t *p, int first_act)
 {
     static const int threads[] = {1, 2, 5};
     winograd_t *w = &p->w;
-    const size_t n = (size_t)winograd_weight_elements(tile, w->n_inputs, w->n_outputs, p->isa);
+    const winograd_weight_t plain = plain_weight(p);
+    const size_t n = weight_elements(p);
     double worst = 0.0;
-    w->tile = tile;
     p->weight = test_malloc((n + 1) * sizeof(float));
     for (size_t i = 0; i <= n; i++) p->weight[i] = 77.0f;
-    winograd_pack(tile, w->n_inputs, w->n_outputs, p->plain, p->isa, 3, p->weight);
+    winograd_pack(&plain, p->isa, 3, p->weight);
     assert_true(p->weight[n] == 77.0f);
     w->x = p->x;
     w->weight = p->weight;
@@ -223,22 +249,22 @@ static double run_tile(problem_t *p, int tile, int first_act)
 
 static void every_instruction_set_sums_as_double_does(void **state)
 {
-    double worst[7] = {0};
+    double worst[N_SHAPES] = {0};
     (void)state;
     for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
-        for (int s = 0; s < N_SIZES && isa_has((isa_t)isa); s++) {
-            problem_t p;
-            make(&all_sizes[s], (isa_t)isa, &p);
-            for (int tile = 2; tile <= 6; tile += 2) {
-                const double error = run_tile(&p, tile, s);
-                worst[tile] = error > worst[tile] ? error : worst[tile];
+        for (int s = 0; s < N_SIZES && isa_has((isa_t)isa); s++)
+            for (int i = 0; i < N_SHAPES; i++) {
+                problem_t p;
+                make(&all_sizes[s], &shapes[i], (isa_t)isa, &p);
+                const double error = run_acts(&p, s);
+                worst[i] = error > worst[i] ? error : worst[i];
+                clear(&p);
             }
-            clear(&p);
-        }
     /* the bounds are no more than some times what is lost, and larger tiles lose more */
-    for (int tile = 2; tile <= 6; tile += 2) assert_true(worst[tile] > 0.05);
-    assert_true(worst[2] * tolerance[2] < worst[4] * tolerance[4]);
-    assert_true(worst[4] * tolerance[4] < worst[6] * tolerance[6]);
+    for (int i = 0; i < N_SHAPES; i++) assert_true(worst[i] > 0.05);
+    for (int i = 1; i < N_SHAPES; i++)
+        if (shapes[i].kernel == shapes[i - 1].kernel)
+            assert_true(worst[i - 1] * shapes[i - 1].tolerance < worst[i] * shapes[i].tolerance);
 }
 
 /* More tiles than one group of either schedule has. */
@@ -247,13 +273,44 @@ static void many_tiles_go_in_groups(void **state)
     static const sizes_t sizes = {2, 16, 40, 60, 45, 1, 1, 60, 45};
     (void)state;
     for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
-        for (int tile = 2; tile <= 6 && isa_has((isa_t)isa); tile += 2) {
+        for (int i = 0; i < N_SHAPES && isa_has((isa_t)isa); i++) {
             problem_t p;
-            make(&sizes, (isa_t)isa, &p);
-            (void)run_tile(&p, tile, 1);
-            p.w.schedule = WINOGRAD_CHOOSE;
+            make(&sizes, &shapes[i], (isa_t)isa, &p);
+            (void)run_acts(&p, 1);
             clear(&p);
         }
+}
+
+/* A weight that lies mirrored in blocks of 16 inputs by 16 outputs, as ABcd16b16a and for the
+ * gradient of sources, is transformed as the same one row-major. */
+static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
+{
+    static const sizes_t sizes = {1, 19, 35, 5, 5, 1, 1, 5, 5};
+    (void)state;
+    for (int i = 0; i < N_SHAPES; i++) {
+        problem_t p;
+        make(&sizes, &shapes[i], isa_best(), &p);
+        const int64_t size = (int64_t)shapes[i].kernel * shapes[i].kernel;
+        winograd_weight_t plain = plain_weight(&p), blocked = plain;
+        float *in_blocks = test_malloc((size_t)(48 * 32 * size) * sizeof(float));
+        for (int64_t k = 0; k < sizes.n_outputs; k++)
+            for (int64_t c = 0; c < sizes.n_inputs; c++)
+                for (int64_t at = 0; at < size; at++)
+                    in_blocks[(((k / 16 * 2 + c / 16) * size + size - 1 - at) * 16 + c % 16) * 16 +
+                              k % 16] = p.plain[(k * sizes.n_inputs + c) * size + at];
+        blocked.from = in_blocks + (size - 1) * 256;
+        blocked.inputs = (axis_t){16, 16, size * 256};
+        blocked.outputs = (axis_t){16, 1, 2 * size * 256};
+        blocked.element = -256;
+        const size_t n = weight_elements(&p);
+        float *transformed = test_malloc(2 * n * sizeof(float));
+        winograd_pack(&plain, p.isa, 1, transformed);
+        winograd_pack(&blocked, p.isa, 2, transformed + n);
+        assert_memory_equal(transformed, transformed + n, n * sizeof(float));
+        test_free(transformed);
+        test_free(in_blocks);
+        clear(&p);
+    }
 }
 
 /* What winograd_run chooses gives the same bits as either schedule: sums have one order. */
@@ -264,13 +321,12 @@ static void schedules_and_threads_give_the_same_bits(void **state)
     (void)state;
     for (int s = 0; s < 2; s++) {
         problem_t p;
-        make(&sizes[s], isa_best(), &p);
+        make(&sizes[s], &shapes[1], isa_best(), &p);
         winograd_t *w = &p.w;
-        float *weight = test_malloc(
-            (size_t)winograd_weight_elements(4, w->n_inputs, w->n_outputs, p.isa) * sizeof(float));
+        const winograd_weight_t plain = plain_weight(&p);
+        float *weight = test_malloc(weight_elements(&p) * sizeof(float));
         float *first = test_malloc(p.out_elements * sizeof(float));
-        winograd_pack(4, w->n_inputs, w->n_outputs, p.plain, p.isa, 1, weight);
-        w->tile = 4;
+        winograd_pack(&plain, p.isa, 1, weight);
         w->x = p.x;
         w->weight = weight;
         w->out = p.out;
@@ -293,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_instruction_set_sums_as_double_does),
         cmocka_unit_test(many_tiles_go_in_groups),
+        cmocka_unit_test(weights_in_blocks_are_transformed_as_plain_ones),
         cmocka_unit_test(schedules_and_threads_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,8 @@ static prepared_t *choose(context_t *ctx, const opdef_t *op, const void *attrs,
     CHECK_OK(ctx, dispatch_select(ctx, op, attrs, op->n_operands, in, POLICY_AUTO, &prepared));
     if (strcmp(prepared_kernel(prepared), "depthwise") == 0 ||
         strcmp(prepared_kernel(prepared), "pointwise") == 0 ||
-        strcmp(prepared_kernel(prepared), "rows") == 0)
+        strcmp(prepared_kernel(prepared), "rows") == 0 ||
+        strcmp(prepared_kernel(prepared), "winograd_training") == 0)
         return prepared; /* our own */
     assert_string_equal(prepared_kernel(prepared), "onednn");
     assert_false(onednn_is_reference(prepared_implementation(prepared)));

@@ -8,7 +8,7 @@
 #include "kernels/isa_impl.h"
 #include "module/layers.h"
 #include "module/mkldnn.h"
-#include "ops/conv_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "ops/ops_impl.h"
 #include "tensor/convert.h"
 #include "tests/support/support.h"
@@ -54,7 +54,7 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
 {
     static const int64_t large[] = {1, 64, 56, 56}, few[] = {1, 512, 7, 7}, thin[] = {1, 3, 56, 56};
     static const int64_t of_large[] = {64, 64, 3, 3}, of_few[] = {512, 512, 3, 3},
-                         of_thin[] = {64, 3, 3, 3};
+                         of_5x5[] = {64, 64, 5, 5}, of_thin[] = {64, 3, 3, 3};
     context_t *ctx = fixture_context(state);
     if (!is_fast()) return;
     check_choice(ctx, CONV_DIRECT, large, of_large, WEIGHT_CONSTANT, NULL, NULL);
@@ -63,6 +63,12 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
     check_choice(ctx, CONV_WINOGRAD, large, of_large, WEIGHT_CONSTANT, "winograd_4x4:", NULL);
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, large, of_large, WEIGHT_CONSTANT,
                  "winograd_6x6:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_2, large, of_5x5, WEIGHT_CONSTANT, NULL,
+                 "winograd: 3 by 3, or 5 by 5 of a size above 2");
+    check_choice(ctx, CONV_WINOGRAD, large, of_5x5, WEIGHT_CONSTANT, "winograd_2x2:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_UP_TO_6, large, of_5x5, WEIGHT_CONSTANT, "winograd_4x4:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_TRAINING, large, of_large, WEIGHT_KEPT, "winograd_4x4:", NULL);
+    check_choice(ctx, CONV_WINOGRAD_TRAINING, large, of_5x5, WEIGHT_KEPT, "winograd_2x2:", NULL);
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, few, of_few, WEIGHT_CONSTANT, "winograd_2x2:", NULL);
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL, "winograd_6: ");
     check_choice(ctx, CONV_WINOGRAD_UP_TO_6, thin, of_thin, WEIGHT_CONSTANT, NULL,
@@ -83,12 +89,14 @@ static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(v
 static void what_it_does_not_compute_is_declined_in_words(void **state)
 {
     static const int64_t sizes[] = {1, 16, 20, 20}, kernel[] = {16, 16, 3, 3},
-                         large[] = {16, 16, 5, 5};
+                         large[] = {16, 16, 7, 7};
     context_t *ctx = fixture_context(state);
     conv_attrs_t attrs = {.stride = {2, 2}, .algorithm = CONV_WINOGRAD_4};
     prepared_t *prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
-    assert_non_null(strstr(prepared_reasons(prepared),
-                           "winograd: 3 by 3, stride 1, dilation 1 and one group are needed"));
+    assert_non_null(
+        strstr(prepared_reasons(prepared),
+               "winograd: 3 by 3, or 5 by 5 of a size above 2, stride 1, dilation 1 and "
+               "one group are needed"));
     prepared_release(prepared);
     attrs.stride[0] = attrs.stride[1] = 1;
     prepared = choose(ctx, &attrs, sizes, large, WEIGHT_CONSTANT);
@@ -134,22 +142,71 @@ static void a_kept_weight_is_transformed_once(void **state)
     module_release(module);
 }
 
+/* The gradient of the source reads the weight as the forward operator does: no reorder between. */
+static void weights_that_change_are_read_in_one_format(void **state)
+{
+    static const int64_t sizes[] = {2, 64, 28, 28};
+    static const int64_t kernels[][4] = {{96, 64, 3, 3}, {96, 64, 5, 5}};
+    context_t *ctx = fixture_context(state);
+    if (!is_fast()) return;
+    for (int i = 0; i < 2; i++) {
+        const int64_t pad = kernels[i][2] / 2, of_grad[] = {2, 96, 28, 28};
+        const conv_attrs_t attrs = {.padding = {pad, pad}, .algorithm = CONV_WINOGRAD_TRAINING};
+        const conv_backward_attrs_t backward = {
+            .padding = {pad, pad}, .size = {28, 28}, .algorithm = CONV_WINOGRAD_TRAINING};
+        prepared_t *forward = choose(ctx, &attrs, sizes, kernels[i], WEIGHT_KEPT), *data = NULL;
+        const format_t blocks = format_channel_blocks(4, isa_lanes(isa_best()));
+        const tensor_info_t dense = info_dense(DTYPE_F32, 4, of_grad);
+        const tensor_info_t grad = info_mkldnn(&dense, &blocks),
+                            weight = info_dense(DTYPE_F32, 4, kernels[i]);
+        const tensor_info_t *in[] = {&grad, &weight};
+        CHECK_OK(ctx, select_for_weights(ctx, &op_def_conv2d_backward_data, &backward, 2, in,
+                                         WEIGHT_KEPT, POLICY_AUTO, &data));
+        assert_string_equal(prepared_kernel(forward), "winograd_training");
+        assert_string_equal(prepared_kernel(data), "winograd_training");
+        assert_true(format_same(&forward->in[1].format, &data->in[1].format, kernels[i]));
+        prepared_release(forward);
+        prepared_release(data);
+    }
+}
+
+static void check_errors(context_t *ctx, int64_t kernel, int least, const double *bounds)
+{
+    const int64_t sizes[] = {40, 64, kernel, kernel}, n = 40 * 64 * kernel * kernel;
+    const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
+    float *weight = test_malloc((size_t)n * sizeof *weight);
+    double error = 0.0, last = 5e-8;
+    for (int64_t i = 0; i < n; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    for (int size = least; size <= 6; size += 2) {
+        CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, size, &error));
+        if (!(error > last && error < bounds[(size - least) / 2]))
+            fail_msg("%lld by %lld of size %d loses %g", (long long)kernel, (long long)kernel, size,
+                     error);
+        last = error;
+    }
+    test_free(weight);
+}
+
+static void what_5x5_loses_is_measured(void **state)
+{
+    static const double bounds[] = {4e-6, 4e-5};
+    check_errors(fixture_context(state), 5, 4, bounds);
+}
+
 static void larger_tiles_lose_more_and_it_is_measured(void **state)
 {
     static const int64_t sizes[] = {40, 64, 3, 3};
+    static const double bounds[] = {1e-6, 4e-6, 4e-5};
     enum { N = 40 * 64 * 9 };
     context_t *ctx = fixture_context(state);
     const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
     float *weight = test_malloc(N * sizeof *weight);
-    double errors[3], again = 0.0;
+    double error = 0.0, again = 0.0;
+    check_errors(ctx, 3, 2, bounds);
     for (int i = 0; i < N; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
-    for (int i = 0; i < 3; i++)
-        CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 2 + 2 * i, &errors[i]));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &error));
     CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
-    assert_true(errors[1] == again);
-    assert_true(errors[0] > 5e-8 && errors[0] < 1e-6);
-    assert_true(errors[1] > errors[0] && errors[1] < 4e-6);
-    assert_true(errors[2] > errors[1] && errors[2] < 4e-5);
+    assert_true(error == again);
     weight[9] = NAN;
     CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
     assert_true(isnan(again));
@@ -166,6 +223,8 @@ int main(void)
         TEST(a_weight_that_is_given_is_transformed_where_that_is_asked_for_only),
         TEST(what_it_does_not_compute_is_declined_in_words),
         TEST(a_kept_weight_is_transformed_once),
+        TEST(weights_that_change_are_read_in_one_format),
+        TEST(what_5x5_loses_is_measured),
         TEST(larger_tiles_lose_more_and_it_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

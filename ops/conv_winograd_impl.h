@@ -1,0 +1,39 @@
+/* Convolutions by winograd's transforms: see kernels/winograd_impl.h. A transform has a size, 2, 4
+ * or 6: that of tiles of results with kernels of 3 by 3, and 2 more than that with 5 by 5. */
+#ifndef TESSERA_OPS_CONV_WINOGRAD_IMPL_H
+#define TESSERA_OPS_CONV_WINOGRAD_IMPL_H
+
+#include "kernels/winograd_impl.h"
+#include "ops/conv_impl.h"
+
+/* The kernels of conv2d by size, and why none is for a call, whatever it would cost; NULL: some is.
+ * In conv_winograd.c. */
+extern const kernel_t conv_winograd_2, conv_winograd_4, conv_winograd_6;
+const char *conv_winograd_obstacle(const op_call_t *call);
+
+/* Those for weights that change, and for the gradient of the source: conv_winograd_training.c. */
+extern const kernel_t conv_winograd_training, conv_winograd_data;
+
+/* Results in a row of a tile; 0: there is no such transform. */
+int conv_winograd_tile(int64_t kernel, int size);
+
+/* Whether a convolution of this weight is of a shape that a size does. */
+bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
+                        int64_t groups, int size);
+
+double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, int64_t lanes);
+
+/* "winograd_4x4:avx2". */
+const char *conv_winograd_name(isa_t isa, int tile);
+
+/* Takes a sum, or an addition of what has the result's sizes, and then one function, or declines.
+ * *out_addend is the input that is added, or -1. */
+status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, winograd_t *winograd,
+                                 int *out_addend);
+
+/* What a size loses with a weight [K][C][3][3] or [K][C][5][5] of f32: the largest difference to
+ * sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major. */
+status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                             int size, double *out_error);
+
+#endif
