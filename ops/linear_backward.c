@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
-#include "kernels/rows_product_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
@@ -274,6 +273,74 @@ static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t rows_data = {
     .name = "rows", .prepare = prepare_rows, .run = run_rows, .flags = KERNEL_NEEDS_ELEMENTS};
 
+/* ---- a kernel of our own: the gradient of a weight in blocks, of few rows ----
+ *
+ * An element is one sum, whatever tile it is made in: the step of a training plan makes tiles that
+ * lie nowhere else, to the same bits. */
+
+bool linear_gradient_fits(const tensor_info_t *weight)
+{
+    const format_t *format = &weight->format;
+    return weight->dtype == DTYPE_F32 && weight->rank == 2 && linear_rows_fit(weight, 0) &&
+           rows_gradient_fits(isa_best(), format->block_sizes[1], format->block_sizes[0]);
+}
+
+void linear_gradient_run(const context_t *ctx, const tensor_info_t *weight,
+                         rows_gradient_t *gradient)
+{
+    gradient->outputs = linear_rows_axis(weight, 0);
+    gradient->inputs = linear_rows_axis(weight, 1);
+    rows_gradient_run(gradient, isa_best(),
+                      threads_for(ctx, gradient->n_rows * info_numel(weight)));
+}
+
+static status_t prepare_rows_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const linear_backward_attrs_t *attrs = call->attrs;
+    const layer_t layer = layer_of_weight(call);
+    const tensor_info_t *weight = &prepared->out[0];
+    onednn_primitive_t *primitive = NULL;
+    if (call->per_op) return prepared_decline(prepared, "rows: oneDNN alone under policy per_op");
+    if (call->in[X]->dtype != DTYPE_F32)
+        return prepared_decline(prepared, "rows: dtype %s", dtype_name(call->in[X]->dtype));
+    if (call->layout != LAYOUT_MKLDNN || layer.rows < 1 || layer.rows > ROWS_GRADIENT_ROWS)
+        return prepared_decline(prepared, "rows: a weight in blocks, and 1 to %d rows are needed",
+                                ROWS_GRADIENT_ROWS);
+    TRY(accept_plain(call, prepared, X));
+    TRY(accept_plain(call, prepared, GRAD_OF_WEIGHT));
+    TRY(choose(ctx, call, prepared, layer, ONEDNN_BACKWARD_WEIGHT, attrs->bias, &primitive));
+    onednn_release(primitive);
+    if (!linear_gradient_fits(weight))
+        return prepared_decline(prepared, "rows: weight %s is not in blocks of outputs",
+                                info_brief(weight));
+    prepared->cost_ns = cost_layer(
+        ctx, "rows", 2.0 * (double)layer.rows * (double)layer.inputs * (double)layer.outputs,
+        (double)(layer.rows * (layer.inputs + layer.outputs)) * sizeof(float),
+        (double)info_bytes(weight));
+    return STATUS_OK;
+}
+
+static status_t run_rows_weight(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                void *const *out, void *scratch)
+{
+    const linear_backward_attrs_t *attrs = prepared->attrs;
+    const int64_t outputs = prepared->out[0].sizes[0];
+    rows_gradient_t gradient = {.n_rows = info_numel(&prepared->in[GRAD_OF_WEIGHT]) / outputs,
+                                .x = in[X],
+                                .grad = in[GRAD_OF_WEIGHT],
+                                .out = out[0]};
+    (void)scratch;
+    linear_gradient_run(ctx, &prepared->out[0], &gradient);
+    if (attrs->bias)
+        rows_gradient_bias(gradient.grad, gradient.n_rows, outputs, 0, outputs, out[1]);
+    return STATUS_OK;
+}
+
+static const kernel_t rows_weight = {.name = "rows",
+                                     .prepare = prepare_rows_weight,
+                                     .run = run_rows_weight,
+                                     .flags = KERNEL_NEEDS_ELEMENTS};
+
 /* ---- kernels of our own: for dtypes and sizes that oneDNN does not take ---- */
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -346,7 +413,8 @@ static const kernel_t native_data = {
 static const kernel_t native_weight = {
     .name = "native", .prepare = prepare_native, .run = run_native_weight};
 static const kernel_t *const data_kernels[] = {&rows_data, &onednn_data, &native_data, NULL};
-static const kernel_t *const weight_kernels[] = {&onednn_weight, &native_weight, NULL};
+static const kernel_t *const weight_kernels[] = {&rows_weight, &onednn_weight, &native_weight,
+                                                 NULL};
 
 /* ---- cases ---- */
 
@@ -356,13 +424,21 @@ static const char *const data_cases[] = {
     "(f32[16,130], f32[130,257])", "(f32[7,300], f32[300,100])",  "(f32[33,64], f32[64,32])",
     "(bf16[4,16], bf16[16,32])",   "(f16[4,6], f16[6,8])",        "(f64[2,3,4], f64[4,5])",
     "(f32[0,5], f32[5,7])",        "(f32[3,0], f32[0,7])",        NULL};
-static const char *const weight_cases[] = {
-    "(f32[3,7], f32[3,5]) bias=true",           "(f32[17,64], f32[17,31])",
-    "(f32[1,1], f32[1,1]) bias=true",           "(f32[16], f32[8]) bias=true",
-    "(f32[2,5,3,16], f32[2,5,3,31]) bias=true", "(f32[64,96], f32[64,128]) bias=true",
-    "(bf16[4,32], bf16[4,16]) bias=true",       "(f16[4,8], f16[4,6])",
-    "(f64[2,3,5], f64[2,3,4]) bias=true",       "(f32[0,7], f32[0,5]) bias=true",
-    "(f32[3,0], f32[3,5]) bias=true",           NULL};
+static const char *const weight_cases[] = {"(f32[3,7], f32[3,5]) bias=true",
+                                           "(f32[17,64], f32[17,31])",
+                                           "(f32[1,1], f32[1,1]) bias=true",
+                                           "(f32[16], f32[8]) bias=true",
+                                           "(f32[2,5,3,16], f32[2,5,3,31]) bias=true",
+                                           "(f32[64,96], f32[64,128]) bias=true",
+                                           "(bf16[4,32], bf16[4,16]) bias=true",
+                                           "(f16[4,8], f16[4,6])",
+                                           "(f64[2,3,5], f64[2,3,4]) bias=true",
+                                           "(f32[0,7], f32[0,5]) bias=true",
+                                           "(f32[7,300], f32[7,131]) bias=true",
+                                           "(f32[65,70], f32[65,100]) bias=true",
+                                           "(f32[31,1111], f32[31,67])",
+                                           "(f32[3,0], f32[3,5]) bias=true",
+                                           NULL};
 
 /* ---- definitions ---- */
 

@@ -3,6 +3,7 @@
 #define TESSERA_OPS_LINEAR_IMPL_H
 
 #include "dispatch/prepared_impl.h"
+#include "kernels/rows_gradient_impl.h"
 #include "kernels/rows_product_impl.h"
 
 /* Of linear_backward_weight(x, grad), which gives the gradient of the weight; that of the source is
@@ -23,6 +24,12 @@ extern const kernel_t linear_rows;
 /* Whether rows_product_run takes a weight in this format, with dimension `results` for results. */
 bool linear_rows_fit(const tensor_info_t *weight, int results);
 rows_product_axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
+
+/* Whether rows_gradient_run makes the gradient of a weight in this format; and does so: the caller
+ * sets the rows, and where tiles go. */
+bool linear_gradient_fits(const tensor_info_t *weight);
+void linear_gradient_run(const context_t *ctx, const tensor_info_t *weight,
+                         rows_gradient_t *gradient);
 
 /* The kernel on oneDNN: rows of a matrix, and the weight as oneDNN likes it. The caller gives the
  * primitive to `prepared`, or releases it. */

@@ -245,6 +245,16 @@ status_t optimizer_late(context_t *ctx, const optimizer_t *optimizer, optimizer_
     return STATUS_OK;
 }
 
+status_t optimizer_product(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
+                           int index, const tensor_t *x, const tensor_t *grad)
+{
+    INVARIANT(run->item_of[index] >= 0);
+    TRY(step_product(ctx, &optimizer->rule, &run->items[run->item_of[index]], x, grad));
+    run->n_begun++;
+    run->n_done++;
+    return STATUS_OK;
+}
+
 void optimizer_end(context_t *ctx, optimizer_t *optimizer, optimizer_run_t *run)
 {
     if (run->items == NULL) return;

@@ -75,10 +75,15 @@ void optimizer_drop_state(context_t *ctx, optimizer_loaded_t *loaded);
 /* ---- one step of some tensors: everything that can fail, then the loops ---- */
 
 /* A gradient that comes in parts: `size` indices of dimension `dim` each, but the last one, which
- * may have less. size 0: it comes whole. */
+ * may have less. size 0: it comes whole.
+ *
+ * is_product: it does not come at all. Rows of x and grad do, whose product it is, and the step
+ * makes it a tile at a time, which lies in a cache only; that of a bias is the sum of the rows of
+ * grad. */
 typedef struct step_slices {
     int dim;
     int64_t size;
+    bool is_product;
 } step_slices_t;
 
 /* A parameter, its gradient and its state on their way through a step. */
@@ -103,12 +108,15 @@ typedef struct step_item {
  * the gradient has to be converted, and lies as `given`; end clears what is left of all. The caller
  * takes items of parameters that step_may_be_late.
  *
- * A gradient may come in slices, from the first to the last, each as step_slice_info(&given, ..).
- * The caller takes parameters and gradients that step_may_slice. */
+ * A gradient may come in slices, from the first to the last, each as step_slice_info(&given, ..);
+ * or as a product, of plain rows. The caller takes parameters and gradients that step_may_slice.
+ * x: NULL for a bias. */
 status_t step_begin(context_t *ctx, const char *op, const update_rule_t *rule, bool may_convert,
                     int n, step_item_t *items);
 status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item, int64_t first,
                    const tensor_t *gradient);
+status_t step_product(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+                      const tensor_t *x, const tensor_t *grad);
 void step_end(int n, step_item_t *items);
 bool step_may_be_late(const tensor_t *parameter);
 bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, step_slices_t slices);
@@ -134,12 +142,15 @@ typedef struct optimizer_run {
 
 /* gradients: [parameters] as what each will come, dtype DTYPE_NONE: none will; slices: [parameters]
  * the slices in which it comes. begin does what can fail, as optimizer_step; then one call
- * of late for each, or each of its slices, in any order of parameters; end, always, after which
- * the step has been made if all have come. Gradients have no bytes of a parameter. */
+ * of late for each, or each of its slices, or one of product, in any order of parameters; end,
+ * always, after which the step has been made if all have come. Gradients have no bytes of a
+ * parameter. */
 status_t optimizer_begin(context_t *ctx, optimizer_t *optimizer, const tensor_info_t *gradients,
                          const step_slices_t *slices, optimizer_run_t *out_run);
 status_t optimizer_late(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
                         int index, int64_t first, const tensor_t *gradient);
+status_t optimizer_product(context_t *ctx, const optimizer_t *optimizer, optimizer_run_t *run,
+                           int index, const tensor_t *x, const tensor_t *grad);
 void optimizer_end(context_t *ctx, optimizer_t *optimizer, optimizer_run_t *run);
 
 #endif

@@ -443,8 +443,9 @@ static status_t make_plan(context_t *ctx, optimizer_t *optimizer, train_program_
     status_t status = plan_create_calling(ctx, program->graph, program->step, shares,
                                           program->n_masters, program->masters, &program->plan);
     context_put(ctx, shares);
-    if (status != STATUS_OK || program->n_updates == 0) return status;
-    return train_program_note_gradients(ctx, optimizer, program);
+    if (status == STATUS_OK && program->n_updates > 0)
+        train_program_note_gradients(optimizer, program);
+    return status;
 }
 
 static void clear_plan(context_t *ctx, train_program_t *program)

@@ -21,6 +21,8 @@ typedef struct train_sink {
                       datum_t *const *in);
     status_t (*update)(context_t *ctx, void *user, int parameter, int64_t first,
                        const tensor_t *gradient);
+    status_t (*product)(context_t *ctx, void *user, int parameter, const tensor_t *x,
+                        const tensor_t *grad);
     int n_done;
 } train_sink_t;
 
@@ -82,8 +84,7 @@ status_t train_program_check(context_t *ctx, train_program_t *program, bool *out
 status_t train_program_add_updates(context_t *ctx, optimizer_t *optimizer, const graph_t *graph,
                                    train_program_t *program, graph_t **out_graph);
 status_t train_program_set_calls(context_t *ctx, train_program_t *program);
-status_t train_program_note_gradients(context_t *ctx, const optimizer_t *optimizer,
-                                      train_program_t *program);
+void train_program_note_gradients(const optimizer_t *optimizer, train_program_t *program);
 
 /* True if parameters can still be stepped in the program's slices. */
 bool train_program_may_slice(const train_program_t *program, const optimizer_t *optimizer);
@@ -95,6 +96,11 @@ bool train_program_may_slice(const train_program_t *program, const optimizer_t *
 status_t train_recompute(context_t *ctx, const graph_t *graph, int *n, graph_t **out_graph);
 
 /* ---- gradients in slices ---- */
+
+/* Whether the gradient of a weight that the node makes, and that of its bias, may be made a tile at
+ * a time while they are stepped: then as *out_info, to the bits of the node. */
+status_t train_product_of(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                          bool *out_may, tensor_info_t *out_info);
 
 /* The slices of the gradient of a weight that the node makes; size 0: it is made whole. */
 status_t train_slices_of(context_t *ctx, const graph_t *graph, const graph_node_t *node,

@@ -1,5 +1,16 @@
-/* Gradients of large fully connected weights, made and stepped in slices of what is slowest in the
- * weight's memory: outputs, or inputs.
+/* Gradients of large fully connected weights, which need not lie in memory as a whole.
+ *
+ *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
+ *   call(%self, "fc.weight", %g) method="update"
+ *
+ * becomes, where our own kernel of few rows makes the gradient, a call that makes it a tile at a
+ * time and steps the weight with each, while it is in the first cache:
+ *
+ *   call(%self, "fc.weight", %x, %grad) method="update"
+ *   call(%self, "fc.bias", %grad) method="update"
+ *
+ * With other kernels it is made and stepped in slices of what is slowest in the weight's memory:
+ * outputs, or inputs.
  *
  *   %g = linear_backward_weight(%x, %grad) : f32[4096,25088]@AB16b64a           392 MB
  *   call(%self, "fc.weight", %g) method="update"
@@ -26,6 +37,7 @@
 #include "ops/slabs_impl.h"
 #include "train/program_impl.h"
 
+#define PRODUCT_BYTES ((size_t)1 << 20) /* less stays in the second cache */
 #define SLICE_BYTES ((size_t)8 << 20)
 /* Of a slice: whole blocks of formats, whole tiles of gemm (of 4, 6, 16, 24, 48), so that the rest
  * of a tile, where sums are in another order, is the rest of the whole. */
@@ -101,6 +113,21 @@ static status_t find_kernel(context_t *ctx, const graph_t *graph, const graph_no
     return STATUS_OK;
 }
 
+#define ROWS_KERNEL "rows"
+
+status_t train_product_of(context_t *ctx, const graph_t *graph, const graph_node_t *node,
+                          bool *out_may, tensor_info_t *out_info)
+{
+    char name[NAME_MAX_BYTES];
+    *out_may = false;
+    if (!is_read_once(graph, node)) return STATUS_OK;
+    *out_info = whole_info(graph, node->outputs[0]);
+    if (info_bytes(out_info) < PRODUCT_BYTES || !linear_gradient_fits(out_info)) return STATUS_OK;
+    TRY(find_kernel(ctx, graph, node, 0, out_info->sizes[0], name));
+    *out_may = strcmp(name, ROWS_KERNEL) == 0;
+    return STATUS_OK;
+}
+
 static int64_t rows_of(const tensor_info_t *x)
 {
     int64_t rows = 0;
@@ -132,7 +159,7 @@ status_t train_slices_of(context_t *ctx, const graph_t *graph, const graph_node_
         return STATUS_OK;
     const size_t unit = info_bytes(&whole) / (size_t)((n + MIN_SIZE - 1) / MIN_SIZE);
     const size_t n_units = unit < SLICE_BYTES ? SLICE_BYTES / unit : 1;
-    const step_slices_t slices = {dim, (int64_t)n_units * MIN_SIZE};
+    const step_slices_t slices = {.dim = dim, .size = (int64_t)n_units * MIN_SIZE};
     if (slices.size >= n || !step_lies_in_slices(&whole, slices)) return STATUS_OK;
     const int64_t rest = n % slices.size;
     const int64_t sizes[] = {n, slices.size, rest > 0 ? rest : slices.size};

@@ -11,8 +11,8 @@
  *   }
  *
  * A gradient then lives from the node that makes it to its call, and is no result; large ones are
- * made in slices (see program_slices.c). Where what a call writes would be read behind it the graph
- * stays as it is, and so does the update behind it. */
+ * made in the call, or in slices (see program_slices.c). Where what a call writes would be read
+ * behind it the graph stays as it is, and so does the update behind it. */
 #include <string.h>
 
 #include "graph/analysis/alias_impl.h"
@@ -194,6 +194,22 @@ static status_t add_update(calls_t *calls, int parameter, value_t gradient, int6
     return status;
 }
 
+/* The calls that make gradients a tile at a time, and step with them: a weight's of x and grad, its
+ * bias's of grad. */
+static status_t add_product(calls_t *calls, int parameter, int n_rows, const value_t *rows)
+{
+    train_program_t *program = calls->program;
+    value_t inputs[4] = {calls->map[graph_body(calls->from)->params[0]]};
+    datum_t *name = NULL;
+    TRY(datum_string(calls->ctx, optimizer_name(calls->optimizer, parameter), &name));
+    inputs[1] = graph_add_literal(calls->to, name);
+    for (int i = 0; i < n_rows; i++) inputs[2 + i] = calls->map[rows[i]];
+    add_call(calls, TRAIN_UPDATE, 2 + n_rows, inputs);
+    program->order[program->n_updates++] = parameter;
+    datum_release(name);
+    return STATUS_OK;
+}
+
 /* The parameter whose gradient output `index` of the node is, or -1. */
 static int find_parameter(const calls_t *calls, const graph_node_t *node, int index)
 {
@@ -221,6 +237,14 @@ static status_t add_slices(calls_t *calls, int parameter)
     return STATUS_OK;
 }
 
+static status_t add_products(calls_t *calls, int parameter)
+{
+    const graph_node_t *node = calls->written[parameter].sliced;
+    const int bias = find_parameter(calls, node, 1);
+    TRY(add_product(calls, parameter, 2, node->inputs));
+    return bias < 0 ? STATUS_OK : add_product(calls, bias, 1, &node->inputs[1]);
+}
+
 static bool is_sliced(const calls_t *calls, const graph_node_t *node)
 {
     for (int i = 0; i < calls->n_parameters; i++)
@@ -234,7 +258,9 @@ static status_t add_updates(calls_t *calls, int k)
     for (int i = 0; i < calls->n_parameters; i++) {
         const written_t *written = &calls->written[i];
         if (written->at != k) continue;
-        if (written->sliced != NULL)
+        if (written->sliced != NULL && calls->program->slices[i].is_product)
+            TRY(add_products(calls, i));
+        else if (written->sliced != NULL)
             TRY(add_slices(calls, i));
         else if (!written->is_beside)
             TRY(add_update(calls, i, calls->map[written->gradient], -1));
@@ -303,6 +329,50 @@ static bool may_slice(const calls_t *calls, int parameter, step_slices_t slices)
     return type_is_static(type) && step_may_slice(written->tensor, &type->info, slices);
 }
 
+/* Calls are given what operators make, or the step is given; and what no call before has written.
+ */
+static bool may_be_read_late(const calls_t *calls, const graph_node_t *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        const int class = alias_class(calls->alias, node->inputs[i]);
+        if (calls->owner[node->inputs[i]] >= 0 || class < 0 ||
+            (calls->alias->classes[class].origins & (ALIAS_ATTRIBUTE | ALIAS_CONSTANT)) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The node is not copied: calls for the parameter, and for the bias, stand where both may. */
+static void take_node(calls_t *calls, int parameter, int bias, const graph_node_t *node)
+{
+    written_t *written = &calls->written[parameter];
+    written->sliced = node;
+    if (bias < 0) return;
+    written->at = later(written->at, calls->written[bias].at);
+    calls->written[bias].is_beside = true;
+}
+
+static status_t choose_product(calls_t *calls, int parameter, const graph_node_t *node,
+                               bool *out_is_product)
+{
+    const step_slices_t product = {.is_product = true};
+    const int bias = find_parameter(calls, node, 1);
+    train_program_t *program = calls->program;
+    tensor_info_t info;
+    TRY(train_product_of(calls->ctx, calls->from, node, out_is_product, &info));
+    *out_is_product = *out_is_product &&
+                      step_may_slice(calls->written[parameter].tensor, &info, product) &&
+                      (bias < 0 || may_slice(calls, bias, product));
+    if (!*out_is_product) return STATUS_OK;
+    take_node(calls, parameter, bias, node);
+    program->slices[parameter] = product;
+    program->given[parameter] = info;
+    if (bias < 0) return STATUS_OK;
+    program->slices[bias] = product;
+    program->given[bias] = graph_value_type(calls->from, node->outputs[1])->info;
+    return STATUS_OK;
+}
+
 /* A parameter's gradient comes in slices if its node's may, and the bias of that one with it. */
 static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
 {
@@ -310,20 +380,21 @@ static status_t choose_slices(calls_t *calls, int parameter, int *n_more)
     step_slices_t slices = {0};
     if (written->at < 0) return STATUS_OK;
     const graph_node_t *node = graph_producer(calls->from, written->gradient);
-    if (node == NULL || node->outputs[0] != written->gradient) return STATUS_OK;
+    if (node == NULL || node->outputs[0] != written->gradient || !may_be_read_late(calls, node))
+        return STATUS_OK;
+    bool is_product = false;
+    TRY(choose_product(calls, parameter, node, &is_product));
+    if (is_product) return STATUS_OK;
     TRY(train_slices_of(calls->ctx, calls->from, node, &slices));
     const int bias = find_parameter(calls, node, 1);
     if (slices.size == 0 || !may_slice(calls, parameter, slices) ||
         (bias >= 0 && slices.dim == 0 && !may_slice(calls, bias, slices)))
         return STATUS_OK;
     const int64_t size = tensor_info(written->tensor)->sizes[slices.dim];
-    written->sliced = node;
+    take_node(calls, parameter, bias, node);
     calls->program->slices[parameter] = slices;
     *n_more += 2 * (int)(size / slices.size); /* the bias's too */
-    if (bias < 0) return STATUS_OK;
-    written->at = later(written->at, calls->written[bias].at);
-    calls->written[bias].is_beside = true;
-    if (slices.dim == 0) calls->program->slices[bias] = slices;
+    if (bias >= 0 && slices.dim == 0) calls->program->slices[bias] = slices;
     return STATUS_OK;
 }
 
@@ -335,6 +406,8 @@ static status_t plan_updates(calls_t *calls)
     int n_more = 0;
     TRY(context_get_zeroed(ctx, n * sizeof *program->slices, "updates of a step",
                            &program->slices));
+    TRY(context_get_zeroed(ctx, n * sizeof *program->given, "updates of a step", &program->given));
+    for (size_t i = 0; i < n; i++) program->given[i].dtype = DTYPE_NONE;
     for (int i = 0; i < calls->n_parameters; i++) TRY(choose_slices(calls, i, &n_more));
     return context_get(ctx, (n + (size_t)n_more) * sizeof *program->order, "updates of a step",
                        &program->order);
@@ -398,8 +471,9 @@ static status_t run_check(context_t *ctx, module_t *self, void *state, int n_in,
 bool train_program_may_slice(const train_program_t *program, const optimizer_t *optimizer)
 {
     for (int i = 0; program->n_updates > 0 && i < optimizer_n_parameters(optimizer); i++)
-        if (program->slices[i].size > 0 && !step_may_slice(optimizer_parameter(optimizer, i),
-                                                           &program->given[i], program->slices[i]))
+        if ((program->slices[i].size > 0 || program->slices[i].is_product) &&
+            !step_may_slice(optimizer_parameter(optimizer, i), &program->given[i],
+                            program->slices[i]))
             return false;
     return true;
 }
@@ -409,11 +483,16 @@ static status_t run_update(context_t *ctx, module_t *self, void *state, int n_in
                            datum_t *const *in, int *n_out, datum_t **out)
 {
     train_program_t *program = state;
+    train_sink_t *sink = program->sink;
+    const int parameter = program->order[sink->n_done++];
     (void)self;
     (void)out;
     *n_out = 0;
-    return program->sink->update(ctx, program->sink->user, program->order[program->sink->n_done++],
-                                 n_in > 2 ? datum_as_int(in[2]) : 0, datum_as_tensor(in[1]));
+    if (program->slices[parameter].is_product)
+        return sink->product(ctx, sink->user, parameter, n_in > 2 ? datum_as_tensor(in[1]) : NULL,
+                             datum_as_tensor(in[n_in - 1]));
+    return sink->update(ctx, sink->user, parameter, n_in > 2 ? datum_as_int(in[2]) : 0,
+                        datum_as_tensor(in[1]));
 }
 
 static void release_call(void *state)
@@ -432,19 +511,15 @@ status_t train_program_set_calls(context_t *ctx, train_program_t *program)
 }
 
 /* As what each gradient comes, which the plan says: slices all in one format. */
-status_t train_program_note_gradients(context_t *ctx, const optimizer_t *optimizer,
-                                      train_program_t *program)
+void train_program_note_gradients(const optimizer_t *optimizer, train_program_t *program)
 {
-    const int n_parameters = optimizer_n_parameters(optimizer);
     int n = 0;
-    TRY(context_get_zeroed(ctx, (size_t)n_parameters * sizeof *program->given,
-                           "gradients of a step", &program->given));
-    for (int i = 0; i < n_parameters; i++) program->given[i].dtype = DTYPE_NONE;
     for (int s = 0; s < program->plan->n_steps; s++) {
         const step_t *step = &program->plan->steps[s];
         if (step->method == NULL || strcmp(step->method, TRAIN_UPDATE) != 0) continue;
         const int parameter = program->order[n++];
         tensor_info_t *given = &program->given[parameter];
+        if (program->slices[parameter].is_product) continue;
         *given = step->sources[1].info;
         const step_slices_t slices = program->slices[parameter];
         if (slices.size > 0)
@@ -452,5 +527,4 @@ status_t train_program_note_gradients(context_t *ctx, const optimizer_t *optimiz
                                      optimizer->entries[parameter].info.sizes[slices.dim]);
     }
     INVARIANT(n == program->n_updates);
-    return STATUS_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/linear_impl.h"
 #include "ops/slabs_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
@@ -46,12 +47,19 @@ static bool may_be_blocked(const tensor_t *parameter)
            info_bytes(info) == storage_bytes(parameter->storage);
 }
 
+/* In the format of which the gradient of a weight is made in tiles; that of a bias lies plain. */
+static bool takes_product(const tensor_info_t *info)
+{
+    return info->rank == 1 || linear_gradient_fits(info);
+}
+
 static bool is_candidate(const step_item_t *item, const tensor_info_t *info)
 {
     const tensor_info_t *own = tensor_info(item->parameter);
     /* a vector in blocks would only be padded: everybody reads biases plain */
     return info->layout == LAYOUT_MKLDNN && is_gapless(info) &&
            (item->slices.size == 0 || step_lies_in_slices(info, item->slices)) &&
+           (!item->slices.is_product || takes_product(info)) &&
            (own->rank > 1 || !convert_moves_bytes(own, info));
 }
 
@@ -80,6 +88,7 @@ static status_t read_gradient(context_t *ctx, step_item_t *item)
 {
     const tensor_t *gradient = item->gradient;
     const bool is_apart = !tensor_lies_like(&item->given, &item->want) || item->is_written;
+    if (item->slices.is_product) return STATUS_OK;
     if (gradient == NULL) {
         const tensor_info_t part = item->slices.size == 0
                                        ? item->want
@@ -366,6 +375,8 @@ bool step_may_slice(const tensor_t *parameter, const tensor_info_t *gradient, st
 {
     const tensor_info_t *own = tensor_info(parameter);
     const bool is_free = own->layout == LAYOUT_DENSE && may_be_blocked(parameter);
+    if (slices.is_product)
+        return step_may_be_late(parameter) && takes_product(is_free ? gradient : own);
     return step_may_be_late(parameter) && step_lies_in_slices(gradient, slices) &&
            (is_free || step_lies_in_slices(own, slices));
 }
@@ -435,6 +446,68 @@ status_t step_late(context_t *ctx, const update_rule_t *rule, step_item_t *item,
         run_all(ctx, rule, 1, item, &update);
     else
         run_slice(ctx, rule, item, &want, first);
+    return STATUS_OK;
+}
+
+/* ---- a gradient that is made in tiles ---- */
+
+typedef struct product {
+    update_kind_t kind;
+    update_t update;
+} product_t;
+
+static void step_tile(void *user, int64_t first, int64_t n, const float *tile)
+{
+    const product_t *product = user;
+    update_part(product->kind, &product->update, first, n, tile);
+}
+
+static void run_weight(const context_t *ctx, const tensor_info_t *weight, product_t *product,
+                       const float *x, const float *grad, int64_t n_rows)
+{
+    rows_gradient_t gradient = {.n_rows = n_rows,
+                                .x = x,
+                                .grad = grad,
+                                .take = step_tile,
+                                .user = product,
+                                .ahead = {product->update.parameter}};
+    int n = 1;
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (product->update.state[s] != NULL) gradient.ahead[n++] = product->update.state[s];
+    linear_gradient_run(ctx, weight, &gradient);
+}
+
+#define BIAS_TILE 256
+
+static void run_bias(product_t *product, const float *grad, int64_t n_rows, int64_t n_outputs)
+{
+    float tile[BIAS_TILE];
+    for (int64_t first = 0; first < n_outputs; first += BIAS_TILE) {
+        const int64_t n = n_outputs - first < BIAS_TILE ? n_outputs - first : BIAS_TILE;
+        rows_gradient_bias(grad, n_rows, n_outputs, first, n, tile);
+        step_tile(product, first, n, tile);
+    }
+}
+
+status_t step_product(context_t *ctx, const update_rule_t *rule, step_item_t *item,
+                      const tensor_t *x, const tensor_t *grad)
+{
+    void *bytes = NULL;
+    const int64_t n_outputs = item->want.sizes[0];
+    const int64_t n_rows = tensor_numel(grad) / n_outputs;
+    INVARIANT(item->slices.is_product && takes_product(&item->want));
+    TRY(form_writable(ctx, item->parameter, &item->want, CAUSE_WEIGHT, &bytes));
+    item->update.parameter = bytes;
+    set_numbers(rule, item->step, &item->update);
+    product_t product = {rule->kind, item->update};
+    threads_guard_t guard = threads_enter(ctx);
+    if (x != NULL)
+        run_weight(ctx, &item->want, &product, tensor_bytes(x), tensor_bytes(grad), n_rows);
+    else
+        run_bias(&product, tensor_bytes(grad), n_rows, n_outputs);
+    keep_state(item);
+    finish(ctx, rule->kind, item);
+    threads_leave(ctx, guard);
     return STATUS_OK;
 }
 

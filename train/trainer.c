@@ -298,6 +298,16 @@ static status_t update_one(context_t *ctx, void *user, int parameter, int64_t fi
     return status;
 }
 
+static status_t update_product(context_t *ctx, void *user, int parameter, const tensor_t *x,
+                               const tensor_t *grad)
+{
+    trainer_t *trainer = user;
+    const uint64_t begin = context_now();
+    status_t status = optimizer_product(ctx, trainer->optimizer, &trainer->run, parameter, x, grad);
+    trainer->update_ns += context_now() - begin;
+    return status;
+}
+
 /* Some parameters are those of the next step already. */
 static status_t tell_broken(trainer_t *trainer, status_t status)
 {
@@ -316,7 +326,8 @@ static status_t run_updating(trainer_t *trainer, train_program_t *program, int n
                              const tensor_t *const *in, double *out_loss)
 {
     context_t *ctx = trainer->ctx;
-    train_sink_t sink = {.user = trainer, .check = begin_updates, .update = update_one};
+    train_sink_t sink = {
+        .user = trainer, .check = begin_updates, .update = update_one, .product = update_product};
     tensor_t *results[TRAIN_RESULT_OUTPUT + 1] = {NULL};
     const uint64_t begin = context_now();
     trainer->update_ns = 0;

@@ -152,6 +152,17 @@ static void run_units(void *user, int64_t first, int64_t last)
     }
 }
 
+void update_part(update_kind_t kind, const update_t *update, int64_t first, int64_t n,
+                 const float *gradient)
+{
+    update_t part = *update;
+    part.parameter += first;
+    part.gradient = gradient;
+    for (int s = 0; s < UPDATE_MAX_STATES; s++)
+        if (part.state[s] != NULL) part.state[s] += first;
+    loop_of(kind, &part)(&part, 0, n);
+}
+
 void update_run(update_kind_t kind, int n_threads, int n, const update_t *updates)
 {
     work_t work = {.kind = kind, .n = n, .updates = updates};

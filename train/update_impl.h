@@ -31,4 +31,8 @@ typedef struct update {
 /* All of them in one parallel region. */
 void update_run(update_kind_t kind, int n_threads, int n, const update_t *updates);
 
+/* n elements from `first` on, whose gradient lies elsewhere, on the calling thread. */
+void update_part(update_kind_t kind, const update_t *update, int64_t first, int64_t n,
+                 const float *gradient);
+
 #endif
