@@ -4,15 +4,21 @@
 
 #include <stdint.h>
 
-/* Elements between two neighbours of a block, and between two blocks. Of the inputs of a weight in
- * ABcd16b16a, [K/16][C/16][3][3][16 inputs][16 outputs]: blocks of 16, inner 16, outer 9 * 256. */
+/* Index i lies i / block * outer + i % block * inner elements from the first; the last block is
+ * padded. Of n inputs of a weight in ABcd16b16a, which is [K/16][C/16][3][3][16 inputs][16
+ * outputs]: blocks of 16, inner 16, outer 9 * 256. */
 typedef struct axis {
-    int64_t block, inner, outer;
+    int64_t n, block, inner, outer;
 } axis_t;
 
 static inline int64_t axis_at(const axis_t *axis, int64_t index)
 {
     return index / axis->block * axis->outer + index % axis->block * axis->inner;
+}
+
+static inline int64_t axis_blocks(const axis_t *axis)
+{
+    return (axis->n + axis->block - 1) / axis->block;
 }
 
 #endif

@@ -39,9 +39,9 @@ void rows_gradient_run(const rows_gradient_t *gradient, isa_t isa, int n_threads
     const int64_t block = gradient->inputs.block, n = tile_blocks(gradient);
     const int64_t n_tiles = ROWS_GRADIENT_CHUNK / (gradient->n_rows * block * n);
     const run_t run = {{gradient, n, n * n_tiles}, loops[isa]};
-    const int64_t n_blocks = rows_product_blocks(&gradient->inputs);
+    const int64_t n_blocks = axis_blocks(&gradient->inputs);
     const int64_t n_chunks = (n_blocks + run.tiles.chunk_blocks - 1) / run.tiles.chunk_blocks;
-    threads_share(n_threads, n_chunks * rows_product_blocks(&gradient->outputs), run_chunks,
+    threads_share(n_threads, n_chunks * axis_blocks(&gradient->outputs), run_chunks,
                   (void *)(uintptr_t)&run);
 }
 

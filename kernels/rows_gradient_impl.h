@@ -10,7 +10,11 @@
 #ifndef TESSERA_KERNELS_ROWS_GRADIENT_IMPL_H
 #define TESSERA_KERNELS_ROWS_GRADIENT_IMPL_H
 
-#include "kernels/rows_product_impl.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/axis_impl.h"
+#include "kernels/isa_impl.h"
 
 #define ROWS_GRADIENT_ROWS 64  /* at most */
 #define ROWS_GRADIENT_BLOCK 64 /* outputs and inputs of a block, at most */
@@ -23,7 +27,7 @@ typedef void (*rows_gradient_take_t)(void *user, int64_t first, int64_t n, const
 
 typedef struct rows_gradient {
     int64_t n_rows;
-    rows_product_axis_t outputs, inputs;
+    axis_t outputs, inputs;
     const float *x;            /* [n_rows][inputs.n] */
     const float *grad;         /* [n_rows][outputs.n] */
     float *out;                /* in the weight's format, padded lanes become zero; or NULL */

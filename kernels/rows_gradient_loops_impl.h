@@ -96,7 +96,7 @@ typedef struct chunk {
 
 static chunk_t chunk_at(const rows_gradient_tiles_t *tiles, int64_t number)
 {
-    const int64_t n_blocks = rows_product_blocks(&tiles->gradient->inputs);
+    const int64_t n_blocks = axis_blocks(&tiles->gradient->inputs);
     const int64_t first = number * tiles->chunk_blocks, last = first + tiles->chunk_blocks;
     return (chunk_t){first, last < n_blocks ? last : n_blocks};
 }
@@ -137,7 +137,7 @@ static void one_chunk(const rows_gradient_tiles_t *tiles, const packed_t *packed
 static void chunks(const rows_gradient_tiles_t *tiles, int64_t first, int64_t last)
 {
     const rows_gradient_t *g = tiles->gradient;
-    const int64_t n_outputs = rows_product_blocks(&g->outputs);
+    const int64_t n_outputs = axis_blocks(&g->outputs);
     packed_t packed;
     for (int64_t c = first; c < last; c++) {
         const chunk_t chunk = chunk_at(tiles, c / n_outputs);

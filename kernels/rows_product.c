@@ -46,5 +46,5 @@ void rows_product_run(const rows_product_t *product, isa_t isa, int n_threads, v
 {
     run_t run = {product, loops[isa], round_up(product->n_rows, isa_lanes(isa)), scratch};
     threads_share(n_threads, product->terms.n, turn, &run);
-    threads_share(n_threads, rows_product_blocks(&product->results), run_blocks, &run);
+    threads_share(n_threads, axis_blocks(&product->results), run_blocks, &run);
 }

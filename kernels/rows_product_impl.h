@@ -14,20 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/axis_impl.h"
 #include "kernels/isa_impl.h"
 
 #define ROWS_PRODUCT_ROWS 32  /* at most: more are worth a product that turns the weight */
 #define ROWS_PRODUCT_BLOCK 64 /* results of a block, at most; a multiple of 4 */
 
-/* A dimension of the weight: index i lies i / block * outer + i % block * inner elements from the
- * first. The last block is padded. */
-typedef struct rows_product_axis {
-    int64_t n, block, inner, outer;
-} rows_product_axis_t;
-
 typedef struct rows_product {
     int64_t n_rows;
-    rows_product_axis_t terms, results;
+    axis_t terms, results;
     const float *x; /* [n_rows][terms.n] */
     const float *weight;
     const float *bias; /* [results.n], or NULL */
@@ -49,11 +44,5 @@ typedef struct rows_product_loops {
 } rows_product_loops_t;
 
 extern const rows_product_loops_t rows_product_portable, rows_product_avx2, rows_product_avx512;
-
-/* The number of blocks of an axis. */
-static inline int64_t rows_product_blocks(const rows_product_axis_t *axis)
-{
-    return (axis->n + axis->block - 1) / axis->block;
-}
 
 #endif

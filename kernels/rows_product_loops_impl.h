@@ -27,7 +27,7 @@ typedef struct part {
 KERNEL_INLINE void multiply(const rows_product_t *p, const part_t *part, int n_vectors, int n,
                             int64_t result, sums_t *total)
 {
-    const rows_product_axis_t terms = p->terms;
+    const axis_t terms = p->terms;
     const int64_t step = p->results.inner;
     vector_t sums[16][MAX_VECTORS];
     KERNEL_UNROLL
@@ -86,9 +86,9 @@ static void finish(const rows_product_t *p, int n_vectors, int64_t block, const 
 KERNEL_INLINE void one_block(const rows_product_t *p, const float *columns, int n_vectors,
                              int64_t block)
 {
-    const rows_product_axis_t *terms = &p->terms;
+    const axis_t *terms = &p->terms;
     sums_t total[ROWS_PRODUCT_BLOCK] = {{{0}}};
-    const int64_t n_blocks = rows_product_blocks(terms);
+    const int64_t n_blocks = axis_blocks(terms);
     const float *weight = p->weight + block * p->results.outer;
     for (int64_t b = 0; b < n_blocks; b += PART_BLOCKS) {
         const int64_t last = (b + PART_BLOCKS) * terms->block;

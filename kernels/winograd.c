@@ -256,11 +256,9 @@ winograd_weight_t winograd_plain_weight(int tile, int kernel, int64_t n_inputs, 
     const int64_t size = (int64_t)kernel * kernel;
     return (winograd_weight_t){.tile = tile,
                                .kernel = kernel,
-                               .n_inputs = n_inputs,
-                               .n_outputs = n_outputs,
                                .from = from,
-                               .inputs = {1, 0, size},
-                               .outputs = {1, 0, n_inputs * size},
+                               .inputs = {n_inputs, 1, 0, size},
+                               .outputs = {n_outputs, 1, 0, n_inputs * size},
                                .element = 1};
 }
 
@@ -306,5 +304,5 @@ void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, fl
     packing_t packing = {{weight, out, {{0.0}}}, loops[isa]};
     const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
     make_matrix(weight->tile, weight->kernel, packing.packing.matrix);
-    threads_share(n_threads, (weight->n_outputs + width - 1) / width, pack_blocks, &packing);
+    threads_share(n_threads, (weight->outputs.n + width - 1) / width, pack_blocks, &packing);
 }

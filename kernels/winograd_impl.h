@@ -61,7 +61,6 @@ size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
  * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
 typedef struct winograd_weight {
     int tile, kernel;
-    int64_t n_inputs, n_outputs;
     const float *from;
     axis_t inputs, outputs;
     int64_t element;

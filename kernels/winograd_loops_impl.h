@@ -390,14 +390,14 @@ KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const floa
 static void find_outputs(const winograd_weight_t *w, int64_t first, int64_t *out_places)
 {
     for (int k = 0; k < WIDTH; k++)
-        out_places[k] = first + k < w->n_outputs ? axis_at(&w->outputs, first + k) : -1;
+        out_places[k] = first + k < w->outputs.n ? axis_at(&w->outputs, first + k) : -1;
 }
 
 /* Those between one channel and the outputs, by elements of the kernel. */
 KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t channel,
                                 const int64_t *outputs, float (*out)[WIDTH])
 {
-    const bool has_channel = channel < w->n_inputs;
+    const bool has_channel = channel < w->inputs.n;
     const float *from = w->from + (has_channel ? axis_at(&w->inputs, channel) : 0);
     for (int k = 0; k < WIDTH; k++) {
         const bool has = has_channel && outputs[k] >= 0;
@@ -431,9 +431,9 @@ static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
 {
     const winograd_weight_t *w = p->weight;
     const int side = w->tile + w->kernel - 1;
-    const int64_t n_channels = (w->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+    const int64_t n_channels = (w->inputs.n + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
     for (int64_t block = first; block < last; block++) {
-        const int64_t rest = w->n_outputs - block * WIDTH;
+        const int64_t rest = w->outputs.n - block * WIDTH;
         const int64_t width = rest > KERNEL_LANES ? WIDTH : KERNEL_LANES;
         int64_t outputs[WIDTH];
         float *to = p->to + block * side * side * n_channels * WIDTH;

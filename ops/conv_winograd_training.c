@@ -3,6 +3,7 @@
  * keep, and is transformed in each run: for the gradient mirrored, with outputs for inputs. */
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/axes_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
@@ -69,27 +70,10 @@ static status_t find_weight_format(context_t *ctx, const layer_t *layer, const f
     return choose_forward_format(ctx, &problem, out_format);
 }
 
-/* Elements from one index of each dimension, or block of it, to the next; false: a tag with more
- * than one block of a dimension, or with windows in another order. */
-static bool find_axes(const tensor_info_t *weight, axis_t axes[4])
+/* Whether the elements of a kernel lie evenly, row by row. */
+static bool find_axes(const tensor_info_t *weight, axis_t *axes)
 {
-    const format_t *format = &weight->format;
-    int64_t padded[TENSOR_MAX_RANK], step = 1;
-    if (format->kind != FORMAT_TAG) return false;
-    for (int d = 0; d < 4; d++) axes[d] = (axis_t){1, 0, 0};
-    for (int i = format->n_blocks - 1; i >= 0; i--) {
-        axis_t *axis = &axes[format->block_dims[i]];
-        if (axis->block != 1) return false;
-        *axis = (axis_t){format->block_sizes[i], step, 0};
-        step *= format->block_sizes[i];
-    }
-    format_padded_sizes(format, weight->sizes, padded);
-    for (int i = 3; i >= 0; i--) {
-        const int d = format->order[i];
-        axes[d].outer = step;
-        step *= padded[d] / axes[d].block;
-    }
-    return axes[2].block == 1 && axes[3].block == 1 &&
+    return axes_find(weight, axes) && axes[2].block == 1 && axes[3].block == 1 &&
            axes[2].outer == axes[3].outer * weight->sizes[3];
 }
 
@@ -100,7 +84,7 @@ static status_t settle_weight(context_t *ctx, const op_call_t *call, prepared_t 
     const winograd_t *w = &made->winograd;
     tensor_info_t *weight = &prepared->in[WEIGHT];
     format_t format;
-    axis_t axes[4];
+    axis_t axes[TENSOR_MAX_RANK];
     const status_t status = find_weight_format(ctx, layer, blocks, &format);
     if (status == STATUS_UNSUPPORTED)
         return prepared_decline(prepared, "winograd: direct convolution has no weight in blocks");
@@ -111,8 +95,6 @@ static status_t settle_weight(context_t *ctx, const op_call_t *call, prepared_t 
     const int64_t step = axes[3].outer;
     made->weight = (winograd_weight_t){.tile = w->tile,
                                        .kernel = w->kernel,
-                                       .n_inputs = w->n_inputs,
-                                       .n_outputs = w->n_outputs,
                                        .inputs = axes[is_mirrored ? 0 : 1],
                                        .outputs = axes[is_mirrored ? 1 : 0],
                                        .element = is_mirrored ? -step : step};

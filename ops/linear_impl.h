@@ -23,7 +23,7 @@ extern const kernel_t linear_rows;
 
 /* Whether rows_product_run takes a weight in this format, with dimension `results` for results. */
 bool linear_rows_fit(const tensor_info_t *weight, int results);
-rows_product_axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
+axis_t linear_rows_axis(const tensor_info_t *weight, int dim);
 
 /* Whether rows_gradient_run makes the gradient of a weight in this format; and does so: the caller
  * sets the rows, and where tiles go. */

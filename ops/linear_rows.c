@@ -3,6 +3,7 @@
  * gives it. */
 #include "dispatch/post_impl.h"
 #include "ops/accept_impl.h"
+#include "ops/axes_impl.h"
 #include "ops/layers.h"
 #include "ops/linear_impl.h"
 #include "tensor/onednn/cost.h"
@@ -25,15 +26,13 @@ bool linear_rows_fit(const tensor_info_t *weight, int results)
     return block % 4 == 0 && block <= ROWS_PRODUCT_BLOCK;
 }
 
-rows_product_axis_t linear_rows_axis(const tensor_info_t *weight, int dim)
+axis_t linear_rows_axis(const tensor_info_t *weight, int dim)
 {
-    const int64_t block_inputs = weight->format.block_sizes[0];
-    const int64_t block_outputs = weight->format.block_sizes[1];
-    const rows_product_axis_t inputs = {weight->sizes[1], block_inputs, block_outputs,
-                                        block_inputs * block_outputs};
-    const rows_product_axis_t outputs = {weight->sizes[0], block_outputs, 1,
-                                         rows_product_blocks(&inputs) * inputs.outer};
-    return dim == 0 ? outputs : inputs;
+    axis_t axes[TENSOR_MAX_RANK] = {{0}};
+    const bool has_axes = axes_find(weight, axes);
+    INVARIANT(has_axes);
+    (void)has_axes;
+    return axes[dim];
 }
 
 /* ---- kernel ---- */

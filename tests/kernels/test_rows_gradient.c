@@ -23,20 +23,15 @@ static float *fill_nan(int64_t n)
     return floats;
 }
 
-static int64_t place(const rows_product_axis_t *axis, int64_t index)
+static int64_t padded(const axis_t *axis)
 {
-    return index / axis->block * axis->outer + index % axis->block * axis->inner;
-}
-
-static int64_t padded(const rows_product_axis_t *axis)
-{
-    return rows_product_blocks(axis) * axis->block;
+    return axis_blocks(axis) * axis->block;
 }
 
 static void check_element(const rows_gradient_t *g, const float *out, int64_t j, int64_t k,
                           isa_t isa)
 {
-    const double got = (double)out[place(&g->outputs, j) + place(&g->inputs, k)];
+    const double got = (double)out[axis_at(&g->outputs, j) + axis_at(&g->inputs, k)];
     double sum = 0.0, size = 0.0;
     if (j < g->outputs.n && k < g->inputs.n)
         for (int64_t r = 0; r < g->n_rows; r++) {
@@ -68,9 +63,8 @@ static void run_one(isa_t isa, int64_t block_inputs, int64_t block_outputs, int6
 {
     static const int threads[] = {1, 2, 5};
     const int64_t size = block_inputs * block_outputs;
-    const rows_product_axis_t inputs = {n_inputs, block_inputs, block_outputs, size};
-    const rows_product_axis_t outputs = {n_outputs, block_outputs, 1,
-                                         rows_product_blocks(&inputs) * size};
+    const axis_t inputs = {n_inputs, block_inputs, block_outputs, size};
+    const axis_t outputs = {n_outputs, block_outputs, 1, axis_blocks(&inputs) * size};
     const int64_t n = padded(&inputs) * padded(&outputs);
     float *x = draw_many(n_rows * n_inputs), *grad = draw_many(n_rows * n_outputs);
     float *whole = fill_nan(n), *tiles = NULL;

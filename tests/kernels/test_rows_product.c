@@ -20,14 +20,9 @@ static float *draw_many(int64_t n)
     return floats;
 }
 
-static int64_t place(const rows_product_axis_t *axis, int64_t index)
+static int64_t padded(const axis_t *axis)
 {
-    return index / axis->block * axis->outer + index % axis->block * axis->inner;
-}
-
-static int64_t padded(const rows_product_axis_t *axis)
-{
-    return rows_product_blocks(axis) * axis->block;
+    return axis_blocks(axis) * axis->block;
 }
 
 static void check(const rows_product_t *p, const char *isa)
@@ -37,7 +32,8 @@ static void check(const rows_product_t *p, const char *isa)
             double sum = p->bias != NULL ? (double)p->bias[j] : 0.0, size = fabs(sum);
             for (int64_t k = 0; k < p->terms.n; k++) {
                 const double term = (double)p->x[r * p->terms.n + k] *
-                                    (double)p->weight[place(&p->terms, k) + place(&p->results, j)];
+                                    (double)
+                                        p->weight[axis_at(&p->terms, k) + axis_at(&p->results, j)];
                 sum += term;
                 size += fabs(term);
             }
@@ -57,7 +53,7 @@ static float *draw_weight(const rows_product_t *p)
     for (int64_t k = 0; k < padded(&p->terms); k++)
         for (int64_t j = 0; j < padded(&p->results); j++)
             if (k >= p->terms.n || j >= p->results.n)
-                weight[place(&p->terms, k) + place(&p->results, j)] = NAN;
+                weight[axis_at(&p->terms, k) + axis_at(&p->results, j)] = NAN;
     return weight;
 }
 
@@ -92,9 +88,8 @@ static void run_one(isa_t isa, int64_t block_inputs, int64_t block_outputs, int6
                     int64_t n_outputs, int64_t n_inputs)
 {
     const int64_t size = block_inputs * block_outputs;
-    const rows_product_axis_t inputs = {n_inputs, block_inputs, block_outputs, size};
-    const rows_product_axis_t outputs = {n_outputs, block_outputs, 1,
-                                         rows_product_blocks(&inputs) * size};
+    const axis_t inputs = {n_inputs, block_inputs, block_outputs, size};
+    const axis_t outputs = {n_outputs, block_outputs, 1, axis_blocks(&inputs) * size};
     const rows_product_t forward = {.n_rows = n_rows, .terms = inputs, .results = outputs};
     const rows_product_t backward = {.n_rows = n_rows, .terms = outputs, .results = inputs};
     run_on(&backward, isa);

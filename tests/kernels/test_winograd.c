@@ -299,8 +299,8 @@ static void weights_in_blocks_are_transformed_as_plain_ones(void **state)
                     in_blocks[(((k / 16 * 2 + c / 16) * size + size - 1 - at) * 16 + c % 16) * 16 +
                               k % 16] = p.plain[(k * sizes.n_inputs + c) * size + at];
         blocked.from = in_blocks + (size - 1) * 256;
-        blocked.inputs = (axis_t){16, 16, size * 256};
-        blocked.outputs = (axis_t){16, 1, 2 * size * 256};
+        blocked.inputs = (axis_t){sizes.n_inputs, 16, 16, size * 256};
+        blocked.outputs = (axis_t){sizes.n_outputs, 16, 1, 2 * size * 256};
         blocked.element = -256;
         const size_t n = weight_elements(&p);
         float *transformed = test_malloc(2 * n * sizeof(float));
