@@ -11,6 +11,7 @@
 #define TESSERA_KERNELS_ROWS_GRADIENT_IMPL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kernels/axis_impl.h"
