@@ -154,22 +154,19 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
                                                              : post_name(post->op[i].kind));
 }
 
-static winograd_t describe(const op_call_t *call, int size)
+winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
+                                  const tensor_info_t *dst, int size)
 {
-    const conv_attrs_t *attrs = call->attrs;
-    const tensor_info_t *x = call->in[X], *out = &call->out[0];
-    const int kernel = (int)call->in[WEIGHT]->sizes[2];
+    const int kernel = (int)weight->sizes[2];
     return (winograd_t){.tile = conv_winograd_tile(kernel, size),
                         .kernel = kernel,
-                        .n_images = x->sizes[0],
-                        .n_inputs = x->sizes[1],
-                        .n_outputs = out->sizes[1],
-                        .height = x->sizes[2],
-                        .width = x->sizes[3],
-                        .out_height = out->sizes[2],
-                        .out_width = out->sizes[3],
-                        .top = attrs->padding[0],
-                        .left = attrs->padding[1]};
+                        .n_images = src->sizes[0],
+                        .n_inputs = src->sizes[1],
+                        .n_outputs = dst->sizes[1],
+                        .height = src->sizes[2],
+                        .width = src->sizes[3],
+                        .out_height = dst->sizes[2],
+                        .out_width = dst->sizes[3]};
 }
 
 const char *conv_winograd_name(isa_t isa, int tile)
@@ -194,8 +191,14 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
     const isa_t isa = isa_best();
     const int64_t lanes = isa_lanes(isa);
     const format_t blocks = format_channel_blocks(4, (int)lanes);
-    state_t made = {.winograd = describe(call, size), .isa = isa}, *state = NULL;
+    const conv_attrs_t *attrs = call->attrs;
+    state_t made = {
+        .winograd = conv_winograd_describe(call->in[X], call->in[WEIGHT], &call->out[0], size),
+        .isa = isa};
+    state_t *state = NULL;
     winograd_t *w = &made.winograd;
+    w->top = attrs->padding[0];
+    w->left = attrs->padding[1];
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(conv_winograd_take_post(call, prepared, w, &made.addend));

@@ -21,6 +21,10 @@ int conv_winograd_tile(int64_t kernel, int size);
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
                         int64_t groups, int size);
 
+/* What reads src and makes dst, from (0, 0) on, without bias, addition or function. */
+winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
+                                  const tensor_info_t *dst, int size);
+
 double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, int64_t lanes);
 
 /* "winograd_4x4:avx2". */

@@ -29,12 +29,10 @@ typedef struct layer {
     const tensor_info_t *src, *weight, *dst; /* of the forward operator */
     const int64_t *stride, *padding, *dilation;
     int64_t groups;
-    int algorithm;
 } layer_t;
 
 static const char *obstacle(const op_call_t *call, const layer_t *layer)
 {
-    if (layer->algorithm != CONV_WINOGRAD_TRAINING) return "no weight that is trained";
     if (call->per_op) return "oneDNN alone under policy per_op";
     if (layer->src->rank != 4 ||
         !conv_winograd_fits(layer->weight, layer->stride, layer->dilation, layer->groups, SIZE))
@@ -135,34 +133,18 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
 {
     const conv_attrs_t *attrs = call->attrs;
     const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
-    const layer_t layer = {x,
-                           weight,
-                           out,
-                           attrs->stride,
-                           attrs->padding,
-                           attrs->dilation,
-                           attrs->groups,
-                           attrs->algorithm};
+    const layer_t layer = {
+        x, weight, out, attrs->stride, attrs->padding, attrs->dilation, attrs->groups};
     const char *why_not = obstacle(call, &layer);
     if (attrs->algorithm != CONV_WINOGRAD_TRAINING) return STATUS_UNSUPPORTED;
     if (why_not != NULL) return prepared_decline(prepared, "winograd: %s", why_not);
     if (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32)
         return prepared_decline(prepared, "winograd: a bias of f32 is needed");
     const isa_t isa = isa_best();
-    const int kernel = (int)weight->sizes[2];
     const format_t blocks = format_channel_blocks(4, (int)isa_lanes(isa));
-    state_t made = {.winograd = {.tile = conv_winograd_tile(kernel, SIZE),
-                                 .kernel = kernel,
-                                 .n_images = x->sizes[0],
-                                 .n_inputs = x->sizes[1],
-                                 .n_outputs = out->sizes[1],
-                                 .height = x->sizes[2],
-                                 .width = x->sizes[3],
-                                 .out_height = out->sizes[2],
-                                 .out_width = out->sizes[3],
-                                 .top = attrs->padding[0],
-                                 .left = attrs->padding[1]},
-                    .isa = isa};
+    state_t made = {.winograd = conv_winograd_describe(x, weight, out, SIZE), .isa = isa};
+    made.winograd.top = attrs->padding[0];
+    made.winograd.left = attrs->padding[1];
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(conv_winograd_take_post(call, prepared, &made.winograd, &made.addend));
@@ -202,28 +184,17 @@ static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *
 {
     const conv_backward_attrs_t *attrs = call->attrs;
     const tensor_info_t *grad = call->in[X], *weight = call->in[WEIGHT], *out = &call->out[0];
-    const layer_t layer = {out,           weight,          grad,
-                           attrs->stride, attrs->padding,  attrs->dilation,
-                           attrs->groups, attrs->algorithm};
+    const layer_t layer = {
+        out, weight, grad, attrs->stride, attrs->padding, attrs->dilation, attrs->groups};
     const char *why_not = obstacle(call, &layer);
     if (attrs->algorithm != CONV_WINOGRAD_TRAINING) return STATUS_UNSUPPORTED;
     if (why_not != NULL) return prepared_decline(prepared, "winograd: %s", why_not);
     const isa_t isa = isa_best();
-    const int kernel = (int)weight->sizes[2];
     const format_t blocks = format_channel_blocks(4, (int)isa_lanes(isa));
-    state_t made = {.winograd = {.tile = conv_winograd_tile(kernel, SIZE),
-                                 .kernel = kernel,
-                                 .n_images = grad->sizes[0],
-                                 .n_inputs = grad->sizes[1],
-                                 .n_outputs = out->sizes[1],
-                                 .height = grad->sizes[2],
-                                 .width = grad->sizes[3],
-                                 .out_height = out->sizes[2],
-                                 .out_width = out->sizes[3],
-                                 .top = kernel - 1 - attrs->padding[0],
-                                 .left = kernel - 1 - attrs->padding[1]},
-                    .isa = isa,
-                    .addend = -1};
+    state_t made = {
+        .winograd = conv_winograd_describe(grad, weight, out, SIZE), .isa = isa, .addend = -1};
+    made.winograd.top = weight->sizes[2] - 1 - attrs->padding[0];
+    made.winograd.left = weight->sizes[3] - 1 - attrs->padding[1];
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(settle_weight(ctx, call, prepared, &layer, &blocks, true, &made));
