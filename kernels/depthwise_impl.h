@@ -1,11 +1,12 @@
-/* Depthwise convolution, each channel with a kernel of its own of 3 by 3 or 5 by 5:
+/* Depthwise convolution, each channel with a kernel of its own of 3 by 3 or 5 by 5, and convolution
+ * of small groups, of as many outputs as inputs: `group` channels side by side:
  *
- *   out[n][c][p][q] = act(bias[c] + sum(r,s) x[n][c][p*stride+r-top][q*stride+s-left]
- *                                            * weight[c][r][s])
+ *   out[n][c][p][q] = act(bias[c] + sum(j,r,s) x[n][c / group * group + j][p*stride+r-top]
+ *                                               [q*stride+s-left] * weight[c][j][r][s])
  *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], the weight
- * as [C / lanes][R][S][lanes]; the last block of either is padded by zeros. In the result what pads
- * it is act(0). */
+ * as [C / lanes][R][S][group][lanes]; the last block of either is padded by zeros. In the result
+ * what pads it is act(0). */
 #ifndef TESSERA_KERNELS_DEPTHWISE_IMPL_H
 #define TESSERA_KERNELS_DEPTHWISE_IMPL_H
 
@@ -18,6 +19,7 @@
 typedef struct depthwise {
     int kernel; /* 3 or 5 */
     int stride; /* 1 or 2 */
+    int group;  /* 1; with kernels of 3 as well 2, 4, 8 and multiples of the lanes */
     int64_t n_images, n_channels;
     int64_t height, width;         /* of x */
     int64_t out_height, out_width; /* what x does not cover, on either side, is zero */

@@ -96,6 +96,20 @@ KERNEL_INLINE vector_t vector_max(vector_t a, vector_t b)
 #endif
 }
 
+/* Lane i of the result is lane `from[i]` of v. */
+KERNEL_INLINE vector_t vector_pick(vector_t v, vector_u32_t from)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (vector_t)_mm512_permutexvar_ps((__m512i)from, (__m512)v);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    return (vector_t)_mm256_permutevar8x32_ps((__m256)v, (__m256i)from);
+#else
+    vector_t picked;
+    for (int i = 0; i < KERNEL_LANES; i++) picked[i] = v[from[i]];
+    return picked;
+#endif
+}
+
 /* By pairs, so that the error grows with the logarithm of the lanes. */
 KERNEL_INLINE float vector_sum(vector_t v)
 {

@@ -270,11 +270,17 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
-                                             &conv_winograd_2, &conv_winograd_training,
-                                             &conv_depthwise,  &conv_pointwise,
-                                             &conv_rows,       &onednn,
-                                             &native,          NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6,
+                                             &conv_winograd_4,
+                                             &conv_winograd_2,
+                                             &conv_winograd_training,
+                                             &conv_depthwise,
+                                             &conv_groups,
+                                             &conv_pointwise,
+                                             &conv_rows,
+                                             &onednn,
+                                             &native,
+                                             NULL};
 static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */
@@ -375,6 +381,11 @@ static const char *const cases_2d[] = {
     "(f32[1,31,9,9], f32[31,1,3,3], f32[31]) groups=31 padding=[1,1] stride=[2,2] "
     "post=[\"relu\",\"linear(2,1)\"]",
     "(f32[1,17,7,7], f32[17,1,5,5], none) groups=17 padding=[2,2] post=[\"hardswish\"]",
+    "(f32[2,36,9,8], f32[36,4,3,3], f32[36]) groups=9 padding=[1,1] post=[\"clamp(0,6)\"]",
+    "(f32[1,34,11,15], f32[34,2,3,3], none) groups=17 padding=[1,1] stride=[2,2] "
+    "post=[\"hardswish\"]",
+    "(f32[1,24,7,7], f32[24,8,3,3], f32[24]) groups=3 padding=[1,1]",
+    "(f32[1,64,7,9], f32[64,32,3,3], f32[64]) groups=2 post=[\"sigmoid\"]",
     "(f32[2,16,5,5], f32[16,1,3,3], f32[16]) groups=16 padding=[1,1] extra_padding=[-1,1] "
     "post=[\"exp\"]",
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",

@@ -39,7 +39,7 @@ status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 
 /* The kernels of conv_depthwise.c, conv_pointwise.c and conv_rows.c. */
-extern const kernel_t conv_depthwise, conv_pointwise, conv_rows;
+extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_rows;
 
 /* Elements of a padded input, in spatial dimension i, that windows touch. */
 int64_t conv_reach(const op_call_t *call, int i);

@@ -1,4 +1,5 @@
-/* Depthwise convolution on every instruction set that the machine has, against sums in double. */
+/* Depthwise convolution, and that of small groups, on every instruction set that the machine has,
+ * against sums in double. */
 #include "kernels/depthwise_impl.h"
 
 #include <float.h>
@@ -9,7 +10,7 @@
 #include "tests/support/blocks.h"
 #include "tests/support/support.h"
 
-#define MAX_ELEMENTS (4 * 48 * 24 * 24)
+#define MAX_ELEMENTS (4 * 80 * 24 * 24)
 #define AFTER 12345.0f /* behind the result: nobody writes it */
 
 typedef struct problem {
@@ -28,10 +29,24 @@ static void fill(const depthwise_t *d, const problem_t *p, int lanes)
                 p->x[blocks_at(d->n_channels, plane, lanes, n, c, i)] = blocks_draw();
     for (int64_t c = 0; c < d->n_channels; c++) {
         p->bias[c] = blocks_draw();
-        for (int64_t i = 0; i < window; i++)
-            p->weight[blocks_at(d->n_channels, window, lanes, 0, c, i)] = blocks_draw();
+        for (int64_t i = 0; i < window * d->group; i++)
+            p->weight[blocks_at(d->n_channels, window * d->group, lanes, 0, c, i)] = blocks_draw();
     }
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) p->out[i] = AFTER;
+}
+
+/* What one element of the kernel adds to channel c, whose group is [first, first + group). */
+static double add_group(const depthwise_t *d, int lanes, int64_t n, int64_t c, int64_t at,
+                        int64_t element)
+{
+    const int64_t n_elements = (int64_t)d->kernel * d->kernel * d->group;
+    const int64_t first = c / d->group * d->group;
+    double sum = 0.0;
+    for (int j = 0; j < d->group; j++)
+        sum += (double)
+                   d->x[blocks_at(d->n_channels, d->height * d->width, lanes, n, first + j, at)] *
+               d->weight[blocks_at(d->n_channels, n_elements, lanes, 0, c, element * d->group + j)];
+    return sum;
 }
 
 static double wanted(const depthwise_t *d, int lanes, int64_t n, int64_t c, int64_t p, int64_t q)
@@ -41,11 +56,7 @@ static double wanted(const depthwise_t *d, int lanes, int64_t n, int64_t c, int6
         for (int s = 0; s < d->kernel; s++) {
             const int64_t h = p * d->stride + r - d->top, w = q * d->stride + s - d->left;
             if (h < 0 || h >= d->height || w < 0 || w >= d->width) continue;
-            const int64_t at = blocks_at(d->n_channels, d->height * d->width, lanes, n, c,
-                                         h * d->width + w);
-            const int64_t window = (int64_t)d->kernel * d->kernel;
-            sum += (double)d->x[at] *
-                   d->weight[blocks_at(d->n_channels, window, lanes, 0, c, r * d->kernel + s)];
+            sum += add_group(d, lanes, n, c, h * d->width + w, r * d->kernel + s);
         }
     if (d->is_clamped) sum = fmin(fmax(sum, d->lower), d->upper);
     return d->finish != NULL ? 2.0 * sum : sum;
@@ -65,10 +76,10 @@ static void check(const depthwise_t *d, int lanes, const char *what)
             for (int64_t i = 0; i < plane; i++) {
                 const double sum = wanted(d, lanes, n, c, i / d->out_width, i % d->out_width);
                 const float given = d->out[blocks_at(d->n_channels, plane, lanes, n, c, i)];
-                if (!(fabs(given - sum) <= 60.0 * FLT_EPSILON))
-                    fail_msg("%s: kernel %d, stride %d, %lld channels, %lld by %lld: channel %lld, "
-                             "element %lld is %g, not %g",
-                             what, d->kernel, d->stride, (long long)d->n_channels,
+                if (!(fabs(given - sum) <= 60.0 * d->group * FLT_EPSILON))
+                    fail_msg("%s: kernel %d, stride %d, groups of %d, %lld channels, %lld by %lld: "
+                             "channel %lld, element %lld is %g, not %g",
+                             what, d->kernel, d->stride, d->group, (long long)d->n_channels,
                              (long long)d->height, (long long)d->width, (long long)c, (long long)i,
                              (double)given, sum);
             }
@@ -76,7 +87,7 @@ static void check(const depthwise_t *d, int lanes, const char *what)
     assert_true(d->out[d->n_images * n_blocks * plane * lanes] == AFTER);
 }
 
-static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int64_t height,
+static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int group, int64_t height,
                     int64_t width, int kind)
 {
     static const int threads[] = {1, 2, 5};
@@ -84,6 +95,7 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int64_t h
     const int64_t pad = (kind & 4) != 0 ? kernel / 2 : 0, lanes = isa_lanes(isa);
     depthwise_t d = {.kernel = kernel,
                      .stride = stride,
+                     .group = group,
                      .n_images = n_channels % 2 + 1,
                      .n_channels = n_channels,
                      .height = height,
@@ -108,31 +120,68 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_channels, int64_t h
     }
 }
 
+/* Sides that fit no tile, one tile, and several; heights and widths differ. */
+static void run_sides(const problem_t *p, isa_t isa, int64_t n_channels, int group, int first_kind,
+                      int kind_step)
+{
+    static const int64_t sides[] = {1, 2, 3, 5, 7, 8, 11, 14, 23};
+    for (size_t h = 0; h < sizeof sides / sizeof *sides; h++)
+        for (int kind = first_kind; kind < 8; kind += kind_step)
+            run_one(p, isa, n_channels, group, sides[h], sides[(h * 5 + (size_t)n_channels) % 9],
+                    kind);
+}
+
+static problem_t *make(void)
+{
+    static problem_t p;
+    p.x = malloc(MAX_ELEMENTS * sizeof(float));
+    p.weight = malloc(MAX_ELEMENTS * sizeof(float));
+    p.out = malloc(MAX_ELEMENTS * sizeof(float));
+    p.bias = malloc(80 * sizeof(float));
+    return &p;
+}
+
+static void drop(problem_t *p)
+{
+    free(p->x);
+    free(p->weight);
+    free(p->out);
+    free(p->bias);
+}
+
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;
     static const int64_t channels[] = {1, 3, 7, 16, 17, 31, 40};
-    static const int64_t sides[] = {1, 2, 3, 5, 7, 8, 11, 14, 23};
-    problem_t p;
-    p.x = malloc(MAX_ELEMENTS * sizeof(float));
-    p.weight = malloc(MAX_ELEMENTS * sizeof(float));
-    p.out = malloc(MAX_ELEMENTS * sizeof(float));
-    p.bias = malloc(64 * sizeof(float));
+    problem_t *p = make();
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
         if (!isa_has(isa)) continue;
         for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
-            for (size_t h = 0; h < sizeof sides / sizeof *sides; h++)
-                for (int kind = 0; kind < 8; kind++)
-                    run_one(&p, isa, channels[c], sides[h], sides[(h * 5 + c) % 9], kind);
+            run_sides(p, isa, channels[c], 1, 0, 1);
     }
-    free(p.x);
-    free(p.weight);
-    free(p.out);
-    free(p.bias);
+    drop(p);
+}
+
+/* Groups that are part of a block of lanes, a block, and several. */
+static void every_set_gives_the_sums_of_groups(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t channels;
+        int group;
+    } cases[] = {{2, 2}, {34, 2}, {4, 4}, {20, 4}, {8, 8}, {24, 8}, {16, 16}, {48, 16}, {64, 32}};
+    problem_t *p = make();
+    for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has(isa)) continue;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            run_sides(p, isa, cases[i].channels, cases[i].group, 0, 2); /* kernels of 3 */
+    }
+    drop(p);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_set_gives_the_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_set_gives_the_sums),
+                                       cmocka_unit_test(every_set_gives_the_sums_of_groups)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
