@@ -20,6 +20,8 @@ typedef struct run {
     const pointwise_loops_t *loops;
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
+    int64_t tile_elements;   /* of sources */
+    float *scaled;           /* of each thread so many tiles; or NULL */
     int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
 } run_t;
 
@@ -56,10 +58,13 @@ static void run_shares(void *user, int64_t first, int64_t last)
         const int64_t end = run->n_tiles * (of_tiles + 1) / run->by_tiles;
         const int64_t n_turns = divide_up(end - begin, run->tiles_at_once);
         for (int64_t turn = 0; turn < n_turns; turn++) {
-            const pointwise_part_t part = {begin + (end - begin) * turn / n_turns,
-                                           begin + (end - begin) * (turn + 1) / n_turns,
-                                           run->n_groups * of_groups / run->by_groups,
-                                           run->n_groups * (of_groups + 1) / run->by_groups};
+            const pointwise_part_t part = {
+                begin + (end - begin) * turn / n_turns,
+                begin + (end - begin) * (turn + 1) / n_turns,
+                run->n_groups * of_groups / run->by_groups,
+                run->n_groups * (of_groups + 1) / run->by_groups,
+                run->scaled == NULL ? NULL
+                                    : run->scaled + i * run->tiles_at_once * run->tile_elements};
             run->loops->multiply(&run->images, &part);
         }
     }
@@ -75,12 +80,30 @@ static int64_t out_width(const pointwise_t *p)
     return divide_up(p->width, p->stride);
 }
 
-size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa)
+/* Tiles, and how many of them are multiplied at once. */
+static run_t describe(const pointwise_t *pointwise, isa_t isa)
 {
+    run_t run = {.images = {.pointwise = pointwise, .x = pointwise->x}, .loops = loops[isa]};
+    const int64_t lanes = isa_lanes(isa), n_rows = run.loops->n_rows;
+    run.images.plane = out_height(pointwise) * out_width(pointwise);
+    run.images.tiles_of_image = divide_up(run.images.plane, n_rows);
+    run.n_tiles = pointwise->n_images * run.images.tiles_of_image;
+    run.n_groups = divide_up(pointwise->n_outputs, POINTWISE_BLOCKS * lanes);
+    run.tile_elements = divide_up(pointwise->n_inputs, lanes) * lanes * n_rows;
+    const int64_t tiles = SOURCE_BYTES / (run.tile_elements * (int64_t)sizeof(float));
+    run.tiles_at_once = tiles > run.n_tiles ? run.n_tiles : tiles > 0 ? tiles : 1;
+    return run;
+}
+
+size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
+{
+    const run_t run = describe(pointwise, isa);
     const int64_t lanes = isa_lanes(isa);
+    if (pointwise->is_scaled)
+        return (size_t)(n_threads * run.tiles_at_once * run.tile_elements) * sizeof(float);
     if (pointwise->stride == 1) return 0;
     return (size_t)(pointwise->n_images * divide_up(pointwise->n_inputs, lanes) * lanes *
-                    out_height(pointwise) * out_width(pointwise)) *
+                    run.images.plane) *
            sizeof(float);
 }
 
@@ -97,18 +120,13 @@ static void copy_rows(void *user, int64_t first, int64_t last)
 
 void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch)
 {
-    run_t run = {.images = {.pointwise = pointwise, .x = pointwise->x}, .loops = loops[isa]};
-    const int64_t lanes = isa_lanes(isa), n_rows = run.loops->n_rows;
-    const int64_t n_blocks = divide_up(pointwise->n_inputs, lanes);
-    run.images.plane = out_height(pointwise) * out_width(pointwise);
-    run.images.tiles_of_image = divide_up(run.images.plane, n_rows);
-    run.n_tiles = pointwise->n_images * run.images.tiles_of_image;
-    run.n_groups = divide_up(pointwise->n_outputs, POINTWISE_BLOCKS * lanes);
-    const int64_t bytes = n_blocks * lanes * n_rows * (int64_t)sizeof(float); /* of a tile */
-    run.tiles_at_once = SOURCE_BYTES / bytes > 0 ? SOURCE_BYTES / bytes : 1;
-    share(&run, n_threads, (double)(run.n_tiles * bytes),
+    run_t run = describe(pointwise, isa);
+    const int64_t lanes = isa_lanes(isa), n_blocks = divide_up(pointwise->n_inputs, lanes);
+    share(&run, n_threads, (double)(run.n_tiles * run.tile_elements) * sizeof(float),
           (double)(n_blocks * lanes * pointwise->n_outputs) * sizeof(float));
-    if (pointwise->stride != 1) {
+    if (pointwise->is_scaled) {
+        run.scaled = scratch;
+    } else if (pointwise->stride != 1) {
         copying_t copying = {&run, scratch};
         run.images.x = scratch;
         threads_share(n_threads, pointwise->n_images * n_blocks * out_height(pointwise), copy_rows,

@@ -5,7 +5,13 @@
  *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], the weight
  * as [K / lanes][C / lanes][lanes of c][lanes of k], which oneDNN calls ABcd16b16a; last blocks are
- * padded by zeros. In the result what pads it is act(addend). */
+ * padded by zeros. In the result what pads it is act(addend).
+ *
+ * Where is_scaled is set x is what a batch norm and an activation would make of it,
+ *
+ *   min(max(x[n][c][h][w] * scale[c] + shift[c], source_lower), source_upper)
+ *
+ * made a part at a time, which stays in the second cache until it is multiplied. */
 #ifndef TESSERA_KERNELS_POINTWISE_IMPL_H
 #define TESSERA_KERNELS_POINTWISE_IMPL_H
 
@@ -20,6 +26,11 @@ typedef struct pointwise {
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width; /* of x */
     const float *x, *weight;
+    bool is_scaled;     /* at a stride of 1 only; else the next five do not count */
+    const float *scale; /* [n_inputs], and zeros up to whole blocks */
+    const float *shift; /* the same */
+    bool is_source_clamped;
+    float source_lower, source_upper;
     const float *bias;   /* [n_outputs], or NULL */
     const float *addend; /* as out lies; may be out; or NULL */
     bool is_clamped;     /* to lower and upper: relu is 0 and infinity */
@@ -31,9 +42,9 @@ typedef struct pointwise {
 } pointwise_t;
 
 /* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,
- * as pointwise_scratch says. */
+ * as pointwise_scratch says for these sizes and so many threads or more. */
 void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch);
-size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa);
+size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads);
 
 /* ---- for the loops of an instruction set ---- */
 
@@ -52,6 +63,7 @@ typedef struct pointwise_images {
  * one group after the other. */
 typedef struct pointwise_part {
     int64_t first, last, first_group, last_group;
+    float *scaled; /* [tile][C / lanes][n_rows][lanes]: room for what is made of x; or NULL */
 } pointwise_part_t;
 
 typedef struct pointwise_loops {

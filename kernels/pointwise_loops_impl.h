@@ -14,16 +14,18 @@
 
 /* Results side by side, by a group of outputs. */
 typedef struct tile {
-    const float *x; /* of the first result; blocks of channels lie `plane` apart */
-    int64_t plane;
+    const float *x; /* of the first result; blocks of channels lie `source_plane` apart */
+    int64_t source_plane;
+    int64_t plane;       /* from one block of outputs to the next */
     const float *weight; /* blocks of outputs lie `weights` apart */
     int64_t weights;
     int64_t n_source_blocks;
-    int64_t at; /* in out and addend, whose blocks lie as those of x */
+    int64_t at; /* in out and addend */
     vector_t bias[BLOCKS];
     const char *ahead; /* weights that are fetched, so many bytes with each channel */
     int64_t ahead_step;
     const float *next; /* x of the tile that comes next, which is fetched too */
+    int64_t next_plane;
 } tile_t;
 
 /* Each step for all sums, so that they stay in registers. */
@@ -79,7 +81,8 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     const float *weight = tile->weight;
     const char *ahead = tile->ahead;
     for (int64_t b = 0; b < tile->n_source_blocks; b++) {
-        const float *x = tile->x + b * tile->plane, *next = tile->next + b * tile->plane;
+        const float *x = tile->x + b * tile->source_plane;
+        const float *next = tile->next + b * tile->next_plane;
         for (int c = 0; c < KERNEL_LANES; c++, x++, weight += KERNEL_LANES) {
             vector_t weights[BLOCKS];
             __builtin_prefetch(ahead, 0, 2);
@@ -130,6 +133,59 @@ static tile_at_t find_tile(const pointwise_images_t *images, int64_t tile)
     return (tile_at_t){image, begin, end - begin};
 }
 
+static int64_t source_blocks(const pointwise_t *p)
+{
+    return (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES;
+}
+
+/* Where a tile's sources begin. */
+static float *scaled_tile(const pointwise_t *p, const pointwise_part_t *part, int64_t tile)
+{
+    return part->scaled + (tile - part->first) * source_blocks(p) * POINTWISE_ROWS * KERNEL_LANES;
+}
+
+static const float *plain_tile(const pointwise_images_t *images, tile_at_t at)
+{
+    const int64_t n_blocks = source_blocks(images->pointwise);
+    return images->x + (at.image * n_blocks * images->plane + at.begin) * KERNEL_LANES;
+}
+
+/* Makes a tile's sources of those from x on, which lie `plane` apart. */
+static void scale_tile(const pointwise_t *p, const float *x, int64_t plane, int64_t n_rows,
+                       float *to)
+{
+    const vector_t lower = p->source_lower - (vector_t){0}, upper = p->source_upper - (vector_t){0};
+    for (int64_t b = 0; b < source_blocks(p); b++, x += plane) {
+        const vector_t scale = vector_load(p->scale + b * KERNEL_LANES);
+        const vector_t shift = vector_load(p->shift + b * KERNEL_LANES);
+        for (int64_t r = 0; r < n_rows * KERNEL_LANES; r += KERNEL_LANES) {
+            vector_t made = vector_load(x + r) * scale + shift;
+            if (p->is_source_clamped) made = vector_min(vector_max(made, lower), upper);
+            vector_store(made, to + b * POINTWISE_ROWS * KERNEL_LANES + r);
+        }
+    }
+}
+
+/* The sources of a tile, and the beginning of those that it fetches for the next one: what is to be
+ * scaled is so right before the first group of outputs reads it. */
+static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
+                         int64_t group, int64_t t, tile_at_t at, tile_at_t next, tile_t *tile)
+{
+    const pointwise_t *p = images->pointwise;
+    const int64_t t_next = t + 1 < part->last ? t + 1 : t;
+    const bool is_first = group == part->first_group;
+    tile->x = plain_tile(images, at);
+    tile->next = plain_tile(images, next);
+    if (part->scaled == NULL) return;
+    float *scaled = scaled_tile(p, part, t);
+    if (is_first) scale_tile(p, tile->x, tile->plane, at.n_rows, scaled);
+    tile->x = scaled;
+    tile->source_plane = POINTWISE_ROWS * KERNEL_LANES;
+    if (is_first) return;
+    tile->next = scaled_tile(p, part, t_next);
+    tile->next_plane = tile->source_plane;
+}
+
 static void multiply_group(const pointwise_images_t *images, const pointwise_part_t *part,
                            int64_t group, const float *ahead)
 {
@@ -138,9 +194,10 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     const int64_t n_tiles = part->last - part->first, first_block = group * BLOCKS;
     const int n_blocks = n_out_blocks - first_block < BLOCKS ? 1 : BLOCKS;
     tile_t tile = {.plane = images->plane * KERNEL_LANES,
-                   .n_source_blocks = (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES,
+                   .n_source_blocks = source_blocks(p),
                    .ahead = (const char *)ahead,
                    .ahead_step = WIDTH * (int64_t)sizeof(float) / n_tiles + 1};
+    tile.source_plane = tile.next_plane = tile.plane;
     tile.weights = tile.n_source_blocks * KERNEL_LANES * KERNEL_LANES;
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)
@@ -148,9 +205,7 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     tile_at_t at = find_tile(images, part->first);
     for (int64_t t = part->first; t < part->last; t++) {
         const tile_at_t next = t + 1 < part->last ? find_tile(images, t + 1) : at;
-        tile.x = images->x + at.image * tile.n_source_blocks * tile.plane + at.begin * KERNEL_LANES;
-        tile.next = images->x + next.image * tile.n_source_blocks * tile.plane +
-                    next.begin * KERNEL_LANES;
+        find_sources(images, part, group, t, at, next, &tile);
         tile.at = (at.image * n_out_blocks + first_block) * tile.plane + at.begin * KERNEL_LANES;
         multiply_tile(p, &tile, at.n_rows, n_blocks);
         tile.ahead += tile.ahead_step * tile.n_source_blocks * KERNEL_LANES;
@@ -161,7 +216,7 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
 static void multiply_part(const pointwise_images_t *images, const pointwise_part_t *part)
 {
     const pointwise_t *p = images->pointwise;
-    const int64_t n_channels = (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
+    const int64_t n_channels = source_blocks(p) * KERNEL_LANES;
     for (int64_t group = part->first_group; group < part->last_group; group++) {
         const int64_t next = group + 1 < part->last_group ? group + 1 : part->first_group;
         multiply_group(images, part, group, p->weight + next * n_channels * WIDTH);

@@ -234,8 +234,8 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return STATUS_OK;
 }
 
-static double window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
-                         const int64_t *at)
+double conv_window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
+                       const int64_t *at)
 {
     const int64_t size = (int64_t)dtype_size(p->dtype);
     double sum = 0.0;
@@ -264,7 +264,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const conv_attrs_t *attrs = prepared->attrs;
     const planes_t planes = planes_describe(prepared, attrs->stride, attrs->dilation,
                                             attrs->padding, attrs->groups);
-    planes_run(ctx, prepared, &planes, window_sum, in, out[0]);
+    planes_run(ctx, prepared, &planes, conv_window_sum, in, out[0]);
     return STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "dispatch/prepared_impl.h"
 #include "ops/layers.h"
+#include "ops/planes_impl.h"
 
 /* The gradient of the source, conv2d_backward_data(grad, weight), and those of weight and bias,
  * conv2d_backward_weight(x, grad). Windows are the forward operator's; what they read outside of
@@ -35,11 +36,22 @@ extern const char *const conv_algorithm_names[];
 /* Checks ranks, channels, groups and windows, and gives the result, of a dtype. */
 status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor_info_t *out);
 
+/* The window's sum, for planes_run. */
+double conv_window_sum(const planes_t *p, const char *x, const char *weight, int64_t k,
+                       const int64_t *at);
+
 /* The weight with its groups apart: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 
 /* The kernels of conv_depthwise.c, conv_pointwise.c and conv_rows.c. */
 extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_rows;
+
+/* conv_pointwise for batch_norm_conv2d, whose operands of the norm stand behind the bias. */
+enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };
+extern const kernel_t conv_pointwise_normed;
+
+/* The greatest number that the activation leaves. */
+float conv_norm_highest(int activation);
 
 /* Elements of a padded input, in spatial dimension i, that windows touch. */
 int64_t conv_reach(const op_call_t *call, int i);

@@ -114,6 +114,27 @@ status_t op_batch_norm_training(context_t *ctx, const tensor_t *x, const tensor_
                                 tensor_t **out_mean, tensor_t **out_variance)
     TESSERA_API(op_batch_norm_training);
 
+/* conv2d(activation(batch_norm(x))), as dense networks have it: what the pass fuse_norm_conv makes
+ * of these where the norm need not be written to memory. f32; attributes NULL: those of conv2d,
+ * epsilon 1e-5, no activation. */
+typedef enum batch_norm_activation {
+    BATCH_NORM_NONE,
+    BATCH_NORM_RELU,
+    BATCH_NORM_RELU6
+} batch_norm_activation_t;
+
+typedef struct batch_norm_conv_attrs {
+    conv_attrs_t conv; /* padding is of zeros that no norm sees */
+    double epsilon;    /* 0 is 0 */
+    int activation;    /* batch_norm_activation_t */
+} batch_norm_conv_attrs_t;
+
+status_t op_batch_norm_conv2d(context_t *ctx, const tensor_t *x, const tensor_t *weight,
+                              const tensor_t *bias, const tensor_t *norm_weight,
+                              const tensor_t *norm_bias, const tensor_t *running_mean,
+                              const tensor_t *running_var, const batch_norm_conv_attrs_t *attrs,
+                              tensor_t **out) TESSERA_API(op_batch_norm_conv2d);
+
 /* Over the last n_dims dimensions; weight and bias [those sizes] or NULL. */
 status_t op_layer_norm(context_t *ctx, const tensor_t *x, int n_dims, const tensor_t *weight,
                        const tensor_t *bias, double epsilon, tensor_t **out)

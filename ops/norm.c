@@ -269,16 +269,21 @@ static status_t prepare_batch_native(context_t *ctx, const op_call_t *call, prep
     return STATUS_OK;
 }
 
-/* Numbers of channels [0, n) of f32, of which weight and bias may be absent. */
-FOR_EACH_ISA static void make_factors_f32(int64_t n, double epsilon, const float *const *in,
+FOR_EACH_ISA static void make_factors_f32(int64_t n, double epsilon, const float *weight,
+                                          const float *bias, const float *mean, const float *var,
                                           float *restrict scale, float *restrict shift)
 {
-    const float *mean = in[MEAN], *var = in[VAR], *weight = in[WEIGHT], *bias = in[BIAS];
     for (int64_t c = 0; c < n; c++) {
         const double by = (weight != NULL ? (double)weight[c] : 1.0) / sqrt(var[c] + epsilon);
         scale[c] = (float)by;
         shift[c] = (float)((bias != NULL ? (double)bias[c] : 0.0) - mean[c] * by);
     }
+}
+
+void norm_factors(int64_t n, double epsilon, const float *weight, const float *bias,
+                  const float *mean, const float *var, float *scale, float *shift)
+{
+    make_factors_f32(n, epsilon, weight, bias, mean, var, scale, shift);
 }
 
 static bool is_all_f32(const prepared_t *prepared, void *const *in)
@@ -297,8 +302,8 @@ static void make_factors(const prepared_t *prepared, void *const *in, const walk
     const size_t size = prepared->in[X].dtype == DTYPE_F32 ? sizeof(float) : sizeof(double);
     memset(scratch, 0, 2 * (size_t)n * size);
     if (is_all_f32(prepared, in)) {
-        const float *of[] = {in[X], in[WEIGHT], in[BIAS], in[MEAN], in[VAR]};
-        make_factors_f32(walk->channels, attrs->epsilon, of, scratch, (float *)scratch + n);
+        norm_factors(walk->channels, attrs->epsilon, in[WEIGHT], in[BIAS], in[MEAN], in[VAR],
+                     scratch, (float *)scratch + n);
         return;
     }
     for (int64_t c = 0; c < walk->channels; c++) {

@@ -44,7 +44,9 @@ static const char *const pipeline_graph[] = {
 
 /* Specialising to one set of input shapes: what a plan is built from. */
 static const char *const pipeline_plan[] = {
-    "layout", "move_reorders", "fold_reorders", "common_subexpressions", "dead_code", NULL,
+    "layout",         "move_reorders",         "fold_reorders",
+    "fuse_norm_conv", "common_subexpressions", "dead_code",
+    NULL,
 };
 
 /* Freezing: what a known value decides can show more that is known, such as whom a call calls.

@@ -11,10 +11,11 @@
 
 #define MAX_CHANNELS 160
 #define MAX_ELEMENTS (3 * MAX_CHANNELS * 32 * 32)
+#define MAX_SCRATCH (8 << 20)
 #define AFTER 12345.0f /* behind the result: nobody writes it */
 
 typedef struct problem {
-    float *x, *weight, *bias, *addend, *out, *scratch;
+    float *x, *scale, *shift, *weight, *bias, *addend, *out, *scratch;
 } problem_t;
 
 static problem_t make_problem(void)
@@ -25,7 +26,9 @@ static problem_t make_problem(void)
     p.addend = malloc(MAX_ELEMENTS * sizeof(float));
     p.out = malloc(MAX_ELEMENTS * sizeof(float));
     p.bias = malloc(MAX_CHANNELS * sizeof(float));
-    p.scratch = malloc(MAX_ELEMENTS * sizeof(float));
+    p.scale = malloc(MAX_CHANNELS * sizeof(float));
+    p.shift = malloc(MAX_CHANNELS * sizeof(float));
+    p.scratch = malloc(MAX_SCRATCH);
     return p;
 }
 
@@ -36,6 +39,8 @@ static void free_problem(const problem_t *p)
     free(p->addend);
     free(p->out);
     free(p->bias);
+    free(p->scale);
+    free(p->shift);
     free(p->scratch);
 }
 
@@ -57,6 +62,10 @@ static void fill(const pointwise_t *p, const problem_t *of, int lanes)
     memset(of->x, 0, MAX_ELEMENTS * sizeof *of->x);
     memset(of->addend, 0, MAX_ELEMENTS * sizeof *of->addend);
     memset(of->weight, 0, MAX_CHANNELS * MAX_CHANNELS * sizeof *of->weight);
+    for (int64_t c = 0; c < MAX_CHANNELS; c++) {
+        of->scale[c] = c < p->n_inputs ? blocks_draw() : 0.0f;
+        of->shift[c] = c < p->n_inputs ? blocks_draw() : 0.0f;
+    }
     for (int64_t n = 0; n < p->n_images; n++) {
         for (int64_t c = 0; c < p->n_inputs; c++)
             for (int64_t i = 0; i < plane; i++)
@@ -73,6 +82,15 @@ static void fill(const pointwise_t *p, const problem_t *of, int lanes)
     for (int64_t i = 0; i < MAX_ELEMENTS; i++) of->out[i] = AFTER;
 }
 
+/* What is multiplied for element `at` of a channel. */
+static double source(const pointwise_t *p, int lanes, int64_t n, int64_t c, int64_t at)
+{
+    double x = p->x[blocks_at(p->n_inputs, p->height * p->width, lanes, n, c, at)];
+    if (p->is_scaled) x = x * p->scale[c] + p->shift[c];
+    return p->is_scaled && p->is_source_clamped ? fmin(fmax(x, p->source_lower), p->source_upper)
+                                                : x;
+}
+
 static double wanted(const pointwise_t *p, const problem_t *of, int lanes, int64_t n, int64_t k,
                      int64_t i)
 {
@@ -80,8 +98,7 @@ static double wanted(const pointwise_t *p, const problem_t *of, int lanes, int64
     const int64_t at = i / out_width * p->stride * p->width + i % out_width * p->stride;
     double sum = p->bias != NULL ? p->bias[k] : 0.0;
     for (int64_t c = 0; c < p->n_inputs; c++)
-        sum += (double)p->x[blocks_at(p->n_inputs, p->height * p->width, lanes, n, c, at)] *
-               p->weight[weight_at(p, lanes, k, c)];
+        sum += source(p, lanes, n, c, at) * p->weight[weight_at(p, lanes, k, c)];
     if (p->addend != NULL) sum += of->addend[blocks_at(p->n_outputs, out_plane(p), lanes, n, k, i)];
     if (p->is_clamped) sum = fmin(fmax(sum, p->lower), p->upper);
     return p->finish != NULL ? 2.0 * sum : sum;
@@ -102,11 +119,11 @@ static void check(const pointwise_t *p, const problem_t *of, int lanes, const ch
                 const double sum = wanted(p, of, lanes, n, k, i);
                 const float given = p->out[blocks_at(p->n_outputs, out_plane(p), lanes, n, k, i)];
                 if (!(fabs(given - sum) <= 8.0 * (double)p->n_inputs * FLT_EPSILON))
-                    fail_msg("%s: stride %d, %lld to %lld channels, %lld by %lld: channel %lld, "
+                    fail_msg("%s%s: stride %d, %lld to %lld channels, %lld by %lld: channel %lld, "
                              "element %lld is %g, not %g",
-                             what, p->stride, (long long)p->n_inputs, (long long)p->n_outputs,
-                             (long long)p->height, (long long)p->width, (long long)k, (long long)i,
-                             (double)given, sum);
+                             what, p->is_scaled ? ", scaled" : "", p->stride,
+                             (long long)p->n_inputs, (long long)p->n_outputs, (long long)p->height,
+                             (long long)p->width, (long long)k, (long long)i, (double)given, sum);
             }
     assert_true(p->out[p->n_images * n_blocks * out_plane(p) * lanes] == AFTER);
 }
@@ -123,6 +140,12 @@ static void run_one(const problem_t *of, isa_t isa, int64_t n_inputs, int64_t n_
                      .height = height,
                      .width = width,
                      .x = of->x,
+                     .is_scaled = (kind & 5) == 4,
+                     .scale = of->scale,
+                     .shift = of->shift,
+                     .is_source_clamped = kind % 3 != 1,
+                     .source_lower = 0.0f,
+                     .source_upper = kind % 3 == 2 ? 0.5f : (float)INFINITY,
                      .weight = of->weight,
                      .bias = kind % 3 == 0 ? NULL : of->bias,
                      .addend = (kind & 2) != 0 ? of->addend : NULL,
@@ -132,10 +155,13 @@ static void run_one(const problem_t *of, isa_t isa, int64_t n_inputs, int64_t n_
                      .finish = kind % 4 == 1 ? twice : NULL,
                      .out = of->out};
     fill(&p, of, lanes);
-    assert_true(pointwise_scratch(&p, isa) <= MAX_ELEMENTS * sizeof(float));
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        const size_t scratch = pointwise_scratch(&p, isa, threads[i]);
+        assert_true(scratch < MAX_SCRATCH);
+        memset((char *)of->scratch + scratch, 1, 1);
         pointwise_run(&p, isa, threads[i], of->scratch);
         check(&p, of, lanes, isa_name(isa));
+        assert_int_equal(((char *)of->scratch)[scratch], 1);
     }
     if (p.addend == NULL) return;
     memcpy(of->out, of->addend, (MAX_ELEMENTS - 1) * sizeof *of->out);
@@ -167,7 +193,7 @@ static void sources_of_many_parts_are_summed(void **state)
     (void)state;
     const problem_t p = make_problem();
     for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
-        for (int kind = 0; isa_has(isa) && kind < 4; kind++)
+        for (int kind = 0; isa_has(isa) && kind < 8; kind++)
             run_one(&p, isa, 159, 33, 31, 32, kind);
     free_problem(&p);
 }

@@ -243,6 +243,10 @@ CASES = [
     ("matmul(s64[3,4], s64[4,2])", torch.matmul),
     ("batch_norm(f32[2,3,4,2], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.001",
      lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, eps=1e-3)),
+    ("batch_norm_conv2d(f32[1,4,5,4], f32[6,2,3,2], f32[6], f32[4], f32[4], f32[4], f32[4]+) "
+     "stride=[2,1] padding=[1,0] groups=2 epsilon=0.001 activation=\"relu\"",
+     lambda x, w, b, s, t, m, v: F.conv2d(F.relu(F.batch_norm(x, m, v, s, t, eps=1e-3)), w, b,
+                                          stride=(2, 1), padding=(1, 0), groups=2)),
     ("layer_norm(f32[2,3,5], f32[3,5], f32[3,5]) n_dims=2",
      lambda x, w, b: F.layer_norm(x, (3, 5), w, b)),
     ("rms_norm(f32[2,3,5], f32[3,5]) n_dims=2 epsilon=0.001",

@@ -9,6 +9,28 @@
 #include "tensor/convert.h"
 #include "tensor/counters.h"
 
+static void a_norm_before_a_convolution_fits_its_input(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *w = NULL, *half = NULL, *four = NULL, *three = NULL, *out = NULL;
+    const status_t invalid = STATUS_INVALID_ARGUMENT;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 4, 5, 5), &x));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(3, 4, 1, 1), &w));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F16, SHAPE(1, 4, 5, 5), &half));
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(4), &four));
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(3), &three));
+    CHECK_FAILS(ctx, op_batch_norm_conv2d(ctx, half, w, NULL, four, four, four, four, NULL, &out),
+                invalid,
+                "batch_norm_conv2d: x is f16[1,4,5,5], weight is f32[3,4,1,1], f32 is needed");
+    CHECK_FAILS(ctx, op_batch_norm_conv2d(ctx, x, w, NULL, NULL, NULL, three, four, NULL, &out),
+                invalid, "batch_norm_conv2d: running_mean is f32[3], f32[4] is needed");
+    CHECK_FAILS(ctx, op_batch_norm_conv2d(ctx, x, w, four, NULL, NULL, four, four, NULL, &out),
+                invalid, "batch_norm_conv2d: bias is f32[4], f32[3] is needed");
+    CHECK_OK(ctx, op_batch_norm_conv2d(ctx, x, w, three, NULL, NULL, four, four, NULL, &out));
+    tensor_t *all[] = {x, w, half, four, three, out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tensor_release(all[i]);
+}
+
 static void groups_that_do_not_divide_the_channels_are_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -175,6 +197,7 @@ static void gradients_take_blocks_of_channels_as_they_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_norm_before_a_convolution_fits_its_input),
         TEST(groups_that_do_not_divide_the_channels_are_refused),
         TEST(group_norm_takes_blocks_of_channels_as_they_lie),
         TEST(gradients_of_other_sizes_or_weights_are_refused),

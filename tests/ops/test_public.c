@@ -45,6 +45,10 @@ CALL(conv_transpose3d, in[0], in[1], in[2],
 CALL(linear, in[0], in[1], in[2])
 CALL(matmul, in[0], in[1])
 CALL(batch_norm, in[0], in[1], in[2], in[3], in[4], 0.5)
+CALL(batch_norm_conv2d, in[0], in[1], in[2], in[3], in[4], in[5], in[6],
+     (&(batch_norm_conv_attrs_t){.conv = {.stride = {2, 1}, .padding = {1, 0}, .groups = 2},
+                                 .epsilon = 0.5,
+                                 .activation = BATCH_NORM_RELU6}))
 CALL(layer_norm, in[0], 2, in[1], in[2], 0.25)
 CALL(rms_norm, in[0], 2, in[1], 0.25)
 CALL(group_norm, in[0], 2, in[1], in[2], 0.25)
@@ -340,6 +344,8 @@ static const row_t rows[] = {
     ROW(linear, "(f32[5,7], f32[3,7], f32[3])"),
     ROW(matmul, "(f32[2,3,4], f32[4,5])"),
     ROW(batch_norm, "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]+) epsilon=0.5"),
+    ROW(batch_norm_conv2d, "(f32[2,4,7,6], f32[6,2,3,2], f32[6], f32[4], f32[4], f32[4], f32[4]+) "
+                           "stride=[2,1] padding=[1,0] groups=2 epsilon=0.5 activation=\"relu6\""),
     ROW(layer_norm, "(f32[3,4,5], f32[4,5], f32[4,5]) n_dims=2 epsilon=0.25"),
     ROW(rms_norm, "(f32[3,4,5], f32[4,5]) n_dims=2 epsilon=0.25"),
     ROW(group_norm, "(f32[3,4,5], f32[4], f32[4]) num_groups=2 epsilon=0.25"),

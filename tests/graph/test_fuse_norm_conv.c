@@ -1,0 +1,114 @@
+/* A batch norm that a convolution of 1 by 1 reads becomes one operator with it, in blocked formats
+ * and where nobody else reads it; what is computed stays what it was. */
+#include "graph/passes/pass.h"
+
+#include <string.h>
+
+#include "graph/ir/graph.h"
+#include "kernels/isa_impl.h"
+#include "tests/support/support.h"
+
+#define NORM "%n = batch_norm(%c, %s, %t, %m, %v) epsilon=0.001"
+#define HEAD                                                                                       \
+    "graph f(%x : f32[2,64,9,8], %k : f32[128,64,3,3], %s : f32[128], %t : f32[128], "             \
+    "%m : f32[128], %v : f32[128], %w : f32[32,128,1,1], %b : f32[32]) {\n"                        \
+    "  %c = conv2d(%x, %k, none) padding=[1,1]\n"
+
+/* What the plan's passes make of it, as text, and its first result. */
+static void run(context_t *ctx, const char *text, const char *skip, text_t *out_text,
+                tensor_t **out)
+{
+    static const int64_t sizes[][4] = {{2, 64, 9, 8}, {128, 64, 3, 3}, {128},           {128},
+                                       {128},         {128},           {32, 128, 1, 1}, {32}};
+    static const int ranks[] = {4, 4, 1, 1, 1, 1, 4, 1};
+    enum { N = sizeof ranks / sizeof *ranks };
+    const char *const skipped[] = {skip, NULL};
+    const pass_options_t options = {.skip = skip != NULL ? skipped : NULL};
+    graph_t *graph = NULL, *result = NULL;
+    datum_t *in[N], *made[2] = {NULL};
+    int n_out = 2;
+    context_seed(ctx, 7);
+    for (int i = 0; i < N; i++) {
+        tensor_t *tensor = NULL;
+        CHECK_OK(ctx, i == 5 ? tensor_rand(ctx, DTYPE_F32, ranks[i], sizes[i], &tensor)
+                             : tensor_randn(ctx, DTYPE_F32, ranks[i], sizes[i], &tensor));
+        CHECK_OK(ctx, datum_tensor(ctx, tensor, &in[i]));
+        tensor_release(tensor);
+    }
+    CHECK_OK(ctx, graph_parse(ctx, text, NULL, &graph));
+    CHECK_OK(ctx, pass_run(ctx, graph, pass_pipeline_plan(), &options, &result));
+    *out_text = text_begin(ctx);
+    CHECK_OK(ctx, graph_print(ctx, result, NULL, out_text));
+    CHECK_OK(ctx, graph_run(ctx, result, NULL, N, in, &n_out, made));
+    *out = tensor_retain(datum_as_tensor(made[0]));
+    for (int i = 0; i < n_out; i++) datum_release(made[i]);
+    for (int i = 0; i < N; i++) datum_release(in[i]);
+    graph_release(graph);
+    graph_release(result);
+}
+
+static int count(const text_t *text, const char *word)
+{
+    int n = 0;
+    for (const char *at = text_string(text); (at = strstr(at, word)) != NULL; at++) n++;
+    return n;
+}
+
+/* With the pass and without it; wanted: how many norms are fused. */
+static void compare(void **state, const char *text, int wanted)
+{
+    context_t *ctx = fixture_context(state);
+    text_t fused, apart;
+    tensor_t *of_fused = NULL, *of_apart = NULL;
+    double difference = 1.0;
+    run(ctx, text, NULL, &fused, &of_fused);
+    run(ctx, text, "fuse_norm_conv", &apart, &of_apart);
+    assert_int_equal(count(&apart, "batch_norm_conv2d("), 0);
+    /* Vectors of a machine without AVX2 are no blocks. */
+    if (isa_best() != ISA_PORTABLE) {
+        assert_int_equal(count(&fused, "batch_norm_conv2d("), wanted);
+        assert_int_equal(count(&fused, "batch_norm("), count(&apart, "batch_norm(") - wanted);
+    }
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, of_fused, of_apart, &difference));
+    assert_true(difference < 1e-4); /* a clamp to 6 leaves little of sums of hundreds */
+    text_clear(&fused);
+    text_clear(&apart);
+    tensor_release(of_fused);
+    tensor_release(of_apart);
+}
+
+static void a_norm_is_computed_as_the_convolution_reads(void **state)
+{
+    compare(state, HEAD "  " NORM " post=[\"relu\"]\n  %y = conv2d(%n, %w, %b)\n  return %y\n}\n",
+            1);
+    compare(state,
+            HEAD "  " NORM "\n  %y = conv2d(%n, %w, none) post=[\"clamp(0,6)\"]\n  return %y\n}\n",
+            1);
+    compare(state,
+            HEAD "  " NORM " post=[\"clamp(0,6)\"]\n  %y = conv2d(%n, %w, none)\n  return %y\n}\n",
+            1);
+}
+
+static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
+{
+    /* another reader */
+    compare(state,
+            HEAD "  " NORM "\n  %y = conv2d(%n, %w, %b)\n  %z = sum(%n) dims=[1,2,3]\n"
+                 "  return %y, %z\n}\n",
+            0);
+    /* another function */
+    compare(state, HEAD "  " NORM " post=[\"tanh\"]\n  %y = conv2d(%n, %w, %b)\n  return %y\n}\n",
+            0);
+    /* a stride */
+    compare(state, HEAD "  " NORM "\n  %y = conv2d(%n, %w, %b) stride=[2,2]\n  return %y\n}\n", 0);
+    /* something between them */
+    compare(state,
+            HEAD "  " NORM "\n  %z = tanh(%c)\n  %y = conv2d(%n, %w, %b)\n  return %y, %z\n}\n", 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(a_norm_is_computed_as_the_convolution_reads),
+                                       TEST(what_somebody_else_reads_or_no_kernel_takes_stays)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
