@@ -34,9 +34,11 @@ static int64_t odd_lines(int64_t n)
     return ((n + 15) / 16 | 1) * 16;
 }
 
-static int64_t side_of(const winograd_t *w)
+/* Of tiles of sources. */
+static int64_t count_points(const winograd_t *w)
 {
-    return w->tile + w->kernel - 1;
+    const int64_t side = winograd_side(w->tile, w->kernel, w->stride);
+    return side * side;
 }
 
 /* ---- plans ---- */
@@ -86,7 +88,7 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
 static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
 {
     const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
-    const int64_t n_elements = side_of(w) * side_of(w);
+    const int64_t n_points = count_points(w);
     *plan = (plan_t){.winograd = w, .loops = loops[isa], .n_threads = n_threads};
     winograd_group_t *whole = &plan->whole;
     whole->winograd = w;
@@ -107,8 +109,8 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
     if (plan->n_parts > n_blocks) plan->n_parts = n_blocks;
     whole->stride = odd_lines(most * whole->n_source_blocks * lanes);
     plan->n_bias = round_up(plan->n_weight_blocks * width, 16);
-    plan->n_sources = n_elements * whole->stride;
-    plan->n_products = n_elements * odd_lines(most * width);
+    plan->n_sources = n_points * whole->stride;
+    plan->n_products = n_points * odd_lines(most * width);
 }
 
 static void make_group(const plan_t *plan, int64_t number, winograd_group_t *group)
@@ -149,7 +151,7 @@ static int64_t count_sources(const plan_t *plan)
 
 static int64_t products_stride(const plan_t *plan)
 {
-    return plan->n_products / (side_of(plan->winograd) * side_of(plan->winograd));
+    return plan->n_products / count_points(plan->winograd);
 }
 
 /* ---- tiles of its own for each thread ---- */
@@ -250,12 +252,13 @@ void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *sc
 
 /* ---- the weight ---- */
 
-winograd_weight_t winograd_plain_weight(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
-                                        const float *from)
+winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
+                                        int64_t n_outputs, const float *from)
 {
     const int64_t size = (int64_t)kernel * kernel;
     return (winograd_weight_t){.tile = tile,
                                .kernel = kernel,
+                               .stride = stride,
                                .from = from,
                                .inputs = {n_inputs, 1, 0, size},
                                .outputs = {n_outputs, 1, 0, n_inputs * size},
@@ -269,12 +272,14 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
     return side * side * round_up(n_inputs, lanes) * round_up(n_outputs, lanes);
 }
 
-/* [side][kernel]: a polynomial at each point, over the product of the distances to the others, so
- * that the transform of the sources has none. */
-static void make_matrix(int tile, int kernel, double (*matrix)[WINOGRAD_MAX_KERNEL])
+/* A polynomial at each point, over the product of the distances to the others, so that the
+ * transform of the sources has none; then its leading coefficient. With stride 2 the polynomial is
+ * of the outer elements, and the middle one stands last. */
+static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
-    const int n = tile + kernel - 2, n_pairs = (n - 1) / 2; /* of points */
+    const int kernel = weight->kernel, step = weight->stride, last = step == 1 ? kernel - 1 : 1;
+    const int n = weight->tile + kernel - 2, n_pairs = (n - 1) / 2; /* of points */
     for (int p = 0; p < n_pairs; p++) {
         points[1 + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
         points[2 + 2 * p] = -points[1 + 2 * p];
@@ -283,9 +288,9 @@ static void make_matrix(int tile, int kernel, double (*matrix)[WINOGRAD_MAX_KERN
         double product = 1.0;
         for (int j = 0; j < n; j++) product *= i != j ? points[i] - points[j] : 1.0;
         matrix[i][0] = 1.0 / product;
-        for (int k = 1; k < kernel; k++) matrix[i][k] = matrix[i][k - 1] * points[i];
+        for (int k = step; k < kernel; k += step) matrix[i][k] = matrix[i][k - step] * points[i];
     }
-    for (int k = 0; k < kernel; k++) matrix[n][k] = k == kernel - 1 ? 1.0 : 0.0;
+    matrix[n][last] = 1.0;
 }
 
 typedef struct packing {
@@ -303,6 +308,6 @@ void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, fl
 {
     packing_t packing = {{weight, out, {{0.0}}}, loops[isa]};
     const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
-    make_matrix(weight->tile, weight->kernel, packing.packing.matrix);
+    make_matrix(weight, packing.packing.matrix);
     threads_share(n_threads, (weight->outputs.n + width - 1) / width, pack_blocks, &packing);
 }

@@ -1,17 +1,22 @@
-/* Convolution with kernels of 3 by 3 or 5 by 5 and stride 1 by winograd's transforms (arXiv
- * 1509.09308):
+/* Convolution with kernels of 3 by 3 and stride 1 or 2, or of 5 by 5 and stride 1, by winograd's
+ * transforms (arXiv 1509.09308):
  *
- *   out[n][k][p][q] = act(bias[k] + addend[n][k][p][q]
- *                         + sum(c,r,s) x[n][c][p+r-top][q+s-left] * weight[k][c][r][s])
+ *   out[n][k][p][q] = act(bias[k] + addend[n][k][p][q] + sum(c,r,s)
+ *                         x[n][c][p*stride+r-top][q*stride+s-left] * weight[k][c][r][s])
  *
  * Tiles of `tile` by `tile` results are made of side^2 products for each pair of channels, where
  * side = tile + kernel - 1 and direct sums need kernel^2 tile^2: 2.25, 4 and 5.06 times as many for
  * 3 by 3 and tiles of 2, 4 and 6, and 2.78 and 6.25 times as many for 5 by 5 and tiles of 2 and 4.
  * Rounding grows with the side: of 4, 6 and 8, about 0.5, 2 and 10 times that of direct sums.
  *
+ * With stride 2 results of one dimension are those of a kernel of two elements on samples 0, 2, 4
+ * and so on of a tile, and of its middle element on those between, which are not transformed: tile
+ * + 1 products and `tile` more, of which all need one weight. So side = 2 * tile + 1, and direct
+ * sums need 1.44 and 1.78 times as many products for tiles of 2 and 4.
+ *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], of which
  * the last is padded by zeros; so is that of the result. The weight is transformed by
- * winograd_pack, and takes side^2 / kernel^2 times its memory. */
+ * winograd_pack, and takes (tile + kernel - 1)^2 / kernel^2 times its memory. */
 #ifndef TESSERA_KERNELS_WINOGRAD_IMPL_H
 #define TESSERA_KERNELS_WINOGRAD_IMPL_H
 
@@ -37,7 +42,7 @@ typedef enum winograd_schedule {
 } winograd_schedule_t;
 
 typedef struct winograd {
-    int tile, kernel;             /* 2, 4 or 6 and 3; 2 or 4 and 5 */
+    int tile, kernel, stride;     /* 2, 4 or 6 and 3, 1; 2 or 4 and 5, 1; 2 or 4 and 3, 2 */
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE but for tests */
     int64_t n_images, n_inputs, n_outputs;
     int64_t height, width;         /* of x */
@@ -60,25 +65,25 @@ size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
  * from[axis_at(&inputs, input) + axis_at(&outputs, output) + i * element]; of one that is mirrored,
  * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
 typedef struct winograd_weight {
-    int tile, kernel;
+    int tile, kernel, stride;
     const float *from;
     axis_t inputs, outputs;
     int64_t element;
 } winograd_weight_t;
 
 /* [n_outputs][n_inputs][kernel][kernel], row-major. */
-winograd_weight_t winograd_plain_weight(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
-                                        const float *from);
+winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
+                                        int64_t n_outputs, const float *from);
 
 /* The transformed weight, in blocks of outputs; all elements are written, padded ones too. Sets of
- * equal lanes have it alike. */
+ * equal lanes have it alike. Either stride takes as many. */
 int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
                                  isa_t isa);
 void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, float *out);
 
 /* ---- for the loops of an instruction set ---- */
 
-#define WINOGRAD_MAX_SIDE 8 /* of a tile of sources: tile + kernel - 1 */
+#define WINOGRAD_MAX_SIDE 9 /* of a tile of sources */
 #define WINOGRAD_MAX_KERNEL 5
 #define WINOGRAD_VECTORS 2 /* of outputs in one block of the weight */
 
@@ -95,7 +100,7 @@ typedef struct winograd_group {
     int64_t stride;
 } winograd_group_t;
 
-/* What transforms a weight: [side][kernel] numbers in either dimension. */
+/* What transforms a weight: [tile + kernel - 1][kernel] numbers in either dimension. */
 typedef struct winograd_packing {
     const winograd_weight_t *weight;
     float *to;
@@ -116,6 +121,12 @@ typedef struct winograd_loops {
 } winograd_loops_t;
 
 extern const winograd_loops_t winograd_portable, winograd_avx2, winograd_avx512;
+
+/* Of a tile of sources. */
+static inline int winograd_side(int tile, int kernel, int stride)
+{
+    return stride * (tile - 1) + kernel;
+}
 
 /* First tile of a block of a group. */
 static inline int64_t winograd_block_begin(const winograd_group_t *group, int64_t block)

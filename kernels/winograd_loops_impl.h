@@ -7,7 +7,11 @@
  * A polynomial of degree side - 1 is known by its values at zero, at pairs of points +-p, and by
  * its leading coefficient ("at infinity"): sides of 4, 6 and 8 have 1, 2 and 3 pairs. What the two
  * points of a pair need differs by the sign of the odd terms only, so that either transform
- * computes even and odd parts once. */
+ * computes even and odd parts once.
+ *
+ * With stride 2 that is done to samples 0, 2, 4 and so on, of which there are 3 or 5: 1 or 2 pairs,
+ * without infinity. Those between follow as they are; all of a row, or of a column, have one
+ * element of the weight, the last. */
 #include "kernels/vector_impl.h"
 #include "kernels/winograd_impl.h"
 #include "kernels/winograd_points_impl.h"
@@ -16,12 +20,20 @@
 #define VECTORS WINOGRAD_VECTORS
 #define WIDTH (VECTORS * KERNEL_LANES)
 
-/* of(pairs of points, results in a row of a tile) for all there are: 3 by 3, then 5 by 5. */
-#define SHAPES(of) of(1, 2) of(2, 4) of(3, 6) of(2, 2) of(3, 4)
+/* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5.
+ */
+#define SHAPES(of)                                                                                 \
+    of(1, 2, 1) of(2, 4, 1) of(3, 6, 1) of(1, 2, 2) of(2, 4, 2) of(2, 2, 1) of(3, 4, 1)
 
-static int count_pairs(int tile, int kernel)
+static int count_pairs(const winograd_t *w)
 {
-    return (tile + kernel - 3) / 2;
+    return (w->tile + w->kernel - 3) / 2;
+}
+
+/* Of a tile of sources. */
+KERNEL_INLINE int side_of(int n_pairs, int stride)
+{
+    return stride == 1 ? 2 * n_pairs + 2 : 4 * n_pairs + 1;
 }
 
 /* ---- one dimension ---- */
@@ -36,7 +48,8 @@ KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t
 }
 
 /* Sources: out[i] is the polynomial without its root i, by coefficients `from`. */
-KERNEL_INLINE void transform_source(int n_pairs, const vector_t *from, vector_t *out)
+KERNEL_INLINE void transform_source(int n_pairs, bool has_infinity, const vector_t *from,
+                                    vector_t *out)
 {
     const winograd_points_t *points = &winograd_points[n_pairs - 1];
     out[0] = evaluate(points->all, n_pairs + 1, from);
@@ -47,11 +60,27 @@ KERNEL_INLINE void transform_source(int n_pairs, const vector_t *from, vector_t 
         out[1 + 2 * p] = even + odd;
         out[2 + 2 * p] = even - odd;
     }
-    out[2 * n_pairs + 1] = evaluate(points->all, n_pairs + 1, from + 1);
+    if (has_infinity) out[2 * n_pairs + 1] = evaluate(points->all, n_pairs + 1, from + 1);
 }
 
-/* Results: out[i] = sum(p) point^i from[p]. */
-KERNEL_INLINE void transform_result(int n_pairs, int tile, const vector_t *from, vector_t *out)
+KERNEL_INLINE void transform_line(int n_pairs, int stride, const vector_t *from, vector_t *out)
+{
+    const int n = 2 * n_pairs + 1;
+    vector_t outer[MAX_SIDE];
+    if (stride == 1) {
+        transform_source(n_pairs, true, from, out);
+        return;
+    }
+    KERNEL_UNROLL
+    for (int i = 0; i < n; i++) outer[i] = from[2 * i];
+    transform_source(n_pairs, false, outer, out);
+    KERNEL_UNROLL
+    for (int i = 0; i < n - 1; i++) out[n + i] = from[2 * i + 1];
+}
+
+/* Results: out[i] = sum(p) point^i from[p]; with stride 2 what follows is added. */
+KERNEL_INLINE void transform_result(int n_pairs, int tile, int stride, const vector_t *from,
+                                    vector_t *out)
 {
     const winograd_points_t *points = &winograd_points[n_pairs - 1];
     vector_t even[3], odd[3];
@@ -69,7 +98,11 @@ KERNEL_INLINE void transform_result(int n_pairs, int tile, const vector_t *from,
         out[i] = sum;
     }
     out[0] += from[0];
-    out[tile - 1] += from[2 * n_pairs + 1];
+    if (stride == 1)
+        out[tile - 1] += from[2 * n_pairs + 1];
+    else
+        KERNEL_UNROLL
+    for (int i = 0; i < tile; i++) out[i] += from[2 * n_pairs + 1 + i];
 }
 
 /* ---- where tiles lie ---- */
@@ -108,10 +141,11 @@ static range_t clip(int64_t from, int side, int64_t n)
 
 /* `from` is the tile's first element, which may lie outside of the image; `to` that of its
  * transform, of which the elements lie `stride` apart. */
-KERNEL_INLINE void transform_tile(int n_pairs, bool is_whole, range_t rows, range_t columns,
-                                  const float *from, int64_t row, float *to, int64_t stride)
+KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, range_t rows,
+                                  range_t columns, const float *from, int64_t row, float *to,
+                                  int64_t stride)
 {
-    const int side = 2 * n_pairs + 2;
+    const int side = side_of(n_pairs, step);
     vector_t half[MAX_SIDE][MAX_SIDE]; /* [column][row] */
     for (int y = 0; y < side; y++) {
         vector_t line[MAX_SIDE], out[MAX_SIDE];
@@ -121,35 +155,35 @@ KERNEL_INLINE void transform_tile(int n_pairs, bool is_whole, range_t rows, rang
             const bool has = is_whole || (has_row && x >= columns.first && x < columns.last);
             line[x] = has ? vector_load(from + y * row + x * KERNEL_LANES) : (vector_t){0};
         }
-        transform_source(n_pairs, line, out);
+        transform_line(n_pairs, step, line, out);
         KERNEL_UNROLL
         for (int x = 0; x < side; x++) half[x][y] = out[x];
     }
     for (int x = 0; x < side; x++) {
         vector_t out[MAX_SIDE];
-        transform_source(n_pairs, half[x], out);
+        transform_line(n_pairs, step, half[x], out);
         KERNEL_UNROLL
         for (int y = 0; y < side; y++) vector_store(out[y], to + (y * side + x) * stride);
     }
 }
 
-KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int tile,
+KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int tile, int step,
                                 const tile_at_t *at, int64_t source_block, float *to)
 {
     const winograd_t *w = g->winograd;
-    const int side = 2 * n_pairs + 2;
-    const int64_t y = at->y * tile - w->top, x = at->x * tile - w->left;
+    const int side = side_of(n_pairs, step);
+    const int64_t y = at->y * tile * step - w->top, x = at->x * tile * step - w->left;
     const range_t rows = clip(y, side, w->height), columns = clip(x, side, w->width);
     const int64_t plane = at->image * g->n_source_blocks + source_block;
     const int64_t row = w->width * KERNEL_LANES;
     const float *from = w->x + ((plane * w->height + y) * w->width + x) * KERNEL_LANES;
     if (rows.first == 0 && rows.last == side && columns.first == 0 && columns.last == side)
-        transform_tile(n_pairs, true, rows, columns, from, row, to, g->stride);
+        transform_tile(n_pairs, step, true, rows, columns, from, row, to, g->stride);
     else
-        transform_tile(n_pairs, false, rows, columns, from, row, to, g->stride);
+        transform_tile(n_pairs, step, false, rows, columns, from, row, to, g->stride);
 }
 
-KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n_results,
+KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n_results, int step,
                                    int64_t first, int64_t last)
 {
     int64_t unit = first;
@@ -162,7 +196,7 @@ KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n
             const int64_t begin = winograd_block_begin(g, block);
             const int64_t n_rows = winograd_block_begin(g, block + 1) - begin;
             const int64_t place = begin * g->n_source_blocks + source_block * n_rows;
-            transform_at(g, n_pairs, n_results, &at, source_block,
+            transform_at(g, n_pairs, n_results, step, &at, source_block,
                          g->source + (place + tile - begin) * KERNEL_LANES);
             next_tile(g, &at);
         }
@@ -171,10 +205,11 @@ KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n
 
 static void transform(const winograd_group_t *group, int64_t first, int64_t last)
 {
-    const int tile = group->winograd->tile, n_pairs = count_pairs(tile, group->winograd->kernel);
-#define TRANSFORM(pairs, results)                                                                  \
-    if (n_pairs == (pairs) && tile == (results))                                                   \
-        transform_units(group, pairs, results, first, last);
+    const int tile = group->winograd->tile, stride = group->winograd->stride;
+    const int n_pairs = count_pairs(group->winograd);
+#define TRANSFORM(pairs, results, step)                                                            \
+    if (n_pairs == (pairs) && tile == (results) && stride == (step))                               \
+        transform_units(group, pairs, results, step, first, last);
     SHAPES(TRANSFORM)
 }
 
@@ -269,23 +304,24 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
 
 /* The tile whose first result is element `at` of the output, of which these many rows and columns
  * exist. */
-KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, const float *products,
-                               int64_t stride, int64_t at, int64_t n_rows, int64_t n_columns)
+KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
+                               const float *products, int64_t stride, int64_t at, int64_t n_rows,
+                               int64_t n_columns)
 {
-    const int side = 2 * n_pairs + 2;
+    const int side = side_of(n_pairs, step);
     const int64_t row = finish->winograd->out_width * KERNEL_LANES;
     vector_t half[MAX_SIDE][MAX_SIDE]; /* [row][column] */
     for (int x = 0; x < side; x++) {
         vector_t column[MAX_SIDE], out[MAX_SIDE];
         KERNEL_UNROLL
         for (int y = 0; y < side; y++) column[y] = vector_load(products + (y * side + x) * stride);
-        transform_result(n_pairs, tile, column, out);
+        transform_result(n_pairs, tile, step, column, out);
         KERNEL_UNROLL
         for (int y = 0; y < tile; y++) half[y][x] = out[y];
     }
     for (int y = 0; y < tile && y < n_rows; y++) {
         vector_t out[MAX_SIDE];
-        transform_result(n_pairs, tile, half[y], out);
+        transform_result(n_pairs, tile, step, half[y], out);
         if (n_columns >= tile) KERNEL_UNROLL
         for (int x = 0; x < tile; x++) put(finish, out[x], at + y * row + x * KERNEL_LANES);
         else for (int x = 0; x < n_columns; x++)
@@ -294,8 +330,9 @@ KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, co
 }
 
 /* One vector of outputs of all tiles from `first` on. */
-KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int64_t out_block,
-                                int64_t first, int64_t n, const float *products, int64_t stride)
+KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int step,
+                                int64_t out_block, int64_t first, int64_t n, const float *products,
+                                int64_t stride)
 {
     const winograd_t *w = g->winograd;
     const int64_t rest = w->n_outputs - out_block * KERNEL_LANES;
@@ -306,42 +343,76 @@ KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile
     for (int64_t i = 0; i < n; i++) {
         const int64_t y = at.y * tile, x = at.x * tile;
         const int64_t plane = at.image * n_blocks + out_block;
-        finish_tile(&finish, n_pairs, tile, products + i * WIDTH, stride,
+        finish_tile(&finish, n_pairs, tile, step, products + i * WIDTH, stride,
                     ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
                     w->out_height - y, w->out_width - x);
         next_tile(g, &at);
     }
 }
 
+/* What products of one block of the weight with tiles in blocks [first, last) read and write. */
+typedef struct factors {
+    const winograd_group_t *group;
+    int64_t first, last;
+    int n_vectors;
+    float *products;
+    int64_t stride;
+} factors_t;
+
+/* Those of one element of the weight, for points of these rows and columns. */
+static void multiply_element(const factors_t *f, const float *weight, range_t rows, range_t columns)
+{
+    const winograd_group_t *g = f->group;
+    const winograd_t *w = g->winograd;
+    const int side = winograd_side(w->tile, w->kernel, w->stride);
+    const int n_points = (rows.last - rows.first) * (columns.last - columns.first);
+    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
+    const int64_t begin = winograd_block_begin(g, f->first), n_blocks = f->last - f->first;
+    const int64_t step = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float) /
+                             (n_blocks * n_points) +
+                         1;
+    ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES), step};
+    for (int y = rows.first; y < rows.last; y++)
+        for (int x = columns.first; x < columns.last; x++) {
+            const int point = y * side + x;
+            for (int64_t b = f->first; b < f->last; b++, ahead.from += n_channels * step) {
+                const int64_t from = winograd_block_begin(g, b);
+                const int64_t n_rows = winograd_block_begin(g, b + 1) - from;
+                multiplies[n_rows - 1][f->n_vectors - 1](
+                    g->n_source_blocks, g->source + point * g->stride + from * n_channels, weight,
+                    f->products + point * f->stride + (from - begin) * WIDTH, ahead);
+            }
+        }
+}
+
+/* Points of a row or column that have an element of the weight. */
+static range_t find_points(const winograd_t *w, int element)
+{
+    const bool has_more = w->stride == 2 && element == w->tile + 1;
+    return (range_t){element, element + (has_more ? w->tile : 1)};
+}
+
 static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t first, int64_t last,
                      float *products, int64_t stride)
 {
     const winograd_t *w = g->winograd;
-    const int tile = w->tile, n_pairs = count_pairs(tile, w->kernel);
-    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES, side = 2 * n_pairs + 2;
+    const int tile = w->tile, n_pairs = count_pairs(w), n_elements = tile + w->kernel - 1;
+    const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
     const int64_t out_block = weight_block * VECTORS;
     const int n_vectors = w->n_outputs - out_block * KERNEL_LANES > KERNEL_LANES ? 2 : 1;
-    const int64_t size = n_channels * n_vectors * KERNEL_LANES;
-    const int64_t begin = winograd_block_begin(g, first);
-    const float *weight = w->weight + weight_block * side * side * n_channels * WIDTH;
+    const float *weight = w->weight + weight_block * n_elements * n_elements * n_channels * WIDTH;
+    const factors_t factors = {g, first, last, n_vectors, products, stride};
     if (first == last) return;
-    const int64_t step = n_vectors * KERNEL_LANES * (int64_t)sizeof(float) / (last - first) + 1;
-    for (int64_t i = 0; i < side * side; i++, weight += size) {
-        ahead_t ahead = {(const char *)(weight + size), step};
-        for (int64_t b = first; b < last; b++, ahead.from += n_channels * step) {
-            const int64_t from = winograd_block_begin(g, b);
-            const int64_t n_rows = winograd_block_begin(g, b + 1) - from;
-            multiplies[n_rows - 1][n_vectors - 1](
-                g->n_source_blocks, g->source + i * g->stride + from * n_channels, weight,
-                products + i * stride + (from - begin) * WIDTH, ahead);
-        }
-    }
+    for (int y = 0; y < n_elements; y++)
+        for (int x = 0; x < n_elements; x++, weight += n_channels * n_vectors * KERNEL_LANES)
+            multiply_element(&factors, weight, find_points(w, y), find_points(w, x));
+    const int64_t begin = winograd_block_begin(g, first);
     const int64_t n = winograd_block_begin(g, last) - begin;
     for (int k = 0; k < n_vectors; k++) {
         const float *of = products + k * KERNEL_LANES;
-#define FINISH(pairs, results)                                                                     \
-    if (n_pairs == (pairs) && tile == (results))                                                   \
-        finish_tiles(g, pairs, results, out_block + k, g->first + begin, n, of, stride);
+#define FINISH(pairs, results, step)                                                               \
+    if (n_pairs == (pairs) && tile == (results) && w->stride == (step))                            \
+        finish_tiles(g, pairs, results, step, out_block + k, g->first + begin, n, of, stride);
         SHAPES(FINISH)
     }
 }

@@ -414,6 +414,13 @@ static const char *const cases_2d[] = {
     "(f32[1,3,7,7], f32[4,3,5,5], none) algorithm=\"winograd_2\"",
     "(f32[0,3,7,7], f32[4,3,3,3], none) algorithm=\"winograd_4\"",
     "(f32[1,8,6,6], f32[8,1,3,3], none) groups=8 algorithm=\"winograd_4\"",
+    "(f32[2,3,5,8], f32[17,3,3,3], none) padding=[1,1] stride=[2,2] algorithm=\"winograd_2\"",
+    "(f32[1,31,19,6], f32[7,31,3,3], f32[7]) padding=[2,0] stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,17,13,8], f32[31,17,3,3], f32[31], f32[1,31,7,5]) padding=[1,1] extra_padding=[0,1] "
+    "stride=[2,2] post=[\"sum\",\"relu\"] algorithm=\"winograd_4\"",
+    "(f32[1,33,7,7], f32[1,33,3,3], f32[1]) padding=[0,1] stride=[2,2] "
+    "algorithm=\"winograd_up_to_6\"",
+    "(f32[1,16,8,8], f32[16,16,3,3], none) stride=[2,2] algorithm=\"winograd_6\"",
     NULL};
 
 static const char *const cases_3d[] = {

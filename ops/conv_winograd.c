@@ -1,8 +1,10 @@
-/* Convolutions of 3 by 3 or 5 by 5 and stride 1 by winograd's transforms, by a kernel of our own.
+/* Convolutions of 3 by 3 and stride 1 or 2, or of 5 by 5 and stride 1, by winograd's transforms, by
+ * a kernel of our own.
  *
  * Activations lie in blocks of the machine's lanes, and the weight is packed: transformed for a
  * size of 2, 4 or 6, of which each is a kernel by itself: that of tiles with 3 by 3, and 2 more
- * than that with 5 by 5, which is as long a polynomial and rounds alike. Larger tiles need fewer
+ * than that with 5 by 5, which is as long a polynomial and rounds alike. With stride 2 there is
+ * none of 6. Larger tiles need fewer
  * products, round more, and read a larger weight. The attribute `algorithm` says which sizes are
  * allowed; among these, and direct sums, the least estimate counts. */
 #include <math.h>
@@ -14,7 +16,7 @@
 #include "tensor/threads_impl.h"
 
 enum { X, WEIGHT, BIAS, POST };
-enum { TILE, LANES, N_NUMBERS }; /* of a packed weight */
+enum { TILE, LANES, MORE_STRIDE, N_NUMBERS }; /* of a packed weight; the last is stride - 1 */
 
 #define VERSION 1 /* of winograd_pack */
 #define LARGEST_SIZE 6
@@ -47,18 +49,32 @@ static bool is_exact(int algorithm)
            algorithm == CONV_WINOGRAD_6;
 }
 
-int conv_winograd_tile(int64_t kernel, int size)
+int conv_winograd_tile(int64_t kernel, int64_t stride, int size)
 {
     const int64_t tile = size + 3 - kernel;
-    return (kernel == 3 || kernel == 5) && tile >= 2 ? (int)tile : 0;
+    if (stride == 2) return kernel == 3 && tile <= 4 ? (int)tile : 0;
+    return stride == 1 && (kernel == 3 || kernel == 5) && tile >= 2 ? (int)tile : 0;
 }
 
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
                         int64_t groups, int size)
 {
-    return weight->rank == 4 && weight->sizes[2] == weight->sizes[3] &&
-           conv_winograd_tile(weight->sizes[2], size) > 0 && groups == 1 && stride[0] == 1 &&
-           stride[1] == 1 && dilation[0] == 1 && dilation[1] == 1;
+    return weight->rank == 4 && weight->sizes[2] == weight->sizes[3] && stride[0] == stride[1] &&
+           conv_winograd_tile(weight->sizes[2], stride[0], size) > 0 && groups == 1 &&
+           dilation[0] == 1 && dilation[1] == 1;
+}
+
+/* Whether the largest size that is allowed fits, or a smaller one may be taken instead. */
+static bool fits(const op_call_t *call)
+{
+    const conv_attrs_t *attrs = call->attrs;
+    for (int size = largest_size(attrs->algorithm); size >= 2; size -= 2) {
+        if (conv_winograd_fits(call->in[WEIGHT], attrs->stride, attrs->dilation, attrs->groups,
+                               size))
+            return true;
+        if (is_exact(attrs->algorithm)) return false;
+    }
+    return false;
 }
 
 const char *conv_winograd_obstacle(const op_call_t *call)
@@ -66,9 +82,9 @@ const char *conv_winograd_obstacle(const op_call_t *call)
     const conv_attrs_t *attrs = call->attrs;
     if (largest_size(attrs->algorithm) == 0) return "algorithm does not allow it";
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (!conv_winograd_fits(call->in[WEIGHT], attrs->stride, attrs->dilation, attrs->groups,
-                            largest_size(attrs->algorithm)))
-        return "3 by 3, or 5 by 5 of a size above 2, stride 1, dilation 1 and one group are needed";
+    if (!fits(call))
+        return "3 by 3, or 5 by 5 of a size above 2, stride 1, or 2 with 3 by 3 of a size up to 4, "
+               "dilation 1 and one group are needed";
     if (call->in[X]->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32 ||
         (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
         return "f32 is needed";
@@ -93,24 +109,27 @@ static int64_t round_up(int64_t n, int64_t to)
 }
 
 /* Products run at the share of the peak that direct convolution reaches. Transforms take as long as
- * so many multiply-adds for each element of sources and results in tiles. */
+ * so many multiply-adds for each point of sources and results in tiles. */
 #define TRANSFORM_FLOPS 40.0
 
-double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, int64_t lanes)
+double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t isa)
 {
-    const int tile = w->tile, side = tile + w->kernel - 1;
+    const int64_t lanes = isa_lanes(isa);
+    const int tile = w->tile, side = winograd_side(tile, w->kernel, w->stride);
     const double n_inputs = (double)round_up(w->n_inputs, lanes);
     const double n_outputs = (double)round_up(w->n_outputs, lanes);
-    const double n_elements = (double)(side * side);
+    const double n_points = (double)(side * side);
+    const double n_weights = (double)winograd_weight_elements(tile, w->kernel, w->n_inputs,
+                                                              w->n_outputs, isa);
     const int64_t n_rows = (w->out_height + tile - 1) / tile; /* of tiles */
     const int64_t n_columns = (w->out_width + tile - 1) / tile;
     const double n_tiles = (double)(w->n_images * n_rows * n_columns);
-    const double flops = n_tiles * n_elements *
+    const double flops = n_tiles * n_points *
                          (2.0 * n_inputs * n_outputs + TRANSFORM_FLOPS * (n_inputs + n_outputs));
     const double bytes = 4.0 * (double)w->n_images *
                          ((double)(w->height * w->width) * n_inputs +
                           (double)(w->out_height * w->out_width) * n_outputs);
-    return cost_layer(ctx, "tiles", flops, bytes, n_elements * n_inputs * n_outputs * 4.0);
+    return cost_layer(ctx, "tiles", flops, bytes, n_weights * 4.0);
 }
 
 /* ---- preparing ---- */
@@ -155,11 +174,12 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
 }
 
 winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
-                                  const tensor_info_t *dst, int size)
+                                  const tensor_info_t *dst, int64_t stride, int size)
 {
     const int kernel = (int)weight->sizes[2];
-    return (winograd_t){.tile = conv_winograd_tile(kernel, size),
+    return (winograd_t){.tile = conv_winograd_tile(kernel, stride, size),
                         .kernel = kernel,
+                        .stride = (int)stride,
                         .n_images = src->sizes[0],
                         .n_inputs = src->sizes[1],
                         .n_outputs = dst->sizes[1],
@@ -169,32 +189,38 @@ winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t 
                         .out_width = dst->sizes[3]};
 }
 
-const char *conv_winograd_name(isa_t isa, int tile)
+#define NAMES(isa)                                                                                 \
+    {                                                                                              \
+        {"winograd_2x2:" isa, "winograd_4x4:" isa, "winograd_6x6:" isa},                           \
+            {"winograd_2x2_stride_2:" isa, "winograd_4x4_stride_2:" isa},                          \
+    }
+
+const char *conv_winograd_name(isa_t isa, const winograd_t *w)
 {
-    static const char *const names[ISA_COUNT][LARGEST_SIZE / 2] = {
-        [ISA_PORTABLE] = {"winograd_2x2:portable", "winograd_4x4:portable",
-                          "winograd_6x6:portable"},
-        [ISA_AVX2] = {"winograd_2x2:avx2", "winograd_4x4:avx2", "winograd_6x6:avx2"},
-        [ISA_AVX512] = {"winograd_2x2:avx512", "winograd_4x4:avx512", "winograd_6x6:avx512"}};
-    return names[isa][tile / 2 - 1];
+    static const char *const names[ISA_COUNT][2][LARGEST_SIZE / 2] = {
+        [ISA_PORTABLE] = NAMES("portable"),
+        [ISA_AVX2] = NAMES("avx2"),
+        [ISA_AVX512] = NAMES("avx512")};
+    return names[isa][w->stride - 1][w->tile / 2 - 1];
 }
 
 /* What stands in the way of any size is said once, by the largest that is allowed. */
 static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepared_t *prepared)
 {
     const char *obstacle = conv_winograd_obstacle(call);
-    const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
+    const conv_attrs_t *attrs = call->attrs;
+    const int algorithm = attrs->algorithm;
     if (!is_allowed(algorithm, size)) return STATUS_UNSUPPORTED;
     if (obstacle != NULL && size != largest_size(algorithm)) return STATUS_UNSUPPORTED;
     if (obstacle != NULL) return prepared_decline(prepared, "winograd: %s", obstacle);
-    if (conv_winograd_tile(call->in[WEIGHT]->sizes[2], size) == 0) return STATUS_UNSUPPORTED;
+    if (conv_winograd_tile(call->in[WEIGHT]->sizes[2], attrs->stride[0], size) == 0)
+        return STATUS_UNSUPPORTED;
     const isa_t isa = isa_best();
     const int64_t lanes = isa_lanes(isa);
     const format_t blocks = format_channel_blocks(4, (int)lanes);
-    const conv_attrs_t *attrs = call->attrs;
-    state_t made = {
-        .winograd = conv_winograd_describe(call->in[X], call->in[WEIGHT], &call->out[0], size),
-        .isa = isa};
+    state_t made = {.winograd = conv_winograd_describe(call->in[X], call->in[WEIGHT], &call->out[0],
+                                                       attrs->stride[0], size),
+                    .isa = isa};
     state_t *state = NULL;
     winograd_t *w = &made.winograd;
     w->top = attrs->padding[0];
@@ -202,16 +228,17 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(conv_winograd_take_post(call, prepared, w, &made.addend));
-    prepared->cost_ns = conv_winograd_estimate(ctx, w, lanes);
+    prepared->cost_ns = conv_winograd_estimate(ctx, w, isa);
     prepared->is_asked_for = is_exact(algorithm);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
-    const int64_t numbers[N_NUMBERS] = {[TILE] = w->tile, [LANES] = lanes};
+    const int64_t numbers[N_NUMBERS] = {
+        [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};
     const int64_t n_elements = winograd_weight_elements(w->tile, w->kernel, w->n_inputs,
                                                         w->n_outputs, isa);
     TRY(prepared_want_packed(ctx, prepared, WEIGHT, n_elements, VERSION, N_NUMBERS, numbers));
     made.n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, winograd_scratch(w, isa, made.n_threads));
-    prepared->implementation = conv_winograd_name(isa, w->tile);
+    prepared->implementation = conv_winograd_name(isa, w);
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = made;
     return STATUS_OK;
@@ -228,6 +255,7 @@ static status_t pack(context_t *ctx, const tensor_info_t *from, const void *byte
     if (isa_lanes(isa) != numbers[LANES]) isa = ISA_PORTABLE;
     INVARIANT(isa_lanes(isa) == numbers[LANES]);
     const winograd_weight_t weight = winograd_plain_weight((int)numbers[TILE], (int)from->sizes[2],
+                                                           (int)numbers[MORE_STRIDE] + 1,
                                                            from->sizes[1], from->sizes[0], bytes);
     winograd_pack(&weight, isa, threads_for(ctx, info_numel(from)), out);
     return STATUS_OK;

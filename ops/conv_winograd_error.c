@@ -38,7 +38,8 @@ static double sum_at(const sample_t *s, int64_t n, int64_t k, int64_t y, int64_t
     for (int64_t c = 0; c < w->n_inputs; c++) {
         const float *weight = s->plain + (k * w->n_inputs + c) * w->kernel * w->kernel;
         for (int64_t i = 0; i < w->kernel * w->kernel; i++) {
-            const int64_t at = (y + i / w->kernel) * w->width + x + i % w->kernel;
+            const int64_t row = y * w->stride + i / w->kernel;
+            const int64_t at = row * w->width + x * w->stride + i % w->kernel;
             sum += (double)s->x[place(s, w->n_inputs, w->width, n, c, at)] * (double)weight[i];
         }
     }
@@ -89,25 +90,27 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     for (int64_t k = 0; k < w->n_outputs; k++)
         memcpy(s->plain + k * size, bytes + k * weight->sizes[0] / w->n_outputs * size,
                (size_t)size * sizeof *bytes);
-    const winograd_weight_t plain = winograd_plain_weight(w->tile, w->kernel, w->n_inputs,
-                                                          w->n_outputs, s->plain);
+    const winograd_weight_t plain = winograd_plain_weight(w->tile, w->kernel, w->stride,
+                                                          w->n_inputs, w->n_outputs, s->plain);
     winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
-                             int size, double *out_error)
+                             int64_t stride, int size, double *out_error)
 {
-    const int kernel = (int)weight->sizes[2], tile = conv_winograd_tile(kernel, size);
+    const int kernel = (int)weight->sizes[2], tile = conv_winograd_tile(kernel, stride, size);
+    const int side = winograd_side(tile, kernel, (int)stride);
     sample_t s = {.isa = isa_best()};
     s.lanes = isa_lanes(s.isa);
     s.winograd = (winograd_t){.tile = tile,
                               .kernel = kernel,
+                              .stride = (int)stride,
                               .n_images = N_TILES,
                               .n_inputs = weight->sizes[1],
                               .n_outputs = weight->sizes[0] < MAX_OUTPUTS ? weight->sizes[0]
                                                                           : MAX_OUTPUTS,
-                              .height = size + 2,
-                              .width = size + 2,
+                              .height = side,
+                              .width = side,
                               .out_height = tile,
                               .out_width = tile};
     status_t status = allocate(ctx, &s);

@@ -1,5 +1,6 @@
 /* Convolutions by winograd's transforms: see kernels/winograd_impl.h. A transform has a size, 2, 4
- * or 6: that of tiles of results with kernels of 3 by 3, and 2 more than that with 5 by 5. */
+ * or 6: that of tiles of results with kernels of 3 by 3, and 2 more than that with 5 by 5. With
+ * stride 2 there are 2 and 4 for 3 by 3. */
 #ifndef TESSERA_OPS_CONV_WINOGRAD_IMPL_H
 #define TESSERA_OPS_CONV_WINOGRAD_IMPL_H
 
@@ -15,7 +16,7 @@ const char *conv_winograd_obstacle(const op_call_t *call);
 extern const kernel_t conv_winograd_training, conv_winograd_data;
 
 /* Results in a row of a tile; 0: there is no such transform. */
-int conv_winograd_tile(int64_t kernel, int size);
+int conv_winograd_tile(int64_t kernel, int64_t stride, int size);
 
 /* Whether a convolution of this weight is of a shape that a size does. */
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
@@ -23,12 +24,12 @@ bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, cons
 
 /* What reads src and makes dst, from (0, 0) on, without bias, addition or function. */
 winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
-                                  const tensor_info_t *dst, int size);
+                                  const tensor_info_t *dst, int64_t stride, int size);
 
-double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, int64_t lanes);
+double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t isa);
 
-/* "winograd_4x4:avx2". */
-const char *conv_winograd_name(isa_t isa, int tile);
+/* "winograd_4x4:avx2", "winograd_4x4_stride_2:avx2". */
+const char *conv_winograd_name(isa_t isa, const winograd_t *w);
 
 /* Takes a sum, or an addition of what has the result's sizes, and then one function, or declines.
  * *out_addend is the input that is added, or -1. */
@@ -38,6 +39,6 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
 /* What a size loses with a weight [K][C][3][3] or [K][C][5][5] of f32: the largest difference to
  * sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major. */
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
-                             int size, double *out_error);
+                             int64_t stride, int size, double *out_error);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct layer {
 static const char *obstacle(const op_call_t *call, const layer_t *layer)
 {
     if (call->per_op) return "oneDNN alone under policy per_op";
-    if (layer->src->rank != 4 ||
+    if (layer->src->rank != 4 || layer->stride[0] != 1 ||
         !conv_winograd_fits(layer->weight, layer->stride, layer->dilation, layer->groups, SIZE))
         return "3 by 3 or 5 by 5, stride 1, dilation 1 and one group are needed";
     if (layer->src->dtype != DTYPE_F32 || layer->weight->dtype != DTYPE_F32) return "f32 is needed";
@@ -93,6 +93,7 @@ static status_t settle_weight(context_t *ctx, const op_call_t *call, prepared_t 
     const int64_t step = axes[3].outer;
     made->weight = (winograd_weight_t){.tile = w->tile,
                                        .kernel = w->kernel,
+                                       .stride = 1,
                                        .inputs = axes[is_mirrored ? 0 : 1],
                                        .outputs = axes[is_mirrored ? 1 : 0],
                                        .element = is_mirrored ? -step : step};
@@ -114,14 +115,13 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
 {
     winograd_t *w = &made->winograd;
     state_t *state = NULL;
-    prepared->cost_ns = conv_winograd_estimate(ctx, w, isa_lanes(made->isa)) +
-                        estimate_pack(ctx, w);
+    prepared->cost_ns = conv_winograd_estimate(ctx, w, made->isa) + estimate_pack(ctx, w);
     made->n_elements = winograd_weight_elements(w->tile, w->kernel, w->n_inputs, w->n_outputs,
                                                 made->isa);
     made->n_threads = threads_for(ctx, info_numel(&call->out[0]) * w->n_inputs / 16);
     prepared_set_scratch(prepared, (size_t)made->n_elements * sizeof(float) +
                                        winograd_scratch(w, made->isa, made->n_threads));
-    prepared->implementation = conv_winograd_name(made->isa, w->tile);
+    prepared->implementation = conv_winograd_name(made->isa, w);
     TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
     *state = *made;
     return STATUS_OK;
@@ -142,7 +142,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
         return prepared_decline(prepared, "winograd: a bias of f32 is needed");
     const isa_t isa = isa_best();
     const format_t blocks = format_channel_blocks(4, (int)isa_lanes(isa));
-    state_t made = {.winograd = conv_winograd_describe(x, weight, out, SIZE), .isa = isa};
+    state_t made = {.winograd = conv_winograd_describe(x, weight, out, 1, SIZE), .isa = isa};
     made.winograd.top = attrs->padding[0];
     made.winograd.left = attrs->padding[1];
     TRY(accept_format(call, prepared, X, &blocks));
@@ -192,7 +192,7 @@ static status_t prepare_data(context_t *ctx, const op_call_t *call, prepared_t *
     const isa_t isa = isa_best();
     const format_t blocks = format_channel_blocks(4, (int)isa_lanes(isa));
     state_t made = {
-        .winograd = conv_winograd_describe(grad, weight, out, SIZE), .isa = isa, .addend = -1};
+        .winograd = conv_winograd_describe(grad, weight, out, 1, SIZE), .isa = isa, .addend = -1};
     made.winograd.top = weight->sizes[2] - 1 - attrs->padding[0];
     made.winograd.left = weight->sizes[3] - 1 - attrs->padding[1];
     TRY(accept_format(call, prepared, X, &blocks));

@@ -1,5 +1,6 @@
-/* Convolutions of 3 by 3 by our own winograd kernel, in tiles of 2, 4 and 6, beside direct ones by
- * oneDNN: milliseconds, and the share of the machine's multiply-adds that the products alone are.
+/* Convolutions of 3 by 3 by our own winograd kernel, in tiles of 2, 4 and 6 (of 2 and 4 with stride
+ * 2), beside direct ones by oneDNN: milliseconds, and the share of the machine's multiply-adds that
+ * the products alone are.
  *
  * usage: winograd [SAMPLES]    (15 if not given; the best of them counts)
  *
@@ -15,13 +16,15 @@
 enum { DIRECT, TILES_2, TILES_4, TILES_6, N_KINDS };
 
 typedef struct layer {
-    int64_t images, inputs, side, outputs;
+    int64_t images, inputs, side, outputs, stride;
 } layer_t;
 
-static const layer_t layers[] = {{1, 64, 224, 64},  {1, 128, 112, 128}, {1, 256, 56, 256},
-                                 {1, 512, 28, 512}, {1, 512, 14, 512},  {1, 64, 56, 64},
-                                 {1, 128, 28, 128}, {1, 256, 14, 256},  {1, 512, 7, 512},
-                                 {16, 64, 56, 64},  {16, 256, 14, 256}};
+static const layer_t layers[] = {
+    {1, 64, 224, 64, 1},   {1, 128, 112, 128, 1}, {1, 256, 56, 256, 1},  {1, 512, 28, 512, 1},
+    {1, 512, 14, 512, 1},  {1, 64, 56, 64, 1},    {1, 128, 28, 128, 1},  {1, 256, 14, 256, 1},
+    {1, 512, 7, 512, 1},   {16, 64, 56, 64, 1},   {16, 256, 14, 256, 1}, {1, 64, 56, 128, 2},
+    {1, 128, 56, 128, 2},  {1, 256, 28, 256, 2},  {1, 512, 14, 512, 2},  {16, 128, 56, 128, 2},
+    {16, 256, 28, 256, 2}, {16, 512, 14, 512, 2}};
 
 static const int algorithms[N_KINDS] = {CONV_DIRECT, CONV_WINOGRAD_2, CONV_WINOGRAD_4,
                                         CONV_WINOGRAD_6};
@@ -29,16 +32,18 @@ static const int algorithms[N_KINDS] = {CONV_DIRECT, CONV_WINOGRAD_2, CONV_WINOG
 /* Multiplies and adds of the products; of direct sums for tile 0. */
 static double flops_of(const layer_t *layer, int64_t tile)
 {
-    const int64_t n = tile > 0 ? (layer->side + tile - 1) / tile : layer->side;
-    const int64_t each = tile > 0 ? (tile + 2) * (tile + 2) : 9;
-    return 2.0 * (double)(layer->images * n * n * each * layer->inputs * layer->outputs);
+    const int64_t side = layer->side / layer->stride; /* of the result */
+    const int64_t n = tile > 0 ? (side + tile - 1) / tile : side;
+    const int64_t points = tile > 0 ? layer->stride * (tile - 1) + 3 : 3;
+    return 2.0 * (double)(layer->images * n * n * points * points * layer->inputs * layer->outputs);
 }
 
 /* Runs once; keeps the least time. */
-static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, int algorithm,
-                    double *best)
+static status_t run(context_t *ctx, const tensor_t *x, const tensor_t *weight, int64_t stride,
+                    int algorithm, double *best)
 {
-    const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
+    const conv_attrs_t attrs = {
+        .stride = {stride, stride}, .padding = {1, 1}, .algorithm = algorithm};
     tensor_t *y = NULL;
     const double begin = clock_ns();
     TRY(op_conv2d(ctx, x, weight, NULL, &attrs, &y));
@@ -71,15 +76,17 @@ static status_t measure(context_t *ctx, const layer_t *layer, int n_samples, dou
     tensor_t *x = NULL;
     double best[N_KINDS] = {0};
     status_t status = make(ctx, layer, &module, &x);
+    const int n_kinds = layer->stride == 1 ? N_KINDS : TILES_6;
     for (int i = 0; i < n_samples + 1; i++)
-        for (int k = 0; k < N_KINDS && status == STATUS_OK; k++) {
+        for (int k = 0; k < n_kinds && status == STATUS_OK; k++) {
             if (i == 1) best[k] = 0; /* the first run packs */
-            status = run(ctx, x, module_parameter(module, "weight"), algorithms[k], &best[k]);
+            status = run(ctx, x, module_parameter(module, "weight"), layer->stride, algorithms[k],
+                         &best[k]);
         }
     if (status == STATUS_OK) {
-        printf("%2lld,%3lld,%3lld,%3lld", (long long)layer->images, (long long)layer->inputs,
-               (long long)layer->side, (long long)layer->outputs);
-        for (int k = 0; k < N_KINDS; k++)
+        printf("%2lld,%3lld,%4lld,%3lld,%lld", (long long)layer->images, (long long)layer->inputs,
+               (long long)layer->side, (long long)layer->outputs, (long long)layer->stride);
+        for (int k = 0; k < n_kinds; k++)
             printf(" %9.3f %5.2f", best[k] * 1e-6, flops_of(layer, 2 * k) / best[k] / limit);
         printf("\n");
     }
@@ -100,8 +107,8 @@ int main(int argc, char **argv)
     if (context_create(NULL, &ctx) != STATUS_OK) return 1;
     const double limit = limit_fma(context_threads(ctx));
     status_t status = STATUS_OK;
-    printf("%.0f GFLOP/s at most\n%-13s %15s %15s %15s %15s\n", limit, "N,C,H=W,K", "direct", "2x2",
-           "4x4", "6x6");
+    printf("%.0f GFLOP/s at most\n%-16s %15s %15s %15s %15s\n", limit, "N,C,H=W,K,stride", "direct",
+           "2x2", "4x4", "6x6");
     for (size_t l = 0; l < sizeof layers / sizeof *layers && status == STATUS_OK; l++)
         status = measure(ctx, &layers[l], n_samples, limit);
     if (status != STATUS_OK) fprintf(stderr, "winograd: %s\n", context_error(ctx));

@@ -65,8 +65,11 @@ static const tensor_info_t *trained_weight(const graph_t *graph, const graph_nod
 static bool is_shape(const graph_node_t *node, const tensor_info_t *weight)
 {
     const conv_attrs_t *attrs = node->attrs;
-    return weight->dtype == DTYPE_F32 && conv_winograd_fits(weight, attrs->stride, attrs->dilation,
-                                                            attrs->groups, 2 * (N_LEVELS - 1));
+    bool fits = false;
+    for (int i = 1; i < N_LEVELS; i++)
+        fits = fits ||
+               conv_winograd_fits(weight, attrs->stride, attrs->dilation, attrs->groups, 2 * i);
+    return weight->dtype == DTYPE_F32 && fits;
 }
 
 /* Those that this pass decides about, also when it runs once more. */
@@ -81,7 +84,7 @@ static bool is_open(const graph_node_t *node)
 
 /* ---- constant weights ---- */
 
-static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
+static status_t measure(context_t *ctx, const tensor_t *weight, int64_t stride, site_t *site)
 {
     const tensor_info_t *info = tensor_info(weight);
     const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
@@ -90,9 +93,9 @@ static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
     status_t status = STATUS_OK;
     for (int i = 1; i < N_LEVELS && status == STATUS_OK; i++) {
         site->errors[i] = site->errors[i - 1]; /* no such transform */
-        if (conv_winograd_tile(info->sizes[2], 2 * i) > 0)
-            status = conv_winograd_error(ctx, info, (const float *)tensor_bytes(converted), 2 * i,
-                                         &site->errors[i]);
+        if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
+            status = conv_winograd_error(ctx, info, (const float *)tensor_bytes(converted), stride,
+                                         2 * i, &site->errors[i]);
     }
     tensor_drop(converted);
     return status;
@@ -108,7 +111,7 @@ static status_t add_site(void *user, const graph_node_t *node)
                      sizeof *search->sites));
     site_t *site = &search->sites[search->n++];
     *site = (site_t){.node = node};
-    return measure(search->ctx, weight, site);
+    return measure(search->ctx, weight, ((const conv_attrs_t *)node->attrs)->stride[0], site);
 }
 
 /* The site of those one level below that adds least; NULL: none is left. */
@@ -163,7 +166,10 @@ static int algorithm_for(const search_t *search, const graph_node_t *node)
         if (search->sites[i].node == node) return algorithms[search->sites[i].level];
     const tensor_info_t *weight = search->options->trains ? trained_weight(search->graph, node)
                                                           : NULL;
-    return weight != NULL && is_shape(node, weight) ? CONV_WINOGRAD_TRAINING : -1;
+    return weight != NULL && is_shape(node, weight) &&
+                   ((const conv_attrs_t *)node->attrs)->stride[0] == 1
+               ? CONV_WINOGRAD_TRAINING
+               : -1;
 }
 
 static status_t set_algorithm(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)

@@ -14,7 +14,8 @@ typedef struct sizes {
 } sizes_t;
 
 /* Padding before and behind may be more than a kernel needs, as much as no element is read for; or
- * negative, so that elements are left out. */
+ * negative, so that elements are left out. With stride 2 there are half as many rows and columns of
+ * results, rounded up. */
 static const sizes_t all_sizes[] = {
     {1, 1, 1, 1, 1, 1, 1, 1, 1},       {1, 3, 17, 7, 7, 1, 1, 7, 7},
     {2, 17, 31, 13, 11, 1, 1, 13, 11}, {3, 16, 3, 5, 23, 0, 0, 3, 21},
@@ -22,6 +23,8 @@ static const sizes_t all_sizes[] = {
     {2, 40, 48, 14, 14, 1, 1, 14, 14}, {1, 33, 16, 30, 31, 1, 1, 30, 31},
     {5, 100, 7, 8, 3, 0, 1, 7, 3},     {1, 8, 24, 58, 57, 1, 1, 58, 57},
     {1, 20, 18, 9, 8, -2, -1, 5, 6},   {2, 17, 5, 12, 13, 4, 3, 16, 15},
+    {1, 3, 31, 20, 19, 0, 1, 18, 19},  {1, 1, 7, 2, 3, 1, 0, 2, 1},
+    {1, 17, 33, 16, 1, 1, 1, 16, 1},   {1, 33, 3, 18, 17, 1, 2, 18, 18},
 };
 enum { N_SIZES = sizeof all_sizes / sizeof *all_sizes };
 
@@ -34,14 +37,15 @@ static const struct {
             {WINOGRAD_LEAKY, 0.1f, 0}};
 enum { N_ACTS = sizeof acts / sizeof *acts };
 
-/* Results in a row of a tile, and the kernel. Of sums of products of numbers up to 1, in parts of
- * the square root of their number: rounding adds up at random. */
+/* Results in a row of a tile, the kernel and its stride. Of sums of products of numbers up to 1, in
+ * parts of the square root of their number: rounding adds up at random. */
 typedef struct shape {
-    int tile, kernel;
+    int tile, kernel, stride;
     double tolerance;
 } shape_t;
-static const shape_t shapes[] = {
-    {2, 3, 1e-6}, {4, 3, 4e-6}, {6, 3, 2.5e-5}, {2, 5, 4e-6}, {4, 5, 2.5e-5}};
+static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2.5e-5},
+                                 {2, 5, 1, 4e-6}, {4, 5, 1, 2.5e-5}, {2, 3, 2, 1e-6},
+                                 {4, 3, 2, 4e-6}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct problem {
@@ -93,7 +97,7 @@ static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_
     for (int64_t c = 0; c < w->n_inputs; c++)
         for (int64_t r = 0; r < w->kernel; r++)
             for (int64_t s = 0; s < w->kernel; s++) {
-                const int64_t h = y + r - w->top, v = x + s - w->left;
+                const int64_t h = y * w->stride + r - w->top, v = x * w->stride + s - w->left;
                 if (h < 0 || h >= w->height || v < 0 || v >= w->width) continue;
                 sum += (double)
                            p->x[blocked(p->lanes, w->n_inputs, w->height, w->width, n, c, h, v)] *
@@ -102,11 +106,16 @@ static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_
     return sum;
 }
 
-static void make(const sizes_t *s, const shape_t *shape, isa_t isa, problem_t *p)
+static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_t *p)
 {
+    sizes_t halved = *sizes;
+    const sizes_t *s = &halved;
+    halved.out_height = (sizes->out_height - 1) / shape->stride + 1;
+    halved.out_width = (sizes->out_width - 1) / shape->stride + 1;
     *p = (problem_t){.tolerance = shape->tolerance, .isa = isa, .lanes = isa_lanes(isa)};
     p->w = (winograd_t){.tile = shape->tile,
                         .kernel = shape->kernel,
+                        .stride = shape->stride,
                         .n_images = s->n_images,
                         .n_inputs = s->n_inputs,
                         .n_outputs = s->n_outputs,
@@ -169,14 +178,14 @@ static double check(const problem_t *p, double bound, const char *what)
                                                (w->addend ? (double)p->addend[at] : 0.0));
                     const double error = fabs((double)p->out[at] - want);
                     if (!(error <= (k < w->n_outputs ? bound : 0.0)))
-                        fail_msg("%s, tile %d, kernel %d, schedule %d, act %d, %lld of %lld "
-                                 "channels, %lld by "
-                                 "%lld: element %lld %lld %lld %lld is %g, not %g",
-                                 what, w->tile, w->kernel, (int)w->schedule, (int)w->act,
-                                 (long long)w->n_outputs, (long long)w->n_inputs,
-                                 (long long)w->height, (long long)w->width, (long long)n,
-                                 (long long)k, (long long)y, (long long)x, (double)p->out[at],
-                                 want);
+                        fail_msg(
+                            "%s, tile %d, kernel %d, stride %d, schedule %d, act %d, %lld of %lld "
+                            "channels, %lld by "
+                            "%lld: element %lld %lld %lld %lld is %g, not %g",
+                            what, w->tile, w->kernel, w->stride, (int)w->schedule, (int)w->act,
+                            (long long)w->n_outputs, (long long)w->n_inputs, (long long)w->height,
+                            (long long)w->width, (long long)n, (long long)k, (long long)y,
+                            (long long)x, (double)p->out[at], want);
                     worst = error > worst ? error : worst;
                 }
     assert_true(p->out[p->out_elements] == 77.0f);
@@ -215,7 +224,8 @@ static size_t weight_elements(const problem_t *p)
 static winograd_weight_t plain_weight(const problem_t *p)
 {
     const winograd_t *w = &p->w;
-    return winograd_plain_weight(w->tile, w->kernel, w->n_inputs, w->n_outputs, p->plain);
+    return winograd_plain_weight(w->tile, w->kernel, w->stride, w->n_inputs, w->n_outputs,
+                                 p->plain);
 }
 
 static double run_acts(problem_t *p, int first_act)
@@ -263,7 +273,7 @@ static void every_instruction_set_sums_as_double_does(void **state)
     /* the bounds are no more than some times what is lost, and larger tiles lose more */
     for (int i = 0; i < N_SHAPES; i++) assert_true(worst[i] > 0.05);
     for (int i = 1; i < N_SHAPES; i++)
-        if (shapes[i].kernel == shapes[i - 1].kernel)
+        if (shapes[i].kernel == shapes[i - 1].kernel && shapes[i].stride == shapes[i - 1].stride)
             assert_true(worst[i - 1] * shapes[i - 1].tolerance < worst[i] * shapes[i].tolerance);
 }
 

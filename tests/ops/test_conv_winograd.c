@@ -33,11 +33,11 @@ static prepared_t *choose(context_t *ctx, const conv_attrs_t *attrs, const int64
 }
 
 /* wanted: how the implementation begins; NULL: direct sums by oneDNN. */
-static void check_choice(context_t *ctx, int algorithm, const int64_t *sizes, const int64_t *kernel,
-                         weight_use_t weights, const char *wanted, const char *reason)
+static void check_call(context_t *ctx, const conv_attrs_t *attrs, const int64_t *sizes,
+                       const int64_t *kernel, weight_use_t weights, const char *wanted,
+                       const char *reason)
 {
-    const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
-    prepared_t *prepared = choose(ctx, &attrs, sizes, kernel, weights);
+    prepared_t *prepared = choose(ctx, attrs, sizes, kernel, weights);
     const char *is = prepared_implementation(prepared);
     const bool is_wanted = wanted != NULL ? strncmp(is, wanted, strlen(wanted)) == 0
                                           : strcmp(prepared_kernel(prepared), "onednn") == 0 &&
@@ -48,6 +48,13 @@ static void check_choice(context_t *ctx, int algorithm, const int64_t *sizes, co
     if (reason != NULL && strstr(prepared_reasons(prepared), reason) == NULL)
         fail_msg("reasons \"%s\", wanted \"%s\"", prepared_reasons(prepared), reason);
     prepared_release(prepared);
+}
+
+static void check_choice(context_t *ctx, int algorithm, const int64_t *sizes, const int64_t *kernel,
+                         weight_use_t weights, const char *wanted, const char *reason)
+{
+    const conv_attrs_t attrs = {.padding = {1, 1}, .algorithm = algorithm};
+    check_call(ctx, &attrs, sizes, kernel, weights, wanted, reason);
 }
 
 static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
@@ -75,6 +82,27 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
                  "us by estimate, onednn ");
 }
 
+/* Of ResNet-50, the layers that halve their images: larger tiles pay while their weight is small,
+ * any while its reading takes less time than products. */
+static void strides_of_2_are_taken_where_they_pay(void **state)
+{
+    static const int64_t sizes[][4] = {{1, 128, 56, 56}, {1, 256, 28, 28}, {1, 512, 14, 14}},
+                         kernels[][4] = {{128, 128, 3, 3}, {256, 256, 3, 3}, {512, 512, 3, 3}};
+    static const char *const wanted[] = {"winograd_4x4_stride_2:", "winograd_2x2_stride_2:", NULL};
+    context_t *ctx = fixture_context(state);
+    conv_attrs_t attrs = {.stride = {2, 2}, .padding = {1, 1}};
+    if (!is_fast()) return;
+    for (int i = 0; i < 3; i++) {
+        attrs.algorithm = CONV_WINOGRAD_UP_TO_6;
+        check_call(ctx, &attrs, sizes[i], kernels[i], WEIGHT_CONSTANT, wanted[i], NULL);
+        attrs.algorithm = CONV_DIRECT;
+        check_call(ctx, &attrs, sizes[i], kernels[i], WEIGHT_CONSTANT, NULL, NULL);
+        attrs.algorithm = CONV_WINOGRAD_TRAINING;
+        check_call(ctx, &attrs, sizes[i], kernels[i], WEIGHT_KEPT, NULL,
+                   "winograd: 3 by 3 or 5 by 5, stride 1, dilation 1");
+    }
+}
+
 static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(void **state)
 {
     static const int64_t sizes[] = {1, 64, 56, 56}, kernel[] = {64, 64, 3, 3};
@@ -91,13 +119,24 @@ static void what_it_does_not_compute_is_declined_in_words(void **state)
     static const int64_t sizes[] = {1, 16, 20, 20}, kernel[] = {16, 16, 3, 3},
                          large[] = {16, 16, 7, 7};
     context_t *ctx = fixture_context(state);
-    conv_attrs_t attrs = {.stride = {2, 2}, .algorithm = CONV_WINOGRAD_4};
-    prepared_t *prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
-    assert_non_null(
-        strstr(prepared_reasons(prepared),
-               "winograd: 3 by 3, or 5 by 5 of a size above 2, stride 1, dilation 1 and "
-               "one group are needed"));
-    prepared_release(prepared);
+    static const struct {
+        int64_t stride[2];
+        int algorithm;
+    } declined[] = {
+        {{2, 2}, CONV_WINOGRAD_6}, {{1, 2}, CONV_WINOGRAD_4}, {{3, 3}, CONV_WINOGRAD_UP_TO_6}};
+    conv_attrs_t attrs = {.algorithm = CONV_WINOGRAD_4};
+    prepared_t *prepared = NULL;
+    for (int i = 0; i < 3; i++) {
+        attrs.algorithm = declined[i].algorithm;
+        attrs.stride[0] = declined[i].stride[0];
+        attrs.stride[1] = declined[i].stride[1];
+        prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+        assert_non_null(strstr(prepared_reasons(prepared),
+                               "winograd: 3 by 3, or 5 by 5 of a size above 2, stride 1, or 2 with "
+                               "3 by 3 of a size up to 4, dilation 1 and one group are needed"));
+        prepared_release(prepared);
+    }
+    attrs.algorithm = CONV_WINOGRAD_4;
     attrs.stride[0] = attrs.stride[1] = 1;
     prepared = choose(ctx, &attrs, sizes, large, WEIGHT_CONSTANT);
     assert_string_equal(prepared_kernel(prepared), "onednn");
@@ -170,15 +209,16 @@ static void weights_that_change_are_read_in_one_format(void **state)
     }
 }
 
-static void check_errors(context_t *ctx, int64_t kernel, int least, const double *bounds)
+static void check_errors(context_t *ctx, int64_t kernel, int64_t stride, int least, int most,
+                         const double *bounds)
 {
     const int64_t sizes[] = {40, 64, kernel, kernel}, n = 40 * 64 * kernel * kernel;
     const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
     float *weight = test_malloc((size_t)n * sizeof *weight);
     double error = 0.0, last = 5e-8;
     for (int64_t i = 0; i < n; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
-    for (int size = least; size <= 6; size += 2) {
-        CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, size, &error));
+    for (int size = least; size <= most; size += 2) {
+        CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, stride, size, &error));
         if (!(error > last && error < bounds[(size - least) / 2]))
             fail_msg("%lld by %lld of size %d loses %g", (long long)kernel, (long long)kernel, size,
                      error);
@@ -190,7 +230,13 @@ static void check_errors(context_t *ctx, int64_t kernel, int least, const double
 static void what_5x5_loses_is_measured(void **state)
 {
     static const double bounds[] = {4e-6, 4e-5};
-    check_errors(fixture_context(state), 5, 4, bounds);
+    check_errors(fixture_context(state), 5, 1, 4, 6, bounds);
+}
+
+static void what_stride_2_loses_is_measured(void **state)
+{
+    static const double bounds[] = {1e-6, 4e-6};
+    check_errors(fixture_context(state), 3, 2, 2, 4, bounds);
 }
 
 static void larger_tiles_lose_more_and_it_is_measured(void **state)
@@ -202,16 +248,16 @@ static void larger_tiles_lose_more_and_it_is_measured(void **state)
     const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
     float *weight = test_malloc(N * sizeof *weight);
     double error = 0.0, again = 0.0;
-    check_errors(ctx, 3, 2, bounds);
+    check_errors(ctx, 3, 1, 2, 6, bounds);
     for (int i = 0; i < N; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
-    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &error));
-    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 1, 4, &error));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 1, 4, &again));
     assert_true(error == again);
     weight[9] = NAN;
-    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 1, 4, &again));
     assert_true(isnan(again));
     memset(weight, 0, N * sizeof *weight);
-    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 4, &again));
+    CHECK_OK(ctx, conv_winograd_error(ctx, &info, weight, 1, 4, &again));
     assert_true(again == 0.0);
     test_free(weight);
 }
@@ -220,11 +266,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_least_estimate_of_what_is_allowed_is_taken),
+        TEST(strides_of_2_are_taken_where_they_pay),
         TEST(a_weight_that_is_given_is_transformed_where_that_is_asked_for_only),
         TEST(what_it_does_not_compute_is_declined_in_words),
         TEST(a_kept_weight_is_transformed_once),
         TEST(weights_that_change_are_read_in_one_format),
         TEST(what_5x5_loses_is_measured),
+        TEST(what_stride_2_loses_is_measured),
         TEST(larger_tiles_lose_more_and_it_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
