@@ -62,12 +62,13 @@ static bool suits_fusing(const plan_t *plan)
 {
     const winograd_t *w = plan->winograd;
     if (w->schedule != WINOGRAD_CHOOSE) return w->schedule == WINOGRAD_FUSED;
-    return plan->whole.n_tiles >=
-           plan->n_threads * (plan->is_apart ? MANY_TILES_APART : MANY_TILES);
+    const bool is_apart = plan->is_apart && w->stride == 1;
+    return plan->whole.n_tiles >= plan->n_threads * (is_apart ? MANY_TILES_APART : MANY_TILES);
 }
 
 /* What one core has written is read slowly by the others. Transforms are few beside the products of
- * many outputs: then each thread makes its own. */
+ * many outputs: then each thread makes its own. With stride 2 they are twice as many beside as many
+ * products. */
 #define OUTPUTS_APART 64 /* for each thread */
 
 /* Threads that end together: where there are few groups each thread has as many. */
