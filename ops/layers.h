@@ -13,8 +13,8 @@ TESSERA_BEGIN
  * by 4 or 6 by 6 results: up to 3 times faster, rounds otherwise (about once, five and thirty times
  * the rounding of direct sums), and the packed weight is up to 1.8, 4 or 7.1 times larger. Those of
  * 5 by 5 may be, too: where tiles of 4 or 6 are named here, theirs are of 2 or 4, which rounds
- * alike, in 1.4 or 2.6 times the weight's memory. And those of 3 by 3 with stride 2, in tiles of 2 or
- * 4: up to 1.7 times faster, in the same memory as with stride 1.
+ * alike, in 1.4 or 2.6 times the weight's memory. And those of 3 by 3 with stride 2, in tiles of 2
+ * or 4: up to 1.7 times faster, in the same memory as with stride 1.
  *
  * CONV_WINOGRAD           in tiles of up to 4 by 4 where that is estimated to take less time; by
  *                         oneDNN's (2.6 on AVX-512) where our own kernel does not take the call

@@ -16,6 +16,12 @@ static const char input[] = "%x : f32[1,64,28,28]";
 static const char body[] = "  %1 = conv2d(%x, %a, none) padding=[1,1]\n  %2 = relu(%1)\n"
                            "  %3 = conv2d(%2, %b, none) padding=[1,1]\n  %4 = relu(%3)\n"
                            "  %5 = conv2d(%4, %c, none) padding=[1,1]\n  return %5\n";
+/* The second of them by steps of 2. */
+static const char strided_parameters[] = "a=192,64,3,3 b=192,192,3,3 c=64,192,3,3";
+static const char strided_body[] = "  %1 = conv2d(%x, %a, none) padding=[1,1]\n  %2 = relu(%1)\n"
+                                   "  %3 = conv2d(%2, %b, none) stride=[2,2] padding=[1,1]\n"
+                                   "  %4 = relu(%3)\n"
+                                   "  %5 = conv2d(%4, %c, none) padding=[1,1]\n  return %5\n";
 
 static int count(const char *text, const char *part)
 {
@@ -95,10 +101,9 @@ static int count_winograd(const module_t *frozen)
     return n;
 }
 
-/* The plain weights are there, and are transformed when the file is loaded. */
-static void a_file_is_hardly_larger_than_its_weights(void **state)
+static void check_file(context_t *ctx, const char *of_parameters, const char *of_body,
+                       double n_weights)
 {
-    context_t *ctx = fixture_context(state);
     char path[] = "/tmp/tessera-winograd-XXXXXX";
     int file = mkstemp(path);
     struct stat status;
@@ -106,12 +111,12 @@ static void a_file_is_hardly_larger_than_its_weights(void **state)
     module_t *loaded = NULL;
     assert_true(file >= 0);
     close(file);
-    subject_t s = subject_begin(ctx, parameters, input, body);
+    subject_t s = subject_begin(ctx, of_parameters, input, of_body);
     CHECK_OK(ctx, module_forward(ctx, s.frozen, s.in[0], &y));
     if (isa_best() != ISA_PORTABLE) assert_int_equal(count_winograd(s.frozen), 3);
     CHECK_OK(ctx, freeze_save(ctx, s.frozen, path));
     assert_int_equal(stat(path, &status), 0);
-    assert_true((double)status.st_size < 1.1 * 3 * 64 * 64 * 9 * 4);
+    assert_true((double)status.st_size < 1.1 * n_weights * sizeof(float));
     CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
     CHECK_OK(ctx, module_forward(ctx, loaded, s.in[0], &again));
     assert_int_equal(count_winograd(loaded), count_winograd(s.frozen));
@@ -127,6 +132,14 @@ static void a_file_is_hardly_larger_than_its_weights(void **state)
     module_release(loaded);
     subject_end(&s);
     remove(path);
+}
+
+/* The plain weights are there, and are transformed when the file is loaded. */
+static void a_file_is_hardly_larger_than_its_weights(void **state)
+{
+    check_file(fixture_context(state), parameters, body, 3 * 64 * 64 * 9);
+    check_file(fixture_context(state), strided_parameters, strided_body,
+               (192 * 64 + 192 * 192 + 64 * 192) * 9);
 }
 
 int main(void)
