@@ -109,6 +109,20 @@ static void let_go(void *user, void *data)
     file_release(user);
 }
 
+/* The system reads pages of the file again when they are asked for. Those at the ends are shared
+ * with what lies beside the tensor. */
+static void unload(void *data, size_t bytes)
+{
+#if defined(MADV_DONTNEED)
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+#else
+    (void)data, (void)bytes;
+#endif
+}
+
 status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
                      const tensor_info_t *info, tensor_t **out_tensor)
 {
@@ -129,6 +143,7 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
         file_release(mapping);
         return status;
     }
+    storage_set_unload(storage, unload);
     tensor_t *tensor = NULL;
     status = tensor_over(ctx, info, storage, 0, &tensor);
     storage_release(storage);

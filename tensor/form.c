@@ -87,10 +87,12 @@ static status_t find_elements(context_t *ctx, const tensor_t *tensor, const tens
     return STATUS_OK;
 }
 
+/* Once a form is there the plain bytes are hardly read again. */
 static void shed_plain(const tensor_t *tensor, const form_t *form)
 {
     if (can_be_master(tensor->storage, &form->from, form->offset, form->tensor))
         storage_shed(tensor->storage);
+    if (info_bytes(&form->from) == storage_bytes(tensor->storage)) storage_unload(tensor->storage);
 }
 
 /* The storage is locked. */

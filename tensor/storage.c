@@ -21,6 +21,7 @@ struct buffer {
     size_t bytes;
     buffer_deleter_t deleter;
     void *user;
+    buffer_unload_t unload; /* NULL: the bytes have no other place */
 };
 
 struct storage {
@@ -174,6 +175,17 @@ void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *use
     buffer_t *buffer = atomic_load(&storage->buffer);
     buffer->deleter = deleter;
     buffer->user = user;
+}
+
+void storage_set_unload(storage_t *storage, buffer_unload_t unload)
+{
+    atomic_load(&storage->buffer)->unload = unload;
+}
+
+void storage_unload(const storage_t *storage)
+{
+    const buffer_t *buffer = atomic_load(&storage->buffer);
+    if (buffer != NULL && buffer->unload != NULL) buffer->unload(buffer->data, buffer->bytes);
 }
 
 void storage_set_hollow(storage_t *storage, atomic_int *looks)

@@ -18,6 +18,7 @@
 typedef struct buffer buffer_t;
 typedef struct storage storage_t;
 typedef void (*buffer_deleter_t)(void *user, void *data);
+typedef void (*buffer_unload_t)(void *data, size_t bytes);
 
 /* What a storage keeps of its elements in other formats; see form_impl.h. */
 typedef struct form form_t;
@@ -37,6 +38,12 @@ status_t storage_borrow(context_t *ctx, void *data, size_t bytes, bool is_read_o
 
 /* What runs when the last user of a borrowed buffer lets go; for whoever must not fail after. */
 void storage_set_deleter(storage_t *storage, buffer_deleter_t deleter, void *user);
+
+/* Borrowed bytes that come back by themselves when somebody reads them, as those of a file do, and
+ * how to give up the memory that they are in until then. storage_unload does that: they are not
+ * expected to be read soon, since a form has them. Nothing happens to other bytes. */
+void storage_set_unload(storage_t *storage, buffer_unload_t unload);
+void storage_unload(const storage_t *storage);
 
 /* A storage of its own over the same buffer, copied at the first write through either; of borrowed
  * bytes that may be written a copy. */

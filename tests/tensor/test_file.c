@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tensor/file.h"
-#include "tensor/tensor_impl.h"
+#include "tensor/form_impl.h"
 
 static char directory[64];
 static char path[128];
@@ -242,6 +242,70 @@ static void a_mapped_tensor_holds_the_file_and_a_write_copies(void **state)
     tensor_release(t);
 }
 
+/* Of files, that are in this process's memory. */
+static long n_file_pages(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d %*d %ld", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
+enum { CHANNELS = 1024, CHANNELS_BYTES = CHANNELS * CHANNELS * 4 };
+
+/* A file of f32[1024,1024,1,1], 0, 1, ..., behind four bytes that are no part of it. */
+static void put_numbers(context_t *ctx)
+{
+    file_writer_t *writer = NULL;
+    CHECK_OK(ctx, file_write_begin(ctx, path, &writer));
+    CHECK_OK(ctx, file_write(writer, "data", 4));
+    for (int i = 0; i < CHANNELS * CHANNELS; i++) {
+        const float number = (float)i;
+        CHECK_OK(ctx, file_write(writer, &number, sizeof number));
+    }
+    CHECK_OK(ctx, file_write_end(writer, true));
+}
+
+static bool has_numbers(const float *numbers)
+{
+    bool is_right = true;
+    for (int i = 0; i < CHANNELS * CHANNELS; i++) is_right = is_right && numbers[i] == (float)i;
+    return is_right;
+}
+
+static void a_file_leaves_memory_once_a_form_of_all_is_there(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    file_mapping_t *mapping = NULL;
+    tensor_t *all = NULL, *half = NULL, *form = NULL;
+    const format_t format = format_channel_blocks(4, 16);
+    const tensor_info_t info = info_dense(DTYPE_F32, SHAPE(CHANNELS, CHANNELS, 1, 1));
+    const tensor_info_t part = info_dense(DTYPE_F32, SHAPE(CHANNELS / 2, CHANNELS, 1, 1));
+    const tensor_info_t want = info_mkldnn(&info, &format);
+    const tensor_info_t want_part = info_mkldnn(&part, &format);
+    put_numbers(ctx);
+    CHECK_OK(ctx, file_map(ctx, path, &mapping));
+    CHECK_OK(ctx, file_tensor(ctx, mapping, 4, &info, &all));
+    file_release(mapping);
+    assert_true(has_numbers(tensor_bytes(all)));
+
+    /* The first reorder reads code of oneDNN's from files. */
+    const long most = CHANNELS_BYTES / sysconf(_SC_PAGESIZE), before = n_file_pages();
+    CHECK_OK(ctx, tensor_over(ctx, &part, all->storage, 0, &half));
+    CHECK_OK(ctx, form_get(ctx, half, &want_part, NULL, CAUSE_WEIGHT, NULL, &form));
+    const long with_half = n_file_pages();
+    assert_true(before - with_half < most / 4);
+    tensor_release(form);
+    CHECK_OK(ctx, form_get(ctx, all, &want, NULL, CAUSE_WEIGHT, NULL, &form));
+    assert_true(with_half - n_file_pages() > most - most / 4);
+    assert_true(has_numbers(tensor_bytes(all)));
+    tensor_release(form);
+    tensor_release(half);
+    tensor_release(all);
+}
+
 static void a_tensor_behind_the_end_of_a_file_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -302,6 +366,7 @@ int main(void)
         TEST(a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mode),
         TEST(what_cannot_be_mapped_says_why),
         TEST(a_mapped_tensor_holds_the_file_and_a_write_copies),
+        TEST(a_file_leaves_memory_once_a_form_of_all_is_there),
         TEST(a_tensor_behind_the_end_of_a_file_is_refused),
         TEST(files_survive_every_refused_allocation),
     };
