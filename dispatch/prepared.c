@@ -82,6 +82,7 @@ void prepared_reset(prepared_t *prepared)
     prepared->is_peeled = false;
     prepared->is_view = false;
     prepared->is_joined = false;
+    prepared->may_grow = false;
     memset(prepared->offset, 0, sizeof prepared->offset);
     prepared->sum_operand = -1;
     prepared->overwrites = 0;

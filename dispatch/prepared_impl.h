@@ -51,6 +51,7 @@ struct prepared {
     int64_t offset[OP_MAX_OUTPUTS];
     bool is_joined;  /* output 0 is the bytes of all inputs one behind another; the kernel leaves
                         alone what lies there already */
+    bool may_grow;   /* output 0 may begin where input 0 does, in its bytes, if others lie apart */
     int sum_operand; /* input that output 0 is accumulated on, or -1 */
     uint64_t overwrites; /* bit i: output 0 may have the bytes of input i, if that lies alike */
     size_t scratch_bytes;

@@ -79,8 +79,9 @@ static status_t describe_strings(context_t *ctx, const char *path, const prepare
  * bytes, where others lie in the plan's. Whoever made the input wrote where the result is now. */
 static bool is_copied(const op_event_t *event, int index)
 {
+    const prepared_t *prepared = event->prepared;
     return event->is_planned && event->n_out > 0 &&
-           (event->prepared->overwrites >> index & 1) != 0 &&
+           ((prepared->overwrites >> index & 1) != 0 || (prepared->may_grow && index == 0)) &&
            storage_is_alone(event->in[index]->storage);
 }
 

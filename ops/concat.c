@@ -103,22 +103,63 @@ static bool is_join(const prepared_t *prepared, int dim)
 
 enum { PIECE_BYTES = 32 * 1024 };
 
+static void copy_bytes(context_t *ctx, const char *from, size_t bytes, char *to)
+{
+    const int64_t n_pieces = (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+#pragma omp parallel for num_threads(threads_for(ctx, (int64_t)(bytes / sizeof(float))))           \
+    schedule(static)
+    for (int64_t p = 0; p < n_pieces; p++) {
+        const size_t at = (size_t)p * PIECE_BYTES, left = bytes - at;
+        memcpy(to + at, from + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+    }
+}
+
 /* Parts that lie at their place already, as a plan has them written, stay. */
 static void join(context_t *ctx, const prepared_t *prepared, void *const *in, char *to)
 {
     for (int i = 0; i < prepared->n_in; i++) {
         const size_t bytes = info_bytes(&prepared->in[i]);
-        const char *from = in[i];
-        if (from != to) {
-            const int64_t n_pieces = (int64_t)((bytes + PIECE_BYTES - 1) / PIECE_BYTES);
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(&prepared->in[i])))               \
-    schedule(static)
-            for (int64_t p = 0; p < n_pieces; p++) {
-                const size_t at = (size_t)p * PIECE_BYTES, left = bytes - at;
-                memcpy(to + at, from + at, left < PIECE_BYTES ? left : PIECE_BYTES);
-            }
-        }
+        if (in[i] != to) copy_bytes(ctx, in[i], bytes, to);
         to += bytes;
+    }
+}
+
+/* Runs of bytes of one row, which the result has one behind another. */
+typedef struct rows {
+    int64_t n;
+    size_t bytes;                /* of a row of the result */
+    size_t slabs[OP_MAX_INPUTS]; /* of a row of each input */
+} rows_t;
+
+static rows_t rows_of(const prepared_t *prepared, int dim)
+{
+    rows_t rows = {.bytes = slabs_row_bytes(&prepared->out[0], dim)};
+    rows.n = rows.bytes > 0 ? (int64_t)(info_bytes(&prepared->out[0]) / rows.bytes) : 0;
+    for (int i = 0; i < prepared->n_in; i++) rows.slabs[i] = slabs_row_bytes(&prepared->in[i], dim);
+    return rows;
+}
+
+/* A row of the first input moves to a place behind it that does not overlap it, except for row 0,
+ * which stays: with two inputs of 4 bytes, row 1 goes from 4 to 8, row 2 from 8 to 16. */
+static bool may_grow(const rows_t *rows)
+{
+    return rows->n > 1 && rows->bytes >= 2 * rows->slabs[0];
+}
+
+/* The first input lies where the result begins: the last row is moved first. */
+static void grow(context_t *ctx, const prepared_t *prepared, const rows_t *rows, void *const *in,
+                 char *to)
+{
+    for (int64_t r = rows->n - 1; r >= 0; r--) {
+        const size_t row = (size_t)r;
+        char *at = to + row * rows->bytes;
+        if (r > 0) copy_bytes(ctx, to + row * rows->slabs[0], rows->slabs[0], at);
+        at += rows->slabs[0];
+        for (int i = 1; i < prepared->n_in; i++) {
+            const size_t bytes = rows->slabs[i];
+            copy_bytes(ctx, (const char *)in[i] + row * bytes, bytes, at);
+            at += bytes;
+        }
     }
 }
 
@@ -143,7 +184,11 @@ static status_t prepare_slabs(context_t *ctx, const op_call_t *call, prepared_t 
     for (int i = 0; i < n; i++) {
         if (formats[i].kind != FORMAT_TAG || !blocks_divide(call, &formats[i], dim)) continue;
         status_t status = accept_all(call, prepared, &formats[i]);
-        if (status == STATUS_OK) prepared->is_joined = is_join(prepared, dim);
+        if (status == STATUS_OK) {
+            const rows_t rows = rows_of(prepared, dim);
+            prepared->is_joined = is_join(prepared, dim);
+            prepared->may_grow = !prepared->is_joined && may_grow(&rows);
+        }
         if (status != STATUS_UNSUPPORTED) return status;
     }
     return prepared_decline(prepared, "slabs: no format whose blocks hold one input each");
@@ -159,15 +204,17 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
         join(ctx, prepared, in, out[0]);
         return STATUS_OK;
     }
-    size_t row = slabs_row_bytes(result, dim), slabs[OP_MAX_INPUTS];
-    int64_t n_rows = (int64_t)(info_bytes(result) / row);
-    for (int i = 0; i < prepared->n_in; i++) slabs[i] = slabs_row_bytes(&prepared->in[i], dim);
+    const rows_t rows = rows_of(prepared, dim);
+    if (in[0] == out[0]) {
+        grow(ctx, prepared, &rows, in, out[0]);
+        return STATUS_OK;
+    }
 #pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
-    for (int64_t r = 0; r < n_rows; r++) {
-        char *to = (char *)out[0] + (size_t)r * row;
+    for (int64_t r = 0; r < rows.n; r++) {
+        char *to = (char *)out[0] + (size_t)r * rows.bytes;
         for (int i = 0; i < prepared->n_in; i++) {
-            memcpy(to, (const char *)in[i] + (size_t)r * slabs[i], slabs[i]);
-            to += slabs[i];
+            memcpy(to, (const char *)in[i] + (size_t)r * rows.slabs[i], rows.slabs[i]);
+            to += rows.slabs[i];
         }
     }
     return STATUS_OK;

@@ -250,7 +250,9 @@ static status_t show_input(run_t *run, const step_t *step, int index, void *byte
         return STATUS_OK;
     }
     TRY(tensor_at(run, &step->prepared->in[index], bytes, &shown));
-    if (step->view.overwrites < 0 || source->root != step->output_roots[0]) {
+    const int made = step->output_roots[0];
+    if (step->view.overwrites < 0 ||
+        (source->root != made && run->plan->roots[source->root].twin != made + 1)) {
         *out = shown;
         return STATUS_OK;
     }

@@ -25,6 +25,8 @@ typedef struct plan_root {
     tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
     size_t bytes, offset;
     int first_step, last_step; /* ROOT_ARENA: written first, read last */
+    int twin;       /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
+                       the other in a step that is the last of this and the first of that; or 0 */
     bool is_shared; /* ROOT_INPUT: the plan uses the bytes of the tensor that is given, and no other
                        form of it: they are written, here or elsewhere, or the tensor is kept */
     bool is_written; /* ROOT_INPUT: a step writes it */

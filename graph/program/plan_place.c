@@ -1,5 +1,8 @@
 /* Memory plan: roots one by one, each at the lowest place that is free while it lives, in the order
- * that needs the least. */
+ * that needs the least.
+ *
+ * A root that a step makes longer, as a concat of batches does to its first input, may begin where
+ * that does: twins, which are placed at once. */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"
@@ -15,18 +18,36 @@ static size_t round_up(size_t bytes)
     return (bytes + 63) & ~(size_t)63;
 }
 
-/* The lowest offset at which a root overlaps none of those placed that live with it. placed is
- * sorted by offset. */
-static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
-                            const plan_root_t *root)
+static const plan_root_t *twin_of(const plan_t *plan, const plan_root_t *root)
 {
-    size_t offset = 0;
+    return root->twin > 0 ? &plan->roots[root->twin - 1] : NULL;
+}
+
+/* The lowest offset from `offset` on at which a root overlaps none of those placed that live with
+ * it. placed is sorted by offset. */
+static size_t lowest_offset(const plan_t *plan, const int *placed, int n_placed,
+                            const plan_root_t *root, size_t offset)
+{
     for (int i = 0; i < n_placed; i++) {
         const plan_root_t *other = &plan->roots[placed[i]];
         if (!alive_together(root, other)) continue;
         if (offset + root->bytes <= other->offset) break;
         size_t end = round_up(other->offset + other->bytes);
         if (end > offset) offset = end;
+    }
+    return offset;
+}
+
+/* The lowest one that is right for its twin, too. */
+static size_t common_offset(const plan_t *plan, const int *placed, int n_placed,
+                            const plan_root_t *root)
+{
+    const plan_root_t *twin = twin_of(plan, root);
+    size_t offset = lowest_offset(plan, placed, n_placed, root, 0), before = SIZE_MAX;
+    while (twin != NULL && before != offset) {
+        before = offset;
+        offset = lowest_offset(plan, placed, n_placed, twin, offset);
+        offset = lowest_offset(plan, placed, n_placed, root, offset);
     }
     return offset;
 }
@@ -74,14 +95,27 @@ static int sort_roots(const plan_t *plan, order_t order, int *sorted)
 static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
 {
     size_t arena_bytes = 0;
+    int n_placed = 0;
+    for (int i = 0; i < n; i++) plan->roots[sorted[i]].offset = SIZE_MAX;
     for (int i = 0; i < n; i++) {
-        plan_root_t *root = &plan->roots[sorted[i]];
-        root->offset = lowest_offset(plan, placed, i, root);
-        insert_by_offset(plan, placed, i, sorted[i]);
-        size_t end = round_up(root->offset + root->bytes);
-        if (end > arena_bytes) arena_bytes = end;
+        const int twin = plan->roots[sorted[i]].twin - 1, both[] = {sorted[i], twin};
+        if (plan->roots[sorted[i]].offset != SIZE_MAX) continue;
+        const size_t offset = common_offset(plan, placed, n_placed, &plan->roots[sorted[i]]);
+        for (int k = 0; k < (twin >= 0 ? 2 : 1); k++) {
+            plan->roots[both[k]].offset = offset;
+            insert_by_offset(plan, placed, n_placed++, both[k]);
+            size_t end = round_up(offset + plan->roots[both[k]].bytes);
+            if (end > arena_bytes) arena_bytes = end;
+        }
     }
     return arena_bytes;
+}
+
+/* From this step on its bytes are those of its twin. */
+static bool has_grown(const plan_t *plan, const plan_root_t *root, int step)
+{
+    const plan_root_t *twin = twin_of(plan, root);
+    return twin != NULL && root->last_step == step && twin->first_step == step;
 }
 
 /* What lives at once: no placement has less. */
@@ -93,7 +127,8 @@ static size_t least_bytes(const plan_t *plan, int n, const int *sorted)
         size_t bytes = 0;
         for (int k = 0; k < n; k++) {
             const plan_root_t *root = &plan->roots[sorted[k]];
-            if (root->first_step <= step && step <= root->last_step) bytes += round_up(root->bytes);
+            if (root->first_step <= step && step <= root->last_step && !has_grown(plan, root, step))
+                bytes += round_up(root->bytes);
         }
         if (bytes > most) most = bytes;
     }
@@ -135,6 +170,75 @@ static size_t place_best(plan_t *plan, int *const *rooms, int *out_n)
     return best_bytes;
 }
 
+/* ---- twins ---- */
+
+static int n_readers(const step_t *step, int root)
+{
+    int n = 0;
+    for (int i = 0; i < step->n_sources; i++)
+        n += step->sources[i].kind == SOURCE_ROOT && step->sources[i].root == root;
+    return n;
+}
+
+/* A root of the arena that has just these elements, and no twin. */
+static bool is_alone(const plan_root_t *root, size_t offset, const tensor_info_t *info)
+{
+    return root->kind == ROOT_ARENA && offset == 0 && root->twin == 0 &&
+           root->bytes == info_bytes(info);
+}
+
+/* The first input ends with the step, and its result begins there. */
+static bool can_grow(const plan_t *plan, int s)
+{
+    const step_t *step = &plan->steps[s];
+    if (step->prepared == NULL || !step->prepared->may_grow || step->is_in_place ||
+        step->sources[0].kind != SOURCE_ROOT)
+        return false;
+    const plan_root_t *from = &plan->roots[step->sources[0].root];
+    const plan_root_t *to = &plan->roots[step->output_roots[0]];
+    return is_alone(from, step->sources[0].offset, &step->prepared->in[0]) &&
+           is_alone(to, step->output_offsets[0], &step->prepared->out[0]) &&
+           n_readers(step, step->sources[0].root) == 1 && from->last_step == s &&
+           to->first_step == s;
+}
+
+/* Gives how many steps grow their first input. */
+static int join_twins(plan_t *plan)
+{
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        if (!can_grow(plan, s)) continue;
+        step_t *step = &plan->steps[s];
+        plan->roots[step->sources[0].root].twin = 1 + step->output_roots[0];
+        plan->roots[step->output_roots[0]].twin = 1 + step->sources[0].root;
+        step->view.overwrites = 0;
+        n++;
+    }
+    return n;
+}
+
+static void part_twins(plan_t *plan)
+{
+    for (int s = 0; s < plan->n_steps; s++) {
+        step_t *step = &plan->steps[s];
+        if (step->n_outputs == 0 || step->view.overwrites != 0) continue;
+        if (plan->roots[step->output_roots[0]].twin > 0 && step->prepared->may_grow)
+            step->view.overwrites = -1;
+    }
+    for (int r = 0; r < plan->n_roots; r++) plan->roots[r].twin = 0;
+}
+
+/* Growing has threads wait for each other at each row: it has to spare an eighth. */
+static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
+{
+    const size_t apart = place_best(plan, rooms, out_n);
+    if (join_twins(plan) == 0) return apart;
+    const size_t grown = place_best(plan, rooms, out_n);
+    if (grown <= apart - apart / 8) return grown;
+    part_twins(plan);
+    return place_best(plan, rooms, out_n);
+}
+
 status_t plan_place(context_t *ctx, plan_t *plan)
 {
     int *rooms[3] = {NULL}, n = 0;
@@ -143,7 +247,7 @@ status_t plan_place(context_t *ctx, plan_t *plan)
         status = context_get(ctx, (size_t)plan->n_roots * sizeof **rooms, "a memory plan",
                              &rooms[i]);
     if (status == STATUS_OK) {
-        const size_t bytes = place_best(plan, rooms, &n);
+        const size_t bytes = place_all(plan, rooms, &n);
         plan->arena_bytes = n > 0 ? bytes : 0;
         (void)place_sorted(plan, n, rooms[0], rooms[2]);
     }
