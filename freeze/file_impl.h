@@ -102,21 +102,31 @@ status_t image_write(image_t *image, const char *path);
 typedef struct loading {
     context_t *ctx;
     const char *path;
+    freeze_load_options_t options;
     file_mapping_t *mapping;
     const file_header_t *header;
     const file_machine_t *machines;
     const file_blob_t *blobs;
     int n_machines, n_blobs;
-    int machine;   /* that this process is, or -1: the file does not know it */
-    datum_t *pool; /* the constants */
+    file_mapping_t *block; /* of copied constants; NULL: they are in the mapping */
+    uint64_t *places;      /* of each blob that is wanted in the block */
+    int machine;           /* that this process is, or -1: the file does not know it */
+    datum_t *pool;         /* the constants */
     map_t tensors; /* what parameters and buffers have for a constant: tied ones have one tensor */
     module_t *module;
 } loading_t;
 
 #define FILE_CORRUPT(loading, ...) FAIL((loading)->ctx, STATUS_CORRUPT, "freeze_load: " __VA_ARGS__)
 
-/* Maps the file and checks all of it but the text and the blobs. */
+/* Maps the file and checks all of it but the text. */
 status_t file_open(loading_t *loading);
+
+/* Checks the bytes of all blobs that are wanted, and copies them, as the options say. */
+status_t file_take_blobs(loading_t *loading);
+
+/* A blob that is wanted as a tensor. */
+status_t file_blob_tensor(loading_t *loading, int index, const tensor_info_t *info,
+                          tensor_t **out_tensor);
 
 /* The info of a blob, checked against the file; and whether this process wants it. */
 status_t file_blob_info(loading_t *loading, int index, tensor_info_t *out_info);

@@ -159,6 +159,24 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path) TESSERA
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
     TESSERA_API(freeze_load);
 
+/* Where the constants of a file are once it is loaded; zeroed is what freeze_load does. */
+typedef struct freeze_load_options {
+    bool is_copied; /* in one block of the allocator's, in huge pages where it is the default one,
+                       in the order in which they are used; threads copy and check in one pass.
+                       The file is not read again, and may be changed or removed. It takes longer
+                       to load, and processes do not share the memory. Without: they are mapped,
+                       processes share their pages, and pages whose constants are packed anew are
+                       given back */
+    bool is_unchecked; /* checksums of constants are not computed, so that bytes of a mapping are
+                          read when they are used first. Only for files that are trusted to be
+                          whole: damage shows in results. All else is checked as always, sizes and
+                          bounds, too */
+} freeze_load_options_t;
+
+/* freeze_load with options; NULL: none. */
+status_t freeze_load_with(context_t *ctx, const char *path, const freeze_load_options_t *options,
+                          module_t **out_frozen) TESSERA_API(freeze_load_with);
+
 /* Loads a file and adds the forms of its constants that this process runs with, and what its plans
  * chose, so that the next one like it starts without a copy. What the file has for other machines
  * stays. Two processes must not append to one file at once: the later one wins, and what the other

@@ -1,5 +1,5 @@
-/* Loading: blobs become tensors over the mapping, the text becomes a module, and its plans are made
- * as the file says they were. */
+/* Loading: blobs become tensors over the mapping or a copy of it, the text becomes a module, and
+ * its plans are made as the file says they were. */
 #include <string.h>
 
 #include "freeze/file_impl.h"
@@ -18,7 +18,7 @@ static tensor_info_t regroup(const tensor_info_t *info, const file_blob_t *blob)
     return info_mkldnn(&constant, &format);
 }
 
-/* A blob as a tensor over the mapping: a constant, or another form of the last one. */
+/* A blob as a tensor: a constant, or another form of the last one. */
 static status_t add_blob(loading_t *l, int index)
 {
     const file_blob_t *blob = &l->blobs[index];
@@ -32,7 +32,7 @@ static status_t add_blob(loading_t *l, int index)
     if (is_constant && (blob->layout == FILE_OPAQUE || (is_regrouped && blob->layout != FILE_TAG)))
         FILE_CORRUPT(l, "%s: blob %d alone is not its constant", l->path, index);
     if (is_regrouped) info = regroup(&info, blob);
-    TRY(file_tensor(l->ctx, l->mapping, blob->at.offset, &info, &tensor));
+    TRY(file_blob_tensor(l, index, &info, &tensor));
     scope_keep(l->ctx, tensor);
     status_t status = STATUS_OK;
     if (is_constant) {
@@ -262,8 +262,15 @@ status_t file_load(loading_t *l)
 
 status_t freeze_load(context_t *ctx, const char *path, module_t **out_frozen)
 {
+    return freeze_load_with(ctx, path, NULL, out_frozen);
+}
+
+status_t freeze_load_with(context_t *ctx, const char *path, const freeze_load_options_t *options,
+                          module_t **out_frozen)
+{
     TRY(context_output(ctx, "freeze_load", out_frozen));
     loading_t loading = {.ctx = ctx, .path = path, .tensors = {.ctx = ctx}};
+    if (options != NULL) loading.options = *options;
     if (path == NULL) return context_null(ctx, "freeze_load", "path");
     status_t status = file_load(&loading);
     if (status == STATUS_OK) {

@@ -134,7 +134,7 @@ bool file_is_wanted(const loading_t *l, int index)
     return is_main || l->machine < 0 || (blob->machines >> l->machine & 1) != 0;
 }
 
-/* Those of a constant stand together, the main one first. */
+/* Those of a constant stand together, the main one first; bytes lie in the order of the table. */
 static status_t check_order(loading_t *l)
 {
     uint32_t constant = 0;
@@ -148,21 +148,10 @@ static status_t check_order(loading_t *l)
             (memcmp(blob->constant_sizes, blob[-1].constant_sizes, sizeof blob->sizes) != 0 ||
              memcmp(blob->dtype, blob[-1].dtype, sizeof blob->dtype) != 0))
             FILE_CORRUPT(l, "%s: blob %d is a form of another constant", l->path, i);
+        if (i > 0 && blob->at.offset < blob[-1].at.offset + blob[-1].at.bytes)
+            FILE_CORRUPT(l, "%s: blob %d overlaps the one before it", l->path, i);
         constant = blob->constant;
     }
-    return STATUS_OK;
-}
-
-static status_t check_bytes(loading_t *l)
-{
-    int damaged = -1;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
-    reduction(max                                                                                  \
-              : damaged)
-    for (int i = 0; i < l->n_blobs; i++)
-        if (file_is_wanted(l, i) && !is_whole(l, &l->blobs[i].at))
-            damaged = damaged > i ? damaged : i;
-    if (damaged >= 0) FILE_CORRUPT(l, "%s: blob %d is damaged", l->path, damaged);
     return STATUS_OK;
 }
 
@@ -175,7 +164,7 @@ status_t file_open(loading_t *l)
     TRY(check_sections(l));
     for (int i = 0; i < l->n_blobs; i++) TRY(file_blob_info(l, i, &info));
     TRY(check_order(l));
-    return check_bytes(l);
+    return file_take_blobs(l);
 }
 
 void file_close(loading_t *l)
@@ -183,6 +172,8 @@ void file_close(loading_t *l)
     map_clear(&l->tensors);
     datum_release(l->pool);
     module_release(l->module);
+    context_put(l->ctx, l->places);
+    file_release(l->block);
     file_release(l->mapping);
 }
 

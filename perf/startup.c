@@ -1,10 +1,11 @@
 /* What a frozen file costs before its first result.
  *
- * usage: startup FILE.tessera [hold]
+ * usage: startup FILE.tessera [copied] [unchecked] [hold]
  *
- * prints one line: ms of context_create and freeze_load, ms from there to the first result, ms of a
- * run in steady state, weight reorders up to the first result, and bytes of memory: resident, and
- * private to this process. With `hold` it stays until its standard input ends. */
+ * loads it so (freeze_load_options_t) and prints one line: ms of context_create and freeze_load, ms
+ * from there to the first result, ms of a run in steady state, weight reorders up to the first
+ * result, and bytes of memory: resident, and private to this process. With `hold` it stays until
+ * its standard input ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,18 +75,35 @@ static long memory_kb(const char *field)
     return sum;
 }
 
+static bool parse(int argc, char **argv, freeze_load_options_t *options, bool *out_holds)
+{
+    for (int i = 2; i < argc; i++) {
+        if (strcmp(argv[i], "copied") == 0)
+            options->is_copied = true;
+        else if (strcmp(argv[i], "unchecked") == 0)
+            options->is_unchecked = true;
+        else if (strcmp(argv[i], "hold") == 0)
+            *out_holds = true;
+        else
+            return false;
+    }
+    return argc >= 2;
+}
+
 int main(int argc, char **argv)
 {
     context_t *ctx = NULL;
     module_t *frozen = NULL;
     startup_t result = {0};
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "usage: startup FILE.tessera [hold]\n");
+    freeze_load_options_t options = {0};
+    bool holds = false;
+    if (!parse(argc, argv, &options, &holds)) {
+        fprintf(stderr, "usage: startup FILE.tessera [copied] [unchecked] [hold]\n");
         return 2;
     }
     double begin = now_ms();
     if (context_create(NULL, &ctx)) return 1;
-    status_t status = freeze_load(ctx, argv[1], &frozen);
+    status_t status = freeze_load_with(ctx, argv[1], &options, &frozen);
     if (status == STATUS_OK) status = measure(ctx, frozen, begin, &result);
     if (status != STATUS_OK) {
         fprintf(stderr, "startup: %s\n", context_error(ctx));
@@ -95,7 +113,7 @@ int main(int argc, char **argv)
                result.load_ms, result.first_ms, result.steady_ms, result.weight_reorders,
                memory_kb("Rss:"), memory_kb("Private_"));
         fflush(stdout);
-        if (argc == 3) (void)getchar();
+        if (holds) (void)getchar();
     }
     module_release(frozen);
     context_destroy(ctx);

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tensor/file_block_impl.h"
+#include "tensor/file_hash_impl.h"
 #include "tensor/references_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -23,6 +25,7 @@ struct file_mapping {
     allocator_t allocator;
     void *bytes;
     size_t n_bytes;
+    bool is_block; /* the bytes are the allocator's */
 };
 
 struct file_writer {
@@ -98,8 +101,11 @@ file_mapping_t *file_retain(file_mapping_t *mapping)
 void file_release(file_mapping_t *mapping)
 {
     if (mapping == NULL || !references_drop(&mapping->n_references)) return;
-    munmap(mapping->bytes, mapping->n_bytes);
     allocator_t allocator = mapping->allocator;
+    if (mapping->is_block)
+        allocator_put(&allocator, mapping->bytes);
+    else
+        munmap(mapping->bytes, mapping->n_bytes);
     allocator_put(&allocator, mapping);
 }
 
@@ -143,12 +149,54 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
         file_release(mapping);
         return status;
     }
-    storage_set_unload(storage, unload);
+    if (!mapping->is_block) storage_set_unload(storage, unload);
     tensor_t *tensor = NULL;
     status = tensor_over(ctx, info, storage, 0, &tensor);
     storage_release(storage);
     if (status != STATUS_OK) return status;
     return tensor_give(ctx, tensor, out_tensor);
+}
+
+/* ---- blocks ---- */
+
+status_t file_block_create(context_t *ctx, size_t n_bytes, file_mapping_t **out_block)
+{
+    file_mapping_t *block = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *block, "a block of constants", &block));
+    status_t status = context_get(ctx, n_bytes, "constants of a file", &block->bytes);
+    if (status != STATUS_OK) {
+        context_put(ctx, block);
+        return status;
+    }
+    atomic_init(&block->n_references, 1);
+    block->allocator = *context_allocator(ctx);
+    block->n_bytes = n_bytes;
+    block->is_block = true;
+    *out_block = block;
+    return STATUS_OK;
+}
+
+/* What was copied last is in the cache for the checksum; pages go in larger pieces. */
+#define COPY_BYTES ((size_t)128 << 10)
+#define UNLOAD_BYTES ((size_t)4 << 20)
+
+uint64_t file_block_copy(file_mapping_t *block, size_t at, const file_mapping_t *from,
+                         size_t offset, size_t n_bytes, bool is_checked)
+{
+    char *to = (char *)block->bytes + at, *source = (char *)from->bytes + offset;
+    file_hash_t hash;
+    size_t unloaded = 0;
+    if (is_checked) file_hash_begin(&hash);
+    for (size_t done = 0; done < n_bytes;) {
+        const size_t left = n_bytes - done, piece = left < COPY_BYTES ? left : COPY_BYTES;
+        memcpy(to + done, source + done, piece);
+        if (is_checked) file_hash_add(&hash, to + done, piece);
+        done += piece;
+        if (done - unloaded < UNLOAD_BYTES && done < n_bytes) continue;
+        unload(source + unloaded, done - unloaded);
+        unloaded = done;
+    }
+    return is_checked ? file_hash_end(&hash) : 0;
 }
 
 /* ---- writing: a temporary beside the file, synced, then renamed over it ---- */

@@ -418,6 +418,7 @@ static bool parse(int argc, char **argv, bench_options_t *options, args_list_t *
         {"--seconds", ARGS_INTEGER, &options->n_seconds, "N",
          "of --instances: how long a round of them takes (2)", 1, 3600},
         SESSION_OPTIONS(options->session),
+        LOADING_OPTIONS(options->session),
         {"--first-run", ARGS_TEXT, &options->first_run, "MODE", NULL, 0, 0},
     };
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,

@@ -50,6 +50,11 @@ static void add_session(words_t *words, const session_options_t *options)
     add_number(words, "--seed", options->model.seed, words->seed);
     add_each(words, "--input", &options->model.inputs);
     add_each(words, "--shape", &options->model.shapes);
+    if (options->model.load != NULL) {
+        add(words, "--load");
+        add(words, options->model.load);
+    }
+    if (options->model.is_unchecked) add(words, "--unchecked");
     if (bar_is_quiet()) add(words, "--quiet");
 }
 

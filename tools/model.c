@@ -78,12 +78,15 @@ static void count_packed(context_t *ctx, void *user, const conversion_t *convers
 }
 
 /* What the file could not say for this machine is told, since it costs time at every start. */
-static status_t load_frozen(context_t *ctx, model_t *model)
+static status_t load_frozen(context_t *ctx, const model_options_t *options, model_t *model)
 {
+    const freeze_load_options_t loading = {.is_copied = options->load != NULL &&
+                                                        strcmp(options->load, MODEL_COPIED) == 0,
+                                           .is_unchecked = options->is_unchecked};
     uint64_t n = 0;
     observer_t observer = {.user = &n, .converted = count_packed};
     TRY(dispatch_add_observer(ctx, &observer));
-    status_t status = freeze_load(ctx, model->spec, &model->module);
+    status_t status = freeze_load_with(ctx, model->spec, &loading, &model->module);
     dispatch_remove_observer(ctx, &observer);
     TRY(status);
     if (n > 0)
@@ -132,7 +135,7 @@ static status_t load_by_kind(context_t *ctx, const model_options_t *options, mod
     switch (model->kind) {
     case MODEL_ZOO: TRY(load_zoo(ctx, model)); break;
     case MODEL_ONNX: TRY(load_onnx(ctx, options, model)); break;
-    case MODEL_FROZEN: TRY(load_frozen(ctx, model)); break;
+    case MODEL_FROZEN: TRY(load_frozen(ctx, options, model)); break;
     case MODEL_NONE:
         FAIL(ctx, STATUS_INVALID_ARGUMENT,
              "\"%s\" is no model, must be file.onnx, file.tessera or zoo:NAME", model->spec);

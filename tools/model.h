@@ -29,12 +29,17 @@ typedef struct model {
     model_input_t inputs[MODEL_MAX_INPUTS];
 } model_t;
 
-/* What has options about inputs; zeroed is the default. */
+#define MODEL_MAPPED "mapped"
+#define MODEL_COPIED "copied"
+
+/* Options about inputs and loading; zeroed is the default. */
 typedef struct model_options {
     int64_t batch; /* 0: what the model has, 1 where it is free */
     int64_t seed;
     args_list_t inputs; /* "NAME=FILE.npy" */
     args_list_t shapes; /* "NAME=1x3x320x480" */
+    const char *load;   /* of a frozen file: MODEL_MAPPED, as NULL, or MODEL_COPIED */
+    bool is_unchecked;
 } model_options_t;
 
 /* Loads `file.onnx`, `file.tessera` or `zoo:NAME` and finds its inputs. INVALID_ARGUMENT for

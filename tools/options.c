@@ -23,6 +23,12 @@ static const args_option_t options[OPTION_COUNT] = {
                        "of a planned step's arena, as 512M or 2G: the backward pass makes\n"
                        "                            activations again, which takes time (none)",
                        0, 0},
+    [OPTION_LOAD] = {"--load", ARGS_TEXT, NULL, "mapped|copied",
+                     "constants of a file.tessera: mapped, or copied into huge pages (mapped)", 0,
+                     0},
+    [OPTION_UNCHECKED] = {"--unchecked", ARGS_FLAG, NULL, NULL,
+                          "without checksums of the constants of a file.tessera, if it is trusted",
+                          0, 0},
 };
 
 args_option_t option_of(option_t option, void *out)

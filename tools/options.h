@@ -16,6 +16,8 @@ typedef enum option {
     OPTION_TOLERANCE, /* double */
     OPTION_JSON,      /* bool */
     OPTION_MEMORY,    /* int64_t */
+    OPTION_LOAD,      /* const char * */
+    OPTION_UNCHECKED, /* bool */
     OPTION_COUNT
 } option_t;
 

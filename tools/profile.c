@@ -268,6 +268,7 @@ int command_profile(int argc, char **argv)
         {"--trace", ARGS_TEXT, &options.trace, "FILE.json",
          "write a timeline in place of the table", 0, 0},
         SESSION_OPTIONS(options.session),
+        LOADING_OPTIONS(options.session),
     };
     const int n_options = (int)(sizeof table / sizeof *table);
     if (!args_parse(&command, table, n_options, argc, argv, &operands, &code)) return code;

@@ -259,6 +259,7 @@ static bool parse(int argc, char **argv, run_options_t *options, args_list_t *op
          "compare outputs with those in DIR, at --tolerance 1e-4 or that given", 0, 0},
         option_of(OPTION_TOLERANCE, &options->tolerance),
         SESSION_OPTIONS(options->session),
+        LOADING_OPTIONS(options->session),
     };
     if (!args_parse(&command, table, (int)(sizeof table / sizeof table[0]), argc, argv, operands,
                     out_code))

@@ -1,6 +1,7 @@
 #include "tools/session.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -41,6 +42,25 @@ bool session_check(const char *command, context_t *ctx, status_t status)
     return false;
 }
 
+/* --load and --unchecked. */
+static bool check_loading(const char *command, const char *spec, const model_options_t *options)
+{
+    char hint[ARGS_HINT_MAX];
+    const char *load = options->load;
+    if (load == NULL && !options->is_unchecked) return true;
+    if (model_kind(spec) != MODEL_FROZEN) {
+        args_usage_error(command, "%s is about file.tessera, not about \"%s\"",
+                         load != NULL ? "--load" : "--unchecked", spec);
+        return false;
+    }
+    if (load == NULL || strcmp(load, MODEL_MAPPED) == 0 || strcmp(load, MODEL_COPIED) == 0)
+        return true;
+    const char *nearest = args_nearer(load, NULL, MODEL_MAPPED);
+    args_usage_error(command, "--load %s, must be " MODEL_MAPPED " or " MODEL_COPIED "%s", load,
+                     args_hint(args_nearer(load, nearest, MODEL_COPIED), hint));
+    return false;
+}
+
 bool session_check_model(const char *command, const char *spec, const session_options_t *options)
 {
     const args_list_t *shapes = &options->model.shapes;
@@ -56,7 +76,7 @@ bool session_check_model(const char *command, const char *spec, const session_op
                          shapes->items[i]);
         return false;
     }
-    return true;
+    return check_loading(command, spec, &options->model);
 }
 
 const char *session_nearest_mode(const char *name)

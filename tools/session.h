@@ -25,8 +25,12 @@ typedef struct session {
         option_of(OPTION_INPUT, &(to).model.inputs), option_of(OPTION_SEED, &(to).model.seed),     \
         option_of(OPTION_THREADS, &(to).n_threads)
 
-/* True if the spec can be a model, and each --shape is one; else tells so, as wrong usage of the
- * command. */
+/* Of those that measure or run it, also how a frozen file is loaded. */
+#define LOADING_OPTIONS(to)                                                                        \
+    option_of(OPTION_LOAD, &(to).model.load), option_of(OPTION_UNCHECKED, &(to).model.is_unchecked)
+
+/* True if the spec can be a model, and each option about it is right; else tells so, as wrong usage
+ * of the command. */
 bool session_check_model(const char *command, const char *spec, const session_options_t *options);
 
 /* The mode of --mode, or for NULL the one that the model runs in when nothing is said. */

@@ -178,6 +178,10 @@ static void wrong_usage_exits_with_2_and_says_why(void **state)
     check("bench " MODEL " --modes dense,fast", 2, "--modes dense,fast, must be some of", NULL);
     check("bench " MODEL " --modes dense,dense", 2, "--modes dense,dense, must be some of", NULL);
     check("bench " MODEL " --modes ,", 2, "--modes ,, must be some of", NULL);
+    check("run " MODEL " --load copied", 2, "--load is about file.tessera, not about", NULL);
+    check("bench " MODEL " --unchecked", 2, "--unchecked is about file.tessera", NULL);
+    check("profile m.tessera --load coppied", 2, "or copied; did you mean copied?", NULL);
+    check("run m.tessera --load fast", 2, "--load fast, must be mapped or copied", NULL);
     check("freeze " MODEL, 2, "-o is missing, must be FILE.tessera", NULL);
     check("freeze " MODEL " -o model.bin", 2, "-o model.bin, must be FILE.tessera", NULL);
     check("freeze " MODEL " -o m.tessera --preserve a,,b", 2, "--preserve a,,b", NULL);
@@ -634,6 +638,32 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);
 }
 
+static void a_frozen_file_is_loaded_as_is_asked_for(void **state)
+{
+    (void)state;
+    char path[256];
+    check("freeze " SMALL " -o model.tessera", 0, NULL, NULL);
+    check("run model.tessera --output-dir saved", 0, NULL, NULL);
+    check("run model.tessera --load copied --compare saved --tolerance 0", 0, NULL, NULL);
+    check("run model.tessera --load mapped --unchecked --compare saved --tolerance 0", 0, NULL,
+          NULL);
+    check("bench model.tessera --iterations 1 --load copied --unchecked --json", 0, NULL,
+          "\"mode\":\"frozen\"");
+    check("profile model.tessera --iterations 1 --load copied", 0, NULL, "conv2d");
+
+    snprintf(path, sizeof path, "%s/model.tessera", scratch);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, -2048, SEEK_END), 0);
+    fputs("damage", file);
+    fclose(file);
+    check("run model.tessera", 1, "is damaged", NULL);
+    check("run model.tessera --load copied", 1, "is damaged", NULL);
+    check("run model.tessera --unchecked", 0, NULL, NULL);
+    check("bench model.tessera --iterations 1 --load copied", 1, "is damaged", NULL);
+    check("bench model.tessera --iterations 1 --unchecked --load copied", 0, NULL, NULL);
+}
+
 /* A limit of 32 KB (blocks of 512 bytes) stands for a full disk: both fail a write. */
 static void what_cannot_be_saved_leaves_nothing_behind(void **state)
 {
@@ -782,6 +812,7 @@ int main(void)
         cmocka_unit_test(graphs_are_printed_before_and_after_passes),
         cmocka_unit_test(a_picture_is_drawn_where_graphviz_is),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
+        cmocka_unit_test(a_frozen_file_is_loaded_as_is_asked_for),
         cmocka_unit_test(what_cannot_be_saved_leaves_nothing_behind),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
 #ifdef TESSERA_HAVE_ONNX

@@ -1,0 +1,88 @@
+/* Bytes of constants: checked where they are mapped, or copied and checked in one pass. */
+#include "freeze/file_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/file_block_impl.h"
+
+static void check_mapped(const loading_t *l, int *out_damaged)
+{
+    int damaged = -1;
+#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
+    reduction(max                                                                                  \
+              : damaged)
+    for (int i = 0; i < l->n_blobs; i++) {
+        const file_section_t *at = &l->blobs[i].at;
+        const char *bytes = (const char *)file_bytes(l->mapping) + at->offset;
+        if (file_is_wanted(l, i) && file_checksum(bytes, at->bytes, 0) != at->checksum)
+            damaged = damaged > i ? damaged : i;
+    }
+    *out_damaged = damaged;
+}
+
+/* One behind another, in the order of the file, which is that of use. Blobs do not overlap, so
+ * their sum is no larger than the file. */
+static status_t make_places(loading_t *l)
+{
+    uint64_t at = 0;
+    TRY(context_get(l->ctx, (size_t)l->n_blobs * sizeof *l->places, "places of constants",
+                    &l->places));
+    for (int i = 0; i < l->n_blobs; i++) {
+        l->places[i] = at;
+        if (!file_is_wanted(l, i)) continue;
+        at += (l->blobs[i].at.bytes + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT;
+    }
+    return file_block_create(l->ctx, at, &l->block);
+}
+
+/* A checksum is of a whole blob, so each is one thread's. */
+static void copy_checked(const loading_t *l, int *out_damaged)
+{
+    int damaged = -1;
+#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
+    reduction(max                                                                                  \
+              : damaged)
+    for (int i = 0; i < l->n_blobs; i++) {
+        const file_section_t *at = &l->blobs[i].at;
+        if (file_is_wanted(l, i) && file_block_copy(l->block, l->places[i], l->mapping, at->offset,
+                                                    at->bytes, true) != at->checksum)
+            damaged = damaged > i ? damaged : i;
+    }
+    *out_damaged = damaged;
+}
+
+#define PIECE_BYTES ((int64_t)4 << 20)
+
+static void copy_unchecked(const loading_t *l)
+{
+    for (int i = 0; i < l->n_blobs; i++) {
+        const file_section_t *at = &l->blobs[i].at;
+        const int64_t bytes = (int64_t)at->bytes, n = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
+        if (!file_is_wanted(l, i)) continue;
+#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(static) if (n > 1)
+        for (int64_t p = 0; p < n; p++) {
+            const int64_t begin = p * PIECE_BYTES, left = bytes - begin;
+            (void)file_block_copy(l->block, l->places[i] + (size_t)begin, l->mapping,
+                                  at->offset + (size_t)begin,
+                                  (size_t)(left < PIECE_BYTES ? left : PIECE_BYTES), false);
+        }
+    }
+}
+
+status_t file_take_blobs(loading_t *l)
+{
+    int damaged = -1;
+    if (l->options.is_copied) TRY(make_places(l));
+    if (l->options.is_copied && l->options.is_unchecked)
+        copy_unchecked(l);
+    else if (l->options.is_copied)
+        copy_checked(l, &damaged);
+    else if (!l->options.is_unchecked)
+        check_mapped(l, &damaged);
+    if (damaged >= 0) FILE_CORRUPT(l, "%s: blob %d is damaged", l->path, damaged);
+    return STATUS_OK;
+}
+
+status_t file_blob_tensor(loading_t *l, int index, const tensor_info_t *info, tensor_t **out_tensor)
+{
+    if (l->block != NULL) return file_tensor(l->ctx, l->block, l->places[index], info, out_tensor);
+    return file_tensor(l->ctx, l->mapping, l->blobs[index].at.offset, info, out_tensor);
+}
