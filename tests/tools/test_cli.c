@@ -638,32 +638,6 @@ static void a_frozen_file_gives_the_model_s_outputs(void **state)
     check("run tuned.tessera --seed 5 --compare saved --tolerance 1e-3", 0, NULL, NULL);
 }
 
-static void a_frozen_file_is_loaded_as_is_asked_for(void **state)
-{
-    (void)state;
-    char path[256];
-    check("freeze " SMALL " -o model.tessera", 0, NULL, NULL);
-    check("run model.tessera --output-dir saved", 0, NULL, NULL);
-    check("run model.tessera --load copied --compare saved --tolerance 0", 0, NULL, NULL);
-    check("run model.tessera --load mapped --unchecked --compare saved --tolerance 0", 0, NULL,
-          NULL);
-    check("bench model.tessera --iterations 1 --load copied --unchecked --json", 0, NULL,
-          "\"mode\":\"frozen\"");
-    check("profile model.tessera --iterations 1 --load copied", 0, NULL, "conv2d");
-
-    snprintf(path, sizeof path, "%s/model.tessera", scratch);
-    FILE *file = fopen(path, "r+b");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, -2048, SEEK_END), 0);
-    fputs("damage", file);
-    fclose(file);
-    check("run model.tessera", 1, "is damaged", NULL);
-    check("run model.tessera --load copied", 1, "is damaged", NULL);
-    check("run model.tessera --unchecked", 0, NULL, NULL);
-    check("bench model.tessera --iterations 1 --load copied", 1, "is damaged", NULL);
-    check("bench model.tessera --iterations 1 --unchecked --load copied", 0, NULL, NULL);
-}
-
 /* A limit of 32 KB (blocks of 512 bytes) stands for a full disk: both fail a write. */
 static void what_cannot_be_saved_leaves_nothing_behind(void **state)
 {
@@ -812,7 +786,6 @@ int main(void)
         cmocka_unit_test(graphs_are_printed_before_and_after_passes),
         cmocka_unit_test(a_picture_is_drawn_where_graphviz_is),
         cmocka_unit_test(a_frozen_file_gives_the_model_s_outputs),
-        cmocka_unit_test(a_frozen_file_is_loaded_as_is_asked_for),
         cmocka_unit_test(what_cannot_be_saved_leaves_nothing_behind),
         cmocka_unit_test(a_frozen_onnx_model_keeps_its_names),
 #ifdef TESSERA_HAVE_ONNX
