@@ -72,12 +72,14 @@ static const char *const pipeline_freeze[] = {
  *                │          │            │         in the dtype of the options
  *                │          │            post-ops, activations of norms, what shares an input
  *                │          where the options have ranges, and where the graph has them
- *                numbers; activations, norms and attention in parts; batch norm, scales, and the batch norms behind those
+ *                numbers; activations, norms and attention in parts; views for gathers and before permutes;
+ *                batch norm, scales, and the batch norms behind those
  */
 static const char *const pipeline_optimize[] = {
     "remove_identity",
     "functionalize",
     "immediates", "fold_activations", "fold_norms", "fold_attention",
+    "gather_to_slice", "split_before_permute",
     "dead_code",
 
     "[", "fold_batch_norm", "fold_scale", "]",

@@ -405,6 +405,8 @@ static void products_are_made_of_bf16_and_back(void **state)
 
 OF_FILE(linear_takes_the_flatten_over, "flatten_into_linear.graph")
 OF_FILE(constants_of_one_element_become_numbers, "immediates.graph")
+OF_FILE(gathers_of_one_element_become_slices, "gather_to_slice.graph")
+OF_FILE(what_is_split_behind_a_permute_is_split_before_it, "split_before_permute.graph")
 OF_FILE(what_stands_between_dequantize_and_quantize_is_done_on_integers, "fold_quantize.graph")
 OF_FILE(what_products_read_goes_through_integers, "quantize.graph")
 OF_FILE(activations_in_parts_become_one_operator, "fold_activations.graph")
@@ -728,6 +730,8 @@ int main(void)
         TEST(products_are_made_of_bf16_and_back),
         TEST(linear_takes_the_flatten_over),
         TEST(constants_of_one_element_become_numbers),
+        TEST(gathers_of_one_element_become_slices),
+        TEST(what_is_split_behind_a_permute_is_split_before_it),
         TEST(what_stands_between_dequantize_and_quantize_is_done_on_integers),
         TEST(what_products_read_goes_through_integers),
         TEST(activations_in_parts_become_one_operator),
