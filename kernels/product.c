@@ -43,3 +43,8 @@ void product_run(const product_t *product, isa_t isa, int n_threads, void *scrat
         threads_share(n_threads, n_blocks, multiply_blocks, &run);
     }
 }
+
+void product_pack(const product_pack_t *pack, isa_t isa)
+{
+    loops[isa]->pack(pack);
+}

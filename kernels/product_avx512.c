@@ -6,5 +6,5 @@
 #include "kernels/product_loops_impl.h"
 #else
 #include "kernels/product_impl.h"
-const product_loops_t product_avx512 = {0, NULL, NULL};
+const product_loops_t product_avx512 = {0, NULL, NULL, NULL};
 #endif

@@ -40,6 +40,18 @@ typedef struct product {
 /* On this many threads, by an instruction set that isa_has. scratch: see product_scratch. */
 void product_run(const product_t *product, isa_t isa, int n_threads, void *scratch);
 
+/* Rows of a weight, [n_outputs][n_inputs] and so many elements apart, as the blocks that a product
+ * reads; the last one is padded by zeros. On one thread. */
+typedef struct product_pack {
+    int64_t n_outputs, n_inputs;
+    const float *rows;
+    int64_t row_stride;
+    float *to; /* blocks block_stride elements apart */
+    int64_t block_stride;
+} product_pack_t;
+
+void product_pack(const product_pack_t *pack, isa_t isa);
+
 /* Bytes that a product needs beside, 64-byte aligned. */
 size_t product_scratch(int64_t n_rows, int64_t n_inputs);
 
@@ -57,6 +69,7 @@ typedef struct product_loops {
     int n_rows; /* of a group, at most */
     void (*copy)(const product_rows_t *rows, int64_t first, int64_t last);
     void (*blocks)(const product_rows_t *rows, int64_t first, int64_t last);
+    void (*pack)(const product_pack_t *pack);
 } product_loops_t;
 
 extern const product_loops_t product_portable, product_avx2, product_avx512;

@@ -203,9 +203,9 @@ KERNEL_INLINE void transpose(vector_t *v)
 #endif
 }
 
-/* n rows of x, so many elements apart: their next KERNEL_LANES inputs. Each vector's end is written
- * over by the next one. */
-KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to)
+/* n rows of x, so many elements apart: their next KERNEL_LANES inputs, `step` apart. Where that is
+ * less than a vector, each one's end is written over by the next one. */
+KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float *to, int64_t step)
 {
     vector_t v[KERNEL_LANES];
     KERNEL_UNROLL
@@ -213,7 +213,7 @@ KERNEL_INLINE void copy_inputs(const float *x, int64_t stride, int64_t n, float 
         v[r] = r < n ? vector_load(x + r * stride) : (vector_t){0};
     transpose(v);
     KERNEL_UNROLL
-    for (int i = 0; i < KERNEL_LANES; i++) vector_store(v[i], to + i * n);
+    for (int i = 0; i < KERNEL_LANES; i++) vector_store(v[i], to + i * step);
 }
 
 static void copy_groups(const product_rows_t *rows, int64_t first, int64_t last)
@@ -226,10 +226,28 @@ static void copy_groups(const product_rows_t *rows, int64_t first, int64_t last)
         float *copy = rows->copy + begin * p->n_inputs;
         int64_t i = 0;
         for (; (i + KERNEL_LANES - 1) * n + KERNEL_LANES <= p->n_inputs * n; i += KERNEL_LANES)
-            copy_inputs(x + i, p->x_stride, n, copy + i * n);
+            copy_inputs(x + i, p->x_stride, n, copy + i * n, n);
         for (; i < p->n_inputs; i++)
             for (int64_t r = 0; r < n; r++) copy[i * n + r] = x[r * p->x_stride + i];
     }
 }
 
-const product_loops_t PRODUCT_LOOPS = {PRODUCT_ROWS, copy_groups, blocks};
+static void pack(const product_pack_t *pack)
+{
+    const int64_t n_inputs = pack->n_inputs, stride = pack->row_stride;
+    const int64_t n_blocks = (pack->n_outputs + PRODUCT_BLOCK - 1) / PRODUCT_BLOCK;
+    for (int64_t o = 0; o < n_blocks * PRODUCT_BLOCK; o += KERNEL_LANES) {
+        const int64_t rest = pack->n_outputs - o, some = rest < KERNEL_LANES ? rest : KERNEL_LANES;
+        const int64_t n = some > 0 ? some : 0;
+        const float *rows = pack->rows + (n > 0 ? o * stride : 0);
+        float *to = pack->to + o / PRODUCT_BLOCK * pack->block_stride + o % PRODUCT_BLOCK;
+        int64_t i = 0;
+        for (; i + KERNEL_LANES <= n_inputs; i += KERNEL_LANES)
+            copy_inputs(rows + i, stride, n, to + i * PRODUCT_BLOCK, PRODUCT_BLOCK);
+        for (; i < n_inputs; i++)
+            for (int64_t r = 0; r < KERNEL_LANES; r++)
+                to[i * PRODUCT_BLOCK + r] = r < n ? rows[r * stride + i] : 0.0f;
+    }
+}
+
+const product_loops_t PRODUCT_LOOPS = {PRODUCT_ROWS, copy_groups, blocks, pack};

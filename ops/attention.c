@@ -6,7 +6,7 @@
 #include "dispatch/vector_math_impl.h"
 #include "kernels/product_impl.h"
 #include "ops/accept_impl.h"
-#include "ops/gradient_impl.h"
+#include "ops/attention_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -20,7 +20,7 @@ static const operand_t operands[] = {{"query", ROLE_ACTIVATION, false, false},
                                      {"key", ROLE_ACTIVATION, false, false},
                                      {"value", ROLE_ACTIVATION, false, false},
                                      {"attn_mask", ROLE_STATE, true, false}};
-enum { QUERY, KEY, VALUE, MASK };
+enum { QUERY = ATTENTION_QUERY, KEY, VALUE, MASK };
 
 /* ---- inference ---- */
 
@@ -79,7 +79,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return STATUS_OK;
 }
 
-static double scale_of(const attention_attrs_t *attrs, int64_t n)
+double attention_scale(const attention_attrs_t *attrs, int64_t n)
 {
     if (attrs->scale != 0.0 || n == 0) return attrs->scale; /* of no products the sum is 0 */
     return 1.0 / sqrt((double)n);
@@ -107,7 +107,7 @@ static double spec_score(const spec_call_t *call, const int64_t *index, int64_t 
         seen[rank - 1] = at[rank - 1] = e;
         sum += spec_at(call, QUERY, seen) * spec_at(call, KEY, at);
     }
-    return sum * scale_of(attrs, query->sizes[rank - 1]) + mask;
+    return sum * attention_scale(attrs, query->sizes[rank - 1]) + mask;
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)
@@ -190,7 +190,7 @@ static problem_t describe(const prepared_t *prepared, void *const *in, void *con
     p.length = query->sizes[rank - 1];
     p.n_keys = value->sizes[rank - 2];
     p.out_length = value->sizes[rank - 1];
-    p.scale = scale_of(prepared->attrs, p.length);
+    p.scale = attention_scale(prepared->attrs, p.length);
     return p;
 }
 
@@ -337,16 +337,6 @@ static const float *widen(dtype_t dtype, int64_t n, const char *row, float *wide
     return wide;
 }
 
-/* to[e][s] = rows[s][e] for n rows. */
-static void transpose_rows(int64_t n, int64_t length, const float *const *rows, float *to,
-                           int64_t to_row)
-{
-    for (int64_t e = 0; e < length; e++)
-        for (int64_t s = 0; s < n; s++) to[e * to_row + s] = rows[s][e];
-}
-
-#define ROWS 16 /* a panel is a multiple of it */
-
 /* Column `at` of panels of n rows. */
 static float *panel_of(float *panels, int64_t n, int64_t at)
 {
@@ -357,35 +347,37 @@ static void copy_keys(const problem_t *p, const head_t *head, const room_t *room
 {
     const dtype_t dtype = p->prepared->in[KEY].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->n_keys);
-    for (int64_t s = p->n_keys; s < padded; s++)
-        for (int64_t e = 0; e < p->length; e++)
-            panel_of(room->keys, p->length, s)[e * PANEL] = 0.0f;
-    for (int64_t first = 0; first < p->n_keys; first += ROWS) {
-        const int64_t n = p->n_keys - first < ROWS ? p->n_keys - first : ROWS;
-        const float *rows[ROWS] = {NULL};
-        for (int64_t i = 0; i < n; i++) {
-            const char *row = head->in[KEY] + (first + i) * head->row[KEY] * size;
-            rows[i] = (const float *)(const void *)row;
-            if (dtype == DTYPE_F32) continue;
-            rows[0] = widen(dtype, p->length, row, room->wide);
-            transpose_rows(1, p->length, rows, panel_of(room->keys, p->length, first + i), PANEL);
-        }
-        if (dtype == DTYPE_F32)
-            transpose_rows(n, p->length, rows, panel_of(room->keys, p->length, first), PANEL);
+    if (dtype == DTYPE_F32) {
+        const product_pack_t pack = {.n_outputs = p->n_keys,
+                                     .n_inputs = p->length,
+                                     .rows = (const float *)(const void *)head->in[KEY],
+                                     .row_stride = head->row[KEY],
+                                     .to = room->keys,
+                                     .block_stride = p->length * PANEL};
+        product_pack(&pack, isa_best());
+        return;
+    }
+    for (int64_t s = 0; s < padded; s++) {
+        float *to = panel_of(room->keys, p->length, s);
+        const char *row = head->in[KEY] + s * head->row[KEY] * size;
+        const float *from = s < p->n_keys ? widen(dtype, p->length, row, room->wide) : NULL;
+        for (int64_t e = 0; e < p->length; e++) to[e * PANEL] = from != NULL ? from[e] : 0.0f;
     }
 }
 
 static void copy_values(const problem_t *p, const head_t *head, const room_t *room)
 {
     const dtype_t dtype = p->prepared->in[VALUE].dtype;
-    const int64_t size = (int64_t)dtype_size(dtype), padded = round_up(p->out_length);
-    for (int64_t v = p->out_length; v < padded; v++) room->wide[v] = 0.0f;
+    const int64_t size = (int64_t)dtype_size(dtype);
     for (int64_t s = 0; s < p->n_keys; s++) {
-        dtype_cast(p->out_length, dtype, head->in[VALUE] + s * head->row[VALUE] * size, 1,
-                   DTYPE_F32, room->wide, 1);
-        for (int64_t v = 0; v < padded; v += PANEL)
-            memcpy(panel_of(room->values, p->n_keys, v) + s * PANEL, room->wide + v,
-                   PANEL * sizeof(float));
+        const float *row = widen(dtype, p->out_length,
+                                 head->in[VALUE] + s * head->row[VALUE] * size, room->wide);
+        for (int64_t v = 0; v < p->out_length; v += PANEL) {
+            float *to = panel_of(room->values, p->n_keys, v) + s * PANEL;
+            const int64_t rest = p->out_length - v, n = rest < PANEL ? rest : PANEL;
+            memcpy(to, row + v, (size_t)n * sizeof *to);
+            memset(to + n, 0, (size_t)(PANEL - n) * sizeof *to);
+        }
     }
 }
 
@@ -447,11 +439,24 @@ FOR_EACH_ISA static float soften(int64_t n, int64_t padded, float *row)
     return 1.0f / lanes[0];
 }
 
+/* Neither an infinity nor a NaN among n: their exponents have all bits. */
+FOR_EACH_ISA static bool is_all_finite(int64_t n, const float *values)
+{
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        found |= ((bits & 0x7f800000u) + 0x00800000u) >> 31;
+    }
+    return found == 0;
+}
+
 /* A product that is not finite is made again of the keys that have a weight: a NaN that the query
  * does not see is not its own. */
 static void mend(const problem_t *p, int64_t n_keys, const float *weights, const room_t *room,
                  float *sums)
 {
+    if (is_all_finite(p->out_length, sums)) return;
     for (int64_t v = 0; v < p->out_length; v++) {
         const float *values = panel_of(room->values, p->n_keys, v);
         float sum = 0.0f;
@@ -459,6 +464,21 @@ static void mend(const problem_t *p, int64_t n_keys, const float *weights, const
         for (int64_t s = 0; s < n_keys; s++)
             if (weights[s] != 0.0f) sum += weights[s] * values[s * PANEL];
         sums[v] = sum;
+    }
+}
+
+/* Rows [first, first + n) of a head that comes later, of what has as many: they may lie far from
+ * each other, so that the processor does not foresee them. */
+static void fetch_rows(const problem_t *p, const head_t *head, int64_t first, int64_t n)
+{
+    const int64_t n_rows[] = {p->n_queries, p->n_keys, p->n_keys};
+    const int64_t lengths[] = {p->length, p->length, p->out_length};
+    for (int i = QUERY; i <= VALUE; i++) {
+        const int64_t size = (int64_t)dtype_size(p->prepared->in[i].dtype);
+        const int64_t last = first + n < n_rows[i] ? first + n : n_rows[i];
+        for (int64_t row = first; row < last; row++)
+            for (int64_t at = 0; at < lengths[i] * size; at += 64)
+                __builtin_prefetch(head->in[i] + row * head->row[i] * size + at, 0, 2);
     }
 }
 
@@ -508,16 +528,18 @@ static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *con
     for (int thread = 0; thread < n_threads; thread++) {
         const room_t room = divide_room(&p, (float *)scratch + thread * state->floats);
         int64_t before = -1;
-        head_t head = {.out = NULL};
+        head_t head = {.out = NULL}, next = head;
         for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {
             const int64_t first = i % n_blocks * BLOCK;
             const int64_t count = p.n_queries - first < BLOCK ? p.n_queries - first : BLOCK;
             if (i / n_blocks != before) {
                 before = i / n_blocks;
                 head = describe_head(&p, before);
+                next = before + 1 < p.n_heads ? describe_head(&p, before + 1) : head;
                 copy_keys(&p, &head, &room);
                 copy_values(&p, &head, &room);
             }
+            fetch_rows(&p, &next, first, count);
             run_block(&p, &head, first, count, &room);
         }
     }
@@ -613,138 +635,6 @@ static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const
 static const kernel_t rows = {.name = "rows", .prepare = prepare_rows, .run = run_rows};
 static const kernel_t *const kernels[] = {&panels, &rows, NULL};
 
-/* ---- gradients: the weights are computed once more, and kept nowhere ---- */
-
-/* What all parts of the rule ask for; query and key are in the dtype that it computes in. */
-typedef struct backward {
-    emitter_t *emitter;
-    const gradient_call_t *call;
-    double scale;
-    tensor_info_t query, key; /* key: with its own heads */
-} backward_t;
-
-static value_t swap_last(emitter_t *emitter, value_t x)
-{
-    const int rank = emit_info(emitter, x)->rank;
-    int64_t dims[TENSOR_MAX_RANK];
-    for (int d = 0; d < rank; d++) dims[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
-    return emit_ints(emitter, &op_def_permute, x, rank, dims);
-}
-
-/* Sizes [..][heads of key][n][L][E] for heads of which n share one of key. */
-static int split_heads(const backward_t *b, const tensor_info_t *x, int64_t n, int64_t *out_sizes)
-{
-    const int head = x->rank - 3;
-    for (int d = 0; d < x->rank; d++) out_sizes[d > head ? d + 1 : d] = x->sizes[d];
-    out_sizes[head] = b->key.sizes[head];
-    out_sizes[head + 1] = n;
-    return x->rank + 1;
-}
-
-static int64_t heads_for_one(const backward_t *b)
-{
-    const int head = b->query.rank - 3;
-    if (head < 0 || b->key.sizes[head] == b->query.sizes[head]) return 1;
-    return b->query.sizes[head] / b->key.sizes[head];
-}
-
-/* Every head of key and value as often as it serves one of query's. */
-static value_t repeat_heads(const backward_t *b, value_t x)
-{
-    const int64_t n = heads_for_one(b);
-    tensor_info_t info = *emit_info(b->emitter, x);
-    int64_t sizes[TENSOR_MAX_RANK + 1];
-    if (n == 1 || info.rank == 0) return x;
-    int rank = split_heads(b, &info, 1, sizes);
-    x = emit_ints(b->emitter, &op_def_reshape, x, rank, sizes);
-    rank = split_heads(b, &info, n, sizes);
-    x = emit_ints(b->emitter, &op_def_expand, x, rank, sizes);
-    info.sizes[info.rank - 3] *= n;
-    return emit_ints(b->emitter, &op_def_reshape, x, info.rank, info.sizes);
-}
-
-/* The gradients of a repeated head added up. */
-static value_t add_heads(const backward_t *b, value_t grad)
-{
-    const int64_t n = heads_for_one(b);
-    const tensor_info_t info = *emit_info(b->emitter, grad);
-    const int64_t dim = info.rank - 2;
-    int64_t sizes[TENSOR_MAX_RANK + 1];
-    if (n == 1 || info.rank == 0) return grad;
-    const int rank = split_heads(b, &info, n, sizes);
-    grad = emit_ints(b->emitter, &op_def_reshape, grad, rank, sizes);
-    return emit_reduce(b->emitter, &op_def_sum, grad, 1, &dim, false);
-}
-
-/* The gradient of key or value. */
-static void give(const backward_t *b, int operand, value_t grad)
-{
-    const gradient_call_t *call = b->call;
-    call->in_grad[operand] = emit_cast(b->emitter, add_heads(b, grad),
-                                       emit_info(b->emitter, call->in[operand])->dtype);
-}
-
-/* Scores of keys that a query does not see are -inf. */
-static value_t hide(const backward_t *b, value_t scores)
-{
-    emitter_t *e = b->emitter;
-    const int rank = b->query.rank;
-    const value_t mask = b->call->n_in > MASK ? b->call->in[MASK] : VALUE_NONE;
-    const value_t never = emit_number(e, -INFINITY);
-    if (((const attention_attrs_t *)b->call->attrs)->is_causal) {
-        const int64_t queries[] = {b->query.sizes[rank - 2], 1};
-        const int64_t keys[] = {1, b->key.sizes[rank - 2]};
-        const tensor_info_t line = info_dense(DTYPE_S64, 2, queries);
-        const tensor_info_t row = info_dense(DTYPE_S64, 2, keys);
-        value_t seen = emit_binary(e, &op_def_le, emit_count(e, &row, 1), emit_count(e, &line, 0));
-        scores = emit_where(e, seen, scores, never);
-    }
-    if (mask == VALUE_NONE) return scores;
-    if (emit_info(e, mask)->dtype == DTYPE_BOOL) return emit_where(e, mask, scores, never);
-    const value_t sum = emit_binary(e, &op_def_add, scores, mask);
-    return emit_cast(e, sum, b->query.dtype);
-}
-
-/* With weights P and dP = dO V^T, the gradient of the scores is P (dP - sum over keys of P dP).
- * That of bf16 and f16 operands is computed in f32: their scores have too few digits for exp. */
-static void pass(const gradient_call_t *call)
-{
-    emitter_t *e = call->emitter;
-    const value_t zero = emit_number(e, 0.0), grad = emit_widen(e, call->out_grad[0]);
-    const value_t query = emit_widen(e, call->in[QUERY]);
-    value_t key = emit_widen(e, call->in[KEY]), value = emit_widen(e, call->in[VALUE]);
-    backward_t b = {
-        .emitter = e, .call = call, .query = *emit_info(e, query), .key = *emit_info(e, key)};
-    if (b.query.rank == 0) return; /* after a failure */
-    if (heads_for_one(&b) > 1 && b.query.rank == TENSOR_MAX_RANK) {
-        emit_fail(e, STATUS_UNSUPPORTED,
-                  "%s: heads that are shared and rank %d, gradients pass it to rank %d",
-                  call->op->name, b.query.rank, TENSOR_MAX_RANK - 1);
-        return;
-    }
-    b.scale = scale_of(call->attrs, b.query.sizes[b.query.rank - 1]);
-    key = repeat_heads(&b, key);
-    value = repeat_heads(&b, value);
-    value_t scores = emit_binary(e, &op_def_matmul, query, swap_last(e, key));
-    scores = hide(&b, emit_mul(e, scores, b.scale));
-    value_t weights = emit_unary(e, &op_def_softmax, scores);
-    value_t hidden = emit_binary(e, &op_def_eq, scores, emit_number(e, -INFINITY));
-    weights = emit_where(e, hidden, zero, weights);
-    give(&b, VALUE, emit_binary(e, &op_def_matmul, swap_last(e, weights), grad));
-
-    value_t of_scores = emit_binary(e, &op_def_matmul, grad, swap_last(e, value));
-    of_scores = emit_binary(e, &op_def_softmax_backward, weights, of_scores);
-    of_scores = emit_where(e, hidden, zero, of_scores);
-    if (call->n_in > MASK && call->is_wanted[MASK])
-        call->in_grad[MASK] = emit_unbroadcast(e, of_scores, call->in[MASK]);
-    of_scores = emit_mul(e, of_scores, b.scale);
-    call->in_grad[QUERY] = emit_cast(e, emit_binary(e, &op_def_matmul, of_scores, key),
-                                     emit_info(e, call->in[QUERY])->dtype);
-    give(&b, KEY, emit_binary(e, &op_def_matmul, swap_last(e, of_scores), query));
-}
-
-static const gradient_t gradient = {.pass = pass, .reads_in = 15};
-
 /* ---- cases ---- */
 
 static const char *const cases[] = {
@@ -786,7 +676,7 @@ const opdef_t op_def_scaled_dot_product_attention = {
     .kernels = kernels,
     .spec = spec,
     .flops = flops,
-    .gradient = &gradient,
+    .gradient = &attention_gradient,
     .cases = cases};
 
 /* ---- public ---- */

@@ -152,6 +152,36 @@ static void many_rows_and_inputs_go_in_parts(void **state)
     }
 }
 
+/* Every element of the blocks, and nothing behind them. */
+static void check_packed(isa_t isa, int64_t n_outputs, int64_t n_inputs)
+{
+    const int64_t n_blocks = (n_outputs + PRODUCT_BLOCK - 1) / PRODUCT_BLOCK;
+    const int64_t block = (n_inputs + EXTRA_INPUTS) * PRODUCT_BLOCK, stride = n_inputs + GAP;
+    float *rows = allocate(n_outputs * stride, NAN), *to = allocate(n_blocks * block, 77.0f);
+    for (int64_t o = 0; o < n_outputs; o++)
+        for (int64_t i = 0; i < n_inputs; i++) rows[o * stride + i] = draw();
+    const product_pack_t pack = {n_outputs, n_inputs, rows, stride, to, block};
+    product_pack(&pack, isa);
+    for (int64_t o = 0; o < n_blocks * PRODUCT_BLOCK; o++)
+        for (int64_t i = 0; i < n_inputs + EXTRA_INPUTS; i++) {
+            const float is = to[o / PRODUCT_BLOCK * block + i * PRODUCT_BLOCK + o % PRODUCT_BLOCK];
+            const float wanted = o < n_outputs ? rows[o * stride + i] : 0.0f;
+            assert_true(is == (i < n_inputs ? wanted : 77.0f));
+        }
+    test_free(rows);
+    test_free(to);
+}
+
+static void rows_become_blocks(void **state)
+{
+    static const int64_t sizes[] = {1, 7, 8, 15, 16, 17, 31, 32, 33, 70};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (size_t o = 0; isa_has((isa_t)isa) && o < sizeof sizes / sizeof *sizes; o++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                check_packed((isa_t)isa, sizes[o], sizes[i]);
+}
+
 static void scratch_holds_the_rows_that_are_copied_at_once(void **state)
 {
     (void)state;
@@ -164,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_instruction_set_sums_as_double_does),
         cmocka_unit_test(many_rows_and_inputs_go_in_parts),
+        cmocka_unit_test(rows_become_blocks),
         cmocka_unit_test(scratch_holds_the_rows_that_are_copied_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
