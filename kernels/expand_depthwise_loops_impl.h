@@ -1,0 +1,258 @@
+/* The loops of expand_depthwise_impl.h for vectors of KERNEL_LANES floats. The including file
+ * defines, besides that,
+ *
+ *   EXPAND_DEPTHWISE_ROWS     the name of its expand_depthwise_rows_t
+ *   EXPAND_DEPTHWISE_AT_ONCE  elements of e by two vectors of channels whose sums stay in registers
+ *
+ * Rows of e stand in a ring, row h in slot h % n_slots, between zeros that stand for the columns
+ * beside the image, so that no result is at a border. Kernel and stride are constants of each copy.
+ */
+#include "kernels/expand_depthwise_impl.h"
+#include "kernels/vector_impl.h"
+
+#define BLOCKS EXPAND_DEPTHWISE_BLOCKS
+#define TILE EXPAND_DEPTHWISE_TILE
+#define AT_ONCE EXPAND_DEPTHWISE_AT_ONCE
+#define MAX_KERNEL 5
+#define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
+
+/* The channels of a group, and where their rows are kept. */
+typedef struct group {
+    const expand_depthwise_t *pair;
+    const float *x; /* of the image */
+    int64_t first_block;
+    int n_blocks;
+    int64_t n_slots, columns;
+    float *ring; /* [n_blocks][n_slots][columns][lanes] */
+    const float *expand;
+    int64_t expand_step; /* between blocks of channels */
+    vector_t expand_bias[BLOCKS];
+} group_t;
+
+KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act)
+{
+    const vector_t zero = {0};
+    return vector_min(vector_max(v, zero + act->lower), zero + act->upper);
+}
+
+/* n elements of e side by side in the image, from `at` on; to: where each goes, in floats. */
+KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int32_t *to, int n,
+                               int n_blocks)
+{
+    const expand_depthwise_t *pair = group->pair;
+    const int64_t plane = pair->height * pair->width * KERNEL_LANES;
+    vector_t sums[AT_ONCE][BLOCKS];
+    KERNEL_UNROLL
+    for (int r = 0; r < n; r++) KERNEL_UNROLL
+    for (int k = 0; k < n_blocks; k++) sums[r][k] = group->expand_bias[k];
+    const float *expand = group->expand;
+    for (int64_t left = pair->n_inputs; left > 0; left -= KERNEL_LANES, at += plane) {
+        const float *x = at;
+        const int n_lanes = left < KERNEL_LANES ? (int)left : KERNEL_LANES;
+        for (int c = 0; c < n_lanes; c++, x++, expand += KERNEL_LANES) {
+            vector_t weights[BLOCKS];
+            __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* of the tile behind */
+            KERNEL_UNROLL
+            for (int k = 0; k < n_blocks; k++)
+                weights[k] = vector_load(expand + k * group->expand_step);
+            KERNEL_UNROLL
+            for (int r = 0; r < n; r++) KERNEL_UNROLL
+            for (int k = 0; k < n_blocks; k++) sums[r][k] += x[r * KERNEL_LANES] * weights[k];
+        }
+    }
+    if (pair->expand_act.is_clamped) {
+        KERNEL_UNROLL
+        for (int r = 0; r < n; r++) KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++) sums[r][k] = clamp(sums[r][k], &pair->expand_act);
+    }
+    float *const ring = group->ring;
+    const int64_t ring_step = group->n_slots * group->columns * KERNEL_LANES;
+    KERNEL_UNROLL
+    for (int r = 0; r < n; r++) {
+        float *const row = ring + to[r];
+        KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++) vector_store(sums[r][k], row + k * ring_step);
+    }
+}
+
+#define ROWS(n)                                                                                    \
+    case n:                                                                                        \
+        if (group->n_blocks < BLOCKS)                                                              \
+            expand_tile(group, x, to, n, 1);                                                       \
+        else                                                                                       \
+            expand_tile(group, x, to, n, BLOCKS);                                                  \
+        break;
+
+static void expand_some(const group_t *group, const float *x, const int32_t *to, int64_t n)
+{
+    switch (n) {
+        KERNEL_UP_TO(EXPAND_DEPTHWISE_AT_ONCE, ROWS)
+    default: break;
+    }
+}
+
+static float *ring_row(const group_t *group, int block, int64_t row)
+{
+    return group->ring +
+           (block * group->n_slots + row % group->n_slots) * group->columns * KERNEL_LANES;
+}
+
+/* Rows [first, last) of e. */
+static void expand_rows(const group_t *group, int64_t first, int64_t last)
+{
+    const expand_depthwise_t *pair = group->pair;
+    const int64_t n = (last - first) * pair->width, n_tiles = (n + AT_ONCE - 1) / AT_ONCE;
+    int64_t column = 0, slot = first % group->n_slots;
+    for (int64_t t = 0; t < n_tiles; t++) {
+        const int64_t begin = n * t / n_tiles, end = n * (t + 1) / n_tiles;
+        int32_t to[AT_ONCE];
+        for (int64_t i = 0; i < end - begin; i++) {
+            to[i] = (int32_t)((slot * group->columns + pair->left + column) * KERNEL_LANES);
+            if (++column < pair->width) continue;
+            column = 0;
+            if (++slot == group->n_slots) slot = 0;
+        }
+        expand_some(group, group->x + (first * pair->width + begin) * KERNEL_LANES, to,
+                    end - begin);
+    }
+    if (pair->expand_act.finish == NULL) return;
+    for (int k = 0; k < group->n_blocks; k++)
+        for (int64_t row = first; row < last; row++)
+            pair->expand_act.finish(pair->expand_act.user,
+                                    ring_row(group, k, row) + pair->left * KERNEL_LANES,
+                                    pair->width * KERNEL_LANES);
+}
+
+/* A row of results: the rows of e that it reads, those outside NULL. */
+typedef struct row {
+    const float *from[MAX_KERNEL], *weight;
+    vector_t bias;
+    float *out;
+} row_t;
+
+/* n results from q on, TILE or fewer. */
+KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, int kernel,
+                            int stride, int64_t q, int64_t n)
+{
+    const int span = (TILE - 1) * stride + kernel;
+    vector_t sums[TILE], source[MAX_SPAN];
+    KERNEL_UNROLL
+    for (int t = 0; t < TILE; t++) sums[t] = row->bias;
+    for (int r = 0; r < kernel; r++) {
+        const float *from = row->from[r], *weight = row->weight + r * kernel * KERNEL_LANES;
+        if (from == NULL) continue;
+        from += q * stride * KERNEL_LANES;
+        KERNEL_UNROLL
+        for (int i = 0; i < span; i++) source[i] = vector_load(from + i * KERNEL_LANES);
+        KERNEL_UNROLL
+        for (int s = 0; s < kernel; s++) {
+            const vector_t w = vector_load(weight + s * KERNEL_LANES);
+            KERNEL_UNROLL
+            for (int t = 0; t < TILE; t++) sums[t] += source[t * stride + s] * w;
+        }
+    }
+    if (pair->act.is_clamped) {
+        KERNEL_UNROLL
+        for (int t = 0; t < TILE; t++) sums[t] = clamp(sums[t], &pair->act);
+    }
+    float *out = row->out + q * KERNEL_LANES;
+    if (n >= TILE) {
+        KERNEL_UNROLL
+        for (int t = 0; t < TILE; t++) vector_store(sums[t], out + t * KERNEL_LANES);
+    } else {
+        KERNEL_UNROLL
+        for (int t = 0; t < TILE; t++)
+            if (t < n) vector_store(sums[t], out + t * KERNEL_LANES);
+    }
+}
+
+static vector_t load_bias(const expand_depthwise_t *pair, const float *bias, int64_t block)
+{
+    const int64_t channel = block * KERNEL_LANES;
+    if (bias == NULL) return (vector_t){0};
+    return vector_load_some(bias + channel, pair->n_channels - channel);
+}
+
+/* Row p of results, whose rows of e are there. */
+KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, int64_t image,
+                           int64_t p)
+{
+    const expand_depthwise_t *pair = group->pair;
+    const int64_t n_blocks = (pair->n_channels + KERNEL_LANES - 1) / KERNEL_LANES;
+    const int64_t block = group->first_block + k, plane = image * n_blocks + block;
+    row_t row = {.weight = pair->weight + block * kernel * kernel * KERNEL_LANES,
+                 .bias = load_bias(pair, pair->bias, block),
+                 .out = pair->out +
+                        (plane * pair->out_height + p) * pair->out_width * KERNEL_LANES};
+    for (int r = 0; r < kernel; r++) {
+        const int64_t h = p * stride - pair->top + r;
+        row.from[r] = h >= 0 && h < pair->height ? ring_row(group, k, h) : NULL;
+    }
+    for (int64_t q = 0; q < pair->out_width; q += TILE)
+        sum_tile(pair, &row, kernel, stride, q, pair->out_width - q);
+    if (pair->act.finish != NULL)
+        pair->act.finish(pair->act.user, row.out, pair->out_width * KERNEL_LANES);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A row of results as soon as the rows of e under it are there. Short rows are made several at a
+ * time. */
+KERNEL_INLINE void run_group(const group_t *group, int kernel, int stride,
+                             const expand_depthwise_part_t *part)
+{
+    const expand_depthwise_t *pair = group->pair;
+    const int64_t n_at_once = group->n_slots - kernel + 1, top = part->first * stride - pair->top;
+    const int64_t end = least(pair->height, (part->last - 1) * stride - pair->top + kernel);
+    int64_t made = top < 0 ? 0 : top;
+    for (int64_t p = part->first; p < part->last; p++) {
+        const int64_t wanted = least(end, p * stride - pair->top + kernel);
+        while (made < wanted) {
+            const int64_t next = least(end, made + n_at_once);
+            expand_rows(group, made, next);
+            made = next;
+        }
+        for (int k = 0; k < group->n_blocks; k++) sum_row(group, k, kernel, stride, part->image, p);
+    }
+}
+
+KERNEL_INLINE void run_part(const expand_depthwise_t *pair, int kernel, int stride,
+                            const expand_depthwise_part_t *part)
+{
+    const int64_t n_blocks = (pair->n_channels + KERNEL_LANES - 1) / KERNEL_LANES;
+    const int64_t n_source_blocks = (pair->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES;
+    group_t group = {.pair = pair,
+                     .x = pair->x +
+                          part->image * n_source_blocks * pair->height * pair->width * KERNEL_LANES,
+                     .n_slots = expand_depthwise_kept(pair, AT_ONCE),
+                     .columns = expand_depthwise_columns(pair),
+                     .ring = part->ring,
+                     .expand_step = n_source_blocks * KERNEL_LANES * KERNEL_LANES};
+    memset(part->ring, 0,
+           (size_t)(BLOCKS * group.n_slots * group.columns * KERNEL_LANES) * sizeof(float));
+    for (int64_t i = part->first_group; i < part->last_group; i++) {
+        group.first_block = i * BLOCKS;
+        group.n_blocks = (int)least(BLOCKS, n_blocks - group.first_block);
+        group.expand = pair->expand + group.first_block * group.expand_step;
+        for (int k = 0; k < group.n_blocks; k++)
+            group.expand_bias[k] = load_bias(pair, pair->expand_bias, group.first_block + k);
+        run_group(&group, kernel, stride, part);
+    }
+}
+
+static void rows(const expand_depthwise_t *pair, const expand_depthwise_part_t *part)
+{
+    if (pair->kernel == 3 && pair->stride == 1)
+        run_part(pair, 3, 1, part);
+    else if (pair->kernel == 3)
+        run_part(pair, 3, 2, part);
+    else if (pair->stride == 1)
+        run_part(pair, 5, 1, part);
+    else
+        run_part(pair, 5, 2, part);
+}
+
+expand_depthwise_rows_t *const EXPAND_DEPTHWISE_ROWS = rows;
