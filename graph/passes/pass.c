@@ -44,8 +44,10 @@ static const char *const pipeline_graph[] = {
 
 /* Specialising to one set of input shapes: what a plan is built from. */
 static const char *const pipeline_plan[] = {
-    "layout",         "move_reorders",         "fold_reorders",
-    "fuse_norm_conv", "common_subexpressions", "dead_code",
+    "fuse_expand_depthwise",
+    "layout", "move_reorders", "fold_reorders",
+    "fuse_norm_conv",
+    "common_subexpressions", "dead_code",
     NULL,
 };
 
