@@ -171,6 +171,7 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
     const post_ops_t *post = attrs_post(&call->op->attrs, prepared->kernel_attrs);
     const tensor_info_t *weight = call->in[WEIGHT];
     if (call->per_op) return "oneDNN alone under policy per_op";
+    if (isa_best() == ISA_PORTABLE) return "wants AVX2 or more";
     if (call->layout != LAYOUT_MKLDNN) return "mkldnn only";
     if (call->in[X]->dtype != DTYPE_F32) return "f32 only";
     for (int i = EXPAND_BIAS; i <= BIAS; i += BIAS - EXPAND_BIAS)

@@ -413,6 +413,7 @@ OF_FILE(activations_in_parts_become_one_operator, "fold_activations.graph")
 OF_FILE(norms_in_parts_become_one_operator, "fold_norms.graph")
 OF_FILE(attention_in_parts_becomes_one_operator, "fold_attention.graph")
 OF_FILE(convolutions_that_winograd_suits_may_use_it, "bound_winograd.graph")
+OF_FILE(expanding_and_depthwise_convolutions_become_one, "fuse_expand_depthwise.graph")
 OF_FILE(equal_expressions_are_computed_once, "common_subexpressions.graph")
 OF_FILE(what_nobody_needs_goes, "dead_code.graph")
 OF_FILE(pipelines_do_all_of_it, "pipeline.graph")
@@ -738,6 +739,7 @@ int main(void)
         TEST(norms_in_parts_become_one_operator),
         TEST(attention_in_parts_becomes_one_operator),
         TEST(convolutions_that_winograd_suits_may_use_it),
+        TEST(expanding_and_depthwise_convolutions_become_one),
         TEST(equal_expressions_are_computed_once),
         TEST(what_nobody_needs_goes),
         TEST(pipelines_do_all_of_it),
