@@ -29,10 +29,40 @@ typedef struct group {
     vector_t expand_bias[BLOCKS];
 } group_t;
 
-KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act)
+/* Bits of floats that are not negative are in order as integers, those of others are negative ones.
+ * Integers are compared beside the units that multiply. */
+KERNEL_INLINE vector_t clamp_from_zero(vector_t v, float upper)
 {
-    const vector_t zero = {0};
-    return vector_min(vector_max(v, zero + act->lower), zero + act->upper);
+    const vector_t zero = {0}, top = zero + upper;
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    const __m512i bits = _mm512_max_epi32((__m512i)v, (__m512i)zero);
+    return (vector_t)_mm512_min_epi32(bits, (__m512i)top);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    const __m256i bits = _mm256_max_epi32((__m256i)v, (__m256i)zero);
+    return (vector_t)_mm256_min_epi32(bits, (__m256i)top);
+#else
+    return vector_min(vector_max(v, zero), top);
+#endif
+}
+
+/* n rows of n_blocks sums, in place. */
+KERNEL_INLINE void clamp(const expand_depthwise_act_t *act, int n, int n_blocks, vector_t *sums,
+                         int step)
+{
+    const vector_t zero = {0}, lower = zero + act->lower, upper = zero + act->upper;
+    const bool is_from_zero = !(act->lower < 0.0f) && !(act->lower > 0.0f) && act->upper >= 0.0f;
+    if (!act->is_clamped) return;
+    if (is_from_zero) {
+        KERNEL_UNROLL
+        for (int r = 0; r < n; r++) KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++)
+            sums[r * step + k] = clamp_from_zero(sums[r * step + k], act->upper);
+    } else {
+        KERNEL_UNROLL
+        for (int r = 0; r < n; r++) KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++)
+            sums[r * step + k] = vector_min(vector_max(sums[r * step + k], lower), upper);
+    }
 }
 
 /* n elements of e side by side in the image, from `at` on; to: where each goes, in floats. */
@@ -60,11 +90,7 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
             for (int k = 0; k < n_blocks; k++) sums[r][k] += x[r * KERNEL_LANES] * weights[k];
         }
     }
-    if (pair->expand_act.is_clamped) {
-        KERNEL_UNROLL
-        for (int r = 0; r < n; r++) KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++) sums[r][k] = clamp(sums[r][k], &pair->expand_act);
-    }
+    clamp(&pair->expand_act, n, n_blocks, &sums[0][0], BLOCKS);
     float *const ring = group->ring;
     const int64_t ring_step = group->n_slots * group->columns * KERNEL_LANES;
     KERNEL_UNROLL
@@ -97,21 +123,44 @@ static float *ring_row(const group_t *group, int block, int64_t row)
            (block * group->n_slots + row % group->n_slots) * group->columns * KERNEL_LANES;
 }
 
+/* A place in the rows of e: which slot they are in, and which column. */
+typedef struct place {
+    int64_t slot, column;
+} place_t;
+
+static void advance(const group_t *group, place_t *place, int64_t n)
+{
+    place->column += n;
+    if (place->column < group->pair->width) return;
+    place->column = 0;
+    if (++place->slot == group->n_slots) place->slot = 0;
+}
+
+/* Where n elements from there on go, in floats, and the place behind them. In one row, as most are,
+ * what stands behind them in `out_to` is no place. */
+KERNEL_INLINE void find_places(const group_t *group, place_t *place, int64_t n, int32_t *out_to)
+{
+    const int64_t width = group->pair->width, before = group->pair->left;
+    if (place->column + n <= width) {
+        const int64_t at = place->slot * group->columns + before + place->column;
+        for (int i = 0; i < AT_ONCE; i++) out_to[i] = ((int32_t)at + i) * KERNEL_LANES;
+        advance(group, place, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, advance(group, place, 1))
+        out_to[i] = (int32_t)(place->slot * group->columns + before + place->column) * KERNEL_LANES;
+}
+
 /* Rows [first, last) of e. */
 static void expand_rows(const group_t *group, int64_t first, int64_t last)
 {
     const expand_depthwise_t *pair = group->pair;
     const int64_t n = (last - first) * pair->width, n_tiles = (n + AT_ONCE - 1) / AT_ONCE;
-    int64_t column = 0, slot = first % group->n_slots;
+    place_t place = {.slot = first % group->n_slots};
     for (int64_t t = 0; t < n_tiles; t++) {
         const int64_t begin = n * t / n_tiles, end = n * (t + 1) / n_tiles;
         int32_t to[AT_ONCE];
-        for (int64_t i = 0; i < end - begin; i++) {
-            to[i] = (int32_t)((slot * group->columns + pair->left + column) * KERNEL_LANES);
-            if (++column < pair->width) continue;
-            column = 0;
-            if (++slot == group->n_slots) slot = 0;
-        }
+        find_places(group, &place, end - begin, to);
         expand_some(group, group->x + (first * pair->width + begin) * KERNEL_LANES, to,
                     end - begin);
     }
@@ -151,10 +200,7 @@ KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, in
             for (int t = 0; t < TILE; t++) sums[t] += source[t * stride + s] * w;
         }
     }
-    if (pair->act.is_clamped) {
-        KERNEL_UNROLL
-        for (int t = 0; t < TILE; t++) sums[t] = clamp(sums[t], &pair->act);
-    }
+    clamp(&pair->act, TILE, 1, sums, 1);
     float *out = row->out + q * KERNEL_LANES;
     if (n >= TILE) {
         KERNEL_UNROLL
