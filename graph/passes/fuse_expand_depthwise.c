@@ -22,7 +22,7 @@
 
 /* Between two operators threads wait for each other, and fetch what others made. By measurement of
  * MobileNetV2, whose small pictures gain that much. */
-#define JOIN_NS 9000.0
+#define JOIN_NS 7000.0
 
 typedef struct fusing {
     context_t *ctx;
