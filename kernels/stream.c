@@ -42,7 +42,7 @@ static void turn(void *user, int64_t first, int64_t last)
 void stream_run(const stream_t *stream, isa_t isa, int n_threads, void *scratch)
 {
     run_t run = {stream, loops[isa], scratch};
-    const int64_t lanes = isa_lanes(isa);
+    const int64_t lanes = stream->elements == STREAM_TRIMMED ? TRIM_ROWS : isa_lanes(isa);
     if (!stream->is_blocked) {
         threads_share(n_threads, stream->n_outputs, run_rows, &run);
         return;

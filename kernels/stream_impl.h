@@ -5,7 +5,8 @@
  * The weight lies in rows, [outputs][inputs], or in blocks of outputs as wide as a vector,
  * [outputs / lanes][inputs][lanes]. Rows serve up to STREAM_ROWS rows of x: each element that is
  * loaded is multiplied by one of every row of x, and vectors are summed up at the end. More rows
- * want blocks, where an element of x is multiplied by a whole vector. */
+ * want blocks, where an element of x is multiplied by a whole vector. A trimmed weight lies in
+ * blocks of its own, the same for all instruction sets: tensor/trim_impl.h. */
 #ifndef TESSERA_KERNELS_STREAM_IMPL_H
 #define TESSERA_KERNELS_STREAM_IMPL_H
 
@@ -14,9 +15,17 @@
 #include <stdint.h>
 
 #include "kernels/isa_impl.h"
+#include "tensor/trim_impl.h"
 
 #define STREAM_ROWS 4          /* of x, at most, where the weight lies in rows */
 #define STREAM_BLOCKED_ROWS 16 /* where it lies in blocks */
+
+/* The elements of a weight. */
+typedef enum stream_weight {
+    STREAM_F32,
+    STREAM_BF16,
+    STREAM_TRIMMED /* in blocks of TRIM_ROWS outputs */
+} stream_weight_t;
 
 typedef struct stream {
     int64_t n_rows, n_outputs, n_inputs;
@@ -25,7 +34,7 @@ typedef struct stream {
     const void *weight;    /* rows or blocks weight_stride elements apart */
     int64_t weight_stride; /* [outputs / lanes] blocks are padded to whole ones */
     bool is_blocked;
-    bool is_bf16;      /* the weight's elements are bf16, else f32 */
+    stream_weight_t elements;
     const float *bias; /* [n_outputs], or NULL */
     float *out;        /* rows out_stride elements apart */
     int64_t out_stride;

@@ -15,6 +15,17 @@ KERNEL_INLINE vector_t load_weight(const void *weight, int64_t at, bool is_bf16)
                    : vector_load((const float *)weight + at);
 }
 
+/* Of column `at` of a block of a trimmed weight a vector of its rows, from `row` on. */
+KERNEL_INLINE vector_t load_trimmed(const uint8_t *weight, int64_t at, int64_t row)
+{
+    vector_u16_t upper;
+    vector_u8_t lower;
+    const uint8_t *column = weight + at * TRIM_BYTES;
+    memcpy(&upper, column + row * 2, sizeof upper);
+    memcpy(&lower, column + TRIM_ROWS * 2 + row, sizeof lower);
+    return (vector_t)(vector_widen_u16(upper) << 16 | vector_widen_u8(lower) << 8);
+}
+
 KERNEL_INLINE float weight_at(const void *weight, int64_t at, bool is_bf16)
 {
     float value;
@@ -81,7 +92,7 @@ KERNEL_INLINE void choose_rows(const stream_t *s, bool is_bf16, int64_t first, i
 
 static void rows(const stream_t *s, int64_t first, int64_t last)
 {
-    if (s->is_bf16)
+    if (s->elements == STREAM_BF16)
         choose_rows(s, true, first, last);
     else
         choose_rows(s, false, first, last);
@@ -93,12 +104,34 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 #define CHUNK 64  /* inputs: their weights stay in the first cache for the next group of rows */
 #define AHEAD 128 /* inputs that are prefetched before they are read */
 
-/* A group of rows by one or two blocks, over inputs [from, to): sums[row][block] grow. */
-KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks, bool is_bf16,
-                                  bool is_first, int64_t block, const float *columns, int64_t from,
-                                  int64_t to, vector_t (*total)[2])
+/* Vectors in a block of a trimmed weight; others have one. */
+#define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
+
+/* Vector k of those that begin with the first one of a block: the weights of its outputs for input
+ * i. With `is_first` those of later inputs are prefetched. */
+KERNEL_INLINE vector_t load_block(const stream_t *s, stream_weight_t elements, bool is_first,
+                                  int64_t vector, int k, int64_t i)
 {
-    const int64_t size = is_bf16 ? 2 : 4, stride = s->n_rows;
+    if (elements == STREAM_TRIMMED) {
+        const int part = k % TRIM_VECTORS;
+        const uint8_t *block = (const uint8_t *)s->weight +
+                               (vector / TRIM_VECTORS + k / TRIM_VECTORS) * s->weight_stride * 3;
+        if (is_first && part == 0) __builtin_prefetch(block + (i + AHEAD) * TRIM_BYTES);
+        return load_trimmed(block, i, part * KERNEL_LANES);
+    }
+    const int64_t at = (vector + k) * s->weight_stride + i * KERNEL_LANES;
+    const int64_t size = elements == STREAM_BF16 ? 2 : 4;
+    if (is_first) __builtin_prefetch((const char *)s->weight + (at + AHEAD * KERNEL_LANES) * size);
+    return load_weight(s->weight, at, elements == STREAM_BF16);
+}
+
+/* A group of rows by one or two blocks, over inputs [from, to): sums[row][block] grow. */
+KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
+                                  stream_weight_t elements, bool is_first, int64_t block,
+                                  const float *columns, int64_t from, int64_t to,
+                                  vector_t (*total)[2])
+{
+    const int64_t stride = s->n_rows;
     vector_t sums[MAX_GROUP][2];
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) KERNEL_UNROLL
@@ -106,12 +139,8 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks, b
     for (int64_t i = from; i < to; i++) {
         vector_t weights[2];
         KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++) {
-            const int64_t at = (block + k) * s->weight_stride + i * KERNEL_LANES;
-            if (is_first)
-                __builtin_prefetch((const char *)s->weight + (at + AHEAD * KERNEL_LANES) * size);
-            weights[k] = load_weight(s->weight, at, is_bf16);
-        }
+        for (int k = 0; k < n_blocks; k++)
+            weights[k] = load_block(s, elements, is_first, block, k, i);
         KERNEL_UNROLL
         for (int b = 0; b < n_rows; b++) {
             const float x = columns[i * stride + b];
@@ -126,12 +155,13 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks, b
 
 #define GROUP(n)                                                                                   \
     case n:                                                                                        \
-        multiply_chunk(s, n, n_blocks, is_bf16, is_first, block, columns, from, to, total);        \
+        multiply_chunk(s, n, n_blocks, elements, is_first, block, columns, from, to, total);       \
         break
 
-KERNEL_INLINE void choose_group(const stream_t *s, int n_rows, int n_blocks, bool is_bf16,
-                                bool is_first, int64_t block, const float *columns, int64_t from,
-                                int64_t to, vector_t (*total)[2])
+KERNEL_INLINE void choose_group(const stream_t *s, int n_rows, int n_blocks,
+                                stream_weight_t elements, bool is_first, int64_t block,
+                                const float *columns, int64_t from, int64_t to,
+                                vector_t (*total)[2])
 {
     switch (n_rows) {
         GROUP(1);
@@ -144,10 +174,10 @@ KERNEL_INLINE void choose_group(const stream_t *s, int n_rows, int n_blocks, boo
         GROUP(7);
         GROUP(8);
     default:
-        multiply_chunk(s, MAX_GROUP, n_blocks, is_bf16, is_first, block, columns, from, to, total);
+        multiply_chunk(s, MAX_GROUP, n_blocks, elements, is_first, block, columns, from, to, total);
 #else
     default:
-        multiply_chunk(s, MAX_GROUP, n_blocks, is_bf16, is_first, block, columns, from, to, total);
+        multiply_chunk(s, MAX_GROUP, n_blocks, elements, is_first, block, columns, from, to, total);
 #endif
     }
 }
@@ -167,8 +197,8 @@ static void finish(const stream_t *s, int64_t block, int n_blocks, const vector_
     }
 }
 
-KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, bool is_bf16, int n_groups,
-                                   const float *columns, int64_t block)
+KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weight_t elements,
+                                   int n_groups, const float *columns, int64_t block)
 {
     vector_t total[STREAM_BLOCKED_ROWS][2] = {{{0}}};
     for (int64_t from = 0; from < s->n_inputs; from += CHUNK) {
@@ -177,30 +207,33 @@ KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, bool is_bf16
             const int begin = (int)s->n_rows * g / n_groups;
             const int end = (int)s->n_rows * (g + 1) / n_groups;
             if (g == 0)
-                choose_group(s, end, n_blocks, is_bf16, true, block, columns, from, to, total);
+                choose_group(s, end, n_blocks, elements, true, block, columns, from, to, total);
             else
-                choose_group(s, end - begin, n_blocks, is_bf16, false, block, columns + begin, from,
-                             to, total + begin);
+                choose_group(s, end - begin, n_blocks, elements, false, block, columns + begin,
+                             from, to, total + begin);
         }
     }
     finish(s, block, n_blocks, (const vector_t(*)[2])total);
 }
 
-KERNEL_INLINE void share_blocks(const stream_t *s, bool is_bf16, const float *columns,
+KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {
     const int n_groups = ((int)s->n_rows + MAX_GROUP - 1) / MAX_GROUP;
     int64_t block = first;
-    for (; block + 2 <= last; block += 2) multiply_blocks(s, 2, is_bf16, n_groups, columns, block);
-    if (block < last) multiply_blocks(s, 1, is_bf16, n_groups, columns, block);
+    for (; block + 2 <= last; block += 2) multiply_blocks(s, 2, elements, n_groups, columns, block);
+    if (block < last) multiply_blocks(s, 1, elements, n_groups, columns, block);
 }
 
 static void blocks(const stream_t *s, const float *columns, int64_t first, int64_t last)
 {
-    if (s->is_bf16)
-        share_blocks(s, true, columns, first, last);
-    else
-        share_blocks(s, false, columns, first, last);
+    switch (s->elements) {
+    case STREAM_F32: share_blocks(s, STREAM_F32, columns, first, last); break;
+    case STREAM_BF16: share_blocks(s, STREAM_BF16, columns, first, last); break;
+    case STREAM_TRIMMED:
+        share_blocks(s, STREAM_TRIMMED, columns, first * TRIM_VECTORS, last * TRIM_VECTORS);
+        break;
+    }
 }
 
 const stream_loops_t STREAM_LOOPS = {rows, blocks};

@@ -6,7 +6,8 @@
  * ABcd16b16a for any number. These are tags, so that oneDNN
  * makes them, files keep them, and one becomes the other where the number of rows or the machine
  * changes. Blocks are made of weights that stay as they are; a weight that is trained lies as
- * oneDNN's gradients have it. */
+ * oneDNN's gradients have it. A trimmed constant (tensor/trim_impl.h) stays trimmed, its columns in
+ * the order of the source. */
 #include <string.h>
 
 #include "kernels/stream_impl.h"
@@ -15,6 +16,7 @@
 #include "ops/linear_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
+#include "tensor/trim_impl.h"
 
 enum { X, WEIGHT, BIAS };
 
@@ -100,7 +102,7 @@ static bool prefers_blocks(const op_call_t *call, const shape_t *shape)
 
 static bool is_blocked(const tensor_info_t *weight)
 {
-    bool is = false;
+    bool is = trim_is(weight);
     for (int b = 0; b < weight->format.n_blocks; b++) is |= weight->format.block_dims[b] == 0;
     return is;
 }
@@ -128,10 +130,20 @@ static status_t want_blocks(context_t *ctx, const op_call_t *call, prepared_t *p
     return STATUS_OK;
 }
 
+/* False: it is not trimmed, or the source lies in an order that it cannot have. */
+static bool want_trimmed(const op_call_t *call, prepared_t *prepared, const format_t *order)
+{
+    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    if (call->weights != WEIGHT_CONSTANT || !trim_is(weight)) return false;
+    return order != NULL ? trim_ordered(weight, x->rank, x->sizes, order, &prepared->in[WEIGHT])
+                         : trim_plain(weight, &prepared->in[WEIGHT]);
+}
+
 static status_t want_weight(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                             const shape_t *shape, const format_t *order)
 {
     const tensor_info_t *x = call->in[X];
+    if (want_trimmed(call, prepared, order)) return STATUS_OK;
     if (prefers_blocks(call, shape)) {
         status_t status = want_blocks(ctx, call, prepared, shape, order);
         if (status != STATUS_UNSUPPORTED || shape->rows > STREAM_ROWS) return status;
@@ -191,13 +203,19 @@ static float *bind(const prepared_t *prepared, void *const *in, void *out, float
     return scratch + n_x + stream->n_rows * stream->n_outputs;
 }
 
+static stream_weight_t elements_of(const tensor_info_t *weight)
+{
+    if (trim_is(weight)) return STREAM_TRIMMED;
+    return weight->dtype == DTYPE_BF16 ? STREAM_BF16 : STREAM_F32;
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
     const tensor_info_t *weight = &prepared->in[WEIGHT], *result = &prepared->out[0];
     stream_t stream = {.n_outputs = weight->sizes[0],
                        .weight = in[WEIGHT],
-                       .is_bf16 = weight->dtype == DTYPE_BF16,
+                       .elements = elements_of(weight),
                        .out_stride = weight->sizes[0]};
     const isa_t isa = isa_best();
     stream.n_rows = info_numel(result) / stream.n_outputs;
@@ -206,7 +224,8 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     stream.x_stride = stream.n_inputs;
     const int64_t lanes = stream.is_blocked ? isa_lanes(isa) : 1;
     const int64_t n_blocks = (stream.n_outputs + lanes - 1) / lanes;
-    stream.weight_stride = row_elements(weight, n_blocks);
+    stream.weight_stride = stream.elements == STREAM_TRIMMED ? trim_columns(weight) * TRIM_ROWS
+                                                             : row_elements(weight, n_blocks);
     float *rest = bind(prepared, in, out[0], scratch, &stream);
     stream_run(&stream, isa, threads_for(ctx, stream.n_outputs * stream.n_inputs), rest);
     if (result->dtype != DTYPE_F32)

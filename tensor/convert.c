@@ -8,6 +8,7 @@
 #include "tensor/onednn/onednn.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
+#include "tensor/trim_impl.h"
 
 /* ---- our own loops ---- */
 
@@ -284,6 +285,19 @@ static void tell_bytes(context_t *ctx, bool is_ours, const tensor_info_t *src_in
                  begin);
 }
 
+/* Between plain elements and such that are trimmed. */
+static status_t convert_trimmed(context_t *ctx, const tensor_info_t *src_info, const void *src,
+                                const tensor_info_t *dst_info, void *dst, reorder_cause_t cause)
+{
+    const uint64_t begin = context_now();
+    if (trim_is(dst_info))
+        TRY(trim_pack(ctx, dst_info, src, dst));
+    else
+        TRY(trim_unpack(ctx, src_info, src, dst));
+    tell_bytes(ctx, true, src_info, src, dst_info, dst, cause, begin);
+    return STATUS_OK;
+}
+
 /* oneDNN first; our own loops between strides; else by plain, if neither side is that already; our
  * own loops between tags. */
 status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void *src,
@@ -296,6 +310,10 @@ status_t convert_bytes(context_t *ctx, const tensor_info_t *src_info, const void
         return convert_regrouped(ctx, src_info, src, dst_info, dst, cause);
     if (dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info))
         return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
+    if (trim_is(src_info) && !info_is_contiguous(dst_info))
+        return convert_by_plain(ctx, src_info, src, dst_info, dst, cause);
+    if (trim_is(src_info) || trim_is(dst_info))
+        return convert_trimmed(ctx, src_info, src, dst_info, dst, cause);
     bool is_blocked = format_is_blocked(&src_info->format) || format_is_blocked(&dst_info->format);
     threads_guard_t guard = threads_enter(ctx);
     uint64_t begin = context_now();
@@ -380,7 +398,7 @@ static bool begins_with_onednn(const tensor_info_t *src_info, const tensor_info_
 {
     bool is_by_plain = dst_info->format.kind == FORMAT_OPAQUE && !info_is_contiguous(src_info);
     return info_numel(src_info) > 0 && src_info->format.kind != FORMAT_REGROUPED && !is_by_plain &&
-           is_for_onednn(src_info);
+           !trim_is(src_info) && !trim_is(dst_info) && is_for_onednn(src_info);
 }
 
 status_t convert_settle(context_t *ctx, const tensor_info_t *src_info,

@@ -14,7 +14,7 @@
 typedef struct problem {
     float *x, *bias, *out;
     char *weight, *scratch;
-    float *stored; /* the elements of the weight as they are stored: f32, or the nearest bf16 */
+    float *stored; /* the elements of the weight as they are stored: rounded */
 } problem_t;
 
 static float draw(void)
@@ -22,12 +22,33 @@ static float draw(void)
     return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
 }
 
-static void fill(problem_t *p, bool is_bf16, int64_t n_weights, int64_t n_x, int64_t n_outputs)
+/* Three bytes of each of 16 floats, as the sentence in tensor/trim_impl.h has them. */
+static void trim(int64_t n_weights, float *stored, char *weight)
+{
+    for (int64_t i = 0; i < n_weights; i++) {
+        const int64_t lane = i % TRIM_ROWS;
+        char *const column = weight + i / TRIM_ROWS * TRIM_BYTES;
+        uint32_t bits;
+        stored[i] = trim_round(stored[i]);
+        memcpy(&bits, &stored[i], sizeof bits);
+        assert_int_equal(bits & 0xff, 0);
+        const uint16_t upper = (uint16_t)(bits >> 16);
+        memcpy(column + lane * 2, &upper, sizeof upper);
+        column[TRIM_ROWS * 2 + lane] = (char)(bits >> 8);
+    }
+}
+
+static void fill(problem_t *p, stream_weight_t elements, int64_t n_weights, int64_t n_x,
+                 int64_t n_outputs)
 {
     for (int64_t i = 0; i < n_x; i++) p->x[i] = draw();
     for (int64_t i = 0; i < n_outputs; i++) p->bias[i] = draw();
-    const dtype_t dtype = is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    const dtype_t dtype = elements == STREAM_BF16 ? DTYPE_BF16 : DTYPE_F32;
     for (int64_t i = 0; i < n_weights; i++) p->stored[i] = draw();
+    if (elements == STREAM_TRIMMED) {
+        trim(n_weights, p->stored, p->weight);
+        return;
+    }
     dtype_cast(n_weights, DTYPE_F32, p->stored, 1, dtype, p->weight, 1);
     dtype_cast(n_weights, dtype, p->weight, 1, DTYPE_F32, p->stored, 1);
 }
@@ -62,11 +83,10 @@ static void check(const stream_t *s, const problem_t *p, int lanes, const char *
 
 /* Rows of x and of the result have gaps, in which nothing is written. */
 static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, int64_t n_inputs,
-                    int kind)
+                    stream_weight_t elements, bool is_blocked)
 {
     static const int threads[] = {1, 2, 5};
-    const bool is_blocked = (kind & 1) != 0, is_bf16 = (kind & 2) != 0;
-    const int lanes = isa_lanes(isa);
+    const int lanes = elements == STREAM_TRIMMED ? TRIM_ROWS : isa_lanes(isa);
     const int64_t n_blocks = (n_outputs + lanes - 1) / lanes, row = n_inputs + 3;
     stream_t s = {.n_rows = n_rows,
                   .n_outputs = n_outputs,
@@ -76,11 +96,11 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
                   .weight = p->weight,
                   .weight_stride = is_blocked ? row * lanes : row,
                   .is_blocked = is_blocked,
-                  .is_bf16 = is_bf16,
+                  .elements = elements,
                   .bias = n_outputs % 2 == 0 ? NULL : p->bias,
                   .out = p->out,
                   .out_stride = n_outputs + 1};
-    fill(p, is_bf16, (is_blocked ? n_blocks * lanes : n_outputs) * row, n_rows * s.x_stride,
+    fill(p, elements, (is_blocked ? n_blocks * lanes : n_outputs) * row, n_rows * s.x_stride,
          n_outputs);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         for (int64_t i = 0; i < n_rows * s.out_stride; i++) p->out[i] = 77.0f;
@@ -110,9 +130,10 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_ro
     p.stored = (float *)(void *)memory[4];
     p.scratch = memory[5] + 4;
     for (int rows = 1; rows <= max_rows; rows += step)
-        for (int kind = 0; kind < 4; kind++)
-            if ((kind & 1) != 0 || rows <= STREAM_ROWS)
-                run_one(&p, isa, rows, n_outputs, n_inputs, kind);
+        for (int kind = 0; kind < 3; kind++)
+            for (int is_blocked = kind == STREAM_TRIMMED; is_blocked < 2; is_blocked++)
+                if (is_blocked || rows <= STREAM_ROWS)
+                    run_one(&p, isa, rows, n_outputs, n_inputs, (stream_weight_t)kind, is_blocked);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) test_free(memory[i]);
 }
 

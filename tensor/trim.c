@@ -1,0 +1,229 @@
+#include "tensor/trim_impl.h"
+
+#include <string.h>
+
+#include "tensor/context_impl.h"
+#include "tensor/shape.h"
+#include "tensor/threads_impl.h"
+
+#define VERSION 1
+static const char owner[] = "trim";
+
+/* Of the format: the order of the dimensions as digits, the block, and all sizes but the rows. */
+enum { RANK, ORDER, BLOCK_DIM, BLOCK_SIZE, SIZES, N_NUMBERS = SIZES + TRIM_MAX_RANK - 1 };
+
+/* ---- the format ---- */
+
+static bool is_matrix(const tensor_info_t *info)
+{
+    return info->dtype == DTYPE_F32 && info->rank == 2 && info->sizes[0] > 0 && info->sizes[1] > 0;
+}
+
+/* One row under the sizes of the order: its first dimension has one element. */
+static tensor_info_t row_of(int rank, const int64_t *sizes, const format_t *tag)
+{
+    int64_t row[TENSOR_MAX_RANK] = {1};
+    memcpy(row + 1, sizes + 1, (size_t)(rank - 1) * sizeof *row);
+    const tensor_info_t dense = info_dense(DTYPE_F32, rank, row);
+    return info_mkldnn(&dense, tag);
+}
+
+bool trim_ordered(const tensor_info_t *matrix, int rank, const int64_t *sizes, const format_t *tag,
+                  tensor_info_t *out_info)
+{
+    int64_t numbers[N_NUMBERS] = {[RANK] = rank}, columns = 0, elements = 0;
+    if (!is_matrix(matrix) || rank < 2 || rank > TRIM_MAX_RANK || tag->kind != FORMAT_TAG ||
+        tag->rank != rank || tag->order[0] != 0 || tag->n_blocks > 1 ||
+        (tag->n_blocks == 1 && tag->block_dims[0] == 0))
+        return false;
+    if (!shape_numel(rank - 1, sizes + 1, &columns) || columns != matrix->sizes[1]) return false;
+    const tensor_info_t row = row_of(rank, sizes, tag);
+    const int64_t n_blocks = (matrix->sizes[0] - 1) / TRIM_ROWS + 1;
+    if (!format_elements(tag, row.sizes, &elements) ||
+        !shape_multiply(elements, TRIM_BYTES / (int64_t)sizeof(float), &elements) ||
+        !shape_multiply(elements, n_blocks, &elements))
+        return false;
+    for (int d = 0; d < rank; d++)
+        numbers[ORDER] = numbers[ORDER] * TENSOR_MAX_RANK + tag->order[d];
+    if (tag->n_blocks == 1) numbers[BLOCK_DIM] = tag->block_dims[0];
+    if (tag->n_blocks == 1) numbers[BLOCK_SIZE] = tag->block_sizes[0];
+    for (int d = 1; d < rank; d++) numbers[SIZES + d - 1] = sizes[d];
+    const format_t format = format_owned(2, elements, owner, VERSION, N_NUMBERS, numbers);
+    const tensor_info_t plain = info_dense(DTYPE_F32, 2, matrix->sizes);
+    *out_info = info_mkldnn(&plain, &format);
+    return true;
+}
+
+bool trim_plain(const tensor_info_t *matrix, tensor_info_t *out_info)
+{
+    const format_t plain = format_plain(2);
+    return trim_ordered(matrix, 2, matrix->sizes, &plain, out_info);
+}
+
+/* The order that the numbers of a format say; false where they say none. */
+static bool read_order(const int64_t *numbers, int64_t *out_sizes, format_t *out_tag)
+{
+    int64_t digits = numbers[ORDER];
+    unsigned seen = 0;
+    if (numbers[RANK] < 2 || numbers[RANK] > TRIM_MAX_RANK) return false;
+    const int rank = (int)numbers[RANK];
+    *out_tag = format_plain(rank);
+    for (int d = rank - 1; d >= 0; d--, digits /= TENSOR_MAX_RANK) {
+        out_tag->order[d] = (uint8_t)(digits % TENSOR_MAX_RANK);
+        if (out_tag->order[d] >= rank) return false;
+        seen |= 1u << out_tag->order[d];
+    }
+    if (digits != 0 || seen != (1u << rank) - 1) return false;
+    if (numbers[BLOCK_SIZE] != 0) {
+        if (numbers[BLOCK_SIZE] > UINT16_MAX || numbers[BLOCK_DIM] >= rank) return false;
+        out_tag->n_blocks = 1;
+        out_tag->block_dims[0] = (uint8_t)numbers[BLOCK_DIM];
+        out_tag->block_sizes[0] = (uint16_t)numbers[BLOCK_SIZE];
+    }
+    out_sizes[0] = 1;
+    for (int d = 1; d < rank; d++) out_sizes[d] = numbers[SIZES + d - 1];
+    return true;
+}
+
+static bool find_row(const tensor_info_t *info, tensor_info_t *out_row)
+{
+    int64_t sizes[TRIM_MAX_RANK];
+    format_t tag;
+    tensor_info_t same;
+    const int64_t *numbers = format_numbers(&info->format);
+    if (info->layout != LAYOUT_MKLDNN || numbers == NULL || !is_matrix(info) ||
+        !read_order(numbers, sizes, &tag) || !trim_ordered(info, tag.rank, sizes, &tag, &same) ||
+        !format_same(&same.format, &info->format, info->sizes))
+        return false;
+    *out_row = row_of(tag.rank, sizes, &tag);
+    return true;
+}
+
+bool trim_is(const tensor_info_t *info)
+{
+    tensor_info_t row;
+    return find_row(info, &row);
+}
+
+int64_t trim_columns(const tensor_info_t *info)
+{
+    const int64_t n_blocks = (info->sizes[0] - 1) / TRIM_ROWS + 1;
+    return (int64_t)info_bytes(info) / TRIM_BYTES / n_blocks;
+}
+
+/* ---- elements ---- */
+
+/* Adding carries into the exponent, beyond the largest to infinity. */
+static uint32_t round_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits | 0x400000u) >> 8;
+    return (bits + 0x7f + (bits >> 8 & 1)) >> 8;
+}
+
+static float widen(uint32_t upper, uint32_t lower)
+{
+    const uint32_t bits = upper << 16 | lower << 8;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+float trim_round(float value)
+{
+    const uint32_t bits = round_bits(value);
+    return widen(bits >> 8, bits & 0xff);
+}
+
+/* For each column as it lies the one that it is; -1: padding. */
+static status_t list_columns(context_t *ctx, const tensor_info_t *info, int64_t **out_columns)
+{
+    tensor_info_t row;
+    const bool is_trimmed = find_row(info, &row);
+    INVARIANT(is_trimmed);
+    const int64_t n = trim_columns(info);
+    int64_t *columns = NULL, index[TENSOR_MAX_RANK] = {0}, column = 0;
+    TRY(context_get(ctx, (size_t)n * sizeof *columns, "the order of columns", &columns));
+    for (int64_t i = 0; i < n; i++) columns[i] = -1;
+    do {
+        columns[format_offset(&row.format, row.sizes, index)] = column++;
+    } while (shape_next(row.rank, row.sizes, index));
+    *out_columns = columns;
+    return STATUS_OK;
+}
+
+typedef struct work {
+    const int64_t *columns;
+    int64_t n_columns, n_rows, stride;
+    const float *rows;
+    float *out_rows;
+    const uint8_t *bytes;
+    uint8_t *out;
+} work_t;
+
+static void pack_blocks(void *user, int64_t first, int64_t last)
+{
+    const work_t *w = user;
+    for (int64_t block = first; block < last; block++) {
+        uint8_t *to = w->out + block * w->n_columns * TRIM_BYTES;
+        for (int64_t i = 0; i < w->n_columns; i++, to += TRIM_BYTES) {
+            uint16_t upper[TRIM_ROWS] = {0};
+            uint8_t lower[TRIM_ROWS] = {0};
+            for (int r = 0; r < TRIM_ROWS && w->columns[i] >= 0; r++) {
+                const int64_t row = block * TRIM_ROWS + r;
+                if (row >= w->n_rows) break;
+                const uint32_t bits = round_bits(w->rows[row * w->stride + w->columns[i]]);
+                upper[r] = (uint16_t)(bits >> 8);
+                lower[r] = (uint8_t)bits;
+            }
+            memcpy(to, upper, sizeof upper);
+            memcpy(to + sizeof upper, lower, sizeof lower);
+        }
+    }
+}
+
+static void unpack_blocks(void *user, int64_t first, int64_t last)
+{
+    const work_t *w = user;
+    for (int64_t block = first; block < last; block++) {
+        const uint8_t *from = w->bytes + block * w->n_columns * TRIM_BYTES;
+        for (int64_t i = 0; i < w->n_columns; i++, from += TRIM_BYTES) {
+            uint16_t upper[TRIM_ROWS];
+            memcpy(upper, from, sizeof upper);
+            for (int r = 0; r < TRIM_ROWS && w->columns[i] >= 0; r++) {
+                const int64_t row = block * TRIM_ROWS + r;
+                if (row >= w->n_rows) break;
+                w->out_rows[row * w->stride + w->columns[i]] = widen(upper[r],
+                                                                     from[sizeof upper + r]);
+            }
+        }
+    }
+}
+
+static status_t share_blocks(context_t *ctx, const tensor_info_t *info, work_t *work,
+                             void (*run)(void *user, int64_t first, int64_t last))
+{
+    int64_t *columns = NULL;
+    TRY(list_columns(ctx, info, &columns));
+    work->columns = columns;
+    work->n_columns = trim_columns(info);
+    work->n_rows = info->sizes[0];
+    work->stride = info->sizes[1];
+    threads_share(threads_for(ctx, info_numel(info)), (work->n_rows - 1) / TRIM_ROWS + 1, run,
+                  work);
+    context_put(ctx, columns);
+    return STATUS_OK;
+}
+
+status_t trim_pack(context_t *ctx, const tensor_info_t *info, const float *rows, void *out)
+{
+    work_t work = {.rows = rows, .out = out};
+    return share_blocks(ctx, info, &work, pack_blocks);
+}
+
+status_t trim_unpack(context_t *ctx, const tensor_info_t *info, const void *bytes, float *out_rows)
+{
+    work_t work = {.bytes = bytes, .out_rows = out_rows};
+    return share_blocks(ctx, info, &work, unpack_blocks);
+}
