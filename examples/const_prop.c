@@ -104,8 +104,8 @@ static void freeze_all_params(context_t *ctx, module_t *net)
 }
 
 /* Passes that are skipped; winograd is another story. */
-static const char *const propagation_off[] = {"constant_propagation", "bound_winograd", NULL};
-static const char *const propagation_on[] = {"bound_winograd", NULL};
+static const char *const propagation_off[] = {"constant_propagation", "bound_errors", NULL};
+static const char *const propagation_on[] = {"bound_errors", NULL};
 
 /* A copy of the module whose method is what the pass pipeline makes of it, as plans. */
 static module_t *optimized(context_t *ctx, const module_t *net, const char *const *skip)

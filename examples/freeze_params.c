@@ -119,7 +119,7 @@ static void tell_story(context_t *ctx, module_t *net, const tensor_t *x)
 {
     static const char *const params[] = {"weight", "bias", "running_mean", "running_var"};
     static const char *const unfolded[] = {"fold_reorders", NULL};
-    static const char *const direct[] = {"bound_winograd", NULL}; /* not every machine's choice */
+    static const char *const direct[] = {"bound_errors", NULL}; /* not every machine's choice */
     tensor_t *y = NULL;
     graph_t *graph = NULL;
     unsigned n[5];

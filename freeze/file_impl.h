@@ -43,8 +43,9 @@ typedef struct file_machine {
     file_section_t hints;
 } file_machine_t;
 
-/* How the bytes of a blob lie. Opaque ones are what only the oneDNN that made them can read
- * (winograd): those never are the main blob. */
+/* How the bytes of a blob lie. Opaque ones are what only the oneDNN or the kernel that made them
+ * can read (winograd): those never are the main blob, but for trimmed ones (tensor/trim_impl.h),
+ * which every machine can read. */
 #define FILE_DENSE 0u
 #define FILE_TAG 1u
 #define FILE_OPAQUE 2u

@@ -131,8 +131,8 @@ static status_t check_dtype(context_t *ctx, const freeze_options_t *options)
 
 static status_t check_error(context_t *ctx, const char *call, const freeze_options_t *options)
 {
-    REQUIRE(ctx, options->winograd_error >= 0.0, "%s: winograd_error %g, at least 0 is needed",
-            call, options->winograd_error);
+    REQUIRE(ctx, options->rounding_error >= 0.0, "%s: rounding_error %g, at least 0 is needed",
+            call, options->rounding_error);
     return STATUS_OK;
 }
 
@@ -278,7 +278,7 @@ static pass_options_t pass_options_of(const freeze_options_t *options, module_t 
                             .keep_numerics = options->keep_numerics,
                             .dtype = options->dtype,
                             .keep_f32 = options->keep_f32,
-                            .winograd_error = options->winograd_error,
+                            .rounding_error = options->rounding_error,
                             .root = root,
                             .keep = options->preserved};
 }

@@ -34,9 +34,10 @@ typedef struct freeze_options {
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    double winograd_error;       /* what convolutions by winograd may lose: the sum over a method of
-                                    each one's largest error over its largest result, measured with
-                                    its own weight; 0: 1e-4. With keep_numerics none is done so */
+    double rounding_error;       /* what convolutions by winograd, and linears whose weight is kept
+                                    in 3 bytes an element, may lose: the sum over a method of each
+                                    one's largest error over its largest result, measured with its
+                                    own weight; 0: 1e-4. With keep_numerics none is done so */
     bool no_optimize;            /* leave folding and fusing to freeze_optimize */
     const char *const *skip;     /* NULL-terminated passes to leave out */
     dtype_t dtype;               /* that convolutions, linears and matmuls of f32, and what follows
@@ -85,7 +86,7 @@ status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *
                      module_t **out_frozen) TESSERA_API(freeze_take);
 
 /* The step that freeze leaves out when no_optimize says so: folds, fuses and merges in the methods
- * of a frozen module. Of options keep_numerics, winograd_error, skip, dtype, keep_f32 and dumping
+ * of a frozen module. Of options keep_numerics, rounding_error, skip, dtype, keep_f32 and dumping
  * count; NULL: none. A second time changes nothing. INVALID_ARGUMENT if it is not frozen, and for
  * dtype s8. */
 status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_t *options)

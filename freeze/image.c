@@ -10,6 +10,7 @@
 #include "tensor/convert_impl.h"
 #include "tensor/form_impl.h"
 #include "tensor/onednn/onednn.h"
+#include "tensor/trim_impl.h"
 
 /* Forms of one constant; more than this are packed again by whoever wants them. */
 #define MAX_FORMS 32
@@ -153,10 +154,13 @@ static int compare_forms(const void *a, const void *b)
 }
 
 /* A tag says all that the plain constant does, also one under other sizes; those of its own sizes
- * go before. */
+ * go before. And all that a trimmed constant says, trimmed in another order does, too. */
 static int find_main(int n, tensor_t *const *forms, const tensor_info_t *constant)
 {
     int found = -1;
+    for (int i = 0; i < n && trim_is(constant); i++)
+        if (trim_is(&forms[i]->info)) return i;
+    if (constant->layout != LAYOUT_DENSE) return -1;
     for (int i = 0; i < n; i++) {
         const tensor_info_t *form = &forms[i]->info;
         if (form->layout != LAYOUT_MKLDNN || form->format.kind != FORMAT_TAG) continue;
@@ -181,7 +185,7 @@ status_t image_add_constant(image_t *image, tensor_t *tensor, int constant, int 
     const tensor_info_t *info = &tensor->info;
     int n = form_list(tensor, MAX_FORMS, forms), main_form = -1;
     qsort(forms, (size_t)n, sizeof *forms, compare_forms);
-    if (info->layout == LAYOUT_DENSE && !is_plain) main_form = find_main(n, forms, info);
+    if (!is_plain) main_form = find_main(n, forms, info);
     status_t status = add_form(image, main_form >= 0 ? forms[main_form] : tensor, info, constant,
                                machine);
     for (int i = 0; i < n; i++) {

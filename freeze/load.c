@@ -6,6 +6,7 @@
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/form_impl.h"
+#include "tensor/trim_impl.h"
 
 /* ---- constants ---- */
 
@@ -29,7 +30,8 @@ static status_t add_blob(loading_t *l, int index)
     TRY(file_blob_info(l, index, &info));
     bool is_regrouped = is_constant && !shape_equal(info.rank, info.sizes, (int)blob->constant_rank,
                                                     blob->constant_sizes);
-    if (is_constant && (blob->layout == FILE_OPAQUE || (is_regrouped && blob->layout != FILE_TAG)))
+    const bool is_opaque = blob->layout == FILE_OPAQUE && !trim_is(&info);
+    if (is_constant && (is_opaque || (is_regrouped && blob->layout != FILE_TAG)))
         FILE_CORRUPT(l, "%s: blob %d alone is not its constant", l->path, index);
     if (is_regrouped) info = regroup(&info, blob);
     TRY(file_blob_tensor(l, index, &info, &tensor));

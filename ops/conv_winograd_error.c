@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/conv_winograd_impl.h"
+#include "ops/sample_impl.h"
 #include "tensor/context_impl.h"
 
 enum { MAX_OUTPUTS = 16, N_TILES = 2 };
@@ -15,13 +16,6 @@ typedef struct sample {
     float *x, *out, *plain, *weight; /* plain: of the outputs that are looked at */
     void *scratch;
 } sample_t;
-
-/* Of [-1, 1), the same at each run. */
-static float draw(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)(int32_t)(*state >> 32) * 0x1p-31f;
-}
 
 /* Channels lie in blocks, one tile of sources an image. */
 static int64_t place(const sample_t *s, int64_t n_channels, int64_t side, int64_t n, int64_t c,
@@ -86,7 +80,7 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     for (int64_t n = 0; n < w->n_images; n++)
         for (int64_t c = 0; c < w->n_inputs; c++)
             for (int64_t at = 0; at < w->height * w->width; at++)
-                s->x[place(s, w->n_inputs, w->width, n, c, at)] = draw(&state);
+                s->x[place(s, w->n_inputs, w->width, n, c, at)] = sample_draw(&state);
     for (int64_t k = 0; k < w->n_outputs; k++)
         memcpy(s->plain + k * size, bytes + k * weight->sizes[0] / w->n_outputs * size,
                (size_t)size * sizeof *bytes);

@@ -15,6 +15,12 @@ typedef struct linear_backward_attrs {
 /* The kernel of few rows: ops/linear_stream.c. */
 extern const kernel_t linear_stream;
 
+/* What the kernel of few rows loses with a weight [outputs][inputs] of f32 that is trimmed
+ * (tensor/trim_impl.h): the largest difference of the results over the largest of them, on sources
+ * of [-1, 1). Infinite where an element would be. In linear_trim_error.c. */
+status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                           double *out_error);
+
 /* The kernel of many rows: ops/linear_product.c. */
 extern const kernel_t linear_product;
 

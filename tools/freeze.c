@@ -21,7 +21,7 @@ typedef struct options {
     double max_error, min_agreement;
     args_list_t kept; /* ends in NULL */
     bool keep_numerics;
-    double winograd_error;
+    double rounding_error;
     double tune_seconds;   /* -1: not at all */
     args_list_t preserved; /* ends in NULL */
 } options_t;
@@ -100,7 +100,7 @@ static status_t freeze_once(const trial_t *trial, const char *const *kept, modul
         .max_error = options->max_error,
         .report = accuracy_note,
         .report_user = trial->accuracy,
-        .winograd_error = options->winograd_error,
+        .rounding_error = options->rounding_error,
     };
     TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
     status_t status = run_once(session, options, frozen);
@@ -328,8 +328,8 @@ int command_freeze(int argc, char **argv)
          "layers whose max |a-b| / max |b| in the dtype is above stay f32", 0, 0},
         {"--min-agreement", ARGS_NUMBER, &options.min_agreement, "A",
          "layers of the largest errors stay f32 until so many top-1 scores agree", 0, 0},
-        {"--max-error", ARGS_NUMBER, &options.winograd_error, "F",
-         "what convolutions by winograd may lose, added up over the network (1e-4)", 0, 0},
+        {"--max-error", ARGS_NUMBER, &options.rounding_error, "F",
+         "what winograd, and weights of 3 bytes, may lose, added up over the network (1e-4)", 0, 0},
         {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",
          "choose kernels and formats by times measured here, within about so long", 0, 0},
         SESSION_OPTIONS(options.session),

@@ -405,7 +405,7 @@ static status_t compile(context_t *ctx, module_t *module, optimizer_t *optimizer
                         const graph_t *traced, states_t *states, train_program_t *program)
 {
     static const char *const skip[] = {"flatten_into_linear", NULL};
-    static const char *const allow[] = {"bound_winograd", "fuse_norm_activation", NULL};
+    static const char *const allow[] = {"bound_errors", "fuse_norm_activation", NULL};
     const pass_options_t options = {.self = program->step,
                                     .skip = skip,
                                     .trains = true,

@@ -91,7 +91,7 @@ static const char *const pipeline_optimize[] = {
     "lower_precision", "common_subexpressions",
     "constant_propagation",
     "flatten_into_linear",
-    "bound_winograd",
+    "bound_errors",
 
     "common_subexpressions",
     "dead_code",

@@ -52,7 +52,7 @@ static void check_allowed(context_t *ctx, module_t *net, const freeze_options_t 
     count_allowed(ctx, net, options, n);
     if (n[0] != of_2 || n[1] != of_4 || n[2] != of_6)
         fail_msg("%d %d %d with bound %g, wanted %d %d %d", n[0], n[1], n[2],
-                 options != NULL ? options->winograd_error : 0.0, of_2, of_4, of_6);
+                 options != NULL ? options->rounding_error : 0.0, of_2, of_4, of_6);
 }
 
 static void the_sum_of_errors_stays_in_the_bound(void **state)
@@ -60,13 +60,13 @@ static void the_sum_of_errors_stays_in_the_bound(void **state)
     context_t *ctx = fixture_context(state);
     module_t *net = subject_net(ctx, parameters, input, body);
     check_allowed(ctx, net, NULL, 0, 0, 3);
-    check_allowed(ctx, net, &(freeze_options_t){.winograd_error = 1.0}, 0, 0, 3);
-    check_allowed(ctx, net, &(freeze_options_t){.winograd_error = 1e-9}, 0, 0, 0);
+    check_allowed(ctx, net, &(freeze_options_t){.rounding_error = 1.0}, 0, 0, 3);
+    check_allowed(ctx, net, &(freeze_options_t){.rounding_error = 1e-9}, 0, 0, 0);
     check_allowed(ctx, net, &(freeze_options_t){.keep_numerics = true}, 0, 0, 0);
     int before = 0, levels = 0;
     for (double bound = 1e-7; bound < 1e-3; bound *= 1.3) {
         int n[3];
-        count_allowed(ctx, net, &(freeze_options_t){.winograd_error = bound}, n);
+        count_allowed(ctx, net, &(freeze_options_t){.rounding_error = bound}, n);
         const int sum = n[0] + 2 * n[1] + 3 * n[2];
         assert_true(sum >= before);
         levels += sum > before;
@@ -81,12 +81,12 @@ static void a_bound_below_zero_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     module_t *net = subject_net(ctx, parameters, input, body), *frozen = NULL;
-    const freeze_options_t options = {.winograd_error = -1};
+    const freeze_options_t options = {.rounding_error = -1};
     CHECK_FAILS(ctx, freeze(ctx, net, &options, &frozen), STATUS_INVALID_ARGUMENT,
-                "freeze: winograd_error -1, at least 0 is needed");
+                "freeze: rounding_error -1, at least 0 is needed");
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     CHECK_FAILS(ctx, freeze_optimize(ctx, frozen, &options), STATUS_INVALID_ARGUMENT,
-                "freeze_optimize: winograd_error -1, at least 0 is needed");
+                "freeze_optimize: rounding_error -1, at least 0 is needed");
     module_release(frozen);
     module_release(net);
 }

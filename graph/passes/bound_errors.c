@@ -1,0 +1,283 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/ir/graph_impl.h"
+#include "graph/passes/pass_impl.h"
+#include "kernels/stream_impl.h"
+#include "ops/conv_winograd_impl.h"
+#include "ops/linear_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/convert_impl.h"
+#include "tensor/trim_impl.h"
+
+/* What may lose a little to take less time, as long as the sum over the graph stays in the bound.
+ *
+ * Each convolution of 3 by 3 or 5 by 5 that winograd can do is measured with its own weight, for
+ * each size of transforms, and each linear of few rows with its weight in 3 bytes an element. Then
+ * all are allowed size 2 or such a weight, after that size 4 and 6, those that lose least first.
+ * Whether tiles pay is for the choice of layouts to say, which knows all sizes. Weights in 3 bytes
+ * are constants of that format from here on: every kernel reads the same numbers.
+ *
+ * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
+ * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
+
+#define LEAST_TRAINED 13                 /* rows and columns of the result */
+#define LEAST_CHANNELS 16                /* of the source: fewer would be padded to that */
+#define LEAST_TRIMMED ((int64_t)1 << 18) /* elements: smaller weights stay in caches */
+#define MAX_ERROR 1e-4                   /* of options that say none */
+
+/* Direct, and transforms of size 2, 4 and 6; of linears: as it is, and trimmed. */
+enum { N_LEVELS = 4, N_LINEAR_LEVELS = 2 };
+
+static const int algorithms[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
+                                         CONV_WINOGRAD_UP_TO_6};
+
+typedef struct site {
+    const graph_node_t *node;
+    tensor_t *weight; /* of a linear, else NULL */
+    int level, n_levels;
+    double errors[N_LEVELS]; /* of direct sums 0: they are what others are compared with */
+} site_t;
+
+typedef struct search {
+    context_t *ctx;
+    const graph_t *graph;
+    const pass_options_t *options;
+    int n, capacity;
+    site_t *sites;
+} search_t;
+
+/* ---- which ---- */
+
+static bool has_info(const graph_type_t *type)
+{
+    return type->kind == TYPE_TENSOR && type->has_info;
+}
+
+static tensor_t *constant_weight(const graph_t *graph, const graph_node_t *node)
+{
+    const datum_t *weight = graph_constant(graph, node->inputs[1]);
+    return weight != NULL && datum_kind(weight) == DATUM_TENSOR ? datum_as_tensor(weight) : NULL;
+}
+
+/* What is known of a weight that is trained, if transforming it in each call pays; or NULL. */
+static const tensor_info_t *trained_weight(const graph_t *graph, const graph_node_t *node)
+{
+    const graph_type_t *type = graph_value_type(graph, node->inputs[1]);
+    const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
+    if (!has_info(type) || !has_info(result) || result->info.rank != 4 ||
+        result->info.sizes[2] < LEAST_TRAINED || result->info.sizes[3] < LEAST_TRAINED ||
+        type->info.rank != 4 || type->info.sizes[1] < LEAST_CHANNELS)
+        return NULL;
+    return &type->info;
+}
+
+static bool is_shape(const graph_node_t *node, const tensor_info_t *weight)
+{
+    const conv_attrs_t *attrs = node->attrs;
+    bool fits = false;
+    for (int i = 1; i < N_LEVELS; i++)
+        fits = fits ||
+               conv_winograd_fits(weight, attrs->stride, attrs->dilation, attrs->groups, 2 * i);
+    return weight->dtype == DTYPE_F32 && fits;
+}
+
+/* Those that this pass decides about, also when it runs once more. */
+static bool is_open(const graph_node_t *node)
+{
+    const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
+    if (algorithm == NULL) return false;
+    for (int i = 0; i < N_LEVELS; i++)
+        if (*algorithm == algorithms[i]) return true;
+    return false;
+}
+
+/* Linears of few rows that alone read a large weight. One that is trimmed already stays so. */
+static bool is_streamed(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
+{
+    const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
+    return weight->dtype == DTYPE_F32 && weight->rank == 2 && !trim_is(weight) &&
+           info_numel(weight) >= LEAST_TRIMMED && graph_n_uses(graph, node->inputs[1]) == 1 &&
+           has_info(result) && type_is_static(result) &&
+           info_numel(&result->info) <= STREAM_BLOCKED_ROWS * weight->sizes[0];
+}
+
+/* ---- constant weights ---- */
+
+static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
+                             site_t *site)
+{
+    const int64_t stride = ((const conv_attrs_t *)site->node->attrs)->stride[0];
+    for (int i = 1; i < N_LEVELS; i++) {
+        site->errors[i] = site->errors[i - 1]; /* no such transform */
+        if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
+            TRY(conv_winograd_error(ctx, info, weight, stride, 2 * i, &site->errors[i]));
+    }
+    return STATUS_OK;
+}
+
+static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
+{
+    const tensor_info_t *info = tensor_info(weight);
+    const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
+    tensor_t *converted = NULL;
+    TRY(convert_to(ctx, weight, &plain, CAUSE_USER, &converted));
+    const float *elements = tensor_bytes(converted);
+    status_t status = site->weight != NULL
+                          ? linear_trim_error(ctx, info, elements, &site->errors[1])
+                          : measure_conv(ctx, info, elements, site);
+    tensor_drop(converted);
+    return status;
+}
+
+static status_t add_site(void *user, const graph_node_t *node)
+{
+    search_t *search = user;
+    const bool is_conv = rewrite_is_op(node, "conv2d") && is_open(node);
+    if (!is_conv && !rewrite_is_op(node, "linear")) return STATUS_OK;
+    tensor_t *weight = constant_weight(search->graph, node);
+    if (weight == NULL) return STATUS_OK;
+    if (is_conv ? !is_shape(node, tensor_info(weight))
+                : !is_streamed(search->graph, node, tensor_info(weight)))
+        return STATUS_OK;
+    TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
+                     sizeof *search->sites));
+    site_t *site = &search->sites[search->n++];
+    *site = (site_t){.node = node,
+                     .weight = is_conv ? NULL : weight,
+                     .n_levels = is_conv ? N_LEVELS : N_LINEAR_LEVELS};
+    return measure(search->ctx, weight, site);
+}
+
+/* The site of those one level below that adds least; NULL: none is left. */
+static site_t *find_next(const search_t *search, int level)
+{
+    site_t *next = NULL;
+    for (int i = 0; i < search->n; i++) {
+        site_t *site = &search->sites[i];
+        if (site->level == level - 1 && level < site->n_levels && isfinite(site->errors[level]) &&
+            (next == NULL || site->errors[level] < next->errors[level]))
+            next = site;
+    }
+    return next;
+}
+
+static void allow(search_t *search)
+{
+    const double bound = search->options->rounding_error > 0.0 ? search->options->rounding_error
+                                                               : MAX_ERROR;
+    double sum = 0.0;
+    for (int level = 1; level < N_LEVELS; level++) {
+        site_t *site = find_next(search, level);
+        for (; site != NULL; site = find_next(search, level)) {
+            const double more = site->errors[level] - site->errors[level - 1];
+            if (!(sum + more <= bound)) break;
+            sum += more;
+            site->level = level;
+        }
+    }
+}
+
+static void note_rest(const search_t *search)
+{
+    char text[128];
+    for (int i = 0; i < search->n; i++) {
+        const site_t *site = &search->sites[i];
+        if (site->level + 1 == site->n_levels) continue;
+        const double error = site->errors[site->level + 1];
+        if (site->weight != NULL)
+            snprintf(text, sizeof text,
+                     "a weight in 3 bytes loses %.1e, which the bound has no room for", error);
+        else
+            snprintf(text, sizeof text,
+                     "transforms of size %d lose %.1e, which the bound has no room for",
+                     2 * (site->level + 1), error);
+        pass_note(search->ctx, "bound_errors", site->node, text);
+    }
+}
+
+/* ---- the graph ---- */
+
+/* -1: it stays. */
+static int algorithm_for(const search_t *search, const graph_node_t *node)
+{
+    if (!rewrite_is_op(node, "conv2d") || !is_open(node)) return -1;
+    for (int i = 0; i < search->n; i++)
+        if (search->sites[i].node == node) return algorithms[search->sites[i].level];
+    const tensor_info_t *weight = search->options->trains ? trained_weight(search->graph, node)
+                                                          : NULL;
+    return weight != NULL && is_shape(node, weight) &&
+                   ((const conv_attrs_t *)node->attrs)->stride[0] == 1
+               ? CONV_WINOGRAD_TRAINING
+               : -1;
+}
+
+/* The linear that may have this constant trimmed, or NULL. */
+static const site_t *trimmed_site(const search_t *search, const graph_node_t *node)
+{
+    for (int i = 0; i < search->n && node->kind == NODE_CONSTANT; i++) {
+        const site_t *site = &search->sites[i];
+        if (site->weight != NULL && site->level > 0 && site->node->inputs[1] == node->outputs[0])
+            return site;
+    }
+    return NULL;
+}
+
+static status_t trim(rewrite_t *rewrite, const graph_node_t *node, tensor_t *weight)
+{
+    context_t *ctx = rewrite->ctx;
+    graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true};
+    tensor_t *trimmed = NULL;
+    datum_t *datum = NULL;
+    const bool is_possible = trim_plain(tensor_info(weight), &type.info);
+    INVARIANT(is_possible);
+    TRY(convert_make(ctx, weight, &type.info, CAUSE_WEIGHT, &trimmed));
+    storage_set_packable(trimmed->storage, true);
+    status_t status = datum_tensor(ctx, trimmed, &datum);
+    if (status == STATUS_OK) {
+        const value_t value = graph_add_constant(rewrite->to, datum,
+                                                 rewrite_name(rewrite->from, node->outputs[0]));
+        if (value >= 0) graph_set_type(rewrite->to, value, &type);
+        rewrite_map(rewrite, node->outputs[0], value);
+    }
+    datum_release(datum);
+    tensor_drop(trimmed);
+    return status;
+}
+
+static status_t allow_node(rewrite_t *rewrite, const graph_node_t *node, bool *out_done)
+{
+    const site_t *site = trimmed_site(rewrite->user, node);
+    if (site != NULL) {
+        *out_done = true;
+        return trim(rewrite, node, site->weight);
+    }
+    const int algorithm = algorithm_for(rewrite->user, node);
+    conv_attrs_t attrs;
+    if (algorithm < 0) return STATUS_OK;
+    memcpy(&attrs, node->attrs, sizeof attrs);
+    if (attrs.algorithm == algorithm) return STATUS_OK;
+    *out_done = true;
+    attrs.algorithm = algorithm;
+    graph_node_t copy = *node;
+    copy.attrs = &attrs;
+    value_t inputs[OP_MAX_INPUTS];
+    for (int i = 0; i < node->n_inputs; i++) inputs[i] = rewrite_value(rewrite, node->inputs[i]);
+    return rewrite_emit(rewrite, &copy, inputs, node->outputs);
+}
+
+status_t pass_bound_errors(context_t *ctx, const graph_t *graph, const pass_options_t *options,
+                           graph_t **out_graph)
+{
+    search_t search = {.ctx = ctx, .graph = graph, .options = options};
+    status_t status = STATUS_OK;
+    if (!options->trains) status = rewrite_visit(graph_body(graph), add_site, &search);
+    if (status == STATUS_OK) {
+        allow(&search);
+        note_rest(&search);
+        status = rewrite_graph(ctx, graph, allow_node, &search, out_graph);
+    }
+    context_put(ctx, search.sites);
+    return status;
+}
