@@ -1,13 +1,15 @@
-/* How fast linear layers of few rows read their weights, in GB/s: frozen, where our own kernel
- * streams them, and converted in place by module_mkldnn, where oneDNN has them in the format of its
- * choice; and how fast the same machine reads memory at all.
+/* How fast linear layers of few rows read their weights, in GB/s of the bytes that they have:
+ * frozen, where our own kernel streams them, 4 bytes an element where numerics are kept, else 3;
+ * and converted in place by module_mkldnn, where oneDNN has them in the format of its choice; and
+ * how fast the same machine reads memory at all.
  *
  * usage: linear [SAMPLES]    (15 if not given; the best of them counts)
  *
  * A layer stands several times behind itself, each time with a weight of its own, so that no weight
- * is left in a cache from the run before. Reading, frozen and converted take turns. */
+ * is left in a cache from the run before. Reading and the stacks take turns. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <tessera.h>
 
 #include "support/clock.h"
@@ -21,9 +23,12 @@ typedef struct layer {
     int64_t outputs, inputs;
 } layer_t;
 
+typedef enum kind { CONVERTED, WHOLE, TRIMMED, N_KINDS } kind_t;
+
 /* The same layer some times over the same input; what they give is added up. */
 typedef struct stack {
     int n;
+    kind_t kind;
     module_t *layers[MAX_COPIES];
 } stack_t;
 
@@ -39,23 +44,24 @@ static void release(stack_t *stack)
     stack->n = 0;
 }
 
-static status_t make(context_t *ctx, const layer_t *layer, const tensor_t *x, bool is_frozen,
+static status_t make(context_t *ctx, const layer_t *layer, const tensor_t *x, kind_t kind,
                      stack_t *out)
 {
+    const freeze_options_t options = {.keep_numerics = kind == WHOLE};
     int n = (int)(BYTES / (layer->outputs * layer->inputs * 4)) + 1;
     if (n > MAX_COPIES) n = MAX_COPIES;
-    out->n = 0;
+    *out = (stack_t){.kind = kind};
     while (out->n < n) {
         module_t *plain = NULL;
         TRY(layer_linear(ctx, layer->inputs, layer->outputs, true, &plain));
         out->layers[out->n++] = plain;
-        if (!is_frozen) {
+        if (kind == CONVERTED) {
             TRY(module_mkldnn(ctx, plain, NULL));
             continue;
         }
         module_t *frozen = NULL;
         TRY(graph_trace(ctx, plain, "forward", 1, &x));
-        TRY(freeze(ctx, plain, NULL, &frozen));
+        TRY(freeze(ctx, plain, &options, &frozen));
         out->layers[out->n - 1] = frozen;
         module_release(plain);
     }
@@ -72,7 +78,8 @@ static status_t run(context_t *ctx, const layer_t *layer, const stack_t *stack, 
         TRY(module_forward(ctx, stack->layers[i], x, &y));
         tensor_release(y);
     }
-    const double bytes = (double)(layer->outputs * layer->inputs * 4 * stack->n);
+    const int size = stack->kind == TRIMMED ? 3 : 4;
+    const double bytes = (double)(layer->outputs * layer->inputs * size * stack->n);
     const double rate = bytes / (clock_ns() - begin);
     if (rate > *best) *best = rate;
     return STATUS_OK;
@@ -82,25 +89,26 @@ static status_t measure(context_t *ctx, const layer_t *layer, int64_t n_rows, in
                         const float *memory)
 {
     const int n_threads = context_threads(ctx);
-    double limit = 0, own = 0, onednn = 0;
+    double limit = 0, best[N_KINDS] = {0};
     tensor_t *x = NULL;
-    stack_t frozen = {0}, converted = {0};
+    stack_t stacks[N_KINDS] = {{0}};
     TRY(tensor_randn(ctx, DTYPE_F32, SHAPE(n_rows, layer->inputs), &x));
-    status_t status = make(ctx, layer, x, true, &frozen);
-    if (status == STATUS_OK) status = make(ctx, layer, x, false, &converted);
+    status_t status = STATUS_OK;
+    for (int k = 0; k < N_KINDS && status == STATUS_OK; k++)
+        status = make(ctx, layer, x, (kind_t)k, &stacks[k]);
     for (int i = 0; i < n_samples + 1 && status == STATUS_OK; i++) {
-        if (i == 1) own = onednn = 0; /* the first run packs */
+        if (i == 1) memset(best, 0, sizeof best); /* the first run packs */
         const double read = limit_read(memory, BYTES, n_threads);
         if (read > limit) limit = read;
-        status = run(ctx, layer, &frozen, x, &own);
-        if (status == STATUS_OK) status = run(ctx, layer, &converted, x, &onednn);
+        for (int k = 0; k < N_KINDS && status == STATUS_OK; k++)
+            status = run(ctx, layer, &stacks[k], x, &best[k]);
     }
     if (status == STATUS_OK)
-        printf("%-14s %4lld %8.1f %8.1f %8.1f %8.2f\n", layer->name, (long long)n_rows, limit,
-               onednn, own, own / limit);
+        printf("%-14s %4lld %8.1f %8.1f %8.1f %8.2f %8.1f %8.2f\n", layer->name, (long long)n_rows,
+               limit, best[CONVERTED], best[WHOLE], best[WHOLE] / limit, best[TRIMMED],
+               best[TRIMMED] / limit);
     fflush(stdout);
-    release(&frozen);
-    release(&converted);
+    for (int k = 0; k < N_KINDS; k++) release(&stacks[k]);
     tensor_release(x);
     return status;
 }
@@ -117,7 +125,8 @@ int main(int argc, char **argv)
     if (context_create(NULL, &ctx) != STATUS_OK) return 1;
     float *memory = limit_make(BYTES, true, context_threads(ctx));
     status_t status = memory != NULL ? STATUS_OK : STATUS_OUT_OF_MEMORY;
-    printf("%-14s %4s %8s %8s %8s %8s\n", "GB/s", "rows", "limit", "oneDNN", "own", "share");
+    printf("%-14s %4s %8s %8s %8s %8s %8s %8s\n", "GB/s", "rows", "limit", "oneDNN", "own", "share",
+           "3 bytes", "share");
     for (size_t l = 0; l < sizeof layers / sizeof *layers; l++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows && status == STATUS_OK; r++)
             status = measure(ctx, &layers[l], rows[r], n_samples, memory);
