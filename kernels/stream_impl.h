@@ -32,7 +32,8 @@ typedef struct stream {
     const float *x; /* rows x_stride elements apart */
     int64_t x_stride;
     const void *weight;    /* rows or blocks weight_stride elements apart */
-    int64_t weight_stride; /* [outputs / lanes] blocks are padded to whole ones */
+    int64_t weight_stride; /* [outputs / lanes] blocks are padded to whole ones; of trimmed ones
+                              words */
     bool is_blocked;
     stream_weight_t elements;
     const float *bias; /* [n_outputs], or NULL */

@@ -15,15 +15,20 @@ KERNEL_INLINE vector_t load_weight(const void *weight, int64_t at, bool is_bf16)
                    : vector_load((const float *)weight + at);
 }
 
-/* Of column `at` of a block of a trimmed weight a vector of its rows, from `row` on. */
-KERNEL_INLINE vector_t load_trimmed(const uint8_t *weight, int64_t at, int64_t row)
+/* Column k of a group of a trimmed weight, a vector of its rows from `row` on. */
+KERNEL_INLINE vector_t load_trimmed(const uint32_t *group, int k, int row)
 {
-    vector_u16_t upper;
-    vector_u8_t lower;
-    const uint8_t *column = weight + at * TRIM_BYTES;
-    memcpy(&upper, column + row * 2, sizeof upper);
-    memcpy(&lower, column + TRIM_ROWS * 2 + row, sizeof lower);
-    return (vector_t)(vector_widen_u16(upper) << 16 | vector_widen_u8(lower) << 8);
+    vector_u32_t words[3];
+    KERNEL_UNROLL
+    for (int w = 0; w < 3; w++) memcpy(&words[w], group + w * TRIM_ROWS + row, sizeof words[w]);
+    switch (k) {
+    case 0: return (vector_t)(words[0] & 0xffffff00u);
+    case 1: return (vector_t)(words[1] & 0xffffff00u);
+    case 2: return (vector_t)(words[2] & 0xffffff00u);
+    default:
+        return (vector_t)(words[0] << 24 | (words[1] << 16 & 0x00ff0000u) |
+                          (words[2] << 8 & 0x0000ff00u));
+    }
 }
 
 KERNEL_INLINE float weight_at(const void *weight, int64_t at, bool is_bf16)
@@ -107,47 +112,80 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 /* Vectors in a block of a trimmed weight; others have one. */
 #define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
 
-/* Vector k of those that begin with the first one of a block: the weights of its outputs for input
- * i. With `is_first` those of later inputs are prefetched. */
-KERNEL_INLINE vector_t load_block(const stream_t *s, stream_weight_t elements, bool is_first,
-                                  int64_t vector, int k, int64_t i)
+/* Where group g stands in the block of a trimmed weight that vector k of those from `vector` on,
+ * the first of a block, is of. */
+KERNEL_INLINE const uint32_t *group_at(const stream_t *s, int64_t vector, int k, int64_t g)
 {
-    if (elements == STREAM_TRIMMED) {
-        const int part = k % TRIM_VECTORS;
-        const uint8_t *block = (const uint8_t *)s->weight +
-                               (vector / TRIM_VECTORS + k / TRIM_VECTORS) * s->weight_stride * 3;
-        if (is_first && part == 0) __builtin_prefetch(block + (i + AHEAD) * TRIM_BYTES);
-        return load_trimmed(block, i, part * KERNEL_LANES);
-    }
-    const int64_t at = (vector + k) * s->weight_stride + i * KERNEL_LANES;
-    const int64_t size = elements == STREAM_BF16 ? 2 : 4;
-    if (is_first) __builtin_prefetch((const char *)s->weight + (at + AHEAD * KERNEL_LANES) * size);
-    return load_weight(s->weight, at, elements == STREAM_BF16);
+    const int64_t block = vector / TRIM_VECTORS + k / TRIM_VECTORS;
+    return (const uint32_t *)s->weight + block * s->weight_stride + g * TRIM_WORDS;
 }
 
-/* A group of rows by one or two blocks, over inputs [from, to): sums[row][block] grow. */
+/* Vector k of those from `vector` on: the weights of its outputs for input i, `column` of its group
+ * where they are trimmed. */
+KERNEL_INLINE vector_t load_block(const stream_t *s, stream_weight_t elements, int64_t vector,
+                                  int k, int64_t i, int column)
+{
+    if (elements == STREAM_TRIMMED)
+        return load_trimmed(group_at(s, vector, k, i / TRIM_COLUMNS), column,
+                            k % TRIM_VECTORS * KERNEL_LANES);
+    return load_weight(s->weight, (vector + k) * s->weight_stride + i * KERNEL_LANES,
+                       elements == STREAM_BF16);
+}
+
+/* What is read AHEAD inputs later than inputs [i, i + n), lines of 64 bytes. */
+KERNEL_INLINE void prefetch(const stream_t *s, int n_blocks, stream_weight_t elements,
+                            int64_t block, int64_t i)
+{
+    KERNEL_UNROLL
+    for (int k = 0; k < n_blocks; k++) {
+        if (elements == STREAM_TRIMMED && k % TRIM_VECTORS == 0) {
+            const uint32_t *later = group_at(s, block, k, (i + AHEAD) / TRIM_COLUMNS);
+            KERNEL_UNROLL
+            for (int line = 0; line < 3; line++) __builtin_prefetch(later + line * TRIM_ROWS);
+        } else if (elements != STREAM_TRIMMED) {
+            const int64_t at = (block + k) * s->weight_stride + (i + AHEAD) * KERNEL_LANES;
+            __builtin_prefetch((const char *)s->weight + at * (elements == STREAM_BF16 ? 2 : 4));
+        }
+    }
+}
+
+/* Adds the products of one input. */
+KERNEL_INLINE void multiply_input(const stream_t *s, int n_rows, int n_blocks,
+                                  stream_weight_t elements, int64_t block, const float *columns,
+                                  int64_t i, int column, vector_t (*sums)[2])
+{
+    vector_t weights[2];
+    KERNEL_UNROLL
+    for (int k = 0; k < n_blocks; k++) weights[k] = load_block(s, elements, block, k, i, column);
+    KERNEL_UNROLL
+    for (int b = 0; b < n_rows; b++) {
+        const float x = columns[i * s->n_rows + b];
+        KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++) sums[b][k] += x * weights[k];
+    }
+}
+
+/* A group of rows by one or two blocks, over inputs [from, to): sums[row][block] grow. `from` is
+ * the first of a group of columns. With `is_first` later weights are prefetched. */
 KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
                                   stream_weight_t elements, bool is_first, int64_t block,
                                   const float *columns, int64_t from, int64_t to,
                                   vector_t (*total)[2])
 {
-    const int64_t stride = s->n_rows;
+    const int step = elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;
     vector_t sums[MAX_GROUP][2];
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) sums[b][k] = total[b][k];
-    for (int64_t i = from; i < to; i++) {
-        vector_t weights[2];
+    int64_t i = from;
+    for (; i + step <= to; i += step) {
+        if (is_first) prefetch(s, n_blocks, elements, block, i);
         KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++)
-            weights[k] = load_block(s, elements, is_first, block, k, i);
-        KERNEL_UNROLL
-        for (int b = 0; b < n_rows; b++) {
-            const float x = columns[i * stride + b];
-            KERNEL_UNROLL
-            for (int k = 0; k < n_blocks; k++) sums[b][k] += x * weights[k];
-        }
+        for (int c = 0; c < step; c++)
+            multiply_input(s, n_rows, n_blocks, elements, block, columns, i + c, c, sums);
     }
+    for (int c = 0; i < to; i++, c++)
+        multiply_input(s, n_rows, n_blocks, elements, block, columns, i, c, sums);
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) total[b][k] = sums[b][k];

@@ -31,7 +31,6 @@
 typedef float vector_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
-typedef uint8_t vector_u8_t __attribute__((vector_size(KERNEL_LANES)));
 
 /* Memory may be aligned to its elements only. */
 KERNEL_INLINE vector_t vector_load(const float *from)
@@ -70,25 +69,6 @@ KERNEL_INLINE vector_t vector_load_bf16(const uint16_t *from)
     memcpy(&halves, from, sizeof halves);
     const vector_u32_t bits = __builtin_convertvector(halves, vector_u32_t) << 16;
     return (vector_t)bits;
-}
-
-KERNEL_INLINE vector_u32_t vector_widen_u16(vector_u16_t v)
-{
-    return __builtin_convertvector(v, vector_u32_t);
-}
-
-/* gcc does not see the one instruction for this. */
-KERNEL_INLINE vector_u32_t vector_widen_u8(vector_u8_t v)
-{
-#if defined(__AVX512F__) && KERNEL_LANES == 16
-    return (vector_u32_t)_mm512_cvtepu8_epi32((__m128i)v);
-#elif defined(__AVX2__) && KERNEL_LANES == 8
-    uint64_t bytes;
-    memcpy(&bytes, &v, sizeof bytes);
-    return (vector_u32_t)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
-#else
-    return __builtin_convertvector(v, vector_u32_t);
-#endif
 }
 
 /* The smaller and the larger of each lane; b where one is NaN. */

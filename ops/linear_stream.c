@@ -224,7 +224,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     stream.x_stride = stream.n_inputs;
     const int64_t lanes = stream.is_blocked ? isa_lanes(isa) : 1;
     const int64_t n_blocks = (stream.n_outputs + lanes - 1) / lanes;
-    stream.weight_stride = stream.elements == STREAM_TRIMMED ? trim_columns(weight) * TRIM_ROWS
+    stream.weight_stride = stream.elements == STREAM_TRIMMED ? trim_groups(weight) * TRIM_WORDS
                                                              : row_elements(weight, n_blocks);
     float *rest = bind(prepared, in, out[0], scratch, &stream);
     stream_run(&stream, isa, threads_for(ctx, stream.n_outputs * stream.n_inputs), rest);

@@ -40,7 +40,7 @@ bool trim_ordered(const tensor_info_t *matrix, int rank, const int64_t *sizes, c
     const tensor_info_t row = row_of(rank, sizes, tag);
     const int64_t n_blocks = (matrix->sizes[0] - 1) / TRIM_ROWS + 1;
     if (!format_elements(tag, row.sizes, &elements) ||
-        !shape_multiply(elements, TRIM_BYTES / (int64_t)sizeof(float), &elements) ||
+        !shape_multiply((elements - 1) / TRIM_COLUMNS + 1, TRIM_WORDS, &elements) ||
         !shape_multiply(elements, n_blocks, &elements))
         return false;
     for (int d = 0; d < rank; d++)
@@ -105,10 +105,10 @@ bool trim_is(const tensor_info_t *info)
     return find_row(info, &row);
 }
 
-int64_t trim_columns(const tensor_info_t *info)
+int64_t trim_groups(const tensor_info_t *info)
 {
     const int64_t n_blocks = (info->sizes[0] - 1) / TRIM_ROWS + 1;
-    return (int64_t)info_bytes(info) / TRIM_BYTES / n_blocks;
+    return (int64_t)(info_bytes(info) / sizeof(float)) / TRIM_WORDS / n_blocks;
 }
 
 /* ---- elements ---- */
@@ -122,9 +122,9 @@ static uint32_t round_bits(float value)
     return (bits + 0x7f + (bits >> 8 & 1)) >> 8;
 }
 
-static float widen(uint32_t upper, uint32_t lower)
+static float widen(uint32_t rounded)
 {
-    const uint32_t bits = upper << 16 | lower << 8;
+    const uint32_t bits = rounded << 8;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -132,8 +132,7 @@ static float widen(uint32_t upper, uint32_t lower)
 
 float trim_round(float value)
 {
-    const uint32_t bits = round_bits(value);
-    return widen(bits >> 8, bits & 0xff);
+    return widen(round_bits(value));
 }
 
 /* For each column as it lies the one that it is; -1: padding. */
@@ -142,7 +141,7 @@ static status_t list_columns(context_t *ctx, const tensor_info_t *info, int64_t 
     tensor_info_t row;
     const bool is_trimmed = find_row(info, &row);
     INVARIANT(is_trimmed);
-    const int64_t n = trim_columns(info);
+    const int64_t n = trim_groups(info) * TRIM_COLUMNS;
     int64_t *columns = NULL, index[TENSOR_MAX_RANK] = {0}, column = 0;
     TRY(context_get(ctx, (size_t)n * sizeof *columns, "the order of columns", &columns));
     for (int64_t i = 0; i < n; i++) columns[i] = -1;
@@ -155,50 +154,58 @@ static status_t list_columns(context_t *ctx, const tensor_info_t *info, int64_t 
 
 typedef struct work {
     const int64_t *columns;
-    int64_t n_columns, n_rows, stride;
+    int64_t n_groups, n_rows, stride;
     const float *rows;
     float *out_rows;
-    const uint8_t *bytes;
-    uint8_t *out;
+    const uint32_t *words;
+    uint32_t *out;
 } work_t;
+
+/* The words of one row for a group whose columns are listed. */
+static void pack_row(const float *row, const int64_t *columns, uint32_t *out)
+{
+    uint32_t bits[TRIM_COLUMNS];
+    for (int k = 0; k < TRIM_COLUMNS; k++)
+        bits[k] = columns[k] >= 0 ? round_bits(row[columns[k]]) : 0;
+    for (int k = 0; k < 3; k++)
+        out[k * TRIM_ROWS] = bits[k] << 8 | (bits[3] >> (16 - 8 * k) & 0xff);
+}
+
+static void unpack_row(const uint32_t *words, const int64_t *columns, float *row)
+{
+    uint32_t bits[TRIM_COLUMNS] = {0};
+    for (int k = 0; k < 3; k++) {
+        bits[k] = words[k * TRIM_ROWS] >> 8;
+        bits[3] |= (words[k * TRIM_ROWS] & 0xff) << (16 - 8 * k);
+    }
+    for (int k = 0; k < TRIM_COLUMNS; k++)
+        if (columns[k] >= 0) row[columns[k]] = widen(bits[k]);
+}
 
 static void pack_blocks(void *user, int64_t first, int64_t last)
 {
     const work_t *w = user;
-    for (int64_t block = first; block < last; block++) {
-        uint8_t *to = w->out + block * w->n_columns * TRIM_BYTES;
-        for (int64_t i = 0; i < w->n_columns; i++, to += TRIM_BYTES) {
-            uint16_t upper[TRIM_ROWS] = {0};
-            uint8_t lower[TRIM_ROWS] = {0};
-            for (int r = 0; r < TRIM_ROWS && w->columns[i] >= 0; r++) {
-                const int64_t row = block * TRIM_ROWS + r;
-                if (row >= w->n_rows) break;
-                const uint32_t bits = round_bits(w->rows[row * w->stride + w->columns[i]]);
-                upper[r] = (uint16_t)(bits >> 8);
-                lower[r] = (uint8_t)bits;
-            }
-            memcpy(to, upper, sizeof upper);
-            memcpy(to + sizeof upper, lower, sizeof lower);
+    for (int64_t block = first; block < last; block++)
+        for (int64_t g = 0; g < w->n_groups; g++) {
+            uint32_t *to = w->out + (block * w->n_groups + g) * TRIM_WORDS;
+            const int64_t row = block * TRIM_ROWS, n = w->n_rows - row;
+            if (n < TRIM_ROWS) memset(to, 0, TRIM_WORDS * sizeof *to);
+            for (int64_t r = 0; r < n && r < TRIM_ROWS; r++)
+                pack_row(w->rows + (row + r) * w->stride, w->columns + g * TRIM_COLUMNS, to + r);
         }
-    }
 }
 
 static void unpack_blocks(void *user, int64_t first, int64_t last)
 {
     const work_t *w = user;
-    for (int64_t block = first; block < last; block++) {
-        const uint8_t *from = w->bytes + block * w->n_columns * TRIM_BYTES;
-        for (int64_t i = 0; i < w->n_columns; i++, from += TRIM_BYTES) {
-            uint16_t upper[TRIM_ROWS];
-            memcpy(upper, from, sizeof upper);
-            for (int r = 0; r < TRIM_ROWS && w->columns[i] >= 0; r++) {
-                const int64_t row = block * TRIM_ROWS + r;
-                if (row >= w->n_rows) break;
-                w->out_rows[row * w->stride + w->columns[i]] = widen(upper[r],
-                                                                     from[sizeof upper + r]);
-            }
+    for (int64_t block = first; block < last; block++)
+        for (int64_t g = 0; g < w->n_groups; g++) {
+            const uint32_t *from = w->words + (block * w->n_groups + g) * TRIM_WORDS;
+            const int64_t row = block * TRIM_ROWS, n = w->n_rows - row;
+            for (int64_t r = 0; r < n && r < TRIM_ROWS; r++)
+                unpack_row(from + r, w->columns + g * TRIM_COLUMNS,
+                           w->out_rows + (row + r) * w->stride);
         }
-    }
 }
 
 static status_t share_blocks(context_t *ctx, const tensor_info_t *info, work_t *work,
@@ -207,7 +214,7 @@ static status_t share_blocks(context_t *ctx, const tensor_info_t *info, work_t *
     int64_t *columns = NULL;
     TRY(list_columns(ctx, info, &columns));
     work->columns = columns;
-    work->n_columns = trim_columns(info);
+    work->n_groups = trim_groups(info);
     work->n_rows = info->sizes[0];
     work->stride = info->sizes[1];
     threads_share(threads_for(ctx, info_numel(info)), (work->n_rows - 1) / TRIM_ROWS + 1, run,
@@ -224,6 +231,6 @@ status_t trim_pack(context_t *ctx, const tensor_info_t *info, const float *rows,
 
 status_t trim_unpack(context_t *ctx, const tensor_info_t *info, const void *bytes, float *out_rows)
 {
-    work_t work = {.bytes = bytes, .out_rows = out_rows};
+    work_t work = {.words = bytes, .out_rows = out_rows};
     return share_blocks(ctx, info, &work, unpack_blocks);
 }

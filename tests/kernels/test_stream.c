@@ -22,19 +22,20 @@ static float draw(void)
     return (float)rand() / (float)RAND_MAX * 2.0f - 1.0f;
 }
 
-/* Three bytes of each of 16 floats, as the sentence in tensor/trim_impl.h has them. */
+/* The words of four columns of 16 rows at a time, as the sentence in tensor/trim_impl.h has them;
+ * columns lie one behind the other in `stored`, each of 16 rows. */
 static void trim(int64_t n_weights, float *stored, char *weight)
 {
+    memset(weight, 0, (size_t)n_weights * 3);
     for (int64_t i = 0; i < n_weights; i++) {
-        const int64_t lane = i % TRIM_ROWS;
-        char *const column = weight + i / TRIM_ROWS * TRIM_BYTES;
+        const int64_t row = i % 16, column = i / 16 % 4, group = i / 64;
+        uint32_t *const words = (uint32_t *)(void *)weight + group * 48 + row;
         uint32_t bits;
         stored[i] = trim_round(stored[i]);
         memcpy(&bits, &stored[i], sizeof bits);
         assert_int_equal(bits & 0xff, 0);
-        const uint16_t upper = (uint16_t)(bits >> 16);
-        memcpy(column + lane * 2, &upper, sizeof upper);
-        column[TRIM_ROWS * 2 + lane] = (char)(bits >> 8);
+        if (column < 3) words[column * 16] |= bits;
+        for (int k = 0; k < 3 && column == 3; k++) words[k * 16] |= bits >> (24 - 8 * k) & 0xff;
     }
 }
 
@@ -65,9 +66,10 @@ static void check(const stream_t *s, const problem_t *p, int lanes, const char *
         for (int64_t o = 0; o < s->n_outputs; o++) {
             double sum = s->bias != NULL ? s->bias[o] : 0.0, size = fabs(sum);
             for (int64_t i = 0; i < s->n_inputs; i++) {
-                const int64_t at = s->is_blocked
-                                       ? o / lanes * s->weight_stride + i * lanes + o % lanes
-                                       : o * s->weight_stride + i;
+                const int64_t stride = s->elements == STREAM_TRIMMED ? s->weight_stride / 3 * 4
+                                                                     : s->weight_stride;
+                const int64_t at = s->is_blocked ? o / lanes * stride + i * lanes + o % lanes
+                                                 : o * stride + i;
                 const double term = (double)s->x[b * s->x_stride + i] * p->stored[at];
                 sum += term;
                 size += fabs(term);
@@ -87,14 +89,17 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
 {
     static const int threads[] = {1, 2, 5};
     const int lanes = elements == STREAM_TRIMMED ? TRIM_ROWS : isa_lanes(isa);
-    const int64_t n_blocks = (n_outputs + lanes - 1) / lanes, row = n_inputs + 3;
+    const int64_t n_blocks = (n_outputs + lanes - 1) / lanes;
+    const int64_t row = elements == STREAM_TRIMMED ? (n_inputs + 3) / 4 * 4 : n_inputs + 3;
     stream_t s = {.n_rows = n_rows,
                   .n_outputs = n_outputs,
                   .n_inputs = n_inputs,
                   .x = p->x,
                   .x_stride = n_inputs + 1,
                   .weight = p->weight,
-                  .weight_stride = is_blocked ? row * lanes : row,
+                  .weight_stride = elements == STREAM_TRIMMED ? row * 12
+                                   : is_blocked               ? row * lanes
+                                                              : row,
                   .is_blocked = is_blocked,
                   .elements = elements,
                   .bias = n_outputs % 2 == 0 ? NULL : p->bias,
