@@ -34,23 +34,23 @@ typedef struct freeze_options {
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    double rounding_error;       /* what convolutions by winograd, and linears whose weight is kept
-                                    in 3 bytes an element, may lose: the sum over a method of each
-                                    one's largest error over its largest result, measured with its
-                                    own weight; 0: 1e-4. With keep_numerics none is done so */
-    bool no_optimize;            /* leave folding and fusing to freeze_optimize */
-    const char *const *skip;     /* NULL-terminated passes to leave out */
-    dtype_t dtype;               /* that convolutions, linears and matmuls of f32, and what follows
-                                    them, are computed in: bf16; DTYPE_NONE: f32, as they are.
-                                    Weights are kept in it, sums are f32, inputs and results of
-                                    methods stay what they were. Or s8: those with a constant
-                                    weight, of `forward`, read integers of 8 bits, whose scales
-                                    come from the examples; weights have one for each output, sums
-                                    are s32 */
-    const char *const *keep_f32; /* NULL-terminated paths of operators that stay f32 with a dtype;
-                                    a star stands for any text; NULL: none */
-    int n_examples;              /* inputs of `forward` on which each product is measured, and s8
-                                    calibrated: they should be like those that will come */
+    double rounding_error;        /* what convolutions by winograd, and linears whose weight is kept
+                                     in 3 bytes an element, may lose: the sum over a method of each
+                                     one's largest error over its largest result, measured with its
+                                     own weight; 0: 1e-4. With keep_numerics none is done so */
+    bool no_optimize;             /* leave folding and fusing to freeze_optimize */
+    const char *const *skip;      /* NULL-terminated passes to leave out */
+    dtype_t dtype;                /* that convolutions, linears and matmuls of f32, and what follows
+                                     them, are computed in: bf16; DTYPE_NONE: f32, as they are.
+                                     Weights are kept in it, sums are f32, inputs and results of
+                                     methods stay what they were. Or s8: those with a constant
+                                     weight, of `forward`, read integers of 8 bits, whose scales
+                                     come from the examples; weights have one for each output, sums
+                                     are s32 */
+    const char *const *keep_f32;  /* NULL-terminated paths of operators that stay f32 with a dtype;
+                                     a star stands for any text; NULL: none */
+    int n_examples;               /* inputs of `forward` on which each product is measured, and s8
+                                     calibrated: they should be like those that will come */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
     calibration_t calibration;              /* of s8 */
     double percentile; /* of the elements that lie below the upper bound, and as many above the

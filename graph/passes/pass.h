@@ -58,7 +58,7 @@ typedef struct pass_options {
     const pass_range_t *ranges;  /* that `quantize` has; products whose input has none stay f32 */
     const char *const *keep_f32; /* NULL-terminated patterns of paths that they leave alone: a star
                                     stands for any text; NULL: none */
-    bool trains; /* weights change: `bound_errors` looks at convolutions of any weight */
+    bool trains;           /* weights change: `bound_errors` looks at convolutions of any weight */
     double rounding_error; /* that `bound_errors` lets layers add up to: see freeze_options_t; 0:
                               1e-4 */
     int n_stepped;
