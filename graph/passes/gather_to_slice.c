@@ -37,11 +37,11 @@ static status_t take_slice(rewrite_t *rewrite, const graph_node_t *node, bool *o
         !shape_dim(x->rank, *(const int64_t *)rewrite_attr(node, "dim", ATTR_INT), &dim))
         return STATUS_OK;
     TRY(tensor_read(rewrite->ctx, index, &element, dtype_size(tensor_dtype(index))));
-    int64_t at = dtype_load_integer(tensor_dtype(index), &element);
-    if (at < 0) at += x->sizes[dim];
-    if (at < 0 || at >= x->sizes[dim]) return STATUS_OK;
+    const int64_t at = dtype_load_integer(tensor_dtype(index), &element);
+    if (at < -x->sizes[dim] || at >= x->sizes[dim]) return STATUS_OK;
+    /* What counts from the end does so in the slice, which may be of another size. */
     snprintf(attrs, sizeof attrs, "dim=%d start=%lld end=%lld", dim, (long long)at,
-             (long long)at + 1);
+             at == -1 ? INT64_MAX : (long long)at + 1);
     value_t value = rewrite_value(rewrite, node->inputs[0]);
     *out_done = true;
     if (tensor_rank(index) == 1) return pattern_replace(rewrite, node, "slice", attrs, 1, &value);

@@ -49,6 +49,16 @@ static bool is_plain_op(const alias_t *alias, const graph_node_t *node, const ch
            !alias_is_mutated(alias, node->inputs[0]) && !alias_is_mutated(alias, node->outputs[0]);
 }
 
+/* Numbers that hold for these sizes alone, so that others in their place do, too: none that is left
+ * open (-1) or copied (0), or that follows the size of an input. */
+static bool has_fixed_sizes(const graph_node_t *reshape)
+{
+    const ints_t *sizes = rewrite_attr(reshape, "sizes", ATTR_INTS);
+    bool is_fixed = sizes != NULL && reshape->n_sized == 0;
+    for (int i = 0; is_fixed && i < sizes->n; i++) is_fixed = sizes->values[i] > 0;
+    return is_fixed;
+}
+
 static bool find_chain(const alias_t *alias, const graph_node_t *node, chain_t *out)
 {
     const graph_t *graph = alias->graph;
@@ -57,6 +67,7 @@ static bool find_chain(const alias_t *alias, const graph_node_t *node, chain_t *
     if (!is_plain_op(alias, permute, "permute")) return false;
     const graph_node_t *first = graph_producer(graph, permute->inputs[0]);
     if (!is_plain_op(alias, first, "reshape")) return false;
+    if (!has_fixed_sizes(node) || !has_fixed_sizes(first)) return false;
     const tensor_info_t *to = pattern_info(graph, node->outputs[0]);
     const tensor_info_t *permuted = pattern_info(graph, permute->outputs[0]);
     const ints_t *dims = rewrite_attr(permute, "dims", ATTR_INTS);

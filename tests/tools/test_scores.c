@@ -76,8 +76,10 @@ static void begin(context_t *ctx, const char *name, int64_t size, run_mode_t mod
     model_clear(&model);
 }
 
-/* Scores of f32 were measured to be within 3.2e-6 of the largest of their image. */
+/* Scores of f32 were measured to be within 3.2e-6 of the largest of their image, those of AlexNet
+ * and VGG, frozen with weights of 3 bytes in their linear layers, within 1.3e-5. */
 #define TOLERANCE 1e-5
+#define TOLERANCE_FROZEN 2e-5
 
 static void check_scores(const char *name, run_mode_t mode, const float *got, const double *wanted)
 {
@@ -88,7 +90,7 @@ static void check_scores(const char *name, run_mode_t mode, const float *got, co
             double difference = fabs((double)got[i] - wanted[i]);
             error = isnan(difference) ? INFINITY : fmax(error, difference);
         }
-        if (error > TOLERANCE * largest)
+        if (error > (mode == MODE_FROZEN ? TOLERANCE_FROZEN : TOLERANCE) * largest)
             fail_msg("%s, mode %s: scores of image %d are off by %g of the largest", name,
                      mode_name(mode), image, error / largest);
     }
