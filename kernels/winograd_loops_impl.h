@@ -2,23 +2,11 @@
  * besides that,
  *
  *   WINOGRAD_LOOPS   the name of its winograd_loops_t
- *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers
- *
- * A polynomial of degree side - 1 is known by its values at zero, at pairs of points +-p, and by
- * its leading coefficient ("at infinity"): sides of 4, 6 and 8 have 1, 2 and 3 pairs. What the two
- * points of a pair need differs by the sign of the odd terms only, so that either transform
- * computes even and odd parts once.
- *
- * With stride 2 that is done to samples 0, 2, 4 and so on, of which there are 3 or 5: 1 or 2 pairs,
- * without infinity. Those between follow as they are; all of a row, or of a column, have one
- * element of the weight, the last. */
-#include "kernels/vector_impl.h"
-#include "kernels/winograd_impl.h"
-#include "kernels/winograd_points_impl.h"
+ *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers */
+#include "kernels/winograd_lines_impl.h"
+#include "kernels/winograd_pack_impl.h"
 
-#define MAX_SIDE WINOGRAD_MAX_SIDE
 #define VECTORS WINOGRAD_VECTORS
-#define WIDTH (VECTORS * KERNEL_LANES)
 
 /* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5.
  */
@@ -34,75 +22,6 @@ static int count_pairs(const winograd_t *w)
 KERNEL_INLINE int side_of(int n_pairs, int stride)
 {
     return stride == 1 ? 2 * n_pairs + 2 : 4 * n_pairs + 1;
-}
-
-/* ---- one dimension ---- */
-
-/* sum(k) coefficients[k] from[2 k], of which the last coefficient is 1. */
-KERNEL_INLINE vector_t evaluate(const float *coefficients, int n, const vector_t *from)
-{
-    vector_t sum = from[2 * (n - 1)];
-    KERNEL_UNROLL
-    for (int k = 0; k < n - 1; k++) sum += coefficients[k] * from[2 * k];
-    return sum;
-}
-
-/* Sources: out[i] is the polynomial without its root i, by coefficients `from`. */
-KERNEL_INLINE void transform_source(int n_pairs, bool has_infinity, const vector_t *from,
-                                    vector_t *out)
-{
-    const winograd_points_t *points = &winograd_points[n_pairs - 1];
-    out[0] = evaluate(points->all, n_pairs + 1, from);
-    KERNEL_UNROLL
-    for (int p = 0; p < n_pairs; p++) {
-        const vector_t even = evaluate(points->others[p], n_pairs, from + 2);
-        const vector_t odd = points->point[p] * evaluate(points->others[p], n_pairs, from + 1);
-        out[1 + 2 * p] = even + odd;
-        out[2 + 2 * p] = even - odd;
-    }
-    if (has_infinity) out[2 * n_pairs + 1] = evaluate(points->all, n_pairs + 1, from + 1);
-}
-
-KERNEL_INLINE void transform_line(int n_pairs, int stride, const vector_t *from, vector_t *out)
-{
-    const int n = 2 * n_pairs + 1;
-    vector_t outer[MAX_SIDE];
-    if (stride == 1) {
-        transform_source(n_pairs, true, from, out);
-        return;
-    }
-    KERNEL_UNROLL
-    for (int i = 0; i < n; i++) outer[i] = from[2 * i];
-    transform_source(n_pairs, false, outer, out);
-    KERNEL_UNROLL
-    for (int i = 0; i < n - 1; i++) out[n + i] = from[2 * i + 1];
-}
-
-/* Results: out[i] = sum(p) point^i from[p]; with stride 2 what follows is added. */
-KERNEL_INLINE void transform_result(int n_pairs, int tile, int stride, const vector_t *from,
-                                    vector_t *out)
-{
-    const winograd_points_t *points = &winograd_points[n_pairs - 1];
-    vector_t even[3], odd[3];
-    KERNEL_UNROLL
-    for (int p = 0; p < n_pairs; p++) {
-        even[p] = from[1 + 2 * p] + from[2 + 2 * p];
-        odd[p] = from[1 + 2 * p] - from[2 + 2 * p];
-    }
-    KERNEL_UNROLL
-    for (int i = 0; i < tile; i++) {
-        const vector_t *terms = i % 2 == 0 ? even : odd;
-        vector_t sum = points->power[0][i] * terms[0];
-        KERNEL_UNROLL
-        for (int p = 1; p < n_pairs; p++) sum += points->power[p][i] * terms[p];
-        out[i] = sum;
-    }
-    out[0] += from[0];
-    if (stride == 1)
-        out[tile - 1] += from[2 * n_pairs + 1];
-    else
-        KERNEL_UNROLL
-    for (int i = 0; i < tile; i++) out[i] += from[2 * n_pairs + 1 + i];
 }
 
 /* ---- where tiles lie ---- */
@@ -146,9 +65,9 @@ KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, range_t 
                                   int64_t stride)
 {
     const int side = side_of(n_pairs, step);
-    vector_t half[MAX_SIDE][MAX_SIDE]; /* [column][row] */
+    vector_t half[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_SIDE]; /* [column][row] */
     for (int y = 0; y < side; y++) {
-        vector_t line[MAX_SIDE], out[MAX_SIDE];
+        vector_t line[WINOGRAD_MAX_SIDE], out[WINOGRAD_MAX_SIDE];
         const bool has_row = is_whole || (y >= rows.first && y < rows.last);
         KERNEL_UNROLL
         for (int x = 0; x < side; x++) {
@@ -160,7 +79,7 @@ KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, range_t 
         for (int x = 0; x < side; x++) half[x][y] = out[x];
     }
     for (int x = 0; x < side; x++) {
-        vector_t out[MAX_SIDE];
+        vector_t out[WINOGRAD_MAX_SIDE];
         transform_line(n_pairs, step, half[x], out);
         KERNEL_UNROLL
         for (int y = 0; y < side; y++) vector_store(out[y], to + (y * side + x) * stride);
@@ -310,9 +229,9 @@ KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, in
 {
     const int side = side_of(n_pairs, step);
     const int64_t row = finish->winograd->out_width * KERNEL_LANES;
-    vector_t half[MAX_SIDE][MAX_SIDE]; /* [row][column] */
+    vector_t half[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_SIDE]; /* [row][column] */
     for (int x = 0; x < side; x++) {
-        vector_t column[MAX_SIDE], out[MAX_SIDE];
+        vector_t column[WINOGRAD_MAX_SIDE], out[WINOGRAD_MAX_SIDE];
         KERNEL_UNROLL
         for (int y = 0; y < side; y++) column[y] = vector_load(products + (y * side + x) * stride);
         transform_result(n_pairs, tile, step, column, out);
@@ -320,7 +239,7 @@ KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, in
         for (int y = 0; y < tile; y++) half[y][x] = out[y];
     }
     for (int y = 0; y < tile && y < n_rows; y++) {
-        vector_t out[MAX_SIDE];
+        vector_t out[WINOGRAD_MAX_SIDE];
         transform_result(n_pairs, tile, step, half[y], out);
         if (n_columns >= tile) KERNEL_UNROLL
         for (int x = 0; x < tile; x++) put(finish, out[x], at + y * row + x * KERNEL_LANES);
@@ -414,110 +333,6 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t fi
     if (n_pairs == (pairs) && tile == (results) && w->stride == (step))                            \
         finish_tiles(g, pairs, results, step, out_block + k, g->first + begin, n, of, stride);
         SHAPES(FINISH)
-    }
-}
-
-/* ---- the weight ---- */
-
-/* In double: halves of a vector. */
-typedef double wide_t __attribute__((vector_size(KERNEL_LANES * 4)));
-typedef float narrow_t __attribute__((vector_size(KERNEL_LANES * 2)));
-#define HALF (KERNEL_LANES / 2)
-
-/* sum(k) numbers[k] from[k * step]. */
-KERNEL_INLINE wide_t add_up(const double *numbers, int n, const wide_t *from, int step)
-{
-    wide_t sum = numbers[0] * from[0];
-    KERNEL_UNROLL
-    for (int k = 1; k < n; k++) sum += numbers[k] * from[k * step];
-    return sum;
-}
-
-/* HALF outputs of one channel: [side^2], `stride` apart. */
-KERNEL_INLINE void pack_half(const winograd_packing_t *p, int kernel, const float (*from)[WIDTH],
-                             float *to, int64_t stride)
-{
-    const int side = p->weight->tile + kernel - 1;
-    wide_t taps[WINOGRAD_MAX_KERNEL * WINOGRAD_MAX_KERNEL];
-    KERNEL_UNROLL
-    for (int i = 0; i < kernel * kernel; i++) {
-        narrow_t values;
-        memcpy(&values, from[i], sizeof values);
-        taps[i] = __builtin_convertvector(values, wide_t);
-    }
-    for (int y = 0; y < side; y++) {
-        wide_t row[WINOGRAD_MAX_KERNEL];
-        KERNEL_UNROLL
-        for (int s = 0; s < kernel; s++) row[s] = add_up(p->matrix[y], kernel, taps + s, kernel);
-        for (int x = 0; x < side; x++, to += stride) {
-            const wide_t sum = add_up(p->matrix[x], kernel, row, 1);
-            const narrow_t values = __builtin_convertvector(sum, narrow_t);
-            memcpy(to, &values, sizeof values);
-        }
-    }
-}
-
-/* Where outputs of a block lie, or -1 beside the last. */
-static void find_outputs(const winograd_weight_t *w, int64_t first, int64_t *out_places)
-{
-    for (int k = 0; k < WIDTH; k++)
-        out_places[k] = first + k < w->outputs.n ? axis_at(&w->outputs, first + k) : -1;
-}
-
-/* Those between one channel and the outputs, by elements of the kernel. */
-KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t channel,
-                                const int64_t *outputs, float (*out)[WIDTH])
-{
-    const bool has_channel = channel < w->inputs.n;
-    const float *from = w->from + (has_channel ? axis_at(&w->inputs, channel) : 0);
-    for (int k = 0; k < WIDTH; k++) {
-        const bool has = has_channel && outputs[k] >= 0;
-        for (int i = 0; i < kernel * kernel; i++)
-            out[i][k] = has ? from[outputs[k] + i * w->element] : 0.0f;
-    }
-}
-
-/* So many channels at a time go through memory of their own: what is written for one lies far
- * apart, often in one set of the first cache. */
-#define PACK_CHANNELS 4
-
-KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,
-                                 int64_t channel, const int64_t *outputs, float *to, int64_t stride)
-{
-    const int n = (p->weight->tile + kernel - 1) * (p->weight->tile + kernel - 1);
-    float packed[WINOGRAD_MAX_SIDE * WINOGRAD_MAX_SIDE * PACK_CHANNELS * WIDTH];
-    for (int c = 0; c < PACK_CHANNELS; c++) {
-        float from[WINOGRAD_MAX_KERNEL * WINOGRAD_MAX_KERNEL][WIDTH];
-        load_kernels(p->weight, kernel, channel + c, outputs, from);
-        for (int k = 0; k < width; k += HALF)
-            pack_half(p, kernel, (const float(*)[WIDTH])(from[0] + k), packed + c * width + k,
-                      PACK_CHANNELS * width);
-    }
-    for (int i = 0; i < n; i++)
-        memcpy(to + i * stride, packed + i * PACK_CHANNELS * width,
-               (size_t)(PACK_CHANNELS * width) * sizeof *to);
-}
-
-static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
-{
-    const winograd_weight_t *w = p->weight;
-    const int side = w->tile + w->kernel - 1;
-    const int64_t n_channels = (w->inputs.n + KERNEL_LANES - 1) / KERNEL_LANES * KERNEL_LANES;
-    for (int64_t block = first; block < last; block++) {
-        const int64_t rest = w->outputs.n - block * WIDTH;
-        const int64_t width = rest > KERNEL_LANES ? WIDTH : KERNEL_LANES;
-        int64_t outputs[WIDTH];
-        float *to = p->to + block * side * side * n_channels * WIDTH;
-        find_outputs(w, block * WIDTH, outputs);
-        for (int64_t c = 0; c < n_channels; c += PACK_CHANNELS, to += PACK_CHANNELS * width) {
-#define PACK(kernel_size, width_size)                                                              \
-    if (w->kernel == (kernel_size) && width == (width_size))                                       \
-        pack_channels(p, kernel_size, width_size, c, outputs, to, n_channels *width);
-            PACK(3, WIDTH)
-            PACK(3, KERNEL_LANES)
-            PACK(5, WIDTH)
-            PACK(5, KERNEL_LANES)
-        }
     }
 }
 

@@ -111,12 +111,16 @@ typedef struct norming {
 static void norm_planes(void *user, int64_t first, int64_t last)
 {
     const norming_t *n = user;
-    const bool is_cut = n->attrs->activation != BATCH_NORM_NONE;
+    const float lowest = n->attrs->activation == BATCH_NORM_NONE ? -INFINITY : 0.0f;
     const float highest = conv_norm_highest(n->attrs->activation);
-    for (int64_t i = first * n->plane; i < last * n->plane; i++) {
-        const int64_t c = i / n->plane % n->channels;
-        const float value = n->x[i] * n->scale[c] + n->shift[c];
-        n->out[i] = is_cut ? fminf(fmaxf(value, 0.0f), highest) : value;
+    for (int64_t plane = first; plane < last; plane++) {
+        const float scale = n->scale[plane % n->channels], shift = n->shift[plane % n->channels];
+        const float *x = n->x + plane * n->plane;
+        float *out = n->out + plane * n->plane;
+        for (int64_t i = 0; i < n->plane; i++) {
+            const float value = x[i] * scale + shift;
+            out[i] = value < lowest ? lowest : value > highest ? highest : value;
+        }
     }
 }
 
