@@ -34,7 +34,7 @@ typedef struct columns {
 /* The first lane of each lane's group: for groups of 4 these are 0, 0, 0, 0, 4, 4, 4, 4, 8, ... */
 KERNEL_INLINE vector_u32_t first_of_group(int lanes)
 {
-    vector_u32_t first;
+    vector_u32_t first = {0};
     for (int i = 0; i < KERNEL_LANES; i++) first[i] = (uint32_t)(i / lanes * lanes);
     return first;
 }
@@ -47,7 +47,7 @@ KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, con
     const int span = (TILE - 1) * shape.stride + shape.kernel;
     vector_u32_t input = first_of_group(shape.lanes);
     for (int j = 0; j < shape.lanes; j++, weight += KERNEL_LANES, input += 1) {
-        vector_t source[MAX_SPAN];
+        vector_t source[MAX_SPAN] = {{0}};
         KERNEL_UNROLL
         for (int i = 0; i < span; i++) {
             const int64_t at = columns.left + i;

@@ -104,7 +104,7 @@ KERNEL_INLINE vector_t vector_pick(vector_t v, vector_u32_t from)
 #elif defined(__AVX2__) && KERNEL_LANES == 8
     return (vector_t)_mm256_permutevar8x32_ps((__m256)v, (__m256i)from);
 #else
-    vector_t picked;
+    vector_t picked = {0};
     for (int i = 0; i < KERNEL_LANES; i++) picked[i] = v[from[i]];
     return picked;
 #endif

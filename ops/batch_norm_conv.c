@@ -129,7 +129,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 {
     const batch_norm_conv_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[X];
-    float *scale = (float *)((char *)scratch + info_bytes(x)), *shift = scale + x->sizes[1];
+    float *made = scratch, *scale = made + info_numel(x), *shift = scale + x->sizes[1];
     norming_t norming = {in[X], scale,  shift, x->sizes[1], x->sizes[2] * x->sizes[3],
                          attrs, scratch};
     norm_factors(x->sizes[1], attrs->epsilon, in[CONV_NORM_WEIGHT], in[CONV_NORM_BIAS],
@@ -138,7 +138,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                   &norming);
     const planes_t planes = planes_describe(prepared, attrs->conv.stride, attrs->conv.dilation,
                                             attrs->conv.padding, attrs->conv.groups);
-    void *const normed_in[] = {scratch, in[WEIGHT], in[BIAS]};
+    void *const normed_in[] = {made, in[WEIGHT], in[BIAS]};
     planes_run(ctx, prepared, &planes, conv_window_sum, normed_in, out[0]);
     return STATUS_OK;
 }

@@ -162,20 +162,20 @@ static status_t prepare_normed(context_t *ctx, const op_call_t *call, prepared_t
 }
 
 /* The norm as a scale and a shift of each channel; gives the rest of the scratch. */
-static char *set_norm(const prepared_t *prepared, void *const *in, char *scratch, pointwise_t *p)
+static float *set_norm(const prepared_t *prepared, void *const *in, float *scratch, pointwise_t *p)
 {
     const batch_norm_conv_attrs_t *attrs = prepared->attrs;
     const size_t bytes = factor_bytes(p);
-    float *scale = (float *)scratch, *shift = scale + bytes / sizeof(float) / 2;
+    float *shift = scratch + bytes / sizeof(float) / 2;
     memset(scratch, 0, bytes);
     norm_factors(p->n_inputs, attrs->epsilon, in[CONV_NORM_WEIGHT], in[CONV_NORM_BIAS],
-                 in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scale, shift);
-    p->scale = scale;
+                 in[CONV_NORM_MEAN], in[CONV_NORM_VAR], scratch, shift);
+    p->scale = scratch;
     p->shift = shift;
     p->is_source_clamped = attrs->activation != BATCH_NORM_NONE;
     p->source_lower = 0.0f;
     p->source_upper = conv_norm_highest(attrs->activation);
-    return scratch + bytes;
+    return scratch + bytes / sizeof(float);
 }
 
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
