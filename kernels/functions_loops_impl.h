@@ -8,7 +8,7 @@ KERNEL_INLINE vector_t value(function_t function, vector_t x)
     switch (function) {
     case FUNCTION_SIGMOID: return vector_sigmoid(x);
     case FUNCTION_SILU: return x * vector_sigmoid(x);
-    case FUNCTION_GELU: return 0.5f * x * (1.0f + vector_erf(x * 0.70710678118654752f));
+    case FUNCTION_GELU: return vector_gelu(x);
     default: break;
     }
     return x * vector_sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));

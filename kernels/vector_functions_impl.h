@@ -28,29 +28,24 @@ KERNEL_INLINE vector_t vector_sigmoid(vector_t x)
     return 1.0f / (1.0f + vector_exp(-x));
 }
 
-/* erf(x): up to 1 as x + x p(x^2), above as 1 - exp(-q(|x|)), which is 1 from 4 on. Both
- * polynomials were fitted to the exact function, the first by relative, the second by absolute
- * error. */
-KERNEL_INLINE vector_t vector_erf(vector_t x)
+/* gelu(x) = x / 2 (1 + erf(x / sqrt(2))). The erf is x (a + p(x^2) / q(x^2)), fitted up to 5.6 and
+ * above 1 from 5.7 to 5.9, where x is cut: bounded by 1 it is 1 from there on, and gelu of large
+ * negative x is zero. With a near the quotient of large x, p is small there and rounds little; this
+ * a spares the fourth power of p too. Even and odd powers are summed apart, which rounds less. */
+KERNEL_INLINE vector_t vector_gelu(vector_t x)
 {
-    const vector_t zero = {0}, square = x * x;
-    const vector_u32_t sign = (vector_u32_t)x & 0x80000000u;
-    const vector_t size = (vector_t)((vector_u32_t)x ^ sign), t = vector_min(zero + 4.0f, size);
-    vector_t p = square * 7.853851275e-5f - 8.010190795e-4f;
-    p = p * square + 5.188327283e-3f;
-    p = p * square - 2.685381100e-2f;
-    p = p * square + 1.128358543e-1f;
-    p = p * square - 3.761262596e-1f;
-    p = p * square + 1.283791661e-1f;
-    vector_t q = t * -1.855764422e-4f + 2.939630533e-3f;
-    q = q * t - 2.180540934e-2f;
-    q = q * t + 1.030375510e-1f;
-    q = q * t + 6.382254958e-1f;
-    q = q * t + 1.127040148f;
-    q = q * t + 3.536904114e-4f;
-    const vector_t near = x + x * p, far = 1.0f - vector_exp(-q);
-    const vector_u32_t is_far = (vector_u32_t)(size > 1.0f);
-    return (vector_t)((is_far & ((vector_u32_t)far | sign)) | (~is_far & (vector_u32_t)near));
+    const vector_t zero = {0}, one = zero + 1.0f, limit = zero + 5.9f;
+    const vector_t t = vector_min(limit, vector_max(-limit, x)), s = t * t, w = s * s;
+    vector_t p = w * -1.57730554e-7f + 1.44780661e-5f;
+    vector_t q = w * 1.1796543e-6f + 1.88551552e-3f;
+    p = p * w + 2.46866979e-2f;
+    q = q * w + 2.51714766e-1f;
+    const vector_t p_even = w * 4.43616835e-3f + 6.26372576e-1f;
+    const vector_t q_even = (w * 7.33455381e-5f + 2.86777653e-2f) * w + 1.0f;
+    p = p * s + p_even;
+    q = q * s + q_even;
+    const vector_t erf = t * (p / q + 1.71512008e-1f);
+    return 0.5f * x * (1.0f + vector_min(one, vector_max(-one, erf)));
 }
 
 /* tanh(x) = over / under, x p(x^2) and q(x^2) up to 7.9, where tanh becomes 1: within 4 units in
