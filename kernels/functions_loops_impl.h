@@ -7,11 +7,11 @@ KERNEL_INLINE vector_t value(function_t function, vector_t x)
 {
     switch (function) {
     case FUNCTION_SIGMOID: return vector_sigmoid(x);
-    case FUNCTION_SILU: return x * vector_sigmoid(x);
+    case FUNCTION_SILU: return vector_by_sigmoid(x, x);
     case FUNCTION_GELU: return vector_gelu(x);
     default: break;
     }
-    return x * vector_sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x));
+    return vector_by_sigmoid(x, 1.5957691216057308f * (x + 0.044715f * x * x * x));
 }
 
 KERNEL_INLINE void apply(function_t function, int64_t n, const float *src, float *dst)
