@@ -4,13 +4,13 @@
 
 #include "kernels/vector_impl.h"
 
-/* exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2: adding 1.5 * 2^23 leaves n in the low
- * bits. Below -87 it is 1e-38, from 88.4 on infinite. */
+/* exp(x) = 2^n exp(r) with n the integer nearest to x / ln 2: adding 1.5 * 2^23 + 127 leaves the
+ * exponent of 2^n in the low bits. Below -87 it is 1e-38, from 88.4 on infinite. */
 KERNEL_INLINE vector_t vector_exp(vector_t x)
 {
     const vector_t zero = {0};
     const vector_t t = vector_min(zero + 89.0f, vector_max(zero - 87.0f, x));
-    const vector_t shifted = t * 1.44269504088896341f + 12582912.0f, n = shifted - 12582912.0f;
+    const vector_t shifted = t * 1.44269504088896341f + 12583039.0f, n = shifted - 12583039.0f;
     const vector_t r = t - n * 0.693359375f - n * -2.12194440e-4f;
     vector_t p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -18,7 +18,7 @@ KERNEL_INLINE vector_t vector_exp(vector_t x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    const vector_u32_t power = ((vector_u32_t)shifted + (127u - 0x4b400000u)) << 23;
+    const vector_u32_t power = (vector_u32_t)shifted << 23;
     return p * (vector_t)power;
 }
 
