@@ -3,18 +3,32 @@
 #include "tensor/context_impl.h"
 #include "tensor/file_block_impl.h"
 
-static void check_mapped(const loading_t *l, int *out_damaged)
+/* The checksum of a blob as it is now, which may be copied on the way. */
+typedef uint64_t sum_t(const loading_t *l, int blob);
+
+static uint64_t sum_mapped(const loading_t *l, int blob)
+{
+    const file_section_t *at = &l->blobs[blob].at;
+    return file_checksum((const char *)file_bytes(l->mapping) + at->offset, at->bytes, 0);
+}
+
+static uint64_t sum_copied(const loading_t *l, int blob)
+{
+    const file_section_t *at = &l->blobs[blob].at;
+    return file_block_copy(l->block, l->places[blob], l->mapping, at->offset, at->bytes, true);
+}
+
+/* The last blob whose checksum is another than the file says, or -1. Each is one thread's: a
+ * checksum is of a whole blob. */
+static void find_damaged(const loading_t *l, sum_t *sum, int *out_damaged)
 {
     int damaged = -1;
 #pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
     reduction(max                                                                                  \
               : damaged)
-    for (int i = 0; i < l->n_blobs; i++) {
-        const file_section_t *at = &l->blobs[i].at;
-        const char *bytes = (const char *)file_bytes(l->mapping) + at->offset;
-        if (file_is_wanted(l, i) && file_checksum(bytes, at->bytes, 0) != at->checksum)
+    for (int i = 0; i < l->n_blobs; i++)
+        if (file_is_wanted(l, i) && sum(l, i) != l->blobs[i].at.checksum)
             damaged = damaged > i ? damaged : i;
-    }
     *out_damaged = damaged;
 }
 
@@ -31,22 +45,6 @@ static status_t make_places(loading_t *l)
         at += (l->blobs[i].at.bytes + FILE_ALIGNMENT - 1) / FILE_ALIGNMENT * FILE_ALIGNMENT;
     }
     return file_block_create(l->ctx, at, &l->block);
-}
-
-/* A checksum is of a whole blob, so each is one thread's. */
-static void copy_checked(const loading_t *l, int *out_damaged)
-{
-    int damaged = -1;
-#pragma omp parallel for num_threads(context_threads(l->ctx)) schedule(dynamic)                    \
-    reduction(max                                                                                  \
-              : damaged)
-    for (int i = 0; i < l->n_blobs; i++) {
-        const file_section_t *at = &l->blobs[i].at;
-        if (file_is_wanted(l, i) && file_block_copy(l->block, l->places[i], l->mapping, at->offset,
-                                                    at->bytes, true) != at->checksum)
-            damaged = damaged > i ? damaged : i;
-    }
-    *out_damaged = damaged;
 }
 
 #define PIECE_BYTES ((int64_t)4 << 20)
@@ -74,9 +72,9 @@ status_t file_take_blobs(loading_t *l)
     if (l->options.is_copied && l->options.is_unchecked)
         copy_unchecked(l);
     else if (l->options.is_copied)
-        copy_checked(l, &damaged);
+        find_damaged(l, sum_copied, &damaged);
     else if (!l->options.is_unchecked)
-        check_mapped(l, &damaged);
+        find_damaged(l, sum_mapped, &damaged);
     if (damaged >= 0) FILE_CORRUPT(l, "%s: blob %d is damaged", l->path, damaged);
     return STATUS_OK;
 }
