@@ -51,6 +51,10 @@ bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa);
 void strassen_run(const strassen_t *strassen, isa_t isa, int n_threads, void *scratch);
 size_t strassen_scratch(const strassen_t *strassen, isa_t isa, int n_threads);
 
+/* Operations of sums of products that take as long on so many threads; those of the product are 2 *
+ * rows * inputs * outputs. */
+double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
+
 /* ---- for the loops of an instruction set ---- */
 
 #define STRASSEN_APART_BITS 4 /* by which the exponents of two rows differ at most */

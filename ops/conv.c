@@ -7,6 +7,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/planes_impl.h"
+#include "ops/strassen_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -20,9 +21,9 @@
     }
 
 const char *const conv_algorithm_names[] = {
-    "direct",           "winograd",         "winograd_training",
-    "winograd_up_to_2", "winograd_up_to_6", "winograd_2",
-    "winograd_4",       "winograd_6",       NULL};
+    "direct",     "winograd",   "winograd_training", "winograd_up_to_2", "winograd_up_to_6",
+    "winograd_2", "winograd_4", "winograd_6",        "strassen",         "strassen_only",
+    NULL};
 
 static const attr_field_t fields_1d[] = {FIELDS(1)};
 static const attr_field_t fields_2d[] = {FIELDS(2)};
@@ -270,17 +271,10 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {&conv_winograd_6,
-                                             &conv_winograd_4,
-                                             &conv_winograd_2,
-                                             &conv_winograd_training,
-                                             &conv_depthwise,
-                                             &conv_groups,
-                                             &conv_pointwise,
-                                             &conv_rows,
-                                             &onednn,
-                                             &native,
-                                             NULL};
+static const kernel_t *const kernels_2d[] = {
+    &conv_winograd_6, &conv_winograd_4, &conv_winograd_2, &conv_winograd_training,
+    &conv_depthwise,  &conv_groups,     &conv_pointwise,  &conv_strassen,
+    &conv_rows,       &onednn,          &native,          NULL};
 static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */
@@ -421,6 +415,13 @@ static const char *const cases_2d[] = {
     "(f32[1,33,7,7], f32[1,33,3,3], f32[1]) padding=[0,1] stride=[2,2] "
     "algorithm=\"winograd_up_to_6\"",
     "(f32[1,16,8,8], f32[16,16,3,3], none) stride=[2,2] algorithm=\"winograd_6\"",
+    "(f32[1,96,7,9], f32[64,96,1,1], f32[64]) algorithm=\"strassen\"",
+    "(f32[2,64,5,5], f32[128,64,1,1], none) algorithm=\"strassen_only\"",
+    "(f32[1,32,9,7], f32[64,32,1,1], f32[64], f32[1,64,5,4]) stride=[2,2] "
+    "post=[\"sum\",\"relu\"] algorithm=\"strassen_only\"",
+    "(f32[2,32,3,5], f32[64,32,1,1], f32[64]) post=[\"exp\"] algorithm=\"strassen_only\"",
+    "(f32[1,31,5,5], f32[17,31,1,1], f32[17]) algorithm=\"strassen_only\"",
+    "(f32[0,32,3,3], f32[64,32,1,1], none) algorithm=\"strassen_only\"",
     NULL};
 
 static const char *const cases_3d[] = {
@@ -446,6 +447,8 @@ static double amplifies(const void *attrs)
     case CONV_DIRECT: return 1.0;
     case CONV_WINOGRAD_UP_TO_6:
     case CONV_WINOGRAD_6: return 2051.0 / 9.0;
+    case CONV_STRASSEN:
+    case CONV_STRASSEN_ONLY: return STRASSEN_AMPLIFIES;
     default: return 94.0 / 9.0;
     }
 }

@@ -1,6 +1,7 @@
-/* Convolutions with kernels of 1 by 1 by a kernel of our own, over channels in blocks as wide as a
- * vector, and those that read what a batch norm makes: batch_norm_conv2d. The weight lies as
- * oneDNN's kernels want it, ABcd16b16a, so that files and other kernels share it. */
+/* Convolutions with kernels of 1 by 1 by kernels of our own, by sums and by Strassen's algorithm,
+ * over channels in blocks as wide as a vector, and those that read what a batch norm makes:
+ * batch_norm_conv2d. The weight lies as oneDNN's kernels want it, ABcd16b16a, so that files and
+ * other kernels share it. */
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "ops/norm_impl.h"
+#include "ops/strassen_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
@@ -110,13 +112,13 @@ static size_t factor_bytes(const pointwise_t *p)
                         : 0;
 }
 
-static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+static status_t accept_blocks(const op_call_t *call, prepared_t *prepared)
 {
     const char *reason = check(call, prepared);
     if (reason != NULL) return prepared_decline(prepared, "pointwise: %s", reason);
     const int lanes = isa_lanes(isa_best());
     const format_t blocks = format_channel_blocks(4, lanes), own = accept_own(call->in[X]);
-    const tensor_info_t *x = call->in[X], *weight = call->in[WEIGHT];
+    const tensor_info_t *x = call->in[X];
     /* Sixteen channels in one block have the bytes of channels last, whose results are such, too.
      */
     if (own.n_blocks == 0 || !format_same(&own, &blocks, x->sizes))
@@ -127,17 +129,31 @@ static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *p
         TRY(accept_format(call, prepared, addend_of(call->op), &blocks));
         prepared->overwrites = UINT64_C(1) << addend_of(call->op);
     }
-    prepared->in[WEIGHT] = blocked_weight(weight, lanes);
+    prepared->in[WEIGHT] = blocked_weight(call->in[WEIGHT], lanes);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
-    const tensor_info_t *out = &prepared->out[0];
+    return STATUS_OK;
+}
+
+static double estimate(const context_t *ctx, const prepared_t *prepared, const char *name,
+                       double flops)
+{
+    const tensor_info_t *x = &prepared->in[X];
+    const int64_t stride = ((const conv_attrs_t *)prepared->attrs)->stride[0];
+    return cost_layer(ctx, name, 0.9 / SHARE * flops,
+                      (double)info_bytes(x) / (double)(stride * stride) +
+                          (double)info_bytes(&prepared->out[0]),
+                      (double)info_bytes(&prepared->in[WEIGHT]));
+}
+
+static status_t prepare_any(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    TRY(accept_blocks(call, prepared));
     const pointwise_t sizes = describe(prepared);
     prepared_set_scratch(prepared, factor_bytes(&sizes) +
                                        pointwise_scratch(&sizes, isa_best(), context_threads(ctx)));
-    prepared->cost_ns = cost_layer(
-        ctx, "pointwise",
-        0.9 / SHARE * 2.0 * (double)info_numel(&call->out[0]) * (double)(x->sizes[1] + LEAVING),
-        (double)info_bytes(x) / (double)(sizes.stride * sizes.stride) + (double)info_bytes(out),
-        (double)info_bytes(&prepared->in[WEIGHT]));
+    prepared->cost_ns = estimate(ctx, prepared, "pointwise",
+                                 2.0 * (double)info_numel(&call->out[0]) *
+                                     (double)(sizes.n_inputs + LEAVING));
     return STATUS_OK;
 }
 
@@ -178,26 +194,117 @@ static float *set_norm(const prepared_t *prepared, void *const *in, float *scrat
     return scratch + bytes / sizeof(float);
 }
 
+/* What becomes of the sums of `call`, and what is done besides. */
+typedef struct results {
+    post_rest_t functions; /* all, and those that are left for `finish` */
+    post_rest_t rest;
+    const float *addend;
+    bool is_clamped;
+    float lower, upper;
+} results_t;
+
+static results_t find_results(const prepared_t *prepared, void *const *in)
+{
+    const post_ops_t *post = &((const conv_attrs_t *)prepared->kernel_attrs)->post;
+    results_t results = {.functions = {post, adds(post) ? 1 : 0},
+                         .addend = adds(post) ? in[addend_of(prepared->op)] : NULL};
+    results.rest = results.functions;
+    results.is_clamped = results.rest.first < post->n &&
+                         post_is_clamp(&post->op[results.rest.first], &results.lower,
+                                       &results.upper);
+    results.rest.first += results.is_clamped;
+    return results;
+}
+
+static bool has_rest(const results_t *results)
+{
+    return results->rest.first < results->rest.post->n;
+}
+
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    const post_ops_t *post = &((const conv_attrs_t *)prepared->kernel_attrs)->post;
     const tensor_info_t *result = &prepared->out[0];
-    const post_rest_t functions = {post, adds(post) ? 1 : 0};
-    post_rest_t rest = functions;
+    const results_t results = find_results(prepared, in);
     pointwise_t p = describe(prepared);
     p.x = in[X];
     p.weight = in[WEIGHT];
     p.bias = in[BIAS];
-    p.addend = adds(post) ? in[addend_of(prepared->op)] : NULL;
+    p.addend = results.addend;
     if (p.is_scaled) scratch = set_norm(prepared, in, scratch, &p);
-    p.user = &rest;
+    p.is_clamped = results.is_clamped;
+    p.lower = results.lower;
+    p.upper = results.upper;
+    if (has_rest(&results)) p.finish = post_finish;
+    p.user = &results.rest;
     p.out = out[0];
-    p.is_clamped = rest.first < post->n && post_is_clamp(&post->op[rest.first], &p.lower, &p.upper);
-    rest.first += p.is_clamped;
-    if (rest.first < post->n) p.finish = post_finish;
     pointwise_run(&p, isa_best(), threads_for(ctx, info_numel(result) * p.n_inputs / 16), scratch);
-    if (!post_keep_zero(&functions)) walk_zero_padding(result, out[0]);
+    if (!post_keep_zero(&results.functions)) walk_zero_padding(result, out[0]);
+    return STATUS_OK;
+}
+
+/* ---- by Strassen's algorithm ---- */
+
+static strassen_t describe_strassen(const prepared_t *prepared)
+{
+    const tensor_info_t *x = &prepared->in[X], *result = &prepared->out[0];
+    const int64_t stride = ((const conv_attrs_t *)prepared->attrs)->stride[0];
+    const int64_t lanes = isa_lanes(isa_best()), plane = x->sizes[2] * x->sizes[3];
+    const int64_t n_rows = result->sizes[2] * result->sizes[3];
+    return (strassen_t){.n_images = x->sizes[0],
+                        .n_rows = n_rows,
+                        .n_inputs = x->sizes[1],
+                        .n_outputs = result->sizes[1],
+                        .x_image = x->sizes[1] * plane,
+                        .x_row = stride * lanes,
+                        .x_block = plane * lanes,
+                        .line_rows = result->sizes[3],
+                        .x_line = stride * x->sizes[3] * lanes,
+                        .weight_outputs = lanes,
+                        .weight_block = x->sizes[1] * lanes,
+                        .out_image = result->sizes[1] * n_rows,
+                        .out_row = lanes,
+                        .out_block = n_rows * lanes};
+}
+
+static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared_t *prepared)
+{
+    const int algorithm = ((const conv_attrs_t *)call->attrs)->algorithm;
+    const bool is_only = algorithm == CONV_STRASSEN_ONLY;
+    if (!is_only && algorithm != CONV_STRASSEN) return STATUS_UNSUPPORTED; /* nobody asks */
+    TRY(accept_blocks(call, prepared));
+    const strassen_t sizes = describe_strassen(prepared);
+    TRY(strassen_accept(prepared, sizes.n_inputs, sizes.n_outputs, sizes.n_rows, is_only));
+    prepared_set_scratch(prepared, strassen_scratch(&sizes, isa_best(), context_threads(ctx)));
+    prepared->cost_ns = estimate(ctx, prepared, "strassen",
+                                 strassen_flops(&sizes, isa_best(), context_threads(ctx)));
+    return STATUS_OK;
+}
+
+static void finish_row(const void *user, int64_t row, int64_t column, int64_t n, float *values)
+{
+    (void)row;
+    (void)column;
+    post_finish(user, values, n);
+}
+
+static status_t run_strassen(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, void *scratch)
+{
+    const results_t results = find_results(prepared, in);
+    strassen_t s = describe_strassen(prepared);
+    s.x = in[X];
+    s.weight = in[WEIGHT];
+    s.bias = in[BIAS];
+    s.addend = results.addend;
+    s.is_clamped = results.is_clamped;
+    s.lower = results.lower;
+    s.upper = results.upper;
+    if (has_rest(&results)) s.finish = finish_row;
+    s.user = &results.rest;
+    s.out = out[0];
+    strassen_run(&s, isa_best(), threads_for(ctx, info_numel(&prepared->out[0]) * s.n_inputs / 16),
+                 scratch);
     return STATUS_OK;
 }
 
@@ -210,3 +317,8 @@ const kernel_t conv_pointwise_normed = {.name = "pointwise",
                                         .prepare = prepare_normed,
                                         .run = run,
                                         .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS};
+const kernel_t conv_strassen = {.name = "strassen",
+                                .prepare = prepare_strassen,
+                                .run = run_strassen,
+                                .flags = KERNEL_FUSES_POST_OPS | KERNEL_NEEDS_ELEMENTS |
+                                         KERNEL_COMPETES};

@@ -6,12 +6,17 @@
 #include "ops/gradient_impl.h"
 #include "ops/linear_impl.h"
 #include "ops/ops_impl.h"
+#include "ops/strassen_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
 
+static const char *const algorithm_names[] = {"direct", "strassen", "strassen_only", NULL};
+
 static const attr_field_t fields[] = {
     {"flatten", ATTR_BOOL, false, offsetof(linear_attrs_t, flatten), 0, 0, NULL},
+    {"algorithm", ATTR_NAME, false, offsetof(linear_attrs_t, algorithm), 0, LINEAR_DIRECT,
+     algorithm_names},
     {"post", ATTR_POST, false, offsetof(linear_attrs_t, post), 0, 0, NULL}};
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false},
@@ -239,8 +244,8 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels[] = {&linear_stream, &linear_product, &linear_rows,
-                                          &onednn,        &native,         NULL};
+static const kernel_t *const kernels[] = {
+    &linear_stream, &linear_product, &linear_strassen, &linear_rows, &onednn, &native, NULL};
 
 /* ---- gradients ---- */
 
@@ -309,23 +314,37 @@ static const char *const cases[] = {
     "(f64[2,3,5], f64[4,5], f64[4])",
     "(f32[0,7], f32[5,7], f32[5])",
     "(f32[3,0], f32[5,0], f32[5])",
+    "(f32[33,64], f32[64,64], f32[64]) algorithm=\"strassen\"",
+    "(f32[9,64], f32[64,64], f32[64]) algorithm=\"strassen_only\"",
+    "(f32[2,7,96], f32[128,96], none, f32[2,7,128]) post=[\"sum\",\"gelu\"] "
+    "algorithm=\"strassen_only\"",
+    "(f32[5,32], f32[192,32], f32[192], f32[5,192]) post=[\"mul\"] algorithm=\"strassen_only\"",
+    "(f32[4,17], f32[31,17], f32[31]) algorithm=\"strassen_only\"",
+    "(f32[0,32], f32[64,32], f32[64]) algorithm=\"strassen_only\"",
     NULL};
 
 /* ---- definition ---- */
 
-const opdef_t op_def_linear = {.name = "linear",
-                               .preference = OP_PREFERS,
-                               .traits = TRAIT_POST_OPS,
-                               .attrs = {sizeof(linear_attrs_t), 2, fields},
-                               .n_operands = 3,
-                               .operands = operands,
-                               .n_outputs = 1,
-                               .infer = infer,
-                               .kernels = kernels,
-                               .spec = spec,
-                               .flops = ops_flops_of_weight,
-                               .gradient = &gradient,
-                               .cases = cases};
+static double amplifies(const void *attrs)
+{
+    return ((const linear_attrs_t *)attrs)->algorithm == LINEAR_DIRECT ? 1.0 : STRASSEN_AMPLIFIES;
+}
+
+const opdef_t op_def_linear = {
+    .name = "linear",
+    .preference = OP_PREFERS,
+    .traits = TRAIT_POST_OPS,
+    .attrs = {sizeof(linear_attrs_t), sizeof fields / sizeof *fields, fields},
+    .n_operands = 3,
+    .operands = operands,
+    .n_outputs = 1,
+    .infer = infer,
+    .kernels = kernels,
+    .spec = spec,
+    .flops = ops_flops_of_weight,
+    .amplifies = amplifies,
+    .gradient = &gradient,
+    .cases = cases};
 
 /* ---- public ---- */
 

@@ -21,8 +21,8 @@ extern const kernel_t linear_stream;
 status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                            double *out_error);
 
-/* The kernel of many rows: ops/linear_product.c. */
-extern const kernel_t linear_product;
+/* The kernels of many rows, by sums and by Strassen's algorithm: ops/linear_product.c. */
+extern const kernel_t linear_product, linear_strassen;
 
 /* The kernel of few rows with a weight that is trained: ops/linear_rows.c. */
 extern const kernel_t linear_rows;

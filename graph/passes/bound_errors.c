@@ -7,6 +7,7 @@
 #include "kernels/stream_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "ops/linear_impl.h"
+#include "ops/strassen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/trim_impl.h"
@@ -14,10 +15,12 @@
 /* What may lose a little to take less time, as long as the sum over the graph stays in the bound.
  *
  * Each convolution of 3 by 3 or 5 by 5 that winograd can do is measured with its own weight, for
- * each size of transforms, and each linear of few rows with its weight in 3 bytes an element. Then
- * all are allowed size 2 or such a weight, after that size 4 and 6, those that lose least first.
- * Whether tiles pay is for the choice of layouts to say, which knows all sizes. Weights in 3 bytes
- * are constants of that format from here on: every kernel reads the same numbers.
+ * each size of transforms; each linear of few rows with its weight in 3 bytes an element; and each
+ * linear of many rows, and convolution of 1 by 1, that Strassen's algorithm suits. Then all are
+ * allowed size 2, such a weight or Strassen's algorithm, after that size 4 and 6, those that lose
+ * least first. Whether tiles and quarters pay is for the choice of layouts to say, which knows all
+ * sizes. Weights in 3 bytes are constants of that format from here on: every kernel reads the same
+ * numbers.
  *
  * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
  * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
@@ -27,17 +30,24 @@
 #define LEAST_TRIMMED ((int64_t)1 << 18) /* elements: smaller weights stay in caches */
 #define MAX_ERROR 1e-4                   /* of options that say none */
 
-/* Direct, and transforms of size 2, 4 and 6; of linears: as it is, and trimmed. */
-enum { N_LEVELS = 4, N_LINEAR_LEVELS = 2 };
+/* What a layer may do beside what it does: transforms of size 2, 4 and 6; a weight in 3 bytes;
+ * Strassen's algorithm. */
+typedef enum site_kind { SITE_WINOGRAD, SITE_TRIM, SITE_STRASSEN } site_kind_t;
 
-static const int algorithms[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
-                                         CONV_WINOGRAD_UP_TO_6};
+enum { N_LEVELS = 4 };
+
+static const int n_levels[] = {[SITE_WINOGRAD] = N_LEVELS, [SITE_TRIM] = 2, [SITE_STRASSEN] = 2};
+static const int winograd[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
+                                       CONV_WINOGRAD_UP_TO_6};
+static const int conv_strassen_of[] = {CONV_DIRECT, CONV_STRASSEN};
+static const int linear_strassen_of[] = {LINEAR_DIRECT, LINEAR_STRASSEN};
 
 typedef struct site {
     const graph_node_t *node;
-    tensor_t *weight; /* of a linear, else NULL */
-    int level, n_levels;
-    double errors[N_LEVELS]; /* of direct sums 0: they are what others are compared with */
+    site_kind_t kind;
+    tensor_t *weight;
+    int level;
+    double errors[N_LEVELS]; /* of level 0: none, others are compared with it */
 } site_t;
 
 typedef struct search {
@@ -73,7 +83,7 @@ static const tensor_info_t *trained_weight(const graph_t *graph, const graph_nod
     return &type->info;
 }
 
-static bool is_shape(const graph_node_t *node, const tensor_info_t *weight)
+static bool has_windows(const graph_node_t *node, const tensor_info_t *weight)
 {
     const conv_attrs_t *attrs = node->attrs;
     bool fits = false;
@@ -88,9 +98,37 @@ static bool is_open(const graph_node_t *node)
 {
     const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
     if (algorithm == NULL) return false;
+    if (rewrite_is_op(node, "linear")) return *algorithm != LINEAR_STRASSEN_ONLY;
+    if (*algorithm == CONV_STRASSEN) return true;
     for (int i = 0; i < N_LEVELS; i++)
-        if (*algorithm == algorithms[i]) return true;
+        if (*algorithm == winograd[i]) return true;
     return false;
+}
+
+/* Rows that a weight is multiplied with, of an image or a matrix; any number, if nothing is known.
+ */
+static int64_t count_rows(const graph_t *graph, const graph_node_t *node)
+{
+    const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
+    if (!has_info(result) || !type_is_static(result)) return INT64_MAX;
+    const tensor_info_t *info = &result->info;
+    const bool is_linear = rewrite_is_op(node, "linear");
+    int64_t n_rows = 1;
+    for (int i = is_linear ? 0 : 2; i < info->rank - (is_linear ? 1 : 0); i++)
+        n_rows *= info->sizes[i];
+    return n_rows;
+}
+
+/* Convolutions of 1 by 1, and linears. */
+static bool is_product(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
+{
+    const bool is_conv = rewrite_is_op(node, "conv2d");
+    if (weight->dtype != DTYPE_F32 || weight->rank != (is_conv ? 4 : 2)) return false;
+    if (is_conv && (weight->sizes[2] != 1 || weight->sizes[3] != 1 ||
+                    ((const conv_attrs_t *)node->attrs)->groups > 1))
+        return false;
+    return !trim_is(weight) &&
+           strassen_suits(weight->sizes[1], weight->sizes[0], count_rows(graph, node));
 }
 
 /* Linears of few rows that alone read a large weight. One that is trimmed already stays so. */
@@ -117,37 +155,56 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
     return STATUS_OK;
 }
 
-static status_t measure(context_t *ctx, const tensor_t *weight, site_t *site)
+static status_t measure(context_t *ctx, site_t *site)
 {
-    const tensor_info_t *info = tensor_info(weight);
+    const tensor_info_t *info = tensor_info(site->weight);
     const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
     tensor_t *converted = NULL;
-    TRY(convert_to(ctx, weight, &plain, CAUSE_USER, &converted));
+    TRY(convert_to(ctx, site->weight, &plain, CAUSE_USER, &converted));
     const float *elements = tensor_bytes(converted);
-    status_t status = site->weight != NULL
-                          ? linear_trim_error(ctx, info, elements, &site->errors[1])
-                          : measure_conv(ctx, info, elements, site);
+    status_t status = STATUS_OK;
+    switch (site->kind) {
+    case SITE_WINOGRAD: status = measure_conv(ctx, info, elements, site); break;
+    case SITE_TRIM: status = linear_trim_error(ctx, info, elements, &site->errors[1]); break;
+    case SITE_STRASSEN:
+        status = strassen_error(ctx, info->sizes[0], info->sizes[1], elements, &site->errors[1]);
+        break;
+    }
     tensor_drop(converted);
     return status;
+}
+
+/* Whether there is something to decide about a node with this weight. */
+static bool find_kind(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight,
+                      site_kind_t *out_kind)
+{
+    const bool is_conv = rewrite_is_op(node, "conv2d");
+    if (is_conv && has_windows(node, weight))
+        *out_kind = SITE_WINOGRAD;
+    else if (!is_conv && is_streamed(graph, node, weight))
+        *out_kind = SITE_TRIM;
+    else if (is_product(graph, node, weight))
+        *out_kind = SITE_STRASSEN;
+    else
+        return false;
+    return true;
 }
 
 static status_t add_site(void *user, const graph_node_t *node)
 {
     search_t *search = user;
-    const bool is_conv = rewrite_is_op(node, "conv2d") && is_open(node);
-    if (!is_conv && !rewrite_is_op(node, "linear")) return STATUS_OK;
-    tensor_t *weight = constant_weight(search->graph, node);
-    if (weight == NULL) return STATUS_OK;
-    if (is_conv ? !is_shape(node, tensor_info(weight))
-                : !is_streamed(search->graph, node, tensor_info(weight)))
+    site_t site = {.node = node};
+    if ((!rewrite_is_op(node, "conv2d") && !rewrite_is_op(node, "linear")) || !is_open(node))
+        return STATUS_OK;
+    site.weight = constant_weight(search->graph, node);
+    if (site.weight == NULL ||
+        !find_kind(search->graph, node, tensor_info(site.weight), &site.kind))
         return STATUS_OK;
     TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
                      sizeof *search->sites));
-    site_t *site = &search->sites[search->n++];
-    *site = (site_t){.node = node,
-                     .weight = is_conv ? NULL : weight,
-                     .n_levels = is_conv ? N_LEVELS : N_LINEAR_LEVELS};
-    return measure(search->ctx, weight, site);
+    TRY(measure(search->ctx, &site));
+    search->sites[search->n++] = site;
+    return STATUS_OK;
 }
 
 /* The site of those one level below that adds least; NULL: none is left. */
@@ -156,7 +213,8 @@ static site_t *find_next(const search_t *search, int level)
     site_t *next = NULL;
     for (int i = 0; i < search->n; i++) {
         site_t *site = &search->sites[i];
-        if (site->level == level - 1 && level < site->n_levels && isfinite(site->errors[level]) &&
+        if (site->level == level - 1 && level < n_levels[site->kind] &&
+            isfinite(site->errors[level]) &&
             (next == NULL || site->errors[level] < next->errors[level]))
             next = site;
     }
@@ -181,33 +239,41 @@ static void allow(search_t *search)
 
 static void note_rest(const search_t *search)
 {
-    char text[128];
+    static const char *const losing[] = {
+        [SITE_TRIM] = "a weight in 3 bytes loses", [SITE_STRASSEN] = "Strassen's algorithm loses"};
+    char text[128], transforms[40];
     for (int i = 0; i < search->n; i++) {
         const site_t *site = &search->sites[i];
-        if (site->level + 1 == site->n_levels) continue;
-        const double error = site->errors[site->level + 1];
-        if (site->weight != NULL)
-            snprintf(text, sizeof text,
-                     "a weight in 3 bytes loses %.1e, which the bound has no room for", error);
-        else
-            snprintf(text, sizeof text,
-                     "transforms of size %d lose %.1e, which the bound has no room for",
-                     2 * (site->level + 1), error);
+        if (site->level + 1 == n_levels[site->kind]) continue;
+        snprintf(transforms, sizeof transforms, "transforms of size %d lose",
+                 2 * (site->level + 1));
+        snprintf(text, sizeof text, "%s %.1e, which the bound has no room for",
+                 site->kind == SITE_WINOGRAD ? transforms : losing[site->kind],
+                 site->errors[site->level + 1]);
         pass_note(search->ctx, "bound_errors", site->node, text);
     }
 }
 
 /* ---- the graph ---- */
 
+static const site_t *find_site(const search_t *search, const graph_node_t *node)
+{
+    for (int i = 0; i < search->n; i++)
+        if (search->sites[i].node == node) return &search->sites[i];
+    return NULL;
+}
+
 /* -1: it stays. */
 static int algorithm_for(const search_t *search, const graph_node_t *node)
 {
-    if (!rewrite_is_op(node, "conv2d") || !is_open(node)) return -1;
-    for (int i = 0; i < search->n; i++)
-        if (search->sites[i].node == node) return algorithms[search->sites[i].level];
-    const tensor_info_t *weight = search->options->trains ? trained_weight(search->graph, node)
-                                                          : NULL;
-    return weight != NULL && is_shape(node, weight) &&
+    const bool is_conv = rewrite_is_op(node, "conv2d");
+    const site_t *site = find_site(search, node);
+    if (site != NULL && site->kind == SITE_WINOGRAD) return winograd[site->level];
+    if (site != NULL && site->kind == SITE_STRASSEN)
+        return is_conv ? conv_strassen_of[site->level] : linear_strassen_of[site->level];
+    if (!is_conv || !is_open(node) || !search->options->trains) return -1;
+    const tensor_info_t *weight = trained_weight(search->graph, node);
+    return weight != NULL && has_windows(node, weight) &&
                    ((const conv_attrs_t *)node->attrs)->stride[0] == 1
                ? CONV_WINOGRAD_TRAINING
                : -1;
@@ -218,7 +284,7 @@ static const site_t *trimmed_site(const search_t *search, const graph_node_t *no
 {
     for (int i = 0; i < search->n && node->kind == NODE_CONSTANT; i++) {
         const site_t *site = &search->sites[i];
-        if (site->weight != NULL && site->level > 0 && site->node->inputs[1] == node->outputs[0])
+        if (site->kind == SITE_TRIM && site->level > 0 && site->node->inputs[1] == node->outputs[0])
             return site;
     }
     return NULL;
@@ -254,12 +320,16 @@ static status_t allow_node(rewrite_t *rewrite, const graph_node_t *node, bool *o
         return trim(rewrite, node, site->weight);
     }
     const int algorithm = algorithm_for(rewrite->user, node);
-    conv_attrs_t attrs;
-    if (algorithm < 0) return STATUS_OK;
-    memcpy(&attrs, node->attrs, sizeof attrs);
-    if (attrs.algorithm == algorithm) return STATUS_OK;
+    if (algorithm < 0 || *(const int *)rewrite_attr(node, "algorithm", ATTR_NAME) == algorithm)
+        return STATUS_OK;
     *out_done = true;
-    attrs.algorithm = algorithm;
+    union {
+        conv_attrs_t conv;
+        linear_attrs_t linear;
+    } attrs;
+    memcpy(&attrs, node->attrs,
+           rewrite_is_op(node, "conv2d") ? sizeof attrs.conv : sizeof attrs.linear);
+    *(int *)rewrite_attr_in(node, &attrs, "algorithm", ATTR_NAME) = algorithm;
     graph_node_t copy = *node;
     copy.attrs = &attrs;
     value_t inputs[OP_MAX_INPUTS];

@@ -467,7 +467,8 @@ static const struct {
     const char *version; /* of oneDNN, that has none; "": every one */
 } idle[] = {
     {"conv1d", "rows", ""},    {"conv2d", "rows", ""}, {"hardsigmoid", "onednn", "2."},
-    {"linear", "product", ""}, {"linear", "rows", ""}, {"matmul", "strided", ""},
+    {"linear", "product", ""}, {"linear", "rows", ""}, {"linear", "strassen", ""},
+    {"matmul", "strided", ""},
 };
 
 /* Where there are no dot products of bytes, oneDNN's sums of integers are not exact. */

@@ -1,0 +1,192 @@
+/* Strassen's algorithm in frozen modules: which layers may run by it, how the bound of errors
+ * decides, and what it gives. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "graph/ir/graph.h"
+#include "graph/program/plan.h"
+#include "kernels/isa_impl.h"
+#include "ops/strassen_impl.h"
+#include "tensor/tensor_impl.h"
+#include "tests/support/subject.h"
+
+static int count_text(context_t *ctx, const module_t *frozen, const char *part)
+{
+    text_t text = text_begin(ctx);
+    int n = 0;
+    CHECK_OK(ctx, graph_print(ctx, graph_of(frozen, "forward"), NULL, &text));
+    for (const char *at = strstr(text_string(&text), part); at != NULL; at = strstr(at + 1, part))
+        n++;
+    text_clear(&text);
+    return n;
+}
+
+/* Layers of the frozen graph that may. */
+static int count_allowed(context_t *ctx, module_t *net, const freeze_options_t *options)
+{
+    module_t *frozen = NULL;
+    CHECK_OK(ctx, freeze(ctx, net, options, &frozen));
+    const int n = count_text(ctx, frozen, "algorithm=\"strassen\"");
+    CHECK_OK(ctx, freeze_optimize(ctx, frozen, options)); /* changes nothing */
+    assert_int_equal(count_text(ctx, frozen, "algorithm=\"strassen\""), n);
+    module_release(frozen);
+    return n;
+}
+
+/* Steps of the plan that do. */
+static int count_run(const module_t *frozen)
+{
+    const plan_t *plan = plan_of(frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        const prepared_t *prepared = plan_step(plan, i)->prepared;
+        n += prepared != NULL && strcmp(prepared_kernel(prepared), "strassen") == 0;
+    }
+    return n;
+}
+
+/* Of linears: conformance has convolutions, whose weights need not be constant. */
+static void the_kernel_that_is_asked_for_gives_the_values(void **state)
+{
+    static const struct {
+        const char *parameters, *inputs, *body;
+    } cases[] = {
+        {"w=64,32 b=64", "%x : f32[17,32]",
+         "  %1 = linear(%x, %w, %b) algorithm=\"strassen_only\"\n  %2 = gelu(%1)\n"},
+        {"w=128,96 b=128", "%x : f32[2,31,96], %r : f32[2,31,128]",
+         "  %1 = linear(%x, %w, %b) algorithm=\"strassen_only\"\n  %2 = add(%1, %r)\n"},
+        {"w=192,64 b=192", "%x : f32[33,64], %r : f32[33,192]",
+         "  %1 = linear(%x, %w, none) algorithm=\"strassen_only\"\n  %3 = silu(%1)\n"
+         "  %2 = mul(%3, %r)\n"},
+        {"w=64,1056 b=64", "%x : f32[1,197,1056]",
+         "  %1 = linear(%x, %w, %b) algorithm=\"strassen_only\"\n"
+         "  %2 = clamp(%1) min=-1.0 max=0.5\n"},
+    };
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "%s  return %%2\n", cases[i].body);
+        subject_t s = subject_begin(ctx, cases[i].parameters, cases[i].inputs, body);
+        subject_check_values(&s);
+        if (count_run(s.frozen) != (isa_best() == ISA_PORTABLE ? 0 : 1))
+            fail_msg("%s%s", cases[i].body, text_string(&s.text));
+        subject_end(&s);
+    }
+}
+
+static void layers_of_many_rows_and_whole_halves_may(void **state)
+{
+    static const struct {
+        const char *parameters, *input, *body;
+        int n;
+    } cases[] = {
+        {"w=64,32", "%x : f32[32,32]", "  %1 = linear(%x, %w, none)\n", 1},
+        {"w=64,32", "%x : f32[2,16,32]", "  %1 = linear(%x, %w, none)\n", 1},
+        {"w=64,32", "%x : f32[31,32]", "  %1 = linear(%x, %w, none)\n", 0},
+        {"w=96,32", "%x : f32[32,32]", "  %1 = linear(%x, %w, none)\n", 0},
+        {"w=64,48", "%x : f32[32,48]", "  %1 = linear(%x, %w, none)\n", 0},
+        {"w=64,32,1,1", "%x : f32[1,32,8,4]", "  %1 = conv2d(%x, %w, none)\n", 1},
+        {"w=64,32,1,1", "%x : f32[1,32,12,12]", "  %1 = conv2d(%x, %w, none) stride=[2,2]\n", 1},
+        {"w=64,32,1,1", "%x : f32[9,32,5,5]", "  %1 = conv2d(%x, %w, none)\n", 0},
+        {"w=64,32,1,1", "%x : f32[1,64,8,8]", "  %1 = conv2d(%x, %w, none) groups=2\n", 0},
+        {"w=64,32,1,2", "%x : f32[1,32,8,8]", "  %1 = conv2d(%x, %w, none)\n", 0},
+    };
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "%s  return %%1\n", cases[i].body);
+        module_t *net = subject_net(ctx, cases[i].parameters, cases[i].input, body);
+        if (count_allowed(ctx, net, NULL) != cases[i].n)
+            fail_msg("%s by %s", cases[i].input, cases[i].parameters);
+        module_release(net);
+    }
+}
+
+static void the_bound_and_numerics_decide(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = subject_net(ctx, "w=128,256", "%x : f32[64,256]",
+                                "  %1 = linear(%x, %w, none)\n  return %1\n");
+    const char *const skip[] = {"bound_errors", NULL};
+    const tensor_t *weight = module_parameter(net, "w");
+    double error = 0.0;
+    CHECK_OK(ctx, strassen_error(ctx, 128, 256, tensor_bytes(weight), &error));
+    assert_true(error > 1e-7 && error < 1e-5); /* some times the rounding of 256 products */
+    assert_int_equal(count_allowed(ctx, net, NULL), 1);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.keep_numerics = true}), 0);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.skip = skip}), 0);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 1.01}),
+                     1);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 0.99}),
+                     0);
+    module_release(net);
+}
+
+/* Weights that are not finite lose more than any bound. */
+static void the_error_is_that_of_the_weight(void **state)
+{
+    enum { OUTPUTS = 128, INPUTS = 64 };
+    static float weight[OUTPUTS * INPUTS];
+    context_t *ctx = fixture_context(state);
+    double even = 0.0, infinite = 0.0;
+    for (int i = 0; i < OUTPUTS * INPUTS; i++) weight[i] = (float)(i * 37 % 101) / 50.0f - 1.0f;
+    CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &even));
+    assert_true(even > 1e-8 && even < 1e-5);
+    weight[4 * INPUTS] = (float)INFINITY; /* one of the outputs that are looked at */
+    CHECK_OK(ctx, strassen_error(ctx, OUTPUTS, INPUTS, weight, &infinite));
+    assert_true(!(infinite < 1.0));
+}
+
+static void save_and_load(context_t *ctx, module_t *frozen, module_t **out_loaded)
+{
+    char path[] = "/tmp/tessera-strassen-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    CHECK_OK(ctx, freeze_save(ctx, frozen, path));
+    CHECK_OK(ctx, freeze_load(ctx, path, out_loaded));
+    unlink(path);
+}
+
+/* A layer of a transformer, and one of a ResNet: with vectors of 16 they are faster so, and a file
+ * runs as what it was saved from. */
+static void large_layers_run_by_it_where_it_is_faster(void **state)
+{
+    static const struct {
+        const char *parameters, *input, *body;
+    } cases[] = {
+        {"w=1024,512", "%x : f32[1,128,512]", "  %1 = linear(%x, %w, none)\n  return %1\n"},
+        {"k=256,3,1,1 w=1024,256,1,1", "%x : f32[1,3,14,14]",
+         "  %2 = conv2d(%x, %k, none)\n  %1 = conv2d(%2, %w, none)\n  return %1\n"}};
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        subject_t s = subject_begin(ctx, cases[i].parameters, cases[i].input, cases[i].body);
+        const int n = isa_best() == ISA_AVX512 ? 1 : 0;
+        module_t *loaded = NULL;
+        subject_check_values(&s);
+        assert_int_equal(count_run(s.frozen), n);
+        save_and_load(ctx, s.frozen, &loaded);
+        tensor_t *y = NULL, *again = NULL;
+        CHECK_OK(ctx, module_forward(ctx, s.frozen, s.in[0], &y));
+        CHECK_OK(ctx, module_forward(ctx, loaded, s.in[0], &again));
+        assert_int_equal(count_run(loaded), n);
+        assert_memory_equal(tensor_bytes(y), tensor_bytes(again),
+                            (size_t)tensor_numel(y) * sizeof(float));
+        tensor_release(y);
+        tensor_release(again);
+        module_release(loaded);
+        subject_end(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_kernel_that_is_asked_for_gives_the_values),
+        TEST(layers_of_many_rows_and_whole_halves_may), TEST(the_bound_and_numerics_decide),
+        TEST(the_error_is_that_of_the_weight), TEST(large_layers_run_by_it_where_it_is_faster)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
