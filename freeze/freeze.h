@@ -34,10 +34,11 @@ typedef struct freeze_options {
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    double rounding_error;        /* what convolutions by winograd, and linears whose weight is kept
-                                     in 3 bytes an element, may lose: the sum over a method of each
-                                     one's largest error over its largest result, measured with its
-                                     own weight; 0: 1e-4. With keep_numerics none is done so */
+    double rounding_error;        /* what convolutions by winograd, linears and 1x1 convolutions by
+                                     Strassen's algorithm, and linears whose weight is kept in 3
+                                     bytes an element, may lose: the sum over a method of each one's
+                                     largest error over its largest result, measured with its own
+                                     weight; 0: 1e-4. With keep_numerics none is done so */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;      /* NULL-terminated passes to leave out */
     dtype_t dtype;                /* that convolutions, linears and matmuls of f32, and what follows

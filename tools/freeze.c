@@ -329,7 +329,7 @@ int command_freeze(int argc, char **argv)
         {"--min-agreement", ARGS_NUMBER, &options.min_agreement, "A",
          "layers of the largest errors stay f32 until so many top-1 scores agree", 0, 0},
         {"--max-error", ARGS_NUMBER, &options.rounding_error, "F",
-         "what winograd and weights of 3 bytes may lose, added up (1e-4)", 0, 0},
+         "what winograd, Strassen and weights of 3 bytes may lose, added up (1e-4)", 0, 0},
         {"--tune", ARGS_NUMBER, &options.tune_seconds, "SECONDS",
          "choose kernels and formats by times measured here, within about so long", 0, 0},
         SESSION_OPTIONS(options.session),
