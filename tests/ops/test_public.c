@@ -657,7 +657,7 @@ static void what_is_no_value_of_an_enumeration_is_refused(void **state)
     tensor_t *x = ones(ctx, SHAPE(1, 1, 9, 9)), *weight = ones(ctx, SHAPE(1, 1, 3, 3)), *y = NULL;
     conv_attrs_t attrs = {.algorithm = 77};
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
-                "conv2d: algorithm is 77, must be 0 to 7 (direct to winograd_6)");
+                "conv2d: algorithm is 77, must be 0 to 9 (direct to strassen_only)");
     attrs = (conv_attrs_t){.post = {.n = 9}};
     CHECK_FAILS(ctx, op_conv2d(ctx, x, weight, NULL, &attrs, &y), STATUS_INVALID_ARGUMENT,
                 "conv2d: 9 post-ops, must be 0 to 4");
