@@ -105,87 +105,107 @@ static void rows(const stream_t *s, int64_t first, int64_t last)
 
 /* ---- the weight in blocks ---- */
 
-#define MAX_GROUP (STREAM_REGISTERS > 16 ? 9 : 6) /* rows of x: two sums of each fit */
-#define CHUNK 64  /* inputs: their weights stay in the first cache for the next group of rows */
-#define AHEAD 128 /* inputs that are prefetched before they are read */
+#define MAX_GROUP (STREAM_REGISTERS > 16 ? 9 : 6)  /* rows of x: two sums of each fit */
+#define MAX_SUMS (STREAM_REGISTERS > 16 ? 24 : 12) /* of more blocks than two */
+#define MAX_BLOCKS 4
+#define CHUNK 64 /* inputs: their weights stay in the first cache for the next group of rows */
+#define AHEAD 48 /* inputs that are prefetched before they are read */
 
 /* Vectors in a block of a trimmed weight; others have one. */
 #define TRIM_VECTORS (TRIM_ROWS / KERNEL_LANES)
 
-/* Where group g stands in the block of a trimmed weight that vector k of those from `vector` on,
- * the first of a block, is of. */
-KERNEL_INLINE const uint32_t *group_at(const stream_t *s, int64_t vector, int k, int64_t g)
+/* Inputs whose weights lie together: a group of columns of a trimmed weight. */
+KERNEL_INLINE int inputs_of(stream_weight_t elements)
 {
-    const int64_t block = vector / TRIM_VECTORS + k / TRIM_VECTORS;
-    return (const uint32_t *)s->weight + block * s->weight_stride + g * TRIM_WORDS;
+    return elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;
 }
 
-/* Vector k of those from `vector` on: the weights of its outputs for input i, `column` of its group
- * where they are trimmed. */
-KERNEL_INLINE vector_t load_block(const stream_t *s, stream_weight_t elements, int64_t vector,
-                                  int k, int64_t i, int column)
+/* Bytes from the weights of one block for so many inputs to those of the next ones. */
+KERNEL_INLINE int64_t step_of(stream_weight_t elements)
+{
+    return elements == STREAM_TRIMMED ? TRIM_WORDS * 4
+                                      : KERNEL_LANES * (elements == STREAM_BF16 ? 2 : 4);
+}
+
+/* Where the weights of vector k of those from `vector` on, the first of a block, begin for input i,
+ * the first of those that lie together. */
+KERNEL_INLINE const char *weights_at(const stream_t *s, stream_weight_t elements, int64_t vector,
+                                     int k, int64_t i)
+{
+    const int64_t n = elements == STREAM_TRIMMED ? TRIM_VECTORS : 1;
+    const int64_t block = vector / n + k / n, size = elements == STREAM_BF16 ? 2 : 4;
+    return (const char *)s->weight + block * s->weight_stride * size +
+           i / inputs_of(elements) * step_of(elements);
+}
+
+/* The weights of vector k for input c of those that lie together. */
+KERNEL_INLINE vector_t load_block(const char *weights, stream_weight_t elements, int k, int c)
 {
     if (elements == STREAM_TRIMMED)
-        return load_trimmed(group_at(s, vector, k, i / TRIM_COLUMNS), column,
+        return load_trimmed((const uint32_t *)(const void *)weights, c,
                             k % TRIM_VECTORS * KERNEL_LANES);
-    return load_weight(s->weight, (vector + k) * s->weight_stride + i * KERNEL_LANES,
-                       elements == STREAM_BF16);
+    return load_weight(weights, 0, elements == STREAM_BF16);
 }
 
-/* What is read AHEAD inputs later than inputs [i, i + n), lines of 64 bytes. */
-KERNEL_INLINE void prefetch(const stream_t *s, int n_blocks, stream_weight_t elements,
-                            int64_t block, int64_t i)
+/* What is read AHEAD inputs later, lines of 64 bytes. */
+KERNEL_INLINE void prefetch(const char *const *weights, int n_blocks, stream_weight_t elements)
 {
+    const int64_t later = AHEAD / inputs_of(elements) * step_of(elements);
     KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) {
         if (elements == STREAM_TRIMMED && k % TRIM_VECTORS == 0) {
-            const uint32_t *later = group_at(s, block, k, (i + AHEAD) / TRIM_COLUMNS);
             KERNEL_UNROLL
-            for (int line = 0; line < 3; line++) __builtin_prefetch(later + line * TRIM_ROWS);
+            for (int line = 0; line < 3; line++)
+                __builtin_prefetch(weights[k] + later + line * TRIM_ROWS * 4);
         } else if (elements != STREAM_TRIMMED) {
-            const int64_t at = (block + k) * s->weight_stride + (i + AHEAD) * KERNEL_LANES;
-            __builtin_prefetch((const char *)s->weight + at * (elements == STREAM_BF16 ? 2 : 4));
+            __builtin_prefetch(weights[k] + later);
         }
     }
 }
 
-/* Adds the products of one input. */
-KERNEL_INLINE void multiply_input(const stream_t *s, int n_rows, int n_blocks,
-                                  stream_weight_t elements, int64_t block, const float *columns,
-                                  int64_t i, int column, vector_t (*sums)[2])
+/* Adds the products of input c of those that lie together, by x[row]. */
+KERNEL_INLINE void multiply_input(const char *const *weights, int n_rows, int n_blocks,
+                                  stream_weight_t elements, const float *x, int c,
+                                  vector_t (*sums)[MAX_BLOCKS])
 {
-    vector_t weights[2];
+    vector_t loaded[MAX_BLOCKS];
     KERNEL_UNROLL
-    for (int k = 0; k < n_blocks; k++) weights[k] = load_block(s, elements, block, k, i, column);
+    for (int k = 0; k < n_blocks; k++) loaded[k] = load_block(weights[k], elements, k, c);
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) {
-        const float x = columns[i * s->n_rows + b];
         KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++) sums[b][k] += x * weights[k];
+        for (int k = 0; k < n_blocks; k++) sums[b][k] += x[b] * loaded[k];
     }
 }
 
-/* A group of rows by one or two blocks, over inputs [from, to): sums[row][block] grow. `from` is
+/* A group of rows by some blocks, over inputs [from, to): sums[row][block] grow. `from` is
  * the first of a group of columns. With `is_first` later weights are prefetched. */
 KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
                                   stream_weight_t elements, bool is_first, int64_t block,
                                   const float *columns, int64_t from, int64_t to,
-                                  vector_t (*total)[2])
+                                  vector_t (*total)[MAX_BLOCKS])
 {
-    const int step = elements == STREAM_TRIMMED ? TRIM_COLUMNS : 1;
-    vector_t sums[MAX_GROUP][2];
+    const int step = inputs_of(elements);
+    const int64_t stride = s->n_rows;
+    const float *x = columns + from * stride;
+    const char *weights[MAX_BLOCKS] = {NULL};
+    vector_t sums[MAX_GROUP][MAX_BLOCKS];
+    KERNEL_UNROLL
+    for (int k = 0; k < n_blocks; k++) weights[k] = weights_at(s, elements, block, k, from);
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) sums[b][k] = total[b][k];
     int64_t i = from;
-    for (; i + step <= to; i += step) {
-        if (is_first) prefetch(s, n_blocks, elements, block, i);
+    for (; i + step <= to; i += step, x += step * stride) {
+        if (is_first) prefetch(weights, n_blocks, elements);
         KERNEL_UNROLL
         for (int c = 0; c < step; c++)
-            multiply_input(s, n_rows, n_blocks, elements, block, columns, i + c, c, sums);
+            multiply_input(weights, n_rows, n_blocks, elements, x + c * stride, c, sums);
+        KERNEL_UNROLL
+        for (int k = 0; k < n_blocks; k++) weights[k] += step_of(elements);
     }
-    for (int c = 0; i < to; i++, c++)
-        multiply_input(s, n_rows, n_blocks, elements, block, columns, i, c, sums);
+    for (int c = 0; i + c < to; c++)
+        multiply_input(weights, n_rows, n_blocks, elements, x + c * stride, c, sums);
     KERNEL_UNROLL
     for (int b = 0; b < n_rows; b++) KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) total[b][k] = sums[b][k];
@@ -193,13 +213,21 @@ KERNEL_INLINE void multiply_chunk(const stream_t *s, int n_rows, int n_blocks,
 
 #define GROUP(n)                                                                                   \
     case n:                                                                                        \
-        multiply_chunk(s, n, n_blocks, elements, is_first, block, columns, from, to, total);       \
+        if (fits(n, n_blocks))                                                                     \
+            multiply_chunk(s, n, n_blocks, elements, is_first, block, columns, from, to, total);   \
         break
+
+/* Whether so many blocks are read at once for so many rows: the more the better, since the
+ * machine's own prefetching ends with each page, and their sums have to stay in registers. */
+KERNEL_INLINE bool fits(int n_rows, int n_blocks)
+{
+    return n_blocks <= 2 || n_rows * n_blocks <= MAX_SUMS;
+}
 
 KERNEL_INLINE void choose_group(const stream_t *s, int n_rows, int n_blocks,
                                 stream_weight_t elements, bool is_first, int64_t block,
                                 const float *columns, int64_t from, int64_t to,
-                                vector_t (*total)[2])
+                                vector_t (*total)[MAX_BLOCKS])
 {
     switch (n_rows) {
         GROUP(1);
@@ -211,16 +239,16 @@ KERNEL_INLINE void choose_group(const stream_t *s, int n_rows, int n_blocks,
         GROUP(6);
         GROUP(7);
         GROUP(8);
-    default:
-        multiply_chunk(s, MAX_GROUP, n_blocks, elements, is_first, block, columns, from, to, total);
-#else
-    default:
-        multiply_chunk(s, MAX_GROUP, n_blocks, elements, is_first, block, columns, from, to, total);
 #endif
+    default:
+        if (fits(MAX_GROUP, n_blocks))
+            multiply_chunk(s, MAX_GROUP, n_blocks, elements, is_first, block, columns, from, to,
+                           total);
     }
 }
 
-static void finish(const stream_t *s, int64_t block, int n_blocks, const vector_t (*total)[2])
+static void finish(const stream_t *s, int64_t block, int n_blocks,
+                   const vector_t (*total)[MAX_BLOCKS])
 {
     for (int k = 0; k < n_blocks; k++) {
         const int64_t output = (block + k) * KERNEL_LANES, rest = s->n_outputs - output;
@@ -235,32 +263,41 @@ static void finish(const stream_t *s, int64_t block, int n_blocks, const vector_
     }
 }
 
+/* One group of rows takes all inputs at once. */
 KERNEL_INLINE void multiply_blocks(const stream_t *s, int n_blocks, stream_weight_t elements,
-                                   int n_groups, const float *columns, int64_t block)
+                                   const float *columns, int64_t block)
 {
-    vector_t total[STREAM_BLOCKED_ROWS][2] = {{{0}}};
-    for (int64_t from = 0; from < s->n_inputs; from += CHUNK) {
-        const int64_t to = from + CHUNK < s->n_inputs ? from + CHUNK : s->n_inputs;
+    const int n_groups = ((int)s->n_rows + MAX_GROUP - 1) / MAX_GROUP;
+    const int64_t chunk = n_groups == 1 ? s->n_inputs : CHUNK;
+    vector_t total[STREAM_BLOCKED_ROWS][MAX_BLOCKS] = {{{0}}};
+    for (int64_t from = 0; from < s->n_inputs; from += chunk) {
+        const int64_t to = from + chunk < s->n_inputs ? from + chunk : s->n_inputs;
         for (int g = 0; g < n_groups; g++) {
             const int begin = (int)s->n_rows * g / n_groups;
             const int end = (int)s->n_rows * (g + 1) / n_groups;
             if (g == 0)
                 choose_group(s, end, n_blocks, elements, true, block, columns, from, to, total);
-            else
+            else if (n_blocks <= 2)
                 choose_group(s, end - begin, n_blocks, elements, false, block, columns + begin,
                              from, to, total + begin);
         }
     }
-    finish(s, block, n_blocks, (const vector_t(*)[2])total);
+    finish(s, block, n_blocks, (const vector_t(*)[MAX_BLOCKS])total);
 }
 
+/* As many blocks at once as fit, whole ones of TRIM_ROWS where they are trimmed. */
 KERNEL_INLINE void share_blocks(const stream_t *s, stream_weight_t elements, const float *columns,
                                 int64_t first, int64_t last)
 {
-    const int n_groups = ((int)s->n_rows + MAX_GROUP - 1) / MAX_GROUP;
+    const int n_rows = (int)s->n_rows;
+    const bool has_halves = elements == STREAM_TRIMMED && TRIM_VECTORS > 1;
     int64_t block = first;
-    for (; block + 2 <= last; block += 2) multiply_blocks(s, 2, elements, n_groups, columns, block);
-    if (block < last) multiply_blocks(s, 1, elements, n_groups, columns, block);
+    if (fits(n_rows, 4))
+        for (; block + 4 <= last; block += 4) multiply_blocks(s, 4, elements, columns, block);
+    if (fits(n_rows, 3) && !has_halves)
+        for (; block + 3 <= last; block += 3) multiply_blocks(s, 3, elements, columns, block);
+    for (; block + 2 <= last; block += 2) multiply_blocks(s, 2, elements, columns, block);
+    if (block < last) multiply_blocks(s, 1, elements, columns, block);
 }
 
 static void blocks(const stream_t *s, const float *columns, int64_t first, int64_t last)
