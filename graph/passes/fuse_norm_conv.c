@@ -27,6 +27,7 @@ typedef struct fusing {
     const opdef_t *op;
     const graph_node_t **norms; /* [values of the graph]: of a convolution's result, or NULL */
     bool *is_gone;              /* [values of the graph]: results of these norms */
+    bool *is_converted;         /* [values of the graph]: made by a reorder */
     const graph_node_t *before; /* the node that was looked at last, no constant */
     int n_found;
 } fusing_t;
@@ -102,6 +103,11 @@ static status_t look_at_conv(fusing_t *fusing, const graph_node_t *conv)
         !set_attrs(fusing, conv, norm, &attrs))
         return STATUS_OK;
     const int n = join_inputs(conv, norm, inputs);
+    /* a plan shows kernels what was there before a reorder, and this one takes blocks only */
+    if (fusing->is_converted[norm->inputs[0]]) {
+        pass_note(fusing->ctx, "fuse_norm_conv", conv, "the norm reads what was reordered");
+        return STATUS_OK;
+    }
     for (int i = 0; i < n; i++)
         if (alias_is_mutated(fusing->alias, inputs[i])) return STATUS_OK;
     TRY(is_taken(fusing, conv, &attrs, n, inputs, &is));
@@ -118,6 +124,8 @@ static status_t look_at_conv(fusing_t *fusing, const graph_node_t *conv)
 static status_t look(void *user, const graph_node_t *node)
 {
     fusing_t *fusing = user;
+    if (node->kind == NODE_OP && graph_is_conversion(node->op))
+        fusing->is_converted[node->outputs[0]] = true;
     if (rewrite_is_op(node, "conv2d") && !node->is_in_place && node->inputs[0] >= 0)
         TRY(look_at_conv(fusing, node));
     if (node->kind != NODE_CONSTANT) fusing->before = node;
@@ -159,6 +167,8 @@ static status_t find_and_fuse(fusing_t *fusing, graph_t **out_graph)
                            &fusing->norms));
     TRY(context_get_zeroed(fusing->ctx, n * sizeof(*fusing->is_gone), "values of a graph",
                            &fusing->is_gone));
+    TRY(context_get_zeroed(fusing->ctx, n * sizeof(*fusing->is_converted), "values of a graph",
+                           &fusing->is_converted));
     TRY(rewrite_visit(graph_body(fusing->graph), look, fusing));
     if (fusing->n_found == 0) return rewrite_nothing(fusing->graph, out_graph);
     return rewrite_graph(fusing->ctx, fusing->graph, fuse, fusing, out_graph);
@@ -172,5 +182,6 @@ status_t pass_fuse_norm_conv(context_t *ctx, const graph_t *graph, const pass_op
     status_t status = find_and_fuse(&fusing, out_graph);
     context_put(ctx, fusing.norms);
     context_put(ctx, fusing.is_gone);
+    context_put(ctx, fusing.is_converted);
     return status;
 }

@@ -2,6 +2,7 @@
  * and where nobody else reads it; what is computed stays what it was. */
 #include "graph/passes/pass.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/ir/graph.h"
@@ -106,9 +107,38 @@ static void what_somebody_else_reads_or_no_kernel_takes_stays(void **state)
             HEAD "  " NORM "\n  %z = tanh(%c)\n  %y = conv2d(%n, %w, %b)\n  return %y, %z\n}\n", 0);
 }
 
+/* A plan shows kernels what was there before a reorder: plain for one that takes blocks only. */
+static void a_norm_of_what_was_reordered_stays(void **state)
+{
+    static const char *const names[] = {"fuse_norm_conv", NULL};
+    static const char *const formats[] = {"abcd", "aBcd16b"};
+    context_t *ctx = fixture_context(state);
+    for (int i = 0; i < 2; i++) {
+        char source[700];
+        graph_t *graph = NULL, *result = NULL;
+        text_t text = text_begin(ctx);
+        snprintf(source, sizeof source,
+                 "graph f(%%x : f32[2,128,9,8]@%s, %%s : f32[128], %%t : f32[128], "
+                 "%%m : f32[128], %%v : f32[128], %%w : f32[32,128,1,1], %%b : f32[32]) {\n%s"
+                 "  %%n = batch_norm(%%%s, %%s, %%t, %%m, %%v) : f32[2,128,9,8]@aBcd16b\n"
+                 "  %%y = conv2d(%%n, %%w, %%b) : f32[2,32,9,8]@aBcd16b\n  return %%y\n}\n",
+                 formats[i],
+                 i == 0 ? "  %r = reorder(%x) format=\"aBcd16b\" : f32[2,128,9,8]@aBcd16b\n" : "",
+                 i == 0 ? "r" : "x");
+        CHECK_OK(ctx, graph_parse(ctx, source, NULL, &graph));
+        CHECK_OK(ctx, pass_run(ctx, graph, names, NULL, &result));
+        CHECK_OK(ctx, graph_print(ctx, result, NULL, &text));
+        assert_int_equal(count(&text, "batch_norm_conv2d("), i == 1 && isa_best() == ISA_AVX512);
+        text_clear(&text);
+        graph_release(graph);
+        graph_release(result);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(a_norm_is_computed_as_the_convolution_reads),
-                                       TEST(what_somebody_else_reads_or_no_kernel_takes_stays)};
+                                       TEST(what_somebody_else_reads_or_no_kernel_takes_stays),
+                                       TEST(a_norm_of_what_was_reordered_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
