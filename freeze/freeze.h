@@ -106,14 +106,14 @@ status_t freeze_set_plans(context_t *ctx, module_t *frozen, int plans)
 typedef struct freeze_tuned {
     int n_measured; /* operators, those that are alike counted once */
     double ratio; /* of a run's time tuned to that untuned, in turns; 1: nothing else was chosen */
-    bool is_kept; /* it is faster; else all is chosen as without tuning */
+    bool is_kept; /* it is faster by more than runs differ; else all is chosen as without tuning */
 } freeze_tuned_t;
 
 /* Chooses formats and kernels of `forward` for inputs like these by times that are measured here:
  * kernels of the operators that take longest by estimate run in turns, in each format, and the
- * choice by their times stays if the whole runs faster by it. freeze_save keeps choice and times
- * for machines like this one (oneDNN, ISA, number of threads); loaded there, nothing is measured or
- * searched for, and loaded elsewhere estimates count. A second call measures anew.
+ * choice by their times stays if the whole runs clearly faster by it. freeze_save keeps choice and
+ * times for machines like this one (oneDNN, ISA, number of threads); loaded there, nothing is
+ * measured or searched for, and loaded elsewhere estimates count. A second call measures anew.
  * It takes about as long as is asked for, and a few runs of the network longer; progress_listen
  * gets "measure operators", those that are alike counted once. out_tuned may be NULL.
  *

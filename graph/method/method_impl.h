@@ -25,6 +25,9 @@ typedef struct plan_tuned {
 status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_in,
                    const tensor_t *const *inputs, double seconds, plan_tuned_t *out_tuned);
 
+/* Whether ratios of times, which are sorted, are clearly below 1, and their median. */
+bool plan_tune_is_faster(int n, double *ratios, double *out_median);
+
 /* As method_class_t.describe, of a method that runs this graph. */
 status_t graph_describe(context_t *ctx, const graph_t *graph, bool is_output, int index, int *out_n,
                         module_value_t *out_value);

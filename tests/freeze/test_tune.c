@@ -252,6 +252,28 @@ static void lines_of_other_sizes_stay(void **state)
     subject_end(&s);
 }
 
+/* Medians below the bound alone, as of runs that noise made faster, do not count. */
+static void only_what_is_clearly_faster_counts(void **state)
+{
+    static const struct {
+        double ratios[9];
+        int n;
+        double median;
+        bool is_faster;
+    } cases[] = {{{0.9, 0.8, 0.91, 0.95, 0.92}, 5, 0.91, true},
+                 {{0.9, 0.8, 0.91, 1.2, 0.92}, 5, 0.91, false},
+                 {{0.995, 0.995, 0.995, 0.995, 0.995}, 5, 0.995, false},
+                 {{0.98, 1.3, 0.97, 1.1, 0.98, 0.98, 0.97, 0.96, 1.2}, 9, 0.98, false},
+                 {{0.98, 1.3, 0.97, 0.97, 0.98, 0.98, 0.97, 0.96, 0.98}, 9, 0.98, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double ratios[9], median = 0.0;
+        memcpy(ratios, cases[i].ratios, sizeof ratios);
+        assert_int_equal(plan_tune_is_faster(cases[i].n, ratios, &median), cases[i].is_faster);
+        assert_true(median == cases[i].median);
+    }
+}
+
 static void what_cannot_be_tuned_is_told(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -277,6 +299,7 @@ int main(void)
         TEST(tuning_keeps_results_and_its_time),
         TEST(what_is_measured_gets_operands_that_it_can_run_on),
         TEST(lines_of_other_sizes_stay),
+        TEST(only_what_is_clearly_faster_counts),
         TEST(what_cannot_be_tuned_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
