@@ -155,8 +155,12 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
     return model;
 }
 
-std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads)
+std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads, bool is_copied,
+                                         bool is_unchecked)
 {
+    freeze_load_options_t options = {};
+    options.is_copied = is_copied;
+    options.is_unchecked = is_unchecked;
     auto model = std::make_unique<Model>();
     model->n_threads_ = n_threads;
     module_t *module = nullptr;
@@ -164,7 +168,7 @@ std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads)
     status_t status;
     {
         nb::gil_scoped_release no_gil;
-        status = freeze_load(ctx, path.c_str(), &module);
+        status = freeze_load_with(ctx, path.c_str(), &options, &module);
     }
     check(ctx, status);
     model->take({}, ModuleOwner(module));

@@ -91,7 +91,8 @@ class Model
                                           const nb::dict &shapes, int n_threads,
                                           const std::string &dtype, const nb::dict &initializers,
                                           bool is_closed);
-    static std::unique_ptr<Model> of_tessera(const std::string &path, int n_threads);
+    static std::unique_ptr<Model> of_tessera(const std::string &path, int n_threads, bool is_copied,
+                                             bool is_unchecked);
 
     // Runs on arrays in order of the inputs: a tuple of outputs, or the one that there is.
     nb::object call(nb::args inputs);

@@ -34,6 +34,8 @@ def load(
     dtype: str | None = None,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    copied: bool = False,
+    unchecked: bool = False,
 ) -> Model:
     """Loads an .onnx file, which is frozen, or a .tessera file, which is mapped.
 
@@ -42,6 +44,10 @@ def load(
     outputs stay what they are. None: as the file has it.
     shapes: sizes that inputs of an .onnx file usually have, where the file leaves them open. The
     model takes others too.
+    copied: constants of a .tessera file are copied into huge pages in place of mapped. The file may
+    be changed or removed then; it takes longer to load, and processes do not share the memory.
+    unchecked: no checksums of these constants, whose bytes are read when they are used first. Only
+    for files that are trusted to be whole: damage shows in results.
 
     FileError, Corrupt; Unsupported lists every operator that is not known.
     """
@@ -51,7 +57,9 @@ def load(
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
             raise InvalidArgument(f"{path}: shapes and dtype are of .onnx files")
-        return _load_tessera(path, _check_threads(threads))
+        return _load_tessera(path, _check_threads(threads), bool(copied), bool(unchecked))
+    if copied or unchecked:
+        raise InvalidArgument(f"{path}: copied and unchecked are of .tessera files")
     return _load_onnx(path, None, dict(shapes or {}), _check_threads(threads), dtype or "")
 
 

@@ -306,6 +306,32 @@ def test_a_saved_model_gives_the_same_bits(tmp_path):
         model.save(str(tmp_path / "no_folder" / "r.tessera"))
 
 
+def test_constants_of_a_file_are_mapped_or_copied_and_checked_unless_it_is_trusted(tmp_path):
+    network, x = make("residual")
+    path = tmp_path / "r.tessera"
+    model = tessera.load_bytes(onnx_of(network, x), threads=2)
+    y = model(x)
+    model.save(str(path))
+    ways = [{}, {"copied": True}, {"unchecked": True}, {"copied": True, "unchecked": True}]
+    for options in ways:
+        assert torch.equal(tessera.load(path, threads=2, **options)(x), y)
+
+    whole = path.read_bytes()
+    copied = tessera.load(path, threads=2, copied=True)
+    with open(path, "r+b") as file:  # in place: a mapping of it sees that
+        file.seek(len(whole) // 2)
+        file.write(bytes(byte ^ 0x3F for byte in whole[len(whole) // 2 : len(whole) // 2 + 64]))
+    assert torch.equal(copied(x), y)
+    for options in ways[:2]:
+        with pytest.raises(tessera.Corrupt, match="is damaged"):
+            tessera.load(path, threads=2, **options)
+    for options in ways[2:]:
+        assert not torch.equal(tessera.load(path, threads=2, **options)(x), y)
+    for options in ways[1:]:
+        with pytest.raises(tessera.InvalidArgument, match="are of .tessera files"):
+            tessera.load(tmp_path / "r.onnx", **options)
+
+
 def test_explain_tells_of_each_step():
     network, x = make("residual")
     text = tessera.load_bytes(onnx_of(network, x)).explain()
