@@ -19,8 +19,8 @@
  * linear of many rows, and convolution of 1 by 1, that Strassen's algorithm suits. Then all are
  * allowed size 2, such a weight or Strassen's algorithm, after that size 4 and 6, those that lose
  * least first. Whether tiles and quarters pay is for the choice of layouts to say, which knows all
- * sizes. Weights in 3 bytes are constants of that format from here on: every kernel reads the same
- * numbers.
+ * sizes. Weights in 3 bytes are constants of that format from here on, and count when the pass runs
+ * once more: every kernel reads the same numbers.
  *
  * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
  * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
@@ -31,12 +31,13 @@
 #define MAX_ERROR 1e-4                   /* of options that say none */
 
 /* What a layer may do beside what it does: transforms of size 2, 4 and 6; a weight in 3 bytes;
- * Strassen's algorithm. */
-typedef enum site_kind { SITE_WINOGRAD, SITE_TRIM, SITE_STRASSEN } site_kind_t;
+ * Strassen's algorithm; nothing, since its weight has 3 bytes already. */
+typedef enum site_kind { SITE_WINOGRAD, SITE_TRIM, SITE_STRASSEN, SITE_TRIMMED } site_kind_t;
 
 enum { N_LEVELS = 4 };
 
-static const int n_levels[] = {[SITE_WINOGRAD] = N_LEVELS, [SITE_TRIM] = 2, [SITE_STRASSEN] = 2};
+static const int n_levels[] = {
+    [SITE_WINOGRAD] = N_LEVELS, [SITE_TRIM] = 2, [SITE_STRASSEN] = 2, [SITE_TRIMMED] = 1};
 static const int winograd[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
                                        CONV_WINOGRAD_UP_TO_6};
 static const int conv_strassen_of[] = {CONV_DIRECT, CONV_STRASSEN};
@@ -47,7 +48,7 @@ typedef struct site {
     site_kind_t kind;
     tensor_t *weight;
     int level;
-    double errors[N_LEVELS]; /* of level 0: none, others are compared with it */
+    double errors[N_LEVELS]; /* of level 0: none, others are compared with it; but SITE_TRIMMED */
 } site_t;
 
 typedef struct search {
@@ -131,13 +132,13 @@ static bool is_product(const graph_t *graph, const graph_node_t *node, const ten
            strassen_suits(weight->sizes[1], weight->sizes[0], count_rows(graph, node));
 }
 
-/* Linears of few rows that alone read a large weight. One that is trimmed already stays so. */
+/* Linears of few rows that alone read a large weight. */
 static bool is_streamed(const graph_t *graph, const graph_node_t *node, const tensor_info_t *weight)
 {
     const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
-    return weight->dtype == DTYPE_F32 && weight->rank == 2 && !trim_is(weight) &&
-           info_numel(weight) >= LEAST_TRIMMED && graph_n_uses(graph, node->inputs[1]) == 1 &&
-           has_info(result) && type_is_static(result) &&
+    return weight->dtype == DTYPE_F32 && weight->rank == 2 && info_numel(weight) >= LEAST_TRIMMED &&
+           graph_n_uses(graph, node->inputs[1]) == 1 && has_info(result) &&
+           type_is_static(result) &&
            info_numel(&result->info) <= STREAM_BLOCKED_ROWS * weight->sizes[0];
 }
 
@@ -155,6 +156,21 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
     return STATUS_OK;
 }
 
+/* Elements that are rounded to these: any lower byte may have been there. */
+static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
+{
+    void *bytes = NULL;
+    uint32_t state = 1;
+    TRY(tensor_writable(ctx, weight, &bytes));
+    uint32_t *words = bytes;
+    for (int64_t i = 0; i < tensor_numel(weight); i++) {
+        state = state * 1664525u + 1013904223u;
+        if ((words[i] & 0x7fffffffu) != 0) words[i] += (state >> 24) % 255u - 127u;
+    }
+    return STATUS_OK;
+}
+
+/* What a weight lost that is trimmed already is estimated. */
 static status_t measure(context_t *ctx, site_t *site)
 {
     const tensor_info_t *info = tensor_info(site->weight);
@@ -164,6 +180,11 @@ static status_t measure(context_t *ctx, site_t *site)
     const float *elements = tensor_bytes(converted);
     status_t status = STATUS_OK;
     switch (site->kind) {
+    case SITE_TRIMMED:
+        status = draw_lost_bytes(ctx, converted);
+        elements = tensor_bytes(converted);
+        if (status == STATUS_OK) status = linear_trim_error(ctx, info, elements, &site->errors[0]);
+        break;
     case SITE_WINOGRAD: status = measure_conv(ctx, info, elements, site); break;
     case SITE_TRIM: status = linear_trim_error(ctx, info, elements, &site->errors[1]); break;
     case SITE_STRASSEN:
@@ -181,6 +202,8 @@ static bool find_kind(const graph_t *graph, const graph_node_t *node, const tens
     const bool is_conv = rewrite_is_op(node, "conv2d");
     if (is_conv && has_windows(node, weight))
         *out_kind = SITE_WINOGRAD;
+    else if (!is_conv && trim_is(weight))
+        *out_kind = SITE_TRIMMED;
     else if (!is_conv && is_streamed(graph, node, weight))
         *out_kind = SITE_TRIM;
     else if (is_product(graph, node, weight))
@@ -226,6 +249,7 @@ static void allow(search_t *search)
     const double bound = search->options->rounding_error > 0.0 ? search->options->rounding_error
                                                                : MAX_ERROR;
     double sum = 0.0;
+    for (int i = 0; i < search->n; i++) sum += search->sites[i].errors[0];
     for (int level = 1; level < N_LEVELS; level++) {
         site_t *site = find_next(search, level);
         for (; site != NULL; site = find_next(search, level)) {
