@@ -113,7 +113,8 @@ static void conversions_go_both_ways(void **state)
 /* The columns of [outputs][C][H][W] as aBcd8b and others have them, padding included. */
 static void columns_lie_as_a_tag_says(void **state)
 {
-    static const char *const tags[] = {"abcd", "acdb", "aBcd8b", "aBcd16b", "abdc", "acBd4b"};
+    static const char *const tags[] = {"abcd", "acdb",   "aBcd8b", "aBcd16b",
+                                       "abdc", "acBd4b", "abCd2c", "abcD4d"};
     context_t *ctx = fixture_context(state);
     const int64_t spread[] = {19, 10, 3, 5};
     tensor_t *plain = NULL;
