@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/support/onnx_model.h"
+#include "tests/support/scratch.h"
 #include "tools/audit.h"
 
 #define MODEL "zoo:squeezenet1_1"
@@ -23,7 +24,6 @@ typedef struct outcome {
 } outcome_t;
 
 static outcome_t outcome;
-static char scratch[] = "/tmp/tessera-cli-XXXXXX";
 
 static void read_stream(FILE *file, char *out_text, size_t capacity)
 {
@@ -743,20 +743,6 @@ static void an_onnx_model_runs_at_sizes_that_it_leaves_open(void **state)
 
 #endif
 
-static int make_scratch(void **state)
-{
-    (void)state;
-    return mkdtemp(scratch) != NULL ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    char line[256];
-    snprintf(line, sizeof line, "rm -rf %s", scratch);
-    return system(line);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -793,5 +779,5 @@ int main(void)
         cmocka_unit_test(an_onnx_model_runs_at_sizes_that_it_leaves_open),
 #endif
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

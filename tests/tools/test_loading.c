@@ -7,9 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64"
+#include "tests/support/scratch.h"
 
-static char scratch[] = "/tmp/tessera-loading-XXXXXX";
+#define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64"
 
 /* Runs `tessera ARGUMENTS` by the shell, in the scratch directory: it ends with this code, and what
  * it says on either stream has `part` in it. */
@@ -57,24 +57,10 @@ static void a_frozen_file_is_loaded_as_is_asked_for(void **state)
     check("bench model.tessera --iterations 1 --load copied --unchecked", 0, "frozen");
 }
 
-static int make_scratch(void **state)
-{
-    (void)state;
-    return mkdtemp(scratch) != NULL ? 0 : -1;
-}
-
-static int remove_scratch(void **state)
-{
-    (void)state;
-    char line[256];
-    snprintf(line, sizeof line, "rm -rf %s", scratch);
-    return system(line);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_frozen_file_is_loaded_as_is_asked_for),
     };
-    return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

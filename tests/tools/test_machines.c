@@ -2,6 +2,8 @@
  * command is run, since a process has one of each. */
 #include "tests/support/support.h"
 
+#include "tests/support/scratch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,6 @@
 
 #define OURS TESSERA_COMMAND
 
-static char scratch[] = "/tmp/tessera-machines-XXXXXX";
 static char output[1 << 18];
 
 /* Exit code of `ENVIRONMENT TESSERA ARGUMENTS` in the scratch directory; stdout and stderr in
@@ -175,20 +176,6 @@ static void what_cannot_be_added_is_said(void **state)
     assert_int_equal(run("", OURS, "freeze model.tessera --add-isa AVX2"), 2);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    return mkdtemp(scratch) == NULL;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    char line[256];
-    snprintf(line, sizeof line, "rm -r %s", scratch);
-    return system(line);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,5 +187,5 @@ int main(void)
         cmocka_unit_test(what_no_file_keeps_is_not_told),
 #endif
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }

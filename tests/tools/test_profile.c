@@ -11,10 +11,9 @@
 #include <jansson.h>
 
 #include "tests/support/onnx_model.h"
+#include "tests/support/scratch.h"
 
 #define MODEL "zoo:squeezenet1_1 --shape x=1x3x64x64 --iterations 2"
-
-static char scratch[] = "/tmp/tessera-profile-XXXXXX";
 
 /* Runs `tessera ARGUMENTS` there; what it prints goes to the files out and err. */
 static int tessera(const char *arguments)
@@ -373,20 +372,6 @@ static void what_is_wrong_is_told(void **state)
     check("profile zoo:nothing", 1, "err", "tessera profile: ");
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    return mkdtemp(scratch) != NULL ? 0 : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    char line[128];
-    snprintf(line, sizeof line, "rm -r %s", scratch);
-    return system(line);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,7 +386,7 @@ int main(void)
 #endif
         cmocka_unit_test(what_is_wrong_is_told),
     };
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, scratch_begin, scratch_end);
 }
 #else
 int main(void)
