@@ -29,34 +29,17 @@ typedef struct group {
     vector_t expand_bias[BLOCKS];
 } group_t;
 
-/* Bits of floats that are not negative are in order as integers, those of others are negative ones.
- * Integers are compared beside the units that multiply. */
-KERNEL_INLINE vector_t clamp_from_zero(vector_t v, float upper)
-{
-    const vector_t zero = {0}, top = zero + upper;
-#if defined(__AVX512F__) && KERNEL_LANES == 16
-    const __m512i bits = _mm512_max_epi32((__m512i)v, (__m512i)zero);
-    return (vector_t)_mm512_min_epi32(bits, (__m512i)top);
-#elif defined(__AVX2__) && KERNEL_LANES == 8
-    const __m256i bits = _mm256_max_epi32((__m256i)v, (__m256i)zero);
-    return (vector_t)_mm256_min_epi32(bits, (__m256i)top);
-#else
-    return vector_min(vector_max(v, zero), top);
-#endif
-}
-
 /* n rows of n_blocks sums, in place. */
 KERNEL_INLINE void clamp(const expand_depthwise_act_t *act, int n, int n_blocks, vector_t *sums,
                          int step)
 {
     const vector_t zero = {0}, lower = zero + act->lower, upper = zero + act->upper;
-    const bool is_from_zero = !(act->lower < 0.0f) && !(act->lower > 0.0f) && act->upper >= 0.0f;
     if (!act->is_clamped) return;
-    if (is_from_zero) {
+    if (vector_is_from_zero(act->lower, act->upper)) {
         KERNEL_UNROLL
         for (int r = 0; r < n; r++) KERNEL_UNROLL
         for (int k = 0; k < n_blocks; k++)
-            sums[r * step + k] = clamp_from_zero(sums[r * step + k], act->upper);
+            sums[r * step + k] = vector_clamp_from_zero(sums[r * step + k], upper);
     } else {
         KERNEL_UNROLL
         for (int r = 0; r < n; r++) KERNEL_UNROLL

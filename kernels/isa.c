@@ -19,7 +19,8 @@ bool isa_has(isa_t isa)
         return onednn_isa_has(limit, ONEDNN_ISA_AVX2) && __builtin_cpu_supports("avx2") &&
                __builtin_cpu_supports("fma");
     if (isa == ISA_AVX512)
-        return onednn_isa_has(limit, ONEDNN_ISA_AVX512) && __builtin_cpu_supports("avx512f");
+        return onednn_isa_has(limit, ONEDNN_ISA_AVX512) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("fma");
 #endif
     return false;
 }

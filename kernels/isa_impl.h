@@ -11,7 +11,7 @@
 typedef enum isa {
     ISA_PORTABLE, /* 8 lanes of whatever the compiler makes of them */
     ISA_AVX2,     /* with FMA: 8 lanes */
-    ISA_AVX512,   /* AVX-512F: 16 lanes */
+    ISA_AVX512,   /* AVX-512F, with FMA: 16 lanes */
     ISA_COUNT
 } isa_t;
 

@@ -20,7 +20,8 @@ typedef struct tile {
     const float *weight; /* blocks of outputs lie `weights` apart */
     int64_t weights;
     int64_t n_source_blocks;
-    int64_t at; /* in out and addend */
+    int64_t at;          /* in out and addend */
+    const float *addend; /* where it is fetched; or NULL */
     vector_t bias[BLOCKS];
     const char *ahead; /* weights that are fetched, so many bytes with each channel */
     int64_t ahead_step;
@@ -29,85 +30,115 @@ typedef struct tile {
 } tile_t;
 
 /* Each step for all sums, so that they stay in registers. */
-KERNEL_INLINE void leave(const pointwise_t *p, const tile_t *tile, int n_rows, int n_blocks,
-                         vector_t (*sums)[BLOCKS])
+KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
-    KERNEL_UNROLL
-    for (int k = 0; k < n_blocks; k++) {
-        const int64_t at = tile->at + k * tile->plane;
-        float *out = p->out + at;
+    const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
+    if (!p->is_clamped) return;
+    if (vector_is_from_zero(p->lower, p->upper)) {
         KERNEL_UNROLL
-        for (int r = 0; r < n_rows; r++) sums[r][k] += tile->bias[k];
-        if (p->addend != NULL) {
-            const float *addend = p->addend + at;
-            KERNEL_UNROLL
-            for (int r = 0; r < n_rows; r++) sums[r][k] += vector_load(addend + r * KERNEL_LANES);
-        }
-        if (p->is_clamped) {
-            const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
-            KERNEL_UNROLL
-            for (int r = 0; r < n_rows; r++)
-                sums[r][k] = vector_min(vector_max(sums[r][k], lower), upper);
-        }
+        for (int r = 0; r < n_rows; r++) sums[r] = vector_clamp_from_zero(sums[r], upper);
+    } else {
         KERNEL_UNROLL
-        for (int r = 0; r < n_rows; r++) vector_store(sums[r][k], out + r * KERNEL_LANES);
+        for (int r = 0; r < n_rows; r++) sums[r] = vector_min(vector_max(sums[r], lower), upper);
     }
-    if (p->finish == NULL) return;
-    for (int k = 0; k < n_blocks; k++)
-        p->finish(p->user, p->out + tile->at + k * tile->plane, n_rows * KERNEL_LANES);
 }
 
-/* What is read or written at the end. */
-KERNEL_INLINE void fetch_results(const pointwise_t *p, const tile_t *tile, int n_rows, int n_blocks)
+KERNEL_INLINE void leave(const pointwise_t *p, int64_t at, int n_rows, vector_t *sums)
 {
-    for (int k = 0; k < n_blocks; k++) {
-        const int64_t at = tile->at + k * tile->plane;
-        const bool is_apart = p->addend != NULL && p->addend != p->out;
-        KERNEL_ROLL
+    float *const out = p->out + at;
+    if (p->addend != NULL) {
+        const float *const addend = p->addend + at;
+        KERNEL_UNROLL
+        for (int r = 0; r < n_rows; r++) sums[r] += vector_load(addend + r * KERNEL_LANES);
+    }
+    clamp(p, n_rows, sums);
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) vector_store(sums[r], out + r * KERNEL_LANES);
+    if (p->finish != NULL) p->finish(p->user, out, n_rows * KERNEL_LANES);
+}
+
+/* Sums of a tile: of whole blocks of outputs, and of the first half of the one behind them. */
+typedef struct sums {
+    vector_t whole[BLOCKS][POINTWISE_ROWS];
+    vector_half_t half[POINTWISE_ROWS];
+} sums_t;
+
+/* The products of one block of channels, while what comes later is fetched: with those of the first
+ * block the lines that results are read from and written to at the end. */
+KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t block, bool is_first,
+                             int n_rows, int n_whole, bool has_half, sums_t *sums)
+{
+    const int64_t first = block * KERNEL_LANES, left = p->n_inputs - first;
+    const int64_t n = left < KERNEL_LANES ? left : KERNEL_LANES; /* but for those that pad */
+    const float *x = tile->x + block * tile->source_plane;
+    const float *next = tile->next + block * tile->next_plane;
+    const float *weight = tile->weight + first * KERNEL_LANES;
+    const char *ahead = tile->ahead + first * tile->ahead_step;
+    const float *out = p->out + tile->at, *addend = tile->addend;
+    for (int64_t c = 0; c < n; c++, x++, weight += KERNEL_LANES) {
+        vector_t weights[BLOCKS];
+        vector_half_t half = {0};
+        __builtin_prefetch(ahead, 0, 2);
+        __builtin_prefetch(next, 0, 2);
+        ahead += tile->ahead_step;
+        next += KERNEL_LANES;
+        if (is_first && c < n_rows) {
+            KERNEL_UNROLL
+            for (int k = 0; k < n_whole + has_half; k++) {
+                __builtin_prefetch(out + k * tile->plane, 1);
+                if (addend != NULL) __builtin_prefetch(addend + k * tile->plane + c * KERNEL_LANES);
+            }
+            out += KERNEL_LANES;
+        }
+        KERNEL_UNROLL
+        for (int k = 0; k < n_whole; k++) weights[k] = vector_load(weight + k * tile->weights);
+        if (has_half) half = vector_first_half(vector_load(weight + n_whole * tile->weights));
+        KERNEL_UNROLL
         for (int r = 0; r < n_rows; r++) {
-            __builtin_prefetch(p->out + at + r * KERNEL_LANES, 1);
-            if (is_apart) __builtin_prefetch(p->addend + at + r * KERNEL_LANES);
+            const vector_t value = x[r * KERNEL_LANES] - (vector_t){0};
+            KERNEL_UNROLL
+            for (int k = 0; k < n_whole; k++) sums->whole[k][r] += value * weights[k];
+            if (has_half) sums->half[r] += vector_first_half(value) * half;
         }
     }
 }
 
-KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows, int n_blocks)
+KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows, int n_whole,
+                            bool has_half)
 {
-    vector_t sums[POINTWISE_ROWS][BLOCKS];
-    fetch_results(p, tile, n_rows, n_blocks);
+    sums_t sums;
     KERNEL_UNROLL
-    for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
-    for (int k = 0; k < n_blocks; k++) sums[r][k] = (vector_t){0};
-    const float *weight = tile->weight;
-    const char *ahead = tile->ahead;
-    for (int64_t b = 0; b < tile->n_source_blocks; b++) {
-        const float *x = tile->x + b * tile->source_plane;
-        const float *next = tile->next + b * tile->next_plane;
-        for (int c = 0; c < KERNEL_LANES; c++, x++, weight += KERNEL_LANES) {
-            vector_t weights[BLOCKS];
-            __builtin_prefetch(ahead, 0, 2);
-            __builtin_prefetch(next + c * KERNEL_LANES, 0, 2);
-            ahead += tile->ahead_step;
-            KERNEL_UNROLL
-            for (int k = 0; k < n_blocks; k++) weights[k] = vector_load(weight + k * tile->weights);
-            KERNEL_UNROLL
-            for (int r = 0; r < n_rows; r++) KERNEL_UNROLL
-            for (int k = 0; k < n_blocks; k++) sums[r][k] += x[r * KERNEL_LANES] * weights[k];
-        }
+    for (int r = 0; r < n_rows; r++) {
+        KERNEL_UNROLL
+        for (int k = 0; k < n_whole; k++) sums.whole[k][r] = tile->bias[k];
+        if (has_half) sums.half[r] = vector_first_half(tile->bias[n_whole]);
     }
-    leave(p, tile, n_rows, n_blocks, sums);
+    add_block(p, tile, 0, true, n_rows, n_whole, has_half, &sums);
+    for (int64_t b = 1; b < tile->n_source_blocks; b++)
+        add_block(p, tile, b, false, n_rows, n_whole, has_half, &sums);
+    KERNEL_UNROLL
+    for (int k = 0; k < n_whole; k++) leave(p, tile->at + k * tile->plane, n_rows, sums.whole[k]);
+    if (!has_half) return;
+    vector_t widened[POINTWISE_ROWS];
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) widened[r] = vector_of_half(sums.half[r]);
+    leave(p, tile->at + n_whole * tile->plane, n_rows, widened);
 }
 
-/* Kernels of all numbers of results; and of the last group where it has but one block. */
+/* Kernels of all numbers of results; and of the last group where it has one block and a half, or
+ * but one block. */
 #define ROWS(n)                                                                                    \
     case n:                                                                                        \
         if (n_blocks < BLOCKS)                                                                     \
-            multiply(p, tile, n, 1);                                                               \
+            multiply(p, tile, n, 1, false);                                                        \
+        else if (is_half)                                                                          \
+            multiply(p, tile, n, 1, true);                                                         \
         else                                                                                       \
-            multiply(p, tile, n, BLOCKS);                                                          \
+            multiply(p, tile, n, BLOCKS, false);                                                   \
         break;
 
-static void multiply_tile(const pointwise_t *p, const tile_t *tile, int64_t n_rows, int n_blocks)
+static void multiply_tile(const pointwise_t *p, const tile_t *tile, int64_t n_rows, int n_blocks,
+                          bool is_half)
 {
     switch (n_rows) {
         KERNEL_UP_TO(POINTWISE_ROWS, ROWS)
@@ -192,7 +223,9 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     const pointwise_t *p = images->pointwise;
     const int64_t n_out_blocks = (p->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
     const int64_t n_tiles = part->last - part->first, first_block = group * BLOCKS;
+    const int64_t n_outputs = p->n_outputs - first_block * KERNEL_LANES;
     const int n_blocks = n_out_blocks - first_block < BLOCKS ? 1 : BLOCKS;
+    const bool is_half = n_outputs <= WIDTH - KERNEL_LANES / 2;
     tile_t tile = {.plane = images->plane * KERNEL_LANES,
                    .n_source_blocks = source_blocks(p),
                    .ahead = (const char *)ahead,
@@ -207,7 +240,8 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
         const tile_at_t next = t + 1 < part->last ? find_tile(images, t + 1) : at;
         find_sources(images, part, group, t, at, next, &tile);
         tile.at = (at.image * n_out_blocks + first_block) * tile.plane + at.begin * KERNEL_LANES;
-        multiply_tile(p, &tile, at.n_rows, n_blocks);
+        tile.addend = p->addend != NULL && p->addend != p->out ? p->addend + tile.at : NULL;
+        multiply_tile(p, &tile, at.n_rows, n_blocks, is_half);
         tile.ahead += tile.ahead_step * tile.n_source_blocks * KERNEL_LANES;
         at = next;
     }

@@ -3,6 +3,7 @@
 #ifndef TESSERA_KERNELS_VECTOR_IMPL_H
 #define TESSERA_KERNELS_VECTOR_IMPL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #if defined(__AVX__)
@@ -29,6 +30,7 @@
 #define KERNEL_UP_TO_14(of) KERNEL_UP_TO_6(of) of(7) of(8) of(9) of(10) of(11) of(12) of(13) of(14)
 
 typedef float vector_t __attribute__((vector_size(KERNEL_LANES * 4)));
+typedef float vector_half_t __attribute__((vector_size(KERNEL_LANES * 2)));
 typedef uint32_t vector_u32_t __attribute__((vector_size(KERNEL_LANES * 4)));
 typedef uint16_t vector_u16_t __attribute__((vector_size(KERNEL_LANES * 2)));
 
@@ -60,6 +62,24 @@ KERNEL_INLINE void vector_store_some(vector_t v, float *to, int64_t n)
         vector_store(v, to);
     else if (n > 0)
         memcpy(to, &v, (size_t)n * sizeof *to);
+}
+
+/* The first half of the lanes; and these before zeros. */
+KERNEL_INLINE vector_half_t vector_first_half(vector_t v)
+{
+    vector_half_t half;
+    memcpy(&half, &v, sizeof half);
+    return half;
+}
+
+KERNEL_INLINE vector_t vector_of_half(vector_half_t half)
+{
+#if KERNEL_LANES == 16
+    return __builtin_shufflevector(half, (vector_half_t){0}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
+                                   12, 13, 14, 15);
+#else
+    return __builtin_shufflevector(half, (vector_half_t){0}, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
 }
 
 /* A bf16 is the upper half of a float. */
@@ -94,6 +114,29 @@ KERNEL_INLINE vector_t vector_max(vector_t a, vector_t b)
     const vector_u32_t is_a = (vector_u32_t)(a > b);
     return (vector_t)((is_a & (vector_u32_t)a) | (~is_a & (vector_u32_t)b));
 #endif
+}
+
+/* From 0 to upper, which is not negative. Bits of floats that are not negative are in order as
+ * integers, those of others are negative ones: integers are compared beside the units that
+ * multiply. */
+KERNEL_INLINE vector_t vector_clamp_from_zero(vector_t v, vector_t upper)
+{
+    const vector_t zero = {0};
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    const __m512i bits = _mm512_max_epi32((__m512i)v, (__m512i)zero);
+    return (vector_t)_mm512_min_epi32(bits, (__m512i)upper);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    const __m256i bits = _mm256_max_epi32((__m256i)v, (__m256i)zero);
+    return (vector_t)_mm256_min_epi32(bits, (__m256i)upper);
+#else
+    return vector_min(vector_max(v, zero), upper);
+#endif
+}
+
+/* Whether vector_clamp_from_zero does what these bounds say. */
+KERNEL_INLINE bool vector_is_from_zero(float lower, float upper)
+{
+    return !(lower < 0.0f) && !(lower > 0.0f) && upper >= 0.0f;
 }
 
 /* Lane i of the result is lane `from[i]` of v. */
