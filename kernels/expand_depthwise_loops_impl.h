@@ -26,25 +26,37 @@ typedef struct group {
     float *ring; /* [n_blocks][n_slots][columns][lanes] */
     const float *expand;
     int64_t expand_step; /* between blocks of channels */
+    const char *ahead;   /* weights of the next group, so many bytes with each input of a tile */
+    int64_t ahead_step;
     vector_t expand_bias[BLOCKS];
 } group_t;
 
-/* n rows of n_blocks sums, in place. */
-KERNEL_INLINE void clamp(const expand_depthwise_act_t *act, int n, int n_blocks, vector_t *sums,
-                         int step)
+KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act, bool is_from_zero)
 {
-    const vector_t zero = {0}, lower = zero + act->lower, upper = zero + act->upper;
-    if (!act->is_clamped) return;
-    if (vector_is_from_zero(act->lower, act->upper)) {
+    const vector_t lower = act->lower - (vector_t){0}, upper = act->upper - (vector_t){0};
+    if (is_from_zero) return vector_clamp_from_zero(v, upper);
+    return vector_min(vector_max(v, lower), upper);
+}
+
+/* The sums are stored as soon as the products of the last input are there, each beside products of
+ * others: behind all of them the units that multiply would wait. */
+KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float *expand,
+                              const int32_t *to, int n, int n_blocks, bool is_clamped,
+                              bool is_from_zero, vector_t (*sums)[BLOCKS])
+{
+    const int64_t ring_step = group->n_slots * group->columns * KERNEL_LANES;
+    vector_t weights[BLOCKS];
+    KERNEL_UNROLL
+    for (int k = 0; k < n_blocks; k++) weights[k] = vector_load(expand + k * group->expand_step);
+    KERNEL_UNROLL
+    for (int r = 0; r < n; r++) {
+        float *const row = group->ring + to[r];
         KERNEL_UNROLL
-        for (int r = 0; r < n; r++) KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++)
-            sums[r * step + k] = vector_clamp_from_zero(sums[r * step + k], upper);
-    } else {
-        KERNEL_UNROLL
-        for (int r = 0; r < n; r++) KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++)
-            sums[r * step + k] = vector_min(vector_max(sums[r * step + k], lower), upper);
+        for (int k = 0; k < n_blocks; k++) {
+            vector_t sum = sums[r][k] + x[r * KERNEL_LANES] * weights[k];
+            if (is_clamped) sum = clamp(sum, &group->pair->expand_act, is_from_zero);
+            vector_store(sum, row + k * ring_step);
+        }
     }
 }
 
@@ -53,18 +65,23 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
                                int n_blocks)
 {
     const expand_depthwise_t *pair = group->pair;
+    const expand_depthwise_act_t *act = &pair->expand_act;
     const int64_t plane = pair->height * pair->width * KERNEL_LANES;
     vector_t sums[AT_ONCE][BLOCKS];
     KERNEL_UNROLL
     for (int r = 0; r < n; r++) KERNEL_UNROLL
     for (int k = 0; k < n_blocks; k++) sums[r][k] = group->expand_bias[k];
-    const float *expand = group->expand;
-    for (int64_t left = pair->n_inputs; left > 0; left -= KERNEL_LANES, at += plane) {
-        const float *x = at;
+    const float *expand = group->expand, *x = at;
+    const char *ahead = group->ahead;
+    /* All inputs but the last one, which is the first of a block where one is left over. */
+    for (int64_t left = pair->n_inputs - 1;; left -= KERNEL_LANES, at += plane) {
         const int n_lanes = left < KERNEL_LANES ? (int)left : KERNEL_LANES;
+        x = at;
         for (int c = 0; c < n_lanes; c++, x++, expand += KERNEL_LANES) {
             vector_t weights[BLOCKS];
             __builtin_prefetch(at + (n + c) * KERNEL_LANES); /* of the tile behind */
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += group->ahead_step;
             KERNEL_UNROLL
             for (int k = 0; k < n_blocks; k++)
                 weights[k] = vector_load(expand + k * group->expand_step);
@@ -72,16 +89,14 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
             for (int r = 0; r < n; r++) KERNEL_UNROLL
             for (int k = 0; k < n_blocks; k++) sums[r][k] += x[r * KERNEL_LANES] * weights[k];
         }
+        if (left < KERNEL_LANES) break;
     }
-    clamp(&pair->expand_act, n, n_blocks, &sums[0][0], BLOCKS);
-    float *const ring = group->ring;
-    const int64_t ring_step = group->n_slots * group->columns * KERNEL_LANES;
-    KERNEL_UNROLL
-    for (int r = 0; r < n; r++) {
-        float *const row = ring + to[r];
-        KERNEL_UNROLL
-        for (int k = 0; k < n_blocks; k++) vector_store(sums[r][k], row + k * ring_step);
-    }
+    if (!act->is_clamped)
+        leave_tile(group, x, expand, to, n, n_blocks, false, false, sums);
+    else if (vector_is_from_zero(act->lower, act->upper))
+        leave_tile(group, x, expand, to, n, n_blocks, true, true, sums);
+    else
+        leave_tile(group, x, expand, to, n, n_blocks, true, false, sums);
 }
 
 #define ROWS(n)                                                                                    \
@@ -135,7 +150,7 @@ KERNEL_INLINE void find_places(const group_t *group, place_t *place, int64_t n, 
 }
 
 /* Rows [first, last) of e. */
-static void expand_rows(const group_t *group, int64_t first, int64_t last)
+static void expand_rows(group_t *group, int64_t first, int64_t last)
 {
     const expand_depthwise_t *pair = group->pair;
     const int64_t n = (last - first) * pair->width, n_tiles = (n + AT_ONCE - 1) / AT_ONCE;
@@ -146,6 +161,7 @@ static void expand_rows(const group_t *group, int64_t first, int64_t last)
         find_places(group, &place, end - begin, to);
         expand_some(group, group->x + (first * pair->width + begin) * KERNEL_LANES, to,
                     end - begin);
+        group->ahead += group->ahead_step * pair->n_inputs;
     }
     if (pair->expand_act.finish == NULL) return;
     for (int k = 0; k < group->n_blocks; k++)
@@ -183,7 +199,11 @@ KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, in
             for (int t = 0; t < TILE; t++) sums[t] += source[t * stride + s] * w;
         }
     }
-    clamp(&pair->act, TILE, 1, sums, 1);
+    if (pair->act.is_clamped) {
+        const bool is_from_zero = vector_is_from_zero(pair->act.lower, pair->act.upper);
+        KERNEL_UNROLL
+        for (int t = 0; t < TILE; t++) sums[t] = clamp(sums[t], &pair->act, is_from_zero);
+    }
     float *out = row->out + q * KERNEL_LANES;
     if (n >= TILE) {
         KERNEL_UNROLL
@@ -230,7 +250,7 @@ static int64_t least(int64_t a, int64_t b)
 
 /* A row of results as soon as the rows of e under it are there. Short rows are made several at a
  * time. */
-KERNEL_INLINE void run_group(const group_t *group, int kernel, int stride,
+KERNEL_INLINE void run_group(group_t *group, int kernel, int stride,
                              const expand_depthwise_part_t *part)
 {
     const expand_depthwise_t *pair = group->pair;
@@ -246,6 +266,22 @@ KERNEL_INLINE void run_group(const group_t *group, int kernel, int stride,
         }
         for (int k = 0; k < group->n_blocks; k++) sum_row(group, k, kernel, stride, part->image, p);
     }
+}
+
+/* The weights of the depthwise convolution, which are read when rows of e are there; those of the
+ * next group are fetched with each tile, evenly. */
+KERNEL_INLINE void fetch_weights(group_t *group, int kernel, const expand_depthwise_part_t *part,
+                                 bool is_last)
+{
+    const expand_depthwise_t *pair = group->pair;
+    const int window = kernel * kernel * KERNEL_LANES;
+    const float *weight = pair->weight + group->first_block * window;
+    for (int i = 0; i < group->n_blocks * window; i += KERNEL_LANES) __builtin_prefetch(weight + i);
+    const int64_t n_rows = (part->last - part->first) * pair->stride;
+    const int64_t n_tiles = n_rows * pair->width / AT_ONCE + 1;
+    const float *next = is_last ? pair->expand : group->expand + BLOCKS * group->expand_step;
+    group->ahead = (const char *)next;
+    group->ahead_step = BLOCKS * KERNEL_LANES * (int64_t)sizeof(float) / n_tiles + 1;
 }
 
 KERNEL_INLINE void run_part(const expand_depthwise_t *pair, int kernel, int stride,
@@ -268,6 +304,7 @@ KERNEL_INLINE void run_part(const expand_depthwise_t *pair, int kernel, int stri
         group.expand = pair->expand + group.first_block * group.expand_step;
         for (int k = 0; k < group.n_blocks; k++)
             group.expand_bias[k] = load_bias(pair, pair->expand_bias, group.first_block + k);
+        fetch_weights(&group, kernel, part, i + 1 == part->last_group);
         run_group(&group, kernel, stride, part);
     }
 }

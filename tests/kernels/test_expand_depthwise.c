@@ -164,7 +164,7 @@ static void run_one(const problem_t *p, isa_t isa, int64_t n_inputs, int64_t n_c
 static void every_set_gives_the_sums(void **state)
 {
     (void)state;
-    static const int64_t inputs[] = {1, 3, 16, 17, 24};
+    static const int64_t inputs[] = {1, 3, 7, 8, 16, 17, 24, 31};
     static const int64_t channels[] = {1, 7, 16, 31, 40, 64};
     static const int64_t sides[] = {1, 2, 5, 7, 14, 15, 27};
     problem_t p = {.x = malloc(MAX_ELEMENTS * sizeof(float)),
@@ -179,7 +179,7 @@ static void every_set_gives_the_sums(void **state)
         for (size_t c = 0; c < sizeof channels / sizeof *channels; c++)
             for (size_t h = 0; h < sizeof sides / sizeof *sides; h++)
                 for (int kind = 0; kind < 8; kind++)
-                    run_one(&p, isa, inputs[(c + h) % 5], channels[c], sides[h],
+                    run_one(&p, isa, inputs[(c + h) % 8], channels[c], sides[h],
                             sides[(h * 3 + c) % 7], kind);
     }
     free(p.x);
