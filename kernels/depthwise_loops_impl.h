@@ -8,6 +8,7 @@
 
 #define TILE 7 /* divides the sides of common pictures: 112, 56, 28, 14, 7 */
 #define MAX_KERNEL 5
+#define AHEAD (4 * TILE) /* results whose lines are fetched before they are written */
 #define MAX_SPAN ((TILE - 1) * 2 + MAX_KERNEL)
 
 /* A row of results: where its sources and its weights begin. */
@@ -69,6 +70,9 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
                             columns_t columns, int64_t q, int n)
 {
     vector_t sums[TILE];
+    float *out = row->out + q * KERNEL_LANES;
+    KERNEL_UNROLL
+    for (int t = 0; t < TILE; t++) __builtin_prefetch(out + (AHEAD + t) * KERNEL_LANES, 1);
     KERNEL_UNROLL
     for (int t = 0; t < TILE; t++) sums[t] = row->bias;
     for (int r = row->first; r < row->last; r++) {
@@ -84,7 +88,6 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
         KERNEL_UNROLL
         for (int t = 0; t < TILE; t++) sums[t] = vector_min(vector_max(sums[t], lower), upper);
     }
-    float *out = row->out + q * KERNEL_LANES;
     if (columns.is_inside) {
         KERNEL_UNROLL
         for (int t = 0; t < TILE; t++) vector_store(sums[t], out + t * KERNEL_LANES);
