@@ -21,7 +21,7 @@ typedef struct run {
     int64_t n_tiles, n_groups;
     int64_t tiles_at_once;
     int64_t tile_elements;   /* of sources */
-    float *scaled;           /* of each thread so many tiles; or NULL */
+    float *made;             /* of each thread so many tiles; or NULL */
     int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
 } run_t;
 
@@ -63,8 +63,7 @@ static void run_shares(void *user, int64_t first, int64_t last)
                 begin + (end - begin) * (turn + 1) / n_turns,
                 run->n_groups * of_groups / run->by_groups,
                 run->n_groups * (of_groups + 1) / run->by_groups,
-                run->scaled == NULL ? NULL
-                                    : run->scaled + i * run->tiles_at_once * run->tile_elements};
+                run->made == NULL ? NULL : run->made + i * run->tiles_at_once * run->tile_elements};
             run->loops->multiply(&run->images, &part);
         }
     }
@@ -83,7 +82,7 @@ static int64_t out_width(const pointwise_t *p)
 /* Tiles, and how many of them are multiplied at once. */
 static run_t describe(const pointwise_t *pointwise, isa_t isa)
 {
-    run_t run = {.images = {.pointwise = pointwise, .x = pointwise->x}, .loops = loops[isa]};
+    run_t run = {.images = {.pointwise = pointwise}, .loops = loops[isa]};
     const int64_t lanes = isa_lanes(isa), n_rows = run.loops->n_rows;
     run.images.plane = out_height(pointwise) * out_width(pointwise);
     run.images.tiles_of_image = divide_up(run.images.plane, n_rows);
@@ -95,27 +94,17 @@ static run_t describe(const pointwise_t *pointwise, isa_t isa)
     return run;
 }
 
+/* Whether sources are made of x before they are multiplied. */
+static bool makes_sources(const pointwise_t *pointwise)
+{
+    return pointwise->is_scaled || pointwise->stride != 1;
+}
+
 size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
 {
     const run_t run = describe(pointwise, isa);
-    const int64_t lanes = isa_lanes(isa);
-    if (pointwise->is_scaled)
-        return (size_t)(n_threads * run.tiles_at_once * run.tile_elements) * sizeof(float);
-    if (pointwise->stride == 1) return 0;
-    return (size_t)(pointwise->n_images * divide_up(pointwise->n_inputs, lanes) * lanes *
-                    run.images.plane) *
-           sizeof(float);
-}
-
-typedef struct copying {
-    const run_t *run;
-    float *to;
-} copying_t;
-
-static void copy_rows(void *user, int64_t first, int64_t last)
-{
-    const copying_t *copying = user;
-    copying->run->loops->copy(copying->run->images.pointwise, first, last, copying->to);
+    if (!makes_sources(pointwise)) return 0;
+    return (size_t)(n_threads * run.tiles_at_once * run.tile_elements) * sizeof(float);
 }
 
 void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void *scratch)
@@ -124,13 +113,6 @@ void pointwise_run(const pointwise_t *pointwise, isa_t isa, int n_threads, void 
     const int64_t lanes = isa_lanes(isa), n_blocks = divide_up(pointwise->n_inputs, lanes);
     share(&run, n_threads, (double)(run.n_tiles * run.tile_elements) * sizeof(float),
           (double)(n_blocks * lanes * pointwise->n_outputs) * sizeof(float));
-    if (pointwise->is_scaled) {
-        run.scaled = scratch;
-    } else if (pointwise->stride != 1) {
-        copying_t copying = {&run, scratch};
-        run.images.x = scratch;
-        threads_share(n_threads, pointwise->n_images * n_blocks * out_height(pointwise), copy_rows,
-                      &copying);
-    }
+    if (makes_sources(pointwise)) run.made = scratch;
     threads_share(n_threads, n_threads, run_shares, &run);
 }

@@ -5,5 +5,5 @@
 #include "kernels/pointwise_loops_impl.h"
 #else
 #include "kernels/pointwise_impl.h"
-const pointwise_loops_t pointwise_avx512 = {1, NULL, NULL};
+const pointwise_loops_t pointwise_avx512 = {1, NULL};
 #endif

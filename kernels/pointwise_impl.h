@@ -11,7 +11,8 @@
  *
  *   min(max(x[n][c][h][w] * scale[c] + shift[c], source_lower), source_upper)
  *
- * made a part at a time, which stays in the second cache until it is multiplied. */
+ * made a part at a time, which stays in the second cache until it is multiplied; so is what a
+ * stride of 2 leaves of x. */
 #ifndef TESSERA_KERNELS_POINTWISE_IMPL_H
 #define TESSERA_KERNELS_POINTWISE_IMPL_H
 
@@ -50,11 +51,9 @@ size_t pointwise_scratch(const pointwise_t *pointwise, isa_t isa, int n_threads)
 
 #define POINTWISE_BLOCKS 2 /* of outputs, whose sums are made at once: a group */
 
-/* A convolution of stride 1, whose images lie without gaps: at a stride of 2 their elements are
- * copied first. Each image is cut in tiles of at most `n_rows` results, evenly. */
+/* Each image is cut in tiles of at most `n_rows` results, evenly. */
 typedef struct pointwise_images {
     const pointwise_t *pointwise;
-    const float *x;
     int64_t plane; /* results of one image and channel */
     int64_t tiles_of_image;
 } pointwise_images_t;
@@ -63,14 +62,12 @@ typedef struct pointwise_images {
  * one group after the other. */
 typedef struct pointwise_part {
     int64_t first, last, first_group, last_group;
-    float *scaled; /* [tile][C / lanes][n_rows][lanes]: room for what is made of x; or NULL */
+    float *made; /* [tile][C / lanes][n_rows][lanes]: room for what is made of x; or NULL */
 } pointwise_part_t;
 
 typedef struct pointwise_loops {
     int n_rows; /* results of a tile */
     void (*multiply)(const pointwise_images_t *images, const pointwise_part_t *part);
-    /* Copies what rows [first, last) of results read, of all images and blocks of channels. */
-    void (*copy)(const pointwise_t *pointwise, int64_t first, int64_t last, float *to);
 } pointwise_loops_t;
 
 extern const pointwise_loops_t pointwise_portable, pointwise_avx2, pointwise_avx512;

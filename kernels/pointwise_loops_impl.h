@@ -169,51 +169,64 @@ static int64_t source_blocks(const pointwise_t *p)
     return (p->n_inputs + KERNEL_LANES - 1) / KERNEL_LANES;
 }
 
-/* Where a tile's sources begin. */
-static float *scaled_tile(const pointwise_t *p, const pointwise_part_t *part, int64_t tile)
+/* Where a tile's sources are made, and where what they are made of begins. */
+static float *made_tile(const pointwise_t *p, const pointwise_part_t *part, int64_t tile)
 {
-    return part->scaled + (tile - part->first) * source_blocks(p) * POINTWISE_ROWS * KERNEL_LANES;
+    return part->made + (tile - part->first) * source_blocks(p) * POINTWISE_ROWS * KERNEL_LANES;
 }
 
-static const float *plain_tile(const pointwise_images_t *images, tile_at_t at)
+/* Of result i of an image, in its first block of channels. */
+static int64_t element_of(const pointwise_t *p, int64_t i)
 {
-    const int64_t n_blocks = source_blocks(images->pointwise);
-    return images->x + (at.image * n_blocks * images->plane + at.begin) * KERNEL_LANES;
+    const int64_t out_width = (p->width + p->stride - 1) / p->stride;
+    if (p->stride == 1) return i * KERNEL_LANES;
+    return (i / out_width * p->width + i % out_width) * p->stride * KERNEL_LANES;
 }
 
-/* Makes a tile's sources of those from x on, which lie `plane` apart. */
-static void scale_tile(const pointwise_t *p, const float *x, int64_t plane, int64_t n_rows,
-                       float *to)
+static const float *plain_tile(const pointwise_t *p, tile_at_t at)
+{
+    const int64_t image = source_blocks(p) * p->height * p->width * KERNEL_LANES;
+    return p->x + at.image * image + element_of(p, at.begin);
+}
+
+/* Makes a tile's sources: what is scaled, or what a stride leaves between gaps. */
+static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float *to)
 {
     const vector_t lower = p->source_lower - (vector_t){0}, upper = p->source_upper - (vector_t){0};
-    for (int64_t b = 0; b < source_blocks(p); b++, x += plane) {
-        const vector_t scale = vector_load(p->scale + b * KERNEL_LANES);
-        const vector_t shift = vector_load(p->shift + b * KERNEL_LANES);
-        for (int64_t r = 0; r < n_rows * KERNEL_LANES; r += KERNEL_LANES) {
-            vector_t made = vector_load(x + r) * scale + shift;
-            if (p->is_source_clamped) made = vector_min(vector_max(made, lower), upper);
-            vector_store(made, to + b * POINTWISE_ROWS * KERNEL_LANES + r);
+    int64_t from[POINTWISE_ROWS];
+    for (int64_t r = 0; r < at.n_rows; r++)
+        from[r] = element_of(p, at.begin + r) - element_of(p, at.begin);
+    for (int64_t b = 0; b < source_blocks(p); b++, x += p->height * p->width * KERNEL_LANES) {
+        const vector_t scale = p->is_scaled ? vector_load(p->scale + b * KERNEL_LANES) : lower;
+        const vector_t shift = p->is_scaled ? vector_load(p->shift + b * KERNEL_LANES) : lower;
+        float *out = to + b * POINTWISE_ROWS * KERNEL_LANES;
+        for (int64_t r = 0; r < at.n_rows; r++) {
+            vector_t made = vector_load(x + from[r]);
+            if (p->is_scaled) made = made * scale + shift;
+            if (p->is_scaled && p->is_source_clamped)
+                made = vector_min(vector_max(made, lower), upper);
+            vector_store(made, out + r * KERNEL_LANES);
         }
     }
 }
 
-/* The sources of a tile, and the beginning of those that it fetches for the next one: what is to be
- * scaled is so right before the first group of outputs reads it. */
+/* The sources of a tile, and the beginning of those that it fetches for the next one, at a stride
+ * of 2 half of them: what is to be made is so right before the first group of outputs reads it. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
                          int64_t group, int64_t t, tile_at_t at, tile_at_t next, tile_t *tile)
 {
     const pointwise_t *p = images->pointwise;
     const int64_t t_next = t + 1 < part->last ? t + 1 : t;
     const bool is_first = group == part->first_group;
-    tile->x = plain_tile(images, at);
-    tile->next = plain_tile(images, next);
-    if (part->scaled == NULL) return;
-    float *scaled = scaled_tile(p, part, t);
-    if (is_first) scale_tile(p, tile->x, tile->plane, at.n_rows, scaled);
-    tile->x = scaled;
+    tile->x = plain_tile(p, at);
+    tile->next = plain_tile(p, next);
+    if (part->made == NULL) return;
+    float *made = made_tile(p, part, t);
+    if (is_first) make_tile(p, tile->x, at, made);
+    tile->x = made;
     tile->source_plane = POINTWISE_ROWS * KERNEL_LANES;
     if (is_first) return;
-    tile->next = scaled_tile(p, part, t_next);
+    tile->next = made_tile(p, part, t_next);
     tile->next_plane = tile->source_plane;
 }
 
@@ -230,7 +243,7 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
                    .n_source_blocks = source_blocks(p),
                    .ahead = (const char *)ahead,
                    .ahead_step = WIDTH * (int64_t)sizeof(float) / n_tiles + 1};
-    tile.source_plane = tile.next_plane = tile.plane;
+    tile.source_plane = tile.next_plane = p->height * p->width * KERNEL_LANES;
     tile.weights = tile.n_source_blocks * KERNEL_LANES * KERNEL_LANES;
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)
@@ -257,17 +270,4 @@ static void multiply_part(const pointwise_images_t *images, const pointwise_part
     }
 }
 
-static void copy_rows(const pointwise_t *p, int64_t first, int64_t last, float *to)
-{
-    const int64_t out_height = (p->height + p->stride - 1) / p->stride;
-    const int64_t out_width = (p->width + p->stride - 1) / p->stride;
-    for (int64_t row = first; row < last; row++) {
-        const int64_t plane = row / out_height, y = row % out_height * p->stride;
-        const float *from = p->x + (plane * p->height + y) * p->width * KERNEL_LANES;
-        float *out = to + row * out_width * KERNEL_LANES;
-        for (int64_t i = 0; i < out_width; i++)
-            vector_store(vector_load(from + i * p->stride * KERNEL_LANES), out + i * KERNEL_LANES);
-    }
-}
-
-const pointwise_loops_t POINTWISE_LOOPS = {POINTWISE_ROWS, multiply_part, copy_rows};
+const pointwise_loops_t POINTWISE_LOOPS = {POINTWISE_ROWS, multiply_part};
