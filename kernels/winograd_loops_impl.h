@@ -7,6 +7,7 @@
 #include "kernels/winograd_pack_impl.h"
 
 #define VECTORS WINOGRAD_VECTORS
+#define LINE 64 /* bytes */
 
 /* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5.
  */
@@ -134,7 +135,8 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
-/* Weights that come next, which are far away: so many bytes are fetched with each channel. */
+/* Weights that come next, which are far away: so many bytes are fetched with each channel. None of
+ * the lines is left out, which would be waited for as long as all of them take. */
 typedef struct ahead {
     const char *from;
     int64_t step;
@@ -149,6 +151,7 @@ KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, co
         for (int lane = 0; lane < KERNEL_LANES; lane++) {
             vector_t weights[VECTORS];
             __builtin_prefetch(ahead.from, 0, 2);
+            __builtin_prefetch(ahead.from + LINE, 0, 2);
             ahead.from += ahead.step;
             KERNEL_UNROLL
             for (int k = 0; k < n_vectors; k++) weights[k] = vector_load(weight + k * KERNEL_LANES);
@@ -287,9 +290,8 @@ static void multiply_element(const factors_t *f, const float *weight, range_t ro
     const int n_points = (rows.last - rows.first) * (columns.last - columns.first);
     const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
     const int64_t begin = winograd_block_begin(g, f->first), n_blocks = f->last - f->first;
-    const int64_t step = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float) /
-                             (n_blocks * n_points) +
-                         1;
+    const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float);
+    const int64_t step = (bytes + n_blocks * n_points - 1) / (n_blocks * n_points);
     ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES), step};
     for (int y = rows.first; y < rows.last; y++)
         for (int x = columns.first; x < columns.last; x++) {
