@@ -17,7 +17,7 @@ static const winograd_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &winog
 #define MANY_TILES 14
 #define MANY_TILES_APART 48
 /* Of a group whose phases all threads share: transforms shall stay in the last cache. */
-#define TILES_IN_PHASES 128
+#define TILES_IN_PHASES WINOGRAD_MAX_TILES
 
 /* Counters of the threads lie a line apart. */
 enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
@@ -51,7 +51,7 @@ typedef struct plan {
     winograd_group_t whole; /* all tiles, which groups share */
     int64_t n_groups;
     int64_t n_weight_blocks;
-    int64_t n_parts; /* in phases, of the tiles of a group, beside the blocks of the weight */
+    int64_t n_parts; /* groups that go through a phase together, of sources of their own */
     bool is_apart;   /* in phases, each thread transforms all sources for itself */
     int64_t n_bias, n_sources, n_products; /* floats: of one group; of one thread */
     float *bias, *sources, *products;
@@ -86,6 +86,18 @@ static int64_t group_begin(const plan_t *plan, int64_t group)
     return plan->whole.n_tiles * group / plan->n_groups;
 }
 
+/* Parts of the tiles of a phase, beside the blocks of the weight: all threads shall end together,
+ * which takes twice as many units at least. */
+static int64_t count_parts(const plan_t *plan)
+{
+    const int64_t n_units = 2 * plan->n_threads;
+    const int64_t most = (plan->whole.n_tiles + plan->n_groups - 1) / plan->n_groups;
+    const int64_t n_blocks = (most + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    if (plan->is_fused || plan->n_threads == 1) return 1;
+    const int64_t n = (n_units + plan->n_weight_blocks - 1) / plan->n_weight_blocks;
+    return n < n_blocks ? n : n_blocks;
+}
+
 static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *plan)
 {
     const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
@@ -93,25 +105,34 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
     *plan = (plan_t){.winograd = w, .loops = loops[isa], .n_threads = n_threads};
     winograd_group_t *whole = &plan->whole;
     whole->winograd = w;
-    whole->tiles_y = (w->out_height + w->tile - 1) / w->tile;
-    whole->tiles_x = (w->out_width + w->tile - 1) / w->tile;
+    whole->tiles_y = winograd_count_tiles(w->out_height, w->tile);
+    whole->tiles_x = winograd_count_tiles(w->out_width, w->tile);
+    whole->long_y = winograd_count_long(w->out_height, w->tile);
+    whole->long_x = winograd_count_long(w->out_width, w->tile);
     whole->n_tiles = w->n_images * whole->tiles_y * whole->tiles_x;
     whole->n_source_blocks = (w->n_inputs + lanes - 1) / lanes;
     plan->n_weight_blocks = (w->n_outputs + width - 1) / width;
     plan->is_apart = w->n_outputs >= n_threads * OUTPUTS_APART;
     plan->is_fused = suits_fusing(plan);
     plan->n_groups = count_groups(plan);
+    plan->n_parts = count_parts(plan);
+    plan->n_groups *= plan->n_parts;
     const int64_t most = (whole->n_tiles + plan->n_groups - 1) / plan->n_groups;
-    const int64_t n_blocks = (most + plan->loops->n_rows - 1) / plan->loops->n_rows;
-    const int64_t n_units = 2 * n_threads; /* at least, for all threads to end together */
-    plan->n_parts = plan->n_weight_blocks >= n_units || n_threads == 1
-                        ? 1
-                        : (n_units + plan->n_weight_blocks - 1) / plan->n_weight_blocks;
-    if (plan->n_parts > n_blocks) plan->n_parts = n_blocks;
     whole->stride = odd_lines(most * whole->n_source_blocks * lanes);
     plan->n_bias = round_up(plan->n_weight_blocks * width, 16);
     plan->n_sources = n_points * whole->stride;
     plan->n_products = n_points * odd_lines(most * width);
+}
+
+/* Its tiles of each kind. */
+static void count_tiles(const plan_t *plan, winograd_group_t *group)
+{
+    winograd_tile_t tile = winograd_first_tile(group);
+    for (int64_t i = 0; i < group->n_tiles; i++) winograd_next_tile(group, &tile);
+    for (int kind = 0; kind < WINOGRAD_KINDS; kind++) {
+        group->n[kind] = tile.number[kind];
+        group->n_blocks[kind] = (tile.number[kind] + plan->loops->n_rows - 1) / plan->loops->n_rows;
+    }
 }
 
 static void make_group(const plan_t *plan, int64_t number, winograd_group_t *group)
@@ -119,9 +140,9 @@ static void make_group(const plan_t *plan, int64_t number, winograd_group_t *gro
     *group = plan->whole;
     group->first = group_begin(plan, number);
     group->n_tiles = group_begin(plan, number + 1) - group->first;
-    group->n_blocks = (group->n_tiles + plan->loops->n_rows - 1) / plan->loops->n_rows;
-    group->source = plan->sources;
+    group->source = plan->sources + number % plan->n_parts * plan->n_sources;
     group->bias = plan->bias;
+    count_tiles(plan, group);
 }
 
 /* Its own units first, the same ones in each run, whose results it has in its cache; then those
@@ -147,7 +168,8 @@ static void give_units(const plan_t *plan)
 
 static int64_t count_sources(const plan_t *plan)
 {
-    return plan->n_sources * (plan->is_fused || plan->is_apart ? plan->n_threads : 1);
+    const int64_t n = plan->is_fused || plan->is_apart ? plan->n_threads : 1;
+    return plan->n_sources * plan->n_parts * n;
 }
 
 static int64_t products_stride(const plan_t *plan)
@@ -168,8 +190,8 @@ static void run_groups(void *user, int64_t first, int64_t last)
         group.source = plan->sources + first * plan->n_sources;
         plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
         for (int64_t b = 0; b < plan->n_weight_blocks; b++)
-            plan->loops->multiply(&group, b, 0, group.n_blocks,
-                                  plan->products + first * plan->n_products, products_stride(plan));
+            plan->loops->multiply(&group, b, plan->products + first * plan->n_products,
+                                  products_stride(plan));
     }
 }
 
@@ -177,13 +199,31 @@ static void run_groups(void *user, int64_t first, int64_t last)
 
 typedef struct phase {
     const plan_t *plan;
-    winograd_group_t group;
+    int64_t first; /* group, of n_parts */
 } phase_t;
 
+/* The groups' sources of the thread. */
+static void make_part(const phase_t *phase, int64_t thread, int64_t part, winograd_group_t *group)
+{
+    const plan_t *plan = phase->plan;
+    make_group(plan, phase->first + part, group);
+    if (plan->is_apart) group->source += thread * plan->n_parts * plan->n_sources;
+}
+
+/* Of all parts, one behind the other. */
 static void transform_units(void *user, int64_t first, int64_t last)
 {
     const phase_t *phase = user;
-    phase->plan->loops->transform(&phase->group, first, last);
+    const plan_t *plan = phase->plan;
+    for (int64_t part = 0, begin = 0; part < plan->n_parts; part++) {
+        winograd_group_t group;
+        make_part(phase, 0, part, &group);
+        const int64_t n = group.n_tiles * group.n_source_blocks;
+        const int64_t from = first > begin ? first - begin : 0;
+        const int64_t to = last < begin + n ? last - begin : n;
+        if (from < to) plan->loops->transform(&group, from, to);
+        begin += n;
+    }
 }
 
 static void multiply_units(void *user, int64_t first, int64_t last)
@@ -191,29 +231,28 @@ static void multiply_units(void *user, int64_t first, int64_t last)
     const phase_t *phase = user;
     const plan_t *plan = phase->plan;
     const int64_t n_parts = plan->n_parts, n = plan->n_weight_blocks * n_parts;
-    winograd_group_t group = phase->group;
+    winograd_group_t group;
     if (first == last) return;
-    if (plan->is_apart) {
-        group.source = plan->sources + first * plan->n_sources;
+    for (int64_t part = 0; part < n_parts && plan->is_apart; part++) {
+        make_part(phase, first, part, &group);
         plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
     }
     for (int64_t u = take_unit(plan, first, n); u < n; u = take_unit(plan, first, n)) {
-        const int64_t part = u % n_parts;
-        plan->loops->multiply(&group, u / n_parts, group.n_blocks * part / n_parts,
-                              group.n_blocks * (part + 1) / n_parts,
-                              plan->products + first * plan->n_products, products_stride(plan));
+        make_part(phase, first, u % n_parts, &group);
+        plan->loops->multiply(&group, u / n_parts, plan->products + first * plan->n_products,
+                              products_stride(plan));
     }
 }
 
 static void run_phases(const plan_t *plan)
 {
-    phase_t phase = {.plan = plan};
-    for (int64_t g = 0; g < plan->n_groups; g++) {
-        make_group(plan, g, &phase.group);
+    for (int64_t g = 0; g < plan->n_groups; g += plan->n_parts) {
+        phase_t phase = {plan, g};
+        const int64_t n_tiles = group_begin(plan, g + plan->n_parts) - group_begin(plan, g);
         give_units(plan);
         if (!plan->is_apart)
-            threads_share(plan->n_threads, phase.group.n_tiles * phase.group.n_source_blocks,
-                          transform_units, &phase);
+            threads_share(plan->n_threads, n_tiles * plan->whole.n_source_blocks, transform_units,
+                          &phase);
         threads_share(plan->n_threads, plan->n_threads, multiply_units, &phase);
     }
 }
@@ -275,15 +314,15 @@ int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t
 
 /* A polynomial at each point, over the product of the distances to the others, so that the
  * transform of the sources has none; then its leading coefficient. With stride 2 the polynomial is
- * of the outer elements, and the middle one stands last. */
+ * of the outer elements, no point is zero, and the middle element stands last. */
 static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGRAD_MAX_KERNEL])
 {
     double points[WINOGRAD_MAX_SIDE] = {0.0};
-    const int kernel = weight->kernel, step = weight->stride, last = step == 1 ? kernel - 1 : 1;
-    const int n = weight->tile + kernel - 2, n_pairs = (n - 1) / 2; /* of points */
+    const int kernel = weight->kernel, step = weight->stride, n_zeros = step == 1 ? 1 : 0;
+    const int n_pairs = (weight->tile + kernel - 3) / 2, n = 2 * n_pairs + n_zeros; /* of points */
     for (int p = 0; p < n_pairs; p++) {
-        points[1 + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
-        points[2 + 2 * p] = -points[1 + 2 * p];
+        points[n_zeros + 2 * p] = (double)winograd_points[n_pairs - 1].point[p];
+        points[n_zeros + 2 * p + 1] = -points[n_zeros + 2 * p];
     }
     for (int i = 0; i < n; i++) {
         double product = 1.0;
@@ -291,7 +330,8 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
         matrix[i][0] = 1.0 / product;
         for (int k = step; k < kernel; k += step) matrix[i][k] = matrix[i][k - step] * points[i];
     }
-    matrix[n][last] = 1.0;
+    matrix[n][kernel - 1] = 1.0;
+    if (step == 2) matrix[n + 1][1] = 1.0;
 }
 
 typedef struct packing {

@@ -14,6 +14,11 @@
  * + 1 products and `tile` more, of which all need one weight. So side = 2 * tile + 1, and direct
  * sums need 1.44 and 1.78 times as many products for tiles of 2 and 4.
  *
+ * Where tiles would cover more than there is, the last of a row, or of a column, are short: without
+ * their last result, and without the point at infinity, which that one alone needs (with stride 2
+ * the last sample between goes as well). Of 7 results tiles of 4 take 6 + 5 products, not 6 + 6,
+ * with the same weight.
+ *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], of which
  * the last is padded by zeros; so is that of the result. The weight is transformed by
  * winograd_pack, and takes (tile + kernel - 1)^2 / kernel^2 times its memory. */
@@ -86,16 +91,23 @@ void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, fl
 #define WINOGRAD_MAX_SIDE 9 /* of a tile of sources */
 #define WINOGRAD_MAX_KERNEL 5
 #define WINOGRAD_VECTORS 2 /* of outputs in one block of the weight */
+#define WINOGRAD_MAX_TILES 128
 
-/* Tiles [first, first + n_tiles) of all images, row by row, in blocks of at most n_rows of the
- * loops, evenly shared. Transformed sources are [side^2][block][C / lanes][tiles of block][lanes],
- * `stride` elements from one of side^2 to the next. */
+/* Points that all tiles have; those of long columns alone, of long rows, and of both. */
+enum { WINOGRAD_KINDS = 4 };
+
+/* Tiles [first, first + n_tiles) of all images, row by row, at most WINOGRAD_MAX_TILES. For a point
+ * those that have it are numbered without the others, and lie in blocks of at most n_rows of the
+ * loops, evenly shared: transformed sources are [side^2][block][C / lanes][tiles of
+ * block][lanes], `stride` elements from one of side^2 to the next. */
 typedef struct winograd_group {
     const winograd_t *winograd;
     const float *bias;        /* padded to whole blocks of the weight */
     int64_t tiles_y, tiles_x; /* of one image */
+    int64_t long_y, long_x;   /* those before the short ones */
     int64_t n_source_blocks;
-    int64_t first, n_tiles, n_blocks;
+    int64_t first, n_tiles;
+    int64_t n[WINOGRAD_KINDS], n_blocks[WINOGRAD_KINDS]; /* tiles, and blocks of them */
     float *source;
     int64_t stride;
 } winograd_group_t;
@@ -112,10 +124,10 @@ typedef struct winograd_loops {
     /* Transforms sources: of units [first, last), of which there is one for each block of channels
      * and tile, tiles fastest. */
     void (*transform)(const winograd_group_t *group, int64_t first, int64_t last);
-    /* Products with one block of the weight, of tiles in blocks [first, last), and results of them.
-     * `products` has room for [side^2][tiles][lanes * WINOGRAD_VECTORS], `stride` apart. */
-    void (*multiply)(const winograd_group_t *group, int64_t weight_block, int64_t first,
-                     int64_t last, float *products, int64_t stride);
+    /* Products with one block of the weight, and results of them. `products` has room for
+     * [side^2][tiles][lanes * WINOGRAD_VECTORS], `stride` apart. */
+    void (*multiply)(const winograd_group_t *group, int64_t weight_block, float *products,
+                     int64_t stride);
     /* Blocks [first, last) of the weight. */
     void (*pack)(const winograd_packing_t *packing, int64_t first, int64_t last);
 } winograd_loops_t;
@@ -128,10 +140,52 @@ static inline int winograd_side(int tile, int kernel, int stride)
     return stride * (tile - 1) + kernel;
 }
 
-/* First tile of a block of a group. */
-static inline int64_t winograd_block_begin(const winograd_group_t *group, int64_t block)
+/* Tiles in a row or column of n results, and the long ones of them. */
+static inline int64_t winograd_count_tiles(int64_t n, int tile)
 {
-    return group->n_tiles * block / group->n_blocks;
+    return (n + tile - 1) / tile;
+}
+
+static inline int64_t winograd_count_long(int64_t n, int tile)
+{
+    const int64_t n_long = n - winograd_count_tiles(n, tile) * (tile - 1);
+    return n_long > 0 ? n_long : 0;
+}
+
+/* A tile of a group: where it is, in tiles, and its number among those that have a kind of points,
+ * or would have if it did. */
+typedef struct winograd_tile {
+    int64_t image, y, x;
+    int64_t number[WINOGRAD_KINDS];
+} winograd_tile_t;
+
+static inline winograd_tile_t winograd_first_tile(const winograd_group_t *g)
+{
+    const int64_t row = g->first / g->tiles_x;
+    return (winograd_tile_t){
+        .image = row / g->tiles_y, .y = row % g->tiles_y, .x = g->first % g->tiles_x};
+}
+
+static inline bool winograd_has(const winograd_group_t *g, const winograd_tile_t *tile, int kind)
+{
+    return (kind / 2 == 0 || tile->y < g->long_y) && (kind % 2 == 0 || tile->x < g->long_x);
+}
+
+static inline void winograd_next_tile(const winograd_group_t *g, winograd_tile_t *tile)
+{
+    for (int kind = 0; kind < WINOGRAD_KINDS; kind++)
+        tile->number[kind] += winograd_has(g, tile, kind);
+    if (++tile->x < g->tiles_x) return;
+    tile->x = 0;
+    if (++tile->y < g->tiles_y) return;
+    tile->y = 0;
+    tile->image++;
+}
+
+/* First tile of a block. */
+static inline int64_t winograd_block_begin(const winograd_group_t *group, int kind, int64_t block)
+{
+    return group->n[kind] * block / group->n_blocks[kind];
 }
 
 #endif

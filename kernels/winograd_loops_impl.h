@@ -25,28 +25,37 @@ KERNEL_INLINE int side_of(int n_pairs, int stride)
     return stride == 1 ? 2 * n_pairs + 2 : 4 * n_pairs + 1;
 }
 
-/* ---- where tiles lie ---- */
-
-typedef struct tile_at {
-    int64_t image, y, x; /* in tiles */
-} tile_at_t;
-
-static tile_at_t find_tile(const winograd_group_t *g, int64_t tile)
+/* Of a point's row and column. */
+KERNEL_INLINE int kind_of(int n_pairs, int stride, int y, int x)
 {
-    const int64_t row = tile / g->tiles_x;
-    return (tile_at_t){row / g->tiles_y, row % g->tiles_y, tile % g->tiles_x};
-}
-
-static void next_tile(const winograd_group_t *g, tile_at_t *at)
-{
-    if (++at->x < g->tiles_x) return;
-    at->x = 0;
-    if (++at->y < g->tiles_y) return;
-    at->y = 0;
-    at->image++;
+    return 2 * is_last(n_pairs, stride, y) + is_last(n_pairs, stride, x);
 }
 
 /* ---- sources ---- */
+
+/* Where a tile's points of a kind lie: of the first block of channels, and from one to the next. */
+typedef struct place {
+    int64_t first, step;
+} place_t;
+
+typedef place_t places_t[WINOGRAD_MAX_TILES][WINOGRAD_KINDS];
+
+static void find_places(const winograd_group_t *g, place_t (*places)[WINOGRAD_KINDS])
+{
+    winograd_tile_t tile = winograd_first_tile(g);
+    int64_t blocks[WINOGRAD_KINDS] = {0};
+    for (int64_t i = 0; i < g->n_tiles; i++, winograd_next_tile(g, &tile))
+        for (int kind = 0; kind < WINOGRAD_KINDS; kind++) {
+            const int64_t number = tile.number[kind];
+            if (!winograd_has(g, &tile, kind)) continue;
+            while (winograd_block_begin(g, kind, blocks[kind] + 1) <= number) blocks[kind]++;
+            const int64_t begin = winograd_block_begin(g, kind, blocks[kind]);
+            const int64_t n_rows = winograd_block_begin(g, kind, blocks[kind] + 1) - begin;
+            places[i][kind] = (place_t){(begin * g->n_source_blocks + number - begin) *
+                                            KERNEL_LANES,
+                                        n_rows * KERNEL_LANES};
+        }
+}
 
 /* What of [from, from + side) lies in [0, n). */
 typedef struct range {
@@ -59,67 +68,92 @@ static range_t clip(int64_t from, int side, int64_t n)
     return (range_t){(int)(first < side ? first : side), (int)(last < side ? last : side)};
 }
 
-/* `from` is the tile's first element, which may lie outside of the image; `to` that of its
- * transform, of which the elements lie `stride` apart. */
-KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, range_t rows,
-                                  range_t columns, const float *from, int64_t row, float *to,
-                                  int64_t stride)
+/* `from` is its first element, which may lie outside of the image; `to` is where its points of each
+ * kind go, `stride` apart. */
+typedef struct source {
+    const float *from;
+    int64_t row;
+    range_t rows, columns; /* which are in the image */
+    bool is_long_y, is_long_x;
+    float *to[WINOGRAD_KINDS];
+    int64_t stride;
+} source_t;
+
+KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, const source_t *source)
 {
     const int side = side_of(n_pairs, step);
+    const int n_rows = source->is_long_y ? side : side - step;
     vector_t half[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_SIDE]; /* [column][row] */
-    for (int y = 0; y < side; y++) {
+    for (int y = 0; y < n_rows; y++) {
         vector_t line[WINOGRAD_MAX_SIDE], out[WINOGRAD_MAX_SIDE];
-        const bool has_row = is_whole || (y >= rows.first && y < rows.last);
+        const float *from = source->from + y * source->row;
+        const bool has_row = is_whole || (y >= source->rows.first && y < source->rows.last);
         KERNEL_UNROLL
         for (int x = 0; x < side; x++) {
-            const bool has = is_whole || (has_row && x >= columns.first && x < columns.last);
-            line[x] = has ? vector_load(from + y * row + x * KERNEL_LANES) : (vector_t){0};
+            const bool has = is_whole ||
+                             (has_row && x >= source->columns.first && x < source->columns.last);
+            line[x] = has ? vector_load(from + x * KERNEL_LANES) : (vector_t){0};
         }
-        transform_line(n_pairs, step, line, out);
+        transform_line(n_pairs, step, true, line, out);
         KERNEL_UNROLL
         for (int x = 0; x < side; x++) half[x][y] = out[x];
     }
     for (int x = 0; x < side; x++) {
         vector_t out[WINOGRAD_MAX_SIDE];
-        transform_line(n_pairs, step, half[x], out);
+        if (is_last(n_pairs, step, x) && !source->is_long_x) continue;
+        transform_line(n_pairs, step, source->is_long_y, half[x], out);
         KERNEL_UNROLL
-        for (int y = 0; y < side; y++) vector_store(out[y], to + (y * side + x) * stride);
+        for (int y = 0; y < side; y++)
+            if (!is_last(n_pairs, step, y) || source->is_long_y)
+                vector_store(out[y], source->to[kind_of(n_pairs, step, y, x)] +
+                                         (y * side + x) * source->stride);
     }
 }
 
-KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int tile, int step,
-                                const tile_at_t *at, int64_t source_block, float *to)
+/* First source of a tile, or first result, in a row or column. */
+static int64_t begin_of(int64_t tile, int64_t n_long, int n_results)
+{
+    return tile * n_results - (tile > n_long ? tile - n_long : 0);
+}
+
+KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int n_results, int step,
+                                const winograd_tile_t *tile, const place_t *places,
+                                int64_t source_block)
 {
     const winograd_t *w = g->winograd;
     const int side = side_of(n_pairs, step);
-    const int64_t y = at->y * tile * step - w->top, x = at->x * tile * step - w->left;
-    const range_t rows = clip(y, side, w->height), columns = clip(x, side, w->width);
-    const int64_t plane = at->image * g->n_source_blocks + source_block;
-    const int64_t row = w->width * KERNEL_LANES;
-    const float *from = w->x + ((plane * w->height + y) * w->width + x) * KERNEL_LANES;
-    if (rows.first == 0 && rows.last == side && columns.first == 0 && columns.last == side)
-        transform_tile(n_pairs, step, true, rows, columns, from, row, to, g->stride);
+    const int64_t y = begin_of(tile->y, g->long_y, n_results) * step - w->top;
+    const int64_t x = begin_of(tile->x, g->long_x, n_results) * step - w->left;
+    const int64_t plane = tile->image * g->n_source_blocks + source_block;
+    source_t source = {.from = w->x + ((plane * w->height + y) * w->width + x) * KERNEL_LANES,
+                       .row = w->width * KERNEL_LANES,
+                       .rows = clip(y, side, w->height),
+                       .columns = clip(x, side, w->width),
+                       .is_long_y = tile->y < g->long_y,
+                       .is_long_x = tile->x < g->long_x,
+                       .stride = g->stride};
+    for (int kind = 0; kind < WINOGRAD_KINDS; kind++)
+        source.to[kind] = g->source + places[kind].first + source_block * places[kind].step;
+    if (source.rows.first == 0 && source.rows.last == side && source.columns.first == 0 &&
+        source.columns.last == side)
+        transform_tile(n_pairs, step, true, &source);
     else
-        transform_tile(n_pairs, step, false, rows, columns, from, row, to, g->stride);
+        transform_tile(n_pairs, step, false, &source);
 }
 
 KERNEL_INLINE void transform_units(const winograd_group_t *g, int n_pairs, int n_results, int step,
                                    int64_t first, int64_t last)
 {
+    places_t places = {{{0}}};
     int64_t unit = first;
+    find_places(g, places);
     while (unit < last) {
-        const int64_t source_block = unit / g->n_tiles, end = (source_block + 1) * g->n_tiles;
-        int64_t tile = unit % g->n_tiles, block = 0;
-        tile_at_t at = find_tile(g, g->first + tile);
-        for (; unit < last && unit < end; unit++, tile++) {
-            while (winograd_block_begin(g, block + 1) <= tile) block++;
-            const int64_t begin = winograd_block_begin(g, block);
-            const int64_t n_rows = winograd_block_begin(g, block + 1) - begin;
-            const int64_t place = begin * g->n_source_blocks + source_block * n_rows;
-            transform_at(g, n_pairs, n_results, step, &at, source_block,
-                         g->source + (place + tile - begin) * KERNEL_LANES);
-            next_tile(g, &at);
-        }
+        const int64_t source_block = unit / g->n_tiles, begin = source_block * g->n_tiles;
+        winograd_tile_t tile = winograd_first_tile(g);
+        for (int64_t i = 0; i < g->n_tiles && begin + i < last; i++, winograd_next_tile(g, &tile))
+            if (begin + i >= first)
+                transform_at(g, n_pairs, n_results, step, &tile, places[i], source_block);
+        unit = begin + g->n_tiles;
     }
 }
 
@@ -224,62 +258,90 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
     vector_store(v, w->out + at);
 }
 
-/* The tile whose first result is element `at` of the output, of which these many rows and columns
- * exist. */
+/* A tile's products of each kind of points, `stride` apart, and where its first result goes, of
+ * which these many rows and columns exist. */
+typedef struct result {
+    const float *products[WINOGRAD_KINDS];
+    int64_t stride, at, n_rows, n_columns;
+    bool is_long_y, is_long_x;
+} result_t;
+
 KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
-                               const float *products, int64_t stride, int64_t at, int64_t n_rows,
-                               int64_t n_columns)
+                               const result_t *result)
 {
     const int side = side_of(n_pairs, step);
     const int64_t row = finish->winograd->out_width * KERNEL_LANES;
+    const bool is_whole = result->is_long_x && result->n_columns >= tile;
     vector_t half[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_SIDE]; /* [row][column] */
     for (int x = 0; x < side; x++) {
         vector_t column[WINOGRAD_MAX_SIDE], out[WINOGRAD_MAX_SIDE];
+        if (is_last(n_pairs, step, x) && !result->is_long_x) continue;
         KERNEL_UNROLL
-        for (int y = 0; y < side; y++) column[y] = vector_load(products + (y * side + x) * stride);
-        transform_result(n_pairs, tile, step, column, out);
+        for (int y = 0; y < side; y++)
+            if (!is_last(n_pairs, step, y) || result->is_long_y)
+                column[y] = vector_load(result->products[kind_of(n_pairs, step, y, x)] +
+                                        (y * side + x) * result->stride);
+        transform_result(n_pairs, tile, step, result->is_long_y, column, out);
         KERNEL_UNROLL
         for (int y = 0; y < tile; y++) half[y][x] = out[y];
     }
-    for (int y = 0; y < tile && y < n_rows; y++) {
+    for (int y = 0; y < tile && y < result->n_rows; y++) {
         vector_t out[WINOGRAD_MAX_SIDE];
-        transform_result(n_pairs, tile, step, half[y], out);
-        if (n_columns >= tile) KERNEL_UNROLL
-        for (int x = 0; x < tile; x++) put(finish, out[x], at + y * row + x * KERNEL_LANES);
-        else for (int x = 0; x < n_columns; x++)
-            put(finish, out[x], at + y * row + x * KERNEL_LANES);
+        const int64_t at = result->at + y * row;
+        transform_result(n_pairs, tile, step, result->is_long_x, half[y], out);
+        if (is_whole) KERNEL_UNROLL
+        for (int x = 0; x < tile; x++) put(finish, out[x], at + x * KERNEL_LANES);
+        else for (int x = 0; x < result->n_columns; x++) put(finish, out[x], at + x * KERNEL_LANES);
     }
 }
 
-/* One vector of outputs of all tiles from `first` on. */
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* One vector of outputs of all tiles. */
 KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int step,
-                                int64_t out_block, int64_t first, int64_t n, const float *products,
-                                int64_t stride)
+                                int64_t out_block, const float *products, int64_t stride)
 {
     const winograd_t *w = g->winograd;
     const int64_t rest = w->n_outputs - out_block * KERNEL_LANES;
     const int64_t n_blocks = (w->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
     const finish_t finish = {w, vector_load(g->bias + out_block * KERNEL_LANES),
                              rest < KERNEL_LANES ? (int)rest : KERNEL_LANES};
-    tile_at_t at = find_tile(g, first);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t y = at.y * tile, x = at.x * tile;
+    winograd_tile_t at = winograd_first_tile(g);
+    for (int64_t i = 0; i < g->n_tiles; i++, winograd_next_tile(g, &at)) {
+        const int64_t y = begin_of(at.y, g->long_y, tile), x = begin_of(at.x, g->long_x, tile);
         const int64_t plane = at.image * n_blocks + out_block;
-        finish_tile(&finish, n_pairs, tile, step, products + i * WIDTH, stride,
-                    ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
-                    w->out_height - y, w->out_width - x);
-        next_tile(g, &at);
+        result_t result = {.stride = stride,
+                           .at = ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
+                           .is_long_y = at.y < g->long_y,
+                           .is_long_x = at.x < g->long_x};
+        result.n_rows = at_most(w->out_height - y, result.is_long_y ? tile : tile - 1);
+        result.n_columns = at_most(w->out_width - x, result.is_long_x ? tile : tile - 1);
+        for (int kind = 0; kind < WINOGRAD_KINDS; kind++)
+            result.products[kind] = products + at.number[kind] * WIDTH;
+        finish_tile(&finish, n_pairs, tile, step, &result);
     }
 }
 
-/* What products of one block of the weight with tiles in blocks [first, last) read and write. */
+/* What products of one block of the weight read and write. */
 typedef struct factors {
     const winograd_group_t *group;
-    int64_t first, last;
-    int n_vectors;
+    int n_pairs, n_vectors;
     float *products;
     int64_t stride;
 } factors_t;
+
+/* Blocks of tiles at points of these rows and columns. */
+static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
+{
+    int64_t n = 0;
+    for (int y = rows.first; y < rows.last; y++)
+        for (int x = columns.first; x < columns.last; x++)
+            n += f->group->n_blocks[kind_of(f->n_pairs, f->group->winograd->stride, y, x)];
+    return n;
+}
 
 /* Those of one element of the weight, for points of these rows and columns. */
 static void multiply_element(const factors_t *f, const float *weight, range_t rows, range_t columns)
@@ -287,21 +349,24 @@ static void multiply_element(const factors_t *f, const float *weight, range_t ro
     const winograd_group_t *g = f->group;
     const winograd_t *w = g->winograd;
     const int side = winograd_side(w->tile, w->kernel, w->stride);
-    const int n_points = (rows.last - rows.first) * (columns.last - columns.first);
     const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
-    const int64_t begin = winograd_block_begin(g, f->first), n_blocks = f->last - f->first;
+    const int64_t n = count_blocks(f, rows, columns);
     const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float);
-    const int64_t step = (bytes + n_blocks * n_points - 1) / (n_blocks * n_points);
-    ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES), step};
+    if (n == 0) return;
+    ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES),
+                     (bytes + n - 1) / n};
     for (int y = rows.first; y < rows.last; y++)
         for (int x = columns.first; x < columns.last; x++) {
-            const int point = y * side + x;
-            for (int64_t b = f->first; b < f->last; b++, ahead.from += n_channels * step) {
-                const int64_t from = winograd_block_begin(g, b);
-                const int64_t n_rows = winograd_block_begin(g, b + 1) - from;
-                multiplies[n_rows - 1][f->n_vectors - 1](
-                    g->n_source_blocks, g->source + point * g->stride + from * n_channels, weight,
-                    f->products + point * f->stride + (from - begin) * WIDTH, ahead);
+            const int point = y * side + x, kind = kind_of(f->n_pairs, w->stride, y, x);
+            const float *source = g->source + point * g->stride;
+            float *products = f->products + point * f->stride;
+            for (int64_t b = 0; b < g->n_blocks[kind]; b++) {
+                const int64_t begin = winograd_block_begin(g, kind, b);
+                const int64_t n_rows = winograd_block_begin(g, kind, b + 1) - begin;
+                multiplies[n_rows - 1][f->n_vectors - 1](g->n_source_blocks,
+                                                         source + begin * n_channels, weight,
+                                                         products + begin * WIDTH, ahead);
+                ahead.from += n_channels * ahead.step;
             }
         }
 }
@@ -313,8 +378,8 @@ static range_t find_points(const winograd_t *w, int element)
     return (range_t){element, element + (has_more ? w->tile : 1)};
 }
 
-static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t first, int64_t last,
-                     float *products, int64_t stride)
+static void multiply(const winograd_group_t *g, int64_t weight_block, float *products,
+                     int64_t stride)
 {
     const winograd_t *w = g->winograd;
     const int tile = w->tile, n_pairs = count_pairs(w), n_elements = tile + w->kernel - 1;
@@ -322,18 +387,15 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, int64_t fi
     const int64_t out_block = weight_block * VECTORS;
     const int n_vectors = w->n_outputs - out_block * KERNEL_LANES > KERNEL_LANES ? 2 : 1;
     const float *weight = w->weight + weight_block * n_elements * n_elements * n_channels * WIDTH;
-    const factors_t factors = {g, first, last, n_vectors, products, stride};
-    if (first == last) return;
+    const factors_t factors = {g, n_pairs, n_vectors, products, stride};
     for (int y = 0; y < n_elements; y++)
         for (int x = 0; x < n_elements; x++, weight += n_channels * n_vectors * KERNEL_LANES)
             multiply_element(&factors, weight, find_points(w, y), find_points(w, x));
-    const int64_t begin = winograd_block_begin(g, first);
-    const int64_t n = winograd_block_begin(g, last) - begin;
     for (int k = 0; k < n_vectors; k++) {
         const float *of = products + k * KERNEL_LANES;
 #define FINISH(pairs, results, step)                                                               \
     if (n_pairs == (pairs) && tile == (results) && w->stride == (step))                            \
-        finish_tiles(g, pairs, results, step, out_block + k, g->first + begin, n, of, stride);
+        finish_tiles(g, pairs, results, step, out_block + k, of, stride);
         SHAPES(FINISH)
     }
 }

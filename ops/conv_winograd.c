@@ -18,7 +18,7 @@
 enum { X, WEIGHT, BIAS, POST };
 enum { TILE, LANES, MORE_STRIDE, N_NUMBERS }; /* of a packed weight; the last is stride - 1 */
 
-#define VERSION 1 /* of winograd_pack */
+#define VERSION 2 /* of winograd_pack */
 #define LARGEST_SIZE 6
 
 typedef struct state {
@@ -112,19 +112,24 @@ static int64_t round_up(int64_t n, int64_t to)
  * so many multiply-adds for each point of sources and results in tiles. */
 #define TRANSFORM_FLOPS 40.0
 
+/* In a row or column of n results: short tiles have as many fewer as the stride is. */
+static double count_points(const winograd_t *w, int64_t n)
+{
+    const int64_t n_tiles = winograd_count_tiles(n, w->tile);
+    const int64_t n_short = n_tiles - winograd_count_long(n, w->tile);
+    return (double)(n_tiles * winograd_side(w->tile, w->kernel, w->stride) - n_short * w->stride);
+}
+
 double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t isa)
 {
     const int64_t lanes = isa_lanes(isa);
-    const int tile = w->tile, side = winograd_side(tile, w->kernel, w->stride);
     const double n_inputs = (double)round_up(w->n_inputs, lanes);
     const double n_outputs = (double)round_up(w->n_outputs, lanes);
-    const double n_points = (double)(side * side);
-    const double n_weights = (double)winograd_weight_elements(tile, w->kernel, w->n_inputs,
+    const double n_points = (double)w->n_images * count_points(w, w->out_height) *
+                            count_points(w, w->out_width);
+    const double n_weights = (double)winograd_weight_elements(w->tile, w->kernel, w->n_inputs,
                                                               w->n_outputs, isa);
-    const int64_t n_rows = (w->out_height + tile - 1) / tile; /* of tiles */
-    const int64_t n_columns = (w->out_width + tile - 1) / tile;
-    const double n_tiles = (double)(w->n_images * n_rows * n_columns);
-    const double flops = n_tiles * n_points *
+    const double flops = n_points *
                          (2.0 * n_inputs * n_outputs + TRANSFORM_FLOPS * (n_inputs + n_outputs));
     const double bytes = 4.0 * (double)w->n_images *
                          ((double)(w->height * w->width) * n_inputs +

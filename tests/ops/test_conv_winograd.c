@@ -82,17 +82,18 @@ static void the_least_estimate_of_what_is_allowed_is_taken(void **state)
                  "us by estimate, onednn ");
 }
 
-/* Of ResNet-50, the layers that halve their images: larger tiles pay while their weight is small,
- * any while reading it takes less time than products, which is not so where those are fast. */
+/* Of ResNet-50, the layers that halve their images: larger tiles pay while their weight is small.
+ */
 static void strides_of_2_are_taken_where_they_pay(void **state)
 {
     static const int64_t sizes[][4] = {{1, 128, 56, 56}, {1, 256, 28, 28}, {1, 512, 14, 14}},
                          kernels[][4] = {{128, 128, 3, 3}, {256, 256, 3, 3}, {512, 512, 3, 3}};
-    static const char *const wanted[] = {"winograd_4x4_stride_2:", "winograd_2x2_stride_2:", NULL};
+    static const char *const wanted[] = {
+        "winograd_4x4_stride_2:", "winograd_4x4_stride_2:", "winograd_2x2_stride_2:"};
     context_t *ctx = fixture_context(state);
     conv_attrs_t attrs = {.stride = {2, 2}, .padding = {1, 1}};
     if (!is_fast()) return;
-    for (int i = 0; i < (isa_best() == ISA_AVX512 ? 3 : 2); i++) {
+    for (int i = 0; i < 3; i++) {
         attrs.algorithm = CONV_WINOGRAD_UP_TO_6;
         check_call(ctx, &attrs, sizes[i], kernels[i], WEIGHT_CONSTANT, wanted[i], NULL);
         attrs.algorithm = CONV_DIRECT;
