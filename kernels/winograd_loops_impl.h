@@ -9,10 +9,11 @@
 #define VECTORS WINOGRAD_VECTORS
 #define LINE 64 /* bytes */
 
-/* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5.
- */
+/* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5,
+ * then 4 by 4. */
 #define SHAPES(of)                                                                                 \
-    of(1, 2, 1) of(2, 4, 1) of(3, 6, 1) of(1, 2, 2) of(2, 4, 2) of(2, 2, 1) of(3, 4, 1)
+    of(1, 2, 1) of(2, 4, 1) of(3, 6, 1) of(1, 2, 2) of(2, 4, 2) of(2, 2, 1) of(3, 4, 1)            \
+        of(2, 3, 1) of(3, 5, 1)
 
 static int count_pairs(const winograd_t *w)
 {
@@ -176,13 +177,14 @@ typedef struct ahead {
     int64_t step;
 } ahead_t;
 
-/* Tiles by vectors of outputs, over all blocks of channels. */
-KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, const float *source,
+/* Tiles by vectors of outputs, over all channels. */
+KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs, const float *source,
                                  const float *weight, float *out, ahead_t ahead)
 {
     vector_t sums[WINOGRAD_ROWS][VECTORS] = {{{0}}};
-    for (int64_t b = 0; b < n_blocks; b++) {
-        for (int lane = 0; lane < KERNEL_LANES; lane++) {
+    for (int64_t c = 0; c < n_inputs; c += KERNEL_LANES) {
+        const int n_lanes = n_inputs - c < KERNEL_LANES ? (int)(n_inputs - c) : KERNEL_LANES;
+        for (int lane = 0; lane < n_lanes; lane++) {
             vector_t weights[VECTORS];
             __builtin_prefetch(ahead.from, 0, 2);
             __builtin_prefetch(ahead.from + LINE, 0, 2);
@@ -206,19 +208,19 @@ KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_blocks, co
 }
 
 #define ROWS(n)                                                                                    \
-    static void multiply_##n##_1(int64_t n_blocks, const float *source, const float *weight,       \
+    static void multiply_##n##_1(int64_t n_inputs, const float *source, const float *weight,       \
                                  float *out, ahead_t ahead)                                        \
     {                                                                                              \
-        multiply_rows(n, 1, n_blocks, source, weight, out, ahead);                                 \
+        multiply_rows(n, 1, n_inputs, source, weight, out, ahead);                                 \
     }                                                                                              \
-    static void multiply_##n##_2(int64_t n_blocks, const float *source, const float *weight,       \
+    static void multiply_##n##_2(int64_t n_inputs, const float *source, const float *weight,       \
                                  float *out, ahead_t ahead)                                        \
     {                                                                                              \
-        multiply_rows(n, 2, n_blocks, source, weight, out, ahead);                                 \
+        multiply_rows(n, 2, n_inputs, source, weight, out, ahead);                                 \
     }
 KERNEL_UP_TO(WINOGRAD_ROWS, ROWS)
 
-typedef void (*multiply_t)(int64_t n_blocks, const float *source, const float *weight, float *out,
+typedef void (*multiply_t)(int64_t n_inputs, const float *source, const float *weight, float *out,
                            ahead_t ahead);
 #define PAIR(n) {multiply_##n##_1, multiply_##n##_2},
 static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {KERNEL_UP_TO(WINOGRAD_ROWS, PAIR)};
@@ -363,9 +365,8 @@ static void multiply_element(const factors_t *f, const float *weight, range_t ro
             for (int64_t b = 0; b < g->n_blocks[kind]; b++) {
                 const int64_t begin = winograd_block_begin(g, kind, b);
                 const int64_t n_rows = winograd_block_begin(g, kind, b + 1) - begin;
-                multiplies[n_rows - 1][f->n_vectors - 1](g->n_source_blocks,
-                                                         source + begin * n_channels, weight,
-                                                         products + begin * WIDTH, ahead);
+                multiplies[n_rows - 1][f->n_vectors - 1](w->n_inputs, source + begin * n_channels,
+                                                         weight, products + begin * WIDTH, ahead);
                 ahead.from += n_channels * ahead.step;
             }
         }

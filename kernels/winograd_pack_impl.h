@@ -102,6 +102,8 @@ static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
         pack_channels(p, kernel_size, width_size, c, outputs, to, n_channels *width);
             PACK(3, WIDTH)
             PACK(3, KERNEL_LANES)
+            PACK(4, WIDTH)
+            PACK(4, KERNEL_LANES)
             PACK(5, WIDTH)
             PACK(5, KERNEL_LANES)
         }

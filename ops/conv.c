@@ -271,10 +271,19 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
 static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {
-    &conv_winograd_6, &conv_winograd_4, &conv_winograd_2, &conv_winograd_training,
-    &conv_depthwise,  &conv_groups,     &conv_pointwise,  &conv_strassen,
-    &conv_rows,       &onednn,          &native,          NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6,
+                                             &conv_winograd_4,
+                                             &conv_winograd_2,
+                                             &conv_winograd_training,
+                                             &conv_parities,
+                                             &conv_depthwise,
+                                             &conv_groups,
+                                             &conv_pointwise,
+                                             &conv_strassen,
+                                             &conv_rows,
+                                             &onednn,
+                                             &native,
+                                             NULL};
 static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
 
 /* ---- gradients ---- */
@@ -422,6 +431,12 @@ static const char *const cases_2d[] = {
     "(f32[2,32,3,5], f32[64,32,1,1], f32[64]) post=[\"exp\"] algorithm=\"strassen_only\"",
     "(f32[1,31,5,5], f32[17,31,1,1], f32[17]) algorithm=\"strassen_only\"",
     "(f32[0,32,3,3], f32[64,32,1,1], none) algorithm=\"strassen_only\"",
+    "(f32[2,3,29,31], f32[17,3,7,7], f32[17]) padding=[3,3] stride=[2,2] "
+    "post=[\"relu\"] algorithm=\"winograd_6\"",
+    "(f32[1,4,12,9], f32[16,4,5,5], none, f32[1,16,4,4]) padding=[0,1] stride=[2,2] "
+    "post=[\"sum\"] algorithm=\"winograd_2\"",
+    "(f32[1,1,13,8], f32[33,1,8,8], f32[33]) padding=[2,5] stride=[2,2] algorithm=\"winograd_4\"",
+    "(f32[1,3,11,11], f32[8,3,7,7], none) padding=[3,3] stride=[2,2] algorithm=\"winograd_2\"",
     NULL};
 
 static const char *const cases_3d[] = {

@@ -30,7 +30,7 @@ typedef struct state {
 
 /* ---- which ---- */
 
-static int largest_size(int algorithm)
+int conv_winograd_size(int algorithm)
 {
     switch (algorithm) {
     case CONV_WINOGRAD:
@@ -43,7 +43,7 @@ static int largest_size(int algorithm)
     }
 }
 
-static bool is_exact(int algorithm)
+bool conv_winograd_is_exact(int algorithm)
 {
     return algorithm == CONV_WINOGRAD_2 || algorithm == CONV_WINOGRAD_4 ||
            algorithm == CONV_WINOGRAD_6;
@@ -68,11 +68,11 @@ bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, cons
 static bool fits(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
-    for (int size = largest_size(attrs->algorithm); size >= 2; size -= 2) {
+    for (int size = conv_winograd_size(attrs->algorithm); size >= 2; size -= 2) {
         if (conv_winograd_fits(call->in[WEIGHT], attrs->stride, attrs->dilation, attrs->groups,
                                size))
             return true;
-        if (is_exact(attrs->algorithm)) return false;
+        if (conv_winograd_is_exact(attrs->algorithm)) return false;
     }
     return false;
 }
@@ -80,7 +80,7 @@ static bool fits(const op_call_t *call)
 const char *conv_winograd_obstacle(const op_call_t *call)
 {
     const conv_attrs_t *attrs = call->attrs;
-    if (largest_size(attrs->algorithm) == 0) return "algorithm does not allow it";
+    if (conv_winograd_size(attrs->algorithm) == 0) return "algorithm does not allow it";
     if (call->per_op) return "oneDNN alone under policy per_op";
     if (!fits(call))
         return "3 by 3, or 5 by 5 of a size above 2, stride 1, or 2 with 3 by 3 of a size up to 4, "
@@ -89,7 +89,7 @@ const char *conv_winograd_obstacle(const op_call_t *call)
         (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
         return "f32 is needed";
     if (call->layout != LAYOUT_MKLDNN) return "blocks of channels are needed";
-    if (call->weights == WEIGHT_GIVEN && !is_exact(attrs->algorithm))
+    if (call->weights == WEIGHT_GIVEN && !conv_winograd_is_exact(attrs->algorithm))
         return "the weight would be transformed in each call";
     return NULL;
 }
@@ -99,8 +99,8 @@ const char *conv_winograd_obstacle(const op_call_t *call)
 /* Whether the kernel of this size is to be asked at all. */
 static bool is_allowed(int algorithm, int size)
 {
-    return size == largest_size(algorithm) ||
-           (size < largest_size(algorithm) && !is_exact(algorithm));
+    return size == conv_winograd_size(algorithm) ||
+           (size < conv_winograd_size(algorithm) && !conv_winograd_is_exact(algorithm));
 }
 
 static int64_t round_up(int64_t n, int64_t to)
@@ -216,7 +216,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
     const conv_attrs_t *attrs = call->attrs;
     const int algorithm = attrs->algorithm;
     if (!is_allowed(algorithm, size)) return STATUS_UNSUPPORTED;
-    if (obstacle != NULL && size != largest_size(algorithm)) return STATUS_UNSUPPORTED;
+    if (obstacle != NULL && size != conv_winograd_size(algorithm)) return STATUS_UNSUPPORTED;
     if (obstacle != NULL) return prepared_decline(prepared, "winograd: %s", obstacle);
     if (conv_winograd_tile(call->in[WEIGHT]->sizes[2], attrs->stride[0], size) == 0)
         return STATUS_UNSUPPORTED;
@@ -234,7 +234,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(conv_winograd_take_post(call, prepared, w, &made.addend));
     prepared->cost_ns = conv_winograd_estimate(ctx, w, isa);
-    prepared->is_asked_for = is_exact(algorithm);
+    prepared->is_asked_for = conv_winograd_is_exact(algorithm);
     if (call_has(call, BIAS)) prepared->in[BIAS] = info_dense(DTYPE_F32, 1, call->in[BIAS]->sizes);
     const int64_t numbers[N_NUMBERS] = {
         [TILE] = w->tile, [LANES] = lanes, [MORE_STRIDE] = w->stride - 1};

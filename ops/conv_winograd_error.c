@@ -92,7 +92,14 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error)
 {
-    const int kernel = (int)weight->sizes[2], tile = conv_winograd_tile(kernel, stride, size);
+    const int tile = conv_winograd_tile(weight->sizes[2], stride, size);
+    return conv_winograd_tile_error(ctx, weight, bytes, stride, tile, out_error);
+}
+
+status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                                  int64_t stride, int tile, double *out_error)
+{
+    const int kernel = (int)weight->sizes[2];
     const int side = winograd_side(tile, kernel, (int)stride);
     sample_t s = {.isa = isa_best()};
     s.lanes = isa_lanes(s.isa);

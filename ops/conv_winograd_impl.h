@@ -15,6 +15,10 @@ const char *conv_winograd_obstacle(const op_call_t *call);
 /* Those for weights that change, and for the gradient of the source: conv_winograd_training.c. */
 extern const kernel_t conv_winograd_training, conv_winograd_data;
 
+/* The largest size that `algorithm` allows, or 0, and whether none else will do. */
+int conv_winograd_size(int algorithm);
+bool conv_winograd_is_exact(int algorithm);
+
 /* Results in a row of a tile; 0: there is no such transform. */
 int conv_winograd_tile(int64_t kernel, int64_t stride, int size);
 
@@ -40,5 +44,20 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
  * sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major. */
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error);
+
+/* The same with tiles of so many results in a row, also of [K][C][4][4]. */
+status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                                  int64_t stride, int tile, double *out_error);
+
+/* ---- of stride 2, over few channels, by parities: conv_parities.c ---- */
+
+extern const kernel_t conv_parities;
+bool conv_parities_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
+                        int64_t groups);
+
+/* Of a weight that fits; 0: there is no such transform. */
+int conv_parities_tile(const tensor_info_t *weight, int size);
+status_t conv_parities_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
+                             int size, double *out_error);
 
 #endif

@@ -14,13 +14,13 @@
 
 /* What may lose a little to take less time, as long as the sum over the graph stays in the bound.
  *
- * Each convolution of 3 by 3 or 5 by 5 that winograd can do is measured with its own weight, for
- * each size of transforms; each linear of few rows with its weight in 3 bytes an element; and each
- * linear of many rows, and convolution of 1 by 1, that Strassen's algorithm suits. Then all are
- * allowed size 2, such a weight or Strassen's algorithm, after that size 4 and 6, those that lose
- * least first. Whether tiles and quarters pay is for the choice of layouts to say, which knows all
- * sizes. Weights in 3 bytes are constants of that format from here on, and count when the pass runs
- * once more: every kernel reads the same numbers.
+ * Each convolution of 3 by 3 or 5 by 5, or of more where a network begins, that winograd can do is
+ * measured with its own weight, for each size of transforms; each linear of few rows with its
+ * weight in 3 bytes an element; and each linear of many rows, and convolution of 1 by 1, that
+ * Strassen's algorithm suits. Then all are allowed size 2, such a weight or Strassen's algorithm,
+ * after that size 4 and 6, those that lose least first. Whether tiles and quarters pay is for the
+ * choice of layouts to say, which knows all sizes. Weights in 3 bytes are constants of that format
+ * from here on, and count when the pass runs once more: every kernel reads the same numbers.
  *
  * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
  * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
@@ -87,7 +87,7 @@ static const tensor_info_t *trained_weight(const graph_t *graph, const graph_nod
 static bool has_windows(const graph_node_t *node, const tensor_info_t *weight)
 {
     const conv_attrs_t *attrs = node->attrs;
-    bool fits = false;
+    bool fits = conv_parities_fits(weight, attrs->stride, attrs->dilation, attrs->groups);
     for (int i = 1; i < N_LEVELS; i++)
         fits = fits ||
                conv_winograd_fits(weight, attrs->stride, attrs->dilation, attrs->groups, 2 * i);
@@ -147,9 +147,13 @@ static bool is_streamed(const graph_t *graph, const graph_node_t *node, const te
 static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const float *weight,
                              site_t *site)
 {
-    const int64_t stride = ((const conv_attrs_t *)site->node->attrs)->stride[0];
+    const conv_attrs_t *attrs = site->node->attrs;
+    const int64_t stride = attrs->stride[0];
+    const bool is_split = conv_parities_fits(info, attrs->stride, attrs->dilation, attrs->groups);
     for (int i = 1; i < N_LEVELS; i++) {
         site->errors[i] = site->errors[i - 1]; /* no such transform */
+        if (is_split && conv_parities_tile(info, 2 * i) > 0)
+            TRY(conv_parities_error(ctx, info, weight, 2 * i, &site->errors[i]));
         if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
             TRY(conv_winograd_error(ctx, info, weight, stride, 2 * i, &site->errors[i]));
     }

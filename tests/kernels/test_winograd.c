@@ -45,7 +45,7 @@ typedef struct shape {
 } shape_t;
 static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2.5e-5},
                                  {2, 5, 1, 4e-6}, {4, 5, 1, 2.5e-5}, {2, 3, 2, 1e-6},
-                                 {4, 3, 2, 4e-6}};
+                                 {4, 3, 2, 4e-6}, {3, 4, 1, 4e-6},   {5, 4, 1, 2.5e-5}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 typedef struct problem {

@@ -104,6 +104,28 @@ static void strides_of_2_are_taken_where_they_pay(void **state)
     }
 }
 
+/* First layers of stride 2: by parities where their kernel is large. */
+static void first_layers_are_split_by_parity_where_that_pays(void **state)
+{
+    static const int64_t image[] = {1, 3, 224, 224}, features[] = {1, 64, 56, 56};
+    static const int64_t of_7x7[] = {64, 3, 7, 7}, of_3x3[] = {32, 3, 3, 3},
+                         of_features[] = {64, 64, 7, 7};
+    context_t *ctx = fixture_context(state);
+    conv_attrs_t attrs = {.stride = {2, 2}, .padding = {3, 3}, .algorithm = CONV_WINOGRAD_UP_TO_6};
+    if (!is_fast()) return;
+    check_call(ctx, &attrs, image, of_7x7, WEIGHT_CONSTANT, "winograd_parities:", NULL);
+    check_call(ctx, &attrs, image, of_3x3, WEIGHT_CONSTANT, NULL, "parities: kernels of 5 to 8");
+    check_call(ctx, &attrs, features, of_features, WEIGHT_CONSTANT, NULL,
+               "parities: kernels of 5 to 8, stride 2, up to 4 channels");
+    check_call(ctx, &attrs, image, of_7x7, WEIGHT_GIVEN, NULL,
+               "parities: the weight would be transformed in each call");
+    attrs.algorithm = CONV_WINOGRAD_UP_TO_2;
+    check_call(ctx, &attrs, image, of_7x7, WEIGHT_CONSTANT, NULL,
+               "parities: algorithm does not allow it");
+    attrs.algorithm = CONV_DIRECT;
+    check_call(ctx, &attrs, image, of_7x7, WEIGHT_CONSTANT, NULL, NULL);
+}
+
 static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(void **state)
 {
     static const int64_t sizes[] = {1, 64, 56, 56}, kernel[] = {64, 64, 3, 3};
@@ -242,6 +264,24 @@ static void what_stride_2_loses_is_measured(void **state)
     check_errors(fixture_context(state), 3, 2, 2, 4, bounds);
 }
 
+static void what_first_layers_lose_is_measured(void **state)
+{
+    static const int64_t sizes[] = {40, 3, 7, 7};
+    static const double bounds[] = {4e-6, 2e-5};
+    enum { N = 40 * 3 * 49 };
+    const tensor_info_t info = info_dense(DTYPE_F32, 4, sizes);
+    float *weight = test_malloc(N * sizeof *weight);
+    double error = 0.0, last = 5e-8;
+    for (int i = 0; i < N; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(fixture_context(state),
+                 conv_parities_error(fixture_context(state), &info, weight, 4 + 2 * i, &error));
+        if (!(error > last && error < bounds[i])) fail_msg("size %d loses %g", 4 + 2 * i, error);
+        last = error;
+    }
+    test_free(weight);
+}
+
 static void larger_tiles_lose_more_and_it_is_measured(void **state)
 {
     static const int64_t sizes[] = {40, 64, 3, 3};
@@ -270,12 +310,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_least_estimate_of_what_is_allowed_is_taken),
         TEST(strides_of_2_are_taken_where_they_pay),
+        TEST(first_layers_are_split_by_parity_where_that_pays),
         TEST(a_weight_that_is_given_is_transformed_where_that_is_asked_for_only),
         TEST(what_it_does_not_compute_is_declined_in_words),
         TEST(a_kept_weight_is_transformed_once),
         TEST(weights_that_change_are_read_in_one_format),
         TEST(what_5x5_loses_is_measured),
         TEST(what_stride_2_loses_is_measured),
+        TEST(what_first_layers_lose_is_measured),
         TEST(larger_tiles_lose_more_and_it_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
