@@ -47,6 +47,26 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
+/* Past the caches: memory is aligned to whole vectors, and read by other threads behind a
+ * vector_fence only. */
+KERNEL_INLINE void vector_stream(vector_t v, float *to)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    _mm512_stream_ps(to, (__m512)v);
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    _mm256_stream_ps(to, (__m256)v);
+#else
+    vector_store(v, to);
+#endif
+}
+
+KERNEL_INLINE void vector_fence(void)
+{
+#if defined(__AVX__)
+    _mm_sfence();
+#endif
+}
+
 /* Up to a vector of n floats; the others are zero, or stay. */
 KERNEL_INLINE vector_t vector_load_some(const float *from, int64_t n)
 {

@@ -58,7 +58,8 @@ typedef struct winograd {
     const float *addend; /* as out lies; may be out; or NULL */
     winograd_act_t act;
     float alpha, beta;
-    float *out; /* not x */
+    float *out;   /* not x */
+    bool streams; /* results go past the caches, which would not hold them until they are read */
 } winograd_t;
 
 /* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,

@@ -232,6 +232,7 @@ typedef struct finish {
     const winograd_t *winograd;
     vector_t bias;
     int n_lanes; /* the others are padding */
+    bool streams;
 } finish_t;
 
 KERNEL_INLINE vector_t activate(const winograd_t *w, vector_t v)
@@ -257,7 +258,10 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
     if (w->addend != NULL) v += vector_load(w->addend + at);
     v = activate(w, v);
     if (finish->n_lanes < KERNEL_LANES) v = keep_lanes(v, finish->n_lanes);
-    vector_store(v, w->out + at);
+    if (finish->streams)
+        vector_stream(v, w->out + at);
+    else
+        vector_store(v, w->out + at);
 }
 
 /* A tile's products of each kind of points, `stride` apart, and where its first result goes, of
@@ -310,7 +314,8 @@ KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile
     const int64_t rest = w->n_outputs - out_block * KERNEL_LANES;
     const int64_t n_blocks = (w->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
     const finish_t finish = {w, vector_load(g->bias + out_block * KERNEL_LANES),
-                             rest < KERNEL_LANES ? (int)rest : KERNEL_LANES};
+                             rest < KERNEL_LANES ? (int)rest : KERNEL_LANES,
+                             w->streams && (uintptr_t)w->out % sizeof(vector_t) == 0};
     winograd_tile_t at = winograd_first_tile(g);
     for (int64_t i = 0; i < g->n_tiles; i++, winograd_next_tile(g, &at)) {
         const int64_t y = begin_of(at.y, g->long_y, tile), x = begin_of(at.x, g->long_x, tile);
@@ -325,6 +330,7 @@ KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile
             result.products[kind] = products + at.number[kind] * WIDTH;
         finish_tile(&finish, n_pairs, tile, step, &result);
     }
+    if (finish.streams) vector_fence();
 }
 
 /* What products of one block of the weight read and write. */

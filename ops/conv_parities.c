@@ -95,7 +95,8 @@ static void describe(const op_call_t *call, state_t *made)
         .height = parities->split_height,
         .width = parities->split_width,
         .out_height = out->sizes[2],
-        .out_width = out->sizes[3]};
+        .out_width = out->sizes[3],
+        .streams = conv_winograd_streams(out)};
     const int64_t n_blocks = (made->winograd.n_inputs + lanes - 1) / lanes;
     const int64_t n = n_blocks * lanes * parities->split_height * parities->split_width;
     made->n_split = (size_t)((n + 15) / 16 * 16);

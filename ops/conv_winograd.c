@@ -139,6 +139,15 @@ double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t i
 
 /* ---- preparing ---- */
 
+/* Larger results are mostly in memory again when they are read, and writing past the caches reads
+ * no lines before. By measurement on Zen 4, at batch 1 and 16, what reads them takes no longer. */
+#define LARGE_RESULT ((size_t)6 << 20)
+
+bool conv_winograd_streams(const tensor_info_t *result)
+{
+    return info_bytes(result) >= LARGE_RESULT;
+}
+
 static bool take_act(const post_op_t *post, winograd_t *w)
 {
     w->alpha = (float)post->alpha;
@@ -230,6 +239,7 @@ static status_t prepare(context_t *ctx, const op_call_t *call, int size, prepare
     winograd_t *w = &made.winograd;
     w->top = attrs->padding[0];
     w->left = attrs->padding[1];
+    w->streams = conv_winograd_streams(&call->out[0]);
     TRY(accept_format(call, prepared, X, &blocks));
     TRY(accept_out(call, prepared, 0, &blocks));
     TRY(conv_winograd_take_post(call, prepared, w, &made.addend));

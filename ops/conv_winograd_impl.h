@@ -32,6 +32,9 @@ winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t 
 
 double conv_winograd_estimate(const context_t *ctx, const winograd_t *w, isa_t isa);
 
+/* Whether the result is to be written past the caches. */
+bool conv_winograd_streams(const tensor_info_t *result);
+
 /* "winograd_4x4:avx2", "winograd_4x4_stride_2:avx2". */
 const char *conv_winograd_name(isa_t isa, const winograd_t *w);
 

@@ -48,12 +48,15 @@ static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2
                                  {4, 3, 2, 4e-6}, {3, 4, 1, 4e-6},   {5, 4, 1, 2.5e-5}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
+/* Results begin with a line of so many bytes, or one element behind, by the number of inputs. */
+#define LINE 64
+
 typedef struct problem {
     winograd_t w;
     double tolerance;
     isa_t isa;
     int lanes;
-    float *x, *plain, *weight, *bias, *addend, *out;
+    float *x, *plain, *weight, *bias, *addend, *out_memory, *out;
     double *sums; /* of products: [images][outputs][rows][columns] */
     size_t out_elements, worst_scratch;
 } problem_t;
@@ -134,7 +137,8 @@ static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_
     for (int64_t i = 0; i < s->n_outputs; i++) p->bias[i] = draw();
     p->out_elements = (size_t)(s->n_images * blocks(s->n_outputs, p->lanes) * p->lanes *
                                s->out_height * s->out_width);
-    p->out = test_malloc((p->out_elements + 1) * sizeof(float));
+    p->out_memory = test_malloc((p->out_elements + 1) * sizeof(float) + 2 * LINE);
+    p->out = (float *)(((uintptr_t)p->out_memory + LINE) / LINE * LINE) + s->n_inputs % 2;
     p->sums = test_malloc((size_t)(s->n_images * s->n_outputs * s->out_height * s->out_width) *
                           sizeof(double));
     double *sum = p->sums;
@@ -150,7 +154,7 @@ static void clear(problem_t *p)
     test_free(p->addend);
     test_free(p->plain);
     test_free(p->bias);
-    test_free(p->out);
+    test_free(p->out_memory);
     test_free(p->sums);
 }
 
@@ -245,6 +249,7 @@ static double run_acts(problem_t *p, int first_act)
     for (int i = 0; i < 6; i++) {
         const int act = (first_act + i) % N_ACTS;
         w->schedule = i % 2 == 0 ? WINOGRAD_FUSED : WINOGRAD_PHASES;
+        w->streams = i >= 2;
         w->act = acts[act].act;
         w->alpha = acts[act].alpha;
         w->beta = acts[act].beta;
