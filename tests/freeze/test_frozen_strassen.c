@@ -9,6 +9,7 @@
 #include "graph/ir/graph.h"
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "ops/strassen_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
@@ -125,6 +126,31 @@ static void the_bound_and_numerics_decide(void **state)
     module_release(net);
 }
 
+/* Winograd gains more for what it loses, and so has the bound first. */
+static void winograd_has_the_bound_first(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = subject_net(ctx, "k=64,64,3,3 w=64,64,1,1", "%x : f32[1,64,28,28]",
+                                "  %1 = conv2d(%x, %k, none) padding=[1,1]\n"
+                                "  %2 = conv2d(%1, %w, none)\n  return %2\n");
+    const tensor_t *kernel = module_parameter(net, "k"), *weight = module_parameter(net, "w");
+    double of_winograd = 0.0, of_strassen = 0.0;
+    CHECK_OK(ctx, conv_winograd_error(ctx, tensor_info(kernel), tensor_bytes(kernel), 1, 6,
+                                      &of_winograd));
+    CHECK_OK(ctx, strassen_error(ctx, 64, 64, tensor_bytes(weight), &of_strassen));
+    assert_true(of_strassen < of_winograd); /* it would be first, were the least loss all */
+    for (int n = 0; n < 2; n++) {
+        const double bound = of_winograd + of_strassen * (n == 0 ? 0.99 : 1.01);
+        const freeze_options_t options = {.rounding_error = bound};
+        module_t *frozen = NULL;
+        CHECK_OK(ctx, freeze(ctx, net, &options, &frozen));
+        assert_int_equal(count_text(ctx, frozen, "algorithm=\"winograd_up_to_6\""), 1);
+        assert_int_equal(count_text(ctx, frozen, "algorithm=\"strassen\""), n);
+        module_release(frozen);
+    }
+    module_release(net);
+}
+
 /* Weights that are not finite lose more than any bound. */
 static void the_error_is_that_of_the_weight(void **state)
 {
@@ -184,9 +210,11 @@ static void large_layers_run_by_it_where_it_is_faster(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(the_kernel_that_is_asked_for_gives_the_values),
-        TEST(layers_of_many_rows_and_whole_halves_may), TEST(the_bound_and_numerics_decide),
-        TEST(the_error_is_that_of_the_weight), TEST(large_layers_run_by_it_where_it_is_faster)};
+    const struct CMUnitTest tests[] = {TEST(the_kernel_that_is_asked_for_gives_the_values),
+                                       TEST(layers_of_many_rows_and_whole_halves_may),
+                                       TEST(the_bound_and_numerics_decide),
+                                       TEST(winograd_has_the_bound_first),
+                                       TEST(the_error_is_that_of_the_weight),
+                                       TEST(large_layers_run_by_it_where_it_is_faster)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
