@@ -111,7 +111,7 @@ KERNEL_INLINE void multiply(const pointwise_t *p, const tile_t *tile, int n_rows
     for (int r = 0; r < n_rows; r++) {
         KERNEL_UNROLL
         for (int k = 0; k < n_whole; k++) sums.whole[k][r] = tile->bias[k];
-        if (has_half) sums.half[r] = vector_first_half(tile->bias[n_whole]);
+        if (has_half) sums.half[r] = vector_first_half(tile->bias[BLOCKS - 1]); /* the last */
     }
     add_block(p, tile, 0, true, n_rows, n_whole, has_half, &sums);
     for (int64_t b = 1; b < tile->n_source_blocks; b++)
