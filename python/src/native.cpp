@@ -146,10 +146,11 @@ NB_MODULE(_native, m)
           "A model of an ONNX file, or where the path is \"\" of its bytes. initializers: arrays\n"
           "that are read where they lie in place of what the file has by that name. is_closed:\n"
           "it takes no other sizes than those it is loaded for, and the bytes are not kept.");
-    m.def("load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("threads"),
-          nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
-          "A model of a .tessera file, which is mapped, or whose constants are copied, and are not\n"
-          "compared with their checksums.");
+    m.def(
+        "load_tessera", &Model::of_tessera, nb::arg("path"), nb::arg("threads"),
+        nb::arg("is_copied") = false, nb::arg("is_unchecked") = false,
+        "A model of a .tessera file, which is mapped, or whose constants are copied, and are not\n"
+        "compared with their checksums.");
     m.def("counters", dict_of_counters, nb::sig("def counters() -> dict[str, typing.Any]"),
           "What this thread has counted since it began, or since reset_counters: \"reorders\" and\n"
           "\"copies\" are dicts by cause, the rest are numbers.");
