@@ -90,7 +90,6 @@ KERNEL_INLINE void add_product(const tile_t *tile, int n_rows, const step_t *ste
         for (int c = 0; c < KERNEL_LANES; c++, x++, weight += weights.input) {
             vector_t w[VECTORS];
             __builtin_prefetch(fetch.at, 0, 2);
-
             fetch.at += fetch.step;
             KERNEL_UNROLL
             for (int v = 0; v < VECTORS; v++) w[v] = vector_load(weight + v * weights.vector);
@@ -285,13 +284,16 @@ static uint32_t largest_lane(vector_u32_t bits)
     return largest;
 }
 
+/* Sums of four elements may overflow from here on. */
+#define LARGE UINT32_C(0x7e800000)
+
 /* Whether one of two rows has so much larger elements that the other would be lost in its rounding,
- * or such that are not finite. */
+ * or such whose sums might not be finite. */
 static bool are_apart(vector_u32_t first, vector_u32_t last)
 {
     const uint32_t a = largest_lane(first), b = largest_lane(last);
     const uint32_t larger = a > b ? a : b, smaller = a > b ? b : a;
-    return larger >= UINT32_C(0x7f800000) || larger - smaller > (uint32_t)STRASSEN_APART_BITS << 23;
+    return larger >= LARGE || larger - smaller > (uint32_t)STRASSEN_APART_BITS << 23;
 }
 
 /* Rows of a tile in x, from a block on. */
@@ -432,6 +434,7 @@ static void multiply_pair(const strassen_images_t *images, const strassen_part_t
     const int64_t n_inputs = n_blocks * KERNEL_LANES, n_tiles = part->last - part->first;
     float saved[N_SAVED * SAVED];
     const fetch_t nothing = {(const char *)saved, 0};
+    weights_t later[4];
     tile_t tile = {.pair = pair,
                    .is_first = part->first_block == 0,
                    .is_last = part->last_block * KERNEL_LANES * 2 == s->n_inputs,
@@ -446,6 +449,7 @@ static void multiply_pair(const strassen_images_t *images, const strassen_part_t
     tile.weights[W21] = find_weights(s, part, pair, true, false);
     tile.weights[W22] = find_weights(s, part, pair, true, true);
     for (int i = 0; i < N_WEIGHTS; i++) tile.fetch[i] = nothing;
+    for (int q = 0; q < 4; q++) later[q] = find_weights(s, part, next, q / 2 == 1, q % 2 == 1);
     for (int64_t t = 0; t < n_tiles; t++) {
         const tile_at_t at = find_tile(images, part->first + t);
         tile.image = at.image;
@@ -454,8 +458,7 @@ static void multiply_pair(const strassen_images_t *images, const strassen_part_t
         tile.sources = tile_sources(images, part, t);
         tile.is_apart = tile.sources[-1] != 0.0f;
         for (int q = 0; q < 4; q++)
-            tile.fetch[fetching[q]] = fetch_share(
-                find_weights(s, part, next, q / 2 == 1, q % 2 == 1), n_inputs, t, n_tiles);
+            tile.fetch[fetching[q]] = fetch_share(later[q], n_inputs, t, n_tiles);
         multiply_rows(images, &tile, at.n_rows);
     }
 }

@@ -94,11 +94,14 @@ KERNEL_INLINE vector_half_t vector_first_half(vector_t v)
 
 KERNEL_INLINE vector_t vector_of_half(vector_half_t half)
 {
-#if KERNEL_LANES == 16
-    return __builtin_shufflevector(half, (vector_half_t){0}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,
-                                   12, 13, 14, 15);
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (vector_t)_mm512_zextps256_ps512((__m256)half);
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    return (vector_t)_mm256_zextps128_ps256((__m128)half);
 #else
-    return __builtin_shufflevector(half, (vector_half_t){0}, 0, 1, 2, 3, 4, 5, 6, 7);
+    vector_t v = {0};
+    memcpy(&v, &half, sizeof half);
+    return v;
 #endif
 }
 

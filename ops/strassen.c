@@ -52,6 +52,14 @@ static const float *plain_row(const sample_t *s, int64_t output)
     return s->plain + output * s->step * s->strassen.n_inputs;
 }
 
+/* What is not finite in one output's weights would reach the output that it is multiplied with. */
+static bool is_finite(int64_t n, const float *elements)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(elements[i])) return false;
+    return true;
+}
+
 static double compare(const sample_t *s)
 {
     const int64_t n_inputs = s->strassen.n_inputs, n_outputs = s->strassen.n_outputs;
@@ -101,6 +109,8 @@ status_t strassen_error(context_t *ctx, int64_t n_outputs, int64_t n_inputs, con
 {
     sample_t s = {.isa = isa_best(), .plain = weight};
     const int64_t lanes = isa_lanes(s.isa), n_sampled = 2 * STRASSEN_VECTORS * lanes;
+    *out_error = INFINITY;
+    if (!is_finite(n_outputs * n_inputs, weight)) return STATUS_OK;
     s.step = n_outputs / n_sampled;
     s.strassen = (strassen_t){.n_images = 1,
                               .n_rows = N_ROWS,

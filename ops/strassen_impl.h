@@ -20,7 +20,7 @@ bool strassen_suits(int64_t n_inputs, int64_t n_outputs, int64_t n_rows);
 
 /* What is lost with a weight of plain elements [n_outputs][n_inputs], which strassen_suits: the
  * largest difference to sums in double over the largest result, for some outputs of a few random
- * rows. */
+ * rows; infinite where an element is. */
 status_t strassen_error(context_t *ctx, int64_t n_outputs, int64_t n_inputs, const float *weight,
                         double *out_error);
 

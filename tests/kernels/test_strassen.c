@@ -293,6 +293,22 @@ static void rows_do_not_meet_what_is_not_finite(void **state)
     free_problem(&p);
 }
 
+/* Sums of elements that no sum of products overflows by stay finite. */
+static void elements_near_the_largest_float_are_multiplied(void **state)
+{
+    (void)state;
+    const problem_t p = make_problem();
+    for (isa_t isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has(isa)) continue;
+        const strassen_t s = describe(&p, isa_lanes(isa), MATRIX, 1, 14, 1, 64, 128);
+        for (int64_t i = 0; i < 14 * 64; i++) p.x[i] = FLT_MAX;
+        for (int64_t i = 0; i < 64 * 128; i++) p.weight[i] = i / 32 % 64 == 0 ? 0.5f : 0.0f;
+        strassen_run(&s, isa, 2, p.scratch);
+        for (int64_t i = 0; i < 14 * 128; i++) assert_true(s.out[i] == 0.5f * FLT_MAX);
+    }
+    free_problem(&p);
+}
+
 static void halves_are_of_whole_vectors(void **state)
 {
     (void)state;
@@ -308,11 +324,13 @@ static void halves_are_of_whole_vectors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_set_gives_the_sums),
-                                       cmocka_unit_test(long_sums_are_made_in_parts),
-                                       cmocka_unit_test(halves_may_begin_within_a_block),
-                                       cmocka_unit_test(small_rows_stay_exact_beside_large_ones),
-                                       cmocka_unit_test(rows_do_not_meet_what_is_not_finite),
-                                       cmocka_unit_test(halves_are_of_whole_vectors)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_set_gives_the_sums),
+        cmocka_unit_test(long_sums_are_made_in_parts),
+        cmocka_unit_test(halves_may_begin_within_a_block),
+        cmocka_unit_test(small_rows_stay_exact_beside_large_ones),
+        cmocka_unit_test(rows_do_not_meet_what_is_not_finite),
+        cmocka_unit_test(elements_near_the_largest_float_are_multiplied),
+        cmocka_unit_test(halves_are_of_whole_vectors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
