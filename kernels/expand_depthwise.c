@@ -1,5 +1,6 @@
 #include "kernels/expand_depthwise_impl.h"
 
+#include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
 #define MOST_AT_ONCE 14 /* of all instruction sets */
@@ -18,11 +19,6 @@ typedef struct run {
     float *scratch;
     int64_t ring; /* floats of one share */
 } run_t;
-
-static int64_t divide_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
 
 static int64_t ring_floats(const expand_depthwise_t *pair, isa_t isa)
 {

@@ -1,5 +1,6 @@
 #include "kernels/pointwise_impl.h"
 
+#include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
 static const pointwise_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &pointwise_portable,
@@ -24,11 +25,6 @@ typedef struct run {
     float *made;             /* of each thread so many tiles; or NULL */
     int by_tiles, by_groups; /* shares of threads: their product is the number of threads */
 } run_t;
-
-static int64_t divide_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
 
 /* Each thread has some tiles, and some groups of outputs: it reads the sources of the first and the
  * weights of the second. What the slowest multiplies counts, and what all read. */

@@ -7,6 +7,7 @@
  * Weights of the group of outputs that comes next are fetched while this one is multiplied, each
  * tile its part: where weights are many, as at the end of a ResNet, they come from far. */
 #include "kernels/pointwise_impl.h"
+#include "kernels/tiles_impl.h"
 #include "kernels/vector_impl.h"
 
 #define BLOCKS POINTWISE_BLOCKS
@@ -152,16 +153,9 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
-typedef struct tile_at {
-    int64_t image, begin, n_rows;
-} tile_at_t;
-
 static tile_at_t find_tile(const pointwise_images_t *images, int64_t tile)
 {
-    const int64_t image = tile / images->tiles_of_image, of_image = tile % images->tiles_of_image;
-    const int64_t begin = images->plane * of_image / images->tiles_of_image;
-    const int64_t end = images->plane * (of_image + 1) / images->tiles_of_image;
-    return (tile_at_t){image, begin, end - begin};
+    return tile_find(images->plane, images->tiles_of_image, tile);
 }
 
 static int64_t source_blocks(const pointwise_t *p)

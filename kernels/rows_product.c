@@ -1,5 +1,6 @@
 #include "kernels/rows_product_impl.h"
 
+#include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
 static const rows_product_loops_t *const loops[ISA_COUNT] = {
@@ -15,11 +16,6 @@ typedef struct run {
     int64_t n_padded; /* rows */
     float *columns;
 } run_t;
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 size_t rows_product_scratch(int64_t n_rows, int64_t n_terms)
 {

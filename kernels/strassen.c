@@ -1,5 +1,6 @@
 #include "kernels/strassen_impl.h"
 
+#include "kernels/tiles_impl.h"
 #include "tensor/threads_impl.h"
 
 static const strassen_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &strassen_portable,
@@ -33,11 +34,6 @@ typedef struct run {
     float *scratch;
     int by_tiles, by_pairs; /* shares of threads: their product is the number of threads */
 } run_t;
-
-static int64_t divide_up(int64_t n, int64_t by)
-{
-    return (n + by - 1) / by;
-}
 
 bool strassen_fits(int64_t n_inputs, int64_t n_outputs, isa_t isa)
 {

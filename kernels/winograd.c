@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "kernels/tiles_impl.h"
 #include "kernels/winograd_points_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -21,11 +22,6 @@ static const winograd_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &winog
 
 /* Counters of the threads lie a line apart. */
 enum { LINE = 64, WORDS_APART = LINE / sizeof(atomic_llong) };
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* An odd number of lines, in floats: were it a power of two, all elements of one tile would share a
  * set of the first cache. */

@@ -43,17 +43,15 @@ static double sum_at(const sample_t *s, int64_t n, int64_t k, int64_t y, int64_t
 static double compare(const sample_t *s)
 {
     const winograd_t *w = &s->winograd;
-    double worst = 0.0, largest = 0.0;
+    sample_error_t error = {0.0, 0.0};
     for (int64_t n = 0; n < w->n_images; n++)
         for (int64_t k = 0; k < w->n_outputs; k++)
             for (int64_t at = 0; at < w->out_height * w->out_width; at++) {
                 const double sum = sum_at(s, n, k, at / w->out_width, at % w->out_width);
                 const double is = (double)s->out[place(s, w->n_outputs, w->out_width, n, k, at)];
-                const double error = fabs(is - sum);
-                largest = fmax(largest, fabs(sum));
-                if (!(error <= worst) && !isnan(worst)) worst = error;
+                sample_add(&error, is - sum, sum);
             }
-    return largest > 0.0 ? worst / largest : worst;
+    return sample_ratio(&error);
 }
 
 static status_t allocate(context_t *ctx, sample_t *s)

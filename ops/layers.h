@@ -88,7 +88,7 @@ status_t op_conv_transpose3d(context_t *ctx, const tensor_t *x, const tensor_t *
                              tensor_t **out) TESSERA_API(op_conv_transpose3d);
 
 /* Layers of many rows with a constant weight may be computed by Strassen's algorithm, with 7
- * products of quarters for 8: up to 1.1 times faster, rounds a few times as much.
+ * products of quarters for 8: up to 1.1 times faster, and it rounds otherwise.
  *
  * LINEAR_STRASSEN       where that is estimated to take less time
  * LINEAR_STRASSEN_ONLY  wherever our own kernel takes the call */

@@ -22,7 +22,7 @@ status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const fl
     const int64_t n_outputs = weight->sizes[0], n_inputs = weight->sizes[1];
     const int64_t n_sampled = n_outputs < MAX_OUTPUTS ? n_outputs : MAX_OUTPUTS;
     const int64_t n_x = N_ROWS * n_inputs;
-    double worst = 0.0, largest = 0.0;
+    sample_error_t total = {0.0, 0.0};
     uint64_t state = 1;
     float *x = NULL;
     *out_error = INFINITY;
@@ -38,11 +38,10 @@ status_t linear_trim_error(context_t *ctx, const tensor_info_t *weight, const fl
                 sum += at * element;
                 error += at * ((double)trim_round(row[i]) - element);
             }
-            worst = fmax(worst, fabs(error));
-            largest = fmax(largest, fabs(sum));
+            sample_add(&total, error, sum);
         }
     }
-    *out_error = largest > 0.0 ? worst / largest : worst;
+    *out_error = sample_ratio(&total);
     context_put(ctx, x);
     return STATUS_OK;
 }

@@ -63,17 +63,15 @@ static bool is_finite(int64_t n, const float *elements)
 static double compare(const sample_t *s)
 {
     const int64_t n_inputs = s->strassen.n_inputs, n_outputs = s->strassen.n_outputs;
-    double worst = 0.0, largest = 0.0;
+    sample_error_t error = {0.0, 0.0};
     for (int64_t r = 0; r < N_ROWS; r++)
         for (int64_t o = 0; o < n_outputs; o++) {
             const float *weight = plain_row(s, o), *x = s->x + r * n_inputs;
             double sum = 0.0;
             for (int64_t i = 0; i < n_inputs; i++) sum += (double)x[i] * (double)weight[i];
-            const double error = fabs((double)s->out[r * n_outputs + o] - sum);
-            largest = fmax(largest, fabs(sum));
-            if (!(error <= worst) && !isnan(worst)) worst = error;
+            sample_add(&error, (double)s->out[r * n_outputs + o] - sum, sum);
         }
-    return largest > 0.0 ? worst / largest : worst;
+    return sample_ratio(&error);
 }
 
 static status_t allocate(context_t *ctx, sample_t *s)

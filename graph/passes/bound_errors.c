@@ -7,6 +7,7 @@
 #include "kernels/stream_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "ops/linear_impl.h"
+#include "ops/sample_impl.h"
 #include "ops/strassen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
@@ -165,12 +166,12 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
 static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
 {
     void *bytes = NULL;
-    uint32_t state = 1;
+    uint64_t state = 1;
     TRY(tensor_writable(ctx, weight, &bytes));
     uint32_t *words = bytes;
     for (int64_t i = 0; i < tensor_numel(weight); i++) {
-        state = state * 1664525u + 1013904223u;
-        if ((words[i] & 0x7fffffffu) != 0) words[i] += (state >> 24) % 255u - 127u;
+        const int lost = (int)(127.0f * sample_draw(&state));
+        if ((words[i] & 0x7fffffffu) != 0) words[i] += (uint32_t)lost;
     }
     return STATUS_OK;
 }
