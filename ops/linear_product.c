@@ -18,8 +18,9 @@ enum { X, WEIGHT, BIAS, POST };
 #define LEAST_OUTPUTS 64 /* fewer are not worth packing */
 #define READ_SHARE 0.8   /* of the bandwidth that the streaming kernel reads weights with */
 #define PACK_NS 200.0    /* before the first product, for the rows that are packed */
-#define STRASSEN_SPEED                                                                             \
-    1.06 /* of the estimate: on Zen 4 sums take longer than theirs, this does not */
+
+/* Of the estimate: on Zen 4 sums take longer than theirs, which this does not. */
+#define STRASSEN_SPEED 1.06
 
 static int64_t round_up(int64_t n, int64_t multiple)
 {
