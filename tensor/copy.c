@@ -153,8 +153,8 @@ static status_t cast_dense(context_t *ctx, const tensor_t *tensor, dtype_t dtype
 }
 
 /* A blocked tensor is cast as one long row, padded lanes and all: zero stays zero. */
-static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
-                            tensor_t **out_tensor)
+static status_t cast_elements(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
+                              tensor_t **out_tensor)
 {
     tensor_info_t info = tensor->info;
     info.dtype = dtype;
@@ -187,6 +187,26 @@ static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtyp
     }
     *out_tensor = copy;
     return STATUS_OK;
+}
+
+/* Whether elements lie where strides or blocks say: not so the bytes of a trimmed matrix. */
+static bool has_places(const tensor_info_t *info)
+{
+    return info->format.kind == FORMAT_TAG || info->format.kind == FORMAT_STRIDED;
+}
+
+static status_t cast_mkldnn(context_t *ctx, const tensor_t *tensor, dtype_t dtype,
+                            tensor_t **out_tensor)
+{
+    if (has_places(&tensor->info)) return cast_elements(ctx, tensor, dtype, out_tensor);
+    const format_t format = format_plain(tensor->info.rank);
+    const tensor_info_t want = info_mkldnn(&tensor->info, &format);
+    tensor_t *plain = NULL;
+    TRY(storage_restore(ctx, tensor->storage, CAUSE_USER));
+    TRY(convert_make(ctx, tensor, &want, CAUSE_USER, &plain));
+    status_t status = cast_elements(ctx, plain, dtype, out_tensor);
+    tensor_drop(plain);
+    return status;
 }
 
 status_t tensor_cast(context_t *ctx, const tensor_t *tensor, dtype_t dtype, tensor_t **out_tensor)
@@ -275,6 +295,16 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     return status;
 }
 
+static status_t fill_packed(context_t *ctx, tensor_t *tensor, double value)
+{
+    const tensor_info_t *info = &tensor->info;
+    tensor_t *full = NULL;
+    TRY(tensor_full(ctx, info->dtype, info->rank, info->sizes, value, &full));
+    status_t status = tensor_copy(ctx, tensor, full);
+    tensor_release(full);
+    return status;
+}
+
 status_t tensor_fill(context_t *ctx, tensor_t *tensor, double value)
 {
     if (tensor == NULL) return context_null(ctx, "tensor_fill", "tensor");
@@ -282,6 +312,7 @@ status_t tensor_fill(context_t *ctx, tensor_t *tensor, double value)
     const tensor_info_t *info = &tensor->info;
     int64_t numel = info_numel(info);
     if (numel == 0) return STATUS_OK;
+    if (!has_places(info)) return fill_packed(ctx, tensor, value);
     void *bytes = NULL;
     TRY(tensor_writable(ctx, tensor, &bytes));
 

@@ -339,6 +339,24 @@ static report_t freeze_measured(context_t *ctx, module_t *net, const tensor_t *x
     return report;
 }
 
+/* In f32 the linear of one row would read its weight in 3 bytes an element, which measuring rounds
+ * to bf16 as it would round a plain one. */
+static void a_linear_of_few_rows_is_measured(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL;
+    module_t *frozen = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 2000), &x));
+    module_t *net = subject_net(ctx, "w=150,2000 b=150", "%x : f32[1,2000]",
+                                "  %1 = linear(%x, %w, %b)\n  return %1\n");
+    const report_t report = freeze_measured(ctx, net, x, 0.0, &frozen);
+    assert_int_equal(report.n, 1);
+    assert_true(report.largest < 2 * ROUNDING);
+    module_release(frozen);
+    module_release(net);
+    tensor_release(x);
+}
+
 static void layers_above_the_bound_stay_f32(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -473,6 +491,7 @@ int main(void)
         TEST(a_network_has_two_casts_and_no_reorder),
         TEST(a_file_has_bf16_and_gives_the_same),
         TEST(what_is_kept_stays_f32),
+        TEST(a_linear_of_few_rows_is_measured),
         TEST(layers_above_the_bound_stay_f32),
         TEST(wrong_examples_are_named),
         TEST(other_dtypes_are_left_alone),

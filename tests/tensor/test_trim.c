@@ -110,6 +110,28 @@ static void conversions_go_both_ways(void **state)
     }
 }
 
+/* By loops that know no trimmed bytes they would be read as numbers. */
+static void casts_and_fills_know_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *plain = NULL, *trimmed = NULL, *narrow = NULL, *wanted = NULL, *full = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(31, 129), &plain));
+    tensor_t *exact = rounded(ctx, plain);
+    tensor_info_t want;
+    assert_true(trim_plain(&plain->info, &want));
+    CHECK_OK(ctx, convert_to(ctx, plain, &want, CAUSE_USER, &trimmed));
+    CHECK_OK(ctx, tensor_cast(ctx, trimmed, DTYPE_BF16, &narrow));
+    CHECK_OK(ctx, tensor_cast(ctx, exact, DTYPE_BF16, &wanted));
+    assert_int_equal(tensor_layout(narrow), LAYOUT_MKLDNN);
+    check_equal(ctx, narrow, wanted);
+    CHECK_OK(ctx, tensor_fill(ctx, trimmed, 1.5));
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_F32, SHAPE(31, 129), 1.5, &full));
+    assert_true(trim_is(tensor_info(trimmed)));
+    check_equal(ctx, trimmed, full);
+    tensor_t *const all[] = {plain, exact, trimmed, narrow, wanted, full};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) tensor_release(all[k]);
+}
+
 /* The columns of [outputs][C][H][W] as aBcd8b and others have them, padding included. */
 static void columns_lie_as_a_tag_says(void **state)
 {
@@ -197,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_rounded_to_the_nearest_of_24_bits),
         TEST(conversions_go_both_ways),
+        TEST(casts_and_fills_know_it),
         TEST(columns_lie_as_a_tag_says),
         TEST(other_matrices_and_words_are_none),
     };
