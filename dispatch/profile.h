@@ -45,6 +45,8 @@ typedef struct profile_node {
     const int *producers;     /* [n_in] the node that made it, -1 for inputs and weights */
     int n_reorders;
     const profile_reorder_t *reorders;
+    int n_slices; /* of the batch, for each of which a plan ran it: `in` and `out` are those of the
+                     first, flops, bytes and times of all; else 1 */
     double flops;   /* dispatch_flops */
     uint64_t bytes; /* of operands and results, once each; of a reorder alone read plus written */
     double ns;      /* median over the runs, reorders inside included */

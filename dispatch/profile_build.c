@@ -9,7 +9,8 @@
 typedef struct build {
     profile_t *profile;
     int shown;        /* run */
-    int *node_record; /* [n_nodes] */
+    int *node_record; /* [n_nodes] of its first slice, where there are several */
+    int *next_slice;  /* [n_records] the record of the next slice, or -1 */
     int *first;       /* [n_nodes] the first of its conversions in `inside` */
     int *inside;      /* records of conversions, those of a node one behind another */
     int n_inside, n_waiting;
@@ -35,10 +36,18 @@ static double median_of(uint64_t *times, int n)
     return ((double)times[low] + (double)times[high]) / 2;
 }
 
+/* A record and those of its other slices. */
+static uint64_t time_of(const build_t *build, int run, int record)
+{
+    uint64_t ns = 0;
+    for (; record >= 0; record = build->next_slice[record]) ns += sample_of(build, run, record)->ns;
+    return ns;
+}
+
 static double median_of_record(build_t *build, int record)
 {
     const int n = build->profile->n_runs;
-    for (int run = 0; run < n; run++) build->times[run] = sample_of(build, run, record)->ns;
+    for (int run = 0; run < n; run++) build->times[run] = time_of(build, run, record);
     return median_of(build->times, n);
 }
 
@@ -100,12 +109,29 @@ static void put_call(build_t *build, int record)
     add_node(build, record, first);
 }
 
+/* A further slice belongs to the last node that is the same step's. False: it is the first. */
+static bool put_slice(build_t *build, int record)
+{
+    const record_t *records = build->profile->records, *slice = &records[record];
+    for (int i = build->profile->n_nodes - 1; slice->slice > 0 && i >= 0; i--) {
+        int last = build->node_record[i];
+        while (build->next_slice[last] >= 0) last = build->next_slice[last];
+        if (records[last].op != slice->op || records[last].slice != slice->slice - 1 ||
+            strcmp(records[last].path, slice->path) != 0)
+            continue;
+        build->next_slice[last] = record;
+        return true;
+    }
+    return false;
+}
+
 static void make_structure(build_t *build)
 {
     const profile_t *profile = build->profile;
+    for (int i = 0; i < profile->n_records; i++) build->next_slice[i] = -1;
     for (int i = 0; i < profile->n_records; i++) {
         if (profile->records[i].op != NULL) {
-            put_call(build, i);
+            if (!put_slice(build, i)) put_call(build, i);
         } else {
             build->inside[build->n_inside++] = i;
             build->n_waiting++;
@@ -149,8 +175,16 @@ static void fill_node(build_t *build, int index, int *producers)
     const sample_t *shown = sample_of(build, build->shown, build->node_record[index]);
     const int first = build->first[index];
     const int end = index + 1 < profile->n_nodes ? build->first[index + 1] : build->n_inside;
+    int n_slices = 0;
+    double flops = 0.0;
+    uint64_t bytes = 0;
     for (int i = 0; i < record->n_in; i++)
         producers[i] = find_producer(build, index, record->in_bytes[i]);
+    for (int r = build->node_record[index]; r >= 0; r = build->next_slice[r]) {
+        n_slices++;
+        flops += profile->records[r].flops;
+        bytes += profile->records[r].bytes;
+    }
     profile->nodes[index] = (profile_node_t){
         .op = record->op,
         .path = record->path,
@@ -163,11 +197,12 @@ static void fill_node(build_t *build, int index, int *producers)
         .producers = producers,
         .n_reorders = end - first,
         .reorders = profile->reorders + first,
-        .flops = record->flops,
-        .bytes = record->bytes,
+        .n_slices = n_slices,
+        .flops = flops,
+        .bytes = bytes,
         .ns = median_of_record(build, build->node_record[index]),
         .begin_ns = (double)shown->begin,
-        .shown_ns = (double)shown->ns};
+        .shown_ns = (double)time_of(build, build->shown, build->node_record[index])};
 }
 
 static status_t fill_nodes(build_t *build)
@@ -199,6 +234,7 @@ status_t profile_build(profile_t *profile)
     const char *what = "nodes of a profile";
     build_t build = {.profile = profile};
     status_t status = context_get(ctx, n, what, &build.node_record);
+    if (status == STATUS_OK) status = context_get(ctx, n, what, &build.next_slice);
     if (status == STATUS_OK) status = context_get(ctx, n, what, &build.first);
     if (status == STATUS_OK) status = context_get(ctx, n, what, &build.inside);
     if (status == STATUS_OK)
@@ -213,6 +249,7 @@ status_t profile_build(profile_t *profile)
     context_put(ctx, build.times);
     context_put(ctx, build.inside);
     context_put(ctx, build.first);
+    context_put(ctx, build.next_slice);
     context_put(ctx, build.node_record);
     return status;
 }

@@ -315,6 +315,7 @@ static const char *const cases[] = {"(f32[2,3], f32[2,5]) dim=1",
 
 const opdef_t op_def_concat = {.name = "concat",
                                .preference = OP_FOLLOWS,
+                               .traits = TRAIT_BATCHED,
                                .attrs = {sizeof(concat_attrs_t), 1, fields},
                                .n_operands = 1,
                                .operands = operands,

@@ -471,7 +471,7 @@ static double amplifies(const void *attrs)
 #define DEFINE(n)                                                                                  \
     const opdef_t op_def_conv##n##d = {.name = "conv" #n "d",                                      \
                                        .preference = OP_PREFERS,                                   \
-                                       .traits = TRAIT_POST_OPS,                                   \
+                                       .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                   \
                                        .attrs = {sizeof(conv_attrs_t),                             \
                                                  sizeof fields_##n##d / sizeof *fields_##n##d,     \
                                                  fields_##n##d},                                   \

@@ -541,7 +541,7 @@ static const char *const rms_cases[] = {"(f32[2,5,17], f32[17])",
 
 const opdef_t op_def_batch_norm = {.name = "batch_norm",
                                    .preference = OP_FOLLOWS,
-                                   .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS,
+                                   .traits = TRAIT_POST_OPS | TRAIT_POST_FUNCTIONS | TRAIT_BATCHED,
                                    .attrs = {sizeof(batch_attrs_t), 2, batch_fields},
                                    .n_operands = 5,
                                    .operands = operands,

@@ -601,6 +601,7 @@ static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
         .name = #kind "_pool" #n "d",                                                              \
         .variant = VARIANT_##kind,                                                                 \
         .preference = OP_FOLLOWS,                                                                  \
+        .traits = TRAIT_BATCHED,                                                                   \
         .attrs = {sizeof(pool_attrs_t),                                                            \
                   sizeof fields_##kind##_##n##d / sizeof *fields_##kind##_##n##d,                  \
                   fields_##kind##_##n##d},                                                         \
@@ -625,6 +626,7 @@ DEFINE(avg, 3);
         .name = "adaptive_" #kind "_pool",                                                         \
         .variant = POOL_ADAPTIVE | VARIANT_##kind,                                                 \
         .preference = OP_FOLLOWS,                                                                  \
+        .traits = TRAIT_BATCHED,                                                                   \
         .attrs = {sizeof(adaptive_attrs_t), 1, fields_adaptive},                                   \
         .n_operands = 1,                                                                           \
         .operands = operands,                                                                      \

@@ -21,6 +21,7 @@
 #define DEFAULT_CACHE_ENTRIES 1024
 #define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
 #define MAX_THREADS 1024
+#define MAX_CPU_CACHE (INT64_C(1) << 40)
 
 typedef struct slot_value {
     const context_slot_t *slot;
@@ -37,6 +38,7 @@ struct context {
     conversion_listener_t listener;
     bool flush_denormals;
     int64_t cache_entries;
+    int64_t cpu_cache; /* bytes; -1: the machine's */
     unsigned trace_categories;
     unsigned trace_told;
     trace_sink_t trace_sink;
@@ -54,13 +56,23 @@ struct context {
     uint64_t random[4];
 };
 
-enum { VARIABLE_THREADS, VARIABLE_TRACE, VARIABLE_TRACE_FILE, VARIABLE_CACHE, VARIABLE_COUNT };
+enum {
+    VARIABLE_THREADS,
+    VARIABLE_TRACE,
+    VARIABLE_TRACE_FILE,
+    VARIABLE_CACHE,
+    VARIABLE_CPU_CACHE,
+    VARIABLE_COUNT
+};
 
 static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_THREADS", "threads operators run on; default: physical cores in the affinity mask"},
     {"TESSERA_TRACE", "categories to trace, by commas: dispatch, convert, pass, plan, all"},
     {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
+    {"TESSERA_CPU_CACHE",
+     "bytes of the processor's last cache, which large batches are cut for; 0: "
+     "they are not; default: that of these cores"},
 };
 
 const environment_variable_t *context_environment(int *out_n)
@@ -91,13 +103,13 @@ status_t context_scratch(context_t *ctx, size_t bytes, void **out_block)
 
 /* ---- creation ---- */
 
-/* Reads a whole positive number; false leaves *out_value alone. */
-static bool parse_number(const char *text, int64_t largest, int64_t *out_value)
+/* Reads a whole number; false leaves *out_value alone. */
+static bool parse_number(const char *text, int64_t least, int64_t largest, int64_t *out_value)
 {
     char *end = NULL;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < 1 || value > largest) return false;
+    if (errno != 0 || end == text || *end != '\0' || value < least || value > largest) return false;
     *out_value = value;
     return true;
 }
@@ -121,15 +133,18 @@ static void read_environment(context_t *ctx, const context_options_t *options)
     int64_t number = 0;
     const char *threads = text[VARIABLE_THREADS];
     if (options->n_threads == 0 && threads != NULL) {
-        if (parse_number(threads, MAX_THREADS, &number))
+        if (parse_number(threads, 1, MAX_THREADS, &number))
             ctx->n_threads = (int)number;
         else
             context_trace_line(ctx, "tessera,warning,TESSERA_THREADS is no number from 1 to 1024");
     }
     const char *cache = text[VARIABLE_CACHE];
     if (options->cache_entries == 0 && cache != NULL &&
-        !parse_number(cache, MAX_CACHE_ENTRIES, &ctx->cache_entries))
+        !parse_number(cache, 1, MAX_CACHE_ENTRIES, &ctx->cache_entries))
         context_trace_line(ctx, "tessera,warning,TESSERA_CACHE is no positive number");
+    const char *cpu_cache = text[VARIABLE_CPU_CACHE];
+    if (cpu_cache != NULL && !parse_number(cpu_cache, 0, MAX_CPU_CACHE, &ctx->cpu_cache))
+        context_trace_line(ctx, "tessera,warning,TESSERA_CPU_CACHE is no number of bytes");
 }
 
 static status_t set_up(context_t *ctx, const context_options_t *options)
@@ -145,6 +160,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
             options->trace);
     ctx->n_threads = options->n_threads;
     ctx->cache_entries = options->cache_entries;
+    ctx->cpu_cache = -1;
     ctx->trace_sink = options->trace_sink;
     ctx->trace_user = options->trace_user;
     ctx->flush_denormals = options->flush_denormals;
@@ -274,6 +290,11 @@ struct onednn_stream *context_stream(context_t *ctx)
 struct scope **context_scope(context_t *ctx)
 {
     return &ctx->scope;
+}
+
+size_t context_cpu_cache(const context_t *ctx)
+{
+    return ctx->cpu_cache >= 0 ? (size_t)ctx->cpu_cache : threads_cache_bytes();
 }
 
 int64_t context_cache_entries(const context_t *ctx)

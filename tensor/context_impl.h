@@ -74,6 +74,8 @@ const counters_t *context_counters_now(const context_t *ctx);
 struct onednn_stream *context_stream(context_t *ctx);
 struct scope **context_scope(context_t *ctx);
 int64_t context_cache_entries(const context_t *ctx);
+/* Bytes of the processor's last cache, as TESSERA_CPU_CACHE says or the machine; 0: not known. */
+size_t context_cpu_cache(const context_t *ctx);
 bool context_flushes_denormals(const context_t *ctx);
 
 /* Who is told of every conversion, or NULL: dispatch, while there are observers. */

@@ -13,38 +13,65 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int n_cores = 1;
+static size_t cache_bytes = 0;
 
-static int count_cores(hwloc_topology_t topology)
+static int count_cores(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
 {
-    hwloc_bitmap_t mask = hwloc_bitmap_alloc();
-    if (mask == NULL) return 0;
-    if (hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_PROCESS) != 0)
-        hwloc_bitmap_copy(mask, hwloc_topology_get_allowed_cpuset(topology));
     int count = 0;
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL)
         if (hwloc_bitmap_intersects(core->cpuset, mask)) count++;
-    hwloc_bitmap_free(mask);
     return count;
+}
+
+/* Of the level that is farthest from the cores. */
+static size_t sum_caches(hwloc_topology_t topology, hwloc_const_bitmap_t mask)
+{
+    static const hwloc_obj_type_t levels[] = {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE,
+                                              HWLOC_OBJ_L2CACHE};
+    size_t bytes = 0;
+    for (size_t i = 0; bytes == 0 && i < sizeof levels / sizeof *levels; i++) {
+        hwloc_obj_t cache = NULL;
+        while ((cache = hwloc_get_next_obj_by_type(topology, levels[i], cache)) != NULL)
+            if (hwloc_bitmap_intersects(cache->cpuset, mask)) bytes += cache->attr->cache.size;
+    }
+    return bytes;
+}
+
+static void read_topology(hwloc_topology_t topology)
+{
+    hwloc_bitmap_t mask = hwloc_bitmap_alloc();
+    if (mask == NULL) return;
+    if (hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_PROCESS) != 0)
+        hwloc_bitmap_copy(mask, hwloc_topology_get_allowed_cpuset(topology));
+    n_cores = count_cores(topology, mask);
+    cache_bytes = sum_caches(topology, mask);
+    hwloc_bitmap_free(mask);
 }
 
 /* Once per process: reading the topology takes milliseconds. */
 static void find_cores(void)
 {
     hwloc_topology_t topology;
-    int count = 0;
+    n_cores = 0;
     if (hwloc_topology_init(&topology) == 0) {
-        if (hwloc_topology_load(topology) == 0) count = count_cores(topology);
+        if (hwloc_topology_load(topology) == 0) read_topology(topology);
         hwloc_topology_destroy(topology);
     }
-    if (count < 1) count = omp_get_num_procs();
-    n_cores = count < 1 ? 1 : count;
+    if (n_cores < 1) n_cores = omp_get_num_procs();
+    if (n_cores < 1) n_cores = 1;
 }
 
 int threads_available(void)
 {
     pthread_once(&once, find_cores);
     return n_cores;
+}
+
+size_t threads_cache_bytes(void)
+{
+    pthread_once(&once, find_cores);
+    return cache_bytes;
 }
 
 /* ---- denormals ---- */

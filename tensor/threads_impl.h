@@ -7,6 +7,9 @@
 /* Physical cores in the affinity mask of the process, at least 1 (hwloc). */
 int threads_available(void);
 
+/* Bytes of the last caches that these cores have; 0 where that is not known (hwloc). */
+size_t threads_cache_bytes(void);
+
 /* What a call puts back: the host's number of OpenMP threads, and the floating-point mode of a team
  * that flushes denormals, or 0 threads. */
 typedef struct threads_guard {

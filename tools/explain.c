@@ -40,6 +40,7 @@ typedef struct explainer {
 typedef struct call {
     const char *name, *path;
     const prepared_t *prepared; /* NULL: nothing is computed */
+    int n_slices;               /* of the batch, for each of which a plan runs it; 0 or 1: none */
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as wanted */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
@@ -97,7 +98,10 @@ static void put_line(explainer_t *explainer, const call_t *call, const char *inp
                    : "");
     table_cell(table, "%s", prepared != NULL ? prepared_kernel(prepared) : "");
     const char *implementation = prepared != NULL ? prepared_implementation(prepared) : NULL;
-    table_cell(table, "%s", implementation != NULL ? implementation : "");
+    if (call->n_slices > 1)
+        table_cell(table, "%s x %d", implementation != NULL ? implementation : "", call->n_slices);
+    else
+        table_cell(table, "%s", implementation != NULL ? implementation : "");
     table_cell(table, "%s", inputs);
     table_cell(table, "%s", outputs);
     table_cell(table, "%s", reasons);
@@ -163,7 +167,10 @@ static status_t observe(context_t *ctx, void *user, const op_event_t *event)
 {
     (void)ctx;
     explainer_t *explainer = user;
-    call_t call = {event->op->name, explainer->path.text, event->prepared, event->n_in, {0}, {0}};
+    call_t call = {.name = event->op->name,
+                   .path = explainer->path.text,
+                   .prepared = event->prepared,
+                   .n_in = event->n_in};
     for (int i = 0; i < event->n_in; i++) {
         bool is_as_wanted = event->in[i] == NULL ||
                             (explainer->has_packed_weights && role_of(event->op, i) == ROLE_WEIGHT);
@@ -191,8 +198,11 @@ static void leave(context_t *ctx, void *user, const char *path)
 static void explain_step(explainer_t *explainer, const graph_t *graph, const plan_step_t *step)
 {
     const opdef_t *op = step->node != NULL ? step->node->op : NULL;
-    call_t call = {
-        step->name, step->path != NULL ? step->path : "", step->prepared, step->n_in, {0}, {0}};
+    call_t call = {.name = step->name,
+                   .path = step->path != NULL ? step->path : "",
+                   .prepared = step->prepared,
+                   .n_slices = step->n_slices,
+                   .n_in = step->n_in};
     for (int i = 0; i < step->n_in; i++) {
         bool is_packed = op != NULL && role_of(op, i) == ROLE_WEIGHT;
         if (step->inputs[i] == VALUE_NONE || is_packed) continue;

@@ -107,6 +107,7 @@ static void put_node(text_t *text, const profiling_t *profiling, const profile_m
     put_number(text, "gflops", node->flops * per_ns);
     put_number(text, "gbs", (double)node->bytes * per_ns);
     put_number(text, "limit_share", profile_limit_ns(&profiling->limits, node) * per_ns);
+    text_append(text, "\"slices\":%d,", node->n_slices);
     put_number(text, "flops", node->flops);
     text_append(text, "\"bytes\":%" PRIu64 ",", node->bytes);
     put_infos(text, "in", node->n_in, node->in);

@@ -68,10 +68,13 @@ static void put_node(table_t *table, const profiling_t *profiling, const profile
     rate_cell(table, node->flops, node->ns);
     rate_cell(table, (double)node->bytes, node->ns);
     rate_cell(table, 100 * profile_limit_ns(&profiling->limits, node), node->ns);
-    table_cell(table, "%s",
-               node->op == NULL                  ? node->reorders[0].by
-               : node->implementation[0] != '\0' ? node->implementation
-                                                 : node->kernel);
+    const char *by = node->op == NULL                  ? node->reorders[0].by
+                     : node->implementation[0] != '\0' ? node->implementation
+                                                       : node->kernel;
+    if (node->n_slices > 1)
+        table_cell(table, "%s x %d", by, node->n_slices);
+    else
+        table_cell(table, "%s", by);
     table_cell(table, "%s", list_formats(node->n_in, node->in, cell));
     table_cell(table, "%s", list_formats(node->n_out, node->out, cell));
     table_cell(table, "%s%s%s", is_red ? RED : "", list_reorders(node, cell), is_red ? PLAIN : "");

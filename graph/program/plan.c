@@ -53,6 +53,7 @@ void plan_release(plan_t *plan)
         tensor_drop(plan->roots[r].snapshot);
     }
     allocator_put(&allocator, plan->steps);
+    allocator_put(&allocator, plan->loops);
     allocator_put(&allocator, plan->roots);
     allocator_put(&allocator, plan->inputs);
     allocator_put(&allocator, plan->results);
@@ -171,6 +172,7 @@ typedef struct run {
     plan_t *plan;
     plan_frame_t *frame;
     bool is_watched; /* observers, or the trace, are told of steps */
+    int slice;       /* of the loop that is run, else 0 */
     int n_wanted;
     tensor_t *const *wanted; /* tensors of the caller's, for results */
     datum_t **arguments;     /* [n_arguments] */
@@ -293,7 +295,9 @@ static status_t run_watched(run_t *run, const step_t *step, void *const *in, voi
                         .out = made,
                         .prepared = prepared,
                         .ns = context_now() - begin,
-                        .is_planned = true};
+                        .is_planned = true,
+                        .slice = run->slice,
+                        .n_slices = step->view.n_slices};
     const char *path = step->view.path;
     if (path != NULL) dispatch_enter_module(run->ctx, path);
     if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
@@ -438,7 +442,8 @@ static status_t run_step(run_t *run, const step_t *step)
         const plan_source_t *source = &step->sources[i];
         in[i] = NULL;
         if (source->kind == SOURCE_ROOT) {
-            in[i] = (char *)run->frame->pointers[source->root] + source->offset;
+            in[i] = (char *)run->frame->pointers[source->root] + source->offset +
+                    (size_t)run->slice * source->stride;
         } else if (source->kind == SOURCE_TENSOR) {
             in[i] = (void *)(uintptr_t)tensor_bytes(source->tensor);
         } else if (source->kind == SOURCE_PARAMETER) {
@@ -450,7 +455,8 @@ static status_t run_step(run_t *run, const step_t *step)
         }
     }
     for (int i = 0; i < step->n_outputs; i++)
-        out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i];
+        out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i] +
+                 (size_t)run->slice * step->output_strides[i];
     if (status == STATUS_OK && step->prepared == NULL)
         status = run_conversion(run, step, in[0], out[0]);
     else if (status == STATUS_OK && step->is_in_place)
@@ -580,6 +586,31 @@ static status_t collect_results(run_t *run, tensor_t **out)
     return STATUS_OK;
 }
 
+static status_t run_loop(run_t *run, const plan_loop_t *loop)
+{
+    const step_t *steps = &run->plan->steps[loop->first_step];
+    status_t status = STATUS_OK;
+    for (run->slice = 0; status == STATUS_OK && run->slice < loop->n_slices; run->slice++)
+        for (int s = 0; status == STATUS_OK && s < loop->n_steps; s++)
+            status = run_step(run, &steps[s]);
+    run->slice = 0;
+    return status;
+}
+
+static status_t run_steps(run_t *run)
+{
+    const plan_t *plan = run->plan;
+    int s = 0;
+    for (int l = 0; l <= plan->n_loops; l++) {
+        const int end = l < plan->n_loops ? plan->loops[l].first_step : plan->n_steps;
+        for (; s < end; s++) TRY(run_step(run, &plan->steps[s]));
+        if (l == plan->n_loops) break;
+        TRY(run_loop(run, &plan->loops[l]));
+        s += plan->loops[l].n_steps;
+    }
+    return STATUS_OK;
+}
+
 /* Behind a call nothing fails that can be made before it. */
 static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
@@ -590,8 +621,7 @@ static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tenso
     if (status == STATUS_OK) status = make_arguments(run);
     if (status == STATUS_OK && has_calls) status = collect_results(run, out);
     if (status == STATUS_OK && has_calls) n_out = run->plan->n_results;
-    for (int s = 0; status == STATUS_OK && s < run->plan->n_steps; s++)
-        status = run_step(run, &run->plan->steps[s]);
+    if (status == STATUS_OK) status = run_steps(run);
     if (status == STATUS_OK && !has_calls) status = collect_results(run, out);
     if (status != STATUS_OK)
         while (n_out > 0) tensor_drop(out[--n_out]);

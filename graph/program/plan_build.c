@@ -75,13 +75,14 @@ static status_t add_step(build_t *b, int n_sources, int n_outputs, step_t **out_
     size_t sources = (size_t)n_sources * sizeof(plan_source_t);
     size_t offsets = (size_t)n_outputs * sizeof(size_t);
     char *block = NULL;
-    TRY(context_get_zeroed(b->ctx, sources + offsets + (size_t)n_outputs * sizeof(int), "a step",
-                           &block));
+    TRY(context_get_zeroed(b->ctx, sources + 2 * offsets + (size_t)n_outputs * sizeof(int),
+                           "a step", &block));
     step_t *step = &plan->steps[plan->n_steps++];
     *step = (step_t){.n_sources = n_sources, .n_outputs = n_outputs};
     step->sources = (plan_source_t *)(void *)block;
     step->output_offsets = (size_t *)(void *)(block + sources);
-    step->output_roots = (int *)(void *)(block + sources + offsets);
+    step->output_strides = (size_t *)(void *)(block + sources + offsets);
+    step->output_roots = (int *)(void *)(block + sources + 2 * offsets);
     *out_step = step;
     return STATUS_OK;
 }
@@ -731,7 +732,9 @@ static status_t build_all(build_t *b)
         progress_tell(b->ctx, "plan", b->node + 1, body->n_nodes);
     }
     TRY(build_results(b));
+    TRY(plan_slice(b->ctx, b->plan));
     TRY(plan_join(b->ctx, b->plan, &b->roots_capacity));
+    plan_keep_sliced(b->plan);
     TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));
     TRY(plan_place(b->ctx, b->plan));
     for (int s = 0; s < b->plan->n_steps; s++)

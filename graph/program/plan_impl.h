@@ -51,6 +51,7 @@ typedef struct plan_source {
     source_kind_t kind;
     int root; /* SOURCE_PARAMETER: room for a form that one step reads, or -1 */
     size_t offset;
+    size_t stride;    /* SOURCE_ROOT: from a slice of the batch to the next */
     tensor_t *tensor; /* SOURCE_TENSOR: packed at build, retained */
     tensor_t *given;  /* SOURCE_TENSOR: the constant as the graph has it, for observers; retained */
     int parameter;    /* SOURCE_PARAMETER: of the plan's */
@@ -68,6 +69,7 @@ typedef struct step {
     plan_source_t *sources;
     int *output_roots;
     size_t *output_offsets;
+    size_t *output_strides;      /* from a slice of the batch to the next */
     onednn_primitive_t *reorder; /* of a conversion that oneDNN does in one go, else NULL */
     convert_pack_t pack;         /* the kernel's that `to` is a format of, or NULL */
     tensor_info_t from, to;      /* conversions; `from` also of what goes into an attribute */
@@ -77,6 +79,11 @@ typedef struct step {
     const char *method;    /* of self that is called with the sources, no more; NULL: none is */
     int first_argument;    /* of a call: among those of a run */
 } step_t;
+
+/* Steps that are run for a slice of the batch, one behind another, then for the next slice. */
+typedef struct plan_loop {
+    int first_step, n_steps, n_slices;
+} plan_loop_t;
 
 typedef struct plan_frame {
     struct plan_frame *next;
@@ -108,6 +115,8 @@ struct plan {
     tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
     plan_root_t *roots;
     step_t *steps;
+    int n_loops;
+    plan_loop_t *loops; /* by their first steps */
     plan_result_t *results;
     size_t arena_bytes, scratch_bytes, weight_bytes;
     pthread_mutex_t lock;
@@ -170,6 +179,14 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
  * before anything is run, for others than the results' dtypes, sizes and number. */
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
+
+/* Has runs of steps whose batch is larger than the last cache done slice by slice, so that what one
+ * step writes the next reads from the cache; before plan_join. */
+status_t plan_slice(context_t *ctx, plan_t *plan);
+
+/* What a step of a loop reads in one slice, or writes, others may read in another: its root lives
+ * as long as the loop. After plan_join. */
+void plan_keep_sliced(plan_t *plan);
 
 /* Has the parts of joins (concat) written at their place in the result, where a plan's steps allow
  * it; before roots are placed. */

@@ -32,8 +32,9 @@ static int next_writer(const plan_t *plan, int step, int root, size_t begin, siz
     return -1;
 }
 
-/* Whoever reads or writes root `from` finds it in `to`, `offset` bytes in. */
-static void move_root(plan_t *plan, int from, int to, size_t offset)
+/* Whoever reads or writes root `from` finds it in `to`, `offset` bytes in, and so many further in
+ * each slice of the batch. */
+static void move_root(plan_t *plan, int from, int to, size_t offset, size_t stride)
 {
     plan_root_t *old = &plan->roots[from], *new = &plan->roots[to];
     for (int s = 0; s < plan->n_steps; s++) {
@@ -42,11 +43,13 @@ static void move_root(plan_t *plan, int from, int to, size_t offset)
             if (step->sources[i].kind == SOURCE_ROOT && step->sources[i].root == from) {
                 step->sources[i].root = to;
                 step->sources[i].offset += offset;
+                step->sources[i].stride += stride;
             }
         for (int i = 0; i < step->n_outputs; i++)
             if (step->output_roots[i] == from) {
                 step->output_roots[i] = to;
                 step->output_offsets[i] += offset;
+                step->output_strides[i] += stride;
             }
     }
     if (old->first_step < new->first_step) new->first_step = old->first_step;
@@ -112,7 +115,7 @@ static bool lies_joined(const step_t *step)
     for (int i = 0; i < step->n_sources; i++) {
         const plan_source_t *source = &step->sources[i];
         if (source->kind != SOURCE_ROOT || source->root != step->sources[0].root ||
-            source->offset != at)
+            source->offset != at || source->stride != step->sources[0].stride)
             return false;
         at += info_bytes(&step->prepared->in[i]);
     }
@@ -127,13 +130,14 @@ static status_t join_as_part(const joins_t *joins, int s)
     const plan_source_t first = step->sources[0];
     const int root = step->output_roots[0];
     const root_kind_t kind = plan->roots[first.root].kind;
-    bool is_done = step->output_offsets[0] == 0 && (kind == ROOT_ARENA || kind == ROOT_OUTPUT);
+    bool is_done = step->output_offsets[0] == 0 && step->output_strides[0] == 0 &&
+                   (kind == ROOT_ARENA || kind == ROOT_OUTPUT);
     if (is_done) TRY(end_writes(joins, s, root, &is_done));
     is_done &= plan->roots[root].kind == ROOT_ARENA;
     const int writer = next_writer(plan, s, first.root, first.offset,
                                    first.offset + plan->roots[root].bytes);
     if (is_done && (writer < 0 || writer > plan->roots[root].last_step))
-        move_root(plan, root, first.root, first.offset);
+        move_root(plan, root, first.root, first.offset, first.stride);
     return STATUS_OK;
 }
 
@@ -169,7 +173,7 @@ static status_t join_parts(const joins_t *joins, int s)
         at += info_bytes(&step->prepared->in[i]);
         if (!is_whole(plan, &source) || source.root == root || offset % 64 != 0) continue;
         TRY(end_writes(joins, s, source.root, &is_ended));
-        if (is_ended) move_root(plan, source.root, root, offset);
+        if (is_ended) move_root(plan, source.root, root, offset, step->output_strides[0]);
     }
     return STATUS_OK;
 }
@@ -181,7 +185,8 @@ static void count_joined(step_t *step)
     for (int i = 0; i < step->n_sources; i++) {
         const plan_source_t *source = &step->sources[i];
         step->view.n_joined += source->kind == SOURCE_ROOT &&
-                               source->root == step->output_roots[0] && source->offset == at;
+                               source->root == step->output_roots[0] && source->offset == at &&
+                               source->stride == step->output_strides[0];
         at += info_bytes(&step->prepared->in[i]);
     }
 }

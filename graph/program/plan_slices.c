@@ -1,0 +1,458 @@
+/* Slices of a batch: where what a step makes of a whole batch is more than the last cache holds,
+ * the next step reads it from memory. Steps that see each element of the batch by itself, as
+ * convolutions do, are then run for a few elements, one step behind another, and again for the next
+ * few:
+ *
+ *   %1 = conv2d(%x, ...)       [16,64,112,112]: 51 MB          for each of 8 slices of 2 elements:
+ *   %2 = max_pool2d(%1)        [16,64,56,56]                       %1 in 6.4 MB, %2 in its place
+ *
+ * Of values that such a loop alone uses there is one slice; others lie whole, and each slice of
+ * them at its place. A step gets another prepared operator, for the smaller batch; its weights stay
+ * what they are.
+ *
+ * Which steps are taken together, and how many elements at a time, is what a sum of estimates says:
+ * bytes by the rate of memory or cache, and for each slice what it costs to start a step. */
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "graph/analysis/weights_impl.h"
+#include "graph/program/plan_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/onednn/cost.h"
+
+/* By measurement: what a step costs for each slice besides its work, what part of the work kernels
+ * lose by having less of it at a time, and what part of moving bytes computing does not hide. */
+#define STEP_NS 3000.0
+#define SLICE_LOSS 0.04
+#define APART 0.3
+
+enum { MAX_LOOP = 64, MAX_SLICES = 64 };
+
+typedef struct slicing {
+    context_t *ctx;
+    plan_t *plan;
+    size_t cache;         /* bytes */
+    int64_t *batches;     /* [n_steps] of what can be sliced, else 0 */
+    prepared_t **smaller; /* [n_steps] for a slice, while loops are chosen */
+    double *costs;        /* [n_steps + 1] of the steps before it */
+    plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before it */
+    int n_loops;
+    plan_loop_t *loops; /* [n_steps] */
+} slicing_t;
+
+/* ---- what can be sliced ---- */
+
+/* Whether the elements of a batch lie one behind another. */
+static bool lies_by_batch(const tensor_info_t *info)
+{
+    const format_t *format = &info->format;
+    if (format->kind == FORMAT_STRIDED) return info_is_contiguous(info);
+    if (format->kind != FORMAT_TAG || format->order[0] != 0) return false;
+    for (int b = 0; b < format->n_blocks; b++)
+        if (format->block_dims[b] == 0) return false;
+    return true;
+}
+
+static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_info_t *info)
+{
+    const plan_root_t *of = &plan->roots[root];
+    return offset == 0 && info_bytes(info) == of->bytes && !of->is_shared && !of->is_written &&
+           lies_by_batch(info);
+}
+
+/* Operands have a batch or are the same for all elements of it, as a weight is. */
+static bool has_batch(const step_t *step, int index)
+{
+    const prepared_t *prepared = step->prepared;
+    const tensor_info_t *in = &prepared->in[index], *out = &prepared->out[0];
+    return step->sources[index].kind != SOURCE_NONE && in->rank == out->rank && in->rank > 0 &&
+           select_operand(prepared->op, index)->role == ROLE_ACTIVATION &&
+           in->sizes[0] == out->sizes[0];
+}
+
+static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
+{
+    const plan_source_t *source = &step->sources[index];
+    const tensor_info_t *in = &step->prepared->in[index];
+    if (has_batch(step, index))
+        return source->kind == SOURCE_ROOT && plan->roots[source->root].kind != ROOT_CONSTANT &&
+               is_whole(plan, source->root, source->offset, in);
+    return index > 0 || (step->prepared->op->traits & TRAIT_BATCHED) == 0;
+}
+
+/* Gives the batch of a step, 0 where it is none that can be sliced. */
+static int64_t batch_of(const plan_t *plan, const step_t *step)
+{
+    const prepared_t *prepared = step->prepared;
+    if (prepared == NULL || step->view.node == NULL || step->is_in_place || prepared->n_out == 0 ||
+        (prepared->op->traits & (TRAIT_BATCHED | TRAIT_ELEMENTWISE)) == 0 ||
+        (prepared->op->traits & (TRAIT_DRAWS | TRAIT_MEASURES)) != 0 || prepared->out[0].rank == 0)
+        return 0;
+    const int64_t batch = prepared->out[0].sizes[0];
+    int n_sliced = 0;
+    for (int i = 0; i < step->n_outputs; i++)
+        if (prepared->out[i].rank == 0 || prepared->out[i].sizes[0] != batch ||
+            !is_whole(plan, step->output_roots[i], step->output_offsets[i], &prepared->out[i]))
+            return 0;
+    for (int i = 0; i < step->n_sources; i++) {
+        if (!can_slice_source(plan, step, i)) return 0;
+        n_sliced += has_batch(step, i);
+    }
+    return n_sliced > 0 && batch > 1 ? batch : 0;
+}
+
+static tensor_info_t slice_of(const tensor_info_t *info, int64_t n)
+{
+    tensor_info_t slice = *info;
+    slice.sizes[0] = n;
+    return slice;
+}
+
+/* ---- the operator of a slice ---- */
+
+static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
+{
+    return a->dtype == b->dtype && a->layout == b->layout && a->rank == b->rank &&
+           format_same(&a->format, &b->format, a->sizes);
+}
+
+/* Whether one takes what the other takes and leaves what it leaves, but for the batch. */
+static bool can_replace(const step_t *step, const prepared_t *smaller)
+{
+    const prepared_t *whole = step->prepared;
+    const int overwritten = step->view.overwrites;
+    if (smaller->kernel != whole->kernel || smaller->is_view || smaller->n_out != whole->n_out)
+        return false;
+    for (int i = 0; i < whole->n_in; i++)
+        if (step->sources[i].kind != SOURCE_NONE && !lie_alike(&smaller->in[i], &whole->in[i]))
+            return false;
+    for (int i = 0; i < whole->n_out; i++)
+        if (!lie_alike(&smaller->out[i], &whole->out[i])) return false;
+    return overwritten < 0 || overwritten == smaller->sum_operand ||
+           (smaller->overwrites >> overwritten & 1) != 0;
+}
+
+/* *out_smaller is NULL where no kernel does it as the whole batch is done. */
+static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
+                              prepared_t **out_smaller)
+{
+    const graph_node_t *node = step->view.node;
+    const prepared_t *whole = step->prepared;
+    const tensor_info_t *infos[OP_MAX_INPUTS];
+    tensor_info_t slices[OP_MAX_INPUTS];
+    for (int i = 0; i < whole->n_in; i++) {
+        infos[i] = &whole->asked[i];
+        if (!has_batch(step, i)) continue;
+        slices[i] = slice_of(&whole->in[i], n);
+        infos[i] = &slices[i];
+    }
+    const format_t *out_format = whole->out[0].layout == LAYOUT_MKLDNN ? &whole->out[0].format
+                                                                       : NULL;
+    *out_smaller = NULL;
+    status_t status = select_fixed(slicing->ctx, whole->op, node->attrs, whole->n_in, infos,
+                                   weights_of(slicing->plan->graph, node), whole->out[0].layout,
+                                   out_format, whole->kernel, out_smaller);
+    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
+    TRY(status);
+    if (can_replace(step, *out_smaller)) return STATUS_OK;
+    prepared_release(*out_smaller);
+    *out_smaller = NULL;
+    return STATUS_OK;
+}
+
+/* ---- estimates ---- */
+
+/* A loop of the steps [first, first + n_steps), each slice of `elements`. */
+typedef struct candidate {
+    int first, n_steps;
+    int64_t elements;
+    double memory_share; /* of what stays inside */
+} candidate_t;
+
+static size_t batch_bytes(const step_t *step)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < step->n_sources; i++)
+        if (has_batch(step, i)) bytes += info_bytes(&step->prepared->in[i]);
+    for (int i = 0; i < step->n_outputs; i++) bytes += info_bytes(&step->prepared->out[i]);
+    return bytes;
+}
+
+static size_t weight_bytes(const step_t *step)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < step->n_sources; i++)
+        if (step->sources[i].kind != SOURCE_NONE && !has_batch(step, i))
+            bytes += info_bytes(&step->prepared->in[i]);
+    return bytes;
+}
+
+static bool stays_inside(const plan_root_t *root, const candidate_t *loop)
+{
+    return root->kind == ROOT_ARENA && root->first_step >= loop->first &&
+           root->last_step < loop->first + loop->n_steps;
+}
+
+/* Of what is read or written between uses of so many other bytes, the share that comes from memory:
+ * nothing in a quarter of the cache, all in more than the whole. */
+static double memory_share(const slicing_t *slicing, size_t bytes)
+{
+    const double whole = (double)slicing->cache, quarter = whole / 4.0;
+    if ((double)bytes <= quarter) return 0.0;
+    if ((double)bytes >= whole) return 1.0;
+    return ((double)bytes - quarter) / (whole - quarter);
+}
+
+static double root_bytes(const slicing_t *slicing, const candidate_t *loop, int root,
+                         double outside_share)
+{
+    const plan_root_t *of = &slicing->plan->roots[root];
+    return (double)of->bytes * (stays_inside(of, loop) ? loop->memory_share : outside_share);
+}
+
+/* From memory and to it, by all slices. */
+static double memory_bytes(const slicing_t *slicing, const candidate_t *loop, const step_t *step)
+{
+    const double outside_share = memory_share(slicing, batch_bytes(step));
+    double bytes = 0.0;
+    for (int i = 0; i < step->n_sources; i++)
+        if (has_batch(step, i))
+            bytes += root_bytes(slicing, loop, step->sources[i].root, outside_share);
+    for (int i = 0; i < step->n_outputs; i++)
+        bytes += root_bytes(slicing, loop, step->output_roots[i], outside_share);
+    return bytes;
+}
+
+/* Whichever takes longer, computing or moving, hides a part of the other. */
+static double step_ns(const slicing_t *slicing, const candidate_t *loop, const step_t *step)
+{
+    const int64_t n_slices = slicing->batches[loop->first] / loop->elements;
+    double moved = memory_bytes(slicing, loop, step) / cost_limits().memory;
+    double computed = step->prepared->cost_ns;
+    if (n_slices > 1) {
+        computed = computed * (1.0 + SLICE_LOSS) + STEP_NS * (double)n_slices;
+        moved += (double)weight_bytes(step) * (double)(n_slices - 1) *
+                 (loop->memory_share / cost_limits().memory +
+                  (1.0 - loop->memory_share) / cost_limits().cached);
+    }
+    return moved > computed ? moved + APART * computed : computed + APART * moved;
+}
+
+static double loop_ns(const slicing_t *slicing, candidate_t loop)
+{
+    const step_t *steps = &slicing->plan->steps[loop.first];
+    const int64_t n_slices = slicing->batches[loop.first] / loop.elements;
+    size_t most = 0, weights = 0;
+    double ns = 0.0;
+    for (int s = 0; s < loop.n_steps; s++) {
+        const size_t bytes = batch_bytes(&steps[s]) / (size_t)n_slices;
+        if (bytes > most) most = bytes;
+        weights += weight_bytes(&steps[s]);
+    }
+    loop.memory_share = memory_share(slicing, most + weights);
+    for (int s = 0; s < loop.n_steps; s++) ns += step_ns(slicing, &loop, &steps[s]);
+    return ns;
+}
+
+/* The cheapest loop that ends before step `end`, with what is best for the steps before it. */
+static void choose_last(slicing_t *slicing, int begin, int end)
+{
+    const int64_t batch = slicing->batches[begin];
+    slicing->costs[end] = -1.0;
+    for (int64_t elements = batch; elements >= 1; elements--) {
+        if (batch % elements != 0 || batch / elements > MAX_SLICES) continue;
+        const int longest = elements == batch ? 1 : MAX_LOOP, shortest = elements == batch ? 1 : 2;
+        for (int first = end - shortest; first >= begin && end - first <= longest; first--) {
+            const double cost = slicing->costs[first] +
+                                loop_ns(slicing, (candidate_t){first, end - first, elements, 0.0});
+            if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
+            slicing->costs[end] = cost;
+            slicing->chosen[end] = (plan_loop_t){first, end - first, (int)(batch / elements)};
+        }
+    }
+}
+
+/* Adds the best loops of steps [begin, end), which have the same batch. */
+static void choose_loops(slicing_t *slicing, int begin, int end)
+{
+    slicing->costs[begin] = 0.0;
+    for (int e = begin + 1; e <= end; e++) choose_last(slicing, begin, e);
+    const int n_before = slicing->n_loops;
+    for (int e = end; e > begin; e = slicing->chosen[e].first_step)
+        if (slicing->chosen[e].n_slices > 1)
+            slicing->loops[slicing->n_loops++] = slicing->chosen[e];
+    for (int i = n_before, k = slicing->n_loops - 1; i < k; i++, k--) {
+        const plan_loop_t last = slicing->loops[k];
+        slicing->loops[k] = slicing->loops[i];
+        slicing->loops[i] = last;
+    }
+}
+
+static bool is_large(const slicing_t *slicing, int begin, int end)
+{
+    for (int s = begin; s < end; s++)
+        if (batch_bytes(&slicing->plan->steps[s]) > slicing->cache / 4) return true;
+    return false;
+}
+
+static void choose_all(slicing_t *slicing)
+{
+    slicing->n_loops = 0;
+    for (int begin = 0, end; begin < slicing->plan->n_steps; begin = end) {
+        for (end = begin + 1; end < slicing->plan->n_steps; end++)
+            if (slicing->batches[end] != slicing->batches[begin]) break;
+        if (slicing->batches[begin] > 0 && is_large(slicing, begin, end))
+            choose_loops(slicing, begin, end);
+    }
+}
+
+/* ---- making loops ---- */
+
+static void forget_smaller(const slicing_t *slicing)
+{
+    for (int s = 0; s < slicing->plan->n_steps; s++) {
+        prepared_release(slicing->smaller[s]);
+        slicing->smaller[s] = NULL;
+    }
+}
+
+/* False: a step was found that is not done in slices. */
+static status_t prepare_loops(slicing_t *slicing, bool *out_done)
+{
+    *out_done = true;
+    for (int l = 0; l < slicing->n_loops; l++) {
+        const plan_loop_t *loop = &slicing->loops[l];
+        for (int s = loop->first_step; s < loop->first_step + loop->n_steps; s++) {
+            TRY(prepare_slice(slicing, &slicing->plan->steps[s],
+                              slicing->batches[s] / loop->n_slices, &slicing->smaller[s]));
+            if (slicing->smaller[s] != NULL) continue;
+            slicing->batches[s] = 0;
+            *out_done = false;
+        }
+    }
+    if (!*out_done) forget_smaller(slicing);
+    return STATUS_OK;
+}
+
+/* Bytes from a slice of a root to the next: none where there is only one. */
+static size_t stride_of(const plan_t *plan, int root, const plan_loop_t *loop)
+{
+    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
+    const plan_root_t *of = &plan->roots[root];
+    return stays_inside(of, &inside) ? 0 : of->bytes / (size_t)loop->n_slices;
+}
+
+static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
+{
+    step_t *step = &slicing->plan->steps[s];
+    prepared_t *smaller = slicing->smaller[s];
+    const int64_t n = slicing->batches[s] / loop->n_slices;
+    for (int i = 0; i < step->n_sources; i++) {
+        plan_source_t *source = &step->sources[i];
+        if (!has_batch(step, i)) continue;
+        source->stride = stride_of(slicing->plan, source->root, loop);
+        source->info = slice_of(&source->info, n);
+    }
+    for (int i = 0; i < step->n_outputs; i++)
+        step->output_strides[i] = stride_of(slicing->plan, step->output_roots[i], loop);
+    slicing->smaller[s] = NULL;
+    prepared_release(step->prepared);
+    step->prepared = smaller;
+    step->view.prepared = smaller;
+    step->view.n_slices = loop->n_slices;
+}
+
+static void shrink_roots(plan_t *plan, const plan_loop_t *loop)
+{
+    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
+    for (int r = 0; r < plan->n_roots; r++) {
+        plan_root_t *root = &plan->roots[r];
+        if (!stays_inside(root, &inside)) continue;
+        root->bytes /= (size_t)loop->n_slices;
+        root->info = slice_of(&root->info, root->info.sizes[0] / loop->n_slices);
+    }
+}
+
+static status_t make_loops(slicing_t *slicing)
+{
+    plan_t *plan = slicing->plan;
+    const size_t bytes = (size_t)slicing->n_loops * sizeof *plan->loops;
+    if (slicing->n_loops == 0) return STATUS_OK;
+    TRY(context_get(slicing->ctx, bytes, "a plan", &plan->loops));
+    memcpy(plan->loops, slicing->loops, bytes);
+    plan->n_loops = slicing->n_loops;
+    for (int l = 0; l < plan->n_loops; l++) {
+        const plan_loop_t *loop = &plan->loops[l];
+        for (int s = 0; s < loop->n_steps; s++) slice_step(slicing, loop, loop->first_step + s);
+        shrink_roots(plan, loop);
+    }
+    plan->scratch_bytes = 0;
+    for (int s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].prepared != NULL &&
+            plan->steps[s].prepared->scratch_bytes > plan->scratch_bytes)
+            plan->scratch_bytes = plan->steps[s].prepared->scratch_bytes;
+    return STATUS_OK;
+}
+
+static status_t slice(slicing_t *slicing)
+{
+    const size_t n = (size_t)slicing->plan->n_steps;
+    bool is_done = false;
+    TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->batches, "a plan",
+                           &slicing->batches));
+    TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->smaller, "a plan",
+                           &slicing->smaller));
+    TRY(context_get_zeroed(slicing->ctx, (n + 1) * sizeof *slicing->costs, "a plan",
+                           &slicing->costs));
+    TRY(context_get_zeroed(slicing->ctx, (n + 1) * sizeof *slicing->chosen, "a plan",
+                           &slicing->chosen));
+    TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->loops, "a plan", &slicing->loops));
+    for (size_t s = 0; s < n; s++)
+        slicing->batches[s] = batch_of(slicing->plan, &slicing->plan->steps[s]);
+    while (!is_done) {
+        choose_all(slicing);
+        TRY(prepare_loops(slicing, &is_done));
+    }
+    return make_loops(slicing);
+}
+
+status_t plan_slice(context_t *ctx, plan_t *plan)
+{
+    slicing_t slicing = {.ctx = ctx, .plan = plan, .cache = context_cpu_cache(ctx)};
+    for (int s = 0; s < plan->n_steps; s++) plan->steps[s].view.n_slices = 1;
+    if (slicing.cache == 0 || plan->n_steps == 0) return STATUS_OK;
+    status_t status = slice(&slicing);
+    if (slicing.smaller != NULL) forget_smaller(&slicing);
+    context_put(ctx, slicing.batches);
+    context_put(ctx, (void *)slicing.smaller);
+    context_put(ctx, slicing.costs);
+    context_put(ctx, slicing.chosen);
+    context_put(ctx, slicing.loops);
+    return status;
+}
+
+/* ---- lifetimes ---- */
+
+static void keep_root(plan_root_t *root, const plan_loop_t *loop)
+{
+    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
+    const int last = loop->first_step + loop->n_steps - 1;
+    if (stays_inside(root, &inside)) return;
+    if (root->first_step > loop->first_step) root->first_step = loop->first_step;
+    if (root->last_step < last) root->last_step = last;
+}
+
+void plan_keep_sliced(plan_t *plan)
+{
+    for (int l = 0; l < plan->n_loops; l++) {
+        const plan_loop_t *loop = &plan->loops[l];
+        for (int s = loop->first_step; s < loop->first_step + loop->n_steps; s++) {
+            const step_t *step = &plan->steps[s];
+            for (int i = 0; i < step->n_sources; i++)
+                if (step->sources[i].kind == SOURCE_ROOT)
+                    keep_root(&plan->roots[step->sources[i].root], loop);
+            for (int i = 0; i < step->n_outputs; i++)
+                keep_root(&plan->roots[step->output_roots[i]], loop);
+        }
+    }
+}

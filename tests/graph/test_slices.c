@@ -1,0 +1,350 @@
+/* Plans that run a large batch slice by slice: they give what the same plan gives of the whole
+ * batch at once, and what the module gives operator by operator; which steps are sliced and which
+ * never are; what observers, profiles and the arena make of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/prepared_impl.h"
+#include "dispatch/profile.h"
+#include "freeze/freeze.h"
+#include "graph/program/plan.h"
+#include "module/zoo.h"
+#include "tensor/tensor_impl.h"
+#include "tests/support/support.h"
+
+/* Of which a quarter holds what a step reads and writes of an image of 32 channels of 64 by 64. */
+enum { CACHE = 4 << 20, NETWORK_CACHE = 8 << 20 };
+
+/* A context in which the processor has so much cache. */
+static context_t *context_with_cache(long bytes)
+{
+    char text[32];
+    context_t *ctx = NULL;
+    snprintf(text, sizeof text, "%ld", bytes);
+    setenv("TESSERA_CPU_CACHE", text, 1);
+    assert_int_equal(context_create(&(context_options_t){.n_threads = 2}, &ctx), STATUS_OK);
+    unsetenv("TESSERA_CPU_CACHE");
+    return ctx;
+}
+
+static void add_parameter(context_t *ctx, module_t *net, const char *name, int rank,
+                          const int64_t *sizes)
+{
+    tensor_t *tensor = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, rank, sizes, &tensor));
+    CHECK_OK(ctx, module_set_parameter(ctx, net, name, tensor));
+    tensor_release(tensor);
+}
+
+/* Of %x, f32[batch,channels,size,size], with %w [channels,channels,3,3], %d [channels,1,3,3],
+ * %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1]; "groups=?" is of as
+ * many groups as channels. */
+static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64_t size,
+                          const char *statements)
+{
+    const long long n = (long long)batch, c = (long long)channels, s = (long long)size;
+    char text[4096];
+    module_t *net = NULL;
+    snprintf(text, sizeof text,
+             "graph forward(%%self : module, %%x : f32[%lld,%lld,%lld,%lld]) {\n"
+             "  %%w = getattr(%%self) name=\"w\" : f32[%lld,%lld,3,3]\n"
+             "  %%d = getattr(%%self) name=\"d\" : f32[%lld,1,3,3]\n"
+             "  %%p = getattr(%%self) name=\"p\" : f32[%lld,%lld,1,1]\n"
+             "  %%c = getattr(%%self) name=\"c\" : f32[1,%lld,1,1]\n"
+             "  %%k = getattr(%%self) name=\"k\" : f32[%lld,%lld,1,1]\n%s}\n",
+             n, c, s, s, c, c, c, c, c, c, n, c, statements);
+    for (char *at = text; (at = strstr(at, "groups=?")) != NULL;) {
+        char rest[sizeof text];
+        strcpy(rest, at + strlen("groups=?"));
+        snprintf(at, sizeof text - (size_t)(at - text), "groups=%lld%s", c, rest);
+    }
+    context_seed(ctx, 7);
+    CHECK_OK(ctx, module_create(ctx, "Net", &net));
+    add_parameter(ctx, net, "w", SHAPE(channels, channels, 3, 3));
+    add_parameter(ctx, net, "d", SHAPE(channels, 1, 3, 3));
+    add_parameter(ctx, net, "p", SHAPE(channels, channels, 1, 1));
+    add_parameter(ctx, net, "c", SHAPE(1, channels, 1, 1));
+    add_parameter(ctx, net, "k", SHAPE(batch, channels, 1, 1));
+    CHECK_OK(ctx, graph_define(ctx, net, text));
+    return net;
+}
+
+static int count_sliced(const module_t *frozen, const char *name)
+{
+    const plan_t *plan = plan_of(frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        const plan_step_t *step = plan_step(plan, i);
+        assert_true(step->n_slices >= 1);
+        n += step->n_slices > 1 && (name == NULL || strcmp(step->name, name) == 0);
+    }
+    return n;
+}
+
+/* Runs a method twice on x; the results of the second run. */
+static int run(context_t *ctx, module_t *module, tensor_t *x, datum_t **out)
+{
+    int n = 0;
+    datum_t *in = NULL;
+    CHECK_OK(ctx, datum_tensor(ctx, x, &in));
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < n; i++) datum_release(out[i]);
+        n = METHOD_MAX_OUTPUTS;
+        CHECK_OK(ctx, module_call(ctx, module, "forward", 1, &in, &n, out));
+    }
+    datum_release(in);
+    return n;
+}
+
+static void check_near(context_t *ctx, int n, datum_t *const *a, datum_t *const *b, double bound)
+{
+    for (int i = 0; i < n; i++) {
+        double difference = 1.0;
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, datum_as_tensor(a[i]), datum_as_tensor(b[i]),
+                                          &difference));
+        if (!(difference <= bound)) fail_msg("result %d differs by %g", i, difference);
+    }
+}
+
+static void release_all(int n, datum_t **results)
+{
+    for (int i = 0; i < n; i++) datum_release(results[i]);
+}
+
+/* Frozen with fusion left out, so that each operator is a step of its own, in a context of little
+ * cache and in one of none to slice for. Gives how many steps of this name are sliced. */
+static int check_same(int64_t batch, int64_t channels, int64_t size, const char *statements,
+                      const char *name, size_t *out_arenas)
+{
+    static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
+    static const long caches[] = {CACHE, 0};
+    const freeze_options_t options = {.skip = skip, .keep_numerics = true};
+    int n = 0, sliced = 0;
+    datum_t *results[3][METHOD_MAX_OUTPUTS];
+    context_t *contexts[2];
+    for (int i = 0; i < 2; i++) {
+        context_t *ctx = contexts[i] = context_with_cache(caches[i]);
+        module_t *net = make_net(ctx, batch, channels, size, statements), *frozen = NULL;
+        tensor_t *x = NULL;
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, channels, size, size), &x));
+        CHECK_OK(ctx, freeze(ctx, net, &options, &frozen));
+        n = run(ctx, frozen, x, results[i]);
+        if (i == 0) sliced = count_sliced(frozen, name);
+        if (i == 1) assert_int_equal(count_sliced(frozen, NULL), 0);
+        if (i == 1) assert_int_equal(run(ctx, net, x, results[2]), n);
+        if (out_arenas != NULL) out_arenas[i] = plan_arena_bytes(plan_of(frozen, "forward"));
+        tensor_release(x);
+        module_release(frozen);
+        module_release(net);
+    }
+    check_near(contexts[1], n, results[0], results[1], 1e-6);
+    check_near(contexts[1], n, results[0], results[2], 1e-5);
+    for (int i = 0; i < 3; i++) release_all(n, results[i]);
+    for (int i = 0; i < 2; i++) context_destroy(contexts[i]);
+    return sliced;
+}
+
+/* ---- what is sliced ---- */
+
+static void a_chain_of_convolutions_is(void **state)
+{
+    static const int64_t channels[] = {1, 3, 17, 32};
+    (void)state;
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        const int64_t size = channels[i] == 1 ? 352 : channels[i] == 3 ? 208 : 64;
+        size_t arenas[2];
+        const int n = check_same(8, channels[i], size,
+                                 "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                                 "  %2 = relu(%1)\n"
+                                 "  %3 = conv2d(%2, %p, none)\n"
+                                 "  %4 = max_pool2d(%3) kernel=[2,2] stride=[2,2]\n"
+                                 "  return %4\n",
+                                 NULL, arenas);
+        if (n < 2) fail_msg("%d channels: %d steps sliced", (int)channels[i], n);
+        assert_true(arenas[0] < arenas[1]);
+    }
+}
+
+/* Whole tensors before the loop, behind it and beside it: a result, a summand that is read at both
+ * ends, operands that are the same for all of the batch or have nothing but the batch. */
+static void values_that_others_read_lie_whole(void **state)
+{
+    (void)state;
+    const int n = check_same(6, 32, 64,
+                             "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                             "  %2 = relu(%1)\n"
+                             "  %3 = conv2d(%2, %p, none)\n"
+                             "  %4 = add(%3, %1)\n"
+                             "  %5 = mul(%4, %c)\n"
+                             "  %6 = conv2d(%5, %d, none) padding=[1,1] groups=?\n"
+                             "  %7 = adaptive_avg_pool(%6) output_size=[1,1]\n"
+                             "  %8 = softmax(%4) dim=0\n"
+                             "  %9 = add(%8, %x)\n"
+                             "  return %3, %7, %9\n",
+                             NULL, NULL);
+    assert_true(n >= 4);
+}
+
+/* A part of a concat is written at its place where a slice is one image, and copied in others. */
+static void concats_inside_are_joined(void **state)
+{
+    (void)state;
+    for (int64_t batch = 8; batch <= 11; batch++) {
+        const int n = check_same(batch, 32, 64,
+                                 "  %1 = conv2d(%x, %p, none)\n"
+                                 "  %2 = relu(%1)\n"
+                                 "  %3 = conv2d(%2, %d, none) padding=[1,1] groups=?\n"
+                                 "  %4 = concat(%2, %3) dim=1\n"
+                                 "  %5 = relu6(%4)\n"
+                                 "  %6 = max_pool2d(%5) kernel=[2,2] stride=[2,2]\n"
+                                 "  %7 = concat(%6, %6) dim=0\n"
+                                 "  return %7, %4\n",
+                                 "concat", NULL);
+        assert_int_equal(n, 1);
+    }
+}
+
+/* What mixes elements of the batch, or has none. */
+static void other_steps_are_not(void **state)
+{
+    (void)state;
+    assert_int_equal(check_same(8, 32, 64,
+                                "  %1 = softmax(%x) dim=0\n"
+                                "  %2 = cumsum(%1) dim=0\n"
+                                "  %3 = flip(%2) dims=[0]\n"
+                                "  %4 = concat(%3, %2) dim=0\n"
+                                "  return %4\n",
+                                NULL, NULL),
+                     0);
+    assert_int_equal(check_same(1, 32, 256,
+                                "  %1 = conv2d(%x, %p, none)\n"
+                                "  %2 = relu(%1)\n"
+                                "  %3 = conv2d(%2, %p, none)\n"
+                                "  return %3\n",
+                                NULL, NULL),
+                     0);
+}
+
+/* A constant that has as many elements as the batch is none that can be cut: it is packed. */
+static void a_constant_of_the_batch_stays_whole(void **state)
+{
+    (void)state;
+    const int n = check_same(8, 32, 64,
+                             "  %1 = conv2d(%x, %p, none)\n"
+                             "  %2 = relu(%1)\n"
+                             "  %3 = mul(%2, %k)\n"
+                             "  %4 = conv2d(%3, %p, none)\n"
+                             "  %5 = relu(%4)\n"
+                             "  return %5\n",
+                             "mul", NULL);
+    assert_int_equal(n, 0);
+}
+
+/* ---- networks ---- */
+
+static void zoo_networks_give_the_same(void **state)
+{
+    static const char *const names[] = {"mobilenet_v2", "densenet121"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        datum_t *results[2][METHOD_MAX_OUTPUTS];
+        context_t *contexts[2];
+        int n = 0;
+        for (int k = 0; k < 2; k++) {
+            context_t *ctx = contexts[k] = context_with_cache(k == 0 ? NETWORK_CACHE : 0);
+            module_t *net = NULL, *frozen = NULL;
+            tensor_t *x = NULL;
+            context_seed(ctx, 3);
+            CHECK_OK(ctx, zoo_create(ctx, names[i], NULL, &net, NULL));
+            CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(6, 3, 160, 160), &x));
+            CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, (const tensor_t *const[]){x}));
+            CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+            n = run(ctx, frozen, x, results[k]);
+            if (k == 0) assert_true(count_sliced(frozen, NULL) >= 2);
+            tensor_release(x);
+            module_release(frozen);
+            module_release(net);
+        }
+        check_near(contexts[0], n, results[0], results[1], 1e-4);
+        for (int k = 0; k < 2; k++) release_all(n, results[k]);
+        for (int k = 0; k < 2; k++) context_destroy(contexts[k]);
+    }
+}
+
+/* ---- who watches ---- */
+
+typedef struct watch {
+    int n_events, n_first;
+    int64_t batch; /* of all slices */
+} watch_t;
+
+static status_t note(context_t *ctx, void *user, const op_event_t *event)
+{
+    watch_t *watch = user;
+    (void)ctx;
+    assert_true(event->slice >= 0 && event->slice < event->n_slices);
+    watch->n_events++;
+    watch->n_first += event->slice == 0;
+    watch->batch += tensor_info(event->out[0])->sizes[0];
+    return STATUS_OK;
+}
+
+static void each_slice_is_told_and_profiles_sum_them(void **state)
+{
+    (void)state;
+    context_t *ctx = context_with_cache(CACHE);
+    watch_t watch = {0};
+    observer_t observer = {.user = &watch, .op_end = note};
+    profile_t *profile = NULL;
+    module_t *net = make_net(ctx, 8, 32, 64,
+                             "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                             "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2]\n"
+                             "  return %2\n");
+    module_t *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    assert_int_equal(count_sliced(frozen, NULL), 2);
+    CHECK_OK(ctx, profile_create(ctx, &profile));
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    CHECK_OK(ctx, profile_begin_run(profile));
+    tensor_release(y);
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    CHECK_OK(ctx, profile_end_run(profile));
+    dispatch_remove_observer(ctx, &observer);
+    CHECK_OK(ctx, profile_finish(profile));
+    const int n_slices = plan_step(plan_of(frozen, "forward"), 0)->n_slices;
+    assert_int_equal(watch.n_events, 2 * n_slices);
+    assert_int_equal(watch.n_first, 2);
+    assert_int_equal(watch.batch, 2 * 8);
+    int n_nodes = 0;
+    for (int i = 0; i < profile_n_nodes(profile); i++) {
+        const profile_node_t *node = profile_node(profile, i);
+        if (node->op == NULL) continue;
+        assert_int_equal(node->n_slices, n_slices);
+        if (n_nodes++ == 0) assert_true(node->flops == 2.0 * 9 * 32 * 64 * 64 * 8);
+    }
+    assert_int_equal(n_nodes, 2);
+    profile_destroy(profile);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_of_convolutions_is),
+        cmocka_unit_test(values_that_others_read_lie_whole),
+        cmocka_unit_test(concats_inside_are_joined),
+        cmocka_unit_test(other_steps_are_not),
+        cmocka_unit_test(a_constant_of_the_batch_stays_whole),
+        cmocka_unit_test(zoo_networks_give_the_same),
+        cmocka_unit_test(each_slice_is_told_and_profiles_sum_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
