@@ -301,7 +301,7 @@ static status_t fill_packed(context_t *ctx, tensor_t *tensor, double value)
     tensor_t *full = NULL;
     TRY(tensor_full(ctx, info->dtype, info->rank, info->sizes, value, &full));
     status_t status = tensor_copy(ctx, tensor, full);
-    tensor_release(full);
+    tensor_drop(full);
     return status;
 }
 
