@@ -114,6 +114,52 @@ KERNEL_INLINE vector_t vector_load_bf16(const uint16_t *from)
     return (vector_t)bits;
 }
 
+/* To the nearest, the even one of two; what is no number stays none. */
+KERNEL_INLINE vector_u16_t vector_to_bf16(vector_t v)
+{
+#if defined(__AVX512BF16__) && KERNEL_LANES == 16
+    return (vector_u16_t)_mm512_cvtneps_pbh((__m512)v); /* those that are not normal become zero */
+#else
+    const vector_u32_t bits = (vector_u32_t)v, upper = bits >> 16;
+    const vector_u32_t rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
+    const vector_u32_t is_nan = (vector_u32_t)(v != v);
+    return __builtin_convertvector((is_nan & (upper | 0x40u)) | (~is_nan & rounded), vector_u16_t);
+#endif
+}
+
+/* Elements of f32 or bf16 from number `at` on. */
+KERNEL_INLINE vector_t vector_load_as(const void *from, int64_t at, bool is_bf16)
+{
+    return is_bf16 ? vector_load_bf16((const uint16_t *)from + at)
+                   : vector_load((const float *)from + at);
+}
+
+KERNEL_INLINE void vector_store_as(vector_t v, void *to, int64_t at, bool is_bf16)
+{
+    if (is_bf16) {
+        const vector_u16_t narrow = vector_to_bf16(v);
+        memcpy((uint16_t *)to + at, &narrow, sizeof narrow);
+    } else {
+        vector_store(v, (float *)to + at);
+    }
+}
+
+/* As vector_stream. */
+KERNEL_INLINE void vector_stream_as(vector_t v, void *to, int64_t at, bool is_bf16)
+{
+    if (!is_bf16) {
+        vector_stream(v, (float *)to + at);
+        return;
+    }
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    _mm256_stream_si256((__m256i *)(void *)((uint16_t *)to + at), (__m256i)vector_to_bf16(v));
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    _mm_stream_si128((__m128i *)(void *)((uint16_t *)to + at), (__m128i)vector_to_bf16(v));
+#else
+    vector_store_as(v, to, at, true);
+#endif
+}
+
 /* The smaller and the larger of each lane; b where one is NaN. */
 KERNEL_INLINE vector_t vector_min(vector_t a, vector_t b)
 {

@@ -5,11 +5,35 @@
 
 #include "kernels/tiles_impl.h"
 #include "kernels/winograd_points_impl.h"
+#include "tensor/onednn/onednn.h"
 #include "tensor/threads_impl.h"
 
 static const winograd_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &winograd_portable,
                                                          [ISA_AVX2] = &winograd_avx2,
                                                          [ISA_AVX512] = &winograd_avx512};
+static const winograd_loops_t *const loops_of_pairs[ISA_COUNT] = {
+    [ISA_PORTABLE] = &winograd_pairs_portable, [ISA_AVX512] = &winograd_pairs_avx512};
+
+bool winograd_is_for_pairs(isa_t isa)
+{
+#if defined(__x86_64__)
+    return isa == ISA_AVX512 && winograd_pairs_avx512.multiply != NULL && isa_has(isa) &&
+           onednn_isa_has(onednn_isa(), ONEDNN_ISA_BF16) && __builtin_cpu_supports("avx512bf16");
+#else
+    (void)isa;
+    return false;
+#endif
+}
+
+bool winograd_has_pairs(isa_t isa)
+{
+    return isa == ISA_PORTABLE || winograd_is_for_pairs(isa);
+}
+
+static const winograd_loops_t *find_loops(isa_t isa, bool in_pairs)
+{
+    return in_pairs ? loops_of_pairs[isa] : loops[isa];
+}
 
 /* Of threads that have tiles of their own: their transforms and products shall stay in the second
  * cache, and be enough for each block of the weight to be read for a while. */
@@ -98,7 +122,7 @@ static void make_plan(const winograd_t *w, isa_t isa, int n_threads, plan_t *pla
 {
     const int64_t lanes = isa_lanes(isa), width = lanes * WINOGRAD_VECTORS;
     const int64_t n_points = count_points(w);
-    *plan = (plan_t){.winograd = w, .loops = loops[isa], .n_threads = n_threads};
+    *plan = (plan_t){.winograd = w, .loops = find_loops(isa, w->in_pairs), .n_threads = n_threads};
     winograd_group_t *whole = &plan->whole;
     whole->winograd = w;
     whole->tiles_y = winograd_count_tiles(w->out_height, w->tile);
@@ -131,12 +155,17 @@ static void count_tiles(const plan_t *plan, winograd_group_t *group)
     }
 }
 
+static float *sources_at(const plan_t *plan, int64_t part)
+{
+    return plan->sources + part * plan->n_sources;
+}
+
 static void make_group(const plan_t *plan, int64_t number, winograd_group_t *group)
 {
     *group = plan->whole;
     group->first = group_begin(plan, number);
     group->n_tiles = group_begin(plan, number + 1) - group->first;
-    group->source = plan->sources + number % plan->n_parts * plan->n_sources;
+    group->source = sources_at(plan, number % plan->n_parts);
     group->bias = plan->bias;
     count_tiles(plan, group);
 }
@@ -183,7 +212,7 @@ static void run_groups(void *user, int64_t first, int64_t last)
     if (first == last) return;
     for (int64_t g = take_unit(plan, first, n); g < n; g = take_unit(plan, first, n)) {
         make_group(plan, g, &group);
-        group.source = plan->sources + first * plan->n_sources;
+        group.source = sources_at(plan, first);
         plan->loops->transform(&group, 0, group.n_tiles * group.n_source_blocks);
         for (int64_t b = 0; b < plan->n_weight_blocks; b++)
             plan->loops->multiply(&group, b, plan->products + first * plan->n_products,
@@ -203,7 +232,7 @@ static void make_part(const phase_t *phase, int64_t thread, int64_t part, winogr
 {
     const plan_t *plan = phase->plan;
     make_group(plan, phase->first + part, group);
-    if (plan->is_apart) group->source += thread * plan->n_parts * plan->n_sources;
+    if (plan->is_apart) group->source = sources_at(plan, thread * plan->n_parts + part);
 }
 
 /* Of all parts, one behind the other. */
@@ -341,9 +370,9 @@ static void pack_blocks(void *user, int64_t first, int64_t last)
     packing->loops->pack(&packing->packing, first, last);
 }
 
-void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, float *out)
+void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, void *out)
 {
-    packing_t packing = {{weight, out, {{0.0}}}, loops[isa]};
+    packing_t packing = {{weight, out, {{0.0}}}, find_loops(isa, weight->in_pairs)};
     const int64_t width = isa_lanes(isa) * WINOGRAD_VECTORS;
     make_matrix(weight, packing.packing.matrix);
     threads_share(n_threads, (weight->outputs.n + width - 1) / width, pack_blocks, &packing);

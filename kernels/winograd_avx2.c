@@ -1,6 +1,7 @@
 #if defined(__AVX2__)
 #define KERNEL_LANES 8
 #define WINOGRAD_ROWS 6
+#define WINOGRAD_PAIRS 0
 #define WINOGRAD_LOOPS winograd_avx2
 #include "kernels/winograd_loops_impl.h"
 #else

@@ -20,8 +20,13 @@
  * with the same weight.
  *
  * Activations lie in blocks of the instruction set's lanes, [N][C / lanes][H][W][lanes], of which
- * the last is padded by zeros; so is that of the result. The weight is transformed by
- * winograd_pack, and takes (tile + kernel - 1)^2 / kernel^2 times its memory. */
+ * the last is padded by zeros; so is that of the result. They are f32 or bf16; all that is computed
+ * between is f32. The weight is transformed by winograd_pack, and takes
+ * (tile + kernel - 1)^2 / kernel^2 times its memory.
+ *
+ * Products may be those of bf16, in pairs of channels, which are summed in f32: what is transformed
+ * is rounded to bf16 before. That doubles the rounding that direct sums of bf16 have with tiles of
+ * 2, for which alone it is done (with 3 by 3); with tiles of 4 it would be six times as much. */
 #ifndef TESSERA_KERNELS_WINOGRAD_IMPL_H
 #define TESSERA_KERNELS_WINOGRAD_IMPL_H
 
@@ -53,14 +58,20 @@ typedef struct winograd {
     int64_t height, width;         /* of x */
     int64_t out_height, out_width; /* what x does not cover, on either side, is zero */
     int64_t top, left;
-    const float *x, *weight;
-    const float *bias;   /* [n_outputs], or NULL */
-    const float *addend; /* as out lies; may be out; or NULL */
+    const void *x, *weight;
+    const float *bias;  /* [n_outputs], or NULL */
+    const void *addend; /* as out lies; may be out; or NULL */
     winograd_act_t act;
     float alpha, beta;
-    float *out;   /* not x */
-    bool streams; /* results go past the caches, which would not hold them until they are read */
+    void *out;     /* not x */
+    bool is_bf16;  /* are x, addend and out, to which results are rounded; else they are f32 */
+    bool in_pairs; /* of bf16 are products */
+    bool streams;  /* results go past the caches, which would not hold them until they are read */
 } winograd_t;
+
+/* Whether a set that isa_has multiplies pairs of bf16 at all, and by instructions for that. */
+bool winograd_has_pairs(isa_t isa);
+bool winograd_is_for_pairs(isa_t isa);
 
 /* On at most so many threads, by an instruction set that isa_has. scratch: 64-byte aligned bytes,
  * as winograd_scratch says for these sizes and so many threads or more. */
@@ -72,20 +83,21 @@ size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
  * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
 typedef struct winograd_weight {
     int tile, kernel, stride;
+    bool in_pairs;
     const float *from;
     axis_t inputs, outputs;
     int64_t element;
 } winograd_weight_t;
 
-/* [n_outputs][n_inputs][kernel][kernel], row-major. */
+/* [n_outputs][n_inputs][kernel][kernel], row-major, for products of f32. */
 winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
                                         int64_t n_outputs, const float *from);
 
 /* The transformed weight, in blocks of outputs; all elements are written, padded ones too. Sets of
- * equal lanes have it alike. Either stride takes as many. */
+ * equal lanes have it alike. Either stride takes as many. In pairs they are bf16. */
 int64_t winograd_weight_elements(int tile, int kernel, int64_t n_inputs, int64_t n_outputs,
                                  isa_t isa);
-void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, float *out);
+void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, void *out);
 
 /* ---- for the loops of an instruction set ---- */
 
@@ -100,7 +112,8 @@ enum { WINOGRAD_KINDS = 4 };
 /* Tiles [first, first + n_tiles) of all images, row by row, at most WINOGRAD_MAX_TILES. For a point
  * those that have it are numbered without the others, and lie in blocks of at most n_rows of the
  * loops, evenly shared: transformed sources are [side^2][block][C / lanes][tiles of
- * block][lanes], `stride` elements from one of side^2 to the next. */
+ * block][lanes], `stride` elements from one of side^2 to the next, which are bf16 for products in
+ * pairs. */
 typedef struct winograd_group {
     const winograd_t *winograd;
     const float *bias;        /* padded to whole blocks of the weight */
@@ -109,14 +122,14 @@ typedef struct winograd_group {
     int64_t n_source_blocks;
     int64_t first, n_tiles;
     int64_t n[WINOGRAD_KINDS], n_blocks[WINOGRAD_KINDS]; /* tiles, and blocks of them */
-    float *source;
+    void *source;
     int64_t stride;
 } winograd_group_t;
 
 /* What transforms a weight: [tile + kernel - 1][kernel] numbers in either dimension. */
 typedef struct winograd_packing {
     const winograd_weight_t *weight;
-    float *to;
+    void *to;
     double matrix[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_KERNEL];
 } winograd_packing_t;
 
@@ -134,6 +147,9 @@ typedef struct winograd_loops {
 } winograd_loops_t;
 
 extern const winograd_loops_t winograd_portable, winograd_avx2, winograd_avx512;
+
+/* Of products in pairs. */
+extern const winograd_loops_t winograd_pairs_portable, winograd_pairs_avx512;
 
 /* Of a tile of sources. */
 static inline int winograd_side(int tile, int kernel, int stride)

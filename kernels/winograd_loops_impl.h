@@ -2,7 +2,8 @@
  * besides that,
  *
  *   WINOGRAD_LOOPS   the name of its winograd_loops_t
- *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers */
+ *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers
+ *   WINOGRAD_PAIRS   1: products are of bf16, in pairs of channels; else 0 */
 #include "kernels/winograd_results_impl.h"
 
 #define VECTORS WINOGRAD_VECTORS
@@ -10,9 +11,13 @@
 
 /* of(pairs of points, results in a row of a tile, stride) for all there are: 3 by 3, then 5 by 5,
  * then 4 by 4. */
+#if WINOGRAD_PAIRS
+#define SHAPES(of) of(1, 2, 1) of(1, 2, 2)
+#else
 #define SHAPES(of)                                                                                 \
     of(1, 2, 1) of(2, 4, 1) of(3, 6, 1) of(1, 2, 2) of(2, 4, 2) of(2, 2, 1) of(3, 4, 1)            \
         of(2, 3, 1) of(3, 5, 1)
+#endif
 
 static int count_pairs(const winograd_t *w)
 {
@@ -56,16 +61,30 @@ static range_t clip(int64_t from, int side, int64_t n)
     return (range_t){(int)(first < side ? first : side), (int)(last < side ? last : side)};
 }
 
-/* `from` is its first element, which may lie outside of the image; `to` is where its points of each
- * kind go, `stride` apart. */
+/* `first` is the number of its first element, which may lie outside of the image; `to` is where its
+ * points of each kind go, `stride` apart. */
 typedef struct source {
-    const float *from;
-    int64_t row;
+    const void *from; /* all images */
+    int64_t first, row;
     range_t rows, columns; /* which are in the image */
-    bool is_long_y, is_long_x;
-    float *to[WINOGRAD_KINDS];
+    bool is_bf16, is_long_y, is_long_x;
+    factor_t *to[WINOGRAD_KINDS];
     int64_t stride;
 } source_t;
+
+KERNEL_INLINE void load_row(const source_t *source, int side, bool is_whole, bool is_bf16, int y,
+                            vector_t *line)
+{
+    const int64_t first = source->first + y * source->row;
+    const bool has_row = is_whole || (y >= source->rows.first && y < source->rows.last);
+    KERNEL_UNROLL
+    for (int x = 0; x < side; x++) {
+        const bool has = is_whole ||
+                         (has_row && x >= source->columns.first && x < source->columns.last);
+        line[x] = has ? vector_load_as(source->from, first + x * KERNEL_LANES, is_bf16)
+                      : (vector_t){0};
+    }
+}
 
 KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, const source_t *source)
 {
@@ -74,14 +93,10 @@ KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, const so
     vector_t half[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_SIDE]; /* [column][row] */
     for (int y = 0; y < n_rows; y++) {
         vector_t line[WINOGRAD_MAX_SIDE], out[WINOGRAD_MAX_SIDE];
-        const float *from = source->from + y * source->row;
-        const bool has_row = is_whole || (y >= source->rows.first && y < source->rows.last);
-        KERNEL_UNROLL
-        for (int x = 0; x < side; x++) {
-            const bool has = is_whole ||
-                             (has_row && x >= source->columns.first && x < source->columns.last);
-            line[x] = has ? vector_load(from + x * KERNEL_LANES) : (vector_t){0};
-        }
+        if (source->is_bf16)
+            load_row(source, side, is_whole, true, y, line);
+        else
+            load_row(source, side, is_whole, false, y, line);
         transform_line(n_pairs, step, true, line, out);
         KERNEL_UNROLL
         for (int x = 0; x < side; x++) half[x][y] = out[x];
@@ -93,8 +108,8 @@ KERNEL_INLINE void transform_tile(int n_pairs, int step, bool is_whole, const so
         KERNEL_UNROLL
         for (int y = 0; y < side; y++)
             if (!is_last(n_pairs, step, y) || source->is_long_y)
-                vector_store(out[y], source->to[kind_of(n_pairs, step, y, x)] +
-                                         (y * side + x) * source->stride);
+                put_sources(out[y], source->to[kind_of(n_pairs, step, y, x)] +
+                                        (y * side + x) * source->stride);
     }
 }
 
@@ -107,15 +122,18 @@ KERNEL_INLINE void transform_at(const winograd_group_t *g, int n_pairs, int n_re
     const int64_t y = begin_of(tile->y, g->long_y, n_results) * step - w->top;
     const int64_t x = begin_of(tile->x, g->long_x, n_results) * step - w->left;
     const int64_t plane = tile->image * g->n_source_blocks + source_block;
-    source_t source = {.from = w->x + ((plane * w->height + y) * w->width + x) * KERNEL_LANES,
+    source_t source = {.from = w->x,
+                       .first = ((plane * w->height + y) * w->width + x) * KERNEL_LANES,
                        .row = w->width * KERNEL_LANES,
                        .rows = clip(y, side, w->height),
                        .columns = clip(x, side, w->width),
+                       .is_bf16 = w->is_bf16,
                        .is_long_y = tile->y < g->long_y,
                        .is_long_x = tile->x < g->long_x,
                        .stride = g->stride};
     for (int kind = 0; kind < WINOGRAD_KINDS; kind++)
-        source.to[kind] = g->source + places[kind].first + source_block * places[kind].step;
+        source.to[kind] = (factor_t *)g->source + places[kind].first +
+                          source_block * places[kind].step;
     if (source.rows.first == 0 && source.rows.last == side && source.columns.first == 0 &&
         source.columns.last == side)
         transform_tile(n_pairs, step, true, &source);
@@ -151,7 +169,7 @@ static void transform(const winograd_group_t *group, int64_t first, int64_t last
 
 /* ---- products ---- */
 
-/* Weights that come next, which are far away: so many bytes are fetched with each channel. None of
+/* Weights that come next, which are far away: so many bytes are fetched with each turn. None of
  * the lines is left out, which would be waited for as long as all of them take. */
 typedef struct ahead {
     const char *from;
@@ -159,26 +177,29 @@ typedef struct ahead {
 } ahead_t;
 
 /* Tiles by vectors of outputs, over all channels. */
-KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs, const float *source,
-                                 const float *weight, float *out, ahead_t ahead)
+KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs,
+                                 const factor_t *source, const factor_t *weight, float *out,
+                                 ahead_t ahead)
 {
     vector_t sums[WINOGRAD_ROWS][VECTORS] = {{{0}}};
     for (int64_t c = 0; c < n_inputs; c += KERNEL_LANES) {
         const int n_lanes = n_inputs - c < KERNEL_LANES ? (int)(n_inputs - c) : KERNEL_LANES;
-        for (int lane = 0; lane < n_lanes; lane++) {
+        for (int lane = 0; lane < n_lanes; lane += FACTOR_CHANNELS) {
             vector_t weights[VECTORS];
             __builtin_prefetch(ahead.from, 0, 2);
             __builtin_prefetch(ahead.from + LINE, 0, 2);
             ahead.from += ahead.step;
             KERNEL_UNROLL
-            for (int k = 0; k < n_vectors; k++) weights[k] = vector_load(weight + k * KERNEL_LANES);
+            for (int k = 0; k < n_vectors; k++)
+                weights[k] = load_weights(weight + k * FACTOR_CHANNELS * KERNEL_LANES);
             KERNEL_UNROLL
             for (int r = 0; r < n_rows; r++) {
-                const float x = source[r * KERNEL_LANES + lane];
                 KERNEL_UNROLL
-                for (int k = 0; k < n_vectors; k++) sums[r][k] += x * weights[k];
+                for (int k = 0; k < n_vectors; k++)
+                    sums[r][k] = add_products(sums[r][k], source + r * KERNEL_LANES + lane,
+                                              weights[k]);
             }
-            weight += n_vectors * KERNEL_LANES;
+            weight += n_vectors * FACTOR_CHANNELS * KERNEL_LANES;
         }
         source += n_rows * KERNEL_LANES;
     }
@@ -189,20 +210,20 @@ KERNEL_INLINE void multiply_rows(int n_rows, int n_vectors, int64_t n_inputs, co
 }
 
 #define ROWS(n)                                                                                    \
-    static void multiply_##n##_1(int64_t n_inputs, const float *source, const float *weight,       \
+    static void multiply_##n##_1(int64_t n_inputs, const factor_t *source, const factor_t *weight, \
                                  float *out, ahead_t ahead)                                        \
     {                                                                                              \
         multiply_rows(n, 1, n_inputs, source, weight, out, ahead);                                 \
     }                                                                                              \
-    static void multiply_##n##_2(int64_t n_inputs, const float *source, const float *weight,       \
+    static void multiply_##n##_2(int64_t n_inputs, const factor_t *source, const factor_t *weight, \
                                  float *out, ahead_t ahead)                                        \
     {                                                                                              \
         multiply_rows(n, 2, n_inputs, source, weight, out, ahead);                                 \
     }
 KERNEL_UP_TO(WINOGRAD_ROWS, ROWS)
 
-typedef void (*multiply_t)(int64_t n_inputs, const float *source, const float *weight, float *out,
-                           ahead_t ahead);
+typedef void (*multiply_t)(int64_t n_inputs, const factor_t *source, const factor_t *weight,
+                           float *out, ahead_t ahead);
 #define PAIR(n) {multiply_##n##_1, multiply_##n##_2},
 static const multiply_t multiplies[WINOGRAD_ROWS][VECTORS] = {KERNEL_UP_TO(WINOGRAD_ROWS, PAIR)};
 
@@ -227,28 +248,30 @@ static int64_t count_blocks(const factors_t *f, range_t rows, range_t columns)
 }
 
 /* Those of one element of the weight, for points of these rows and columns. */
-static void multiply_element(const factors_t *f, const float *weight, range_t rows, range_t columns)
+static void multiply_element(const factors_t *f, const factor_t *weight, range_t rows,
+                             range_t columns)
 {
     const winograd_group_t *g = f->group;
     const winograd_t *w = g->winograd;
     const int side = winograd_side(w->tile, w->kernel, w->stride);
     const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
     const int64_t n = count_blocks(f, rows, columns);
-    const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float);
+    const int64_t n_turns = n_channels / FACTOR_CHANNELS;
+    const int64_t bytes = f->n_vectors * KERNEL_LANES * (int64_t)sizeof(float); /* of a turn */
     if (n == 0) return;
     ahead_t ahead = {(const char *)(weight + n_channels * f->n_vectors * KERNEL_LANES),
                      (bytes + n - 1) / n};
     for (int y = rows.first; y < rows.last; y++)
         for (int x = columns.first; x < columns.last; x++) {
             const int point = y * side + x, kind = kind_of(f->n_pairs, w->stride, y, x);
-            const float *source = g->source + point * g->stride;
+            const factor_t *source = (const factor_t *)g->source + point * g->stride;
             float *products = f->products + point * f->stride;
             for (int64_t b = 0; b < g->n_blocks[kind]; b++) {
                 const int64_t begin = winograd_block_begin(g, kind, b);
                 const int64_t n_rows = winograd_block_begin(g, kind, b + 1) - begin;
                 multiplies[n_rows - 1][f->n_vectors - 1](w->n_inputs, source + begin * n_channels,
                                                          weight, products + begin * WIDTH, ahead);
-                ahead.from += n_channels * ahead.step;
+                ahead.from += n_turns * ahead.step;
             }
         }
 }
@@ -268,7 +291,8 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, float *pro
     const int64_t n_channels = g->n_source_blocks * KERNEL_LANES;
     const int64_t out_block = weight_block * VECTORS;
     const int n_vectors = w->n_outputs - out_block * KERNEL_LANES > KERNEL_LANES ? 2 : 1;
-    const float *weight = w->weight + weight_block * n_elements * n_elements * n_channels * WIDTH;
+    const factor_t *weight = (const factor_t *)w->weight +
+                             weight_block * n_elements * n_elements * n_channels * WIDTH;
     const factors_t factors = {g, n_pairs, n_vectors, products, stride};
     for (int y = 0; y < n_elements; y++)
         for (int x = 0; x < n_elements; x++, weight += n_channels * n_vectors * KERNEL_LANES)

@@ -1,8 +1,7 @@
 /* The transformed weight of winograd_impl.h, for vectors of KERNEL_LANES floats: computed in
  * double.
  */
-#include "kernels/vector_impl.h"
-#include "kernels/winograd_impl.h"
+#include "kernels/winograd_factors_impl.h"
 
 #define WIDTH (WINOGRAD_VECTORS * KERNEL_LANES) /* outputs of a block */
 
@@ -69,7 +68,8 @@ KERNEL_INLINE void load_kernels(const winograd_weight_t *w, int kernel, int64_t 
 #define PACK_CHANNELS 4
 
 KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int width,
-                                 int64_t channel, const int64_t *outputs, float *to, int64_t stride)
+                                 int64_t channel, const int64_t *outputs, factor_t *to,
+                                 int64_t stride)
 {
     const int n = (p->weight->tile + kernel - 1) * (p->weight->tile + kernel - 1);
     float packed[WINOGRAD_MAX_SIDE * WINOGRAD_MAX_SIDE * PACK_CHANNELS * WIDTH];
@@ -81,8 +81,9 @@ KERNEL_INLINE void pack_channels(const winograd_packing_t *p, int kernel, int wi
                       PACK_CHANNELS * width);
     }
     for (int i = 0; i < n; i++)
-        memcpy(to + i * stride, packed + i * PACK_CHANNELS * width,
-               (size_t)(PACK_CHANNELS * width) * sizeof *to);
+        for (int c = 0; c < PACK_CHANNELS; c += FACTOR_CHANNELS)
+            put_weights(packed + (i * PACK_CHANNELS + c) * width, width,
+                        to + i * stride + c * width);
 }
 
 static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
@@ -94,7 +95,7 @@ static void pack(const winograd_packing_t *p, int64_t first, int64_t last)
         const int64_t rest = w->outputs.n - block * WIDTH;
         const int64_t width = rest > KERNEL_LANES ? WIDTH : KERNEL_LANES;
         int64_t outputs[WIDTH];
-        float *to = p->to + block * side * side * n_channels * WIDTH;
+        factor_t *to = (factor_t *)p->to + block * side * side * n_channels * WIDTH;
         find_outputs(w, block * WIDTH, outputs);
         for (int64_t c = 0; c < n_channels; c += PACK_CHANNELS, to += PACK_CHANNELS * width) {
 #define PACK(kernel_size, width_size)                                                              \

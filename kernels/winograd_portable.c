@@ -4,5 +4,6 @@
 #else
 #define WINOGRAD_ROWS 3
 #endif
+#define WINOGRAD_PAIRS 0
 #define WINOGRAD_LOOPS winograd_portable
 #include "kernels/winograd_loops_impl.h"

@@ -49,13 +49,13 @@ KERNEL_INLINE void put(const finish_t *finish, vector_t v, int64_t at)
 {
     const winograd_t *w = finish->winograd;
     v += finish->bias;
-    if (w->addend != NULL) v += vector_load(w->addend + at);
+    if (w->addend != NULL) v += vector_load_as(w->addend, at, w->is_bf16);
     v = activate(w, v);
     if (finish->n_lanes < KERNEL_LANES) v = keep_lanes(v, finish->n_lanes);
     if (finish->streams)
-        vector_stream(v, w->out + at);
+        vector_stream_as(v, w->out, at, w->is_bf16);
     else
-        vector_store(v, w->out + at);
+        vector_store_as(v, w->out, at, w->is_bf16);
 }
 
 /* A tile's products of each kind of points, `stride` apart, and where its first result goes, of

@@ -82,8 +82,9 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     for (int64_t k = 0; k < w->n_outputs; k++)
         memcpy(s->plain + k * size, bytes + k * weight->sizes[0] / w->n_outputs * size,
                (size_t)size * sizeof *bytes);
-    const winograd_weight_t plain = winograd_plain_weight(w->tile, w->kernel, w->stride,
-                                                          w->n_inputs, w->n_outputs, s->plain);
+    winograd_weight_t plain = winograd_plain_weight(w->tile, w->kernel, w->stride, w->n_inputs,
+                                                    w->n_outputs, s->plain);
+    plain.in_pairs = w->in_pairs;
     winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
@@ -99,7 +100,9 @@ status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, c
 {
     const int kernel = (int)weight->sizes[2];
     const int side = winograd_side(tile, kernel, (int)stride);
+    const bool in_pairs = conv_winograd_is_in_pairs(weight, tile + kernel - 3);
     sample_t s = {.isa = isa_best()};
+    if (in_pairs && !winograd_has_pairs(s.isa)) s.isa = ISA_PORTABLE;
     s.lanes = isa_lanes(s.isa);
     s.winograd = (winograd_t){.tile = tile,
                               .kernel = kernel,
@@ -111,7 +114,8 @@ status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, c
                               .height = side,
                               .width = side,
                               .out_height = tile,
-                              .out_width = tile};
+                              .out_width = tile,
+                              .in_pairs = in_pairs};
     status_t status = allocate(ctx, &s);
     if (status == STATUS_OK) {
         fill(&s, weight, bytes);

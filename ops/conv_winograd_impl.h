@@ -26,6 +26,9 @@ int conv_winograd_tile(int64_t kernel, int64_t stride, int size);
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
                         int64_t groups, int size);
 
+/* Whether a size multiplies this weight in pairs of bf16. */
+bool conv_winograd_is_in_pairs(const tensor_info_t *weight, int size);
+
 /* What reads src and makes dst, from (0, 0) on, without bias, addition or function. */
 winograd_t conv_winograd_describe(const tensor_info_t *src, const tensor_info_t *weight,
                                   const tensor_info_t *dst, int64_t stride, int size);
@@ -44,7 +47,8 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
                                  int *out_addend);
 
 /* What a size loses with a weight [K][C][3][3] or [K][C][5][5] of f32: the largest difference to
- * sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major. */
+ * sums in double over the largest sum, on sources of [-1, 1). Elements lie row-major, in f32; what
+ * the weight is of says whether products are those of bf16. */
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error);
 

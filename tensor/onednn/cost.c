@@ -55,6 +55,7 @@ double cost_run(const context_t *ctx, const char *implementation, double flops, 
     const cost_limits_t limits = cost_limits();
     const double share = efficiency(implementation);
     double compute = flops / (limits.flops * context_threads(ctx) * share);
+    if (has(implementation, "bf16")) compute /= 2.0; /* pairs are multiplied at once */
     double moved = bytes / limits.cached;
     if (flops == 0.0) moved /= share;
     return call_ns(implementation) + (compute > moved ? compute : moved);

@@ -1,5 +1,5 @@
-/* Convolutions by winograd on every instruction set that the machine has, against sums in double.
- */
+/* Convolutions by winograd on every instruction set that the machine has, against sums in double:
+ * of f32, of bf16 by products of f32, and of bf16 by products of pairs. */
 #include "kernels/winograd_impl.h"
 
 #include <float.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/dtype.h"
 #include "tests/support/support.h"
 
 typedef struct sizes {
@@ -48,6 +49,11 @@ static const shape_t shapes[] = {{2, 3, 1, 1e-6}, {4, 3, 1, 4e-6},   {6, 3, 1, 2
                                  {4, 3, 2, 4e-6}, {3, 4, 1, 4e-6},   {5, 4, 1, 2.5e-5}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
+/* Transforms of products in pairs are rounded to bf16. */
+static const shape_t pair_shapes[] = {{2, 3, 1, 1e-2}, {2, 3, 2, 1e-2}};
+enum { N_PAIR_SHAPES = sizeof pair_shapes / sizeof *pair_shapes };
+#define HALF_BF16 0x1p-8 /* of itself, a number is rounded by so much at most */
+
 /* Results begin with a line of so many bytes, or one element behind, by the number of inputs. */
 #define LINE 64
 
@@ -56,9 +62,11 @@ typedef struct problem {
     double tolerance;
     isa_t isa;
     int lanes;
-    float *x, *plain, *weight, *bias, *addend, *out_memory, *out;
+    float *x, *plain, *bias, *addend, *out_memory, *out;
+    void *weight;
+    uint16_t *narrow_x, *narrow_addend, *narrow_out; /* the same, where they are bf16 */
     double *sums; /* of products: [images][outputs][rows][columns] */
-    size_t out_elements, worst_scratch;
+    size_t x_elements, out_elements;
 } problem_t;
 
 static float draw(void)
@@ -93,6 +101,29 @@ static float *make_blocked(int lanes, int64_t n, int64_t channels, int64_t heigh
     return made;
 }
 
+static uint16_t to_bf16(float value)
+{
+    uint16_t narrow;
+    dtype_store(DTYPE_BF16, &narrow, (double)value);
+    return narrow;
+}
+
+static float of_bf16(uint16_t narrow)
+{
+    return (float)dtype_load(DTYPE_BF16, &narrow);
+}
+
+/* Rounds the numbers as well. */
+static uint16_t *narrow(float *from, size_t n)
+{
+    uint16_t *made = test_malloc(n * sizeof *made);
+    for (size_t i = 0; i < n; i++) {
+        made[i] = to_bf16(from[i]);
+        from[i] = of_bf16(made[i]);
+    }
+    return made;
+}
+
 static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_t x)
 {
     const winograd_t *w = &p->w;
@@ -109,7 +140,8 @@ static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_
     return sum;
 }
 
-static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_t *p)
+static void make_as(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool is_bf16,
+                    problem_t *p)
 {
     sizes_t halved = *sizes;
     const sizes_t *s = &halved;
@@ -127,7 +159,8 @@ static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_
                         .out_height = s->out_height,
                         .out_width = s->out_width,
                         .top = s->top,
-                        .left = s->left};
+                        .left = s->left,
+                        .is_bf16 = is_bf16};
     const int64_t n_weights = s->n_inputs * s->n_outputs * shape->kernel * shape->kernel;
     p->x = make_blocked(p->lanes, s->n_images, s->n_inputs, s->height, s->width);
     p->addend = make_blocked(p->lanes, s->n_images, s->n_outputs, s->out_height, s->out_width);
@@ -139,6 +172,13 @@ static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_
                                s->out_height * s->out_width);
     p->out_memory = test_malloc((p->out_elements + 1) * sizeof(float) + 2 * LINE);
     p->out = (float *)(((uintptr_t)p->out_memory + LINE) / LINE * LINE) + s->n_inputs % 2;
+    p->x_elements = (size_t)(s->n_images * blocks(s->n_inputs, p->lanes) * p->lanes * s->height *
+                             s->width);
+    if (is_bf16) {
+        p->narrow_x = narrow(p->x, p->x_elements);
+        p->narrow_addend = narrow(p->addend, p->out_elements);
+        p->narrow_out = (uint16_t *)(void *)p->out;
+    }
     p->sums = test_malloc((size_t)(s->n_images * s->n_outputs * s->out_height * s->out_width) *
                           sizeof(double));
     double *sum = p->sums;
@@ -148,8 +188,17 @@ static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_
                 for (int64_t x = 0; x < s->out_width; x++) *sum++ = sum_at(p, n, k, y, x);
 }
 
+static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_t *p)
+{
+    make_as(sizes, shape, isa, false, p);
+}
+
 static void clear(problem_t *p)
 {
+    if (p->w.is_bf16) {
+        test_free(p->narrow_x);
+        test_free(p->narrow_addend);
+    }
     test_free(p->x);
     test_free(p->addend);
     test_free(p->plain);
@@ -180,7 +229,10 @@ static double check(const problem_t *p, double bound, const char *what)
                     if (k < w->n_outputs)
                         want = activate(w, *sum++ + (w->bias ? (double)w->bias[k] : 0.0) +
                                                (w->addend ? (double)p->addend[at] : 0.0));
-                    const double error = fabs((double)p->out[at] - want);
+                    const double is = w->is_bf16 ? (double)of_bf16(p->narrow_out[at])
+                                                 : (double)p->out[at];
+                    const double rounding = w->is_bf16 ? HALF_BF16 * (fabs(want) + bound) : 0.0;
+                    const double error = fmax(fabs(is - want) - rounding, 0.0);
                     if (!(error <= (k < w->n_outputs ? bound : 0.0)))
                         fail_msg(
                             "%s, tile %d, kernel %d, stride %d, schedule %d, act %d, %lld of %lld "
@@ -189,11 +241,28 @@ static double check(const problem_t *p, double bound, const char *what)
                             what, w->tile, w->kernel, w->stride, (int)w->schedule, (int)w->act,
                             (long long)w->n_outputs, (long long)w->n_inputs, (long long)w->height,
                             (long long)w->width, (long long)n, (long long)k, (long long)y,
-                            (long long)x, (double)p->out[at], want);
+                            (long long)x, is, want);
                     worst = error > worst ? error : worst;
                 }
-    assert_true(p->out[p->out_elements] == 77.0f);
+    if (w->is_bf16)
+        assert_int_equal(p->narrow_out[p->out_elements], 77);
+    else
+        assert_true(p->out[p->out_elements] == 77.0f);
     return worst;
+}
+
+/* Results that are still to be written, or the addend in their place. */
+static void prepare_out(const problem_t *p)
+{
+    const winograd_t *w = &p->w;
+    const size_t n = p->out_elements;
+    for (size_t i = 0; i <= n && !w->is_bf16; i++) p->out[i] = 77.0f;
+    for (size_t i = 0; i <= n && w->is_bf16; i++) p->narrow_out[i] = 77;
+    if (w->addend != w->out) return;
+    if (w->is_bf16)
+        memcpy(p->narrow_out, p->narrow_addend, n * sizeof *p->narrow_out);
+    else
+        memcpy(p->out, p->addend, n * sizeof *p->out);
 }
 
 /* Twice over the same scratch, which is spoilt before, and has a number behind it. */
@@ -208,8 +277,7 @@ static double run(problem_t *p, int n_threads)
     double worst = 0.0;
     memset(scratch, 0xff, size + 4);
     for (int i = 0; i < 2; i++) {
-        for (size_t j = 0; j <= p->out_elements; j++) p->out[j] = 77.0f;
-        if (w->addend == p->out) memcpy(p->out, p->addend, p->out_elements * sizeof(float));
+        prepare_out(p);
         winograd_run(w, p->isa, n_threads, scratch);
         worst = check(p, bound, isa_name(p->isa));
         for (int j = 0; j < 4; j++)
@@ -228,8 +296,10 @@ static size_t weight_elements(const problem_t *p)
 static winograd_weight_t plain_weight(const problem_t *p)
 {
     const winograd_t *w = &p->w;
-    return winograd_plain_weight(w->tile, w->kernel, w->stride, w->n_inputs, w->n_outputs,
-                                 p->plain);
+    winograd_weight_t weight = winograd_plain_weight(w->tile, w->kernel, w->stride, w->n_inputs,
+                                                     w->n_outputs, p->plain);
+    weight.in_pairs = w->in_pairs;
+    return weight;
 }
 
 static double run_acts(problem_t *p, int first_act)
@@ -237,13 +307,14 @@ static double run_acts(problem_t *p, int first_act)
     static const int threads[] = {1, 2, 5};
     winograd_t *w = &p->w;
     const winograd_weight_t plain = plain_weight(p);
-    const size_t n = weight_elements(p);
+    const size_t size = weight_elements(p) * (w->in_pairs ? sizeof(uint16_t) : sizeof(float));
+    const void *addend = w->is_bf16 ? (void *)p->narrow_addend : p->addend;
     double worst = 0.0;
-    p->weight = test_malloc((n + 1) * sizeof(float));
-    for (size_t i = 0; i <= n; i++) p->weight[i] = 77.0f;
+    p->weight = test_malloc(size + 1);
+    memset(p->weight, 0x77, size + 1);
     winograd_pack(&plain, p->isa, 3, p->weight);
-    assert_true(p->weight[n] == 77.0f);
-    w->x = p->x;
+    assert_int_equal(((char *)p->weight)[size], 0x77);
+    w->x = w->is_bf16 ? (void *)p->narrow_x : p->x;
     w->weight = p->weight;
     w->out = p->out;
     for (int i = 0; i < 6; i++) {
@@ -254,7 +325,7 @@ static double run_acts(problem_t *p, int first_act)
         w->alpha = acts[act].alpha;
         w->beta = acts[act].beta;
         w->bias = i % 3 == 0 ? NULL : p->bias;
-        w->addend = i % 3 == 1 ? NULL : i % 3 == 2 ? p->addend : p->out;
+        w->addend = i % 3 == 1 ? NULL : i % 3 == 2 ? addend : p->out;
         const double error = run(p, threads[i / 2]);
         worst = error > worst ? error : worst;
     }
@@ -280,6 +351,92 @@ static void every_instruction_set_sums_as_double_does(void **state)
     for (int i = 1; i < N_SHAPES; i++)
         if (shapes[i].kernel == shapes[i - 1].kernel && shapes[i].stride == shapes[i - 1].stride)
             assert_true(worst[i - 1] * shapes[i - 1].tolerance < worst[i] * shapes[i].tolerance);
+}
+
+static bool has(isa_t isa, bool in_pairs)
+{
+    return isa_has(isa) && (!in_pairs || winograd_has_pairs(isa));
+}
+
+/* Of the largest error in parts of the bound. */
+static double run_bf16(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool in_pairs,
+                       int first_act)
+{
+    problem_t p;
+    make_as(sizes, shape, isa, true, &p);
+    p.w.in_pairs = in_pairs;
+    const double worst = run_acts(&p, first_act);
+    clear(&p);
+    return worst;
+}
+
+static void sources_and_results_may_be_bf16(void **state)
+{
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int s = 0; s < N_SIZES && isa_has((isa_t)isa); s++)
+            for (int i = s % 3; i < N_SHAPES; i += 3)
+                (void)run_bf16(&all_sizes[s], &shapes[i], (isa_t)isa, false, s);
+}
+
+static void products_may_be_those_of_bf16(void **state)
+{
+    static const sizes_t many = {2, 16, 40, 60, 45, 1, 1, 60, 45};
+    double worst[N_PAIR_SHAPES] = {0};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int s = 0; s < N_SIZES && has((isa_t)isa, true); s++)
+            for (int i = 0; i < N_PAIR_SHAPES; i++) {
+                const double error = run_bf16(&all_sizes[s], &pair_shapes[i], (isa_t)isa, true, s);
+                worst[i] = fmax(worst[i], error);
+            }
+    for (int i = 0; i < N_PAIR_SHAPES; i++) {
+        assert_true(worst[i] > 0.05);
+        for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+            if (has((isa_t)isa, true)) (void)run_bf16(&many, &pair_shapes[i], (isa_t)isa, true, 1);
+    }
+}
+
+/* Without sources, results are biases: also those in the middle between two numbers of bf16. */
+static void results_are_rounded_as_numbers_are(void **state)
+{
+    static const sizes_t sizes = {1, 1, 100, 5, 5, 1, 1, 5, 5};
+    (void)state;
+    for (int i = 0; i < 2 * ISA_COUNT; i++) {
+        const isa_t isa = (isa_t)(i / 2);
+        problem_t p;
+        if (!has(isa, i % 2 == 1)) continue;
+        make_as(&sizes, &shapes[0], isa, true, &p);
+        winograd_t *w = &p.w;
+        w->in_pairs = i % 2 == 1;
+        for (int k = 0; k < sizes.n_outputs; k++) {
+            const uint32_t bits = 0x3f800000u + (uint32_t)k * 0x4000u;
+            memcpy(&p.bias[k], &bits, sizeof bits);
+            if (k % 3 == 0) p.bias[k] *= -1.0000001f;
+        }
+        p.bias[7] = INFINITY;
+        p.bias[8] = NAN;
+        p.bias[9] = FLT_MAX;
+        memset(p.narrow_x, 0, p.x_elements * sizeof *p.narrow_x);
+        const winograd_weight_t plain = plain_weight(&p);
+        p.weight = test_malloc(weight_elements(&p) * sizeof(float));
+        winograd_pack(&plain, isa, 1, p.weight);
+        w->x = p.narrow_x;
+        w->weight = p.weight;
+        w->bias = p.bias;
+        w->out = p.out;
+        void *scratch = test_malloc(winograd_scratch(w, isa, 1));
+        winograd_run(w, isa, 1, scratch);
+        for (int k = 0; k < sizes.n_outputs; k++) {
+            const int64_t at = blocked(p.lanes, sizes.n_outputs, 5, 5, 0, k, 3, 2);
+            const uint16_t want = to_bf16(p.bias[k]), is = p.narrow_out[at];
+            if (is != want && !(isnan(of_bf16(is)) && isnan(of_bf16(want))))
+                fail_msg("%s: %a becomes %x, not %x", isa_name(isa), (double)p.bias[k], is, want);
+        }
+        test_free(scratch);
+        test_free(p.weight);
+        clear(&p);
+    }
 }
 
 /* More tiles than one group of either schedule has. */
@@ -363,6 +520,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_instruction_set_sums_as_double_does),
+        cmocka_unit_test(sources_and_results_may_be_bf16),
+        cmocka_unit_test(products_may_be_those_of_bf16),
+        cmocka_unit_test(results_are_rounded_as_numbers_are),
         cmocka_unit_test(many_tiles_go_in_groups),
         cmocka_unit_test(weights_in_blocks_are_transformed_as_plain_ones),
         cmocka_unit_test(schedules_and_threads_give_the_same_bits),
