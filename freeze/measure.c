@@ -1,6 +1,7 @@
 /* What a narrower dtype changes in each product, measured on examples: the network is run node by
  * node in f32, and each product once more on operands that are rounded; in a dtype of floats its
- * result is rounded, too. So an error is the layer's own, and the same on every processor. */
+ * result is rounded, too. What winograd's transforms may lose beside is added. So an error is the
+ * layer's own, and the same on every processor. */
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "graph/passes/precision_impl.h"
 #include "graph/passes/quantize_impl.h"
 #include "graph/program/run_impl.h"
+#include "ops/conv_winograd_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/scope_impl.h"
 
@@ -123,8 +125,26 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 
 /* ---- one product ---- */
 
+/* Of a convolution of bf16 whose transforms `bound_errors` allows; else 0. */
+static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
+                                   const datum_t *weight, double *out_error)
+{
+    const double bound = fmax(m->options->rounding_error, CONV_WINOGRAD_BF16_ERROR);
+    tensor_t *plain = NULL;
+    *out_error = 0.0;
+    if (m->options->dtype != DTYPE_BF16 || m->options->keep_numerics ||
+        !rewrite_is_op(node, "conv2d"))
+        return STATUS_OK;
+    TRY(to_dense(m->ctx, datum_as_tensor(weight), &plain));
+    const status_t status = conv_winograd_pairs_error(m->ctx, node->attrs, tensor_info(plain),
+                                                      tensor_bytes(plain), out_error);
+    drop(m->ctx, plain);
+    if (!(*out_error <= bound)) *out_error = 0.0;
+    return status;
+}
+
 static status_t compare(const measuring_t *m, const graph_node_t *node, const datum_t *wide,
-                        const datum_t *narrow)
+                        const datum_t *narrow, double transforms)
 {
     tensor_t *rounded = NULL;
     const tensor_t *result = datum_as_tensor(narrow);
@@ -135,13 +155,14 @@ static status_t compare(const measuring_t *m, const graph_node_t *node, const da
     }
     status_t status = tensor_max_rel_diff(m->ctx, result, datum_as_tensor(wide), &error);
     drop(m->ctx, rounded);
-    return status == STATUS_OK ? note(m, node, error) : status;
+    return status == STATUS_OK ? note(m, node, error + transforms) : status;
 }
 
 static status_t measure_product(const measuring_t *m, const graph_node_t *node,
                                 datum_t *const *known)
 {
     datum_t *in[OP_MAX_INPUTS] = {NULL}, *out = NULL;
+    double transforms = 0.0;
     status_t status = STATUS_OK;
     for (int i = 0; i < node->n_inputs && status == STATUS_OK; i++)
         status = round_operand(m, node, i, node->inputs[i] < 0 ? NULL : known[node->inputs[i]],
@@ -149,7 +170,8 @@ static status_t measure_product(const measuring_t *m, const graph_node_t *node,
     if (status == STATUS_OK)
         status = run_op(m->ctx, node->op, node->attrs, node->n_inputs, in, WEIGHT_GIVEN, NULL, 1,
                         &out);
-    if (status == STATUS_OK) status = compare(m, node, known[node->outputs[0]], out);
+    if (status == STATUS_OK) status = measure_transforms(m, node, in[1], &transforms);
+    if (status == STATUS_OK) status = compare(m, node, known[node->outputs[0]], out, transforms);
     datum_release(out);
     for (int i = 0; i < node->n_inputs; i++) datum_release(in[i]);
     return status;

@@ -431,6 +431,17 @@ static const char *const cases_2d[] = {
     "(f32[2,32,3,5], f32[64,32,1,1], f32[64]) post=[\"exp\"] algorithm=\"strassen_only\"",
     "(f32[1,31,5,5], f32[17,31,1,1], f32[17]) algorithm=\"strassen_only\"",
     "(f32[0,32,3,3], f32[64,32,1,1], none) algorithm=\"strassen_only\"",
+    "(bf16[1,17,13,9], bf16[31,17,3,3], f32[31]) padding=[1,1] algorithm=\"winograd_2\"",
+    "(bf16[2,31,7,6], bf16[7,31,3,3], f32[7], bf16[2,7,7,6]) padding=[1,1] "
+    "post=[\"sum\",\"relu\"] algorithm=\"winograd_2\"",
+    "(bf16[1,7,9,7], bf16[33,7,3,3], none, bf16[1,33,5,4]) padding=[1,1] stride=[2,2] "
+    "post=[\"sum\",\"leaky_relu(0.1)\"] algorithm=\"winograd_2\"",
+    "(bf16[2,3,11,6], bf16[17,3,3,3], f32[17]) padding=[2,0] post=[\"clamp(0,6)\"] "
+    "algorithm=\"winograd_4\"",
+    "(bf16[1,31,13,8], bf16[1,31,3,3], none, bf16[1,1,13,8]) padding=[1,1] "
+    "post=[\"add\",\"relu\"] algorithm=\"winograd_6\"",
+    "(bf16[1,17,9,6], bf16[7,17,5,5], f32[7]) padding=[2,2] algorithm=\"winograd_4\"",
+    "(bf16[1,16,9,9], bf16[16,16,3,3], f32[16]) stride=[2,2] algorithm=\"winograd_4\"",
     "(f32[2,3,29,31], f32[17,3,7,7], f32[17]) padding=[3,3] stride=[2,2] "
     "post=[\"relu\"] algorithm=\"winograd_6\"",
     "(f32[1,4,12,9], f32[16,4,5,5], none, f32[1,16,4,4]) padding=[0,1] stride=[2,2] "

@@ -95,6 +95,18 @@ status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const 
     return conv_winograd_tile_error(ctx, weight, bytes, stride, tile, out_error);
 }
 
+status_t conv_winograd_pairs_error(context_t *ctx, const conv_attrs_t *attrs,
+                                   const tensor_info_t *weight, const float *bytes,
+                                   double *out_error)
+{
+    const tensor_info_t narrow = info_dense(DTYPE_BF16, weight->rank, weight->sizes);
+    *out_error = 0.0;
+    if (!conv_winograd_fits(weight, attrs->stride, attrs->dilation, attrs->groups, 2) ||
+        !conv_winograd_is_in_pairs(&narrow, 2))
+        return STATUS_OK;
+    return conv_winograd_error(ctx, &narrow, bytes, attrs->stride[0], 2, out_error);
+}
+
 status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                                   int64_t stride, int tile, double *out_error)
 {

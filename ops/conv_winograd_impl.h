@@ -52,6 +52,16 @@ status_t conv_winograd_take_post(const op_call_t *call, prepared_t *prepared, wi
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error);
 
+/* What rounding loses anyway in a convolution of bf16, of the largest result: 2^-8 for sources and
+ * 2^-8 for results. Transforms that lose no more need no room in a bound of errors. */
+#define CONV_WINOGRAD_BF16_ERROR 0x1p-7
+
+/* What size 2 loses in a convolution of bf16 by its products in pairs; 0: it does not fit. The
+ * weight lies row-major, in f32. */
+status_t conv_winograd_pairs_error(context_t *ctx, const conv_attrs_t *attrs,
+                                   const tensor_info_t *weight, const float *bytes,
+                                   double *out_error);
+
 /* The same with tiles of so many results in a row, also of [K][C][4][4]. */
 status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                                   int64_t stride, int tile, double *out_error);

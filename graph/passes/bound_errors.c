@@ -11,6 +11,7 @@
 #include "ops/strassen_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/scope_impl.h"
 #include "tensor/trim_impl.h"
 
 /* What may lose a little to take less time, as long as the sum over the graph stays in the bound.
@@ -24,8 +25,9 @@
  * Weights in 3 bytes are constants of that format from here on, and count when the pass runs once
  * more: every kernel reads the same numbers.
  *
- * Convolutions of bf16 lose by rounding what they read and give: there only what transforms lose
- * beyond BF16_ERROR counts.
+ * Convolutions of bf16 lose up to 2^-8 by rounding what they read, and as much by rounding what
+ * they give. What transforms lose counts there if it is more than that. Beside smaller
+ * ones larger transforms count as these do.
  *
  * Where weights are trained they are transformed in each call, which pays from results of 13 by 13
  * on: ResNet-50 gains at 56, 28 and 14, and loses at 7. */
@@ -34,7 +36,6 @@
 #define LEAST_CHANNELS 16                /* of the source: fewer would be padded to that */
 #define LEAST_TRIMMED ((int64_t)1 << 18) /* elements: smaller weights stay in caches */
 #define MAX_ERROR 1e-4                   /* of options that say none */
-#define BF16_ERROR 0x1p-8                /* that rounding to bf16 makes anyway */
 
 /* What a layer may do beside what it does: transforms of size 2, 4 and 6; a weight in 3 bytes;
  * Strassen's algorithm; nothing, since its weight has 3 bytes already. */
@@ -162,8 +163,10 @@ static status_t measure_conv(context_t *ctx, const tensor_info_t *info, const fl
             TRY(conv_parities_error(ctx, info, weight, 2 * i, &site->errors[i]));
         if (conv_winograd_tile(info->sizes[2], stride, 2 * i) > 0)
             TRY(conv_winograd_error(ctx, info, weight, stride, 2 * i, &site->errors[i]));
-        if (info->dtype == DTYPE_BF16)
-            site->errors[i] = fmax(site->errors[i] - BF16_ERROR, site->errors[i - 1]);
+        const double least = site->errors[i - 1]; /* what smaller ones lose, which are allowed */
+        if (info->dtype == DTYPE_BF16 &&
+            (site->errors[i] <= CONV_WINOGRAD_BF16_ERROR || site->errors[i] < least))
+            site->errors[i] = least;
     }
     return STATUS_OK;
 }
@@ -182,13 +185,29 @@ static status_t draw_lost_bytes(context_t *ctx, tensor_t *weight)
     return STATUS_OK;
 }
 
+/* Row-major, in f32. */
+static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_plain)
+{
+    const tensor_info_t *info = tensor_info(weight);
+    const tensor_info_t plain = info_dense(info->dtype, info->rank, info->sizes);
+    tensor_t *converted = NULL;
+    TRY(convert_to(ctx, weight, &plain, CAUSE_USER, &converted));
+    if (info->dtype == DTYPE_F32) {
+        *out_plain = converted;
+        return STATUS_OK;
+    }
+    const status_t status = tensor_cast(ctx, converted, DTYPE_F32, out_plain);
+    tensor_drop(converted);
+    if (status == STATUS_OK) scope_take(ctx, *out_plain);
+    return status;
+}
+
 /* What a weight lost that is trimmed already is estimated. */
 static status_t measure(context_t *ctx, site_t *site)
 {
     const tensor_info_t *info = tensor_info(site->weight);
-    const tensor_info_t plain = info_dense(DTYPE_F32, info->rank, info->sizes);
     tensor_t *converted = NULL;
-    TRY(convert_to(ctx, site->weight, &plain, CAUSE_USER, &converted));
+    TRY(widen(ctx, site->weight, &converted));
     const float *elements = tensor_bytes(converted);
     status_t status = STATUS_OK;
     switch (site->kind) {
