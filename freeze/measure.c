@@ -129,12 +129,11 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {
-    const double bound = fmax(m->options->rounding_error, CONV_WINOGRAD_BF16_ERROR);
+    const double given = m->options->rounding_error;
+    const double bound = given > 0.0 ? given : CONV_WINOGRAD_BF16_ERROR;
     tensor_t *plain = NULL;
     *out_error = 0.0;
-    if (m->options->dtype != DTYPE_BF16 || m->options->keep_numerics ||
-        !rewrite_is_op(node, "conv2d"))
-        return STATUS_OK;
+    if (m->options->dtype != DTYPE_BF16 || !rewrite_is_op(node, "conv2d")) return STATUS_OK;
     TRY(to_dense(m->ctx, datum_as_tensor(weight), &plain));
     const status_t status = conv_winograd_pairs_error(m->ctx, node->attrs, tensor_info(plain),
                                                       tensor_bytes(plain), out_error);

@@ -53,7 +53,7 @@ status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const 
                              int64_t stride, int size, double *out_error);
 
 /* What rounding loses anyway in a convolution of bf16, of the largest result: 2^-8 for sources and
- * 2^-8 for results. Transforms that lose no more need no room in a bound of errors. */
+ * 2^-8 for results. */
 #define CONV_WINOGRAD_BF16_ERROR 0x1p-7
 
 /* What size 2 loses in a convolution of bf16 by its products in pairs; 0: it does not fit. The

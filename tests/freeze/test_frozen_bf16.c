@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "graph/program/plan.h"
+#include "kernels/winograd_impl.h"
 #include "tensor/convert.h"
 #include "tensor/onednn/onednn.h"
 #include "tests/support/subject.h"
@@ -171,6 +172,88 @@ static void other_products_do(void **state)
     check_layer(ctx, "w=7,3 b=7", "%x : f32[2,5,3]", "linear(%x, %w, %b)");
     check_layer(ctx, "w=16,16,3,3 b=16", "%x : f32[1,16,5,5]",
                 "conv_transpose2d(%x, %w, %b) stride=[2,2]");
+}
+
+/* ---- winograd ---- */
+
+/* By tiles of 6 in f32, and of 2 in pairs of bf16; then by a stride of 2, and with an addition. */
+#define TILES_PARAMETERS "a=128,128,3,3 b=128 c=256,256,3,3 d=256 e=256,128,1,1"
+#define TILES                                                                                      \
+    "  %1 = conv2d(%x, %a, %b) padding=[1,1] at \"first\"\n"                                       \
+    "  %2 = relu(%1)\n"                                                                            \
+    "  %3 = conv2d(%2, %e, none) stride=[2,2] at \"between\"\n"                                    \
+    "  %4 = conv2d(%3, %c, %d) padding=[1,1] at \"second\"\n"                                      \
+    "  %5 = add(%4, %3)\n"                                                                         \
+    "  %6 = relu(%5)\n"                                                                            \
+    "  return %6\n"
+
+/* How convolutions of 3 by 3 are done, one behind the other. */
+static void check_tiles(const module_t *frozen, const char *first, const char *second)
+{
+    const char *const wanted[] = {first, second};
+    const plan_t *plan = plan_of(frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) {
+        const prepared_t *prepared = plan_step(plan, i)->prepared;
+        if (strcmp(plan_step(plan, i)->name, "conv2d") != 0 ||
+            prepared_input(prepared, 1)->sizes[2] != 3)
+            continue;
+        assert_true(n < 2);
+        if (strstr(prepared_implementation(prepared), wanted[n]) == NULL)
+            fail_msg("convolution %d is %s, not %s", n, prepared_implementation(prepared),
+                     wanted[n]);
+        assert_int_equal(prepared_input(prepared, 0)->dtype, DTYPE_BF16);
+        assert_int_equal(prepared_output(prepared, 0)->dtype, DTYPE_BF16);
+        n++;
+    }
+    assert_int_equal(n, 2);
+}
+
+static void check_close(context_t *ctx, module_t *net, module_t *frozen, const tensor_t *x,
+                        double tolerance)
+{
+    tensor_t *wanted = NULL, *is = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, module_forward(ctx, net, x, &wanted));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &is));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, is, wanted, &difference));
+    if (!(difference <= tolerance)) fail_msg("results differ by %g", difference);
+    tensor_release(wanted);
+    tensor_release(is);
+}
+
+static void winograd_is_of_bf16_in_memory_and_in_a_file(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    char path[] = "/tmp/tessera-bf16-XXXXXX";
+    const int file = mkstemp(path);
+    module_t *net = subject_net(ctx, TILES_PARAMETERS, "%x : f32[1,128,28,28]", TILES);
+    module_t *narrow = freeze_as(ctx, net, DTYPE_BF16, NULL), *strict = NULL, *loaded = NULL;
+    const freeze_options_t options = {.dtype = DTYPE_BF16, .rounding_error = 1e-9};
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (const int64_t[]){1, 128, 28, 28}, &x));
+    CHECK_OK(ctx, freeze(ctx, net, &options, &strict));
+    check_close(ctx, net, narrow, x, 6.0 * ROUNDING);
+    check_close(ctx, net, strict, x, 4.0 * ROUNDING);
+    if (winograd_is_for_pairs(isa_best())) {
+        check_tiles(narrow, "winograd_6x6", "winograd_2x2");
+        check_tiles(strict, "bf16", "bf16");
+    }
+    CHECK_OK(ctx, freeze_save(ctx, narrow, path));
+    CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
+    check_close(ctx, narrow, loaded, x, 0.0);
+    if (winograd_is_for_pairs(isa_best())) check_tiles(loaded, "winograd_6x6", "winograd_2x2");
+    module_release(loaded);
+    CHECK_OK(ctx, freeze_append(ctx, path));
+    CHECK_OK(ctx, freeze_load(ctx, path, &loaded));
+    check_close(ctx, narrow, loaded, x, 0.0);
+    close(file);
+    unlink(path);
+    tensor_release(x);
+    module_release(loaded);
+    module_release(strict);
+    module_release(narrow);
+    module_release(net);
 }
 
 /* ---- networks ---- */
@@ -383,6 +466,27 @@ static void layers_above_the_bound_stay_f32(void **state)
     module_release(net);
 }
 
+/* Also where this processor has none: then less is lost than is said. */
+static void what_transforms_lose_is_part_of_a_layers_error(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL;
+    module_t *frozen = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, 4, (const int64_t[]){1, 64, 14, 14}, &x));
+    module_t *net = subject_net(ctx, "w=64,64,3,3 v=64,64,3,2", "%x : f32[1,64,14,14]",
+                                "  %1 = conv2d(%x, %w, none) padding=[1,1] at \"tiles\"\n"
+                                "  %2 = conv2d(%x, %v, none) padding=[1,1] at \"none\"\n"
+                                "  return %1, %2\n");
+    const report_t report = freeze_measured(ctx, net, x, 0.0, &frozen);
+    assert_int_equal(report.n, 2);
+    assert_string_equal(report.worst, "tiles");
+    assert_true(report.largest > report.least + ROUNDING / 4.0);
+    assert_true(report.largest < 6.0 * ROUNDING);
+    module_release(frozen);
+    module_release(net);
+    tensor_release(x);
+}
+
 static void wrong_examples_are_named(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -488,11 +592,13 @@ int main(void)
         TEST(convolutions_stay_within_their_rounding),
         TEST(grouped_and_depthwise_ones_do),
         TEST(other_products_do),
+        TEST(winograd_is_of_bf16_in_memory_and_in_a_file),
         TEST(a_network_has_two_casts_and_no_reorder),
         TEST(a_file_has_bf16_and_gives_the_same),
         TEST(what_is_kept_stays_f32),
         TEST(a_linear_of_few_rows_is_measured),
         TEST(layers_above_the_bound_stay_f32),
+        TEST(what_transforms_lose_is_part_of_a_layers_error),
         TEST(wrong_examples_are_named),
         TEST(other_dtypes_are_left_alone),
         TEST(wrong_options_are_named),

@@ -19,17 +19,25 @@ static bool is_fast(void)
     return isa_best() != ISA_PORTABLE;
 }
 
-static prepared_t *choose(context_t *ctx, const conv_attrs_t *attrs, const int64_t *sizes,
-                          const int64_t *kernel, weight_use_t weights)
+/* bias: what it is of; DTYPE_NONE: there is none. */
+static prepared_t *choose_of(context_t *ctx, dtype_t dtype, dtype_t bias, const conv_attrs_t *attrs,
+                             const int64_t *sizes, const int64_t *kernel, weight_use_t weights)
 {
     const format_t blocks = format_channel_blocks(4, isa_lanes(isa_best()));
-    const tensor_info_t dense = info_dense(DTYPE_F32, 4, sizes), none = {.dtype = DTYPE_NONE};
-    const tensor_info_t x = info_mkldnn(&dense, &blocks), weight = info_dense(DTYPE_F32, 4, kernel);
-    const tensor_info_t *in[] = {&x, &weight, &none};
+    const tensor_info_t dense = info_dense(dtype, 4, sizes), none = {.dtype = DTYPE_NONE};
+    const tensor_info_t x = info_mkldnn(&dense, &blocks), weight = info_dense(dtype, 4, kernel);
+    const tensor_info_t of_bias = bias == DTYPE_NONE ? none : info_dense(bias, 1, kernel);
+    const tensor_info_t *in[] = {&x, &weight, &of_bias};
     prepared_t *prepared = NULL;
     CHECK_OK(ctx, select_for_weights(ctx, &op_def_conv2d, attrs, 3, in, weights, POLICY_AUTO,
                                      &prepared));
     return prepared;
+}
+
+static prepared_t *choose(context_t *ctx, const conv_attrs_t *attrs, const int64_t *sizes,
+                          const int64_t *kernel, weight_use_t weights)
+{
+    return choose_of(ctx, DTYPE_F32, DTYPE_NONE, attrs, sizes, kernel, weights);
 }
 
 /* wanted: how the implementation begins; NULL: direct sums by oneDNN. */
@@ -124,6 +132,48 @@ static void first_layers_are_split_by_parity_where_that_pays(void **state)
                "parities: algorithm does not allow it");
     attrs.algorithm = CONV_DIRECT;
     check_call(ctx, &attrs, image, of_7x7, WEIGHT_CONSTANT, NULL, NULL);
+}
+
+static void check_bf16(context_t *ctx, dtype_t bias, int algorithm, const int64_t *sizes,
+                       const int64_t *kernel, int64_t stride, const char *wanted,
+                       const char *reason)
+{
+    const conv_attrs_t attrs = {
+        .stride = {stride, stride}, .padding = {1, 1}, .algorithm = algorithm};
+    prepared_t *prepared = choose_of(ctx, DTYPE_BF16, bias, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+    const char *is = prepared_implementation(prepared), *reasons = prepared_reasons(prepared);
+    if (wanted == NULL ? strstr(is, "wino") != NULL : strcmp(is, wanted) != 0)
+        fail_msg("%s, wanted %s; %s", is, wanted != NULL ? wanted : "direct sums", reasons);
+    if (reason != NULL && strstr(reasons, reason) == NULL)
+        fail_msg("reasons \"%s\", wanted \"%s\"", reasons, reason);
+    prepared_release(prepared);
+}
+
+/* Of ResNet-50: by pairs of bf16 with tiles of 2, or by f32 with tiles of 6 where a weight is
+ * small. Without instructions for pairs only what asks for larger tiles is done. */
+static void bf16_is_done_in_pairs_or_in_f32(void **state)
+{
+    static const int64_t sizes[][4] = {{1, 128, 28, 28}, {1, 256, 14, 14}, {1, 512, 7, 7}},
+                         kernels[][4] = {{128, 128, 3, 3}, {256, 256, 3, 3}, {512, 512, 3, 3}};
+    static const int64_t halved[] = {1, 256, 28, 28};
+    static const char *const wanted[] = {"winograd_6x6:avx512", "winograd_2x2:avx512",
+                                         "winograd_2x2:avx512"};
+    context_t *ctx = fixture_context(state);
+    if (!winograd_is_for_pairs(isa_best())) {
+        check_bf16(ctx, DTYPE_NONE, CONV_WINOGRAD_2, sizes[0], kernels[0], 1, NULL,
+                   "winograd: this processor multiplies no pairs of bf16");
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        check_bf16(ctx, DTYPE_F32, CONV_WINOGRAD_UP_TO_6, sizes[i], kernels[i], 1, wanted[i], NULL);
+        check_bf16(ctx, DTYPE_F32, CONV_DIRECT, sizes[i], kernels[i], 1, NULL, NULL);
+        check_bf16(ctx, DTYPE_BF16, CONV_WINOGRAD_UP_TO_6, sizes[i], kernels[i], 1, NULL,
+                   "winograd: f32, or bf16 with a bias of f32, is needed");
+    }
+    check_bf16(ctx, DTYPE_NONE, CONV_WINOGRAD_UP_TO_6, halved, kernels[1], 2,
+               "winograd_2x2_stride_2:avx512", NULL);
+    check_bf16(ctx, DTYPE_NONE, CONV_WINOGRAD_4, sizes[1], kernels[1], 1, "winograd_4x4:avx512",
+               NULL);
 }
 
 static void a_weight_that_is_given_is_transformed_where_that_is_asked_for_only(void **state)
@@ -305,6 +355,36 @@ static void larger_tiles_lose_more_and_it_is_measured(void **state)
     test_free(weight);
 }
 
+/* Pairs of bf16 lose what rounding to that does, about twice; f32 between loses as it does always.
+ */
+static void what_products_of_bf16_lose_is_measured(void **state)
+{
+    static const int64_t sizes[] = {40, 64, 3, 3};
+    enum { N = 40 * 64 * 9 };
+    context_t *ctx = fixture_context(state);
+    const tensor_info_t wide = info_dense(DTYPE_F32, 4, sizes),
+                        narrow = info_dense(DTYPE_BF16, 4, sizes);
+    float *weight = test_malloc(N * sizeof *weight);
+    for (int i = 0; i < N; i++) weight[i] = (float)rand() / (float)RAND_MAX - 0.5f;
+    for (int64_t stride = 1; stride <= 2; stride++) {
+        double error = 0.0, pairs = 0.0, of_f32 = 0.0;
+        const conv_attrs_t attrs = {.stride = {stride, stride}, .dilation = {1, 1}, .groups = 1};
+        CHECK_OK(ctx, conv_winograd_error(ctx, &narrow, weight, stride, 2, &error));
+        if (!(error > 0x1p-10 && error < CONV_WINOGRAD_BF16_ERROR))
+            fail_msg("pairs with stride %lld lose %g", (long long)stride, error);
+        CHECK_OK(ctx, conv_winograd_pairs_error(ctx, &attrs, &wide, weight, &pairs));
+        assert_true(pairs == error);
+        CHECK_OK(ctx, conv_winograd_error(ctx, &narrow, weight, stride, 4, &error));
+        CHECK_OK(ctx, conv_winograd_error(ctx, &wide, weight, stride, 4, &of_f32));
+        assert_true(error == of_f32);
+    }
+    double none = 1.0;
+    const conv_attrs_t grouped = {.stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
+    CHECK_OK(ctx, conv_winograd_pairs_error(ctx, &grouped, &wide, weight, &none));
+    assert_true(none == 0.0);
+    test_free(weight);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +399,8 @@ int main(void)
         TEST(what_stride_2_loses_is_measured),
         TEST(what_first_layers_lose_is_measured),
         TEST(larger_tiles_lose_more_and_it_is_measured),
+        TEST(bf16_is_done_in_pairs_or_in_f32),
+        TEST(what_products_of_bf16_lose_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
