@@ -38,7 +38,9 @@ typedef struct freeze_options {
                                      Strassen's algorithm, and linears whose weight is kept in 3
                                      bytes an element, may lose: the sum over a method of each one's
                                      largest error over its largest result, measured with its own
-                                     weight; 0: 1e-4. With keep_numerics none is done so */
+                                     weight; 0: 1e-4, and in bf16 winograd may lose 2^-7 in each
+                                     convolution, which does not count, as rounding does anyway.
+                                     With keep_numerics none is done so */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;      /* NULL-terminated passes to leave out */
     dtype_t dtype;                /* that convolutions, linears and matmuls of f32, and what follows
