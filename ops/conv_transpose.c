@@ -329,7 +329,7 @@ static const char *const cases_3d[] = {"(f32[1,3,3,4,3], f32[3,5,2,3,2], f32[5])
     const opdef_t op_def_conv_transpose##n##d = {                                                  \
         .name = "conv_transpose" #n "d",                                                           \
         .preference = OP_PREFERS,                                                                  \
-        .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                                                                  \
+        .traits = TRAIT_POST_OPS | TRAIT_BATCHED,                                                  \
         .attrs = {sizeof(conv_transpose_attrs_t), sizeof fields_##n##d / sizeof *fields_##n##d,    \
                   fields_##n##d},                                                                  \
         .n_operands = 3,                                                                           \

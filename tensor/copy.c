@@ -295,12 +295,15 @@ status_t tensor_copy(context_t *ctx, tensor_t *dst, const tensor_t *src)
     return status;
 }
 
+/* By a dense tensor that is copied. */
 static status_t fill_packed(context_t *ctx, tensor_t *tensor, double value)
 {
     const tensor_info_t *info = &tensor->info;
+    const tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
     tensor_t *full = NULL;
-    TRY(tensor_full(ctx, info->dtype, info->rank, info->sizes, value, &full));
-    status_t status = tensor_copy(ctx, tensor, full);
+    TRY(tensor_make(ctx, &dense, &full));
+    status_t status = tensor_fill(ctx, full, value);
+    if (status == STATUS_OK) status = tensor_copy(ctx, tensor, full);
     tensor_drop(full);
     return status;
 }
