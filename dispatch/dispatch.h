@@ -143,8 +143,8 @@ typedef struct op_event {
     tensor_t *const *out;
     tensor_t *target; /* of a call in place: in[0], which out[0] is about to be written into */
     const prepared_t *prepared;
-    uint64_t ns;     /* wall clock of the call, conversions of its inputs included */
-    bool is_planned; /* a step of a plan; ns is the kernel's alone. Views have no step */
+    uint64_t ns;         /* wall clock of the call, conversions of its inputs included */
+    bool is_planned;     /* a step of a plan; ns is the kernel's alone. Views have no step */
     int slice, n_slices; /* of the batch, where a plan runs the step for one slice after another;
                             0 and 1 for all at once, and 0 and 0 outside of plans */
 } op_event_t;

@@ -47,7 +47,7 @@ typedef struct profile_node {
     const profile_reorder_t *reorders;
     int n_slices; /* of the batch, for each of which a plan ran it: `in` and `out` are those of the
                      first, flops, bytes and times of all; else 1 */
-    double flops;   /* dispatch_flops */
+    double flops; /* dispatch_flops */
     uint64_t bytes; /* of operands and results, once each; of a reorder alone read plus written */
     double ns;      /* median over the runs, reorders inside included */
     double begin_ns, shown_ns; /* in the run that is shown */
