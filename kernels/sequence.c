@@ -3,6 +3,9 @@
 #include <omp.h>
 #include <string.h>
 
+#include "kernels/strassen_impl.h"
+#include "kernels/tiles_impl.h"
+
 static const sequence_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &sequence_portable,
                                                          [ISA_AVX2] = &sequence_avx2,
                                                          [ISA_AVX512] = &sequence_avx512};
@@ -37,6 +40,42 @@ void sequence_pack(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, i
     }
 }
 
+bool sequence_has_halves(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, int64_t lanes)
+{
+    return cell == SEQUENCE_LSTM && n_elements > 0 && n_inputs > 0 && n_elements % lanes == 0 &&
+           n_inputs % (2 * lanes) == 0;
+}
+
+bool sequence_halves_elements(int64_t n_elements, int64_t n_inputs, int64_t *out_n)
+{
+    return !__builtin_mul_overflow(n_elements, SEQUENCE_HALVES, out_n) && /* 4 gates of a quarter */
+           !__builtin_mul_overflow(*out_n, n_inputs, out_n);
+}
+
+/* An output of each half, by all inputs, in the order in which strassen_sources_impl.h reads them.
+ */
+static void pack_outputs(int64_t n_inputs, int64_t lanes, const float *first, const float *last,
+                         float *out)
+{
+    const int64_t half = n_inputs / 2, step = 2 * lanes;
+    for (int64_t i = 0; i < half; i++, out += step) {
+        const float w11 = first[i], w21 = first[half + i], w12 = last[i], w22 = last[half + i];
+        const float t1 = w12 - w11, t2 = w22 - t1;
+        const float all[SEQUENCE_HALVES] = {w11, w21, t2, w22 - w12, w21 - t2, t1, w22};
+        for (int k = 0; k < SEQUENCE_HALVES; k++) out[k * half * step] = all[k];
+    }
+}
+
+void sequence_pack_halves(int64_t n_elements, int64_t n_inputs, int64_t lanes, const float *weight,
+                          float *out)
+{
+    const int64_t block = SEQUENCE_HALVES * n_inputs * lanes, half = 2 * n_elements * n_inputs;
+    for (int64_t gate = 0; gate < 2; gate++)
+        for (int64_t element = 0; element < n_elements; element++, weight += n_inputs)
+            pack_outputs(n_inputs, lanes, weight, weight + half,
+                         out + element / lanes * block + gate * lanes + element % lanes);
+}
+
 /* ---- scratch ---- */
 
 /* An odd number of lines, in floats: were it a power of two, all rows would share a set of the
@@ -44,6 +83,14 @@ void sequence_pack(sequence_cell_t cell, int64_t n_elements, int64_t n_inputs, i
 static int64_t odd_lines(int64_t n)
 {
     return ((n + 15) / 16 | 1) * 16;
+}
+
+/* Of so many rows. Where there are fewer, tiles may have more than one of these. */
+static int64_t count_sources(int64_t n_rows, int64_t n_inputs, isa_t isa)
+{
+    const int64_t half = divide_up(n_rows, 2), most = loops[isa]->n_rows;
+    return divide_up(half, most) *
+           STRASSEN_TILE(n_inputs / 2, half < most ? half : most, isa_lanes(isa));
 }
 
 static void make_run(const sequence_t *s, isa_t isa, sequence_run_t *run)
@@ -56,6 +103,10 @@ static void make_run(const sequence_t *s, isa_t isa, sequence_run_t *run)
                             .n_rows = s->n_sequences * (most < s->n_steps ? most : s->n_steps),
                             .x_stride = odd_lines(s->n_inputs),
                             .state_stride = odd_lines(n_blocks * lanes)};
+    if (!s->by_strassen) return;
+    const int64_t of_x = count_sources(run->n_rows, s->n_inputs, isa);
+    const int64_t of_h = count_sources(s->n_sequences, s->n_elements, isa);
+    run->sources_of_thread = of_x > of_h ? of_x : of_h;
 }
 
 /* Gives `n` rows of so many floats of scratch. False on overflow. */
@@ -70,12 +121,14 @@ static bool place(int64_t n, int64_t floats, char *scratch, int64_t *at, float *
 }
 
 /* The parts of scratch; without any only their bytes. */
-static bool place_all(sequence_run_t *run, char *scratch, int64_t *out_bytes)
+static bool place_all(sequence_run_t *run, int n_threads, char *scratch, int64_t *out_bytes)
 {
     const sequence_t *s = run->sequence;
     const int64_t padded = run->n_blocks * run->lanes, gates = sequence_gates(s->cell) * padded;
     *out_bytes = 0;
-    return place(run->n_rows, run->x_stride, scratch, out_bytes, &run->x) &&
+    return (s->by_strassen
+                ? place(n_threads, run->sources_of_thread, scratch, out_bytes, &run->sources)
+                : place(run->n_rows, run->x_stride, scratch, out_bytes, &run->x)) &&
            place(run->n_rows, gates, scratch, out_bytes, &run->sums) &&
            place(1, gates, scratch, out_bytes, &run->bias) &&
            place(1, padded, scratch, out_bytes, &run->inner_bias) &&
@@ -85,7 +138,16 @@ static bool place_all(sequence_run_t *run, char *scratch, int64_t *out_bytes)
            place(s->n_sequences, run->state_stride, scratch, out_bytes, &run->c);
 }
 
-bool sequence_scratch(const sequence_t *sequence, isa_t isa, size_t *out_bytes)
+/* That sizes of sources do not overflow. */
+static bool are_possible(const sequence_t *s, int64_t n_rows)
+{
+    int64_t n = 0;
+    return !__builtin_mul_overflow(divide_up(n_rows, 2) + STRASSEN_MOST_ROWS,
+                                   s->n_inputs > s->n_elements ? s->n_inputs : s->n_elements, &n) &&
+           n <= INT64_MAX / (8 * STRASSEN_SOURCES);
+}
+
+bool sequence_scratch(const sequence_t *sequence, isa_t isa, int n_threads, size_t *out_bytes)
 {
     sequence_run_t run;
     int64_t bytes = 0, elements = 0;
@@ -94,7 +156,8 @@ bool sequence_scratch(const sequence_t *sequence, isa_t isa, size_t *out_bytes)
                                   &elements))
         return false;
     make_run(sequence, isa, &run);
-    if (!place_all(&run, NULL, &bytes)) return false;
+    if (sequence->by_strassen && !are_possible(sequence, run.n_rows)) return false;
+    if (!place_all(&run, n_threads, NULL, &bytes)) return false;
     *out_bytes = (size_t)bytes;
     return true;
 }
@@ -148,17 +211,12 @@ static void begin(const sequence_run_t *run)
     begin_states(run, s->c0, run->c);
 }
 
-/* Rows [first, last) of x: of a step behind the end of its sequence any row that is there. */
 static void copy_rows(const sequence_run_t *run, int64_t first, int64_t last)
 {
     const sequence_t *s = run->sequence;
-    for (int64_t row = first; row < last; row++) {
-        const int64_t step = run->first_step + row / s->n_sequences, n = row % s->n_sequences;
-        const bool turns = s->is_reverse && step < s->lengths[n];
-        const int64_t time = turns ? s->lengths[n] - 1 - step : step;
-        memcpy(run->x + row * run->x_stride, s->x + time * s->x_time + n * s->x_sequence,
+    for (int64_t row = first; row < last; row++)
+        memcpy(run->x + row * run->x_stride, s->x + sequence_row(run, row),
                (size_t)s->n_inputs * sizeof(float));
-    }
 }
 
 /* ---- running ---- */
@@ -180,12 +238,15 @@ static void run_member(const sequence_run_t *whole, const sequence_loops_t *isa,
     const int64_t last = whole->n_blocks * (member + 1) / n_members;
     const int64_t at_once = whole->n_rows / s->n_sequences;
     sequence_run_t run = *whole;
+    if (s->by_strassen) run.sources += member * run.sources_of_thread;
     for (; run.first_step < s->n_steps; run.first_step = run.last_step) {
         const int64_t rest = s->n_steps - run.first_step;
         run.last_step = run.first_step + (rest < at_once ? rest : at_once);
         const int64_t n_rows = (run.last_step - run.first_step) * s->n_sequences;
-        copy_rows(&run, n_rows * member / n_members, n_rows * (member + 1) / n_members);
-        meet(n_members);
+        if (!s->by_strassen) {
+            copy_rows(&run, n_rows * member / n_members, n_rows * (member + 1) / n_members);
+            meet(n_members);
+        }
         isa->project(&run, first, last);
         for (int64_t step = run.first_step; step < run.last_step; step++) {
             isa->step(&run, step, first, last);
@@ -199,7 +260,7 @@ void sequence_run(const sequence_t *sequence, isa_t isa, int n_threads, void *sc
     sequence_run_t run;
     int64_t bytes = 0;
     make_run(sequence, isa, &run);
-    place_all(&run, scratch, &bytes);
+    place_all(&run, n_threads, scratch, &bytes);
     begin(&run);
     if (n_threads <= 1) {
         run_member(&run, loops[isa], 0, 1);

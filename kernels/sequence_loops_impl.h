@@ -3,9 +3,13 @@
  *
  *   SEQUENCE_LOOPS  the name of its sequence_loops_t
  *   SEQUENCE_ROWS   rows that are summed at once: with four gates, a number of each row and a
- *                   weight as many vectors as the machine holds */
+ *                   weight as many vectors as the machine holds
+ *   STRASSEN_ROWS   rows by half of four gates, whose sums stay in registers */
 #include "kernels/sequence_impl.h"
+#include "kernels/tiles_impl.h"
 #include "kernels/vector_functions_impl.h"
+
+#include "kernels/sequence_halves_impl.h"
 
 #define CHUNK 512    /* inputs at once, whose weights stay in the second cache for all rows */
 #define MOST_ROWS 32 /* for which a block of the weight is read once */
@@ -288,4 +292,105 @@ static void step(const sequence_run_t *run, int64_t number, int64_t first, int64
     }
 }
 
-const sequence_loops_t SEQUENCE_LOOPS = {project, step};
+/* ---- by Strassen's algorithm ---- */
+
+/* Tiles of so many rows, whose halves lie half of all of them apart. */
+static tiles_t cut_rows(const sequence_run_t *run, int64_t n_rows, int64_t n_inputs)
+{
+    tiles_t tiles = {.n_rows = n_rows, .half = divide_up(n_rows, 2), .n_inputs = n_inputs};
+    tiles.n = divide_up(tiles.half, STRASSEN_ROWS);
+    tiles.sources = run->sources;
+    return tiles;
+}
+
+static void make_x_sources(const sequence_run_t *run, const tiles_t *tiles)
+{
+    for (int64_t t = 0; t < tiles->n; t++) {
+        const tile_at_t at = tile_find(tiles->half, tiles->n, t);
+        source_rows_t rows = begin_rows(tiles, at, run->sequence->x);
+        for (int64_t r = 0; r < at.n_rows; r++) rows.first[r] = sequence_row(run, at.begin + r);
+        for (int64_t r = 0; r < rows.n_last; r++)
+            rows.last[r] = sequence_row(run, at.begin + tiles->half + r);
+        make_flagged_sources(&rows, tiles->n_inputs / 2 / KERNEL_LANES, tile_sources(tiles, t));
+    }
+}
+
+static void make_h_sources(const sequence_run_t *run, const tiles_t *tiles, int64_t number)
+{
+    for (int64_t t = 0; t < tiles->n; t++) {
+        const tile_at_t at = tile_find(tiles->half, tiles->n, t);
+        source_rows_t rows = begin_rows(tiles, at, run->h[number % 2]);
+        for (int64_t r = 0; r < at.n_rows; r++) {
+            rows.first[r] = (at.begin + r) * run->state_stride;
+            rows.last[r] = rows.first[r] + tiles->half * run->state_stride;
+        }
+        make_flagged_sources(&rows, tiles->n_inputs / 2 / KERNEL_LANES, tile_sources(tiles, t));
+    }
+}
+
+static void project_halves(const sequence_run_t *run, int64_t first, int64_t last)
+{
+    const sequence_t *s = run->sequence;
+    const tiles_t tiles = cut_rows(run, (run->last_step - run->first_step) * s->n_sequences,
+                                   s->n_inputs);
+    make_x_sources(run, &tiles);
+    for (int64_t block = first; block < last; block++)
+        for (int64_t t = 0; t < tiles.n; t++) {
+            const tile_at_t at = tile_find(tiles.half, tiles.n, t);
+            const float *bias = run->bias + block * 2 * HALF_WIDTH;
+            const halves_t halves = {
+                .weight = s->weight_ih + block * HALVES_BLOCK(s->n_inputs),
+                .from = {bias, bias},
+                .to = {sums_of(run, block, at.begin), sums_of(run, block, at.begin + tiles.half)}};
+            multiply_tile(&tiles, t, &halves);
+        }
+}
+
+/* A step of a block, for the sequences of a tile. */
+static void step_tile(const part_t *part, const tiles_t *tiles, int64_t t)
+{
+    const int64_t width = 2 * HALF_WIDTH;
+    const tile_at_t at = tile_find(tiles->half, tiles->n, t);
+    float sums[2 * STRASSEN_ROWS * 2 * HALF_WIDTH];
+    const halves_t halves = {
+        .weight = part->run->sequence->weight_hh + part->block * HALVES_BLOCK(tiles->n_inputs),
+        .from = {part_sums(part, at.begin), part_sums(part, at.begin + tiles->half)},
+        .from_stride = width,
+        .to = {sums, sums + at.n_rows * width}};
+    multiply_tile(tiles, t, &halves);
+    for (int64_t r = 0; r < at.n_rows; r++) finish(part, at.begin + r, sums + r * width);
+    for (int64_t r = at.n_rows; r < at.n_rows + last_rows(tiles, at); r++)
+        finish(part, at.begin + tiles->half + r - at.n_rows, sums + r * width);
+}
+
+static void step_halves(const sequence_run_t *run, int64_t number, int64_t first, int64_t last)
+{
+    const bool is_forth = number % 2 == 0;
+    const sequence_t *s = run->sequence;
+    const tiles_t tiles = cut_rows(run, s->n_sequences, s->n_elements);
+    part_t part = {.run = run, .step = number, .n_rows = s->n_sequences};
+    make_h_sources(run, &tiles, number);
+    for (int64_t i = 0; i < last - first; i++) {
+        part.block = is_forth ? first + i : last - 1 - i;
+        fetch_states(&part);
+        for (int64_t t = 0; t < tiles.n; t++) step_tile(&part, &tiles, t);
+    }
+}
+
+static void project_any(const sequence_run_t *run, int64_t first, int64_t last)
+{
+    if (run->sequence->by_strassen)
+        project_halves(run, first, last);
+    else
+        project(run, first, last);
+}
+
+static void step_any(const sequence_run_t *run, int64_t number, int64_t first, int64_t last)
+{
+    if (run->sequence->by_strassen)
+        step_halves(run, number, first, last);
+    else
+        step(run, number, first, last);
+}
+
+const sequence_loops_t SEQUENCE_LOOPS = {STRASSEN_ROWS, project_any, step_any};

@@ -59,6 +59,7 @@ double strassen_flops(const strassen_t *strassen, isa_t isa, int n_threads);
 
 #define STRASSEN_APART_BITS 4 /* by which the exponents of two rows differ at most */
 #define STRASSEN_VECTORS 2    /* of outputs, whose sums are made at once: a pair */
+#define STRASSEN_MOST_ROWS 14 /* of half a tile, of any instruction set */
 #define STRASSEN_SOURCES 7    /* what is made of the quarters of x */
 #define STRASSEN_WEIGHTS 4    /* and of the weight */
 

@@ -13,9 +13,6 @@ typedef struct fetch {
     int64_t step;
 } fetch_t;
 
-/* Sums of a tile that several quarters of the result have. */
-enum { U1, U2, U3, U5, N_SAVED, NOTHING = -1 };
-
 typedef struct tile {
     int64_t image, row;     /* the first of the tile; the others lie `half` behind */
     int64_t pair;           /* of outputs; the others lie half of them behind */
@@ -28,26 +25,6 @@ typedef struct tile {
     fetch_t fetch[N_WEIGHTS];
     float *saved; /* [N_SAVED][rows][WIDTH] */
 } tile_t;
-
-/* Adds what was saved, then a product, to the sums so far, and saves these. */
-typedef struct step {
-    int adds, source, weight, save;
-} step_t;
-
-typedef struct quarter {
-    bool has_last_rows, has_last_outputs;
-    int n_steps;
-    step_t steps[3];
-} quarter_t;
-
-static const quarter_t quarters[] = {
-    {false, false, 2, {{NOTHING, X11, W11, U1}, {NOTHING, X12, W21, NOTHING}}},
-    {true,
-     false,
-     3,
-     {{U1, X2_11, W22_T1, U2}, {NOTHING, X11_21, W22_12, U3}, {NOTHING, X22, W21_T2, NOTHING}}},
-    {false, true, 2, {{NOTHING, X2, W12_11, U5}, {U2, X12_2_11, W22, NOTHING}}},
-    {true, true, 2, {{U3, NOTHING, NOTHING, NOTHING}, {U5, NOTHING, NOTHING, NOTHING}}}};
 
 /* Eight products, none of which mixes rows. */
 static const quarter_t apart[] = {

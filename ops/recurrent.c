@@ -4,12 +4,15 @@
 #include "ops/accept_impl.h"
 #include "ops/ops_impl.h"
 #include "ops/recurrent_impl.h"
+#include "ops/strassen_impl.h"
 
 /* ---- attributes ---- */
 
 static const char *const function_names[] = {
     "usual",       "sigmoid",     "tanh", "relu",     "affine",   "leaky_relu", "thresholded_relu",
     "scaled_tanh", "hardsigmoid", "elu",  "softsign", "softplus", NULL};
+
+static const char *const algorithm_names[] = {"direct", "strassen", "strassen_only", NULL};
 
 #define FLAG(name)                                                                                 \
     {                                                                                              \
@@ -27,10 +30,14 @@ static const char *const function_names[] = {
         "clip", ATTR_FLOAT, false, offsetof(recurrent_attrs_t, clip), 0, 0, NULL                   \
     }
 
-const attr_field_t recurrent_lstm_fields[] = {COMMON, FLAG(input_forget),
+const attr_field_t recurrent_lstm_fields[] = {COMMON,
+                                              FLAG(input_forget),
                                               ACTIVATION("gate", gate, RECURRENT_SIGMOID),
                                               ACTIVATION("candidate", candidate, RECURRENT_TANH),
-                                              ACTIVATION("output", output, RECURRENT_TANH)};
+                                              ACTIVATION("output", output, RECURRENT_TANH),
+                                              {"algorithm", ATTR_NAME, false,
+                                               offsetof(recurrent_attrs_t, algorithm), 0,
+                                               RECURRENT_DIRECT, algorithm_names}};
 const attr_field_t recurrent_gru_fields[] = {COMMON, FLAG(reset_before),
                                              ACTIVATION("gate", gate, RECURRENT_SIGMOID),
                                              ACTIVATION("candidate", candidate, RECURRENT_TANH)};
@@ -242,6 +249,16 @@ static const char *const lstm_cases[] = {
     "(f64[3,2,3], f64[28,3], f64[28,7], f64[28], f64[28], f64[2,7], none, f64[2,7], f64[21])",
     "(bf16[3,2,3], bf16[12,3], bf16[12,3], bf16[12], bf16[12], none, none, none, none)",
     "(f16[3,2,3], f16[12,3], f16[12,3], f16[12], none, f16[2,3], none, none, f16[9])",
+    "(f32[2,12,32], f32[128,32], f32[128,32], f32[128], f32[128], f32[12,32], none, f32[12,32], "
+    "none) algorithm=\"strassen\"",
+    "(f32[3,1,32], f32[128,32], f32[128,32], f32[128], none, none, none, none, none) "
+    "algorithm=\"strassen_only\"",
+    "(f32[3,5,64], f32[128,64], f32[128,32], f32[128], f32[128], f32[5,32], s64[5]<4, none, "
+    "f32[96]) reverse=true algorithm=\"strassen_only\"",
+    "(f32[4,2,32], f32[256,32], f32[256,64], none, f32[256], none, none, f32[4,64], none) "
+    "batch_first=true algorithm=\"strassen_only\"",
+    "(f32[2,3,7], f32[12,7], f32[12,3], f32[12], none, none, none, none, none) "
+    "algorithm=\"strassen_only\"",
     "(f32[0,2,3], f32[12,3], f32[12,3], none, none, f32[2,3], none, f32[2,3], none)",
     "(f32[3,0,3], f32[12,3], f32[12,3], none, none, none, none, none, none)",
     "(f32[3,2,0], f32[12,0], f32[12,3], f32[12], none, none, none, none, none)",
@@ -289,8 +306,10 @@ static const char *const rnn_cases[] = {
 
 /* ---- definitions ---- */
 
-static const kernel_t *const kernels[] = {&recurrent_sequence, &recurrent_onednn, &recurrent_native,
-                                          NULL};
+static const kernel_t *const lstm_kernels[] = {&recurrent_strassen, &recurrent_sequence,
+                                               &recurrent_onednn, &recurrent_native, NULL};
+static const kernel_t *const gru_kernels[] = {&recurrent_sequence, &recurrent_onednn,
+                                              &recurrent_native, NULL};
 static const kernel_t *const rnn_kernels[] = {&recurrent_onednn, &recurrent_native, NULL};
 
 /* Of the products with both weights, at each step. */
@@ -299,6 +318,12 @@ static double flops(const op_call_t *call)
     const recurrent_sizes_t s = recurrent_sizes(call->op, call->attrs, call->in[RECURRENT_X],
                                                 call->in[RECURRENT_WEIGHT_HH]);
     return 2.0 * (double)(s.t * s.n) * (double)(s.g * s.h) * (double)(s.c + s.h);
+}
+
+static double amplifies(const void *attrs)
+{
+    return ((const recurrent_attrs_t *)attrs)->algorithm == RECURRENT_DIRECT ? 1.0
+                                                                             : STRASSEN_AMPLIFIES;
 }
 
 #define DEFINE(op, which, n_in, n_results, list, terms)                                            \
@@ -315,14 +340,15 @@ static double flops(const op_call_t *call)
         .infer = recurrent_infer,                                                                  \
         .kernels = list,                                                                           \
         .cancels = terms,                                                                          \
+        .amplifies = amplifies,                                                                    \
         .flops = flops,                                                                            \
         .spec = recurrent_spec,                                                                    \
         .gradient = &recurrent_gradient,                                                           \
         .cases = op##_cases}
 
 /* Terms of both signs are added, each at most about 1: f * c and i * g, (1 - z) * n and z * h. */
-DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, kernels, 1.0);
-DEFINE(gru, RECURRENT_GRU, RECURRENT_C0, 2, kernels, 1.0);
+DEFINE(lstm, RECURRENT_LSTM, RECURRENT_N_OPERANDS, 3, lstm_kernels, 1.0);
+DEFINE(gru, RECURRENT_GRU, RECURRENT_C0, 2, gru_kernels, 1.0);
 DEFINE(rnn, RECURRENT_RNN, RECURRENT_C0, 2, rnn_kernels, 0.0);
 
 /* ---- public ---- */

@@ -28,6 +28,17 @@ typedef struct recurrent_activation {
     double alpha, beta;
 } recurrent_activation_t;
 
+/* How the products of a layer are computed: lstm by Strassen's algorithm, with 7 products of
+ * quarters for 8,
+ *
+ * RECURRENT_STRASSEN       where that takes less time
+ * RECURRENT_STRASSEN_ONLY  wherever our own kernel takes the call */
+typedef enum recurrent_algorithm {
+    RECURRENT_DIRECT,
+    RECURRENT_STRASSEN,
+    RECURRENT_STRASSEN_ONLY
+} recurrent_algorithm_t;
+
 typedef struct recurrent_attrs {
     bool reverse;      /* reads each sequence from its last element to its first */
     bool batch_first;  /* x and y are [N][T][..] */
@@ -37,6 +48,7 @@ typedef struct recurrent_attrs {
     recurrent_activation_t gate;      /* of gates; lstm, gru */
     recurrent_activation_t candidate; /* of what is new to the state */
     recurrent_activation_t output;    /* lstm: of the cell's state on its way into h */
+    int algorithm;                    /* recurrent_algorithm_t; lstm */
 } recurrent_attrs_t;
 
 /* What a layer has learned: G gates of H elements, in PyTorch's order. Biases and peephole may be

@@ -70,8 +70,20 @@ double recurrent_slope(const recurrent_activation_t *activation, double clip, do
 status_t recurrent_infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_info_t *out);
 double recurrent_spec(const spec_call_t *call, int output, const int64_t *index);
 
-extern const kernel_t recurrent_sequence, recurrent_onednn, recurrent_native;
-extern const attr_field_t recurrent_lstm_fields[13], recurrent_gru_fields[10],
+/* Whether a layer that reads so many sequences may gain by Strassen's algorithm, by its sizes, on
+ * any machine. */
+bool recurrent_strassen_suits(const recurrent_attrs_t *attrs, const recurrent_sizes_t *sizes);
+
+/* What an lstm loses by it: see recurrent_strassen_error.c. Plain weights of f32, and biases and a
+ * peephole, or NULL. */
+typedef struct recurrent_plain {
+    const float *weight_ih, *weight_hh, *bias_ih, *bias_hh, *peephole;
+} recurrent_plain_t;
+status_t recurrent_strassen_error(context_t *ctx, const recurrent_sizes_t *sizes,
+                                  const recurrent_plain_t *weights, double *out_error);
+
+extern const kernel_t recurrent_strassen, recurrent_sequence, recurrent_onednn, recurrent_native;
+extern const attr_field_t recurrent_lstm_fields[14], recurrent_gru_fields[10],
     recurrent_rnn_fields[6];
 
 /* ---- gradients: lstm_backward(x, weight_ih, .., grad_y, grad_h, grad_c) and their like ----

@@ -17,7 +17,8 @@ typedef enum given {
     GIVEN_STATES = 2,
     GIVEN_PEEPHOLE = 4,
     GIVEN_LENGTHS = 8,
-    GIVEN_REVERSE = 16
+    GIVEN_REVERSE = 16,
+    GIVEN_STRASSEN = 32
 } given_t;
 
 typedef struct problem {
@@ -45,6 +46,13 @@ static float *draw(problem_t *p, int64_t n)
 static float *packed(problem_t *p, const float *weight, int64_t n_inputs, int64_t lanes)
 {
     int64_t n = 0;
+    if (p->s.by_strassen) {
+        assert_true(sequence_halves_elements(p->s.n_elements, n_inputs, &n));
+        float *halves = allocate(p, n);
+        sequence_pack_halves(p->s.n_elements, n_inputs, lanes, weight, halves);
+        for (int64_t i = 0; i < n; i++) assert_true(halves[i] != untouched);
+        return halves;
+    }
     assert_true(sequence_weight_elements(p->s.cell, p->s.n_elements, n_inputs, lanes, &n));
     float *out = allocate(p, n);
     memset(out, 0, (size_t)n * sizeof *out);
@@ -57,6 +65,7 @@ static void begin(problem_t *p, isa_t isa, sequence_cell_t cell, const int64_t *
     const int64_t t = sizes[0], n = sizes[1], c = sizes[2], h = sizes[3];
     const int64_t rows = (cell == SEQUENCE_LSTM ? 4 : 3) * h;
     *p = (problem_t){.s = {.cell = cell,
+                           .by_strassen = (given & GIVEN_STRASSEN) != 0,
                            .n_steps = t,
                            .n_sequences = n,
                            .n_inputs = c,
@@ -173,7 +182,7 @@ static void run_one(isa_t isa, sequence_cell_t cell, const int64_t *sizes, int g
     problem_t p;
     size_t bytes = 0;
     begin(&p, isa, cell, sizes, given);
-    assert_true(sequence_scratch(&p.s, isa, &bytes));
+    assert_true(sequence_scratch(&p.s, isa, 5, &bytes));
     void *scratch = test_malloc(bytes);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         memset(scratch, 0xff, bytes); /* NaN: what is not written may not reach a result */
@@ -218,6 +227,56 @@ static void many_sequences_and_inputs_go_in_parts(void **state)
     }
 }
 
+/* Halves of one row to several tiles, whose last ones may miss a row; T, N, C, H in vectors. */
+static void strassen_gives_what_double_gives(void **state)
+{
+    static const int64_t sizes[][4] = {{1, 1, 2, 2},  {3, 2, 4, 2},  {5, 3, 2, 4},
+                                       {9, 7, 2, 2},  {2, 16, 6, 4}, {5, 17, 2, 2},
+                                       {70, 1, 2, 2}, {2, 29, 2, 6}, {2, MAX_N, 2, 2}};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        const int64_t lanes = isa_lanes((isa_t)isa);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const int64_t *of = sizes[i], size[] = {of[0], of[1], of[2] * lanes, of[3] * lanes};
+            assert_true(sequence_has_halves(SEQUENCE_LSTM, size[3], size[2], lanes));
+            for (int given = (int)(i % 3); given < 32; given += 1 + (int)(i % 5) * 2)
+                run_one((isa_t)isa, SEQUENCE_LSTM, size, given | GIVEN_STRASSEN,
+                        of[1] > 20 ? 7 : 1);
+        }
+        assert_false(sequence_has_halves(SEQUENCE_GRU, 2 * lanes, 2 * lanes, lanes));
+        assert_false(sequence_has_halves(SEQUENCE_LSTM, 2 * lanes, 3 * lanes, lanes));
+        assert_false(sequence_has_halves(SEQUENCE_LSTM, lanes - 1, 2 * lanes, lanes));
+    }
+}
+
+/* What is large, or no number, in one sequence is lost in no other, though they are multiplied
+ * together. */
+static void strassen_keeps_sequences_apart(void **state)
+{
+    static const float odd[] = {1e6f, 1e37f, INFINITY, NAN};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++) {
+        if (!isa_has((isa_t)isa)) continue;
+        const int64_t lanes = isa_lanes((isa_t)isa), n = 6;
+        const int64_t size[] = {3, n, 2 * lanes, 2 * lanes};
+        for (size_t i = 0; i < 2 * sizeof odd / sizeof *odd; i++) {
+            problem_t p;
+            size_t bytes = 0;
+            begin(&p, (isa_t)isa, SEQUENCE_LSTM, size, GIVEN_STATES | GIVEN_STRASSEN);
+            const float *of = i % 2 == 0 ? p.s.h0 + 4 * size[3] : p.s.x + 4 * p.s.x_sequence;
+            ((float *)(uintptr_t)of)[lanes + 1] = odd[i / 2];
+            assert_true(sequence_scratch(&p.s, (isa_t)isa, 1, &bytes));
+            void *scratch = test_malloc(bytes);
+            sequence_run(&p.s, (isa_t)isa, 1, scratch);
+            for (int64_t k = 0; k < n; k++)
+                if (k != 4) check_sequence(&p, isa_name((isa_t)isa), k);
+            test_free(scratch);
+            end(&p);
+        }
+    }
+}
+
 /* Gates that are full or empty, whose functions are at their ends. */
 static void sums_of_any_size_stay_in_the_range_of_the_functions(void **state)
 {
@@ -229,7 +288,7 @@ static void sums_of_any_size_stay_in_the_range_of_the_functions(void **state)
         begin(&p, (isa_t)isa, SEQUENCE_LSTM, (const int64_t[]){4, 3, 7, 17}, GIVEN_BIAS);
         for (int64_t i = 0; i < 4 * 17; i++)
             ((float *)(uintptr_t)p.s.bias_ih)[i] *= i % 3 == 0 ? 1e6f : 100.0f;
-        assert_true(sequence_scratch(&p.s, (isa_t)isa, &bytes));
+        assert_true(sequence_scratch(&p.s, (isa_t)isa, 1, &bytes));
         void *scratch = test_malloc(bytes);
         sequence_run(&p.s, (isa_t)isa, 1, scratch);
         for (int64_t n = 0; n < 3; n++) check_sequence(&p, isa_name((isa_t)isa), n);
@@ -244,12 +303,18 @@ static void sizes_that_overflow_are_told(void **state)
     size_t bytes = 0;
     sequence_t s = {.n_steps = 2, .n_sequences = INT64_MAX / 2, .n_inputs = 3, .n_elements = 5};
     (void)state;
-    assert_false(sequence_scratch(&s, ISA_PORTABLE, &bytes));
+    assert_false(sequence_scratch(&s, ISA_PORTABLE, 2, &bytes));
     s.n_sequences = 1;
-    assert_true(sequence_scratch(&s, ISA_PORTABLE, &bytes));
+    assert_true(sequence_scratch(&s, ISA_PORTABLE, 2, &bytes));
     assert_true(sequence_weight_elements(SEQUENCE_GRU, 17, 5, 8, &n));
     assert_int_equal(n, 3 * 3 * 8 * 5);
     assert_false(sequence_weight_elements(SEQUENCE_LSTM, INT64_MAX / 4, 5, 8, &n));
+    assert_true(sequence_halves_elements(16, 32, &n));
+    assert_int_equal(n, 16 * 32 * 7);
+    assert_false(sequence_halves_elements(INT64_MAX / 64, 32, &n));
+    s.by_strassen = true;
+    s.n_inputs = INT64_MAX / 64;
+    assert_false(sequence_scratch(&s, ISA_PORTABLE, 2, &bytes));
 }
 
 int main(void)
@@ -257,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_of_every_size_give_what_double_gives),
         cmocka_unit_test(many_sequences_and_inputs_go_in_parts),
+        cmocka_unit_test(strassen_gives_what_double_gives),
+        cmocka_unit_test(strassen_keeps_sequences_apart),
         cmocka_unit_test(sums_of_any_size_stay_in_the_range_of_the_functions),
         cmocka_unit_test(sizes_that_overflow_are_told),
     };
