@@ -34,9 +34,9 @@ typedef struct freeze_options {
                                      stay beside `forward`; NULL: none. A module stays whole, with
                                      its methods. An unknown name is INVALID_ARGUMENT */
     bool keep_numerics;           /* leave out passes that may change the last bits */
-    double rounding_error;        /* what convolutions by winograd, linears and 1x1 convolutions by
-                                     Strassen's algorithm, and linears whose weight is kept in 3
-                                     bytes an element, may lose: the sum over a method of each one's
+    double rounding_error;        /* what convolutions by winograd, linears, 1x1 convolutions and
+                                     lstms by Strassen's algorithm, and linears whose weight is kept
+                                     in 3 bytes an element, may lose: the sum over a method of each one's
                                      largest error over its largest result, measured with its own
                                      weight; 0: 1e-4, and in bf16 winograd may lose 2^-7 in each
                                      convolution, which does not count, as rounding does anyway.

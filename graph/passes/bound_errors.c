@@ -7,6 +7,7 @@
 #include "kernels/stream_impl.h"
 #include "ops/conv_winograd_impl.h"
 #include "ops/linear_impl.h"
+#include "ops/recurrent_impl.h"
 #include "ops/sample_impl.h"
 #include "ops/strassen_impl.h"
 #include "tensor/context_impl.h"
@@ -18,12 +19,12 @@
  *
  * Each convolution of 3 by 3 or 5 by 5, or of more where a network begins, that winograd can do is
  * measured with its own weight, for each size of transforms; each linear of few rows with its
- * weight in 3 bytes an element; and each linear of many rows, and convolution of 1 by 1, that
- * Strassen's algorithm suits. Then all are allowed size 2 or such a weight, after that size 4 and
- * 6, and last of all, since it gains least, Strassen's algorithm; each time those that lose least
- * first. Whether tiles and quarters pay is for the choice of layouts to say, which knows all sizes.
- * Weights in 3 bytes are constants of that format from here on, and count when the pass runs once
- * more: every kernel reads the same numbers.
+ * weight in 3 bytes an element; and each linear of many rows, convolution of 1 by 1, and lstm of
+ * many sequences, that Strassen's algorithm suits. Then all are allowed size 2 or such a weight,
+ * after that size 4 and 6, and last of all, since it gains least, Strassen's algorithm; each time
+ * those that lose least first. Whether tiles and quarters pay is for the choice of layouts to say,
+ * which knows all sizes. Weights in 3 bytes are constants of that format from here on, and count
+ * when the pass runs once more: every kernel reads the same numbers.
  *
  * Convolutions of bf16 lose up to 2^-8 by rounding what they read, and as much by rounding what
  * they give. Where options say no bound, transforms may lose as much again in each of
@@ -39,16 +40,26 @@
 
 /* What a layer may do beside what it does: transforms of size 2, 4 and 6; a weight in 3 bytes;
  * Strassen's algorithm; nothing, since its weight has 3 bytes already. */
-typedef enum site_kind { SITE_WINOGRAD, SITE_TRIM, SITE_STRASSEN, SITE_TRIMMED } site_kind_t;
+typedef enum site_kind {
+    SITE_WINOGRAD,
+    SITE_TRIM,
+    SITE_STRASSEN,
+    SITE_LSTM, /* by it, too */
+    SITE_TRIMMED
+} site_kind_t;
 
 enum { N_LEVELS = 4, N_ROUNDS = N_LEVELS };
 
-static const int n_levels[] = {
-    [SITE_WINOGRAD] = N_LEVELS, [SITE_TRIM] = 2, [SITE_STRASSEN] = 2, [SITE_TRIMMED] = 1};
+static const int n_levels[] = {[SITE_WINOGRAD] = N_LEVELS,
+                               [SITE_TRIM] = 2,
+                               [SITE_STRASSEN] = 2,
+                               [SITE_LSTM] = 2,
+                               [SITE_TRIMMED] = 1};
 static const int winograd[N_LEVELS] = {CONV_DIRECT, CONV_WINOGRAD_UP_TO_2, CONV_WINOGRAD,
                                        CONV_WINOGRAD_UP_TO_6};
 static const int conv_strassen_of[] = {CONV_DIRECT, CONV_STRASSEN};
 static const int linear_strassen_of[] = {LINEAR_DIRECT, LINEAR_STRASSEN};
+static const int lstm_strassen_of[] = {RECURRENT_DIRECT, RECURRENT_STRASSEN};
 
 typedef struct site {
     const graph_node_t *node;
@@ -73,10 +84,16 @@ static bool has_info(const graph_type_t *type)
     return type->kind == TYPE_TENSOR && type->has_info;
 }
 
+static tensor_t *constant_input(const graph_t *graph, const graph_node_t *node, int input)
+{
+    const datum_t *constant = graph_constant(graph, node->inputs[input]);
+    return constant != NULL && datum_kind(constant) == DATUM_TENSOR ? datum_as_tensor(constant)
+                                                                    : NULL;
+}
+
 static tensor_t *constant_weight(const graph_t *graph, const graph_node_t *node)
 {
-    const datum_t *weight = graph_constant(graph, node->inputs[1]);
-    return weight != NULL && datum_kind(weight) == DATUM_TENSOR ? datum_as_tensor(weight) : NULL;
+    return constant_input(graph, node, 1);
 }
 
 /* What is known of a weight that is trained, if transforming it in each call pays; or NULL. */
@@ -107,6 +124,7 @@ static bool is_open(const graph_node_t *node)
     const int *algorithm = rewrite_attr(node, "algorithm", ATTR_NAME);
     if (algorithm == NULL) return false;
     if (rewrite_is_op(node, "linear")) return *algorithm != LINEAR_STRASSEN_ONLY;
+    if (rewrite_is_op(node, "lstm")) return *algorithm != RECURRENT_STRASSEN_ONLY;
     if (*algorithm == CONV_STRASSEN) return true;
     for (int i = 0; i < N_LEVELS; i++)
         if (*algorithm == winograd[i]) return true;
@@ -147,6 +165,37 @@ static bool is_streamed(const graph_t *graph, const graph_node_t *node, const te
            graph_n_uses(graph, node->inputs[1]) == 1 && has_info(result) &&
            type_is_static(result) &&
            info_numel(&result->info) <= STREAM_BLOCKED_ROWS * weight->sizes[0];
+}
+
+/* Any number of steps and sequences, if nothing is known. */
+static recurrent_sizes_t find_sizes(const graph_t *graph, const graph_node_t *node,
+                                    const tensor_info_t *weight)
+{
+    const graph_type_t *result = graph_value_type(graph, node->outputs[0]);
+    const bool is_known = has_info(result) && type_is_static(result);
+    const int64_t *sizes = result->info.sizes;
+    const bool batch_first = ((const recurrent_attrs_t *)node->attrs)->batch_first;
+    return (recurrent_sizes_t){.t = is_known ? sizes[batch_first ? 1 : 0] : INT64_MAX,
+                               .n = is_known ? sizes[batch_first ? 0 : 1] : INT64_MAX,
+                               .c = weight->sizes[1],
+                               .h = weight->sizes[0] / 4,
+                               .g = 4};
+}
+
+static bool has_elements(const tensor_t *tensor, int64_t n)
+{
+    return tensor_info(tensor)->dtype == DTYPE_F32 && tensor_numel(tensor) == n;
+}
+
+/* An lstm whose weights are constant. */
+static bool is_recurrent(const graph_t *graph, const graph_node_t *node,
+                         const tensor_info_t *weight)
+{
+    const tensor_t *other = constant_input(graph, node, RECURRENT_WEIGHT_HH);
+    if (other == NULL || weight->dtype != DTYPE_F32 || weight->rank != 2) return false;
+    const recurrent_sizes_t sizes = find_sizes(graph, node, weight);
+    return has_elements(other, 4 * sizes.h * sizes.h) &&
+           recurrent_strassen_suits(node->attrs, &sizes);
 }
 
 /* ---- constant weights ---- */
@@ -202,9 +251,38 @@ static status_t widen(context_t *ctx, const tensor_t *weight, tensor_t **out_pla
     return status;
 }
 
-/* What a weight lost that is trimmed already is estimated. */
-static status_t measure(context_t *ctx, double free, site_t *site)
+/* Biases that are no constants are left out. */
+static status_t measure_lstm(context_t *ctx, const graph_t *graph, site_t *site)
 {
+    enum { N = 5 };
+    static const int inputs[N] = {RECURRENT_WEIGHT_IH, RECURRENT_WEIGHT_HH, RECURRENT_BIAS_IH,
+                                  RECURRENT_BIAS_HH, RECURRENT_PEEPHOLE};
+    const recurrent_sizes_t sizes = find_sizes(graph, site->node, tensor_info(site->weight));
+    tensor_t *plain[N] = {NULL};
+    const float *elements[N] = {NULL};
+    status_t status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && i < N; i++) {
+        const tensor_t *given = constant_input(graph, site->node, inputs[i]);
+        const bool is_bias = inputs[i] >= RECURRENT_BIAS_IH;
+        const int64_t n = (inputs[i] == RECURRENT_PEEPHOLE ? 3 : 4) * sizes.h;
+        if (given == NULL || (is_bias && !has_elements(given, n))) continue;
+        const tensor_info_t *info = tensor_info(given);
+        const tensor_info_t want = info_dense(info->dtype, info->rank, info->sizes);
+        status = convert_to(ctx, given, &want, CAUSE_USER, &plain[i]);
+        if (status == STATUS_OK) elements[i] = tensor_bytes(plain[i]);
+    }
+    const recurrent_plain_t weights = {elements[0], elements[1], elements[2], elements[3],
+                                       elements[4]};
+    if (status == STATUS_OK)
+        status = recurrent_strassen_error(ctx, &sizes, &weights, &site->errors[1]);
+    for (int i = 0; i < N; i++) tensor_drop(plain[i]);
+    return status;
+}
+
+/* What a weight lost that is trimmed already is estimated. */
+static status_t measure(context_t *ctx, const graph_t *graph, double free, site_t *site)
+{
+    if (site->kind == SITE_LSTM) return measure_lstm(ctx, graph, site);
     const tensor_info_t *info = tensor_info(site->weight);
     tensor_t *converted = NULL;
     TRY(widen(ctx, site->weight, &converted));
@@ -221,6 +299,7 @@ static status_t measure(context_t *ctx, double free, site_t *site)
     case SITE_STRASSEN:
         status = strassen_error(ctx, info->sizes[0], info->sizes[1], elements, &site->errors[1]);
         break;
+    case SITE_LSTM: break;
     }
     tensor_drop(converted);
     return status;
@@ -231,6 +310,10 @@ static bool find_kind(const graph_t *graph, const graph_node_t *node, const tens
                       site_kind_t *out_kind)
 {
     const bool is_conv = rewrite_is_op(node, "conv2d");
+    if (rewrite_is_op(node, "lstm")) {
+        *out_kind = SITE_LSTM;
+        return is_recurrent(graph, node, weight);
+    }
     if (is_conv && has_windows(node, weight))
         *out_kind = SITE_WINOGRAD;
     else if (!is_conv && trim_is(weight))
@@ -248,7 +331,9 @@ static status_t add_site(void *user, const graph_node_t *node)
 {
     search_t *search = user;
     site_t site = {.node = node};
-    if ((!rewrite_is_op(node, "conv2d") && !rewrite_is_op(node, "linear")) || !is_open(node))
+    if ((!rewrite_is_op(node, "conv2d") && !rewrite_is_op(node, "linear") &&
+         !rewrite_is_op(node, "lstm")) ||
+        !is_open(node))
         return STATUS_OK;
     site.weight = constant_weight(search->graph, node);
     if (site.weight == NULL ||
@@ -256,16 +341,21 @@ static status_t add_site(void *user, const graph_node_t *node)
         return STATUS_OK;
     TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
                      sizeof *search->sites));
-    TRY(measure(search->ctx, search->options->rounding_error > 0.0 ? 0.0 : CONV_WINOGRAD_BF16_ERROR,
-                &site));
+    const double free = search->options->rounding_error > 0.0 ? 0.0 : CONV_WINOGRAD_BF16_ERROR;
+    TRY(measure(search->ctx, search->graph, free, &site));
     search->sites[search->n++] = site;
     return STATUS_OK;
+}
+
+static bool is_by_strassen(const site_t *site)
+{
+    return site->kind == SITE_STRASSEN || site->kind == SITE_LSTM;
 }
 
 /* Whether a site gets to this level, from 1 on, in this round. */
 static bool has_turn(const site_t *site, int round)
 {
-    if (site->kind == SITE_STRASSEN) return round == N_ROUNDS;
+    if (is_by_strassen(site)) return round == N_ROUNDS;
     return round < n_levels[site->kind];
 }
 
@@ -276,7 +366,7 @@ static site_t *find_next(const search_t *search, int round)
     double least = INFINITY;
     for (int i = 0; i < search->n; i++) {
         site_t *site = &search->sites[i];
-        const int level = site->kind == SITE_STRASSEN ? 1 : round;
+        const int level = is_by_strassen(site) ? 1 : round;
         if (!has_turn(site, round) || site->level != level - 1) continue;
         if (!(site->errors[level] < least)) continue;
         least = site->errors[level];
@@ -304,8 +394,9 @@ static void allow(search_t *search)
 
 static void note_rest(const search_t *search)
 {
-    static const char *const losing[] = {
-        [SITE_TRIM] = "a weight in 3 bytes loses", [SITE_STRASSEN] = "Strassen's algorithm loses"};
+    static const char *const losing[] = {[SITE_TRIM] = "a weight in 3 bytes loses",
+                                         [SITE_STRASSEN] = "Strassen's algorithm loses",
+                                         [SITE_LSTM] = "Strassen's algorithm loses"};
     char text[128], transforms[40];
     for (int i = 0; i < search->n; i++) {
         const site_t *site = &search->sites[i];
@@ -334,6 +425,7 @@ static int algorithm_for(const search_t *search, const graph_node_t *node)
     const bool is_conv = rewrite_is_op(node, "conv2d");
     const site_t *site = find_site(search, node);
     if (site != NULL && site->kind == SITE_WINOGRAD) return winograd[site->level];
+    if (site != NULL && site->kind == SITE_LSTM) return lstm_strassen_of[site->level];
     if (site != NULL && site->kind == SITE_STRASSEN)
         return is_conv ? conv_strassen_of[site->level] : linear_strassen_of[site->level];
     if (!is_conv || !is_open(node) || !search->options->trains) return -1;
@@ -391,9 +483,9 @@ static status_t allow_node(rewrite_t *rewrite, const graph_node_t *node, bool *o
     union {
         conv_attrs_t conv;
         linear_attrs_t linear;
+        recurrent_attrs_t recurrent;
     } attrs;
-    memcpy(&attrs, node->attrs,
-           rewrite_is_op(node, "conv2d") ? sizeof attrs.conv : sizeof attrs.linear);
+    memcpy(&attrs, node->attrs, node->op->attrs.bytes);
     *(int *)rewrite_attr_in(node, &attrs, "algorithm", ATTR_NAME) = algorithm;
     graph_node_t copy = *node;
     copy.attrs = &attrs;

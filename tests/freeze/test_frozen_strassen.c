@@ -10,6 +10,7 @@
 #include "graph/program/plan.h"
 #include "kernels/isa_impl.h"
 #include "ops/conv_winograd_impl.h"
+#include "ops/recurrent_impl.h"
 #include "ops/strassen_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
@@ -211,6 +212,137 @@ static void large_layers_run_by_it_where_it_is_faster(void **state)
     }
 }
 
+/* ---- lstm ---- */
+
+#define LSTM "%1, %2, %3 = lstm(%x, %wi, %wh, %bi, %bh, none, none, none, none)"
+
+/* Sequences that have no partner, and of both directions, whose results a run leaves as the next.
+ */
+static void lstm_gives_the_values_by_it(void **state)
+{
+    static const struct {
+        const char *parameters, *input, *body;
+        int n;
+    } cases[] = {
+        {"wi=256,32 wh=256,64 bi=256 bh=256", "%x : f32[5,1,32]",
+         "  " LSTM " algorithm=\"strassen_only\"\n  return %1\n", 1},
+        {"wi=256,96 wh=256,64 bi=256 bh=256", "%x : f32[4,7,96]",
+         "  " LSTM " algorithm=\"strassen_only\"\n  return %3\n", 1},
+        {"wi=256,64 wh=256,64 bi=256 bh=256", "%x : f32[16,6,64]",
+         "  " LSTM " batch_first=true algorithm=\"strassen_only\"\n  return %1\n", 1},
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[3,17,32]",
+         "  " LSTM " algorithm=\"strassen_only\"\n"
+         "  %4, %5, %6 = lstm(%x, %wi, %wh, none, none, none, none, none, none) reverse=true "
+         "algorithm=\"strassen_only\"\n  %7 = concat(%1, %4) dim=2\n  return %7\n",
+         2}};
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        subject_t s = subject_begin(ctx, cases[i].parameters, cases[i].input, cases[i].body);
+        tensor_t *y[2] = {NULL};
+        subject_check_values(&s);
+        for (int k = 0; k < 2; k++) CHECK_OK(ctx, module_forward(ctx, s.frozen, s.in[0], &y[k]));
+        assert_memory_equal(tensor_bytes(y[0]), tensor_bytes(y[1]),
+                            (size_t)tensor_numel(y[0]) * sizeof(float));
+        if (count_run(s.frozen) != cases[i].n)
+            fail_msg("%s%s", cases[i].body, text_string(&s.text));
+        for (int k = 0; k < 2; k++) tensor_release(y[k]);
+        subject_end(&s);
+    }
+}
+
+static void lstm_of_many_sequences_may(void **state)
+{
+    static const struct {
+        const char *parameters, *input, *attrs;
+        int n;
+    } cases[] = {
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[3,12,32]", "", 1},
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[12,3,32]", " batch_first=true", 1},
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[12,3,32]", "", 0},
+        {"wi=128,48 wh=128,32 bi=128 bh=128", "%x : f32[3,12,48]", "", 0},
+        {"wi=192,32 wh=192,48 bi=192 bh=192", "%x : f32[3,12,32]", "", 0},
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[3,12,32]", " clip=1.0", 0},
+        {"wi=128,32 wh=128,32 bi=128 bh=128", "%x : f32[3,12,32]", " output=\"relu\"", 0},
+    };
+    context_t *ctx = fixture_context(state);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "  %s%s\n  return %%1\n", LSTM, cases[i].attrs);
+        module_t *net = subject_net(ctx, cases[i].parameters, cases[i].input, body);
+        if (count_allowed(ctx, net, NULL) != cases[i].n)
+            fail_msg("%s by %s%s", cases[i].input, cases[i].parameters, cases[i].attrs);
+        module_release(net);
+    }
+}
+
+static double error_of(context_t *ctx, const module_t *net, const recurrent_sizes_t *sizes)
+{
+    static const char *const names[] = {"wi", "wh", "bi", "bh"};
+    const float *plain[4];
+    double error = 0.0;
+    for (int i = 0; i < 4; i++) plain[i] = tensor_bytes(module_parameter(net, names[i]));
+    const recurrent_plain_t weights = {plain[0], plain[1], plain[2], plain[3], NULL};
+    CHECK_OK(ctx, recurrent_strassen_error(ctx, sizes, &weights, &error));
+    return error;
+}
+
+static void the_bound_and_numerics_decide_about_lstm(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = subject_net(ctx, "wi=512,64 wh=512,128 bi=512 bh=512", "%x : f32[6,16,64]",
+                                "  " LSTM "\n  return %1\n");
+    recurrent_sizes_t sizes = {.t = 6, .n = 16, .c = 64, .h = 128, .g = 4};
+    const double error = error_of(ctx, net, &sizes);
+    assert_true(error > 1e-7 && error < 3e-5);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.keep_numerics = true}), 0);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 1.01}),
+                     1);
+    assert_int_equal(count_allowed(ctx, net, &(freeze_options_t){.rounding_error = error * 0.99}),
+                     0);
+    sizes.t = 1;
+    assert_true(error_of(ctx, net, &sizes) < error); /* steps add to it */
+    float *weight = NULL;
+    CHECK_OK(ctx, tensor_writable(ctx, module_parameter(net, "wh"), (void **)&weight));
+    weight[512 * 128 - 1] = NAN;
+    assert_true(isinf(error_of(ctx, net, &sizes)));
+    module_release(net);
+}
+
+/* With weights as layers begin with. */
+static void lstm_runs_by_it_from_a_file(void **state)
+{
+    static const char *const names[] = {"wi", "wh", "bi", "bh"};
+    context_t *ctx = fixture_context(state);
+    module_t *net = subject_net(ctx, "wi=512,64 wh=512,128 bi=512 bh=512", "%x : f32[40,16,64]",
+                                "  " LSTM "\n  return %1\n");
+    const int n = isa_best() == ISA_AVX512 ? 1 : 0;
+    module_t *frozen = NULL, *loaded = NULL;
+    tensor_t *x = NULL, *y[3] = {NULL};
+    for (int i = 0; i < 4; i++) {
+        tensor_t *parameter = module_parameter(net, names[i]);
+        float *elements = NULL;
+        CHECK_OK(ctx, tensor_writable(ctx, parameter, (void **)&elements));
+        for (int64_t k = 0; k < tensor_numel(parameter); k++) elements[k] *= 0.09f;
+    }
+    CHECK_OK(ctx, tensor_rand(ctx, DTYPE_F32, SHAPE(40, 16, 64), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    save_and_load(ctx, frozen, &loaded);
+    CHECK_OK(ctx, module_forward(ctx, net, x, &y[0]));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y[1]));
+    CHECK_OK(ctx, module_forward(ctx, loaded, x, &y[2]));
+    assert_int_equal(count_run(frozen), n);
+    assert_int_equal(count_run(loaded), n);
+    const float *plain = tensor_bytes(y[0]), *by_it = tensor_bytes(y[1]);
+    for (int64_t k = 0; k < tensor_numel(y[0]); k++)
+        assert_true(fabsf(plain[k] - by_it[k]) < 5e-6f);
+    assert_memory_equal(by_it, tensor_bytes(y[2]), (size_t)tensor_numel(y[1]) * sizeof(float));
+    for (int k = 0; k < 3; k++) tensor_release(y[k]);
+    tensor_release(x);
+    module_release(loaded);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(the_kernel_that_is_asked_for_gives_the_values),
@@ -218,6 +350,10 @@ int main(void)
                                        TEST(the_bound_and_numerics_decide),
                                        TEST(winograd_has_the_bound_first),
                                        TEST(the_error_is_that_of_the_weight),
-                                       TEST(large_layers_run_by_it_where_it_is_faster)};
+                                       TEST(large_layers_run_by_it_where_it_is_faster),
+                                       TEST(lstm_gives_the_values_by_it),
+                                       TEST(lstm_of_many_sequences_may),
+                                       TEST(the_bound_and_numerics_decide_about_lstm),
+                                       TEST(lstm_runs_by_it_from_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
