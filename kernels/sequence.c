@@ -10,8 +10,10 @@ static const sequence_loops_t *const loops[ISA_COUNT] = {[ISA_PORTABLE] = &seque
                                                          [ISA_AVX2] = &sequence_avx2,
                                                          [ISA_AVX512] = &sequence_avx512};
 
-/* Products with x that are made at once: enough for their weight to be read from far away. */
+/* Products with x that are made at once: enough for their weight to be read from far away; fewer
+ * where what is made of x is to stay in the second cache, too. */
 #define ROWS_AT_ONCE 64
+#define STRASSEN_ROWS_AT_ONCE 32
 
 /* ---- weights ---- */
 
@@ -96,7 +98,8 @@ static int64_t count_sources(int64_t n_rows, int64_t n_inputs, isa_t isa)
 static void make_run(const sequence_t *s, isa_t isa, sequence_run_t *run)
 {
     const int64_t lanes = isa_lanes(isa), n_blocks = count_blocks(s->n_elements, lanes);
-    const int64_t most = s->n_sequences < ROWS_AT_ONCE ? ROWS_AT_ONCE / s->n_sequences : 1;
+    const int64_t rows = s->by_strassen ? STRASSEN_ROWS_AT_ONCE : ROWS_AT_ONCE;
+    const int64_t most = s->n_sequences < rows ? rows / s->n_sequences : 1;
     *run = (sequence_run_t){.sequence = s,
                             .lanes = lanes,
                             .n_blocks = n_blocks,
