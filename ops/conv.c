@@ -424,6 +424,11 @@ static const char *const cases_2d[] = {
     "(f32[1,33,7,7], f32[1,33,3,3], f32[1]) padding=[0,1] stride=[2,2] "
     "algorithm=\"winograd_up_to_6\"",
     "(f32[1,16,8,8], f32[16,16,3,3], none) stride=[2,2] algorithm=\"winograd_6\"",
+    "(f32[2,3,5,8], f32[17,3,3,3], none) padding=[5,1] stride=[2,2] algorithm=\"winograd_2\"",
+    "(f32[1,32,9,8], f32[32,32,3,3], none) padding=[1,1] extra_padding=[3,0] "
+    "algorithm=\"winograd_4\"",
+    "(f32[1,32,9,8], f32[32,32,3,3], none) padding=[1,3] algorithm=\"winograd_training\"",
+    "(f32[1,3,16,16], f32[16,3,7,7], none) padding=[7,3] stride=[2,2] algorithm=\"winograd_4\"",
     "(f32[1,96,7,9], f32[64,96,1,1], f32[64]) algorithm=\"strassen\"",
     "(f32[2,64,5,5], f32[128,64,1,1], none) algorithm=\"strassen_only\"",
     "(f32[1,32,9,7], f32[64,32,1,1], f32[64], f32[1,64,5,4]) stride=[2,2] "

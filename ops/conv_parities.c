@@ -60,6 +60,9 @@ static const char *obstacle(const op_call_t *call)
         return "kernels of 5 to 8, stride 2, up to 4 channels, dilation 1 and one group only";
     if (conv_parities_tile(call->in[WEIGHT], conv_winograd_size(attrs->algorithm)) == 0)
         return "algorithm does not allow it";
+    if (conv_winograd_has_empty_window(call->in[X], call->in[WEIGHT], &call->out[0], attrs->stride,
+                                       attrs->padding))
+        return CONV_WINOGRAD_EMPTY_WINDOW;
     if (call->in[X]->dtype != DTYPE_F32 || call->in[WEIGHT]->dtype != DTYPE_F32 ||
         (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))
         return "f32 is needed";

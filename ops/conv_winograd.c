@@ -70,6 +70,17 @@ bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, cons
            dilation[0] == 1 && dilation[1] == 1;
 }
 
+bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_t *weight,
+                                    const tensor_info_t *dst, const int64_t *stride,
+                                    const int64_t *padding)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t last = (dst->sizes[2 + i] - 1) * stride[i] - padding[i];
+        if (padding[i] >= weight->sizes[2 + i] || last >= src->sizes[2 + i]) return true;
+    }
+    return false;
+}
+
 /* Whether the largest size that is allowed fits, or a smaller one may be taken instead. */
 static bool fits(const op_call_t *call)
 {
@@ -91,6 +102,9 @@ const char *conv_winograd_obstacle(const op_call_t *call)
     if (!fits(call))
         return "3 by 3, or 5 by 5 of a size above 2, stride 1, or 2 with 3 by 3 of a size up to 4, "
                "dilation 1 and one group are needed";
+    if (conv_winograd_has_empty_window(call->in[X], call->in[WEIGHT], &call->out[0], attrs->stride,
+                                       attrs->padding))
+        return CONV_WINOGRAD_EMPTY_WINDOW;
     const dtype_t dtype = call->in[X]->dtype;
     if ((dtype != DTYPE_F32 && dtype != DTYPE_BF16) || call->in[WEIGHT]->dtype != dtype ||
         (call_has(call, BIAS) && call->in[BIAS]->dtype != DTYPE_F32))

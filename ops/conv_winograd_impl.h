@@ -26,6 +26,13 @@ int conv_winograd_tile(int64_t kernel, int64_t stride, int size);
 bool conv_winograd_fits(const tensor_info_t *weight, const int64_t *stride, const int64_t *dilation,
                         int64_t groups, int size);
 
+/* Whether a window lies in the padding alone. Its result is zero, but a tile that has others, too,
+ * leaves their rounding errors there. */
+bool conv_winograd_has_empty_window(const tensor_info_t *src, const tensor_info_t *weight,
+                                    const tensor_info_t *dst, const int64_t *stride,
+                                    const int64_t *padding);
+#define CONV_WINOGRAD_EMPTY_WINDOW "windows that lie in the padding alone are left to sums"
+
 /* Whether a size multiplies this weight in pairs of bf16. */
 bool conv_winograd_is_in_pairs(const tensor_info_t *weight, int size);
 

@@ -37,6 +37,9 @@ static const char *obstacle(const op_call_t *call, const layer_t *layer)
     if (layer->src->rank != 4 || layer->stride[0] != 1 ||
         !conv_winograd_fits(layer->weight, layer->stride, layer->dilation, layer->groups, SIZE))
         return "3 by 3 or 5 by 5, stride 1, dilation 1 and one group are needed";
+    if (conv_winograd_has_empty_window(layer->src, layer->weight, layer->dst, layer->stride,
+                                       layer->padding))
+        return CONV_WINOGRAD_EMPTY_WINDOW;
     if (layer->src->dtype != DTYPE_F32 || layer->weight->dtype != DTYPE_F32) return "f32 is needed";
     if (layer->weight->sizes[0] < LEAST_CHANNELS || layer->weight->sizes[1] < LEAST_CHANNELS)
         return "more channels are needed";

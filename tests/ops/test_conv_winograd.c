@@ -211,6 +211,15 @@ static void what_it_does_not_compute_is_declined_in_words(void **state)
     }
     attrs.algorithm = CONV_WINOGRAD_4;
     attrs.stride[0] = attrs.stride[1] = 1;
+    for (int i = 0; i < 2; i++) {
+        attrs.padding[i] = 3;
+        prepared = choose(ctx, &attrs, sizes, kernel, WEIGHT_CONSTANT);
+        assert_string_equal(prepared_kernel(prepared), "onednn");
+        assert_non_null(
+            strstr(prepared_reasons(prepared), "winograd: windows that lie in the padding alone"));
+        prepared_release(prepared);
+        attrs.padding[i] = 0;
+    }
     prepared = choose(ctx, &attrs, sizes, large, WEIGHT_CONSTANT);
     assert_string_equal(prepared_kernel(prepared), "onednn");
     prepared_release(prepared);
