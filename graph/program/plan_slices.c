@@ -259,15 +259,15 @@ static void choose_last(slicing_t *slicing, int begin, int end)
 {
     const int64_t batch = slicing->batches[begin];
     slicing->costs[end] = -1.0;
-    for (int64_t elements = batch; elements >= 1; elements--) {
-        if (batch % elements != 0 || batch / elements > MAX_SLICES) continue;
-        const int longest = elements == batch ? 1 : MAX_LOOP, shortest = elements == batch ? 1 : 2;
+    for (int n_slices = 1; n_slices <= MAX_SLICES && n_slices <= batch; n_slices++) {
+        if (batch % n_slices != 0) continue;
+        const int shortest = n_slices == 1 ? 1 : 2, longest = n_slices == 1 ? 1 : MAX_LOOP;
         for (int first = end - shortest; first >= begin && end - first <= longest; first--) {
-            const double cost = slicing->costs[first] +
-                                loop_ns(slicing, (candidate_t){first, end - first, elements, 0.0});
+            const candidate_t loop = {first, end - first, batch / n_slices, 0.0};
+            const double cost = slicing->costs[first] + loop_ns(slicing, loop);
             if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
             slicing->costs[end] = cost;
-            slicing->chosen[end] = (plan_loop_t){first, end - first, (int)(batch / elements)};
+            slicing->chosen[end] = (plan_loop_t){first, end - first, n_slices};
         }
     }
 }
