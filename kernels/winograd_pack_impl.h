@@ -1,7 +1,11 @@
 /* The transformed weight of winograd_impl.h, for vectors of KERNEL_LANES floats: computed in
  * double.
  */
+#if WINOGRAD_PAIRS
+#include "kernels/winograd_pairs_impl.h"
+#else
 #include "kernels/winograd_factors_impl.h"
+#endif
 
 #define WIDTH (WINOGRAD_VECTORS * KERNEL_LANES) /* outputs of a block */
 
