@@ -93,6 +93,7 @@ static status_t describe_call(context_t *ctx, const op_event_t *event, record_t 
     const bool is_view = prepared != NULL && prepared->is_view;
     record->op = event->op;
     record->slice = event->slice;
+    record->prepared = prepared;
     TRY(make_room(ctx, event->n_in, event->n_out, record));
     for (int i = 0; i < event->n_in; i++) {
         const tensor_t *tensor = event->in[i];

@@ -116,8 +116,7 @@ static bool put_slice(build_t *build, int record)
     for (int i = build->profile->n_nodes - 1; slice->slice > 0 && i >= 0; i--) {
         int last = build->node_record[i];
         while (build->next_slice[last] >= 0) last = build->next_slice[last];
-        if (records[last].op != slice->op || records[last].slice != slice->slice - 1 ||
-            strcmp(records[last].path, slice->path) != 0)
+        if (records[last].prepared != slice->prepared || records[last].slice != slice->slice - 1)
             continue;
         build->next_slice[last] = record;
         return true;

@@ -14,7 +14,8 @@ typedef struct extent {
 typedef struct record {
     const opdef_t *op; /* NULL: a conversion */
     char *path, *kernel, *implementation;
-    int slice; /* of the batch, of a step that a plan runs for one after another */
+    int slice;                  /* of the batch, of a step that a plan runs for one after another */
+    const prepared_t *prepared; /* tells such steps apart; no more than its address is used */
     int n_in, n_out;
     tensor_info_t *in, *out; /* of a conversion: from, to */
     const char **in_bytes;   /* [n_in] of activations, else NULL */

@@ -1,7 +1,8 @@
 /* Forms of parameters that pass: a plan which writes a weight finds every form but the written one
  * dirty at its next run, so that a form which one step reads needs memory for that step alone.
  * Example: the gradient of a convolution's input reads the weight as BAcd16a16b, forward and update
- * have it as ABcd16b16a. */
+ * have it as ABcd16b16a. A step that is run for slices of a batch would make it for each of them.
+ */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"
@@ -52,7 +53,8 @@ status_t plan_add_passing_forms(context_t *ctx, plan_t *plan, int n_masters,
         for (int i = 0; i < plan->steps[s].n_sources; i++) {
             plan_source_t *source = &plan->steps[s].sources[i];
             const plan_master_t *master = find_master(plan, source, n_masters, masters);
-            if (master == NULL || !convert_moves_bytes(&master->info, &source->want) ||
+            if (master == NULL || plan->steps[s].view.n_slices > 1 ||
+                !convert_moves_bytes(&master->info, &source->want) ||
                 count_readers(plan, source) > 1)
                 continue;
             TRY(add_room(ctx, plan, s, source, roots_capacity));

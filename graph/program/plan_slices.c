@@ -70,6 +70,9 @@ static bool has_batch(const step_t *step, int index)
            in->sizes[0] == out->sizes[0];
 }
 
+/* An operand without a batch is read whole for each slice: no step of a loop may write it, as steps
+ * write neither inputs nor constants. Example: %2 = slice(%1) end=1, whose root is that of %1, of
+ * which there may be only one slice at a time. */
 static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
@@ -77,6 +80,9 @@ static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
     if (has_batch(step, index))
         return source->kind == SOURCE_ROOT && plan->roots[source->root].kind != ROOT_CONSTANT &&
                is_whole(plan, source->root, source->offset, in);
+    if (source->kind == SOURCE_ROOT && plan->roots[source->root].kind != ROOT_INPUT &&
+        plan->roots[source->root].kind != ROOT_CONSTANT)
+        return false;
     return index > 0 || (step->prepared->op->traits & TRAIT_BATCHED) == 0;
 }
 
@@ -116,11 +122,21 @@ static bool lie_alike(const tensor_info_t *a, const tensor_info_t *b)
            format_same(&a->format, &b->format, a->sizes);
 }
 
+/* The operand whose bytes the result takes, or -1: its number, where the plan changed the order of
+ * operands. */
+static int find_overwritten(const step_t *step)
+{
+    for (int i = 0; step->view.overwrites >= 0 && i < step->n_sources; i++)
+        if (step->sources[i].kind == SOURCE_ROOT && step->sources[i].root == step->output_roots[0])
+            return i;
+    return -1;
+}
+
 /* Whether one takes what the other takes and leaves what it leaves, but for the batch. */
 static bool can_replace(const step_t *step, const prepared_t *smaller)
 {
     const prepared_t *whole = step->prepared;
-    const int overwritten = step->view.overwrites;
+    const int overwritten = find_overwritten(step);
     if (smaller->kernel != whole->kernel || smaller->is_view || smaller->n_out != whole->n_out)
         return false;
     for (int i = 0; i < whole->n_in; i++)
@@ -152,7 +168,7 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
     status_t status = select_fixed(slicing->ctx, whole->op, node->attrs, whole->n_in, infos,
                                    weights_of(slicing->plan->graph, node), whole->out[0].layout,
                                    out_format, whole->kernel, out_smaller);
-    if (status == STATUS_UNSUPPORTED) return STATUS_OK;
+    if (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT) return STATUS_OK;
     TRY(status);
     if (can_replace(step, *out_smaller)) return STATUS_OK;
     prepared_release(*out_smaller);

@@ -241,6 +241,31 @@ static void a_constant_of_the_batch_stays_whole(void **state)
     assert_int_equal(n, 0);
 }
 
+/* A view of some elements of the batch, whose bytes a step of the loop would write, is no operand
+ * that a loop may read: of its root there would be one slice at a time. */
+static void elements_of_what_a_loop_writes_are_read_whole(void **state)
+{
+    static const char *const statements[] = {"  %1 = sigmoid(%x)\n"
+                                             "  %2 = slice(%1) dim=0 start=0 end=1 step=1\n"
+                                             "  %3 = sub(%1, %2)\n"
+                                             "  %4 = max_pool2d(%3) kernel=[2,2] stride=[2,2]\n"
+                                             "  return %4\n",
+                                             "  %1 = sigmoid(%x)\n"
+                                             "  %2 = slice(%1) dim=0 start=5 end=6 step=1\n"
+                                             "  %3 = sub(%1, %2)\n"
+                                             "  %4 = max_pool2d(%3) kernel=[2,2] stride=[2,2]\n"
+                                             "  return %4, %1\n",
+                                             "  %0 = softmax(%x) dim=0\n"
+                                             "  %5 = slice(%0) dim=0 start=0 end=1 step=1\n"
+                                             "  %1 = sub(%x, %5)\n"
+                                             "  %2 = add(%0, %1)\n"
+                                             "  %3 = relu(%2)\n"
+                                             "  return %3\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        check_same(8, 32, 64, statements[i], NULL, NULL);
+}
+
 /* ---- networks ---- */
 
 static void zoo_networks_give_the_same(void **state)
@@ -343,6 +368,7 @@ int main(void)
         cmocka_unit_test(concats_inside_are_joined),
         cmocka_unit_test(other_steps_are_not),
         cmocka_unit_test(a_constant_of_the_batch_stays_whole),
+        cmocka_unit_test(elements_of_what_a_loop_writes_are_read_whole),
         cmocka_unit_test(zoo_networks_give_the_same),
         cmocka_unit_test(each_slice_is_told_and_profiles_sum_them),
     };
