@@ -87,6 +87,7 @@ nb::dict row_of(const profile_node_t &node, int index, double all_ns,
     row["gflops"] = node.flops * per_ns;
     row["gbs"] = static_cast<double>(node.bytes) * per_ns;
     row["limit_share"] = profile_limit_ns(&limits, &node) * per_ns;
+    row["slices"] = node.n_slices;
     row["flops"] = node.flops;
     row["bytes"] = node.bytes;
     row["in"] = pairs_of(node.n_in, node.in);
