@@ -54,8 +54,8 @@ typedef enum op_trait {
                                       operand */
     TRAIT_GRADS_WEIGHT = 1 << 7,   /* gives the gradient of a layer's weight from the layer's source
                                       and the gradient of its result */
-    TRAIT_BATCHED = 1 << 9, /* dimension 0 of results is a batch wherever that of input 0 is as
-                               long: what result n is depends on the activations of n alone */
+    TRAIT_BATCHED = 1 << 9, /* dimension 0 is a batch, if input 0 and the results are of the same
+                               size there: results [n] depend on activations [n] alone */
     TRAIT_MEASURES = 1 << 5 /* sizes of its outputs depend on elements: nonzero. `infer` is given
                                these where it is called to run; where they are not known, it
                                gives -1 for such sizes. Kernels are selected at each run */

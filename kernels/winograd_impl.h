@@ -25,8 +25,8 @@
  * (tile + kernel - 1)^2 / kernel^2 times its memory.
  *
  * Products may be those of bf16, in pairs of channels, which are summed in f32: what is transformed
- * is rounded to bf16 before. That doubles the rounding that direct sums of bf16 have with tiles of
- * 2, for which alone it is done (with 3 by 3); with tiles of 4 it would be six times as much. */
+ * is rounded to bf16 before. Tiles of 2 lose twice what direct sums of bf16 lose by rounding, tiles
+ * of 4 six times that. So pairs are for kernels of 3 by 3 and tiles of 2 only. */
 #ifndef TESSERA_KERNELS_WINOGRAD_IMPL_H
 #define TESSERA_KERNELS_WINOGRAD_IMPL_H
 

@@ -178,10 +178,9 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
 
 /* ---- estimates ---- */
 
-/* A loop of the steps [first, first + n_steps), each slice of `elements`. */
+/* A loop that may be chosen. */
 typedef struct candidate {
-    int first, n_steps;
-    int64_t elements;
+    plan_loop_t loop;
     double memory_share; /* of what stays inside */
 } candidate_t;
 
@@ -203,10 +202,10 @@ static size_t weight_bytes(const step_t *step)
     return bytes;
 }
 
-static bool stays_inside(const plan_root_t *root, const candidate_t *loop)
+static bool stays_inside(const plan_root_t *root, const plan_loop_t *loop)
 {
-    return root->kind == ROOT_ARENA && root->first_step >= loop->first &&
-           root->last_step < loop->first + loop->n_steps;
+    return root->kind == ROOT_ARENA && root->first_step >= loop->first_step &&
+           root->last_step < loop->first_step + loop->n_steps;
 }
 
 /* Of what is read or written between uses of so many other bytes, the share that comes from memory:
@@ -219,54 +218,55 @@ static double memory_share(const slicing_t *slicing, size_t bytes)
     return ((double)bytes - quarter) / (whole - quarter);
 }
 
-static double root_bytes(const slicing_t *slicing, const candidate_t *loop, int root,
+static double root_bytes(const slicing_t *slicing, const candidate_t *candidate, int root,
                          double outside_share)
 {
     const plan_root_t *of = &slicing->plan->roots[root];
-    return (double)of->bytes * (stays_inside(of, loop) ? loop->memory_share : outside_share);
+    return (double)of->bytes *
+           (stays_inside(of, &candidate->loop) ? candidate->memory_share : outside_share);
 }
 
 /* From memory and to it, by all slices. */
-static double memory_bytes(const slicing_t *slicing, const candidate_t *loop, const step_t *step)
+static double memory_bytes(const slicing_t *slicing, const candidate_t *candidate,
+                           const step_t *step)
 {
     const double outside_share = memory_share(slicing, batch_bytes(step));
     double bytes = 0.0;
     for (int i = 0; i < step->n_sources; i++)
         if (has_batch(step, i))
-            bytes += root_bytes(slicing, loop, step->sources[i].root, outside_share);
+            bytes += root_bytes(slicing, candidate, step->sources[i].root, outside_share);
     for (int i = 0; i < step->n_outputs; i++)
-        bytes += root_bytes(slicing, loop, step->output_roots[i], outside_share);
+        bytes += root_bytes(slicing, candidate, step->output_roots[i], outside_share);
     return bytes;
 }
 
 /* Whichever takes longer, computing or moving, hides a part of the other. */
-static double step_ns(const slicing_t *slicing, const candidate_t *loop, const step_t *step)
+static double step_ns(const slicing_t *slicing, const candidate_t *candidate, const step_t *step)
 {
-    const int64_t n_slices = slicing->batches[loop->first] / loop->elements;
-    double moved = memory_bytes(slicing, loop, step) / cost_limits().memory;
+    const int n_slices = candidate->loop.n_slices;
+    double moved = memory_bytes(slicing, candidate, step) / cost_limits().memory;
     double computed = step->prepared->cost_ns;
     if (n_slices > 1) {
-        computed = computed * (1.0 + SLICE_LOSS) + STEP_NS * (double)n_slices;
-        moved += (double)weight_bytes(step) * (double)(n_slices - 1) *
-                 (loop->memory_share / cost_limits().memory +
-                  (1.0 - loop->memory_share) / cost_limits().cached);
+        computed = computed * (1.0 + SLICE_LOSS) + STEP_NS * n_slices;
+        moved += (double)weight_bytes(step) * (n_slices - 1) *
+                 (candidate->memory_share / cost_limits().memory +
+                  (1.0 - candidate->memory_share) / cost_limits().cached);
     }
     return moved > computed ? moved + APART * computed : computed + APART * moved;
 }
 
-static double loop_ns(const slicing_t *slicing, candidate_t loop)
+static double loop_ns(const slicing_t *slicing, const plan_loop_t *loop)
 {
-    const step_t *steps = &slicing->plan->steps[loop.first];
-    const int64_t n_slices = slicing->batches[loop.first] / loop.elements;
+    const step_t *steps = &slicing->plan->steps[loop->first_step];
     size_t most = 0, weights = 0;
     double ns = 0.0;
-    for (int s = 0; s < loop.n_steps; s++) {
-        const size_t bytes = batch_bytes(&steps[s]) / (size_t)n_slices;
+    for (int s = 0; s < loop->n_steps; s++) {
+        const size_t bytes = batch_bytes(&steps[s]) / (size_t)loop->n_slices;
         if (bytes > most) most = bytes;
         weights += weight_bytes(&steps[s]);
     }
-    loop.memory_share = memory_share(slicing, most + weights);
-    for (int s = 0; s < loop.n_steps; s++) ns += step_ns(slicing, &loop, &steps[s]);
+    const candidate_t candidate = {*loop, memory_share(slicing, most + weights)};
+    for (int s = 0; s < loop->n_steps; s++) ns += step_ns(slicing, &candidate, &steps[s]);
     return ns;
 }
 
@@ -279,11 +279,11 @@ static void choose_last(slicing_t *slicing, int begin, int end)
         if (batch % n_slices != 0) continue;
         const int shortest = n_slices == 1 ? 1 : 2, longest = n_slices == 1 ? 1 : MAX_LOOP;
         for (int first = end - shortest; first >= begin && end - first <= longest; first--) {
-            const candidate_t loop = {first, end - first, batch / n_slices, 0.0};
-            const double cost = slicing->costs[first] + loop_ns(slicing, loop);
+            const plan_loop_t loop = {first, end - first, n_slices};
+            const double cost = slicing->costs[first] + loop_ns(slicing, &loop);
             if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
             slicing->costs[end] = cost;
-            slicing->chosen[end] = (plan_loop_t){first, end - first, n_slices};
+            slicing->chosen[end] = loop;
         }
     }
 }
@@ -353,9 +353,8 @@ static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 /* Bytes from a slice of a root to the next: none where there is only one. */
 static size_t stride_of(const plan_t *plan, int root, const plan_loop_t *loop)
 {
-    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
     const plan_root_t *of = &plan->roots[root];
-    return stays_inside(of, &inside) ? 0 : of->bytes / (size_t)loop->n_slices;
+    return stays_inside(of, loop) ? 0 : of->bytes / (size_t)loop->n_slices;
 }
 
 static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
@@ -380,10 +379,9 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
 
 static void shrink_roots(plan_t *plan, const plan_loop_t *loop)
 {
-    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
     for (int r = 0; r < plan->n_roots; r++) {
         plan_root_t *root = &plan->roots[r];
-        if (!stays_inside(root, &inside)) continue;
+        if (!stays_inside(root, loop)) continue;
         root->bytes /= (size_t)loop->n_slices;
         root->info = slice_of(&root->info, root->info.sizes[0] / loop->n_slices);
     }
@@ -451,9 +449,8 @@ status_t plan_slice(context_t *ctx, plan_t *plan)
 
 static void keep_root(plan_root_t *root, const plan_loop_t *loop)
 {
-    const candidate_t inside = {loop->first_step, loop->n_steps, 0, 0.0};
     const int last = loop->first_step + loop->n_steps - 1;
-    if (stays_inside(root, &inside)) return;
+    if (stays_inside(root, loop)) return;
     if (root->first_step > loop->first_step) root->first_step = loop->first_step;
     if (root->last_step < last) root->last_step = last;
 }

@@ -11,7 +11,7 @@
 #include "graph/program/plan.h"
 #include "module/zoo.h"
 #include "tensor/tensor_impl.h"
-#include "tests/support/support.h"
+#include "tests/support/subject.h"
 
 /* Of which a quarter holds what a step reads and writes of an image of 32 channels of 64 by 64. */
 enum { CACHE = 4 << 20, NETWORK_CACHE = 8 << 20 };
@@ -28,15 +28,6 @@ static context_t *context_with_cache(long bytes)
     return ctx;
 }
 
-static void add_parameter(context_t *ctx, module_t *net, const char *name, int rank,
-                          const int64_t *sizes)
-{
-    tensor_t *tensor = NULL;
-    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, rank, sizes, &tensor));
-    CHECK_OK(ctx, module_set_parameter(ctx, net, name, tensor));
-    tensor_release(tensor);
-}
-
 /* Of %x, f32[batch,channels,size,size], with %w [channels,channels,3,3], %d [channels,1,3,3],
  * %p [channels,channels,1,1], %c [1,channels,1,1] and %k [batch,channels,1,1]; "groups=?" is of as
  * many groups as channels. */
@@ -44,30 +35,23 @@ static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64
                           const char *statements)
 {
     const long long n = (long long)batch, c = (long long)channels, s = (long long)size;
-    char text[4096];
-    module_t *net = NULL;
-    snprintf(text, sizeof text,
-             "graph forward(%%self : module, %%x : f32[%lld,%lld,%lld,%lld]) {\n"
-             "  %%w = getattr(%%self) name=\"w\" : f32[%lld,%lld,3,3]\n"
-             "  %%d = getattr(%%self) name=\"d\" : f32[%lld,1,3,3]\n"
-             "  %%p = getattr(%%self) name=\"p\" : f32[%lld,%lld,1,1]\n"
-             "  %%c = getattr(%%self) name=\"c\" : f32[1,%lld,1,1]\n"
-             "  %%k = getattr(%%self) name=\"k\" : f32[%lld,%lld,1,1]\n%s}\n",
-             n, c, s, s, c, c, c, c, c, c, n, c, statements);
-    for (char *at = text; (at = strstr(at, "groups=?")) != NULL;) {
-        char rest[sizeof text];
-        strcpy(rest, at + strlen("groups=?"));
-        snprintf(at, sizeof text - (size_t)(at - text), "groups=%lld%s", c, rest);
+    char parameters[256], input[64], body[2048];
+    snprintf(parameters, sizeof parameters,
+             "w=%lld,%lld,3,3 d=%lld,1,3,3 p=%lld,%lld,1,1 c=1,%lld,1,1 k=%lld,%lld,1,1", c, c, c,
+             c, c, c, n, c);
+    snprintf(input, sizeof input, "%%x : f32[%lld,%lld,%lld,%lld]", n, c, s, s);
+    size_t at = 0;
+    for (const char *from = statements; *from != '\0';) {
+        const char *groups = strstr(from, "groups=?");
+        const int length = (int)(groups != NULL ? (size_t)(groups - from) : strlen(from));
+        at += (size_t)snprintf(body + at, sizeof body - at, "%.*s", length, from);
+        from += length;
+        if (groups == NULL) break;
+        at += (size_t)snprintf(body + at, sizeof body - at, "groups=%lld", c);
+        from += strlen("groups=?");
     }
     context_seed(ctx, 7);
-    CHECK_OK(ctx, module_create(ctx, "Net", &net));
-    add_parameter(ctx, net, "w", SHAPE(channels, channels, 3, 3));
-    add_parameter(ctx, net, "d", SHAPE(channels, 1, 3, 3));
-    add_parameter(ctx, net, "p", SHAPE(channels, channels, 1, 1));
-    add_parameter(ctx, net, "c", SHAPE(1, channels, 1, 1));
-    add_parameter(ctx, net, "k", SHAPE(batch, channels, 1, 1));
-    CHECK_OK(ctx, graph_define(ctx, net, text));
-    return net;
+    return subject_net(ctx, parameters, input, body);
 }
 
 static int count_sliced(const module_t *frozen, const char *name)
