@@ -53,7 +53,7 @@ KERNEL_INLINE void add_row(shape_t shape, columns_t columns, const float *x, con
         for (int i = 0; i < span; i++) {
             const int64_t at = columns.left + i;
             const bool is_there = columns.is_inside || (at >= 0 && at < columns.width);
-            source[i] = is_there ? vector_load(x + i * KERNEL_LANES) : (vector_t){0};
+            source[i] = is_there ? vector_load_once(x + i * KERNEL_LANES) : (vector_t){0};
             if (shape.lanes > 1) source[i] = vector_pick(source[i], input);
         }
         KERNEL_UNROLL
@@ -76,7 +76,7 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
     KERNEL_UNROLL
     for (int t = 0; t < TILE; t++) sums[t] = row->bias;
     for (int r = row->first; r < row->last; r++) {
-        const float *x = row->x + (r * d->width + columns.left) * KERNEL_LANES;
+        const float *x = pointer_apart(row->x + (r * d->width + columns.left) * KERNEL_LANES);
         const float *weight = row->weight + r * shape.kernel * shape.inputs * KERNEL_LANES;
         for (int64_t j = 0; j < shape.inputs; j += shape.lanes) {
             add_row(shape, columns, x, weight + j * KERNEL_LANES, sums);

@@ -31,6 +31,11 @@ typedef struct group {
     vector_t expand_bias[BLOCKS];
 } group_t;
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act, bool is_from_zero)
 {
     const vector_t lower = act->lower - (vector_t){0}, upper = act->upper - (vector_t){0};
@@ -86,8 +91,10 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
             for (int k = 0; k < n_blocks; k++)
                 weights[k] = vector_load(expand + k * group->expand_step);
             KERNEL_UNROLL
-            for (int r = 0; r < n; r++) KERNEL_UNROLL
-            for (int k = 0; k < n_blocks; k++) sums[r][k] += x[r * KERNEL_LANES] * weights[k];
+            for (int r = 0; r < n; r++) {
+                sums[r][0] += x[r * KERNEL_LANES] * weights[0];
+                if (n_blocks > 1) sums[r][1] += vector_again(x, r)[r * KERNEL_LANES] * weights[1];
+            }
         }
         if (left < KERNEL_LANES) break;
     }
@@ -115,10 +122,9 @@ static void expand_some(const group_t *group, const float *x, const int32_t *to,
     }
 }
 
-static float *ring_row(const group_t *group, int block, int64_t row)
+static float *ring_slot(const group_t *group, int block, int64_t slot)
 {
-    return group->ring +
-           (block * group->n_slots + row % group->n_slots) * group->columns * KERNEL_LANES;
+    return group->ring + (block * group->n_slots + slot) * group->columns * KERNEL_LANES;
 }
 
 /* A place in the rows of e: which slot they are in, and which column. */
@@ -167,13 +173,15 @@ static void expand_rows(group_t *group, int64_t first, int64_t last)
     for (int k = 0; k < group->n_blocks; k++)
         for (int64_t row = first; row < last; row++)
             pair->expand_act.finish(pair->expand_act.user,
-                                    ring_row(group, k, row) + pair->left * KERNEL_LANES,
+                                    ring_slot(group, k, row % group->n_slots) +
+                                        pair->left * KERNEL_LANES,
                                     pair->width * KERNEL_LANES);
 }
 
-/* A row of results: the rows of e that it reads, those outside NULL. */
+/* A row of results, and the rows of e that it reads: those of the kernel in [first, last). */
 typedef struct row {
     const float *from[MAX_KERNEL], *weight;
+    int first, last;
     vector_t bias;
     float *out;
 } row_t;
@@ -186,12 +194,12 @@ KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, in
     vector_t sums[TILE], source[MAX_SPAN];
     KERNEL_UNROLL
     for (int t = 0; t < TILE; t++) sums[t] = row->bias;
-    for (int r = 0; r < kernel; r++) {
-        const float *from = row->from[r], *weight = row->weight + r * kernel * KERNEL_LANES;
-        if (from == NULL) continue;
-        from += q * stride * KERNEL_LANES;
+    KERNEL_ROLL
+    for (int r = row->first; r < row->last; r++) {
+        const float *from = pointer_apart(row->from[r] + q * stride * KERNEL_LANES);
+        const float *weight = row->weight + r * kernel * KERNEL_LANES;
         KERNEL_UNROLL
-        for (int i = 0; i < span; i++) source[i] = vector_load(from + i * KERNEL_LANES);
+        for (int i = 0; i < span; i++) source[i] = vector_load_once(from + i * KERNEL_LANES);
         KERNEL_UNROLL
         for (int s = 0; s < kernel; s++) {
             const vector_t w = vector_load(weight + s * KERNEL_LANES);
@@ -233,19 +241,19 @@ KERNEL_INLINE void sum_row(const group_t *group, int k, int kernel, int stride, 
                  .bias = load_bias(pair, pair->bias, block),
                  .out = pair->out +
                         (plane * pair->out_height + p) * pair->out_width * KERNEL_LANES};
+    const int64_t top = p * stride - pair->top;
+    row.first = top < 0 ? (int)least(-top, kernel) : 0;
+    row.last = (int)least(pair->height - top, kernel);
+    int64_t slot = (top + row.first) % group->n_slots;
+    KERNEL_UNROLL
     for (int r = 0; r < kernel; r++) {
-        const int64_t h = p * stride - pair->top + r;
-        row.from[r] = h >= 0 && h < pair->height ? ring_row(group, k, h) : NULL;
+        row.from[r] = ring_slot(group, k, slot);
+        if (r >= row.first && ++slot == group->n_slots) slot = 0;
     }
     for (int64_t q = 0; q < pair->out_width; q += TILE)
         sum_tile(pair, &row, kernel, stride, q, pair->out_width - q);
     if (pair->act.finish != NULL)
         pair->act.finish(pair->act.user, row.out, pair->out_width * KERNEL_LANES);
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* A row of results as soon as the rows of e under it are there. Short rows are made several at a

@@ -47,6 +47,40 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
     memcpy(to, &v, sizeof v);
 }
 
+/* The same pointer, but the compiler does not know that: it keeps it in a register, where it would
+ * keep the address of each element that lies behind it, and loads through it what it loaded through
+ * another. */
+KERNEL_INLINE const float *pointer_apart(const float *pointer)
+{
+    __asm__("" : "+r"(pointer));
+    return pointer;
+}
+
+/* Loads a vector that several products read into a register. Of AVX-512, which has many, the
+ * compiler would have each product read it from memory, which takes longer than to multiply. */
+KERNEL_INLINE vector_t vector_load_once(const float *from)
+{
+    vector_t v = vector_load(from);
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
+/* An element that is multiplied by several vectors is spread over a register once for all of them,
+ * or each product but the first reads it through this pointer, as its operand: that is fewer
+ * instructions, but more loads. Products of AVX-512 are fastest with one for even rows and the
+ * other for odd ones. */
+KERNEL_INLINE const float *vector_again(const float *x, int row)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    if (row % 2 == 1) return pointer_apart(x);
+#else
+    (void)row;
+#endif
+    return x;
+}
+
 /* Past the caches: memory is aligned to whole vectors, and read by other threads behind a
  * vector_fence only. */
 KERNEL_INLINE void vector_stream(vector_t v, float *to)
