@@ -92,8 +92,9 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
                 weights[k] = vector_load(expand + k * group->expand_step);
             KERNEL_UNROLL
             for (int r = 0; r < n; r++) {
+                const float *again = vector_again(x + r * KERNEL_LANES, r);
                 sums[r][0] += x[r * KERNEL_LANES] * weights[0];
-                if (n_blocks > 1) sums[r][1] += vector_again(x, r)[r * KERNEL_LANES] * weights[1];
+                if (n_blocks > 1) sums[r][1] += *again * weights[1];
             }
         }
         if (left < KERNEL_LANES) break;

@@ -96,7 +96,7 @@ KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t b
         if (has_half) half = vector_first_half(vector_load(weight + n_whole * tile->weights));
         KERNEL_UNROLL
         for (int r = 0; r < n_rows; r++) {
-            const float *again = vector_again(x, r) + r * KERNEL_LANES;
+            const float *again = vector_again(x + r * KERNEL_LANES, r);
             sums->whole[0][r] += x[r * KERNEL_LANES] * weights[0];
             if (n_whole > 1) sums->whole[1][r] += *again * weights[1];
             if (has_half) sums->half[r] += *again * half;

@@ -50,7 +50,7 @@ KERNEL_INLINE void vector_store(vector_t v, float *to)
 /* The same pointer, but the compiler does not know that: it keeps it in a register, where it would
  * keep the address of each element that lies behind it, and loads through it what it loaded through
  * another. */
-KERNEL_INLINE const float *pointer_apart(const float *pointer)
+KERNEL_INLINE const void *pointer_apart(const void *pointer)
 {
     __asm__("" : "+r"(pointer));
     return pointer;
@@ -71,7 +71,7 @@ KERNEL_INLINE vector_t vector_load_once(const float *from)
  * or each product but the first reads it through this pointer, as its operand: that is fewer
  * instructions, but more loads. Products of AVX-512 are fastest with one for even rows and the
  * other for odd ones. */
-KERNEL_INLINE const float *vector_again(const float *x, int row)
+KERNEL_INLINE const void *vector_again(const void *x, int row)
 {
 #if defined(__AVX512F__) && KERNEL_LANES == 16
     if (row % 2 == 1) return pointer_apart(x);

@@ -54,6 +54,9 @@ struct context {
     void *scratch;
     size_t scratch_bytes;
     uint64_t random[4];
+    context_t **workers; /* [n_workers] */
+    int n_workers, worker_capacity;
+    bool is_worker;
 };
 
 enum {
@@ -209,6 +212,45 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
+/* Says what its context says, but runs on one thread; its denormals are the other's care. */
+static status_t make_worker(context_t *ctx, context_t **out_worker)
+{
+    context_t *worker = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *worker, "a context of a thread", &worker));
+    worker->allocator = ctx->allocator;
+    worker->is_worker = true;
+    worker->n_threads = 1;
+    worker->cache_entries = ctx->cache_entries;
+    worker->cpu_cache = ctx->cpu_cache;
+    worker->trace_categories = ctx->trace_categories;
+    worker->trace_sink = ctx->trace_sink;
+    worker->trace_user = ctx->trace_user;
+    worker->trace_file = ctx->trace_file;
+    context_seed(worker, 0);
+    status_t status = onednn_stream_create(worker, &worker->stream);
+    if (status == STATUS_OK) {
+        *out_worker = worker;
+        return STATUS_OK;
+    }
+    status = context_blame(ctx, worker, status);
+    context_destroy(worker);
+    return status;
+}
+
+status_t context_worker(context_t *ctx, int index, context_t **out_worker)
+{
+    TRY(context_grow(ctx, &ctx->workers, &ctx->worker_capacity, index + 1, sizeof *ctx->workers));
+    for (; ctx->n_workers <= index; ctx->n_workers++)
+        TRY(make_worker(ctx, &ctx->workers[ctx->n_workers]));
+    *out_worker = ctx->workers[index];
+    return STATUS_OK;
+}
+
+status_t context_blame(context_t *ctx, const context_t *worker, status_t status)
+{
+    FAIL(ctx, status, "%s", worker->last.message);
+}
+
 /* A fini may still ask for its own slot; one that makes another slot has it ended too. */
 static void end_slots(context_t *ctx)
 {
@@ -225,11 +267,13 @@ static void end_slots(context_t *ctx)
 void context_destroy(context_t *ctx)
 {
     if (ctx == NULL) return;
+    while (ctx->n_workers > 0) context_destroy(ctx->workers[--ctx->n_workers]);
+    context_put(ctx, (void *)ctx->workers);
     scope_end_all(ctx);
     end_slots(ctx);
     if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
     context_put(ctx, ctx->scratch);
-    if (ctx->trace_file >= 0) close(ctx->trace_file);
+    if (ctx->trace_file >= 0 && !ctx->is_worker) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
     allocator_put(&allocator, ctx);
 }

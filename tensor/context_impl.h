@@ -83,6 +83,14 @@ struct conversion;
 typedef void (*conversion_listener_t)(context_t *ctx, const struct conversion *conversion);
 conversion_listener_t *context_listener(context_t *ctx);
 
+/* A context for one thread of those that run parts of a call by themselves, made at first use: it
+ * says what ctx says, has one thread and ends with ctx. And that a part failed there: gives status,
+ * and ctx the worker's message. */
+status_t context_worker(context_t *ctx, int index, context_t **out_worker);
+status_t context_blame(context_t *ctx, const context_t *worker, status_t status);
+/* What a worker counted, plans aside, is the context's. */
+void counters_take(context_t *ctx, context_t *worker);
+
 /* How many calls of threads_enter are open. */
 int *context_depth(context_t *ctx);
 

@@ -31,6 +31,27 @@ void counters_reset(context_t *ctx)
     };
 }
 
+void counters_take(context_t *ctx, context_t *worker)
+{
+    counters_t *to = context_counters(ctx);
+    const counters_t *from = context_counters_now(worker);
+    to->to_mkldnn += from->to_mkldnn;
+    to->to_dense += from->to_dense;
+    for (int cause = 0; cause < CAUSE_COUNT; cause++) {
+        to->reorders[cause] += from->reorders[cause];
+        to->copies[cause] += from->copies[cause];
+    }
+    to->reorder_bytes += from->reorder_bytes;
+    to->reorder_ns += from->reorder_ns;
+    to->operators += from->operators;
+    to->primitives_built += from->primitives_built;
+    to->cache_hits += from->cache_hits;
+    to->cache_misses += from->cache_misses;
+    to->weights_packed += from->weights_packed;
+    to->tensor_bytes += from->tensor_bytes;
+    counters_reset(worker);
+}
+
 uint64_t counters_weight_reorders(const counters_t *counters)
 {
     return counters != NULL ? counters->reorders[CAUSE_WEIGHT] : 0;

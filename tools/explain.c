@@ -41,6 +41,7 @@ typedef struct call {
     const char *name, *path;
     const prepared_t *prepared; /* NULL: nothing is computed */
     int n_slices;               /* of the batch, for each of which a plan runs it; 0 or 1: none */
+    int n_workers;              /* threads that run slices by themselves; 0 or 1: none */
     int n_in;
     const tensor_info_t *given[OP_MAX_INPUTS]; /* NULL: as wanted */
     const tensor_info_t *made[OP_MAX_OUTPUTS]; /* NULL: as prepared */
@@ -98,7 +99,10 @@ static void put_line(explainer_t *explainer, const call_t *call, const char *inp
                    : "");
     table_cell(table, "%s", prepared != NULL ? prepared_kernel(prepared) : "");
     const char *implementation = prepared != NULL ? prepared_implementation(prepared) : NULL;
-    if (call->n_slices > 1)
+    if (call->n_workers > 1)
+        table_cell(table, "%s x %d / %d", implementation != NULL ? implementation : "",
+                   call->n_slices, call->n_workers);
+    else if (call->n_slices > 1)
         table_cell(table, "%s x %d", implementation != NULL ? implementation : "", call->n_slices);
     else
         table_cell(table, "%s", implementation != NULL ? implementation : "");
@@ -202,6 +206,7 @@ static void explain_step(explainer_t *explainer, const graph_t *graph, const pla
                    .path = step->path != NULL ? step->path : "",
                    .prepared = step->prepared,
                    .n_slices = step->n_slices,
+                   .n_workers = step->n_workers,
                    .n_in = step->n_in};
     for (int i = 0; i < step->n_in; i++) {
         bool is_packed = op != NULL && role_of(op, i) == ROLE_WEIGHT;

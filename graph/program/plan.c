@@ -5,7 +5,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
-#include "graph/program/plan_impl.h"
+#include "graph/program/plan_run_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
@@ -167,17 +167,6 @@ static void frame_return(plan_t *plan, plan_frame_t *frame)
 
 /* ---- running ---- */
 
-typedef struct run {
-    context_t *ctx;
-    plan_t *plan;
-    plan_frame_t *frame;
-    bool is_watched; /* observers, or the trace, are told of steps */
-    int slice;       /* of the loop that is run, else 0 */
-    int n_wanted;
-    tensor_t *const *wanted; /* tensors of the caller's, for results */
-    datum_t **arguments;     /* [n_arguments] */
-} run_t;
-
 static status_t find_parameter(context_t *ctx, const plan_t *plan,
                                const plan_parameter_t *parameter, const tensor_t **out_tensor)
 {
@@ -196,7 +185,7 @@ static status_t find_parameter(context_t *ctx, const plan_t *plan,
 
 /* By their paths, when some module has changed since the frame's last run. The first change of all
  * is that of a first member, so that a frame that never ran finds them. */
-static status_t find_parameters(run_t *run)
+static status_t find_parameters(plan_run_t *run)
 {
     const plan_t *plan = run->plan;
     plan_frame_t *frame = run->frame;
@@ -210,7 +199,7 @@ static status_t find_parameters(run_t *run)
 }
 
 /* *out_tensor NULL: the elements are in the source's room. */
-static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
     const tensor_t *tensor = run->frame->parameters[source->parameter];
     const tensor_info_t *want = &source->want;
@@ -222,96 +211,11 @@ static status_t fetch_parameter(run_t *run, const plan_source_t *source, tensor_
     return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
 }
 
-/* ---- steps that are watched ---- */
-
-/* A tensor over bytes of the frame, while the step runs. */
-static status_t tensor_at(run_t *run, const tensor_info_t *info, void *bytes, tensor_t **out)
-{
-    storage_t *storage = NULL;
-    TRY(storage_borrow(run->ctx, bytes, info_bytes(info), true, NULL, NULL, &storage));
-    status_t status = tensor_over(run->ctx, info, storage, 0, out);
-    storage_release(storage);
-    return status;
-}
-
-/* What an observer sees of an input: weights as the graph has them, and what the step overwrites as
- * it was. */
-static status_t show_input(run_t *run, const step_t *step, int index, void *bytes, tensor_t **out)
-{
-    const plan_source_t *source = &step->sources[index];
-    const tensor_t *parameter = NULL;
-    tensor_t *shown = NULL;
-    if (source->kind == SOURCE_NONE) return STATUS_OK;
-    if (source->kind == SOURCE_TENSOR) {
-        *out = tensor_hold(source->given);
-        return STATUS_OK;
-    }
-    if (source->kind == SOURCE_PARAMETER) {
-        parameter = run->frame->parameters[source->parameter];
-        *out = tensor_hold((tensor_t *)(uintptr_t)parameter);
-        return STATUS_OK;
-    }
-    TRY(tensor_at(run, &step->prepared->in[index], bytes, &shown));
-    const int made = step->output_roots[0];
-    if (step->view.overwrites < 0 ||
-        (source->root != made && run->plan->roots[source->root].twin != made + 1)) {
-        *out = shown;
-        return STATUS_OK;
-    }
-    tensor_t *copy = NULL;
-    status_t status = tensor_make(run->ctx, &shown->info, &copy);
-    void *to = NULL;
-    if (status == STATUS_OK) status = tensor_writable(run->ctx, copy, &to);
-    if (status == STATUS_OK) memcpy(to, bytes, info_bytes(&shown->info));
-    tensor_drop(shown);
-    if (status == STATUS_OK)
-        *out = copy;
-    else
-        tensor_drop(copy);
-    return status;
-}
-
-static status_t run_kernel(run_t *run, const step_t *step, void *const *in, void *const *out)
-{
-    return step->prepared->run(run->ctx, step->prepared, in, out, run->frame->scratch);
-}
-
-static status_t run_watched(run_t *run, const step_t *step, void *const *in, void *const *out)
-{
-    const prepared_t *prepared = step->prepared;
-    tensor_t *shown[OP_MAX_INPUTS] = {NULL}, *made[OP_MAX_OUTPUTS] = {NULL};
-    status_t status = STATUS_OK;
-    for (int i = 0; i < step->n_sources && status == STATUS_OK; i++)
-        status = show_input(run, step, i, in[i], &shown[i]);
-    for (int i = 0; i < step->n_outputs && status == STATUS_OK; i++)
-        status = tensor_at(run, &prepared->out[i], out[i], &made[i]);
-    uint64_t begin = context_now();
-    if (status == STATUS_OK) status = run_kernel(run, step, in, out);
-    op_event_t event = {.op = prepared->op,
-                        .attrs = prepared->attrs,
-                        .n_in = step->n_sources,
-                        .in = (const tensor_t *const *)shown,
-                        .n_out = step->n_outputs,
-                        .out = made,
-                        .prepared = prepared,
-                        .ns = context_now() - begin,
-                        .is_planned = true,
-                        .slice = run->slice,
-                        .n_slices = step->view.n_slices};
-    const char *path = step->view.path;
-    if (path != NULL) dispatch_enter_module(run->ctx, path);
-    if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
-    if (path != NULL) dispatch_leave_module(run->ctx, path);
-    for (int i = 0; i < step->n_sources; i++) tensor_drop(shown[i]);
-    for (int i = 0; i < step->n_outputs; i++) tensor_drop(made[i]);
-    return status;
-}
-
 /* ---- steps that write in place, or set attributes ---- */
 
 /* Before a root is written: who else has its bytes keeps them as they are (snapshots) or is told
  * (forms, by the version). All roots that lie in this storage find its bytes anew. */
-static status_t open_root(run_t *run, int root)
+static status_t open_root(plan_run_t *run, int root)
 {
     plan_frame_t *frame = run->frame;
     tensor_t *written = frame->bound[root];
@@ -327,7 +231,7 @@ static status_t open_root(run_t *run, int root)
 
 /* Operands that lie where an in-place operator writes, such as views of its target, are read from
  * copies. copies[i] belongs to the caller, also on failure. */
-static status_t part_operands(run_t *run, const step_t *step, void **in, const char *written,
+static status_t part_operands(plan_run_t *run, const step_t *step, void **in, const char *written,
                               void **copies)
 {
     size_t n_written = info_bytes(&step->prepared->out[0]);
@@ -343,18 +247,20 @@ static status_t part_operands(run_t *run, const step_t *step, void **in, const c
     return STATUS_OK;
 }
 
-static status_t run_kernel_in_place(run_t *run, const step_t *step, void **in, void *const *out)
+static status_t run_kernel_in_place(plan_run_t *run, const step_t *step, void **in,
+                                    void *const *out)
 {
     void *copies[OP_MAX_INPUTS] = {NULL};
     status_t status = part_operands(run, step, in, out[0], copies);
     if (status == STATUS_OK)
-        status = run->is_watched ? run_watched(run, step, in, out) : run_kernel(run, step, in, out);
+        status = run->is_watched ? plan_run_watched(run, step, in, out)
+                                 : plan_run_kernel(run, step, in, out);
     for (int i = 0; i < step->n_sources; i++) context_put(run->ctx, copies[i]);
     return status;
 }
 
 /* Bytes that lie alike are moved as they are, which is no reorder. */
-static status_t run_conversion(run_t *run, const step_t *step, const void *in, void *out)
+static status_t run_conversion(plan_run_t *run, const step_t *step, const void *in, void *out)
 {
     bool is_whole = step->to.layout == LAYOUT_MKLDNN || info_is_contiguous(&step->to);
     if (step->pack != NULL)
@@ -367,10 +273,10 @@ static status_t run_conversion(run_t *run, const step_t *step, const void *in, v
     return STATUS_OK;
 }
 
-static status_t take_tensor(run_t *run, int root, size_t offset, const tensor_info_t *info,
+static status_t take_tensor(plan_run_t *run, int root, size_t offset, const tensor_info_t *info,
                             tensor_t **out);
 
-static status_t set_attribute(run_t *run, const step_t *step)
+static status_t set_attribute(plan_run_t *run, const step_t *step)
 {
     const plan_source_t *value = &step->sources[0];
     tensor_t *tensor = NULL;
@@ -384,7 +290,7 @@ static status_t set_attribute(run_t *run, const step_t *step)
     return status;
 }
 
-static status_t make_argument(run_t *run, const plan_source_t *source, datum_t **out_datum)
+static status_t make_argument(plan_run_t *run, const plan_source_t *source, datum_t **out_datum)
 {
     tensor_t *tensor = NULL;
     if (source->kind == SOURCE_DATUM) {
@@ -392,8 +298,8 @@ static status_t make_argument(run_t *run, const plan_source_t *source, datum_t *
         return STATUS_OK;
     }
     if (run->plan->roots[source->root].kind == ROOT_ARENA)
-        TRY(tensor_at(run, &source->info,
-                      (char *)run->frame->pointers[source->root] + source->offset, &tensor));
+        TRY(plan_tensor_at(run, &source->info,
+                           (char *)run->frame->pointers[source->root] + source->offset, &tensor));
     else
         TRY(take_tensor(run, source->root, source->offset, &source->info, &tensor));
     status_t status = datum_tensor(run->ctx, tensor, out_datum);
@@ -401,7 +307,7 @@ static status_t make_argument(run_t *run, const plan_source_t *source, datum_t *
     return status;
 }
 
-static status_t make_arguments(run_t *run)
+static status_t make_arguments(plan_run_t *run)
 {
     const plan_t *plan = run->plan;
     if (plan->n_arguments == 0) return STATUS_OK;
@@ -414,14 +320,14 @@ static status_t make_arguments(run_t *run)
     return STATUS_OK;
 }
 
-static void drop_arguments(run_t *run)
+static void drop_arguments(plan_run_t *run)
 {
     for (int i = 0; run->arguments != NULL && i < run->plan->n_arguments; i++)
         datum_release(run->arguments[i]);
     context_put(run->ctx, run->arguments);
 }
 
-static status_t call_method(run_t *run, const step_t *step)
+static status_t call_method(plan_run_t *run, const step_t *step)
 {
     datum_t *none[METHOD_MAX_OUTPUTS] = {NULL};
     int n_out = METHOD_MAX_OUTPUTS;
@@ -429,7 +335,25 @@ static status_t call_method(run_t *run, const step_t *step)
                        run->arguments + step->first_argument, &n_out, none);
 }
 
-static status_t run_step(run_t *run, const step_t *step)
+void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out)
+{
+    const plan_root_t *roots = run->plan->roots;
+    const size_t slice = (size_t)run->slice, worker = (size_t)run->worker;
+    for (int i = 0; i < step->n_sources; i++) {
+        const plan_source_t *source = &step->sources[i];
+        in[i] = NULL;
+        if (source->kind == SOURCE_ROOT)
+            in[i] = (char *)run->frame->pointers[source->root] + source->offset +
+                    slice * source->stride + worker * roots[source->root].copy_bytes;
+        else if (source->kind == SOURCE_TENSOR)
+            in[i] = (void *)(uintptr_t)tensor_bytes(source->tensor);
+    }
+    for (int i = 0; i < step->n_outputs; i++)
+        out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i] +
+                 slice * step->output_strides[i] + worker * roots[step->output_roots[i]].copy_bytes;
+}
+
+status_t plan_run_step(plan_run_t *run, const step_t *step)
 {
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     tensor_t *held[OP_MAX_INPUTS];
@@ -438,31 +362,23 @@ static status_t run_step(run_t *run, const step_t *step)
     if (step->method != NULL) return call_method(run, step);
     if (step->is_in_place) TRY(open_root(run, step->output_roots[0]));
     status_t status = STATUS_OK;
+    plan_find_places(run, step, in, out);
     for (int i = 0; status == STATUS_OK && i < step->n_sources; i++) {
         const plan_source_t *source = &step->sources[i];
-        in[i] = NULL;
-        if (source->kind == SOURCE_ROOT) {
-            in[i] = (char *)run->frame->pointers[source->root] + source->offset +
-                    (size_t)run->slice * source->stride;
-        } else if (source->kind == SOURCE_TENSOR) {
-            in[i] = (void *)(uintptr_t)tensor_bytes(source->tensor);
-        } else if (source->kind == SOURCE_PARAMETER) {
-            status = fetch_parameter(run, source, &held[n_held]);
-            if (status == STATUS_OK && held[n_held] == NULL)
-                in[i] = run->frame->pointers[source->root];
-            else if (status == STATUS_OK)
-                in[i] = (void *)(uintptr_t)tensor_bytes(held[n_held++]);
-        }
+        if (source->kind != SOURCE_PARAMETER) continue;
+        status = fetch_parameter(run, source, &held[n_held]);
+        if (status == STATUS_OK && held[n_held] == NULL)
+            in[i] = run->frame->pointers[source->root];
+        else if (status == STATUS_OK)
+            in[i] = (void *)(uintptr_t)tensor_bytes(held[n_held++]);
     }
-    for (int i = 0; i < step->n_outputs; i++)
-        out[i] = (char *)run->frame->pointers[step->output_roots[i]] + step->output_offsets[i] +
-                 (size_t)run->slice * step->output_strides[i];
     if (status == STATUS_OK && step->prepared == NULL)
         status = run_conversion(run, step, in[0], out[0]);
     else if (status == STATUS_OK && step->is_in_place)
         status = run_kernel_in_place(run, step, in, out);
     else if (status == STATUS_OK)
-        status = run->is_watched ? run_watched(run, step, in, out) : run_kernel(run, step, in, out);
+        status = run->is_watched ? plan_run_watched(run, step, in, out)
+                                 : plan_run_kernel(run, step, in, out);
     while (n_held > 0) tensor_drop(held[--n_held]);
     context_counters(run->ctx)->operators += step->prepared != NULL;
     return status;
@@ -478,7 +394,7 @@ static bool is_aligned(const tensor_t *tensor)
 }
 
 /* Steps read parameters where they lie, at any time of the run. */
-static bool has_parameter_in(run_t *run, const tensor_t *wanted)
+static bool has_parameter_in(plan_run_t *run, const tensor_t *wanted)
 {
     for (int i = 0; i < run->plan->n_parameters; i++)
         if (tensor_overlaps(run->frame->parameters[i], wanted)) return true;
@@ -486,7 +402,7 @@ static bool has_parameter_in(run_t *run, const tensor_t *wanted)
 }
 
 /* The tensor that a result, which is the whole of root r, may be written to straight away. */
-static tensor_t *find_wanted(run_t *run, int r, int n_in, const tensor_t *const *in)
+static tensor_t *find_wanted(plan_run_t *run, int r, int n_in, const tensor_t *const *in)
 {
     const plan_t *plan = run->plan;
     for (int i = 0; i < run->n_wanted; i++) {
@@ -502,7 +418,7 @@ static tensor_t *find_wanted(run_t *run, int r, int n_in, const tensor_t *const 
     return NULL;
 }
 
-static status_t bind_output(run_t *run, int r, int n_in, const tensor_t *const *in)
+static status_t bind_output(plan_run_t *run, int r, int n_in, const tensor_t *const *in)
 {
     tensor_t *wanted = find_wanted(run, r, n_in, in), **bound = &run->frame->bound[r];
     if (wanted != NULL)
@@ -525,7 +441,7 @@ static status_t check_wanted(context_t *ctx, const plan_t *plan, int n_wanted,
 
 /* ---- a run ---- */
 
-static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
+static status_t bind_inputs(plan_run_t *run, int n_in, const tensor_t *const *in)
 {
     plan_t *plan = run->plan;
     REQUIRE(run->ctx, n_in == plan->n_inputs, "plan: %d inputs, %d are needed", n_in,
@@ -553,7 +469,7 @@ static status_t bind_inputs(run_t *run, int n_in, const tensor_t *const *in)
 
 /* What is all of an output buffer, or of a shared input, is the tensor that was bound to it. A
  * constant is given so that whoever writes it does not write the plan. */
-static status_t take_tensor(run_t *run, int root, size_t at, const tensor_info_t *info,
+static status_t take_tensor(plan_run_t *run, int root, size_t at, const tensor_info_t *info,
                             tensor_t **out)
 {
     const plan_root_t *of = &run->plan->roots[root];
@@ -569,7 +485,7 @@ static status_t take_tensor(run_t *run, int root, size_t at, const tensor_info_t
     return tensor_over(run->ctx, info, base->storage, offset, out);
 }
 
-static status_t collect_results(run_t *run, tensor_t **out)
+static status_t collect_results(plan_run_t *run, tensor_t **out)
 {
     const plan_t *plan = run->plan;
     for (int i = 0; i < plan->n_results; i++) {
@@ -586,33 +502,22 @@ static status_t collect_results(run_t *run, tensor_t **out)
     return STATUS_OK;
 }
 
-static status_t run_loop(run_t *run, const plan_loop_t *loop)
-{
-    const step_t *steps = &run->plan->steps[loop->first_step];
-    status_t status = STATUS_OK;
-    for (run->slice = 0; status == STATUS_OK && run->slice < loop->n_slices; run->slice++)
-        for (int s = 0; status == STATUS_OK && s < loop->n_steps; s++)
-            status = run_step(run, &steps[s]);
-    run->slice = 0;
-    return status;
-}
-
-static status_t run_steps(run_t *run)
+static status_t run_steps(plan_run_t *run)
 {
     const plan_t *plan = run->plan;
     int s = 0;
     for (int l = 0; l <= plan->n_loops; l++) {
         const int end = l < plan->n_loops ? plan->loops[l].first_step : plan->n_steps;
-        for (; s < end; s++) TRY(run_step(run, &plan->steps[s]));
+        for (; s < end; s++) TRY(plan_run_step(run, &plan->steps[s]));
         if (l == plan->n_loops) break;
-        TRY(run_loop(run, &plan->loops[l]));
+        TRY(plan_run_loop(run, &plan->loops[l]));
         s += plan->loops[l].n_steps;
     }
     return STATUS_OK;
 }
 
 /* Behind a call nothing fails that can be made before it. */
-static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
+static status_t run_frame(plan_run_t *run, int n_in, const tensor_t *const *in, tensor_t **out)
 {
     const bool has_calls = run->plan->n_arguments > 0;
     int n_out = 0;
@@ -632,7 +537,7 @@ static status_t run_frame(run_t *run, int n_in, const tensor_t *const *in, tenso
 static status_t execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                         int n_wanted, tensor_t *const *wanted, tensor_t **out)
 {
-    run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
+    plan_run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
     TRY(dispatch_is_watched(ctx, &run.is_watched));
     TRY(frame_lease(ctx, plan, &run.frame));
     threads_guard_t guard = threads_enter(ctx);

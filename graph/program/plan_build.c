@@ -732,7 +732,7 @@ static status_t build_all(build_t *b)
         progress_tell(b->ctx, "plan", b->node + 1, body->n_nodes);
     }
     TRY(build_results(b));
-    TRY(plan_slice(b->ctx, b->plan));
+    TRY(plan_slice(b->ctx, b->plan, &b->roots_capacity));
     TRY(plan_join(b->ctx, b->plan, &b->roots_capacity));
     plan_keep_sliced(b->plan);
     TRY(plan_add_passing_forms(b->ctx, b->plan, b->n_masters, b->masters, &b->roots_capacity));

@@ -25,8 +25,11 @@ typedef struct plan_root {
     tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
     size_t bytes, offset;
     int first_step, last_step; /* ROOT_ARENA: written first, read last */
-    int twin;       /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
-                       the other in a step that is the last of this and the first of that; or 0 */
+    int twin;  /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
+                  the other in a step that is the last of this and the first of that; or 0 */
+    int block; /* ROOT_ARENA: 1 + the root that it lies in, of which each worker has a copy; or 0 */
+    int n_copies;      /* of such a block; else 0 */
+    size_t copy_bytes; /* of what lies in a block: from a worker's to the next one's; else 0 */
     bool is_shared; /* ROOT_INPUT: the plan uses the bytes of the tensor that is given, and no other
                        form of it: they are written, here or elsewhere, or the tensor is kept */
     bool is_written; /* ROOT_INPUT: a step writes it */
@@ -80,9 +83,11 @@ typedef struct step {
     int first_argument;    /* of a call: among those of a run */
 } step_t;
 
-/* Steps that are run for a slice of the batch, one behind another, then for the next slice. */
+/* Steps that are run for a slice of the batch, one behind another, then for the next slice. Either
+ * all threads run each step together, or each worker runs slices of its own, on one thread. */
 typedef struct plan_loop {
     int first_step, n_steps, n_slices;
+    int n_workers; /* 1: all threads together */
 } plan_loop_t;
 
 typedef struct plan_frame {
@@ -119,6 +124,7 @@ struct plan {
     plan_loop_t *loops; /* by their first steps */
     plan_result_t *results;
     size_t arena_bytes, scratch_bytes, weight_bytes;
+    size_t worker_scratch; /* bytes of scratch_bytes from a worker's to the next one's */
     pthread_mutex_t lock;
     plan_frame_t *idle;
 };
@@ -180,9 +186,9 @@ status_t plan_execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *co
 status_t plan_execute_into(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const *in,
                            int n_wanted, tensor_t *const *wanted, tensor_t **out);
 
-/* Has runs of steps whose batch is larger than the last cache done slice by slice, so that what one
- * step writes the next reads from the cache; before plan_join. */
-status_t plan_slice(context_t *ctx, plan_t *plan);
+/* Has runs of steps done slice by slice of their batch, so that what one step writes the next reads
+ * from a cache, and threads do not wait for each other; before plan_join. */
+status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity);
 
 /* What a step of a loop reads in one slice, or writes, others may read in another: its root lives
  * as long as the loop. After plan_join. */

@@ -2,7 +2,12 @@
  * that needs the least.
  *
  * A root that a step makes longer, as a concat of batches does to its first input, may begin where
- * that does: twins, which are placed at once. */
+ * that does: twins, which are placed at once.
+ *
+ * What the workers of a loop have copies of lies in a block, whose roots are placed by themselves.
+ * The block is a root of the arena as long as all copies together:
+ *
+ *   block of 2 workers   | %1 %2 %3 of the first | %1 %2 %3 of the second | */
 #include <string.h>
 
 #include "graph/program/plan_impl.h"
@@ -76,12 +81,12 @@ static double weight_of(const plan_root_t *root, order_t order)
     }
 }
 
-/* The roots of the arena in an order; gives how many. */
-static int sort_roots(const plan_t *plan, order_t order, int *sorted)
+/* The roots of a block, or of the arena, in an order; gives how many. */
+static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
 {
     int n = 0;
     for (int r = 0; r < plan->n_roots; r++) {
-        if (plan->roots[r].kind != ROOT_ARENA) continue;
+        if (plan->roots[r].kind != ROOT_ARENA || plan->roots[r].block != block) continue;
         double weight = weight_of(&plan->roots[r], order);
         int at = n++;
         for (; at > 0 && weight_of(&plan->roots[sorted[at - 1]], order) < weight; at--)
@@ -150,12 +155,12 @@ enum { MOST_TRIES = 32, MOST_ROOTS = 1000 };
 
 /* Each order, and what follows from it when those that do not fit are placed before the others,
  * until no order can be better. rooms: three of n_roots. The best order is left in the first. */
-static size_t place_best(plan_t *plan, int *const *rooms, int *out_n)
+static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
 {
     int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
     size_t best_bytes = SIZE_MAX, least = 0;
     for (order_t order = BY_BYTES; order < N_ORDERS && best_bytes > least; order++) {
-        const int n = *out_n = sort_roots(plan, order, sorted);
+        const int n = *out_n = sort_roots(plan, block, order, sorted);
         if (order == BY_BYTES) least = least_bytes(plan, n, sorted);
         const int n_tries = n > MOST_ROOTS ? 1 : MOST_TRIES;
         for (int i = 0; i < n_tries && best_bytes > least; i++) {
@@ -168,6 +173,28 @@ static size_t place_best(plan_t *plan, int *const *rooms, int *out_n)
         }
     }
     return best_bytes;
+}
+
+/* Copies begin on pages of their own. */
+static size_t round_to_page(size_t bytes)
+{
+    return (bytes + 4095) & ~(size_t)4095;
+}
+
+/* The blocks, each by itself, then the arena. */
+static size_t place_blocks(plan_t *plan, int *const *rooms, int *out_n)
+{
+    for (int b = 0; b < plan->n_roots; b++) {
+        plan_root_t *block = &plan->roots[b];
+        if (block->n_copies == 0) continue;
+        int n = 0;
+        const size_t bytes = place_best(plan, b + 1, rooms, &n);
+        if (n > 0) (void)place_sorted(plan, n, rooms[0], rooms[2]);
+        const size_t copy = n > 0 ? round_to_page(bytes) : 0;
+        for (int i = 0; i < n; i++) plan->roots[rooms[0][i]].copy_bytes = copy;
+        block->bytes = copy * (size_t)block->n_copies;
+    }
+    return place_best(plan, 0, rooms, out_n);
 }
 
 /* ---- twins ---- */
@@ -196,7 +223,8 @@ static bool can_grow(const plan_t *plan, int s)
         return false;
     const plan_root_t *from = &plan->roots[step->sources[0].root];
     const plan_root_t *to = &plan->roots[step->output_roots[0]];
-    return is_alone(from, step->sources[0].offset, &step->prepared->in[0]) &&
+    return from->block == to->block &&
+           is_alone(from, step->sources[0].offset, &step->prepared->in[0]) &&
            is_alone(to, step->output_offsets[0], &step->prepared->out[0]) &&
            n_readers(step, step->sources[0].root) == 1 && from->last_step == s &&
            to->first_step == s;
@@ -231,12 +259,12 @@ static void part_twins(plan_t *plan)
 /* Growing has threads wait for each other at each row: it has to spare an eighth. */
 static size_t place_all(plan_t *plan, int *const *rooms, int *out_n)
 {
-    const size_t apart = place_best(plan, rooms, out_n);
+    const size_t apart = place_blocks(plan, rooms, out_n);
     if (join_twins(plan) == 0) return apart;
-    const size_t grown = place_best(plan, rooms, out_n);
+    const size_t grown = place_blocks(plan, rooms, out_n);
     if (grown <= apart - apart / 8) return grown;
     part_twins(plan);
-    return place_best(plan, rooms, out_n);
+    return place_blocks(plan, rooms, out_n);
 }
 
 status_t plan_place(context_t *ctx, plan_t *plan)
@@ -250,6 +278,9 @@ status_t plan_place(context_t *ctx, plan_t *plan)
         const size_t bytes = place_all(plan, rooms, &n);
         plan->arena_bytes = n > 0 ? bytes : 0;
         (void)place_sorted(plan, n, rooms[0], rooms[2]);
+        for (int r = 0; r < plan->n_roots; r++)
+            if (plan->roots[r].block > 0)
+                plan->roots[r].offset += plan->roots[plan->roots[r].block - 1].offset;
     }
     for (int i = 0; i < 3; i++) context_put(ctx, rooms[i]);
     return status;

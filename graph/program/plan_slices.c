@@ -6,12 +6,17 @@
  *   %1 = conv2d(%x, ...)       [16,64,112,112]: 51 MB          for each of 8 slices of 2 elements:
  *   %2 = max_pool2d(%1)        [16,64,56,56]                       %1 in 6.4 MB, %2 in its place
  *
- * Of values that such a loop alone uses there is one slice; others lie whole, and each slice of
- * them at its place. A step gets another prepared operator, for the smaller batch; its weights stay
- * what they are.
+ * All threads run each of these steps together, or they are workers, each of which runs all steps
+ * for slices of its own. Workers do not wait for each other behind each step and read what they
+ * have written themselves, but all of them read all weights.
  *
- * Which steps are taken together, and how many elements at a time, is what a sum of estimates says:
- * bytes by the rate of memory or cache, and for each slice what it costs to start a step. */
+ * Of values that such a loop alone uses there is one slice, or one for each worker; others lie
+ * whole, and each slice of them at its place. A step gets another prepared operator, for the
+ * smaller batch; its weights stay what they are.
+ *
+ * Which steps are taken together, how many elements at a time and by whom is what a sum of
+ * estimates says: bytes by the rate of memory or cache, and for each slice what it costs to start a
+ * step. */
 #include <string.h>
 
 #include "dispatch/select_impl.h"
@@ -19,6 +24,7 @@
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/onednn/cost.h"
+#include "tensor/threads_impl.h"
 
 /* By measurement: what a step costs for each slice besides its work, what part of the work kernels
  * lose by having less of it at a time, and what part of moving bytes computing does not hide. */
@@ -26,13 +32,25 @@
 #define SLICE_LOSS 0.04
 #define APART 0.3
 
+/* For steps of workers: what one costs for each slice; what all threads together wait for each
+ * other behind a step, and the part of the work by which the last is behind. A kernel that takes
+ * more than so much longer for slices on one thread each, by its own estimate, is for all threads.
+ */
+#define WORKER_STEP_NS 500.0
+#define WAIT_NS 2000.0
+#define WAIT_SHARE 0.02
+#define WORKER_LOSS 0.05
+
 enum { MAX_LOOP = 64, MAX_SLICES = 64 };
 
 typedef struct slicing {
     context_t *ctx;
     plan_t *plan;
-    size_t cache;         /* bytes */
+    size_t cache; /* bytes */
+    int n_threads;
+    bool is_large;        /* the steps that loops are chosen of: more than the cache holds */
     int64_t *batches;     /* [n_steps] of what can be sliced, else 0 */
+    int *most_slices;     /* [n_steps] for workers; 0 for what they do not do */
     prepared_t **smaller; /* [n_steps] for a slice, while loops are chosen */
     double *costs;        /* [n_steps + 1] of the steps before it */
     plan_loop_t *chosen;  /* [n_steps + 1] the loop that ends before it */
@@ -51,6 +69,14 @@ static bool lies_by_batch(const tensor_info_t *info)
     for (int b = 0; b < format->n_blocks; b++)
         if (format->block_dims[b] == 0) return false;
     return true;
+}
+
+/* Parameters are packed when they are read, by one thread. */
+static bool reads_parameters(const step_t *step)
+{
+    for (int i = 0; i < step->n_sources; i++)
+        if (step->sources[i].kind == SOURCE_PARAMETER) return true;
+    return false;
 }
 
 static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_info_t *info)
@@ -149,8 +175,8 @@ static bool can_replace(const step_t *step, const prepared_t *smaller)
 }
 
 /* *out_smaller is NULL where no kernel does it as the whole batch is done. */
-static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
-                              prepared_t **out_smaller)
+static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_t *step, int64_t n,
+                           prepared_t **out_smaller)
 {
     const graph_node_t *node = step->view.node;
     const prepared_t *whole = step->prepared;
@@ -165,7 +191,7 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
     const format_t *out_format = whole->out[0].layout == LAYOUT_MKLDNN ? &whole->out[0].format
                                                                        : NULL;
     *out_smaller = NULL;
-    status_t status = select_fixed(slicing->ctx, whole->op, node->attrs, whole->n_in, infos,
+    status_t status = select_fixed(ctx, whole->op, node->attrs, whole->n_in, infos,
                                    weights_of(slicing->plan->graph, node), whole->out[0].layout,
                                    out_format, whole->kernel, out_smaller);
     if (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT) return STATUS_OK;
@@ -174,6 +200,20 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
     prepared_release(*out_smaller);
     *out_smaller = NULL;
     return STATUS_OK;
+}
+
+/* A slice of so many elements, on all threads or, for workers, on one. */
+static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int64_t n,
+                              int n_workers, prepared_t **out_smaller)
+{
+    context_t *ctx = slicing->ctx, *worker = NULL;
+    if (n_workers == 1) return prepare_on(ctx, slicing, step, n, out_smaller);
+    TRY(context_worker(ctx, 0, &worker));
+    threads_guard_t guard = threads_enter(worker);
+    status_t status = prepare_on(worker, slicing, step, n, out_smaller);
+    threads_leave(worker, guard);
+    counters_take(ctx, worker);
+    return status == STATUS_OK ? status : context_blame(ctx, worker, status);
 }
 
 /* ---- estimates ---- */
@@ -240,15 +280,28 @@ static double memory_bytes(const slicing_t *slicing, const candidate_t *candidat
     return bytes;
 }
 
+/* By the worker that has most; all of them where there are none. */
+static int slices_of_each(const plan_loop_t *loop)
+{
+    return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
+}
+
 /* Whichever takes longer, computing or moving, hides a part of the other. */
 static double step_ns(const slicing_t *slicing, const candidate_t *candidate, const step_t *step)
 {
-    const int n_slices = candidate->loop.n_slices;
+    const int n_slices = candidate->loop.n_slices, n_workers = candidate->loop.n_workers;
+    const int n_turns = slices_of_each(&candidate->loop);
     double moved = memory_bytes(slicing, candidate, step) / cost_limits().memory;
     double computed = step->prepared->cost_ns;
-    if (n_slices > 1) {
+    if (n_workers > 1)
+        computed = computed * (1.0 - WAIT_SHARE) * n_turns * n_workers / n_slices +
+                   WORKER_STEP_NS * n_turns;
+    else if (n_slices > 1)
         computed = computed * (1.0 + SLICE_LOSS) + STEP_NS * n_slices;
-        moved += (double)weight_bytes(step) * (n_slices - 1) *
+    else if (slicing->n_threads > 1)
+        computed += WAIT_NS;
+    if (n_slices > 1) {
+        moved += (double)weight_bytes(step) * (n_turns - 1) *
                  (candidate->memory_share / cost_limits().memory +
                   (1.0 - candidate->memory_share) / cost_limits().cached);
     }
@@ -261,13 +314,29 @@ static double loop_ns(const slicing_t *slicing, const plan_loop_t *loop)
     size_t most = 0, weights = 0;
     double ns = 0.0;
     for (int s = 0; s < loop->n_steps; s++) {
-        const size_t bytes = batch_bytes(&steps[s]) / (size_t)loop->n_slices;
+        const size_t bytes = batch_bytes(&steps[s]) / (size_t)slices_of_each(loop);
         if (bytes > most) most = bytes;
         weights += weight_bytes(&steps[s]);
     }
     const candidate_t candidate = {*loop, memory_share(slicing, most + weights)};
     for (int s = 0; s < loop->n_steps; s++) ns += step_ns(slicing, &candidate, &steps[s]);
     return ns;
+}
+
+/* Takes the cheapest of the loops that end before step `end`, of so many slices, if it is cheaper
+ * than what is known. */
+static void choose_first(slicing_t *slicing, int begin, int end, int n_slices, int n_workers)
+{
+    const int shortest = n_slices == 1 ? 1 : 2, longest = n_slices == 1 ? 1 : MAX_LOOP;
+    for (int first = end - 1; first >= begin && end - first <= longest; first--) {
+        if (n_workers > 1 && n_slices > slicing->most_slices[first]) break;
+        if (end - first < shortest) continue;
+        const plan_loop_t loop = {first, end - first, n_slices, n_workers};
+        const double cost = slicing->costs[first] + loop_ns(slicing, &loop);
+        if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
+        slicing->costs[end] = cost;
+        slicing->chosen[end] = loop;
+    }
 }
 
 /* The cheapest loop that ends before step `end`, with what is best for the steps before it. */
@@ -277,14 +346,9 @@ static void choose_last(slicing_t *slicing, int begin, int end)
     slicing->costs[end] = -1.0;
     for (int n_slices = 1; n_slices <= MAX_SLICES && n_slices <= batch; n_slices++) {
         if (batch % n_slices != 0) continue;
-        const int shortest = n_slices == 1 ? 1 : 2, longest = n_slices == 1 ? 1 : MAX_LOOP;
-        for (int first = end - shortest; first >= begin && end - first <= longest; first--) {
-            const plan_loop_t loop = {first, end - first, n_slices};
-            const double cost = slicing->costs[first] + loop_ns(slicing, &loop);
-            if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
-            slicing->costs[end] = cost;
-            slicing->chosen[end] = loop;
-        }
+        if (n_slices == 1 || slicing->is_large) choose_first(slicing, begin, end, n_slices, 1);
+        if (slicing->n_threads > 1 && n_slices >= slicing->n_threads)
+            choose_first(slicing, begin, end, n_slices, slicing->n_threads);
     }
 }
 
@@ -317,8 +381,9 @@ static void choose_all(slicing_t *slicing)
     for (int begin = 0, end; begin < slicing->plan->n_steps; begin = end) {
         for (end = begin + 1; end < slicing->plan->n_steps; end++)
             if (slicing->batches[end] != slicing->batches[begin]) break;
-        if (slicing->batches[begin] > 0 && is_large(slicing, begin, end))
-            choose_loops(slicing, begin, end);
+        if (slicing->batches[begin] == 0) continue;
+        slicing->is_large = is_large(slicing, begin, end);
+        if (slicing->is_large || slicing->n_threads > 1) choose_loops(slicing, begin, end);
     }
 }
 
@@ -332,19 +397,37 @@ static void forget_smaller(const slicing_t *slicing)
     }
 }
 
-/* False: a step was found that is not done in slices. */
+/* Whether it takes no longer on one thread for each slice than on all threads for all of them. */
+static bool is_for_workers(const slicing_t *slicing, const plan_loop_t *loop, int s)
+{
+    const double together = slicing->plan->steps[s].prepared->cost_ns;
+    return slicing->smaller[s]->cost_ns * slices_of_each(loop) <=
+           together * (1.0 + WORKER_LOSS) + STEP_NS;
+}
+
+static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s, bool *out_done)
+{
+    prepared_t **smaller = &slicing->smaller[s];
+    TRY(prepare_slice(slicing, &slicing->plan->steps[s], slicing->batches[s] / loop->n_slices,
+                      loop->n_workers, smaller));
+    if (*smaller != NULL && (loop->n_workers == 1 || is_for_workers(slicing, loop, s)))
+        return STATUS_OK;
+    if (loop->n_workers > 1)
+        slicing->most_slices[s] = loop->n_slices - 1;
+    else
+        slicing->batches[s] = 0;
+    *out_done = false;
+    return STATUS_OK;
+}
+
+/* False: a step was found that is not done in slices, or in fewer by workers. */
 static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 {
     *out_done = true;
     for (int l = 0; l < slicing->n_loops; l++) {
         const plan_loop_t *loop = &slicing->loops[l];
-        for (int s = loop->first_step; s < loop->first_step + loop->n_steps; s++) {
-            TRY(prepare_slice(slicing, &slicing->plan->steps[s],
-                              slicing->batches[s] / loop->n_slices, &slicing->smaller[s]));
-            if (slicing->smaller[s] != NULL) continue;
-            slicing->batches[s] = 0;
-            *out_done = false;
-        }
+        for (int s = loop->first_step; s < loop->first_step + loop->n_steps; s++)
+            TRY(prepare_step(slicing, loop, s, out_done));
     }
     if (!*out_done) forget_smaller(slicing);
     return STATUS_OK;
@@ -375,19 +458,54 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
     step->prepared = smaller;
     step->view.prepared = smaller;
     step->view.n_slices = loop->n_slices;
+    step->view.n_workers = loop->n_workers;
 }
 
-static void shrink_roots(plan_t *plan, const plan_loop_t *loop)
+/* The root that copies of what stays inside a loop lie in. Gives 1 + its number, 0 for none. */
+static status_t make_block(const slicing_t *slicing, const plan_loop_t *loop, int *roots_capacity,
+                           int *out_block)
+{
+    plan_t *plan = slicing->plan;
+    *out_block = 0;
+    if (loop->n_workers == 1) return STATUS_OK;
+    TRY(context_grow(slicing->ctx, &plan->roots, roots_capacity, plan->n_roots + 1,
+                     sizeof *plan->roots));
+    plan->roots[plan->n_roots++] = (plan_root_t){.kind = ROOT_ARENA,
+                                                 .first_step = loop->first_step,
+                                                 .last_step = loop->first_step + loop->n_steps - 1,
+                                                 .n_copies = loop->n_workers};
+    *out_block = plan->n_roots;
+    return STATUS_OK;
+}
+
+static void shrink_roots(plan_t *plan, const plan_loop_t *loop, int block)
 {
     for (int r = 0; r < plan->n_roots; r++) {
         plan_root_t *root = &plan->roots[r];
-        if (!stays_inside(root, loop)) continue;
+        if (!stays_inside(root, loop) || root->n_copies > 0) continue;
         root->bytes /= (size_t)loop->n_slices;
         root->info = slice_of(&root->info, root->info.sizes[0] / loop->n_slices);
+        root->block = block;
     }
 }
 
-static status_t make_loops(slicing_t *slicing)
+static void count_scratch(plan_t *plan)
+{
+    int n_workers = 1;
+    plan->scratch_bytes = 0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        const step_t *step = &plan->steps[s];
+        size_t *bytes = step->view.n_workers > 1 ? &plan->worker_scratch : &plan->scratch_bytes;
+        if (step->prepared != NULL && step->prepared->scratch_bytes > *bytes)
+            *bytes = step->prepared->scratch_bytes;
+        if (step->view.n_workers > n_workers) n_workers = step->view.n_workers;
+    }
+    plan->worker_scratch = (plan->worker_scratch + 4095) & ~(size_t)4095;
+    if (plan->worker_scratch * (size_t)n_workers > plan->scratch_bytes)
+        plan->scratch_bytes = plan->worker_scratch * (size_t)n_workers;
+}
+
+static status_t make_loops(slicing_t *slicing, int *roots_capacity)
 {
     plan_t *plan = slicing->plan;
     const size_t bytes = (size_t)slicing->n_loops * sizeof *plan->loops;
@@ -397,18 +515,16 @@ static status_t make_loops(slicing_t *slicing)
     plan->n_loops = slicing->n_loops;
     for (int l = 0; l < plan->n_loops; l++) {
         const plan_loop_t *loop = &plan->loops[l];
+        int block = 0;
         for (int s = 0; s < loop->n_steps; s++) slice_step(slicing, loop, loop->first_step + s);
-        shrink_roots(plan, loop);
+        TRY(make_block(slicing, loop, roots_capacity, &block));
+        shrink_roots(plan, loop, block);
     }
-    plan->scratch_bytes = 0;
-    for (int s = 0; s < plan->n_steps; s++)
-        if (plan->steps[s].prepared != NULL &&
-            plan->steps[s].prepared->scratch_bytes > plan->scratch_bytes)
-            plan->scratch_bytes = plan->steps[s].prepared->scratch_bytes;
+    count_scratch(plan);
     return STATUS_OK;
 }
 
-static status_t slice(slicing_t *slicing)
+static status_t slice(slicing_t *slicing, int *roots_capacity)
 {
     const size_t n = (size_t)slicing->plan->n_steps;
     bool is_done = false;
@@ -416,28 +532,37 @@ static status_t slice(slicing_t *slicing)
                            &slicing->batches));
     TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->smaller, "a plan",
                            &slicing->smaller));
+    TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->most_slices, "a plan",
+                           &slicing->most_slices));
     TRY(context_get_zeroed(slicing->ctx, (n + 1) * sizeof *slicing->costs, "a plan",
                            &slicing->costs));
     TRY(context_get_zeroed(slicing->ctx, (n + 1) * sizeof *slicing->chosen, "a plan",
                            &slicing->chosen));
     TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->loops, "a plan", &slicing->loops));
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < n; s++) {
         slicing->batches[s] = batch_of(slicing->plan, &slicing->plan->steps[s]);
+        slicing->most_slices[s] = reads_parameters(&slicing->plan->steps[s]) ? 0 : MAX_SLICES;
+    }
     while (!is_done) {
         choose_all(slicing);
         TRY(prepare_loops(slicing, &is_done));
     }
-    return make_loops(slicing);
+    return make_loops(slicing, roots_capacity);
 }
 
-status_t plan_slice(context_t *ctx, plan_t *plan)
+status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity)
 {
-    slicing_t slicing = {.ctx = ctx, .plan = plan, .cache = context_cpu_cache(ctx)};
-    for (int s = 0; s < plan->n_steps; s++) plan->steps[s].view.n_slices = 1;
+    slicing_t slicing = {.ctx = ctx,
+                         .plan = plan,
+                         .cache = context_cpu_cache(ctx),
+                         .n_threads = context_threads(ctx)};
+    for (int s = 0; s < plan->n_steps; s++)
+        plan->steps[s].view.n_slices = plan->steps[s].view.n_workers = 1;
     if (slicing.cache == 0 || plan->n_steps == 0) return STATUS_OK;
-    status_t status = slice(&slicing);
+    status_t status = slice(&slicing, roots_capacity);
     if (slicing.smaller != NULL) forget_smaller(&slicing);
     context_put(ctx, slicing.batches);
+    context_put(ctx, slicing.most_slices);
     context_put(ctx, (void *)slicing.smaller);
     context_put(ctx, slicing.costs);
     context_put(ctx, slicing.chosen);

@@ -17,7 +17,7 @@ static size_t round_up(size_t bytes)
 }
 
 /* No placement needs less than the bytes that live during one step. */
-static size_t lower_bound(const plan_t *plan)
+static size_t lower_bound(const plan_t *plan, int block)
 {
     size_t most = 0;
     for (int s = 0; s < plan->n_steps; s++) {
@@ -26,8 +26,8 @@ static size_t lower_bound(const plan_t *plan)
             const plan_root_t *root = &plan->roots[r];
             const plan_root_t *twin = root->twin > 0 ? &plan->roots[root->twin - 1] : NULL;
             const bool has_grown = twin != NULL && root->last_step == s && twin->first_step == s;
-            if (root->kind == ROOT_ARENA && root->first_step <= s && s <= root->last_step &&
-                !has_grown)
+            if (root->kind == ROOT_ARENA && root->block == block && root->first_step <= s &&
+                s <= root->last_step && !has_grown)
                 bytes += round_up(root->bytes);
         }
         if (bytes > most) most = bytes;
@@ -35,11 +35,41 @@ static size_t lower_bound(const plan_t *plan)
     return most;
 }
 
-static bool overlap(const plan_root_t *a, const plan_root_t *b)
+static bool lie_in_common(const plan_root_t *a, const plan_root_t *b)
 {
-    return a->kind == ROOT_ARENA && b->kind == ROOT_ARENA && a->first_step <= b->last_step &&
-           b->first_step <= a->last_step && a->offset < b->offset + b->bytes &&
-           b->offset < a->offset + a->bytes;
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* Roots of a block lie beside each other while both are needed, and all of them in their copy of
+ * the block, which nothing else lies in as long as the loop runs. */
+static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t *b)
+{
+    if (a->kind != ROOT_ARENA || b->kind != ROOT_ARENA || a->first_step > b->last_step ||
+        b->first_step > a->last_step)
+        return false;
+    if (a->block == b->block) return lie_in_common(a, b);
+    const plan_root_t *outer_a = a->block > 0 ? &plan->roots[a->block - 1] : a;
+    const plan_root_t *outer_b = b->block > 0 ? &plan->roots[b->block - 1] : b;
+    return outer_a != outer_b && lie_in_common(outer_a, outer_b);
+}
+
+/* All copies of what lies in a block lie in it, and are nearly as small as can be. */
+static void check_blocks(const plan_t *plan)
+{
+    for (int r = 0; r < plan->n_roots; r++) {
+        const plan_root_t *root = &plan->roots[r];
+        if (root->block == 0) {
+            assert_int_equal(root->copy_bytes, 0);
+            continue;
+        }
+        const plan_root_t *block = &plan->roots[root->block - 1];
+        const size_t bound = lower_bound(plan, root->block);
+        assert_true(block->n_copies > 1 && block->block == 0);
+        assert_true(root->offset >= block->offset);
+        assert_true(root->offset - block->offset + root->bytes <= root->copy_bytes);
+        assert_int_equal(block->bytes, root->copy_bytes * (size_t)block->n_copies);
+        assert_true(root->copy_bytes <= bound + bound / 20 + 4096);
+    }
 }
 
 /* Two roots that have an offset in common, of which the one ends where the other begins. */
@@ -64,13 +94,14 @@ static void check_take(context_t *ctx, const char *name, module_t *net, const te
     CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, wanted, &difference));
     assert_true(difference < 1e-3);
     const plan_t *plan = plan_of(frozen, "forward");
-    const size_t bound = lower_bound(plan), bytes = plan_arena_bytes(plan);
+    const size_t bound = lower_bound(plan, 0), bytes = plan_arena_bytes(plan);
     if (bytes > bound + bound / 20)
         fail_msg("%s, batch %d: the arena has %zu bytes, %zu live at once", name, (int)batch, bytes,
                  bound);
+    check_blocks(plan);
     for (int a = 0; a < plan->n_roots; a++)
         for (int b = 0; b < a; b++)
-            assert_true(are_twins(plan, a, b) || !overlap(&plan->roots[a], &plan->roots[b]));
+            assert_true(are_twins(plan, a, b) || !overlap(plan, &plan->roots[a], &plan->roots[b]));
     tensor_release(wanted);
     tensor_release(y);
     module_release(frozen);

@@ -4,6 +4,7 @@
 #include "freeze/freeze.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "module/zoo.h"
@@ -15,9 +16,12 @@ static context_t *ctx;
 static module_t *net, *frozen;
 static const plan_t *plan;
 
+/* Batches are run whole: slices of them are for test_slices. */
 static int setup(void **state)
 {
+    setenv("TESSERA_CPU_CACHE", "0", 1);
     int failed = fixture_setup(state);
+    unsetenv("TESSERA_CPU_CACHE");
     ctx = failed ? NULL : fixture_context(state);
     return failed;
 }

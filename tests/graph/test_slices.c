@@ -16,14 +16,15 @@
 /* Of which a quarter holds what a step reads and writes of an image of 32 channels of 64 by 64. */
 enum { CACHE = 4 << 20, NETWORK_CACHE = 8 << 20 };
 
-/* A context in which the processor has so much cache. */
-static context_t *context_with_cache(long bytes)
+/* A context in which the processor has so much cache and so many threads. With one all slices are
+ * run one behind another, with more each thread runs slices of its own, as a worker. */
+static context_t *context_with_cache(long bytes, int n_threads)
 {
     char text[32];
     context_t *ctx = NULL;
     snprintf(text, sizeof text, "%ld", bytes);
     setenv("TESSERA_CPU_CACHE", text, 1);
-    assert_int_equal(context_create(&(context_options_t){.n_threads = 2}, &ctx), STATUS_OK);
+    assert_int_equal(context_create(&(context_options_t){.n_threads = n_threads}, &ctx), STATUS_OK);
     unsetenv("TESSERA_CPU_CACHE");
     return ctx;
 }
@@ -54,15 +55,26 @@ static module_t *make_net(context_t *ctx, int64_t batch, int64_t channels, int64
     return subject_net(ctx, parameters, input, body);
 }
 
-static int count_sliced(const module_t *frozen, const char *name)
+/* Whoever runs slices, there are workers where there are threads. */
+static int count_sliced(const module_t *frozen, const char *name, int n_threads)
 {
     const plan_t *plan = plan_of(frozen, "forward");
     int n = 0;
     for (int i = 0; i < plan_n_steps(plan); i++) {
         const plan_step_t *step = plan_step(plan, i);
         assert_true(step->n_slices >= 1);
+        assert_true(step->n_workers == 1 || step->n_workers == n_threads);
         n += step->n_slices > 1 && (name == NULL || strcmp(step->name, name) == 0);
     }
+    return n;
+}
+
+/* Steps that workers run: of odd batches all threads may run a slice together. */
+static int count_of_workers(const module_t *frozen)
+{
+    const plan_t *plan = plan_of(frozen, "forward");
+    int n = 0;
+    for (int i = 0; i < plan_n_steps(plan); i++) n += plan_step(plan, i)->n_workers > 1;
     return n;
 }
 
@@ -96,26 +108,32 @@ static void release_all(int n, datum_t **results)
     for (int i = 0; i < n; i++) datum_release(results[i]);
 }
 
+/* What a check has, and steps that the workers of two threads ran in the last one. */
+static long cache = CACHE;
+static int n_of_workers;
+
 /* Frozen with fusion left out, so that each operator is a step of its own, in a context of little
- * cache and in one of none to slice for. Gives how many steps of this name are sliced. */
-static int check_same(int64_t batch, int64_t channels, int64_t size, const char *statements,
-                      const char *name, size_t *out_arenas)
+ * cache and so many threads, and in one of none to slice for. Gives how many steps of this name are
+ * sliced. */
+static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t size,
+                         const char *statements, const char *name, size_t *out_arenas)
 {
     static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
-    static const long caches[] = {CACHE, 0};
+    const long caches[] = {cache, 0};
     const freeze_options_t options = {.skip = skip, .keep_numerics = true};
     int n = 0, sliced = 0;
     datum_t *results[3][METHOD_MAX_OUTPUTS];
     context_t *contexts[2];
     for (int i = 0; i < 2; i++) {
-        context_t *ctx = contexts[i] = context_with_cache(caches[i]);
+        context_t *ctx = contexts[i] = context_with_cache(caches[i], n_threads);
         module_t *net = make_net(ctx, batch, channels, size, statements), *frozen = NULL;
         tensor_t *x = NULL;
         CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(batch, channels, size, size), &x));
         CHECK_OK(ctx, freeze(ctx, net, &options, &frozen));
         n = run(ctx, frozen, x, results[i]);
-        if (i == 0) sliced = count_sliced(frozen, name);
-        if (i == 1) assert_int_equal(count_sliced(frozen, NULL), 0);
+        if (i == 0) sliced = count_sliced(frozen, name, n_threads);
+        if (i == 0 && n_threads == 2) n_of_workers = count_of_workers(frozen);
+        if (i == 1) assert_int_equal(count_sliced(frozen, NULL, n_threads), 0);
         if (i == 1) assert_int_equal(run(ctx, net, x, results[2]), n);
         if (out_arenas != NULL) out_arenas[i] = plan_arena_bytes(plan_of(frozen, "forward"));
         tensor_release(x);
@@ -127,6 +145,16 @@ static int check_same(int64_t batch, int64_t channels, int64_t size, const char 
     for (int i = 0; i < 3; i++) release_all(n, results[i]);
     for (int i = 0; i < 2; i++) context_destroy(contexts[i]);
     return sliced;
+}
+
+/* The same for one thread and for two, which slice alike here, and for three, which need not. */
+static int check_same(int64_t batch, int64_t channels, int64_t size, const char *statements,
+                      const char *name, size_t *out_arenas)
+{
+    const int one = check_threads(1, batch, channels, size, statements, name, out_arenas);
+    const int two = check_threads(2, batch, channels, size, statements, name, out_arenas);
+    (void)check_threads(3, batch, channels, size, statements, name, NULL);
+    return one < two ? one : two;
 }
 
 /* ---- what is sliced ---- */
@@ -146,6 +174,7 @@ static void a_chain_of_convolutions_is(void **state)
                                  "  return %4\n",
                                  NULL, arenas);
         if (n < 2) fail_msg("%d channels: %d steps sliced", (int)channels[i], n);
+        assert_true(n_of_workers >= 2);
         assert_true(arenas[0] < arenas[1]);
     }
 }
@@ -168,25 +197,27 @@ static void values_that_others_read_lie_whole(void **state)
                              "  return %3, %7, %9\n",
                              NULL, NULL);
     assert_true(n >= 4);
+    assert_true(n_of_workers >= 4);
 }
 
 /* A part of a concat is written at its place where a slice is one image, and copied in others. */
 static void concats_inside_are_joined(void **state)
 {
+    static const char statements[] = "  %1 = conv2d(%x, %p, none)\n"
+                                     "  %2 = relu(%1)\n"
+                                     "  %3 = conv2d(%2, %d, none) padding=[1,1] groups=?\n"
+                                     "  %4 = concat(%2, %3) dim=1\n"
+                                     "  %5 = relu6(%4)\n"
+                                     "  %6 = max_pool2d(%5) kernel=[2,2] stride=[2,2]\n"
+                                     "  %7 = concat(%6, %6) dim=0\n"
+                                     "  return %7, %4\n";
     (void)state;
-    for (int64_t batch = 8; batch <= 11; batch++) {
-        const int n = check_same(batch, 32, 64,
-                                 "  %1 = conv2d(%x, %p, none)\n"
-                                 "  %2 = relu(%1)\n"
-                                 "  %3 = conv2d(%2, %d, none) padding=[1,1] groups=?\n"
-                                 "  %4 = concat(%2, %3) dim=1\n"
-                                 "  %5 = relu6(%4)\n"
-                                 "  %6 = max_pool2d(%5) kernel=[2,2] stride=[2,2]\n"
-                                 "  %7 = concat(%6, %6) dim=0\n"
-                                 "  return %7, %4\n",
-                                 "concat", NULL);
-        assert_int_equal(n, 1);
-    }
+    for (int64_t batch = 8; batch <= 11; batch++)
+        assert_int_equal(check_same(batch, 32, 64, statements, "concat", NULL), 1);
+    cache = 4 * CACHE; /* which holds slices of both threads */
+    assert_int_equal(check_threads(2, 8, 32, 64, statements, "concat", NULL), 1);
+    assert_true(n_of_workers >= 2);
+    cache = CACHE;
 }
 
 /* What mixes elements of the batch, or has none. */
@@ -254,23 +285,26 @@ static void elements_of_what_a_loop_writes_are_read_whole(void **state)
 
 static void zoo_networks_give_the_same(void **state)
 {
-    static const char *const names[] = {"mobilenet_v2", "densenet121"};
+    static const char *const names[] = {"mobilenet_v2", "densenet121", "mobilenet_v2"};
+    static const int threads[] = {2, 2, 1};
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t t = 0; t < sizeof names / sizeof *names; t++) {
         datum_t *results[2][METHOD_MAX_OUTPUTS];
         context_t *contexts[2];
         int n = 0;
         for (int k = 0; k < 2; k++) {
-            context_t *ctx = contexts[k] = context_with_cache(k == 0 ? NETWORK_CACHE : 0);
+            context_t *ctx = contexts[k] = context_with_cache(k == 0 ? NETWORK_CACHE : 0,
+                                                              threads[t]);
             module_t *net = NULL, *frozen = NULL;
             tensor_t *x = NULL;
             context_seed(ctx, 3);
-            CHECK_OK(ctx, zoo_create(ctx, names[i], NULL, &net, NULL));
+            CHECK_OK(ctx, zoo_create(ctx, names[t], NULL, &net, NULL));
             CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(6, 3, 160, 160), &x));
             CHECK_OK(ctx, graph_trace(ctx, net, "forward", 1, (const tensor_t *const[]){x}));
             CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
             n = run(ctx, frozen, x, results[k]);
-            if (k == 0) assert_true(count_sliced(frozen, NULL) >= 2);
+            if (k == 0) assert_true(count_sliced(frozen, NULL, threads[t]) >= 2);
+            if (k == 0 && threads[t] == 2) assert_true(count_of_workers(frozen) >= 2);
             tensor_release(x);
             module_release(frozen);
             module_release(net);
@@ -299,10 +333,9 @@ static status_t note(context_t *ctx, void *user, const op_event_t *event)
     return STATUS_OK;
 }
 
-static void each_slice_is_told_and_profiles_sum_them(void **state)
+static void check_watched(int n_threads)
 {
-    (void)state;
-    context_t *ctx = context_with_cache(CACHE);
+    context_t *ctx = context_with_cache(CACHE, n_threads);
     watch_t watch = {0};
     observer_t observer = {.user = &watch, .op_end = note};
     profile_t *profile = NULL;
@@ -315,7 +348,7 @@ static void each_slice_is_told_and_profiles_sum_them(void **state)
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
     CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
     CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
-    assert_int_equal(count_sliced(frozen, NULL), 2);
+    assert_int_equal(count_sliced(frozen, NULL, n_threads), 2);
     CHECK_OK(ctx, profile_create(ctx, &profile));
     CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
     CHECK_OK(ctx, profile_begin_run(profile));
@@ -344,6 +377,138 @@ static void each_slice_is_told_and_profiles_sum_them(void **state)
     context_destroy(ctx);
 }
 
+static void each_slice_is_told_and_profiles_sum_them(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2; n_threads++) check_watched(n_threads);
+}
+
+/* ---- workers ---- */
+
+/* What a step of two workers makes is told in the order of the batch, and is what the whole batch
+ * has at this place. */
+typedef struct order {
+    const float *wanted; /* of the step, all slices */
+    int64_t at;
+} order_t;
+
+static status_t compare_slice(context_t *ctx, void *user, const op_event_t *event)
+{
+    order_t *order = user;
+    tensor_t *dense = NULL;
+    if (strcmp(event->op->name, "max_pool2d") != 0) return STATUS_OK;
+    CHECK_OK(ctx, to_dense(ctx, event->out[0], &dense));
+    const float *made = tensor_bytes(dense);
+    for (int64_t i = 0; i < tensor_numel(dense); i++)
+        if (made[i] != order->wanted[order->at + i])
+            fail_msg("slice %d: element %d is %g, not %g", event->slice, (int)i, (double)made[i],
+                     (double)order->wanted[order->at + i]);
+    order->at += tensor_numel(dense);
+    tensor_release(dense);
+    return STATUS_OK;
+}
+
+static void workers_are_told_of_in_order(void **state)
+{
+    (void)state;
+    context_t *ctx = context_with_cache(CACHE, 2);
+    module_t *net = make_net(ctx, 8, 32, 64,
+                             "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                             "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2]\n"
+                             "  return %2\n"),
+             *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL, *dense = NULL;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    assert_int_equal(count_sliced(frozen, NULL, 2), 2);
+    CHECK_OK(ctx, to_dense(ctx, y, &dense));
+    order_t order = {.wanted = tensor_bytes(dense)};
+    observer_t observer = {.user = &order, .op_end = compare_slice};
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    tensor_release(y);
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    dispatch_remove_observer(ctx, &observer);
+    assert_int_equal(order.at, tensor_numel(dense));
+    tensor_release(dense);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(ctx);
+}
+
+/* Operators, as counters tell them, are those of all slices. */
+static void what_workers_run_is_counted(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        context_t *ctx = context_with_cache(CACHE, n_threads);
+        module_t *net = make_net(ctx, 8, 32, 64,
+                                 "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                                 "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2]\n"
+                                 "  return %2\n"),
+                 *frozen = NULL;
+        tensor_t *x = NULL, *y = NULL;
+        counters_t counters;
+        uint64_t n_runs = 0;
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+        CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+        CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+        tensor_release(y);
+        counters_reset(ctx);
+        CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+        counters_read(ctx, &counters);
+        const plan_t *plan = plan_of(frozen, "forward");
+        for (int s = 0; s < plan_n_steps(plan); s++)
+            if (plan_step(plan, s)->prepared != NULL)
+                n_runs += (uint64_t)plan_step(plan, s)->n_slices;
+        assert_int_equal(counters.operators, n_runs);
+        tensor_release(x);
+        tensor_release(y);
+        module_release(frozen);
+        module_release(net);
+        context_destroy(ctx);
+    }
+}
+
+/* A plan's workers find the threads that there are: here one, inside of a region of the caller's;
+ * and a context of fewer threads than the plan was made for. */
+static void workers_need_no_threads(void **state)
+{
+    (void)state;
+    context_t *ctx = context_with_cache(CACHE, 2), *narrow = context_with_cache(CACHE, 1);
+    module_t *net = make_net(ctx, 8, 32, 64,
+                             "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=?\n"
+                             "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2]\n"
+                             "  return %2\n"),
+             *frozen = NULL;
+    tensor_t *x = NULL, *wanted = NULL, *given[2] = {NULL};
+    int n = 1;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &wanted));
+    assert_int_equal(count_sliced(frozen, NULL, 2), 2);
+    plan_t *plan = plan_retain((plan_t *)(uintptr_t)plan_of(frozen, "forward"));
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &given[0]));
+    CHECK_OK(narrow, plan_run(narrow, plan, 1, (const tensor_t *const[]){x}, &n, &given[1]));
+    for (int i = 0; i < 2; i++) {
+        double difference = 1.0;
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, given[i], wanted, &difference));
+        assert_true(difference == 0.0);
+        tensor_release(given[i]);
+    }
+    plan_release(plan);
+    tensor_release(x);
+    tensor_release(wanted);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(narrow);
+    context_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +520,9 @@ int main(void)
         cmocka_unit_test(elements_of_what_a_loop_writes_are_read_whole),
         cmocka_unit_test(zoo_networks_give_the_same),
         cmocka_unit_test(each_slice_is_told_and_profiles_sum_them),
+        cmocka_unit_test(workers_are_told_of_in_order),
+        cmocka_unit_test(what_workers_run_is_counted),
+        cmocka_unit_test(workers_need_no_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,150 @@
+/* Loops of plans: steps that are run for one slice of a batch behind another, by all threads
+ * together or by workers, each of which has a thread, slices and copies of what lies between steps.
+ */
+#include "graph/program/plan_run_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/threads_impl.h"
+
+static status_t run_together(plan_run_t *run, const plan_loop_t *loop)
+{
+    const step_t *steps = &run->plan->steps[loop->first_step];
+    status_t status = STATUS_OK;
+    for (run->slice = 0; status == STATUS_OK && run->slice < loop->n_slices; run->slice++)
+        for (int s = 0; status == STATUS_OK && s < loop->n_steps; s++)
+            status = plan_run_step(run, &steps[s]);
+    run->slice = 0;
+    return status;
+}
+
+/* ---- workers ---- */
+
+/* A worker's own run, and how it went. */
+typedef struct worker {
+    plan_run_t run;
+    const plan_loop_t *loop;
+    const step_t *step; /* where all workers run the same step, which is watched */
+    status_t status;
+    void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
+    plan_watch_t watch;
+} worker_t;
+
+static status_t make_workers(plan_run_t *run, const plan_loop_t *loop, worker_t **out_workers)
+{
+    worker_t *workers = NULL;
+    TRY(context_get_zeroed(run->ctx, (size_t)loop->n_workers * sizeof *workers, "workers",
+                           &workers));
+    for (int w = 0; w < loop->n_workers; w++) {
+        workers[w].run = *run;
+        workers[w].run.worker = w;
+        workers[w].loop = loop;
+        status_t status = context_worker(run->ctx, w, &workers[w].run.ctx);
+        if (status == STATUS_OK) continue;
+        context_put(run->ctx, workers);
+        return status;
+    }
+    *out_workers = workers;
+    return STATUS_OK;
+}
+
+/* What workers counted, and the failure of the first that has one. */
+static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *workers)
+{
+    status_t status = STATUS_OK;
+    for (int w = 0; w < loop->n_workers; w++) {
+        counters_take(run->ctx, workers[w].run.ctx);
+        if (status == STATUS_OK && workers[w].status != STATUS_OK)
+            status = context_blame(run->ctx, workers[w].run.ctx, workers[w].status);
+    }
+    context_put(run->ctx, workers);
+    return status;
+}
+
+/* Workers that have slices are one behind another in the batch, as threads are that share it. */
+static void run_slices(worker_t *worker)
+{
+    const plan_loop_t *loop = worker->loop;
+    const step_t *steps = &worker->run.plan->steps[loop->first_step];
+    const int first = loop->n_slices * worker->run.worker / loop->n_workers;
+    const int last = loop->n_slices * (worker->run.worker + 1) / loop->n_workers;
+    for (int i = first; worker->status == STATUS_OK && i < last; i++) {
+        worker->run.slice = i;
+        for (int s = 0; worker->status == STATUS_OK && s < loop->n_steps; s++) {
+            plan_find_places(&worker->run, &steps[s], worker->in, worker->out);
+            worker->status = plan_run_kernel(&worker->run, &steps[s], worker->in, worker->out);
+            context_counters(worker->run.ctx)->operators++;
+        }
+    }
+}
+
+static void run_some(void *user, int64_t first, int64_t last)
+{
+    worker_t *workers = user;
+    for (int64_t w = first; w < last; w++) run_slices(&workers[w]);
+}
+
+/* ---- workers that are watched ---- */
+
+static void run_step_of_some(void *user, int64_t first, int64_t last)
+{
+    worker_t *workers = user;
+    for (int64_t w = first; w < last; w++)
+        workers[w].status = plan_run_kernel(&workers[w].run, workers[w].step, workers[w].in,
+                                            workers[w].out);
+}
+
+/* One step of as many slices as there are workers, from slice `first` on, at once; then observers
+ * are told of each, that it took its part of the time. */
+static status_t watch_step(plan_run_t *run, const step_t *step, int first, int n, worker_t *workers)
+{
+    status_t status = STATUS_OK;
+    int n_begun = 0;
+    for (; status == STATUS_OK && n_begun < n; n_begun++) {
+        worker_t *worker = &workers[n_begun];
+        worker->step = step;
+        worker->run.slice = first + n_begun;
+        plan_find_places(&worker->run, step, worker->in, worker->out);
+        status = plan_watch_begin(run, step, worker->in, worker->out, &worker->watch);
+    }
+    const uint64_t begin = context_now();
+    if (status == STATUS_OK)
+        threads_share(context_threads(run->ctx) < n ? context_threads(run->ctx) : n, n,
+                      run_step_of_some, workers);
+    const uint64_t ns = (context_now() - begin) / (uint64_t)n;
+    for (int w = 0; w < n_begun; w++) {
+        run->slice = first + w;
+        if (status == STATUS_OK && workers[w].status != STATUS_OK)
+            status = context_blame(run->ctx, workers[w].run.ctx, workers[w].status);
+        workers[w].status = STATUS_OK;
+        status = plan_watch_end(run, step, status, ns, &workers[w].watch);
+    }
+    run->slice = 0;
+    context_counters(run->ctx)->operators += (uint64_t)n;
+    return status;
+}
+
+static status_t watch_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *workers)
+{
+    const step_t *steps = &run->plan->steps[loop->first_step];
+    for (int first = 0; first < loop->n_slices; first += loop->n_workers) {
+        const int left = loop->n_slices - first;
+        for (int s = 0; s < loop->n_steps; s++)
+            TRY(watch_step(run, &steps[s], first, left < loop->n_workers ? left : loop->n_workers,
+                           workers));
+    }
+    return STATUS_OK;
+}
+
+status_t plan_run_loop(plan_run_t *run, const plan_loop_t *loop)
+{
+    const int n_workers = loop->n_workers, n_threads = context_threads(run->ctx);
+    status_t status = STATUS_OK;
+    worker_t *workers = NULL;
+    if (n_workers == 1) return run_together(run, loop);
+    TRY(make_workers(run, loop, &workers));
+    if (run->is_watched)
+        status = watch_workers(run, loop, workers);
+    else
+        threads_share(n_threads < n_workers ? n_threads : n_workers, n_workers, run_some, workers);
+    const status_t ended = end_workers(run, loop, workers);
+    return status == STATUS_OK ? ended : status;
+}

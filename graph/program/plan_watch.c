@@ -1,0 +1,105 @@
+/* Steps of plans that observers see. */
+#include <string.h>
+
+#include "dispatch/select_impl.h"
+#include "graph/program/plan_run_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/info_impl.h"
+
+status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes, tensor_t **out)
+{
+    storage_t *storage = NULL;
+    TRY(storage_borrow(run->ctx, bytes, info_bytes(info), true, NULL, NULL, &storage));
+    status_t status = tensor_over(run->ctx, info, storage, 0, out);
+    storage_release(storage);
+    return status;
+}
+
+/* What an observer sees of an input: weights as the graph has them, and what the step overwrites as
+ * it was. */
+static status_t show_input(plan_run_t *run, const step_t *step, int index, void *bytes,
+                           tensor_t **out)
+{
+    const plan_source_t *source = &step->sources[index];
+    const tensor_t *parameter = NULL;
+    tensor_t *shown = NULL;
+    if (source->kind == SOURCE_NONE) return STATUS_OK;
+    if (source->kind == SOURCE_TENSOR) {
+        *out = tensor_hold(source->given);
+        return STATUS_OK;
+    }
+    if (source->kind == SOURCE_PARAMETER) {
+        parameter = run->frame->parameters[source->parameter];
+        *out = tensor_hold((tensor_t *)(uintptr_t)parameter);
+        return STATUS_OK;
+    }
+    TRY(plan_tensor_at(run, &step->prepared->in[index], bytes, &shown));
+    const int made = step->output_roots[0];
+    if (step->view.overwrites < 0 ||
+        (source->root != made && run->plan->roots[source->root].twin != made + 1)) {
+        *out = shown;
+        return STATUS_OK;
+    }
+    tensor_t *copy = NULL;
+    status_t status = tensor_make(run->ctx, &shown->info, &copy);
+    void *to = NULL;
+    if (status == STATUS_OK) status = tensor_writable(run->ctx, copy, &to);
+    if (status == STATUS_OK) memcpy(to, bytes, info_bytes(&shown->info));
+    tensor_drop(shown);
+    if (status == STATUS_OK)
+        *out = copy;
+    else
+        tensor_drop(copy);
+    return status;
+}
+
+status_t plan_watch_begin(plan_run_t *run, const step_t *step, void *const *in, void *const *out,
+                          plan_watch_t *watch)
+{
+    const prepared_t *prepared = step->prepared;
+    *watch = (plan_watch_t){{NULL}, {NULL}};
+    for (int i = 0; i < step->n_sources; i++) TRY(show_input(run, step, i, in[i], &watch->in[i]));
+    for (int i = 0; i < step->n_outputs; i++)
+        TRY(plan_tensor_at(run, &prepared->out[i], out[i], &watch->out[i]));
+    return STATUS_OK;
+}
+
+status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, uint64_t ns,
+                        plan_watch_t *watch)
+{
+    const prepared_t *prepared = step->prepared;
+    const char *path = step->view.path;
+    op_event_t event = {.op = prepared->op,
+                        .attrs = prepared->attrs,
+                        .n_in = step->n_sources,
+                        .in = (const tensor_t *const *)watch->in,
+                        .n_out = step->n_outputs,
+                        .out = watch->out,
+                        .prepared = prepared,
+                        .ns = ns,
+                        .is_planned = true,
+                        .slice = run->slice,
+                        .n_slices = step->view.n_slices};
+    if (path != NULL) dispatch_enter_module(run->ctx, path);
+    if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
+    if (path != NULL) dispatch_leave_module(run->ctx, path);
+    for (int i = 0; i < step->n_sources; i++) tensor_drop(watch->in[i]);
+    for (int i = 0; i < step->n_outputs; i++) tensor_drop(watch->out[i]);
+    return status;
+}
+
+status_t plan_run_kernel(plan_run_t *run, const step_t *step, void *const *in, void *const *out)
+{
+    const plan_t *plan = run->plan;
+    return step->prepared->run(run->ctx, step->prepared, in, out,
+                               run->frame->scratch + (size_t)run->worker * plan->worker_scratch);
+}
+
+status_t plan_run_watched(plan_run_t *run, const step_t *step, void *const *in, void *const *out)
+{
+    plan_watch_t watch;
+    status_t status = plan_watch_begin(run, step, in, out, &watch);
+    const uint64_t begin = context_now();
+    if (status == STATUS_OK) status = plan_run_kernel(run, step, in, out);
+    return plan_watch_end(run, step, status, context_now() - begin, &watch);
+}
