@@ -21,34 +21,23 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/analysis/weights_impl.h"
-#include "graph/program/plan_impl.h"
+#include "graph/program/plan_slices_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
-/* By measurement: what a step costs for each slice besides its work, what part of the work kernels
- * lose by having less of it at a time, and what part of moving bytes computing does not hide. */
-#define STEP_NS 3000.0
-#define SLICE_LOSS 0.04
-#define APART 0.3
-
-/* For steps of workers: what one costs for each slice; what all threads together wait for each
- * other behind a step, and the part of the work by which the last is behind. A kernel that takes
- * more than so much longer for slices on one thread each, by its own estimate, is for all threads.
- */
-#define WORKER_STEP_NS 500.0
-#define WAIT_NS 2000.0
-#define WAIT_SHARE 0.02
+/* A kernel that takes more than so much longer for slices on one thread each, by its own estimate,
+ * and than so many nanoseconds more, is for all threads. */
 #define WORKER_LOSS 0.05
+#define WORKER_NS 3000.0
 
 enum { MAX_LOOP = 64, MAX_SLICES = 64 };
 
 typedef struct slicing {
     context_t *ctx;
     plan_t *plan;
-    size_t cache; /* bytes */
     int n_threads;
-    bool is_large;        /* the steps that loops are chosen of: more than the cache holds */
+    bool is_large; /* the steps that loops are chosen of: more than the cache holds */
+    plan_slice_costs_t *estimates;
     int64_t *batches;     /* [n_steps] of what can be sliced, else 0 */
     int *most_slices;     /* [n_steps] for workers; 0 for what they do not do */
     prepared_t **smaller; /* [n_steps] for a slice, while loops are chosen */
@@ -86,16 +75,6 @@ static bool is_whole(const plan_t *plan, int root, size_t offset, const tensor_i
            lies_by_batch(info);
 }
 
-/* Operands have a batch or are the same for all elements of it, as a weight is. */
-static bool has_batch(const step_t *step, int index)
-{
-    const prepared_t *prepared = step->prepared;
-    const tensor_info_t *in = &prepared->in[index], *out = &prepared->out[0];
-    return step->sources[index].kind != SOURCE_NONE && in->rank == out->rank && in->rank > 0 &&
-           select_operand(prepared->op, index)->role == ROLE_ACTIVATION &&
-           in->sizes[0] == out->sizes[0];
-}
-
 /* An operand without a batch is read whole for each slice: no step of a loop may write it, as steps
  * write neither inputs nor constants. Example: %2 = slice(%1) end=1, whose root is that of %1, of
  * which there may be only one slice at a time. */
@@ -103,7 +82,7 @@ static bool can_slice_source(const plan_t *plan, const step_t *step, int index)
 {
     const plan_source_t *source = &step->sources[index];
     const tensor_info_t *in = &step->prepared->in[index];
-    if (has_batch(step, index))
+    if (plan_has_batch(step, index))
         return source->kind == SOURCE_ROOT && plan->roots[source->root].kind != ROOT_CONSTANT &&
                is_whole(plan, source->root, source->offset, in);
     if (source->kind == SOURCE_ROOT && plan->roots[source->root].kind != ROOT_INPUT &&
@@ -128,7 +107,7 @@ static int64_t batch_of(const plan_t *plan, const step_t *step)
             return 0;
     for (int i = 0; i < step->n_sources; i++) {
         if (!can_slice_source(plan, step, i)) return 0;
-        n_sliced += has_batch(step, i);
+        n_sliced += plan_has_batch(step, i);
     }
     return n_sliced > 0 && batch > 1 ? batch : 0;
 }
@@ -184,7 +163,7 @@ static status_t prepare_on(context_t *ctx, const slicing_t *slicing, const step_
     tensor_info_t slices[OP_MAX_INPUTS];
     for (int i = 0; i < whole->n_in; i++) {
         infos[i] = &whole->asked[i];
-        if (!has_batch(step, i)) continue;
+        if (!plan_has_batch(step, i)) continue;
         slices[i] = slice_of(&whole->in[i], n);
         infos[i] = &slices[i];
     }
@@ -216,112 +195,7 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
     return status == STATUS_OK ? status : context_blame(ctx, worker, status);
 }
 
-/* ---- estimates ---- */
-
-/* A loop that may be chosen. */
-typedef struct candidate {
-    plan_loop_t loop;
-    double memory_share; /* of what stays inside */
-} candidate_t;
-
-static size_t batch_bytes(const step_t *step)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < step->n_sources; i++)
-        if (has_batch(step, i)) bytes += info_bytes(&step->prepared->in[i]);
-    for (int i = 0; i < step->n_outputs; i++) bytes += info_bytes(&step->prepared->out[i]);
-    return bytes;
-}
-
-static size_t weight_bytes(const step_t *step)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < step->n_sources; i++)
-        if (step->sources[i].kind != SOURCE_NONE && !has_batch(step, i))
-            bytes += info_bytes(&step->prepared->in[i]);
-    return bytes;
-}
-
-static bool stays_inside(const plan_root_t *root, const plan_loop_t *loop)
-{
-    return root->kind == ROOT_ARENA && root->first_step >= loop->first_step &&
-           root->last_step < loop->first_step + loop->n_steps;
-}
-
-/* Of what is read or written between uses of so many other bytes, the share that comes from memory:
- * nothing in a quarter of the cache, all in more than the whole. */
-static double memory_share(const slicing_t *slicing, size_t bytes)
-{
-    const double whole = (double)slicing->cache, quarter = whole / 4.0;
-    if ((double)bytes <= quarter) return 0.0;
-    if ((double)bytes >= whole) return 1.0;
-    return ((double)bytes - quarter) / (whole - quarter);
-}
-
-static double root_bytes(const slicing_t *slicing, const candidate_t *candidate, int root,
-                         double outside_share)
-{
-    const plan_root_t *of = &slicing->plan->roots[root];
-    return (double)of->bytes *
-           (stays_inside(of, &candidate->loop) ? candidate->memory_share : outside_share);
-}
-
-/* From memory and to it, by all slices. */
-static double memory_bytes(const slicing_t *slicing, const candidate_t *candidate,
-                           const step_t *step)
-{
-    const double outside_share = memory_share(slicing, batch_bytes(step));
-    double bytes = 0.0;
-    for (int i = 0; i < step->n_sources; i++)
-        if (has_batch(step, i))
-            bytes += root_bytes(slicing, candidate, step->sources[i].root, outside_share);
-    for (int i = 0; i < step->n_outputs; i++)
-        bytes += root_bytes(slicing, candidate, step->output_roots[i], outside_share);
-    return bytes;
-}
-
-/* By the worker that has most; all of them where there are none. */
-static int slices_of_each(const plan_loop_t *loop)
-{
-    return (loop->n_slices + loop->n_workers - 1) / loop->n_workers;
-}
-
-/* Whichever takes longer, computing or moving, hides a part of the other. */
-static double step_ns(const slicing_t *slicing, const candidate_t *candidate, const step_t *step)
-{
-    const int n_slices = candidate->loop.n_slices, n_workers = candidate->loop.n_workers;
-    const int n_turns = slices_of_each(&candidate->loop);
-    double moved = memory_bytes(slicing, candidate, step) / cost_limits().memory;
-    double computed = step->prepared->cost_ns;
-    if (n_workers > 1)
-        computed = computed * (1.0 - WAIT_SHARE) * n_turns * n_workers / n_slices +
-                   WORKER_STEP_NS * n_turns;
-    else if (n_slices > 1)
-        computed = computed * (1.0 + SLICE_LOSS) + STEP_NS * n_slices;
-    else if (slicing->n_threads > 1)
-        computed += WAIT_NS;
-    if (n_slices > 1) {
-        moved += (double)weight_bytes(step) * (n_turns - 1) *
-                 (candidate->memory_share / cost_limits().memory +
-                  (1.0 - candidate->memory_share) / cost_limits().cached);
-    }
-    return moved > computed ? moved + APART * computed : computed + APART * moved;
-}
-
-static double loop_ns(const slicing_t *slicing, const plan_loop_t *loop)
-{
-    const step_t *steps = &slicing->plan->steps[loop->first_step];
-    size_t most = 0, weights = 0;
-    double ns = 0.0;
-    for (int s = 0; s < loop->n_steps; s++) {
-        const size_t bytes = batch_bytes(&steps[s]) / (size_t)slices_of_each(loop);
-        if (bytes > most) most = bytes;
-        weights += weight_bytes(&steps[s]);
-    }
-    const candidate_t candidate = {*loop, memory_share(slicing, most + weights)};
-    for (int s = 0; s < loop->n_steps; s++) ns += step_ns(slicing, &candidate, &steps[s]);
-    return ns;
-}
+/* ---- which loops ---- */
 
 /* Takes the cheapest of the loops that end before step `end`, of so many slices, if it is cheaper
  * than what is known. */
@@ -332,7 +206,8 @@ static void choose_first(slicing_t *slicing, int begin, int end, int n_slices, i
         if (n_workers > 1 && n_slices > slicing->most_slices[first]) break;
         if (end - first < shortest) continue;
         const plan_loop_t loop = {first, end - first, n_slices, n_workers};
-        const double cost = slicing->costs[first] + loop_ns(slicing, &loop);
+        const double cost = slicing->costs[first] +
+                            plan_slice_costs_loop(slicing->estimates, &loop);
         if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
         slicing->costs[end] = cost;
         slicing->chosen[end] = loop;
@@ -368,13 +243,6 @@ static void choose_loops(slicing_t *slicing, int begin, int end)
     }
 }
 
-static bool is_large(const slicing_t *slicing, int begin, int end)
-{
-    for (int s = begin; s < end; s++)
-        if (batch_bytes(&slicing->plan->steps[s]) > slicing->cache / 4) return true;
-    return false;
-}
-
 static void choose_all(slicing_t *slicing)
 {
     slicing->n_loops = 0;
@@ -382,7 +250,7 @@ static void choose_all(slicing_t *slicing)
         for (end = begin + 1; end < slicing->plan->n_steps; end++)
             if (slicing->batches[end] != slicing->batches[begin]) break;
         if (slicing->batches[begin] == 0) continue;
-        slicing->is_large = is_large(slicing, begin, end);
+        slicing->is_large = plan_slice_costs_are_large(slicing->estimates, begin, end);
         if (slicing->is_large || slicing->n_threads > 1) choose_loops(slicing, begin, end);
     }
 }
@@ -401,8 +269,8 @@ static void forget_smaller(const slicing_t *slicing)
 static bool is_for_workers(const slicing_t *slicing, const plan_loop_t *loop, int s)
 {
     const double together = slicing->plan->steps[s].prepared->cost_ns;
-    return slicing->smaller[s]->cost_ns * slices_of_each(loop) <=
-           together * (1.0 + WORKER_LOSS) + STEP_NS;
+    return slicing->smaller[s]->cost_ns * plan_slices_of_each(loop) <=
+           together * (1.0 + WORKER_LOSS) + WORKER_NS;
 }
 
 static status_t prepare_step(slicing_t *slicing, const plan_loop_t *loop, int s, bool *out_done)
@@ -437,7 +305,7 @@ static status_t prepare_loops(slicing_t *slicing, bool *out_done)
 static size_t stride_of(const plan_t *plan, int root, const plan_loop_t *loop)
 {
     const plan_root_t *of = &plan->roots[root];
-    return stays_inside(of, loop) ? 0 : of->bytes / (size_t)loop->n_slices;
+    return plan_stays_inside(of, loop) ? 0 : of->bytes / (size_t)loop->n_slices;
 }
 
 static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
@@ -447,7 +315,7 @@ static void slice_step(slicing_t *slicing, const plan_loop_t *loop, int s)
     const int64_t n = slicing->batches[s] / loop->n_slices;
     for (int i = 0; i < step->n_sources; i++) {
         plan_source_t *source = &step->sources[i];
-        if (!has_batch(step, i)) continue;
+        if (!plan_has_batch(step, i)) continue;
         source->stride = stride_of(slicing->plan, source->root, loop);
         source->info = slice_of(&source->info, n);
     }
@@ -482,7 +350,7 @@ static void shrink_roots(plan_t *plan, const plan_loop_t *loop, int block)
 {
     for (int r = 0; r < plan->n_roots; r++) {
         plan_root_t *root = &plan->roots[r];
-        if (!stays_inside(root, loop) || root->n_copies > 0) continue;
+        if (!plan_stays_inside(root, loop) || root->n_copies > 0) continue;
         root->bytes /= (size_t)loop->n_slices;
         root->info = slice_of(&root->info, root->info.sizes[0] / loop->n_slices);
         root->block = block;
@@ -543,6 +411,8 @@ static status_t slice(slicing_t *slicing, int *roots_capacity)
         slicing->batches[s] = batch_of(slicing->plan, &slicing->plan->steps[s]);
         slicing->most_slices[s] = reads_parameters(&slicing->plan->steps[s]) ? 0 : MAX_SLICES;
     }
+    TRY(plan_slice_costs_create(slicing->ctx, slicing->plan, slicing->n_threads, slicing->batches,
+                                &slicing->estimates));
     while (!is_done) {
         choose_all(slicing);
         TRY(prepare_loops(slicing, &is_done));
@@ -552,15 +422,13 @@ static status_t slice(slicing_t *slicing, int *roots_capacity)
 
 status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity)
 {
-    slicing_t slicing = {.ctx = ctx,
-                         .plan = plan,
-                         .cache = context_cpu_cache(ctx),
-                         .n_threads = context_threads(ctx)};
+    slicing_t slicing = {.ctx = ctx, .plan = plan, .n_threads = context_threads(ctx)};
     for (int s = 0; s < plan->n_steps; s++)
         plan->steps[s].view.n_slices = plan->steps[s].view.n_workers = 1;
-    if (slicing.cache == 0 || plan->n_steps == 0) return STATUS_OK;
+    if (context_cpu_cache(ctx) == 0 || plan->n_steps == 0) return STATUS_OK;
     status_t status = slice(&slicing, roots_capacity);
     if (slicing.smaller != NULL) forget_smaller(&slicing);
+    plan_slice_costs_destroy(ctx, slicing.estimates);
     context_put(ctx, slicing.batches);
     context_put(ctx, slicing.most_slices);
     context_put(ctx, (void *)slicing.smaller);
@@ -575,7 +443,7 @@ status_t plan_slice(context_t *ctx, plan_t *plan, int *roots_capacity)
 static void keep_root(plan_root_t *root, const plan_loop_t *loop)
 {
     const int last = loop->first_step + loop->n_steps - 1;
-    if (stays_inside(root, loop)) return;
+    if (plan_stays_inside(root, loop)) return;
     if (root->first_step > loop->first_step) root->first_step = loop->first_step;
     if (root->last_step < last) root->last_step = last;
 }

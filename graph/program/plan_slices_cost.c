@@ -1,0 +1,173 @@
+/* Estimates of loops of slices: what computing takes by the estimates of kernels, and what is read
+ * from memory and written to it, which depends on what the last cache holds meanwhile. */
+#include "graph/program/plan_slices_impl.h"
+
+#include "dispatch/select_impl.h"
+#include "tensor/context_impl.h"
+#include "tensor/onednn/cost.h"
+
+/* By measurement: what a step costs for each slice besides its work, what part of the work kernels
+ * lose by having less of it at a time, and what part of moving bytes computing does not hide. */
+#define STEP_NS 3000.0
+#define SLICE_LOSS 0.04
+#define APART 0.3
+
+/* For steps of workers: what one costs for each slice; what all threads together wait for each
+ * other behind a step, and the part of the work by which the last is behind. */
+#define WORKER_STEP_NS 500.0
+#define WAIT_NS 2000.0
+#define WAIT_SHARE 0.02
+
+/* A root with a batch that a step reads or writes. */
+typedef struct use {
+    double bytes;
+    const plan_root_t *root;
+} use_t;
+
+/* Of a step: uses are [first_use, last_use). */
+typedef struct work {
+    double computed; /* nanoseconds, of the whole batch */
+    size_t batch_bytes, weight_bytes;
+    int first_use, last_use;
+    double outside_share; /* of what is used outside of the loop, too: from memory */
+} work_t;
+
+struct plan_slice_costs {
+    cost_limits_t limits;
+    double cache; /* bytes */
+    int n_threads;
+    work_t *works; /* [n_steps] */
+    use_t *uses;
+};
+
+bool plan_has_batch(const step_t *step, int index)
+{
+    const prepared_t *prepared = step->prepared;
+    const tensor_info_t *in = &prepared->in[index], *out = &prepared->out[0];
+    return step->sources[index].kind != SOURCE_NONE && in->rank == out->rank && in->rank > 0 &&
+           select_operand(prepared->op, index)->role == ROLE_ACTIVATION &&
+           in->sizes[0] == out->sizes[0];
+}
+
+/* Of what is read or written between uses of so many other bytes, the share that comes from memory:
+ * nothing in a quarter of the cache, all in more than the whole. */
+static double memory_share(const plan_slice_costs_t *costs, size_t bytes)
+{
+    const double whole = costs->cache, quarter = whole / 4.0;
+    if ((double)bytes <= quarter) return 0.0;
+    if ((double)bytes >= whole) return 1.0;
+    return ((double)bytes - quarter) / (whole - quarter);
+}
+
+static void add_use(plan_slice_costs_t *costs, work_t *work, const plan_root_t *root, size_t bytes)
+{
+    costs->uses[work->last_use++] = (use_t){(double)root->bytes, root};
+    work->batch_bytes += bytes;
+}
+
+static void describe(plan_slice_costs_t *costs, const plan_t *plan, const step_t *step,
+                     work_t *work)
+{
+    const prepared_t *prepared = step->prepared;
+    work->computed = prepared->cost_ns;
+    for (int i = 0; i < step->n_sources; i++) {
+        const size_t bytes = info_bytes(&prepared->in[i]);
+        if (plan_has_batch(step, i))
+            add_use(costs, work, &plan->roots[step->sources[i].root], bytes);
+        else if (step->sources[i].kind != SOURCE_NONE)
+            work->weight_bytes += bytes;
+    }
+    for (int i = 0; i < step->n_outputs; i++)
+        add_use(costs, work, &plan->roots[step->output_roots[i]], info_bytes(&prepared->out[i]));
+    work->outside_share = memory_share(costs, work->batch_bytes);
+}
+
+status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
+                                 const int64_t *batches, plan_slice_costs_t **out_costs)
+{
+    const char *purpose = "estimates of slices";
+    const size_t n_steps = (size_t)plan->n_steps;
+    size_t n_uses = 0;
+    plan_slice_costs_t *costs = NULL;
+    TRY(context_get_zeroed(ctx, sizeof *costs, purpose, out_costs));
+    costs = *out_costs;
+    costs->limits = cost_limits();
+    costs->cache = (double)context_cpu_cache(ctx);
+    costs->n_threads = n_threads;
+    for (int s = 0; s < plan->n_steps; s++)
+        if (batches[s] > 0) n_uses += (size_t)(plan->steps[s].n_sources + plan->steps[s].n_outputs);
+    TRY(context_get_zeroed(ctx, n_steps * sizeof *costs->works, purpose, &costs->works));
+    TRY(context_get_zeroed(ctx, n_uses * sizeof *costs->uses, purpose, &costs->uses));
+    int n = 0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        work_t *work = &costs->works[s];
+        work->first_use = work->last_use = n;
+        if (batches[s] > 0) describe(costs, plan, &plan->steps[s], work);
+        n = work->last_use;
+    }
+    return STATUS_OK;
+}
+
+void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs)
+{
+    if (costs == NULL) return;
+    context_put(ctx, costs->works);
+    context_put(ctx, costs->uses);
+    context_put(ctx, costs);
+}
+
+bool plan_slice_costs_are_large(const plan_slice_costs_t *costs, int begin, int end)
+{
+    for (int s = begin; s < end; s++)
+        if ((double)costs->works[s].batch_bytes > costs->cache / 4.0) return true;
+    return false;
+}
+
+/* ---- a loop ---- */
+
+static double computed_ns(const plan_slice_costs_t *costs, const plan_loop_t *loop,
+                          const work_t *work)
+{
+    const int n_turns = plan_slices_of_each(loop);
+    if (loop->n_workers > 1)
+        return work->computed * (1.0 - WAIT_SHARE) * n_turns * loop->n_workers / loop->n_slices +
+               WORKER_STEP_NS * n_turns;
+    if (loop->n_slices > 1) return work->computed * (1.0 + SLICE_LOSS) + STEP_NS * n_turns;
+    return work->computed + (costs->n_threads > 1 ? WAIT_NS : 0.0);
+}
+
+/* From memory and to it, by all slices; inside_share: of what stays in the loop. Workers read their
+ * weights at once. */
+static double moved_ns(const plan_slice_costs_t *costs, const plan_loop_t *loop, const work_t *work,
+                       double inside_share)
+{
+    double bytes = 0.0;
+    for (int i = work->first_use; i < work->last_use; i++)
+        bytes += costs->uses[i].bytes * (plan_stays_inside(costs->uses[i].root, loop)
+                                             ? inside_share
+                                             : work->outside_share);
+    const double again = (double)work->weight_bytes * (plan_slices_of_each(loop) - 1);
+    return (bytes + again * inside_share) / costs->limits.memory +
+           again * (1.0 - inside_share) / costs->limits.cached;
+}
+
+double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t *loop)
+{
+    const work_t *works = &costs->works[loop->first_step];
+    const size_t n_turns = (size_t)plan_slices_of_each(loop);
+    size_t most = 0, weights = 0;
+    double ns = 0.0;
+    for (int s = 0; s < loop->n_steps; s++) {
+        const size_t bytes = works[s].batch_bytes / n_turns;
+        if (bytes > most) most = bytes;
+        weights += works[s].weight_bytes;
+    }
+    const double inside_share = memory_share(costs, most + weights);
+    for (int s = 0; s < loop->n_steps; s++) {
+        const double computed = computed_ns(costs, loop, &works[s]);
+        const double moved = moved_ns(costs, loop, &works[s], inside_share);
+        /* Whichever takes longer hides a part of the other. */
+        ns += moved > computed ? moved + APART * computed : computed + APART * moved;
+    }
+    return ns;
+}
