@@ -119,7 +119,9 @@ typedef struct kernel {
     status_t (*prepare)(context_t *ctx, const op_call_t *call, prepared_t *prepared);
 
     /* Computes; pointers to first elements, NULL for operands that are absent. prepared_input,
-     * prepared_output and prepared_attrs say what they point to. */
+     * prepared_output and prepared_attrs say what they point to. Of operators that are done element
+     * by element of a batch plans run several slices at once: then ctx is one of those that have
+     * one thread each, not the caller's. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
 

@@ -56,7 +56,6 @@ struct context {
     uint64_t random[4];
     context_t **workers; /* [n_workers] */
     int n_workers, worker_capacity;
-    bool is_worker;
 };
 
 enum {
@@ -74,8 +73,8 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_TRACE_FILE", "file that trace lines are appended to; default: stderr"},
     {"TESSERA_CACHE", "prepared operators that a context keeps; default: 1024"},
     {"TESSERA_CPU_CACHE",
-     "bytes of the processor's last cache, which large batches are cut for; 0: "
-     "they are not; default: that of these cores"},
+     "bytes of the processor's last cache, which batches are cut for; 0: they are not cut; "
+     "default: that of these cores"},
 };
 
 const environment_variable_t *context_environment(int *out_n)
@@ -212,20 +211,16 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     return STATUS_OK;
 }
 
-/* Says what its context says, but runs on one thread; its denormals are the other's care. */
+/* Its denormals are the care of its context. */
 static status_t make_worker(context_t *ctx, context_t **out_worker)
 {
     context_t *worker = NULL;
     TRY(context_get_zeroed(ctx, sizeof *worker, "a context of a thread", &worker));
     worker->allocator = ctx->allocator;
-    worker->is_worker = true;
     worker->n_threads = 1;
     worker->cache_entries = ctx->cache_entries;
     worker->cpu_cache = ctx->cpu_cache;
-    worker->trace_categories = ctx->trace_categories;
-    worker->trace_sink = ctx->trace_sink;
-    worker->trace_user = ctx->trace_user;
-    worker->trace_file = ctx->trace_file;
+    worker->trace_file = -1;
     context_seed(worker, 0);
     status_t status = onednn_stream_create(worker, &worker->stream);
     if (status == STATUS_OK) {
@@ -273,7 +268,7 @@ void context_destroy(context_t *ctx)
     end_slots(ctx);
     if (ctx->stream != NULL) onednn_stream_destroy(ctx, ctx->stream);
     context_put(ctx, ctx->scratch);
-    if (ctx->trace_file >= 0 && !ctx->is_worker) close(ctx->trace_file);
+    if (ctx->trace_file >= 0) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
     allocator_put(&allocator, ctx);
 }

@@ -13,7 +13,8 @@ TESSERA_BEGIN
 typedef struct context context_t;
 
 /* Where memory comes from. get returns NULL to refuse; blocks are aligned to 64 bytes. Both are
- * called from any thread that releases or makes objects. */
+ * called from any thread that releases or makes objects, and at once from several threads that a
+ * call runs on. */
 typedef struct allocator {
     void *user;
     void *(*get)(void *user, size_t bytes);

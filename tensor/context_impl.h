@@ -84,11 +84,12 @@ typedef void (*conversion_listener_t)(context_t *ctx, const struct conversion *c
 conversion_listener_t *context_listener(context_t *ctx);
 
 /* A context for one thread of those that run parts of a call by themselves, made at first use: it
- * says what ctx says, has one thread and ends with ctx. And that a part failed there: gives status,
- * and ctx the worker's message. */
+ * has ctx's allocator and caches, one thread, no trace, since sinks are called in the thread of
+ * ctx, and ends with ctx. And that a part failed there: gives status, and ctx the worker's message.
+ */
 status_t context_worker(context_t *ctx, int index, context_t **out_worker);
 status_t context_blame(context_t *ctx, const context_t *worker, status_t status);
-/* What a worker counted, plans aside, is the context's. */
+/* What a worker counted is the context's, but for plans and for entries of caches, each its own. */
 void counters_take(context_t *ctx, context_t *worker);
 
 /* How many calls of threads_enter are open. */

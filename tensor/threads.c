@@ -138,6 +138,20 @@ void threads_leave(context_t *ctx, threads_guard_t guard)
     if (omp_get_max_threads() != guard.n_threads) omp_set_num_threads(guard.n_threads);
 }
 
+threads_limit_t threads_limit(context_t *ctx, int n_threads)
+{
+    const threads_limit_t limit = {context_threads(ctx), omp_get_max_threads()};
+    if (n_threads < limit.n_context) (void)context_set_threads(ctx, n_threads);
+    if (n_threads < limit.n_openmp) omp_set_num_threads(n_threads);
+    return limit;
+}
+
+void threads_unlimit(context_t *ctx, threads_limit_t limit)
+{
+    if (context_threads(ctx) != limit.n_context) (void)context_set_threads(ctx, limit.n_context);
+    if (omp_get_max_threads() != limit.n_openmp) omp_set_num_threads(limit.n_openmp);
+}
+
 void threads_share(int n_threads, int64_t n, threads_body_t body, void *user)
 {
     if (n_threads <= 1) {

@@ -24,14 +24,24 @@ typedef struct threads_guard {
 threads_guard_t threads_enter(context_t *ctx);
 void threads_leave(context_t *ctx, threads_guard_t guard);
 
+/* Between the two a context has at most so many threads, also for oneDNN: what was prepared for
+ * them has scratch memory for no more. Around threads_enter. */
+typedef struct threads_limit {
+    int n_context, n_openmp;
+} threads_limit_t;
+threads_limit_t threads_limit(context_t *ctx, int n_threads);
+void threads_unlimit(context_t *ctx, threads_limit_t limit);
+
 /* A loop worth this many elements gets this many threads. */
 static inline int threads_for(const context_t *ctx, int64_t n_elements)
 {
     return n_elements >= 16384 ? context_threads(ctx) : 1;
 }
 
-/* Has body take equal shares of [0, n) on this many threads. One thread takes all of it without an
- * OpenMP team, which costs 0.3 us to make even for one. */
+/* Has body take equal shares of [0, n) on this many threads, of which some are empty where n is
+ * less. One thread takes all of it without an OpenMP team, which costs 0.3 us to make even for one.
+ * n_threads is 1 or the context's number: OpenMP ends threads that a smaller team does not need,
+ * and those that it makes anew have their parent's floating-point mode for good. */
 typedef void (*threads_body_t)(void *user, int64_t first, int64_t last);
 void threads_share(int n_threads, int64_t n, threads_body_t body, void *user);
 

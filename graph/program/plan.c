@@ -22,6 +22,7 @@ static void frame_release(const allocator_t *allocator, plan_frame_t *frame)
 {
     allocator_put(allocator, frame->arena);
     allocator_put(allocator, frame->scratch);
+    allocator_put(allocator, frame->workers);
     allocator_put(allocator, frame);
 }
 
@@ -129,7 +130,8 @@ static status_t frame_create(context_t *ctx, const plan_t *plan, plan_frame_t **
     frame->changes = 0;
     frame->arena = allocator_get(&plan->allocator, plan->arena_bytes);
     frame->scratch = allocator_get(&plan->allocator, plan->scratch_bytes);
-    if (frame->arena == NULL || frame->scratch == NULL) {
+    frame->workers = allocator_get(&plan->allocator, plan_workers_bytes(plan));
+    if (frame->arena == NULL || frame->scratch == NULL || frame->workers == NULL) {
         frame_release(&plan->allocator, frame);
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "plan: out of memory for an arena of %zu bytes",
              plan->arena_bytes + plan->scratch_bytes);
@@ -540,9 +542,11 @@ static status_t execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *
     plan_run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
     TRY(dispatch_is_watched(ctx, &run.is_watched));
     TRY(frame_lease(ctx, plan, &run.frame));
+    threads_limit_t limit = threads_limit(ctx, plan->n_threads);
     threads_guard_t guard = threads_enter(ctx);
     status_t status = run_frame(&run, n_in, in, out);
     threads_leave(ctx, guard);
+    threads_unlimit(ctx, limit);
     for (int r = 0; r < plan->n_roots; r++) {
         tensor_drop(run.frame->bound[r]);
         run.frame->bound[r] = NULL;

@@ -39,8 +39,8 @@ typedef struct plan_step {
     size_t arena_offset; /* of output 0 */
     int overwrites;      /* input whose bytes output 0 takes, or -1 */
     int n_slices;        /* of the batch, for each of which it is run; 1: for all at once */
-    int n_workers;       /* threads that run slices by themselves; 1: all threads run each together */
-    int n_joined;        /* inputs that were made at their place in output 0: no copy is needed */
+    int n_workers; /* threads that run slices by themselves; 1: all threads run each together */
+    int n_joined;  /* inputs that were made at their place in output 0: no copy is needed */
 } plan_step_t;
 int plan_n_steps(const plan_t *plan) TESSERA_API(plan_n_steps);
 const plan_step_t *plan_step(const plan_t *plan, int index) TESSERA_API(plan_step);

@@ -753,6 +753,7 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bui
     TRY(context_get_zeroed(ctx, sizeof *plan, "a plan", &plan));
     atomic_init(&plan->n_references, 1);
     plan->allocator = *context_allocator(ctx);
+    plan->n_threads = context_threads(ctx);
     plan->graph = graph_retain((graph_t *)(uintptr_t)graph);
     plan->self = self;
     pthread_mutex_init(&plan->lock, NULL);

@@ -94,6 +94,7 @@ typedef struct plan_frame {
     struct plan_frame *next;
     char *arena;
     char *scratch;
+    void *workers; /* see plan_workers_bytes */
     tensor_t *
         *bound; /* [n_roots]: inputs and outputs of the run, NULL between runs; behind pointers */
     const tensor_t **parameters; /* [n_parameters]: borrowed, found when `changes` was what
@@ -115,6 +116,7 @@ struct plan {
     graph_t *graph;
     module_t *self; /* borrowed: the module that holds the method holds the plan */
     int n_inputs, n_roots, n_steps, n_results, n_parameters;
+    int n_threads;   /* it was prepared for: runs have no more */
     int n_arguments; /* of all calls */
     plan_parameter_t *parameters;
     tensor_info_t *inputs; /* expected: dense, or in the tag or strides that the graph says */
@@ -197,6 +199,12 @@ void plan_keep_sliced(plan_t *plan);
 /* Has the parts of joins (concat) written at their place in the result, where a plan's steps allow
  * it; before roots are placed. */
 status_t plan_join(context_t *ctx, plan_t *plan, int *roots_capacity);
+
+/* Up to whole pages, so that what one thread writes is seldom in a page of another's. */
+static inline size_t plan_round_to_page(size_t bytes)
+{
+    return (bytes + 4095) & ~(size_t)4095;
+}
 
 /* Gives every root of kind ROOT_ARENA its offset, so that roots alive at once do not overlap. */
 status_t plan_place(context_t *ctx, plan_t *plan);

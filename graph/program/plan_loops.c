@@ -28,21 +28,29 @@ typedef struct worker {
     plan_watch_t watch;
 } worker_t;
 
-static status_t make_workers(plan_run_t *run, const plan_loop_t *loop, worker_t **out_workers)
+size_t plan_workers_bytes(const plan_t *plan)
 {
-    worker_t *workers = NULL;
-    TRY(context_get_zeroed(run->ctx, (size_t)loop->n_workers * sizeof *workers, "workers",
-                           &workers));
+    size_t most = 0;
+    for (int l = 0; l < plan->n_loops; l++) {
+        const int n = plan->loops[l].n_workers;
+        if (n > 1 && (size_t)n * sizeof(worker_t) > most) most = (size_t)n * sizeof(worker_t);
+    }
+    return most;
+}
+
+static status_t make_workers(plan_run_t *run, const plan_loop_t *loop)
+{
+    worker_t *workers = run->frame->workers;
     for (int w = 0; w < loop->n_workers; w++) {
+        context_t *ctx = NULL;
+        TRY(context_worker(run->ctx, w, &ctx));
+        failure_clear(context_last_failure(ctx));
         workers[w].run = *run;
+        workers[w].run.ctx = ctx;
         workers[w].run.worker = w;
         workers[w].loop = loop;
-        status_t status = context_worker(run->ctx, w, &workers[w].run.ctx);
-        if (status == STATUS_OK) continue;
-        context_put(run->ctx, workers);
-        return status;
+        workers[w].status = STATUS_OK;
     }
-    *out_workers = workers;
     return STATUS_OK;
 }
 
@@ -55,11 +63,11 @@ static status_t end_workers(plan_run_t *run, const plan_loop_t *loop, worker_t *
         if (status == STATUS_OK && workers[w].status != STATUS_OK)
             status = context_blame(run->ctx, workers[w].run.ctx, workers[w].status);
     }
-    context_put(run->ctx, workers);
     return status;
 }
 
-/* Workers that have slices are one behind another in the batch, as threads are that share it. */
+/* Worker w of n has slices [n_slices * w / n, n_slices * (w + 1) / n): as other steps share a
+ * batch, so that a thread finds in its cache what it wrote. */
 static void run_slices(worker_t *worker)
 {
     const plan_loop_t *loop = worker->loop;
@@ -106,9 +114,7 @@ static status_t watch_step(plan_run_t *run, const step_t *step, int first, int n
         status = plan_watch_begin(run, step, worker->in, worker->out, &worker->watch);
     }
     const uint64_t begin = context_now();
-    if (status == STATUS_OK)
-        threads_share(context_threads(run->ctx) < n ? context_threads(run->ctx) : n, n,
-                      run_step_of_some, workers);
+    if (status == STATUS_OK) threads_share(context_threads(run->ctx), n, run_step_of_some, workers);
     const uint64_t ns = (context_now() - begin) / (uint64_t)n;
     for (int w = 0; w < n_begun; w++) {
         run->slice = first + w;
@@ -136,15 +142,14 @@ static status_t watch_workers(plan_run_t *run, const plan_loop_t *loop, worker_t
 
 status_t plan_run_loop(plan_run_t *run, const plan_loop_t *loop)
 {
-    const int n_workers = loop->n_workers, n_threads = context_threads(run->ctx);
+    worker_t *workers = run->frame->workers;
     status_t status = STATUS_OK;
-    worker_t *workers = NULL;
-    if (n_workers == 1) return run_together(run, loop);
-    TRY(make_workers(run, loop, &workers));
+    if (loop->n_workers == 1) return run_together(run, loop);
+    TRY(make_workers(run, loop));
     if (run->is_watched)
         status = watch_workers(run, loop, workers);
     else
-        threads_share(n_threads < n_workers ? n_threads : n_workers, n_workers, run_some, workers);
+        threads_share(context_threads(run->ctx), loop->n_workers, run_some, workers);
     const status_t ended = end_workers(run, loop, workers);
     return status == STATUS_OK ? ended : status;
 }

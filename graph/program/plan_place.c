@@ -175,12 +175,6 @@ static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
     return best_bytes;
 }
 
-/* Copies begin on pages of their own. */
-static size_t round_to_page(size_t bytes)
-{
-    return (bytes + 4095) & ~(size_t)4095;
-}
-
 /* The blocks, each by itself, then the arena. */
 static size_t place_blocks(plan_t *plan, int *const *rooms, int *out_n)
 {
@@ -190,7 +184,7 @@ static size_t place_blocks(plan_t *plan, int *const *rooms, int *out_n)
         int n = 0;
         const size_t bytes = place_best(plan, b + 1, rooms, &n);
         if (n > 0) (void)place_sorted(plan, n, rooms[0], rooms[2]);
-        const size_t copy = n > 0 ? round_to_page(bytes) : 0;
+        const size_t copy = n > 0 ? plan_round_to_page(bytes) : 0;
         for (int i = 0; i < n; i++) plan->roots[rooms[0][i]].copy_bytes = copy;
         block->bytes = copy * (size_t)block->n_copies;
     }

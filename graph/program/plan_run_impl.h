@@ -27,6 +27,9 @@ void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void
 
 status_t plan_run_loop(plan_run_t *run, const plan_loop_t *loop);
 
+/* Of what a frame has for the workers of any loop. */
+size_t plan_workers_bytes(const plan_t *plan);
+
 /* ---- plan_watch.c ---- */
 
 /* A tensor over bytes of the frame, while the step runs. */

@@ -30,7 +30,7 @@
 #define WORKER_LOSS 0.05
 #define WORKER_NS 3000.0
 
-enum { MAX_LOOP = 64, MAX_SLICES = 64 };
+enum { MAX_LOOP = 64, MAX_SLICES = 64, MAX_WORKER_SLICES = 1024 };
 
 typedef struct slicing {
     context_t *ctx;
@@ -219,9 +219,10 @@ static void choose_last(slicing_t *slicing, int begin, int end)
 {
     const int64_t batch = slicing->batches[begin];
     slicing->costs[end] = -1.0;
-    for (int n_slices = 1; n_slices <= MAX_SLICES && n_slices <= batch; n_slices++) {
+    for (int n_slices = 1; n_slices <= MAX_WORKER_SLICES && n_slices <= batch; n_slices++) {
         if (batch % n_slices != 0) continue;
-        if (n_slices == 1 || slicing->is_large) choose_first(slicing, begin, end, n_slices, 1);
+        if (n_slices == 1 || (slicing->is_large && n_slices <= MAX_SLICES))
+            choose_first(slicing, begin, end, n_slices, 1);
         if (slicing->n_threads > 1 && n_slices >= slicing->n_threads)
             choose_first(slicing, begin, end, n_slices, slicing->n_threads);
     }
@@ -368,7 +369,7 @@ static void count_scratch(plan_t *plan)
             *bytes = step->prepared->scratch_bytes;
         if (step->view.n_workers > n_workers) n_workers = step->view.n_workers;
     }
-    plan->worker_scratch = (plan->worker_scratch + 4095) & ~(size_t)4095;
+    plan->worker_scratch = plan_round_to_page(plan->worker_scratch);
     if (plan->worker_scratch * (size_t)n_workers > plan->scratch_bytes)
         plan->scratch_bytes = plan->worker_scratch * (size_t)n_workers;
 }
@@ -409,7 +410,8 @@ static status_t slice(slicing_t *slicing, int *roots_capacity)
     TRY(context_get_zeroed(slicing->ctx, n * sizeof *slicing->loops, "a plan", &slicing->loops));
     for (size_t s = 0; s < n; s++) {
         slicing->batches[s] = batch_of(slicing->plan, &slicing->plan->steps[s]);
-        slicing->most_slices[s] = reads_parameters(&slicing->plan->steps[s]) ? 0 : MAX_SLICES;
+        slicing->most_slices[s] = reads_parameters(&slicing->plan->steps[s]) ? 0
+                                                                             : MAX_WORKER_SLICES;
     }
     TRY(plan_slice_costs_create(slicing->ctx, slicing->plan, slicing->n_threads, slicing->batches,
                                 &slicing->estimates));

@@ -21,7 +21,7 @@
 /* A root with a batch that a step reads or writes. */
 typedef struct use {
     double bytes;
-    const plan_root_t *root;
+    int root;
 } use_t;
 
 /* Of a step: uses are [first_use, last_use). */
@@ -33,6 +33,7 @@ typedef struct work {
 } work_t;
 
 struct plan_slice_costs {
+    const plan_t *plan;
     cost_limits_t limits;
     double cache; /* bytes */
     int n_threads;
@@ -59,26 +60,25 @@ static double memory_share(const plan_slice_costs_t *costs, size_t bytes)
     return ((double)bytes - quarter) / (whole - quarter);
 }
 
-static void add_use(plan_slice_costs_t *costs, work_t *work, const plan_root_t *root, size_t bytes)
+static void add_use(plan_slice_costs_t *costs, work_t *work, int root, size_t bytes)
 {
-    costs->uses[work->last_use++] = (use_t){(double)root->bytes, root};
+    costs->uses[work->last_use++] = (use_t){(double)costs->plan->roots[root].bytes, root};
     work->batch_bytes += bytes;
 }
 
-static void describe(plan_slice_costs_t *costs, const plan_t *plan, const step_t *step,
-                     work_t *work)
+static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work)
 {
     const prepared_t *prepared = step->prepared;
     work->computed = prepared->cost_ns;
     for (int i = 0; i < step->n_sources; i++) {
         const size_t bytes = info_bytes(&prepared->in[i]);
         if (plan_has_batch(step, i))
-            add_use(costs, work, &plan->roots[step->sources[i].root], bytes);
+            add_use(costs, work, step->sources[i].root, bytes);
         else if (step->sources[i].kind != SOURCE_NONE)
             work->weight_bytes += bytes;
     }
     for (int i = 0; i < step->n_outputs; i++)
-        add_use(costs, work, &plan->roots[step->output_roots[i]], info_bytes(&prepared->out[i]));
+        add_use(costs, work, step->output_roots[i], info_bytes(&prepared->out[i]));
     work->outside_share = memory_share(costs, work->batch_bytes);
 }
 
@@ -91,6 +91,7 @@ status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threa
     plan_slice_costs_t *costs = NULL;
     TRY(context_get_zeroed(ctx, sizeof *costs, purpose, out_costs));
     costs = *out_costs;
+    costs->plan = plan;
     costs->limits = cost_limits();
     costs->cache = (double)context_cpu_cache(ctx);
     costs->n_threads = n_threads;
@@ -102,7 +103,7 @@ status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threa
     for (int s = 0; s < plan->n_steps; s++) {
         work_t *work = &costs->works[s];
         work->first_use = work->last_use = n;
-        if (batches[s] > 0) describe(costs, plan, &plan->steps[s], work);
+        if (batches[s] > 0) describe(costs, &plan->steps[s], work);
         n = work->last_use;
     }
     return STATUS_OK;
@@ -142,10 +143,11 @@ static double moved_ns(const plan_slice_costs_t *costs, const plan_loop_t *loop,
                        double inside_share)
 {
     double bytes = 0.0;
-    for (int i = work->first_use; i < work->last_use; i++)
-        bytes += costs->uses[i].bytes * (plan_stays_inside(costs->uses[i].root, loop)
-                                             ? inside_share
-                                             : work->outside_share);
+    for (int i = work->first_use; i < work->last_use; i++) {
+        const use_t *use = &costs->uses[i];
+        const bool is_inside = plan_stays_inside(&costs->plan->roots[use->root], loop);
+        bytes += use->bytes * (is_inside ? inside_share : work->outside_share);
+    }
     const double again = (double)work->weight_bytes * (plan_slices_of_each(loop) - 1);
     return (bytes + again * inside_share) / costs->limits.memory +
            again * (1.0 - inside_share) / costs->limits.cached;

@@ -53,6 +53,9 @@ static bool overlap(const plan_t *plan, const plan_root_t *a, const plan_root_t 
     return outer_a != outer_b && lie_in_common(outer_a, outer_b);
 }
 
+/* Roots that were found in blocks. */
+static int n_in_blocks;
+
 /* All copies of what lies in a block lie in it, and are nearly as small as can be. */
 static void check_blocks(const plan_t *plan)
 {
@@ -63,6 +66,7 @@ static void check_blocks(const plan_t *plan)
             continue;
         }
         const plan_root_t *block = &plan->roots[root->block - 1];
+        n_in_blocks++;
         const size_t bound = lower_bound(plan, root->block);
         assert_true(block->n_copies > 1 && block->block == 0);
         assert_true(root->offset >= block->offset);
@@ -124,6 +128,7 @@ static void arenas_are_nearly_as_small_as_can_be(void **state)
     context_t *ctx = fixture_context(state);
     for (const char *const *name = zoo_names(); *name != NULL; name++)
         for (int64_t batch = 1; batch <= 2; batch++) check(ctx, *name, batch);
+    if (context_threads(ctx) == 2) assert_true(n_in_blocks > 0); /* workers of both images */
 }
 
 /* ---- a network that narrows and widens again, with what it had on the way joined ---- */
