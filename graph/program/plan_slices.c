@@ -197,34 +197,45 @@ static status_t prepare_slice(const slicing_t *slicing, const step_t *step, int6
 
 /* ---- which loops ---- */
 
-/* Takes the cheapest of the loops that end before step `end`, of so many slices, if it is cheaper
- * than what is known. */
-static void choose_first(slicing_t *slicing, int begin, int end, int n_slices, int n_workers)
+/* A loop is taken if it is cheaper than what is known, with what is best for the steps before it.
+ */
+static void try_loop(slicing_t *slicing, plan_loop_t loop)
 {
-    const int shortest = n_slices == 1 ? 1 : 2, longest = n_slices == 1 ? 1 : MAX_LOOP;
-    for (int first = end - 1; first >= begin && end - first <= longest; first--) {
-        if (n_workers > 1 && n_slices > slicing->most_slices[first]) break;
-        if (end - first < shortest) continue;
-        const plan_loop_t loop = {first, end - first, n_slices, n_workers};
-        const double cost = slicing->costs[first] +
-                            plan_slice_costs_loop(slicing->estimates, &loop);
-        if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) continue;
-        slicing->costs[end] = cost;
-        slicing->chosen[end] = loop;
+    const int end = loop.first_step + loop.n_steps;
+    if (loop.n_slices > 1 &&
+        !plan_slice_costs_have_room(slicing->estimates, loop.n_slices, loop.n_workers))
+        return;
+    const double cost = slicing->costs[loop.first_step] +
+                        plan_slice_costs_loop(slicing->estimates, &loop);
+    if (slicing->costs[end] >= 0.0 && cost >= slicing->costs[end]) return;
+    slicing->costs[end] = cost;
+    slicing->chosen[end] = loop;
+}
+
+/* Of some steps, by all numbers of slices, of which workers may have so many. */
+static void try_slices(slicing_t *slicing, int first, int end, int most_slices)
+{
+    const int64_t batch = slicing->batches[first];
+    for (int n_slices = 2; n_slices <= MAX_WORKER_SLICES && n_slices <= batch; n_slices++) {
+        if (batch % n_slices != 0) continue;
+        if (slicing->is_large && n_slices <= MAX_SLICES)
+            try_loop(slicing, (plan_loop_t){first, end - first, n_slices, 1});
+        if (slicing->n_threads > 1 && n_slices >= slicing->n_threads && n_slices <= most_slices)
+            try_loop(slicing, (plan_loop_t){first, end - first, n_slices, slicing->n_threads});
     }
 }
 
-/* The cheapest loop that ends before step `end`, with what is best for the steps before it. */
+/* The cheapest loop that ends before step `end`, from step `begin` on, or its last step alone. */
 static void choose_last(slicing_t *slicing, int begin, int end)
 {
-    const int64_t batch = slicing->batches[begin];
+    int most_slices = MAX_WORKER_SLICES;
     slicing->costs[end] = -1.0;
-    for (int n_slices = 1; n_slices <= MAX_WORKER_SLICES && n_slices <= batch; n_slices++) {
-        if (batch % n_slices != 0) continue;
-        if (n_slices == 1 || (slicing->is_large && n_slices <= MAX_SLICES))
-            choose_first(slicing, begin, end, n_slices, 1);
-        if (slicing->n_threads > 1 && n_slices >= slicing->n_threads)
-            choose_first(slicing, begin, end, n_slices, slicing->n_threads);
+    try_loop(slicing, (plan_loop_t){end - 1, 1, 1, 1});
+    plan_slice_costs_end_before(slicing->estimates, end);
+    for (int first = end - 1; first >= begin && end - first <= MAX_LOOP; first--) {
+        if (slicing->most_slices[first] < most_slices) most_slices = slicing->most_slices[first];
+        plan_slice_costs_add(slicing->estimates, first);
+        if (end - first > 1) try_slices(slicing, first, end, most_slices);
     }
 }
 

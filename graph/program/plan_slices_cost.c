@@ -32,6 +32,14 @@ typedef struct work {
     double outside_share; /* of what is used outside of the loop, too: from memory */
 } work_t;
 
+/* Bytes that live while a loop runs, and the loop. */
+typedef struct room {
+    int first, end;
+    double outside;      /* of what lives before it or behind it, too */
+    double inside;       /* most at once of what does not, for the whole batch */
+    double *inside_step; /* [n_steps] */
+} room_t;
+
 struct plan_slice_costs {
     const plan_t *plan;
     cost_limits_t limits;
@@ -39,6 +47,8 @@ struct plan_slice_costs {
     int n_threads;
     work_t *works; /* [n_steps] */
     use_t *uses;
+    double peak; /* bytes of the arena without loops */
+    room_t room;
 };
 
 bool plan_has_batch(const step_t *step, int index)
@@ -82,6 +92,108 @@ static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work
     work->outside_share = memory_share(costs, work->batch_bytes);
 }
 
+/* ---- the arena ---- */
+
+/* Until the last step, and from the first one, of what will lie in the result of a join. */
+static int first_of_joined(const plan_t *plan, const step_t *step)
+{
+    int first = plan->roots[step->output_roots[0]].first_step;
+    for (int i = 0; i < step->n_sources; i++)
+        if (step->sources[i].kind == SOURCE_ROOT &&
+            plan->roots[step->sources[i].root].kind == ROOT_ARENA &&
+            plan->roots[step->sources[i].root].first_step < first)
+            first = plan->roots[step->sources[i].root].first_step;
+    return first;
+}
+
+/* Of the first input, where the step may grow it (plan_place.c): it lies in the result already. */
+static double grown_bytes(const plan_t *plan, int s)
+{
+    const step_t *step = &plan->steps[s];
+    if (step->prepared == NULL || !step->prepared->may_grow || step->sources[0].kind != SOURCE_ROOT)
+        return 0.0;
+    const plan_root_t *root = &plan->roots[step->sources[0].root];
+    return root->kind == ROOT_ARENA && root->last_step == s ? (double)root->bytes : 0.0;
+}
+
+/* The most that lives at once: parts of joins (plan_joins.c) in their result. alive: [n_steps] of
+ * zeros; is_part: [n_roots] of zeros. */
+static double find_peak(const plan_t *plan, double *alive, bool *is_part)
+{
+    double peak = 0.0;
+    for (int s = 0; s < plan->n_steps; s++) {
+        const step_t *step = &plan->steps[s];
+        if (step->prepared == NULL || !step->prepared->is_joined) continue;
+        for (int i = 0; i < step->n_sources; i++)
+            if (step->sources[i].kind == SOURCE_ROOT) is_part[step->sources[i].root] = true;
+        const plan_root_t *root = &plan->roots[step->output_roots[0]];
+        for (int k = first_of_joined(plan, step); k < root->first_step; k++)
+            alive[k] += (double)root->bytes;
+    }
+    for (int r = 0; r < plan->n_roots; r++) {
+        const plan_root_t *root = &plan->roots[r];
+        if (root->kind != ROOT_ARENA || is_part[r]) continue;
+        for (int s = root->first_step; s <= root->last_step; s++) alive[s] += (double)root->bytes;
+    }
+    for (int s = 0; s < plan->n_steps; s++) {
+        alive[s] -= grown_bytes(plan, s);
+        if (alive[s] > peak) peak = alive[s];
+    }
+    return peak;
+}
+
+static status_t prepare_room(context_t *ctx, plan_slice_costs_t *costs)
+{
+    const plan_t *plan = costs->plan;
+    const size_t n_steps = (size_t)plan->n_steps;
+    double *alive = NULL;
+    bool *is_part = NULL;
+    TRY(context_get_zeroed(ctx, n_steps * sizeof(double), "estimates of slices",
+                           &costs->room.inside_step));
+    status_t status = context_get_zeroed(ctx, n_steps * sizeof *alive, "bytes of steps", &alive);
+    if (status == STATUS_OK)
+        status = context_get_zeroed(ctx, (size_t)plan->n_roots * sizeof *is_part, "parts of joins",
+                                    &is_part);
+    if (status == STATUS_OK) costs->peak = find_peak(plan, alive, is_part);
+    context_put(ctx, alive);
+    context_put(ctx, is_part);
+    return status;
+}
+
+void plan_slice_costs_end_before(plan_slice_costs_t *costs, int end)
+{
+    costs->room.first = costs->room.end = end;
+    costs->room.outside = costs->room.inside = 0.0;
+}
+
+void plan_slice_costs_add(plan_slice_costs_t *costs, int first)
+{
+    room_t *room = &costs->room;
+    const bool is_shortest = room->first == room->end;
+    room->first = first;
+    room->inside_step[first] = 0.0;
+    for (int r = 0; r < costs->plan->n_roots; r++) {
+        const plan_root_t *root = &costs->plan->roots[r];
+        const double bytes = (double)root->bytes;
+        if (root->kind != ROOT_ARENA || root->first_step > first || root->last_step < first)
+            continue;
+        if (is_shortest || root->last_step == first) room->outside += bytes;
+        if (root->first_step < first || root->last_step >= room->end) continue;
+        room->outside -= bytes;
+        for (int s = first; s <= root->last_step; s++) {
+            room->inside_step[s] += bytes;
+            if (room->inside_step[s] > room->inside) room->inside = room->inside_step[s];
+        }
+    }
+}
+
+bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, int n_workers)
+{
+    return costs->room.outside + costs->room.inside * n_workers / n_slices <= costs->peak;
+}
+
+/* ---- all of it ---- */
+
 status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threads,
                                  const int64_t *batches, plan_slice_costs_t **out_costs)
 {
@@ -106,7 +218,7 @@ status_t plan_slice_costs_create(context_t *ctx, const plan_t *plan, int n_threa
         if (batches[s] > 0) describe(costs, &plan->steps[s], work);
         n = work->last_use;
     }
-    return STATUS_OK;
+    return prepare_room(ctx, costs);
 }
 
 void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs)
@@ -114,6 +226,7 @@ void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs)
     if (costs == NULL) return;
     context_put(ctx, costs->works);
     context_put(ctx, costs->uses);
+    context_put(ctx, costs->room.inside_step);
     context_put(ctx, costs);
 }
 

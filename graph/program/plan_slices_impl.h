@@ -30,6 +30,14 @@ void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs);
 /* Nanoseconds that all slices of a loop take; a loop of one slice is a step by itself. */
 double plan_slice_costs_loop(const plan_slice_costs_t *costs, const plan_loop_t *loop);
 
+/* What the arena needs. A loop may keep more than its steps would one by one, since what it reads
+ * or writes in slices lives as long as it: it is not worth more memory than the whole plan needs.
+ * Loops that end before step `end` are asked for from the shortest on: each call is for one step
+ * more. */
+void plan_slice_costs_end_before(plan_slice_costs_t *costs, int end);
+void plan_slice_costs_add(plan_slice_costs_t *costs, int first);
+bool plan_slice_costs_have_room(const plan_slice_costs_t *costs, int n_slices, int n_workers);
+
 /* Whether one of the steps [begin, end) reads and writes more than stays in the last cache. */
 bool plan_slice_costs_are_large(const plan_slice_costs_t *costs, int begin, int end);
 

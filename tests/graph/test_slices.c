@@ -8,7 +8,7 @@
 #include "dispatch/prepared_impl.h"
 #include "dispatch/profile.h"
 #include "freeze/freeze.h"
-#include "graph/program/plan.h"
+#include "graph/program/plan_slices_impl.h"
 #include "module/zoo.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/subject.h"
@@ -122,6 +122,7 @@ static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t
     const long caches[] = {cache, 0};
     const freeze_options_t options = {.skip = skip, .keep_numerics = true};
     int n = 0, sliced = 0;
+    size_t arenas[2];
     datum_t *results[3][METHOD_MAX_OUTPUTS];
     context_t *contexts[2];
     for (int i = 0; i < 2; i++) {
@@ -135,13 +136,17 @@ static int check_threads(int n_threads, int64_t batch, int64_t channels, int64_t
         if (i == 0 && n_threads == 2) n_of_workers = count_of_workers(frozen);
         if (i == 1) assert_int_equal(count_sliced(frozen, NULL, n_threads), 0);
         if (i == 1) assert_int_equal(run(ctx, net, x, results[2]), n);
-        if (out_arenas != NULL) out_arenas[i] = plan_arena_bytes(plan_of(frozen, "forward"));
+        arenas[i] = plan_arena_bytes(plan_of(frozen, "forward"));
+        if (out_arenas != NULL) out_arenas[i] = arenas[i];
         tensor_release(x);
         module_release(frozen);
         module_release(net);
     }
     check_near(contexts[1], n, results[0], results[1], 1e-6);
     check_near(contexts[1], n, results[0], results[2], 1e-5);
+    if (arenas[0] > arenas[1] + arenas[1] / 20)
+        fail_msg("%d threads: an arena of %zu bytes became one of %zu", n_threads, arenas[1],
+                 arenas[0]);
     for (int i = 0; i < 3; i++) release_all(n, results[i]);
     for (int i = 0; i < 2; i++) context_destroy(contexts[i]);
     return sliced;
@@ -218,6 +223,49 @@ static void concats_inside_are_joined(void **state)
     assert_int_equal(check_threads(2, 8, 32, 64, statements, "concat", NULL), 1);
     assert_true(n_of_workers >= 2);
     cache = CACHE;
+}
+
+/* Of a whole plan: %1 is 4 MB and lives until %4, which is made of it and %3, 8 MB. The plan needs
+ * 12 MB, for %4 grows out of %1. A loop of the last steps keeps %1 and %3 as long as it runs, and
+ * %4 of the slices that are made at once. */
+static void slices_have_no_room_for_more_than_the_plan_needs(void **state)
+{
+    (void)state;
+    context_t *ctx = context_with_cache(0, 2);
+    module_t *net = make_net(ctx, 8, 32, 64,
+                             "  %1 = sigmoid(%x)\n"
+                             "  %2 = max_pool2d(%1) kernel=[2,2] stride=[2,2]\n"
+                             "  %3 = resize(%2) sizes=[64,64] mode=\"nearest\"\n"
+                             "  %4 = concat(%1, %3) dim=1\n"
+                             "  %5 = sin(%4)\n"
+                             "  %6 = max_pool2d(%5) kernel=[2,2] stride=[2,2]\n"
+                             "  return %6\n"),
+             *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    plan_slice_costs_t *costs = NULL;
+    int64_t batches[16] = {0};
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    const plan_t *plan = plan_of(frozen, "forward");
+    const int n = plan_n_steps(plan);
+    assert_in_range(n, 5, 16);
+    int concat = 0;
+    while (strcmp(plan_step(plan, concat)->name, "concat") != 0) concat++;
+    for (int s = concat; s < n; s++)
+        if (plan_step(plan, s)->prepared != NULL) batches[s] = 8;
+    CHECK_OK(ctx, plan_slice_costs_create(ctx, plan, 2, batches, &costs));
+    plan_slice_costs_end_before(costs, n);
+    for (int s = n - 1; s >= concat; s--) plan_slice_costs_add(costs, s);
+    assert_false(plan_slice_costs_have_room(costs, 2, 2)); /* all of %4 at once */
+    assert_true(plan_slice_costs_have_room(costs, 8, 2));  /* a quarter of it */
+    assert_true(plan_slice_costs_have_room(costs, 2, 1));
+    plan_slice_costs_destroy(ctx, costs);
+    tensor_release(x);
+    tensor_release(y);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(ctx);
 }
 
 /* What mixes elements of the batch, or has none. */
@@ -389,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_chain_of_convolutions_is),
         cmocka_unit_test(values_that_others_read_lie_whole),
         cmocka_unit_test(concats_inside_are_joined),
+        cmocka_unit_test(slices_have_no_room_for_more_than_the_plan_needs),
         cmocka_unit_test(other_steps_are_not),
         cmocka_unit_test(a_constant_of_the_batch_stays_whole),
         cmocka_unit_test(elements_of_what_a_loop_writes_are_read_whole),
