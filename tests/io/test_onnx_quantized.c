@@ -221,6 +221,7 @@ static status_t count_product(context_t *ctx, void *user, const op_event_t *even
     static const char *const numbers[] = {"conv2d", "linear", "matmul"};
     products_t *products = user;
     (void)ctx;
+    if (event->slice > 0) return STATUS_OK; /* of a batch: it is one product */
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         products->n_integers += strcmp(event->op->name, integers[i]) == 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
