@@ -93,8 +93,9 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
             KERNEL_UNROLL
             for (int r = 0; r < n; r++) {
                 const float *again = vector_again(x + r * KERNEL_LANES, r);
-                sums[r][0] += x[r * KERNEL_LANES] * weights[0];
-                if (n_blocks > 1) sums[r][1] += *again * weights[1];
+                KERNEL_UNROLL
+                for (int k = 0; k < n_blocks; k++)
+                    sums[r][k] += *(k == 0 ? x + r * KERNEL_LANES : again) * weights[k];
             }
         }
         if (left < KERNEL_LANES) break;

@@ -97,8 +97,9 @@ KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t b
         KERNEL_UNROLL
         for (int r = 0; r < n_rows; r++) {
             const float *again = vector_again(x + r * KERNEL_LANES, r);
-            sums->whole[0][r] += x[r * KERNEL_LANES] * weights[0];
-            if (n_whole > 1) sums->whole[1][r] += *again * weights[1];
+            KERNEL_UNROLL
+            for (int k = 0; k < n_whole; k++)
+                sums->whole[k][r] += *(k == 0 ? x + r * KERNEL_LANES : again) * weights[k];
             if (has_half) sums->half[r] += *again * half;
         }
     }
