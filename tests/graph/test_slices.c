@@ -436,7 +436,7 @@ static void check_watched(int n_threads)
 static void each_slice_is_told_and_profiles_sum_them(void **state)
 {
     (void)state;
-    if (!memory_counts()) skip();
+    if (!memory_counts()) return;
     for (int n_threads = 1; n_threads <= 2; n_threads++) check_watched(n_threads);
 }
 
