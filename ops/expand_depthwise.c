@@ -119,12 +119,20 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
     return accept_post(ctx, call, &out[0]);
 }
 
-static double flops(const op_call_t *call)
+/* Operations of both: of what is between for each input and so many more, and of taps, of which
+ * each counts as so many. */
+static double count(const op_call_t *call, double more_inputs, double of_tap)
 {
     const tensor_info_t *weight = call->in[WEIGHT];
     const tensor_info_t between = expanded(call->in[X], call->in[EXPAND]);
-    return 2.0 * (double)info_numel(&between) * (double)call->in[X]->sizes[1] +
-           2.0 * (double)info_numel(&call->out[0]) * (double)(weight->sizes[2] * weight->sizes[3]);
+    const double taps = (double)(weight->sizes[2] * weight->sizes[3]);
+    return 2.0 * (double)info_numel(&between) * ((double)call->in[X]->sizes[1] + more_inputs) +
+           2.0 * (double)info_numel(&call->out[0]) * taps * of_tap;
+}
+
+static double flops(const op_call_t *call)
+{
+    return count(call, 0.0, 1.0);
 }
 
 /* ---- specification ---- */
@@ -166,16 +174,6 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 #define SHARE 0.95
 #define LEAVING 2
 #define TAPS_SHARE 0.75
-
-/* What takes as long as all of it, in operations at the share of the peak. */
-static double count_work(const op_call_t *call)
-{
-    const tensor_info_t *weight = call->in[WEIGHT];
-    const tensor_info_t between = expanded(call->in[X], call->in[EXPAND]);
-    return 2.0 * (double)info_numel(&between) * (double)(call->in[X]->sizes[1] + LEAVING) +
-           2.0 / TAPS_SHARE * (double)info_numel(&call->out[0]) *
-               (double)(weight->sizes[2] * weight->sizes[3]);
-}
 
 /* In `prepared` stand the attributes with the post-ops that may have been peeled off the call. */
 static const char *check(const op_call_t *call, const prepared_t *prepared)
@@ -244,10 +242,10 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
         if (call_has(call, i)) prepared->in[i] = info_dense(DTYPE_F32, 1, call->in[i]->sizes);
     const expand_depthwise_t pair = describe(prepared);
     prepared_set_scratch(prepared, expand_depthwise_scratch(&pair, isa, context_threads(ctx)));
-    prepared->cost_ns = cost_layer(ctx, "expand_depthwise", 0.9 / SHARE * count_work(call),
-                                   (double)info_bytes(x) + (double)info_bytes(&prepared->out[0]),
-                                   (double)info_bytes(&prepared->in[EXPAND]) +
-                                       (double)info_bytes(&prepared->in[WEIGHT]));
+    prepared->cost_ns = cost_layer(
+        ctx, "expand_depthwise", 0.9 / SHARE * count(call, LEAVING, 1.0 / TAPS_SHARE),
+        (double)info_bytes(x) + (double)info_bytes(&prepared->out[0]),
+        (double)info_bytes(&prepared->in[EXPAND]) + (double)info_bytes(&prepared->in[WEIGHT]));
     return STATUS_OK;
 }
 

@@ -94,7 +94,8 @@ static void describe(plan_slice_costs_t *costs, const step_t *step, work_t *work
 
 /* ---- the arena ---- */
 
-/* Until the last step, and from the first one, of what will lie in the result of a join. */
+/* The first step that writes a part of a join: the result lives from there on, for its parts lie in
+ * it. */
 static int first_of_joined(const plan_t *plan, const step_t *step)
 {
     int first = plan->roots[step->output_roots[0]].first_step;
