@@ -41,18 +41,27 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
     return STATUS_OK;
 }
 
+/* The first input is a sequence; the others are sequences or tensors. None is left out. */
+static status_t check_inputs(const onnx_node_t *node)
+{
+    const onnx_t *onnx = node->onnx;
+    for (int i = 0; i < node->n_in; i++) {
+        if (!onnx_has(node, i) || (i == 0 && !onnx->items[node->in[i]].is_sequence))
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is no sequence", i);
+        if (onnx->items[node->in[i]].is_optional || onnx->items[node->in[i]].is_none)
+            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is an optional", i);
+    }
+    return STATUS_OK;
+}
+
 /* How many tensors all sequences have, where that is known; else -1. */
-static status_t count_items(onnx_node_t *node, int *out_n)
+static status_t count_items(const onnx_node_t *node, int *out_n)
 {
     onnx_t *onnx = node->onnx;
     const item_t *items;
     int n = 0;
     *out_n = -1;
     for (int i = 0; i < node->n_in; i++) {
-        if (!onnx_has(node, i) || (i == 0 && !onnx->items[node->in[i]].is_sequence))
-            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is no sequence", i);
-        if (onnx->items[node->in[i]].is_optional || onnx->items[node->in[i]].is_none)
-            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is an optional", i);
         if (!onnx->items[node->in[i]].is_sequence) continue;
         const bool is_listed = onnx_is_listed(onnx, node->in[i], &n, &items);
         if (i > 0 && is_listed && *out_n >= 0 && n < *out_n)
@@ -72,6 +81,7 @@ status_t onnx_map_known(onnx_node_t *node, Onnx__GraphProto *body, bool *out_is_
     onnx_t *onnx = node->onnx;
     item_t *items = NULL;
     int n = 0;
+    TRY(check_inputs(node));
     TRY(count_items(node, &n));
     *out_is_known = n >= 0;
     if (n < 0) return STATUS_OK;

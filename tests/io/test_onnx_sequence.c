@@ -163,6 +163,17 @@ static void a_sequence_map_goes_over_sequences(void **state)
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "x", "y"), "body", &body);
     refuse(ctx, STATUS_INVALID_ARGUMENT,
            "onnx: node \"map\" (SequenceMap): input 0 is no sequence");
+    /* An input that is left out, behind sequences of known and of unknown lengths. */
+    maker_input(&body, "left_out", FLOAT, DIMS(2, 3));
+    begin_list(0);
+    maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "list -", "many"), "body", &body);
+    maker_node(&maker, "SequenceAt", "take", "many place", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is no sequence");
+    begin_open_place();
+    maker_node(&maker, "SequenceErase", "erase", "list at", "rest");
+    maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "rest -", "many"), "body", &body);
+    maker_node(&maker, "SequenceAt", "take", "many place", "y");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is no sequence");
 }
 
 int main(void)
