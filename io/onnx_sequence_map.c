@@ -46,7 +46,8 @@ static status_t check_inputs(const onnx_node_t *node)
 {
     const onnx_t *onnx = node->onnx;
     for (int i = 0; i < node->n_in; i++) {
-        if (!onnx_has(node, i) || (i == 0 && !onnx->items[node->in[i]].is_sequence))
+        if (!onnx_has(node, i)) FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+        if (i == 0 && !onnx->items[node->in[i]].is_sequence)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is no sequence", i);
         if (onnx->items[node->in[i]].is_optional || onnx->items[node->in[i]].is_none)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is an optional", i);

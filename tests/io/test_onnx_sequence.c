@@ -168,12 +168,12 @@ static void a_sequence_map_goes_over_sequences(void **state)
     begin_list(0);
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "list -", "many"), "body", &body);
     maker_node(&maker, "SequenceAt", "take", "many place", "y");
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is no sequence");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is missing");
     begin_open_place();
     maker_node(&maker, "SequenceErase", "erase", "list at", "rest");
     maker_attr_graph(maker_node(&maker, "SequenceMap", "map", "rest -", "many"), "body", &body);
     maker_node(&maker, "SequenceAt", "take", "many place", "y");
-    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is no sequence");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "input 1 is missing");
 }
 
 int main(void)
