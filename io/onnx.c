@@ -454,8 +454,7 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
                  onnx->items[node->in[i]].is_sequence ? "a sequence" : "an optional");
     }
     node->n_in = (int)proto->n_input;
-    for (int i = 0; i < op->min_inputs; i++)
-        if (!onnx_has(node, i)) FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    TRY(onnx_check_inputs(node, 0, op->min_inputs));
     node->n_out = (int)proto->n_output;
     bool has_output = false;
     for (int i = 0; i < node->n_out; i++) {

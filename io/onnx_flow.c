@@ -652,11 +652,8 @@ status_t onnx_import_loop(onnx_node_t *node)
              "the body has %zu inputs and %zu results for %d carried values", loop.body->n_input,
              loop.body->n_output, loop.n_carried);
     loop.n_lists = (int)loop.body->n_output - 1 - loop.n_carried;
-    for (int i = 0; i < loop.n_carried; i++) {
-        loop.carried[i] = node->in[2 + i];
-        if (loop.carried[i] == ITEM_NONE)
-            FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", 2 + i);
-    }
+    TRY(onnx_check_inputs(node, 2, 2 + loop.n_carried));
+    for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[2 + i];
     return import_carrying(&loop);
 }
 
@@ -731,8 +728,7 @@ status_t onnx_import_scan(onnx_node_t *node)
         FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "the body has %zu results for %d states",
              loop.body->n_output, loop.n_carried);
     loop.n_lists = (int)loop.body->n_output - loop.n_carried;
-    for (int i = 0; i < node->n_in; i++)
-        if (!onnx_has(node, i)) FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    TRY(onnx_check_inputs(node, 0, node->n_in));
     for (int i = 0; i < loop.n_carried; i++) loop.carried[i] = node->in[i];
     TRY(read_axes(&loop));
     TRY(find_length(&loop));

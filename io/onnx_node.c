@@ -7,6 +7,16 @@
 
 #include "tensor/tensor_impl.h"
 
+/* ---- inputs ---- */
+
+status_t onnx_check_inputs(const onnx_node_t *node, int begin, int end)
+{
+    for (int i = begin; i < end; i++)
+        if (!onnx_has(node, i))
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    return STATUS_OK;
+}
+
 /* ---- attributes ---- */
 
 Onnx__AttributeProto *onnx_attr(onnx_node_t *node, const char *name)

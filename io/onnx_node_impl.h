@@ -71,6 +71,9 @@ static inline tensor_info_t onnx_input_info(const onnx_node_t *node, int input)
     return *onnx_info(node->onnx, node->in[input]);
 }
 
+/* Inputs from `begin` to `end` - 1 are given; INVALID_ARGUMENT names the first that is left out. */
+status_t onnx_check_inputs(const onnx_node_t *node, int begin, int end);
+
 /* Attributes. INVALID_ARGUMENT when one is of another kind; out is `initial` when it is absent. */
 bool onnx_has_attr(onnx_node_t *node, const char *name);
 status_t onnx_attr_int(onnx_node_t *node, const char *name, int64_t initial, int64_t *out_value);

@@ -57,8 +57,8 @@ status_t onnx_import_einsum(onnx_node_t *node)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "equation is missing, or has %d characters and more",
              (int)sizeof text);
     memcpy(text, equation->s.data, equation->s.len);
+    TRY(onnx_check_inputs(node, 0, node->n_in));
     for (int i = 0; i < node->n_in && i < EINSUM_MAX_OPERANDS; i++) {
-        if (!onnx_has(node, i)) FAIL(ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
         copies[i] = onnx_input_info(node, i);
         infos[i] = &copies[i];
     }

@@ -268,11 +268,9 @@ status_t onnx_import_pow(onnx_node_t *node)
 status_t onnx_import_chain(onnx_node_t *node)
 {
     item_t out = node->in[0];
-    for (int i = 0; i < node->n_in; i++) {
-        if (!onnx_has(node, i))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
-        if (i > 0) TRY(onnx_binary(node, node->op->own, out, node->in[i], &out));
-    }
+    TRY(onnx_check_inputs(node, 0, node->n_in));
+    for (int i = 1; i < node->n_in; i++)
+        TRY(onnx_binary(node, node->op->own, out, node->in[i], &out));
     node->out[0] = out;
     return STATUS_OK;
 }

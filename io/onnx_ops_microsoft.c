@@ -45,8 +45,7 @@ static status_t check_operands(onnx_node_t *node)
 {
     static const int needed[] = {0, 1, 3, 4, 6};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!onnx_has(node, needed[i]))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", needed[i]);
+        TRY(onnx_check_inputs(node, needed[i], needed[i] + 1));
     return STATUS_OK;
 }
 

@@ -308,9 +308,8 @@ static status_t read_quantized(onnx_node_t *node, int input, int scale, item_t *
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
              "input %d is %s, integers of rank 3 are needed", input, info_brief(&weight));
     TRY(onnx_cast(node, node->in[input], DTYPE_F32, out));
+    TRY(onnx_check_inputs(node, scale, scale + 2));
     for (int i = 0; i < 2; i++) {
-        if (!onnx_has(node, scale + i))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", scale + i);
         const tensor_info_t info = onnx_input_info(node, scale + i);
         const int64_t sizes[] = {weight.sizes[0], 1, info.rank == 2 ? weight.sizes[2] : 1};
         if (info.rank < 1 || info.rank > 2 || info_numel(&info) != sizes[0] * sizes[2])

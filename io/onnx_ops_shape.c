@@ -16,9 +16,7 @@ status_t onnx_import_concat(onnx_node_t *node)
 {
     int axis = 0;
     onnx_call_t call;
-    for (int i = 0; i < node->n_in; i++)
-        if (!onnx_has(node, i))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    TRY(onnx_check_inputs(node, 0, node->n_in));
     if (!onnx_has_attr(node, "axis"))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis is missing");
     TRY(onnx_dim(node, "axis", onnx_input_info(node, 0).rank, 0, &axis));

@@ -85,9 +85,8 @@ status_t onnx_import_embed_layer_norm(onnx_node_t *node)
     enum { IDS, SEGMENTS, WORDS, POSITIONS, KINDS, WEIGHT, BIAS, MASK, POSITION_IDS };
     tensor_info_t ids = onnx_input_info(node, IDS);
     item_t sum, part;
-    for (int i = WORDS; i <= BIAS; i++)
-        if (i != KINDS && !onnx_has(node, i))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
+    TRY(onnx_check_inputs(node, WORDS, KINDS));
+    TRY(onnx_check_inputs(node, KINDS + 1, BIAS + 1));
     if (ids.rank != 2)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input_ids is %s, rank 2 is needed",
              info_brief(&ids));

@@ -142,11 +142,8 @@ status_t onnx_sequence_insert(onnx_node_t *node, item_t list, item_t tensor, ite
 
 status_t onnx_import_sequence_construct(onnx_node_t *node)
 {
-    for (int i = 0; i < node->n_in; i++) {
-        if (!onnx_has(node, i))
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
-        TRY(check_tensor(node, i));
-    }
+    TRY(onnx_check_inputs(node, 0, node->n_in));
+    for (int i = 0; i < node->n_in; i++) TRY(check_tensor(node, i));
     return onnx_sequence(node, DTYPE_NONE, node->n_in, node->in, &node->out[0]);
 }
 

@@ -45,8 +45,8 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
 static status_t check_inputs(const onnx_node_t *node)
 {
     const onnx_t *onnx = node->onnx;
+    TRY(onnx_check_inputs(node, 0, node->n_in));
     for (int i = 0; i < node->n_in; i++) {
-        if (!onnx_has(node, i)) FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is missing", i);
         if (i == 0 && !onnx->items[node->in[i]].is_sequence)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT, "input %d is no sequence", i);
         if (onnx->items[node->in[i]].is_optional || onnx->items[node->in[i]].is_none)

@@ -59,6 +59,7 @@ function is_mentioned(format,    pieces, n_pieces, words, n_words, p, w, part) {
     gsub(/%[-+ #0]*[0-9.*]*(hh|h|ll|l|z|j|t)?[a-zA-Z]/, "\001", format)
     n_pieces = split(format, pieces, /\001/)
     for (p = 1; p <= n_pieces; p++) {
+        gsub(/^ +| +$/, "", pieces[p])
         n_words = split(pieces[p], words, / +/)
         for (w = 1; w + 2 <= n_words; w++) {
             if (words[w] == "" || words[w + 2] == "") continue
