@@ -342,6 +342,13 @@ status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched)
     return STATUS_OK;
 }
 
+bool dispatch_shows_inputs(context_t *ctx)
+{
+    for (const observer_t *at = first_observer(ctx); at != NULL; at = at->next)
+        if (at->op_end != NULL && !at->ignores_inputs) return true;
+    return false;
+}
+
 status_t dispatch_tell(context_t *ctx, const op_event_t *event)
 {
     if (trace_wanted(ctx, TRACE_DISPATCH))

@@ -202,7 +202,8 @@ status_t profile_create(context_t *ctx, profile_t **out_profile)
                                      .op_end = note_call,
                                      .converted = note_conversion,
                                      .module_enter = enter,
-                                     .module_leave = leave};
+                                     .module_leave = leave,
+                                     .ignores_inputs = true};
     *out_profile = profile;
     return STATUS_OK;
 }

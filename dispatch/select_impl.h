@@ -88,6 +88,8 @@ void cache_leave(context_t *ctx, cache_entry_t *entry);
 
 /* Whether an observer, or the trace, is to be told of calls. */
 status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched);
+/* Whether an observer reads elements of inputs. */
+bool dispatch_shows_inputs(context_t *ctx);
 /* Tells them of a call that somebody else ran, a step of a plan. */
 status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 

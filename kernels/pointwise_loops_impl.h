@@ -5,7 +5,13 @@
  *   POINTWISE_ROWS   results by two vectors of outputs whose sums stay in registers
  *
  * Weights of the group of outputs that comes next are fetched while this one is multiplied, each
- * tile its part: where weights are many, as at the end of a ResNet, they come from far. */
+ * tile its part: where weights are many, as at the end of a ResNet, they come from far.
+ *
+ * Of each block of channels a thread has some lines, and its neighbour those behind them. A line
+ * that one core reads and the other writes costs both of them, most where they share no cache; and
+ * the machine fetches lines ahead by itself, behind the last as well. So tiles are taken from both
+ * ends of a part to its middle, lines from first to last and from last to first: what lies ahead is
+ * the part's own. */
 #include "kernels/pointwise_impl.h"
 #include "kernels/tiles_impl.h"
 #include "kernels/vector_impl.h"
@@ -22,12 +28,13 @@ typedef struct tile {
     int64_t weights;
     int64_t n_source_blocks;
     int64_t at;          /* in out and addend */
-    const float *addend; /* where it is fetched; or NULL */
+    const float *addend; /* of all results, where it is fetched; or NULL */
+    int64_t line, step;  /* the first of its lines to be fetched, and from one to the next */
     vector_t bias[BLOCKS];
     const char *ahead; /* weights that are fetched, so many bytes with each channel */
     int64_t ahead_step;
-    const float *next; /* x of the tile that comes next, which is fetched too */
-    int64_t next_plane;
+    const float *next; /* x of the tile that comes next, which is fetched too, in as many lines */
+    int64_t next_plane, next_rows;
 } tile_t;
 
 /* Each step for all sums, so that they stay in registers. */
@@ -75,21 +82,21 @@ KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t b
     const float *next = tile->next + block * tile->next_plane;
     const float *weight = tile->weight + first * KERNEL_LANES;
     const char *ahead = tile->ahead + first * tile->ahead_step;
-    const float *out = p->out + tile->at, *addend = tile->addend;
+    int64_t line = tile->line;
     for (int64_t c = 0; c < n; c++, x++, weight += KERNEL_LANES) {
         vector_t weights[BLOCKS];
         vector_half_t half = {0};
         __builtin_prefetch(ahead, 0, 2);
-        __builtin_prefetch(next, 0, 2);
         ahead += tile->ahead_step;
-        next += KERNEL_LANES;
+        if (c < tile->next_rows) __builtin_prefetch(next, 0, 2);
+        next += tile->step;
         if (is_first && c < n_rows) {
             KERNEL_UNROLL
             for (int k = 0; k < n_whole + has_half; k++) {
-                __builtin_prefetch(out + k * tile->plane, 1);
-                if (addend != NULL) __builtin_prefetch(addend + k * tile->plane + c * KERNEL_LANES);
+                __builtin_prefetch(p->out + k * tile->plane + line, 1);
+                if (tile->addend != NULL) __builtin_prefetch(tile->addend + k * tile->plane + line);
             }
-            out += KERNEL_LANES;
+            line += tile->step;
         }
         KERNEL_UNROLL
         for (int k = 0; k < n_whole; k++) weights[k] = vector_load(weight + k * tile->weights);
@@ -154,6 +161,18 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
+/* The tile that comes at a turn: from both ends to the middle. */
+static bool is_descending(const pointwise_part_t *part, int64_t turn)
+{
+    return turn >= (part->last - part->first + 1) / 2;
+}
+
+static int64_t tile_of(const pointwise_part_t *part, int64_t turn)
+{
+    return is_descending(part, turn) ? part->last - 1 - (turn - (part->last - part->first + 1) / 2)
+                                     : part->first + turn;
+}
+
 static tile_at_t find_tile(const pointwise_images_t *images, int64_t tile)
 {
     return tile_find(images->plane, images->tiles_of_image, tile);
@@ -205,24 +224,30 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
     }
 }
 
-/* The sources of a tile, and the beginning of those that it fetches for the next one, at a stride
- * of 2 half of them: what is to be made is so right before the first group of outputs reads it. */
+/* The sources of the tile of a turn, and of the next turn's those that are fetched, at a stride of
+ * 2 half of them: what is to be made is so right before the first group of outputs reads it. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
-                         int64_t group, int64_t t, tile_at_t at, tile_at_t next, tile_t *tile)
+                         int64_t group, int64_t turn, tile_t *tile)
 {
     const pointwise_t *p = images->pointwise;
-    const int64_t t_next = t + 1 < part->last ? t + 1 : t;
+    const int64_t t = tile_of(part, turn);
+    const int64_t t_next = turn + 1 < part->last - part->first ? tile_of(part, turn + 1) : t;
+    const tile_at_t at = find_tile(images, t), next = find_tile(images, t_next);
     const bool is_first = group == part->first_group;
     tile->x = plain_tile(p, at);
     tile->next = plain_tile(p, next);
-    if (part->made == NULL) return;
-    float *made = made_tile(p, part, t);
-    if (is_first) make_tile(p, tile->x, at, made);
-    tile->x = made;
-    tile->source_plane = POINTWISE_ROWS * KERNEL_LANES;
-    if (is_first) return;
-    tile->next = made_tile(p, part, t_next);
-    tile->next_plane = tile->source_plane;
+    if (part->made != NULL) {
+        float *made = made_tile(p, part, t);
+        if (is_first) make_tile(p, tile->x, at, made);
+        tile->x = made;
+        tile->source_plane = POINTWISE_ROWS * KERNEL_LANES;
+    }
+    if (part->made != NULL && !is_first) {
+        tile->next = made_tile(p, part, t_next);
+        tile->next_plane = tile->source_plane;
+    }
+    tile->next_rows = next.n_rows;
+    if (tile->step < 0) tile->next -= (next.n_rows - 1) * tile->step;
 }
 
 static void multiply_group(const pointwise_images_t *images, const pointwise_part_t *part,
@@ -236,6 +261,7 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     const bool is_half = n_outputs <= WIDTH - KERNEL_LANES / 2;
     tile_t tile = {.plane = images->plane * KERNEL_LANES,
                    .n_source_blocks = source_blocks(p),
+                   .addend = p->addend != p->out ? p->addend : NULL,
                    .ahead = (const char *)ahead,
                    .ahead_step = WIDTH * (int64_t)sizeof(float) / n_tiles + 1};
     tile.source_plane = tile.next_plane = p->height * p->width * KERNEL_LANES;
@@ -243,15 +269,14 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)
         tile.bias[k] = load_bias(p, (first_block + k) * KERNEL_LANES);
-    tile_at_t at = find_tile(images, part->first);
-    for (int64_t t = part->first; t < part->last; t++) {
-        const tile_at_t next = t + 1 < part->last ? find_tile(images, t + 1) : at;
-        find_sources(images, part, group, t, at, next, &tile);
+    for (int64_t turn = 0; turn < n_tiles; turn++) {
+        const tile_at_t at = find_tile(images, tile_of(part, turn));
+        tile.step = is_descending(part, turn) ? -KERNEL_LANES : KERNEL_LANES;
+        find_sources(images, part, group, turn, &tile);
         tile.at = (at.image * n_out_blocks + first_block) * tile.plane + at.begin * KERNEL_LANES;
-        tile.addend = p->addend != NULL && p->addend != p->out ? p->addend + tile.at : NULL;
+        tile.line = tile.step < 0 ? tile.at - (at.n_rows - 1) * tile.step : tile.at;
         multiply_tile(p, &tile, at.n_rows, n_blocks, is_half);
         tile.ahead += tile.ahead_step * tile.n_source_blocks * KERNEL_LANES;
-        at = next;
     }
 }
 

@@ -16,7 +16,7 @@ status_t plan_tensor_at(plan_run_t *run, const tensor_info_t *info, void *bytes,
 }
 
 /* What an observer sees of an input: weights as the graph has them, and what the step overwrites as
- * it was. */
+ * it was, if one of them reads it. */
 static status_t show_input(plan_run_t *run, const step_t *step, int index, void *bytes,
                            tensor_t **out)
 {
@@ -35,7 +35,7 @@ static status_t show_input(plan_run_t *run, const step_t *step, int index, void 
     }
     TRY(plan_tensor_at(run, &step->prepared->in[index], bytes, &shown));
     const int made = step->output_roots[0];
-    if (step->view.overwrites < 0 ||
+    if (step->view.overwrites < 0 || !dispatch_shows_inputs(run->ctx) ||
         (source->root != made && run->plan->roots[source->root].twin != made + 1)) {
         *out = shown;
         return STATUS_OK;

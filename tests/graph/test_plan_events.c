@@ -9,6 +9,7 @@
 #include "graph/passes/pass.h"
 #include "module/mkldnn.h"
 #include "ops/ops.h"
+#include "tensor/tensor_impl.h"
 #include "tests/support/nets.h"
 
 typedef module_t *(*make_net_t)(context_t *ctx);
@@ -85,6 +86,82 @@ static void observers_see_the_steps_of_a_plan(void **state)
     }
 }
 
+/* relu(conv2d(relu(conv2d(y))) + y), y = relu(conv2d(x)), whose place the sum takes; a pool behind.
+ */
+static module_t *net_sum(context_t *ctx)
+{
+    static const char *const names[] = {"w1", "w2", "w3"};
+    module_t *net = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Sum", &net));
+    for (int i = 0; i < 3; i++) {
+        tensor_t *weight = NULL;
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(32, 32, 3, 3), &weight));
+        CHECK_OK(ctx, module_set_parameter(ctx, net, names[i], weight));
+        tensor_release(weight);
+    }
+    CHECK_OK(ctx, graph_define(ctx, net,
+                               "graph forward(%self : module, %x : f32[1,32,16,16]) {\n"
+                               "  %w1 = getattr(%self) name=\"w1\" : f32[32,32,3,3]\n"
+                               "  %w2 = getattr(%self) name=\"w2\" : f32[32,32,3,3]\n"
+                               "  %w3 = getattr(%self) name=\"w3\" : f32[32,32,3,3]\n"
+                               "  %1 = conv2d(%x, %w1, none) padding=[1,1]\n"
+                               "  %y = relu(%1)\n"
+                               "  %2 = conv2d(%y, %w2, none) padding=[1,1]\n"
+                               "  %3 = relu(%2)\n"
+                               "  %4 = conv2d(%3, %w3, none) padding=[1,1]\n"
+                               "  %5 = add(%4, %y)\n"
+                               "  %6 = relu(%5)\n"
+                               "  %7 = max_pool2d(%6) kernel=[2,2] stride=[2,2]\n"
+                               "  return %7\n}\n"));
+    return net;
+}
+
+/* Counts operands of sums that lie where the sum does. */
+static status_t count_overwritten(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    for (int i = 0; i < event->n_in; i++)
+        if (event->in[i] != NULL && tensor_bytes(event->in[i]) == tensor_bytes(event->out[0]))
+            ++*(int *)user;
+    return STATUS_OK;
+}
+
+static status_t read_nothing(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    (void)user;
+    (void)event;
+    return STATUS_OK;
+}
+
+static void what_a_step_overwrites_is_kept_for_who_reads_it(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    module_t *net = net_sum(ctx), *frozen = NULL;
+    tensor_t *x = NULL;
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 32, 16, 16), &x));
+    for (int n_readers = 0; n_readers < 2; n_readers++) {
+        int n = 0;
+        observer_t counts = {.user = &n, .op_end = count_overwritten, .ignores_inputs = true};
+        observer_t sees_modules = {.user = &(watch_t){0}, .module_enter = watch_module};
+        observer_t reads = {.op_end = read_nothing};
+        tensor_t *y = NULL;
+        CHECK_OK(ctx, dispatch_add_observer(ctx, &counts));
+        CHECK_OK(ctx, dispatch_add_observer(ctx, &sees_modules));
+        if (n_readers > 0) CHECK_OK(ctx, dispatch_add_observer(ctx, &reads));
+        CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+        if (n_readers > 0) dispatch_remove_observer(ctx, &reads);
+        dispatch_remove_observer(ctx, &sees_modules);
+        dispatch_remove_observer(ctx, &counts);
+        tensor_release(y);
+        assert_int_equal(n, n_readers == 0);
+    }
+    tensor_release(x);
+    module_release(frozen);
+    module_release(net);
+}
+
 static int n_told, n_evictions;
 
 static void note_line(void *user, const char *line)
@@ -152,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(observers_see_the_steps_of_a_plan),
+        TEST(what_a_step_overwrites_is_kept_for_who_reads_it),
         TEST(the_trace_tells_steps_of_plans_and_evictions),
         TEST(a_plan_cannot_be_traced_and_says_so),
     };
