@@ -334,19 +334,20 @@ static bool is_watched(const context_t *ctx, const dispatch_state_t *state)
     return state->observers != NULL || trace_wanted(ctx, TRACE_DISPATCH);
 }
 
-status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched)
+static bool shows_inputs(const dispatch_state_t *state)
+{
+    for (const observer_t *at = state->observers; at != NULL; at = at->next)
+        if (at->op_end != NULL && !at->ignores_inputs) return true;
+    return false;
+}
+
+status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched, bool *out_shows_inputs)
 {
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
     *out_is_watched = is_watched(ctx, state);
+    *out_shows_inputs = shows_inputs(state);
     return STATUS_OK;
-}
-
-bool dispatch_shows_inputs(context_t *ctx)
-{
-    for (const observer_t *at = first_observer(ctx); at != NULL; at = at->next)
-        if (at->op_end != NULL && !at->ignores_inputs) return true;
-    return false;
 }
 
 status_t dispatch_tell(context_t *ctx, const op_event_t *event)

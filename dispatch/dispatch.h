@@ -161,9 +161,9 @@ typedef struct observer {
     void (*converted)(context_t *ctx, void *user, const conversion_t *conversion);
     void (*module_enter)(context_t *ctx, void *user, const char *path);
     void (*module_leave)(context_t *ctx, void *user, const char *path);
-    /* Reads no elements of inputs: where all observers say so, an input that a step of a plan
-     * overwrites is shown where it lay, with what the step has made of it. Else a copy is made
-     * before the step, which takes time and changes what caches hold. */
+    /* op_end reads no elements of inputs. Where all observers with an op_end say so, an input that
+     * a step of a plan overwrites is shown where it lay, with what the step has made of it. Else a
+     * copy is made before the step, which takes time and changes what caches hold. */
     bool ignores_inputs;
     struct observer *next; /* used by dispatch */
 } observer_t;

@@ -75,8 +75,9 @@ static status_t describe_strings(context_t *ctx, const char *path, const prepare
                           &record->implementation);
 }
 
-/* A step that overwrites an input is shown with a copy of what that was: a tensor that owns its
- * bytes, where others lie in the plan's. Whoever made the input wrote where the result is now. */
+/* For another observer that reads inputs, a step that overwrites one is shown with a copy of what
+ * that was: a tensor that owns its bytes, where others lie in the plan's. Whoever made the input
+ * wrote where the result is now. */
 static bool is_copied(const op_event_t *event, int index)
 {
     const prepared_t *prepared = event->prepared;

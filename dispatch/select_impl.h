@@ -86,10 +86,9 @@ status_t cache_enter(context_t *ctx, cache_t *cache, const cache_call_t *call,
 prepared_t *cache_prepared(const cache_entry_t *entry);
 void cache_leave(context_t *ctx, cache_entry_t *entry);
 
-/* Whether an observer, or the trace, is to be told of calls. */
-status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched);
-/* Whether an observer reads elements of inputs. */
-bool dispatch_shows_inputs(context_t *ctx);
+/* Whether an observer, or the trace, is to be told of calls; and whether an observer reads elements
+ * of inputs. */
+status_t dispatch_is_watched(context_t *ctx, bool *out_is_watched, bool *out_shows_inputs);
 /* Tells them of a call that somebody else ran, a step of a plan. */
 status_t dispatch_tell(context_t *ctx, const op_event_t *event);
 

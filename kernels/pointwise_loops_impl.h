@@ -9,9 +9,9 @@
  *
  * Of each block of channels a thread has some lines, and its neighbour those behind them. A line
  * that one core reads and the other writes costs both of them, most where they share no cache; and
- * the machine fetches lines ahead by itself, behind the last as well. So tiles are taken from both
- * ends of a part to its middle, lines from first to last and from last to first: what lies ahead is
- * the part's own. */
+ * the machine fetches lines ahead by itself, behind the last as well. So the first half of a part's
+ * tiles is taken from the first on, then the others from the last back to the middle, and their
+ * lines fetched from the last to the first: what lies ahead is the part's own. */
 #include "kernels/pointwise_impl.h"
 #include "kernels/tiles_impl.h"
 #include "kernels/vector_impl.h"
@@ -29,12 +29,12 @@ typedef struct tile {
     int64_t n_source_blocks;
     int64_t at;          /* in out and addend */
     const float *addend; /* of all results, where it is fetched; or NULL */
-    int64_t line, step;  /* the first of its lines to be fetched, and from one to the next */
+    int64_t line, step;  /* of results: that which is fetched first, as `at`, and to the next one */
     vector_t bias[BLOCKS];
     const char *ahead; /* weights that are fetched, so many bytes with each channel */
     int64_t ahead_step;
-    const float *next; /* x of the tile that comes next, which is fetched too, in as many lines */
-    int64_t next_plane, next_rows;
+    const float *next; /* of the tile that comes next, next_rows lines of x that are fetched, too */
+    int64_t next_plane, next_rows, next_step;
 } tile_t;
 
 /* Each step for all sums, so that they stay in registers. */
@@ -89,7 +89,7 @@ KERNEL_INLINE void add_block(const pointwise_t *p, const tile_t *tile, int64_t b
         __builtin_prefetch(ahead, 0, 2);
         ahead += tile->ahead_step;
         if (c < tile->next_rows) __builtin_prefetch(next, 0, 2);
-        next += tile->step;
+        next += tile->next_step;
         if (is_first && c < n_rows) {
             KERNEL_UNROLL
             for (int k = 0; k < n_whole + has_half; k++) {
@@ -161,12 +161,13 @@ static vector_t load_bias(const pointwise_t *p, int64_t output)
     return vector_load_some(p->bias + output, p->n_outputs - output);
 }
 
-/* The tile that comes at a turn: from both ends to the middle. */
+/* A part's first half is taken from the first tile on, the rest from the last one back. */
 static bool is_descending(const pointwise_part_t *part, int64_t turn)
 {
     return turn >= (part->last - part->first + 1) / 2;
 }
 
+/* The tile that comes at a turn. */
 static int64_t tile_of(const pointwise_part_t *part, int64_t turn)
 {
     return is_descending(part, turn) ? part->last - 1 - (turn - (part->last - part->first + 1) / 2)
@@ -227,15 +228,15 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
 /* The sources of the tile of a turn, and of the next turn's those that are fetched, at a stride of
  * 2 half of them: what is to be made is so right before the first group of outputs reads it. */
 static void find_sources(const pointwise_images_t *images, const pointwise_part_t *part,
-                         int64_t group, int64_t turn, tile_t *tile)
+                         int64_t group, int64_t turn, tile_at_t at, tile_at_t next, tile_t *tile)
 {
     const pointwise_t *p = images->pointwise;
     const int64_t t = tile_of(part, turn);
-    const int64_t t_next = turn + 1 < part->last - part->first ? tile_of(part, turn + 1) : t;
-    const tile_at_t at = find_tile(images, t), next = find_tile(images, t_next);
+    const bool is_last = turn + 1 == part->last - part->first;
     const bool is_first = group == part->first_group;
     tile->x = plain_tile(p, at);
     tile->next = plain_tile(p, next);
+    tile->next_rows = next.n_rows;
     if (part->made != NULL) {
         float *made = made_tile(p, part, t);
         if (is_first) make_tile(p, tile->x, at, made);
@@ -243,11 +244,11 @@ static void find_sources(const pointwise_images_t *images, const pointwise_part_
         tile->source_plane = POINTWISE_ROWS * KERNEL_LANES;
     }
     if (part->made != NULL && !is_first) {
-        tile->next = made_tile(p, part, t_next);
+        tile->next = made_tile(p, part, is_last ? t : tile_of(part, turn + 1));
         tile->next_plane = tile->source_plane;
     }
-    tile->next_rows = next.n_rows;
-    if (tile->step < 0) tile->next -= (next.n_rows - 1) * tile->step;
+    tile->next_step = is_descending(part, turn + 1) ? -KERNEL_LANES : KERNEL_LANES;
+    if (tile->next_step < 0) tile->next -= (next.n_rows - 1) * tile->next_step;
 }
 
 static void multiply_group(const pointwise_images_t *images, const pointwise_part_t *part,
@@ -269,14 +270,16 @@ static void multiply_group(const pointwise_images_t *images, const pointwise_par
     tile.weight = p->weight + first_block * tile.weights;
     for (int k = 0; k < n_blocks; k++)
         tile.bias[k] = load_bias(p, (first_block + k) * KERNEL_LANES);
+    tile_at_t at = find_tile(images, part->first);
     for (int64_t turn = 0; turn < n_tiles; turn++) {
-        const tile_at_t at = find_tile(images, tile_of(part, turn));
-        tile.step = is_descending(part, turn) ? -KERNEL_LANES : KERNEL_LANES;
-        find_sources(images, part, group, turn, &tile);
+        const tile_at_t next = turn + 1 < n_tiles ? find_tile(images, tile_of(part, turn + 1)) : at;
+        find_sources(images, part, group, turn, at, next, &tile);
         tile.at = (at.image * n_out_blocks + first_block) * tile.plane + at.begin * KERNEL_LANES;
+        tile.step = is_descending(part, turn) ? -KERNEL_LANES : KERNEL_LANES;
         tile.line = tile.step < 0 ? tile.at - (at.n_rows - 1) * tile.step : tile.at;
         multiply_tile(p, &tile, at.n_rows, n_blocks, is_half);
         tile.ahead += tile.ahead_step * tile.n_source_blocks * KERNEL_LANES;
+        at = next;
     }
 }
 

@@ -267,10 +267,10 @@ static strassen_t describe_strassen(const prepared_t *prepared)
                         .out_block = n_rows * lanes};
 }
 
-/* Threads that share an image have rows of two quarters of it each, and by other kernels rows that
- * lie together: half of an addend another core has written, and its lines pass between caches. It
- * takes so much longer at least by measurement on Zen 4, most between cores without a common cache.
- */
+/* Of two threads that share an image each has rows of two of its quarters, and by other kernels one
+ * half of its rows: half of an addend is what the other core has written. With one, Strassen's
+ * algorithm then takes longer by this factor at least, by measurement on Zen 4; by far more where
+ * the cores share no cache. */
 #define SCATTERED 1.06
 
 static status_t prepare_strassen(context_t *ctx, const op_call_t *call, prepared_t *prepared)

@@ -540,7 +540,7 @@ static status_t execute(context_t *ctx, plan_t *plan, int n_in, const tensor_t *
                         int n_wanted, tensor_t *const *wanted, tensor_t **out)
 {
     plan_run_t run = {.ctx = ctx, .plan = plan, .n_wanted = n_wanted, .wanted = wanted};
-    TRY(dispatch_is_watched(ctx, &run.is_watched));
+    TRY(dispatch_is_watched(ctx, &run.is_watched, &run.shows_inputs));
     TRY(frame_lease(ctx, plan, &run.frame));
     threads_limit_t limit = threads_limit(ctx, plan->n_threads);
     threads_guard_t guard = threads_enter(ctx);

@@ -8,9 +8,10 @@ typedef struct plan_run {
     context_t *ctx; /* of a worker that of its thread */
     plan_t *plan;
     plan_frame_t *frame;
-    bool is_watched; /* observers, or the trace, are told of steps */
-    int slice;       /* of the loop that is run, else 0 */
-    int worker;      /* of that loop, else 0 */
+    bool is_watched;   /* observers, or the trace, are told of steps */
+    bool shows_inputs; /* one of them reads elements of inputs */
+    int slice;         /* of the loop that is run, else 0 */
+    int worker;        /* of that loop, else 0 */
     int n_wanted;
     tensor_t *const *wanted; /* tensors of the caller's, for results */
     datum_t **arguments;     /* [n_arguments] */

@@ -35,7 +35,7 @@ static status_t show_input(plan_run_t *run, const step_t *step, int index, void 
     }
     TRY(plan_tensor_at(run, &step->prepared->in[index], bytes, &shown));
     const int made = step->output_roots[0];
-    if (step->view.overwrites < 0 || !dispatch_shows_inputs(run->ctx) ||
+    if (step->view.overwrites < 0 || !run->shows_inputs ||
         (source->root != made && run->plan->roots[source->root].twin != made + 1)) {
         *out = shown;
         return STATUS_OK;

@@ -16,6 +16,7 @@
 #include "graph/program/plan.h"
 #include "ops/ops.h"
 #include "tensor/status_impl.h"
+#include "tests/support/nets.h"
 #include "tests/support/subject.h"
 
 /* Holds slices of all threads, but not the batches. */
@@ -194,6 +195,46 @@ static void they_are_told_of_in_the_order_of_the_batch(void **state)
         end_cut_net(&s);
         context_destroy(ctx);
     }
+}
+
+static status_t verify_all(context_t *ctx, void *user, const op_event_t *event)
+{
+    const tensor_t *out[OP_MAX_OUTPUTS];
+    double error = 0.0;
+    for (int i = 0; i < event->n_out; i++) out[i] = event->out[i];
+    TRY(dispatch_verify(ctx, event->op, event->attrs, event->n_in, event->in, event->n_out, out, 50,
+                        &error));
+    if (!(error <= 1.0)) fail_msg("%s: %g times what it may be", event->op->name, error);
+    ++*(int *)user;
+    return STATUS_OK;
+}
+
+/* An observer that reads inputs sees the operand of a sum as it was, where workers overwrite it. */
+static void what_they_overwrite_is_shown_as_it_was(void **state)
+{
+    (void)state;
+    context_t *ctx = create(2, false);
+    module_t *net = net_sum(ctx, BATCH - 1), *frozen = NULL;
+    tensor_t *x = NULL, *y = NULL;
+    int n_told = 0, n_sums = 0;
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(BATCH - 1, CHANNELS, SIZE, SIZE), &x));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    tensor_release(y);
+    const plan_t *plan = plan_of(frozen, "forward");
+    for (int i = 0; i < plan_n_steps(plan); i++)
+        n_sums += plan_step(plan, i)->overwrites >= 0 && plan_step(plan, i)->n_workers > 1;
+    assert_true(n_sums > 0);
+    observer_t observer = {.user = &n_told, .op_end = verify_all};
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    dispatch_remove_observer(ctx, &observer);
+    assert_true(n_told > BATCH);
+    tensor_release(y);
+    tensor_release(x);
+    module_release(frozen);
+    module_release(net);
+    context_destroy(ctx);
 }
 
 /* ---- how many threads there are ---- */
@@ -396,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_they_run_is_counted),
         cmocka_unit_test(they_are_told_of_in_the_order_of_the_batch),
+        cmocka_unit_test(what_they_overwrite_is_shown_as_it_was),
         cmocka_unit_test(contexts_of_all_sizes_run_a_plan),
         cmocka_unit_test(two_callers_run_a_plan_at_once),
 #ifdef __SSE__

@@ -54,20 +54,22 @@ function closing(line, i, quote) {
     return i
 }
 
-# Three words in a row that hold no conversion, or the whole piece between two where it is shorter.
-function is_mentioned(format,    pieces, n_pieces, words, n_words, p, w, part) {
+# Three words in a row that hold no conversion; of a format that has none such, what stands between
+# two conversions.
+function is_mentioned(format,    pieces, n_pieces, words, n_words, p, w, part, is_long) {
     gsub(/%[-+ #0]*[0-9.*]*(hh|h|ll|l|z|j|t)?[a-zA-Z]/, "\001", format)
     n_pieces = split(format, pieces, /\001/)
     for (p = 1; p <= n_pieces; p++) {
         gsub(/^ +| +$/, "", pieces[p])
         n_words = split(pieces[p], words, / +/)
+        is_long = is_long || n_words >= 3
         for (w = 1; w + 2 <= n_words; w++) {
-            if (words[w] == "" || words[w + 2] == "") continue
             part = words[w] " " words[w + 1] " " words[w + 2]
             if (index(tests, part) > 0) return 1
         }
-        if (n_words < 3 && length(pieces[p]) >= 8 && index(tests, pieces[p]) > 0) return 1
     }
+    for (p = 1; p <= n_pieces && !is_long; p++)
+        if (length(pieces[p]) >= 8 && index(tests, pieces[p]) > 0) return 1
     return 0
 }
 

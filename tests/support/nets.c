@@ -2,6 +2,8 @@
 
 #include "tests/support/support.h"
 
+#include <stdio.h>
+
 #include "graph/ir/graph.h"
 
 static void add_parameter(context_t *ctx, module_t *net, const char *name, int rank,
@@ -73,6 +75,31 @@ module_t *net_residual(context_t *ctx)
                                "  %5 = add(%4, %2)\n"
                                "  %6 = relu(%5)\n"
                                "  return %6\n}\n"));
+    return net;
+}
+
+module_t *net_sum(context_t *ctx, int64_t batch)
+{
+    char text[1024];
+    module_t *net = NULL;
+    CHECK_OK(ctx, module_create(ctx, "Sum", &net));
+    add_parameter(ctx, net, "first", SHAPE(96, 1, 3, 3));
+    add_parameter(ctx, net, "second", SHAPE(96, 1, 3, 3));
+    add_parameter(ctx, net, "project", SHAPE(96, 96, 1, 1));
+    snprintf(text, sizeof text,
+             "graph forward(%%self : module, %%x : f32[%d,96,32,32]) {\n"
+             "  %%w1 = getattr(%%self) name=\"first\" : f32[96,1,3,3]\n"
+             "  %%w2 = getattr(%%self) name=\"second\" : f32[96,1,3,3]\n"
+             "  %%w3 = getattr(%%self) name=\"project\" : f32[96,96,1,1]\n"
+             "  %%y = conv2d(%%x, %%w1, none) padding=[1,1] groups=96\n"
+             "  %%1 = conv2d(%%y, %%w2, none) padding=[1,1] groups=96\n"
+             "  %%2 = conv2d(%%1, %%w3, none)\n"
+             "  %%3 = add(%%2, %%y)\n"
+             "  %%4 = relu(%%3)\n"
+             "  %%5 = max_pool2d(%%4) kernel=[2,2] stride=[2,2]\n"
+             "  return %%5\n}\n",
+             (int)batch);
+    CHECK_OK(ctx, graph_define(ctx, net, text));
     return net;
 }
 

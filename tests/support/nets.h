@@ -10,6 +10,9 @@ module_t *net_grouped(context_t *ctx);
 
 /* conv, batch norm, relu, and a residual addition. */
 module_t *net_residual(context_t *ctx);
+/* Of x [batch, 96, 32, 32]: a step that adds y = conv2d(x) to what is made of it, in the place of
+ * y. */
+module_t *net_sum(context_t *ctx, int64_t batch);
 
 /* A random input of net_grouped and net_residual. */
 tensor_t *net_input(context_t *ctx, int64_t batch);
