@@ -268,7 +268,7 @@ static strassen_t describe_strassen(const prepared_t *prepared)
 }
 
 /* Of two threads that share an image each has rows of two of its quarters, and by other kernels one
- * half of its rows: half of an addend is what the other core has written. With one, Strassen's
+ * half of its rows: half of an addend is what the other core has written. With an addend Strassen's
  * algorithm then takes longer by this factor at least, by measurement on Zen 4; by far more where
  * the cores share no cache. */
 #define SCATTERED 1.06
