@@ -1,4 +1,4 @@
-/* ONNX models, opset 1 to 23: imported as modules.
+/* ONNX models, opset 1 to 27: imported as modules.
  *
  * Initializers become parameters, the graph becomes the graph method `forward` that reads them by
  * getattr; so a model is packed, traced, frozen like any other. What depends on shapes and

@@ -38,7 +38,7 @@
 #include "tensor/context_impl.h"
 
 #define ONNX_OPSET_FIRST 1
-#define ONNX_OPSET_LAST 23
+#define ONNX_OPSET_LAST 27
 
 /* Bytes of a tensor that folding may make. */
 #define ONNX_MAX_FOLDED ((size_t)1 << 31)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { NOW = ONNX_OPSET_LAST };
+
 static const onnx_operator_t table[] = {
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
     {"", #name, first, last, min, max, onnx_import_##function, own, false, false},

@@ -8,7 +8,7 @@
 #include "ops/attention.h"
 #include "tensor/tensor_impl.h"
 
-enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE };
+enum { QUERY, KEY, VALUE, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
 enum { OUT, PRESENT_KEY, PRESENT_VALUE, SCORES };
 
 /* Which scores the last output gives. */
@@ -18,8 +18,9 @@ typedef struct attend {
     bool is_causal, has_heads; /* inputs are [N][heads][T][D] already */
     double scale, softcap;
     int64_t mode;
-    item_t parts[3]; /* query, key and value, [N][heads][T][D], with the past */
-    item_t mask;     /* bool or floating, or ITEM_NONE */
+    int64_t windows[2]; /* keys that a query sees to its left and right; -1: all */
+    item_t parts[3];    /* query, key and value, [N][heads][T][D], with the past */
+    item_t mask;        /* bool or floating, or ITEM_NONE */
 } attend_t;
 
 static status_t read_heads(onnx_node_t *node, attend_t *attend)
@@ -46,6 +47,32 @@ static status_t read_heads(onnx_node_t *node, attend_t *attend)
     return STATUS_OK;
 }
 
+/* What opset 24 and 25 have added: lengths, and windows of keys. */
+static status_t read_restrictions(onnx_node_t *node, attend_t *attend)
+{
+    context_t *ctx = node->onnx->ctx;
+    attend->windows[0] = attend->windows[1] = -1;
+    if (node->opset >= 25) {
+        TRY(onnx_attr_int(node, "left_window_size", -1, &attend->windows[0]));
+        TRY(onnx_attr_int(node, "right_window_size", -1, &attend->windows[1]));
+    }
+    for (int i = 0; i < 2; i++)
+        if (attend->windows[i] < -1 || attend->windows[i] > INT32_MAX)
+            FAIL(ctx, STATUS_INVALID_ARGUMENT, "a window of %lld keys",
+                 (long long)attend->windows[i]);
+    if (!onnx_has(node, LENGTHS)) return STATUS_OK;
+    const tensor_info_t lengths = onnx_input_info(node, LENGTHS);
+    if (node->opset < 24) FAIL(ctx, STATUS_INVALID_ARGUMENT, "7 inputs, 6 are the most");
+    if (onnx_has(node, PAST_KEY) || onnx_wants(node, PRESENT_KEY) ||
+        onnx_wants(node, PRESENT_VALUE))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT,
+             "nonpad_kv_seqlen with past or present keys, it counts keys of a cache outside");
+    if (lengths.rank != 1 || lengths.sizes[0] != onnx_input_info(node, KEY).sizes[0])
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "nonpad_kv_seqlen is %s, one number for each batch",
+             info_brief(&lengths));
+    return onnx_check_integers(node, LENGTHS, "nonpad_kv_seqlen");
+}
+
 static status_t read_attend(onnx_node_t *node, attend_t *attend)
 {
     context_t *ctx = node->onnx->ctx;
@@ -65,24 +92,11 @@ static status_t read_attend(onnx_node_t *node, attend_t *attend)
     if (onnx_has(node, PAST_KEY) != onnx_has(node, PAST_VALUE))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "past_key and past_value come together");
     attend->mask = onnx_has(node, MASK) ? node->in[MASK] : ITEM_NONE;
+    TRY(read_restrictions(node, attend));
     return read_heads(node, attend);
 }
 
 /* ---- which keys a query sees ---- */
-
-/* Query i sees the keys up to past + i: bool [N][1][L][S]. */
-static status_t see_past(onnx_node_t *node, const attend_t *attend, item_t *out)
-{
-    item_t last, rows, count;
-    TRY(onnx_count_rows(node, attend->parts[QUERY], &last, &count));
-    if (onnx_has(node, PAST_KEY)) {
-        TRY(onnx_count_rows(node, node->in[PAST_KEY], &rows, &count));
-        TRY(onnx_binary(node, "add", last, count, &last));
-    }
-    TRY(onnx_count_rows(node, attend->parts[KEY], &rows, &count));
-    TRY(onnx_permute(node, rows, 4, (const int64_t[]){0, 1, 3, 2}, &rows));
-    return onnx_binary(node, "le", rows, last, out);
-}
 
 /* a where the condition holds, else -infinity. */
 static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
@@ -94,11 +108,84 @@ static status_t hide(onnx_node_t *node, item_t condition, item_t a, item_t *out)
     return onnx_emit(&call, 3, (const item_t[]){condition, a, number}, out);
 }
 
-/* The mask with the causal one in it. */
-static status_t add_causal(onnx_node_t *node, attend_t *attend)
+/* Positions of queries, [N][1][L][1]: those of past keys come before them, or they are the last of
+ * the keys that count. */
+static status_t place_queries(onnx_node_t *node, const attend_t *attend, item_t lengths,
+                              item_t *out)
+{
+    item_t rows, count;
+    TRY(onnx_count_rows(node, attend->parts[QUERY], out, &count));
+    if (lengths != ITEM_NONE) {
+        TRY(onnx_binary(node, "add", *out, lengths, out));
+        return onnx_binary(node, "sub", *out, count, out);
+    }
+    if (!onnx_has(node, PAST_KEY)) return STATUS_OK;
+    TRY(onnx_count_rows(node, node->in[PAST_KEY], &rows, &count));
+    return onnx_binary(node, "add", *out, count, out);
+}
+
+/* One more condition: left <op> right + number. */
+static status_t require(onnx_node_t *node, const char *op, item_t left, item_t right,
+                        int64_t number, item_t *seen)
+{
+    item_t shift, holds;
+    if (number != 0) {
+        TRY(onnx_integer(node->onnx, number, &shift));
+        TRY(onnx_binary(node, "add", right, shift, &right));
+    }
+    TRY(onnx_binary(node, op, left, right, &holds));
+    if (*seen != ITEM_NONE) TRY(onnx_binary(node, "logical_and", *seen, holds, &holds));
+    *seen = holds;
+    return STATUS_OK;
+}
+
+/* The keys that each query sees by the attributes and lengths: bool [N][1][L][S]. */
+static status_t find_seen(onnx_node_t *node, const attend_t *attend, item_t *out)
+{
+    item_t queries, keys, count, lengths = ITEM_NONE;
+    *out = ITEM_NONE;
+    if (onnx_has(node, LENGTHS)) {
+        const int64_t sizes[] = {onnx_info(node->onnx, attend->parts[KEY])->sizes[0], 1, 1, 1};
+        TRY(onnx_reshape(node, node->in[LENGTHS], 4, sizes, &lengths));
+    }
+    TRY(place_queries(node, attend, lengths, &queries));
+    TRY(onnx_count_rows(node, attend->parts[KEY], &keys, &count));
+    TRY(onnx_permute(node, keys, 4, (const int64_t[]){0, 1, 3, 2}, &keys));
+    if (attend->is_causal) TRY(require(node, "le", keys, queries, 0, out));
+    if (attend->windows[0] >= 0) TRY(require(node, "ge", keys, queries, -attend->windows[0], out));
+    if (attend->windows[1] >= 0) TRY(require(node, "le", keys, queries, attend->windows[1], out));
+    if (lengths != ITEM_NONE) TRY(require(node, "lt", keys, lengths, 0, out));
+    return STATUS_OK;
+}
+
+/* A mask of fewer keys than there are hides those behind them. */
+static status_t lengthen_mask(onnx_node_t *node, attend_t *attend)
+{
+    const tensor_info_t info = *onnx_info(node->onnx, attend->mask);
+    const int64_t n = onnx_info(node->onnx, attend->parts[KEY])->sizes[2];
+    const int64_t n_masked = info.rank > 0 ? info.sizes[info.rank - 1] : 1;
+    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
+    onnx_call_t call;
+    if (n_masked >= n || n_masked == 1) return STATUS_OK;
+    after[info.rank - 1] = n - n_masked;
+    onnx_call(node, "pad", &call);
+    onnx_set_ints(&call, "before", info.rank, before);
+    onnx_set_ints(&call, "after", info.rank, after);
+    onnx_set_float(&call, "value", info.dtype == DTYPE_BOOL ? 0.0 : -(double)INFINITY);
+    return onnx_emit(&call, 1, &attend->mask, &attend->mask);
+}
+
+/* Whether attributes and lengths hide keys that the operator of ours would show. */
+static bool hides_keys(const onnx_node_t *node, const attend_t *attend)
+{
+    return attend->windows[0] >= 0 || attend->windows[1] >= 0 || onnx_has(node, LENGTHS);
+}
+
+/* The mask with all that hides keys in it. */
+static status_t restrict_mask(onnx_node_t *node, attend_t *attend)
 {
     item_t seen;
-    TRY(see_past(node, attend, &seen));
+    TRY(find_seen(node, attend, &seen));
     attend->is_causal = false;
     if (attend->mask == ITEM_NONE) {
         attend->mask = seen;
@@ -175,7 +262,7 @@ static status_t attend_by_steps(onnx_node_t *node, attend_t *attend, item_t *out
     TRY(onnx_binary(node, "matmul", steps[PRODUCTS], keys, &steps[PRODUCTS]));
     TRY(cap(node, attend->softcap, steps[PRODUCTS], &steps[CAPPED]));
     steps[MASKED] = steps[CAPPED];
-    if (attend->is_causal) TRY(add_causal(node, attend));
+    if (attend->is_causal || hides_keys(node, attend)) TRY(restrict_mask(node, attend));
     if (attend->mask != ITEM_NONE) {
         if (onnx_info(node->onnx, attend->mask)->dtype == DTYPE_BOOL)
             TRY(hide(node, attend->mask, steps[CAPPED], &steps[MASKED]));
@@ -194,7 +281,8 @@ static status_t attend_at_once(onnx_node_t *node, attend_t *attend, item_t *out)
     const bool has_past = onnx_has(node, PAST_KEY);
     item_t in[4];
     onnx_call_t call;
-    if (attend->is_causal && has_past) TRY(add_causal(node, attend));
+    if ((attend->is_causal && has_past) || hides_keys(node, attend))
+        TRY(restrict_mask(node, attend));
     const attention_attrs_t attrs = {
         .is_causal = attend->is_causal,
         .enable_gqa = onnx_info(node->onnx, attend->parts[QUERY])->sizes[1] !=
@@ -220,6 +308,7 @@ status_t onnx_import_attention(onnx_node_t *node)
         if (onnx_wants(node, PRESENT_KEY + i - KEY))
             node->out[PRESENT_KEY + i - KEY] = attend.parts[i];
     }
+    if (attend.mask != ITEM_NONE) TRY(lengthen_mask(node, &attend));
     if (attend.softcap != 0.0 || onnx_wants(node, SCORES))
         TRY(attend_by_steps(node, &attend, &mixed));
     else

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/tensor_impl.h"
+
 /* ---- functions of one tensor ---- */
 
 status_t onnx_import_unary(onnx_node_t *node)
@@ -75,6 +77,19 @@ status_t onnx_import_gelu(onnx_node_t *node)
     onnx_call(node, "gelu", &call);
     onnx_set_int(&call, "tanh_approximation", approximation);
     return onnx_emit(&call, 1, node->in, &node->out[0]);
+}
+
+/* x sigmoid(alpha x) */
+status_t onnx_import_swish(onnx_node_t *node)
+{
+    double alpha = 0;
+    item_t out = node->in[0], factor;
+    TRY(onnx_attr_float(node, "alpha", 1.0, &alpha));
+    if (alpha == 1.0) return onnx_unary(node, "silu", node->in[0], &node->out[0]);
+    TRY(onnx_number(node->onnx, alpha, &factor));
+    TRY(onnx_binary(node, "mul", out, factor, &out));
+    TRY(onnx_unary(node, "sigmoid", out, &out));
+    return onnx_binary(node, "mul", node->in[0], out, &node->out[0]);
 }
 
 status_t onnx_import_hard_sigmoid(onnx_node_t *node)
@@ -291,15 +306,52 @@ status_t onnx_import_cast(onnx_node_t *node)
     int64_t to = 0;
     dtype_t dtype = DTYPE_NONE;
     TRY(onnx_attr_int(node, "to", 0, &to));
-    onnx_attr_ignore(node, "saturate"); /* of 8-bit floats */
+    onnx_attr_ignore(node, "saturate");   /* of 8-bit floats */
+    onnx_attr_ignore(node, "round_mode"); /* of e8m0, which is refused */
     TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
     return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+}
+
+static bool is_integer(dtype_t dtype)
+{
+    return !dtype_is_floating(dtype) && dtype != DTYPE_BOOL;
+}
+
+/* Integers of as many bits keep them when they are cast. Of others only known ones are. */
+status_t onnx_import_bit_cast(onnx_node_t *node)
+{
+    context_t *ctx = node->onnx->ctx;
+    const tensor_info_t x = onnx_input_info(node, 0);
+    int64_t to = 0;
+    tensor_info_t info = {.dtype = DTYPE_NONE};
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    TRY(onnx_attr_int(node, "to", 0, &to));
+    TRY(onnx_dtype(ctx, to, &info.dtype));
+    if (dtype_size(info.dtype) != dtype_size(x.dtype))
+        FAIL(ctx, STATUS_INVALID_ARGUMENT, "%s as %s, as many bits are needed", info_brief(&x),
+             dtype_name(info.dtype));
+    if (info.dtype == x.dtype || (is_integer(info.dtype) && is_integer(x.dtype)))
+        return onnx_cast(node, node->in[0], info.dtype, &node->out[0]);
+    if (!onnx_knows(node, 0))
+        FAIL(ctx, STATUS_UNSUPPORTED, "the bits of %s as %s, where they depend on the data",
+             info_brief(&x), dtype_name(info.dtype));
+    info = info_dense(info.dtype, x.rank, x.sizes);
+    TRY(tensor_make(ctx, &info, &tensor));
+    status_t status = tensor_writable(ctx, tensor, &bytes);
+    if (status == STATUS_OK)
+        status = tensor_read(ctx, onnx_tensor_of(node->onnx, node->in[0]), bytes,
+                             info_bytes(&info));
+    if (status == STATUS_OK) return onnx_known_take(node->onnx, NULL, tensor, &node->out[0]);
+    tensor_drop(tensor);
+    return status;
 }
 
 /* Of the second input nothing is read but its type. */
 status_t onnx_import_cast_like(onnx_node_t *node)
 {
     onnx_attr_ignore(node, "saturate");
+    onnx_attr_ignore(node, "round_mode");
     return onnx_cast(node, node->in[0], onnx_input_info(node, 1).dtype, &node->out[0]);
 }
 

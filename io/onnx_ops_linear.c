@@ -292,7 +292,7 @@ status_t onnx_import_hardmax(onnx_node_t *node)
     onnx_set_float(&call, "value", 1.0);
     onnx_set_int(&call, "dtype", DTYPE_S64);
     TRY(onnx_emit(&call, 1, &flat, &indices));
-    onnx_call(node, "cumsum", &call);
+    onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", dim);
     onnx_set_int(&call, "exclusive", true);
     TRY(onnx_emit(&call, 1, &indices, &indices));
@@ -315,7 +315,7 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);
-    onnx_call(node, "cumsum", &call);
+    onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", dim);
     onnx_set_int(&call, "exclusive", is_exclusive);
     onnx_set_int(&call, "reverse", is_reverse);
