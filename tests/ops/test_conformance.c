@@ -490,13 +490,15 @@ static bool stands_in(const opdef_t *op, const kernel_t *kernel)
     return strstr(op->name, "_quantized") != NULL && strcmp(kernel->name, "onednn") != 0;
 }
 
-/* oneDNN has weights in blocks of outputs for a gradient of rows with AVX-512 alone, 3.x
- * may have others. */
+/* Both gradients of a linear need weights in blocks of outputs. oneDNN proposes those with AVX-512
+ * alone, and 3.x does not for the gradient of the source. */
 static bool lacks_blocks(const opdef_t *op, const kernel_t *kernel)
 {
-    return strcmp(op->name, "linear_backward_data") == 0 && strcmp(kernel->name, "rows") == 0 &&
+    const bool is_data = strcmp(op->name, "linear_backward_data") == 0;
+    if (!is_data && strcmp(op->name, "linear_backward_weight") != 0) return false;
+    return strcmp(kernel->name, "rows") == 0 &&
            (strstr(onednn_isa_text(), "avx512") == NULL ||
-            strncmp(onednn_version_text(), "2.", 2) != 0);
+            (is_data && strncmp(onednn_version_text(), "2.", 2) != 0));
 }
 
 static int count_idle(const opdef_t *op, const bool *ran)
