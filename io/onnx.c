@@ -2,7 +2,7 @@
  *
  * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
  * all, goes at the end. */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_function_impl.h"
 #include "io/onnx_trial_impl.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void put_block(void *user, void *block)
 
 static status_t unpack(onnx_t *onnx, const void *bytes, size_t n_bytes)
 {
-    TRY(onnx_wire_check(onnx->ctx, bytes, n_bytes));
+    TRY(onnx_wire_check(onnx->ctx, &onnx__model_proto__descriptor, bytes, n_bytes));
     onnx->model = onnx__model_proto__unpack(&onnx->allocator, n_bytes, bytes);
     if (onnx->is_refused) return STATUS_OUT_OF_MEMORY;
     if (onnx->model == NULL)
@@ -68,26 +68,6 @@ status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const cha
                         type != NULL ? type : "", type != NULL ? ")" : "", message);
 }
 
-static bool is_own_domain(const char *domain)
-{
-    return domain == NULL || *domain == '\0' || strcmp(domain, "ai.onnx") == 0;
-}
-
-static status_t read_opset(onnx_t *onnx)
-{
-    const Onnx__ModelProto *model = onnx->model;
-    if (model->graph == NULL) FAIL(onnx->ctx, STATUS_CORRUPT, "onnx: the model has no graph");
-    for (size_t i = 0; i < model->n_opset_import; i++)
-        if (is_own_domain(model->opset_import[i]->domain))
-            onnx->opset = model->opset_import[i]->version;
-    if (onnx->opset < ONNX_OPSET_FIRST || onnx->opset > ONNX_OPSET_LAST)
-        FAIL(onnx->ctx, STATUS_UNSUPPORTED, "onnx: opset %lld, %d to %d are supported",
-             (long long)onnx->opset, ONNX_OPSET_FIRST, ONNX_OPSET_LAST);
-    return STATUS_OK;
-}
-
-/* ---- operators that are unknown: all of them in one message ---- */
-
 static const char *text_or(const char *text, const char *other)
 {
     return text != NULL && *text != '\0' ? text : other;
@@ -96,78 +76,6 @@ static const char *text_or(const char *text, const char *other)
 const char *onnx_path_of(const Onnx__NodeProto *node)
 {
     return text_or(node->name, node->n_output > 0 ? node->output[0] : "");
-}
-
-static const onnx_operator_t *find_operator(const onnx_t *onnx, const Onnx__NodeProto *node)
-{
-    if (node->op_type == NULL) return NULL;
-    const char *domain = is_own_domain(node->domain) ? "" : node->domain;
-    return onnx_operator(domain, node->op_type, onnx->opset);
-}
-
-static bool is_same_operator(const Onnx__NodeProto *a, const Onnx__NodeProto *b)
-{
-    return strcmp(text_or(a->op_type, ""), text_or(b->op_type, "")) == 0 &&
-           strcmp(text_or(a->domain, ""), text_or(b->domain, "")) == 0;
-}
-
-/* The first nodes of operators that are unknown, as many as a message can hold. */
-#define MAX_LISTED 32
-
-static void list_unknown(const onnx_t *onnx, int n, const Onnx__NodeProto *const *unknown,
-                         const int *n_nodes, text_t *text)
-{
-    text_append(text, "onnx: %d operator%s not supported: ", n, n == 1 ? " is" : "s are");
-    for (int i = 0; i < n; i++) {
-        const Onnx__NodeProto *node = unknown[i];
-        bool is_ours = is_own_domain(node->domain);
-        text_append(text, "%s%.64s%s%.64s (node \"%.64s\"", i > 0 ? ", " : "",
-                    is_ours ? "" : node->domain, is_ours ? "" : ".", text_or(node->op_type, "\"\""),
-                    onnx_path_of(node));
-        if (n_nodes[i] > 1) text_append(text, " and %d more", n_nodes[i] - 1);
-        if (is_ours) text_append(text, ", opset %lld", (long long)onnx->opset);
-        text_append(text, ")");
-    }
-}
-
-typedef struct unknown {
-    int n;
-    const Onnx__NodeProto *nodes[MAX_LISTED];
-    int n_nodes[MAX_LISTED]; /* of the same operator */
-} unknown_t;
-
-static void note_unknown(unknown_t *unknown, const Onnx__NodeProto *node)
-{
-    int at = 0;
-    while (at < unknown->n && !is_same_operator(unknown->nodes[at], node)) at++;
-    if (at == MAX_LISTED) return;
-    if (at == unknown->n) unknown->nodes[unknown->n++] = node;
-    unknown->n_nodes[at]++;
-}
-
-/* Those of the graph, and of the blocks in it: as deep as onnx_wire_check lets messages nest. */
-static void find_unknown(const onnx_t *onnx, const Onnx__GraphProto *graph, unknown_t *unknown)
-{
-    for (size_t i = 0; i < graph->n_node; i++) {
-        const Onnx__NodeProto *node = graph->node[i];
-        if (find_operator(onnx, node) == NULL) note_unknown(unknown, node);
-        for (size_t a = 0; a < node->n_attribute; a++)
-            if (node->attribute[a]->g != NULL) find_unknown(onnx, node->attribute[a]->g, unknown);
-    }
-}
-
-static status_t check_operators(onnx_t *onnx)
-{
-    unknown_t unknown = {0};
-    find_unknown(onnx, onnx->model->graph, &unknown);
-    if (unknown.n == 0) return STATUS_OK;
-    text_t text = text_begin(onnx->ctx);
-    list_unknown(onnx, unknown.n, unknown.nodes, unknown.n_nodes, &text);
-    status_t status = text_status(&text);
-    if (status == STATUS_OK)
-        status = context_fail(onnx->ctx, STATUS_UNSUPPORTED, "%s", text_string(&text));
-    text_clear(&text);
-    return status;
 }
 
 /* ---- initializers ---- */
@@ -444,6 +352,7 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
         node->in[i] = ITEM_NONE;
         if (*name == '\0') continue;
         node->in[i] = onnx_find(onnx, name);
+        if (node->in[i] == ITEM_NONE && onnx_is_left_out(onnx, name)) continue;
         if (node->in[i] == ITEM_NONE)
             FAIL(ctx, STATUS_CORRUPT, "input \"%.64s\" is made by no node before it", name);
         if (onnx->items[node->in[i]].is_missing)
@@ -487,12 +396,18 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
 
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
 {
-    const onnx_operator_t *op = find_operator(onnx, proto);
+    const onnx_operator_t *op = onnx_operator_of(onnx, proto);
+    onnx_function_t *function = onnx_function_of(onnx, proto);
     item_t first_new = onnx->n_items;
     onnx_node_t node;
-    status_t status = begin_node(onnx, op, proto, &node);
-    if (status == STATUS_OK) status = op->is_flow ? op->import(&node) : onnx_import_node(&node);
-    if (status == STATUS_OK) status = end_node(&node, first_new);
+    status_t status = STATUS_OK;
+    if (function != NULL) {
+        status = onnx_import_function(onnx, function, proto);
+    } else {
+        status = begin_node(onnx, op, proto, &node);
+        if (status == STATUS_OK) status = op->is_flow ? op->import(&node) : onnx_import_node(&node);
+        if (status == STATUS_OK) status = end_node(&node, first_new);
+    }
     return status == STATUS_OK
                ? status
                : onnx_fail_at(onnx, status, "node", onnx_path_of(proto), proto->op_type);
@@ -595,8 +510,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     TRY(unpack(onnx, bytes, n_bytes));
     file_release(*mapping);
     *mapping = NULL;
-    TRY(read_opset(onnx));
-    TRY(check_operators(onnx));
+    TRY(onnx_check_operators(onnx));
     TRY(add_inputs(onnx));
     const Onnx__GraphProto *read = onnx->model->graph;
     for (size_t i = 0; i < read->n_node; i++) {
@@ -621,6 +535,7 @@ static void end_import(onnx_t *onnx)
     context_put(onnx->ctx, onnx->inputs);
     context_put(onnx->ctx, onnx->pool);
     context_put(onnx->ctx, onnx->calls);
+    onnx_functions_end(onnx);
     graph_builder_destroy(onnx->builder);
     module_release(onnx->module);
     if (onnx->model != NULL) onnx__model_proto__free_unpacked(onnx->model, &onnx->allocator);

@@ -158,7 +158,10 @@ typedef struct onnx {
     const char *folder; /* of the model's file, ends in '/' or is ""; NULL: from memory */
     const onnx_options_t *options;
     int64_t batch;
-    int64_t opset;
+    int64_t opset; /* of the graph, or of the function whose node is imported */
+    int n_functions;
+    struct onnx_function *functions; /* of the model */
+    const struct onnx_frame *frame;  /* the function whose node is imported, or NULL */
     ProtobufCAllocator allocator;
     bool is_refused; /* the allocator refused a block of the message */
     Onnx__ModelProto *model;
@@ -189,7 +192,7 @@ typedef struct onnx {
     struct onnx_pool *pool;  /* sizes inside, as they follow open ones; NULL: not looked for yet */
     bool is_local;           /* integers follow sizes of operands rather than of inputs */
 
-    int n_blocks; /* that the node stands in; their tensors may be read more than once */
+    int n_blocks; /* and functions that the node is in; their tensors may be read more than once */
 
     /* The node that is imported now. */
     int trial;
@@ -212,7 +215,8 @@ status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const cha
                       const char *type);
 
 /* Refuses bytes whose messages nest too deep to be unpacked, or run over their end. */
-status_t onnx_wire_check(context_t *ctx, const void *bytes, size_t n_bytes);
+status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *message,
+                         const void *bytes, size_t n_bytes);
 
 /* The dtype of an ONNX element type. UNSUPPORTED names the type. */
 status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype);

@@ -1,5 +1,5 @@
 /* Attributes and known inputs of ONNX nodes. */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_function_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -25,7 +25,7 @@ Onnx__AttributeProto *onnx_attr(onnx_node_t *node, const char *name)
         Onnx__AttributeProto *attr = node->proto->attribute[i];
         if (attr->name == NULL || strcmp(attr->name, name) != 0) continue;
         if (i < 64) node->asked |= UINT64_C(1) << i;
-        return attr;
+        return onnx_attr_given(node->onnx, attr);
     }
     return NULL;
 }

