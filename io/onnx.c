@@ -3,6 +3,7 @@
  * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
  * all, goes at the end. */
 #include "io/onnx_function_impl.h"
+#include "io/onnx_narrow_impl.h"
 #include "io/onnx_trial_impl.h"
 
 #include <stdio.h>
@@ -92,6 +93,7 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
                                : onnx_tensor(onnx, proto, &tensor));
     TRY(onnx_item_take(onnx, proto->name, tensor, &item));
     onnx->items[item].is_weight = true;
+    onnx->items[item].narrow = onnx_narrow_type(proto->data_type);
     return onnx_bind(onnx, proto->name, item);
 }
 
@@ -374,6 +376,18 @@ static status_t begin_node(onnx_t *onnx, const onnx_operator_t *op, const Onnx__
     return STATUS_OK;
 }
 
+/* Operators of ONNX that take elements of fewer bits move them, or say so themselves. */
+static bool moves_elements(const onnx_node_t *node, item_t out)
+{
+    static const char *const others[] = {
+        "Cast", "CastLike", "QuantizeLinear", "DequantizeLinear", "Constant", NULL};
+    const onnx_t *onnx = node->onnx;
+    if (!onnx_has(node, 0) || onnx->items[node->in[0]].narrow == 0) return false;
+    for (int i = 0; others[i] != NULL; i++)
+        if (strcmp(node->op->name, others[i]) == 0) return false;
+    return onnx->items[out].info.dtype == onnx->items[node->in[0]].info.dtype;
+}
+
 /* Binds the outputs; those that the import does not make are remembered, for who asks for them. */
 static status_t end_node(onnx_node_t *node, item_t first_new)
 {
@@ -387,6 +401,8 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
             TRY(onnx_value(onnx, name, &(tensor_info_t){.dtype = DTYPE_NONE}, &item));
             onnx->items[item].is_missing = true;
         }
+        if (item >= first_new && moves_elements(node, item))
+            onnx->items[item].narrow = onnx->items[node->in[0]].narrow;
         if (item >= first_new && (!onnx->items[item].is_weight || onnx->items[item].name == NULL))
             onnx->items[item].name = name;
         TRY(onnx_bind(onnx, name, item));

@@ -3,6 +3,7 @@
  * Those that have an operator of ours as well fold by running it (onnx_call.c); here is the rest.
  */
 #include "io/onnx_flow_impl.h"
+#include "io/onnx_narrow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -48,7 +49,9 @@ status_t onnx_import_constant(onnx_node_t *node)
     if (proto != NULL) {
         TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
                                : onnx_tensor(onnx, proto, &tensor));
-        return onnx_known_take(onnx, NULL, tensor, &node->out[0]);
+        TRY(onnx_known_take(onnx, NULL, tensor, &node->out[0]));
+        onnx->items[node->out[0]].narrow = onnx_narrow_type(proto->data_type);
+        return STATUS_OK;
     }
     int64_t n = 0;
     item_t *out = &node->out[0];
@@ -104,6 +107,7 @@ status_t onnx_import_constant_of_shape(onnx_node_t *node)
     TRY(onnx_expand(node, item, rank, sizes, &item));
     onnx->items[item].name = node->proto->output[0];
     onnx->items[item].is_weight = dtype_is_floating(onnx_info(onnx, item)->dtype);
+    onnx->items[item].narrow = proto != NULL ? onnx_narrow_type(proto->data_type) : 0;
     node->out[0] = item;
     return STATUS_OK;
 }

@@ -65,6 +65,7 @@ typedef struct onnx_item {
     int call;             /* that gave it, or -1 */
     value_t value;        /* in the graph; VALUE_NONE while it is not needed there */
     size_expr_t *expr;    /* of a number that follows sizes of inputs: how; or NULL */
+    int narrow;           /* the ONNX type of fewer bits that it had before it was widened, or 0 */
     item_t transposed;    /* the same matrix transposed, or ITEM_NONE */
     bool is_weight;       /* initializer, or made by ConstantOfShape */
     bool is_view;         /* `known` may share its bytes with another item's */

@@ -1,5 +1,5 @@
 /* Activations and arithmetic. */
-#include "io/onnx_node_impl.h"
+#include "io/onnx_narrow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -301,15 +301,24 @@ status_t onnx_import_mean(onnx_node_t *node)
 
 /* ---- the same again ---- */
 
+/* To a dtype, which a narrow type is widened to. */
+static status_t cast(onnx_node_t *node, dtype_t dtype, int narrow)
+{
+    bool saturates = true;
+    TRY(onnx_attr_bool(node, "saturate", true, &saturates));
+    onnx_attr_ignore(node, "round_mode"); /* of FLOAT8E8M0, which is refused */
+    if (narrow != 0) return onnx_narrow_round(node, narrow, node->in[0], saturates, &node->out[0]);
+    return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+}
+
 status_t onnx_import_cast(onnx_node_t *node)
 {
     int64_t to = 0;
+    int narrow = 0;
     dtype_t dtype = DTYPE_NONE;
     TRY(onnx_attr_int(node, "to", 0, &to));
-    onnx_attr_ignore(node, "saturate");   /* of 8-bit floats */
-    onnx_attr_ignore(node, "round_mode"); /* of e8m0, which is refused */
-    TRY(onnx_dtype(node->onnx->ctx, to, &dtype));
-    return onnx_cast(node, node->in[0], dtype, &node->out[0]);
+    TRY(onnx_dtype_wide(node->onnx->ctx, to, &dtype, &narrow));
+    return cast(node, dtype, narrow);
 }
 
 static bool is_integer(dtype_t dtype)
@@ -350,9 +359,7 @@ status_t onnx_import_bit_cast(onnx_node_t *node)
 /* Of the second input nothing is read but its type. */
 status_t onnx_import_cast_like(onnx_node_t *node)
 {
-    onnx_attr_ignore(node, "saturate");
-    onnx_attr_ignore(node, "round_mode");
-    return onnx_cast(node, node->in[0], onnx_input_info(node, 1).dtype, &node->out[0]);
+    return cast(node, onnx_input_info(node, 1).dtype, node->onnx->items[node->in[1]].narrow);
 }
 
 status_t onnx_import_identity(onnx_node_t *node)

@@ -1,6 +1,8 @@
 /* Integers that stand for numbers: ONNX's operators. */
 #include "io/onnx_quantized_impl.h"
 
+#include "io/onnx_narrow_impl.h"
+
 #ifdef TESSERA_HAVE_ONNX
 
 #include <stdio.h>
@@ -164,28 +166,117 @@ static status_t simplify(onnx_node_t *node, bool is_quantize, int64_t block_size
     return STATUS_OK;
 }
 
-/* QuantizeLinear and DequantizeLinear: x, scale, zero. A result of another dtype than the zero's is
- * asked for by output_dtype. */
-status_t onnx_import_quantize(onnx_node_t *node)
+/* A scale or zero, of [], of a dimension of x, or of its blocks, to sizes that broadcast. */
+static status_t spread(onnx_node_t *node, item_t part, int64_t axis, int64_t block_size,
+                       item_t *out)
 {
-    int64_t axis = 1, block_size = 0, type = 0;
-    dtype_t dtype = DTYPE_NONE;
-    bool is_quantize = node->op->own[0] == 'q';
+    const tensor_info_t x = onnx_input_info(node, 0), info = *onnx_info(node->onnx, part);
+    int64_t sizes[TENSOR_MAX_RANK + 1];
+    int dim = 0;
+    *out = part;
+    if (info_numel(&info) == 1 && block_size == 0) return onnx_reshape(node, part, 0, NULL, out);
+    bool fits = shape_dim(x.rank, axis, &dim) && block_size >= 0 && block_size <= INT32_MAX &&
+                info.rank == (block_size > 0 ? x.rank : 1);
+    for (int d = 0; d < x.rank && fits; d++) {
+        const int64_t n = d == dim && block_size > 0
+                              ? x.sizes[d] / block_size + (x.sizes[d] % block_size != 0)
+                              : x.sizes[d];
+        if (block_size > 0 || d == dim) fits = info.sizes[block_size > 0 ? d : 0] == n;
+    }
+    if (!fits) {
+        char brief[INFO_TEXT_MAX];
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "scale %s, x %s, axis %lld: one for each of a dimension or of its blocks",
+             info_text(&info, brief), info_brief(&x), (long long)axis);
+    }
+    if (block_size == 0) {
+        for (int d = 0; d < x.rank; d++) sizes[d] = d == dim ? info.sizes[0] : 1;
+        return onnx_reshape(node, part, x.rank, sizes, out);
+    }
+    for (int d = 0; d <= x.rank; d++)
+        sizes[d] = d <= dim ? info.sizes[d] : d == dim + 1 ? 1 : info.sizes[d - 1];
+    TRY(onnx_reshape(node, part, x.rank + 1, sizes, out));
+    sizes[dim + 1] = block_size;
+    TRY(onnx_expand(node, *out, x.rank + 1, sizes, out));
+    for (int d = 0; d < x.rank; d++) sizes[d] = info.sizes[d] * (d == dim ? block_size : 1);
+    TRY(onnx_reshape(node, *out, x.rank, sizes, out));
+    return onnx_slice(node, *out, dim, 0, x.sizes[dim], 1, out);
+}
+
+/* Of floats of 8 bits or fewer: (x - zero) * scale, or x / scale rounded to the type. */
+static status_t quantize_floats(onnx_node_t *node, bool is_quantize, int narrow, int64_t axis,
+                                int64_t block_size)
+{
+    item_t x = node->in[0], scale, zero;
+    bool saturates = true;
+    if (is_quantize) TRY(onnx_attr_bool(node, "saturate", true, &saturates));
+    TRY(spread(node, node->in[1], axis, block_size, &scale));
+    if (!is_quantize) {
+        const dtype_t dtype = onnx_info(node->onnx, scale)->dtype;
+        if (onnx_has(node, 2)) {
+            TRY(spread(node, node->in[2], axis, block_size, &zero));
+            TRY(onnx_binary(node, "sub", x, zero, &x));
+        }
+        TRY(onnx_cast(node, x, dtype, &x));
+        return onnx_binary(node, "mul", x, scale, &node->out[0]);
+    }
+    TRY(onnx_binary(node, "div", x, scale, &x));
+    if (onnx_has(node, 2)) {
+        TRY(spread(node, node->in[2], axis, block_size, &zero));
+        TRY(onnx_binary(node, "add", x, zero, &x));
+    }
+    return onnx_narrow_round(node, narrow, x, saturates, &node->out[0]);
+}
+
+/* By the operator of ours. Integers of fewer bits saturate to these afterwards. */
+static status_t quantize_integers(onnx_node_t *node, bool is_quantize, int narrow, dtype_t dtype,
+                                  int64_t axis, int64_t block_size)
+{
     onnx_call_t call;
-    TRY(onnx_attr_int(node, "axis", 1, &axis));
-    TRY(onnx_attr_int(node, "block_size", 0, &block_size));
-    TRY(onnx_attr_int(node, "output_dtype", 0, &type));
-    if (is_quantize) onnx_attr_ignore(node, "saturate"); /* of 8-bit floats */
-    if (type != 0) TRY(onnx_dtype(node->onnx->ctx, type, &dtype));
-    const dtype_t asked = dtype;
+    if (is_quantize) onnx_attr_ignore(node, "saturate"); /* of floats */
     TRY(simplify(node, is_quantize, block_size, &dtype));
     onnx_call(node, node->op->own, &call);
     onnx_set_int(&call, "dim", axis);
     onnx_set_int(&call, "block_size", block_size);
     if (is_quantize) onnx_set_int(&call, "dtype", dtype);
     TRY(onnx_emit(&call, node->n_in, node->in, &node->out[0]));
-    if (is_quantize || asked == DTYPE_NONE) return STATUS_OK;
-    return onnx_cast(node, node->out[0], asked, &node->out[0]);
+    if (!is_quantize || narrow == 0) return STATUS_OK;
+    return onnx_narrow_round(node, narrow, node->out[0], true, &node->out[0]);
+}
+
+/* The type that x is divided by the scale in. */
+static status_t read_precision(onnx_node_t *node)
+{
+    int64_t type = 0;
+    dtype_t dtype = DTYPE_NONE;
+    TRY(onnx_attr_int(node, "precision", 0, &type));
+    if (type == 0) return STATUS_OK;
+    TRY(onnx_dtype(node->onnx->ctx, type, &dtype));
+    TRY(onnx_cast(node, node->in[0], dtype, &node->in[0]));
+    return onnx_cast(node, node->in[1], dtype, &node->in[1]);
+}
+
+/* QuantizeLinear and DequantizeLinear: x, scale, zero. A result of another dtype than the zero's is
+ * asked for by output_dtype. */
+status_t onnx_import_quantize(onnx_node_t *node)
+{
+    int64_t axis = 1, block_size = 0, type = 0;
+    int narrow = 0;
+    dtype_t dtype = DTYPE_NONE;
+    const bool is_quantize = node->op->own[0] == 'q';
+    TRY(onnx_attr_int(node, "axis", 1, &axis));
+    TRY(onnx_attr_int(node, "block_size", 0, &block_size));
+    TRY(onnx_attr_int(node, "output_dtype", 0, &type));
+    if (is_quantize) TRY(read_precision(node));
+    if (is_quantize && onnx_has(node, 2)) narrow = node->onnx->items[node->in[2]].narrow;
+    if (type != 0) TRY(onnx_dtype_wide(node->onnx->ctx, type, &dtype, &narrow));
+    const onnx_narrow_t *of = is_quantize ? onnx_narrow_of(narrow) : NULL;
+    const bool is_floating = is_quantize ? of != NULL && of->dtype == DTYPE_F32
+                                         : dtype_is_floating(onnx_input_info(node, 0).dtype);
+    TRY(is_floating ? quantize_floats(node, is_quantize, narrow, axis, block_size)
+                    : quantize_integers(node, is_quantize, narrow, dtype, axis, block_size));
+    if (is_quantize || dtype == DTYPE_NONE) return STATUS_OK;
+    return onnx_cast(node, node->out[0], dtype, &node->out[0]);
 }
 
 status_t onnx_import_dynamic_quantize(onnx_node_t *node)

@@ -1,5 +1,5 @@
 /* TensorProto to tensor. */
-#include "io/onnx_impl.h"
+#include "io/onnx_narrow_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -37,6 +37,11 @@ static const struct {
     {"UINT4", DTYPE_NONE},
     {"INT4", DTYPE_NONE},
     {"FLOAT4E2M1", DTYPE_NONE},
+    {"FLOAT8E8M0", DTYPE_NONE},
+    {"UINT2", DTYPE_NONE},
+    {"INT2", DTYPE_NONE},
+    {"FLOAT6E2M3", DTYPE_NONE},
+    {"FLOAT6E3M2", DTYPE_NONE},
 };
 
 status_t onnx_dtype(context_t *ctx, int64_t data_type, dtype_t *out_dtype)
@@ -111,12 +116,42 @@ static bool is_external(const Onnx__TensorProto *proto)
            proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
+/* Elements of fewer bits, as they are stored. In a typed list each item has a byte. */
+static status_t read_narrow(onnx_t *onnx, const Onnx__TensorProto *proto, size_t n_bytes,
+                            uint8_t *bytes)
+{
+    const char *name = proto->name != NULL ? proto->name : "";
+    if (is_external(proto)) return onnx_external(onnx, proto, n_bytes, bytes);
+    const size_t have = proto->has_raw_data ? proto->raw_data.len : proto->n_int32_data;
+    if (have != n_bytes)
+        FAIL(onnx->ctx, STATUS_CORRUPT, "tensor \"%s\": %s of %zu bytes, %s of these sizes has %zu",
+             name, proto->has_raw_data ? "raw_data" : "int32_data", have,
+             onnx_narrow_of(proto->data_type)->name, n_bytes);
+    for (size_t i = 0; i < n_bytes; i++)
+        bytes[i] = proto->has_raw_data ? proto->raw_data.data[i] : (uint8_t)proto->int32_data[i];
+    return STATUS_OK;
+}
+
+static status_t fill_narrow(onnx_t *onnx, const Onnx__TensorProto *proto,
+                            const onnx_narrow_t *narrow, size_t n, void *bytes)
+{
+    const size_t n_bytes = onnx_narrow_bytes(narrow, n);
+    uint8_t *packed = NULL;
+    TRY(context_get(onnx->ctx, n_bytes + 1, "packed elements", &packed));
+    status_t status = read_narrow(onnx, proto, n_bytes, packed);
+    if (status == STATUS_OK) onnx_narrow_widen(narrow, n, packed, bytes);
+    context_put(onnx->ctx, packed);
+    return status;
+}
+
 static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_info_t *info,
                      void *bytes)
 {
     context_t *ctx = onnx->ctx;
     const char *name = proto->name != NULL ? proto->name : "";
     size_t n = (size_t)info_numel(info), n_bytes = n * dtype_size(info->dtype);
+    const onnx_narrow_t *narrow = onnx_narrow_of(proto->data_type);
+    if (narrow != NULL) return fill_narrow(onnx, proto, narrow, n, bytes);
     if (is_external(proto)) {
         TRY(onnx_external(onnx, proto, n_bytes, bytes));
     } else if (proto->has_raw_data) {
@@ -139,10 +174,13 @@ static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_
 static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name,
                             const tensor_info_t *info)
 {
+    const onnx_narrow_t *narrow = onnx_narrow_of(proto->data_type);
     size_t n_bytes = (size_t)info_numel(info) * dtype_size(info->dtype);
+    if (narrow != NULL) n_bytes = onnx_narrow_bytes(narrow, (size_t)info_numel(info));
     if (is_external(proto)) return onnx_external(onnx, proto, n_bytes, NULL);
     size_t have = proto->raw_data.len;
     if (!proto->has_raw_data) have = field_of(proto, info->dtype).n * dtype_size(info->dtype);
+    if (narrow != NULL && !proto->has_raw_data) have = proto->n_int32_data;
     if (n_bytes > have)
         FAIL(onnx->ctx, STATUS_CORRUPT, "tensor \"%s\": %s has more elements than the file", name,
              info_brief(info));
@@ -157,12 +195,13 @@ status_t onnx_tensor_given(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_
     const onnx_tensor_t *given = NULL;
     char text[INFO_TEXT_MAX];
     dtype_t dtype = DTYPE_NONE;
+    int narrow = 0;
     *out_tensor = NULL;
     for (int i = 0; onnx->options != NULL && i < onnx->options->n_tensors && given == NULL; i++)
         if (strcmp(onnx->options->tensors[i].initializer, proto->name) == 0)
             given = &onnx->options->tensors[i];
     if (given == NULL) return STATUS_OK;
-    TRY(onnx_dtype(ctx, proto->data_type, &dtype));
+    TRY(onnx_dtype_wide(ctx, proto->data_type, &dtype, &narrow));
     TRY(shape_check(ctx, "tensor", dtype, (int)proto->n_dims, proto->dims));
     const tensor_info_t wanted = info_dense(dtype, (int)proto->n_dims, proto->dims);
     const tensor_info_t *info = tensor_info(given->tensor);
@@ -206,7 +245,8 @@ status_t onnx_tensor_again(onnx_t *onnx, const Onnx__TensorProto *proto, tensor_
     context_t *ctx = onnx->ctx;
     const char *name = proto->name != NULL ? proto->name : "";
     dtype_t dtype = DTYPE_NONE;
-    TRY(onnx_dtype(ctx, proto->data_type, &dtype));
+    int narrow = 0;
+    TRY(onnx_dtype_wide(ctx, proto->data_type, &dtype, &narrow));
     if (proto->n_dims > TENSOR_MAX_RANK)
         FAIL(ctx, STATUS_UNSUPPORTED, "tensor \"%s\": rank %zu, %d is the most", name,
              proto->n_dims, TENSOR_MAX_RANK);

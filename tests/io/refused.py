@@ -100,6 +100,37 @@ def function_with_a_broken_default():
     return proto.SerializeToString() + b"\xca\x01" + length.to_bytes(1, "little") + bytes
 
 
+# ---- elements of fewer bits ----
+
+refused("input_of_four_bits", "main (int4[2] x) => (float[2] y) { y = Cast<to = 1>(x) }", 21)
+refused("cast_to_a_scale", "main (float[2] x) => (float[2] y) { h = Cast<to = 24>(x) y = Cast<to = 1>(h) }", 24)
+refused("cast_to_six_bits", "main (float[2] x) => (float[2] y) { h = Cast<to = 27>(x) y = Cast<to = 1>(h) }", 24)
+refused("scales_that_do_not_fit", "main (float[2,3] x, float[4] s) => (float[2,3] y) "
+        "{ z = Constant<value = float {0}>() f = Cast<to = 17>(z) q = QuantizeLinear(x, s, f) y = DequantizeLinear(q, s, f) }", 21)
+
+
+def of_weights(data_type, sizes, **fields):
+    node = onnx.helper.make_node("Cast", ["w"], ["y"], to=1)
+    graph = onnx.helper.make_graph([node], "main", [], [onnx.helper.make_tensor_value_info("y", 1, sizes)],
+                                   [onnx.TensorProto(name="w", data_type=data_type, dims=sizes, **fields)])
+    return onnx.helper.make_model(graph, ir_version=10, opset_imports=[onnx.helper.make_opsetid("", 21)])
+
+
+@made
+def four_bits_of_few_bytes():
+    return of_weights(22, [5], raw_data=b"ab")
+
+
+@made
+def four_bits_of_many_bytes():
+    return of_weights(21, [5], raw_data=b"abcd")
+
+
+@made
+def eight_bits_of_a_few_items():
+    return of_weights(17, [3], int32_data=[1, 2])
+
+
 if __name__ == "__main__":
     os.makedirs(FOLDER, exist_ok=True)
     for name in sys.argv[1:] or models:

@@ -144,12 +144,12 @@ static void refuse(context_t *ctx, status_t status, const char *message)
 
 static void what_is_not_supported_is_named(void **state)
 {
-    enum { U8 = 2, S8 = 3, FLOAT8 = 17, INT4 = 22 };
+    enum { U8 = 2, S8 = 3, FLOAT8E8M0 = 24, FLOAT6E2M3 = 27 };
     context_t *ctx = fixture_context(state);
     const float scale[6] = {1, 1, 1, 1, 1, 1};
-    const int types[] = {FLOAT8, INT4};
-    const char *const messages[] = {"(QuantizeLinear): elements of type FLOAT8E4M3FN",
-                                    "(QuantizeLinear): elements of type INT4"};
+    const int types[] = {FLOAT8E8M0, FLOAT6E2M3};
+    const char *const messages[] = {"(QuantizeLinear): numbers as FLOAT8E8M0",
+                                    "(QuantizeLinear): elements of type FLOAT6E2M3"};
     for (int i = 0; i < 2; i++) {
         maker_begin(&maker, 21);
         maker_input(&maker, "x", FLOAT, 1, (const int64_t[]){6});

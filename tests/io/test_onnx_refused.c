@@ -56,6 +56,14 @@ static const struct {
     {"functions_and_blocks_100_deep", STATUS_UNSUPPORTED,
      "functions and blocks nest more than 96 deep"},
     {"function_with_a_broken_default", STATUS_CORRUPT, "no protobuf message"},
+    {"input_of_four_bits", STATUS_UNSUPPORTED, "elements of type INT4 (22)"},
+    {"cast_to_a_scale", STATUS_UNSUPPORTED, "numbers as FLOAT8E8M0"},
+    {"cast_to_six_bits", STATUS_UNSUPPORTED, "elements of type FLOAT6E2M3 (27)"},
+    {"scales_that_do_not_fit", STATUS_INVALID_ARGUMENT,
+     "scale f32[4], x f32[2,3], axis 1: one for each of a dimension or of its blocks"},
+    {"four_bits_of_few_bytes", STATUS_CORRUPT, "s8[5] has more elements than the file"},
+    {"four_bits_of_many_bytes", STATUS_CORRUPT, "raw_data of 4 bytes, UINT4 of these sizes has 3"},
+    {"eight_bits_of_a_few_items", STATUS_CORRUPT, "f32[3] has more elements than the file"},
 };
 
 static void refusals_say_why(void **state)
@@ -91,7 +99,7 @@ static void every_model_has_its_message(void **state)
 /* ---- whole models that are broken ---- */
 
 static const char *const stored[] = {"functions_in_functions", "functions_in_blocks",
-                                     "functions_that_overload"};
+                                     "functions_that_overload", "to_four_bits"};
 enum { N_STORED = sizeof stored / sizeof *stored };
 
 static char *read_stored(const char *name, size_t *out_n)
