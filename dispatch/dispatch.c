@@ -9,6 +9,7 @@
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/threads_impl.h"
 #include "tensor/trace.h"
 
@@ -578,6 +579,7 @@ status_t dispatch_run_as(context_t *ctx, const opdef_t *op, const void *attrs, i
     TRY(clear_outputs(ctx, op, n_out, out));
     dispatch_state_t *state = NULL;
     TRY(find_state(ctx, &state));
+    TRY(interrupt_check(ctx, op->name));
     if (state->hollow != NULL) return infer_only(ctx, state, op, attrs, n_in, in, n_out, out);
     if (state->cache == NULL) TRY(cache_of(ctx, &state->cache));
     bool is_asked = out_format != NULL && out_format->kind == FORMAT_TAG;
@@ -715,6 +717,7 @@ status_t dispatch_run_in_place(context_t *ctx, const opdef_t *op, const void *at
                          .weights = use_of_weights(op, n_in + 1, inputs, WEIGHT_GIVEN),
                          .policy = state->policy,
                          .n_threads = context_threads(ctx)};
+    TRY(interrupt_check(ctx, name));
     if (state->hollow != NULL) return infer_in_place(ctx, state, &call, target);
     if (state->cache == NULL) TRY(cache_of(ctx, &state->cache));
     cache_entry_t *entry = cache_recall(ctx, state->cache, &call);

@@ -8,6 +8,7 @@
 
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/onednn/cost.h"
 #include "tensor/threads_impl.h"
 
@@ -300,6 +301,7 @@ static status_t select_guarded(context_t *ctx, const op_call_t *wanted,
     op_call_t call = *wanted; /* it points to `out`, which ends here */
     const opdef_t *op = call.op;
     call.in = in;
+    TRY(interrupt_check(ctx, op->name));
     if ((op->traits & TRAIT_MEASURES) != 0 && call.data == NULL)
         FAIL(ctx, STATUS_UNSUPPORTED,
              "%s: the sizes of its result depend on elements, it is selected where it runs",

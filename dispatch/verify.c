@@ -5,6 +5,7 @@
 
 #include "dispatch/select_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/interrupt_impl.h"
 
 typedef struct operands {
     tensor_t *dense[OP_MAX_INPUTS];
@@ -114,22 +115,22 @@ static double compare(const spec_call_t *call, int output, const int64_t *index,
     return isfinite(error) && bound > 0.0 ? error / bound : INFINITY;
 }
 
-static double verify_output(context_t *ctx, const spec_call_t *call, int output,
-                            const tensor_t *tensor, int64_t n)
+static status_t verify_output(context_t *ctx, const spec_call_t *call, int output,
+                              const tensor_t *tensor, int64_t n, double *worst)
 {
     int64_t numel = info_numel(&tensor->info), index[TENSOR_MAX_RANK];
     bool all = n <= 0 || n >= numel;
     const char *bytes = tensor_bytes(tensor);
-    double worst = 0.0;
     for (int64_t i = 0; i < (all ? numel : n); i++) {
+        TRY(interrupt_check(ctx, call->op->name));
         int64_t position = all ? i : (int64_t)(context_random(ctx) % (uint64_t)numel);
         index_of(tensor->info.rank, tensor->info.sizes, position, index);
         int64_t at = format_offset(&tensor->info.format, tensor->info.sizes, index);
         double actual = dtype_load(tensor->info.dtype,
                                    bytes + at * (int64_t)dtype_size(tensor->info.dtype));
-        worst = fmax(worst, compare(call, output, index, actual));
+        *worst = fmax(*worst, compare(call, output, index, actual));
     }
-    return worst;
+    return STATUS_OK;
 }
 
 status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, int n_in,
@@ -162,7 +163,7 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
                         .out = infos};
     double worst = 0.0;
     for (int i = 0; status == STATUS_OK && i < n_out; i++)
-        worst = fmax(worst, verify_output(ctx, &call, i, out[i], n));
+        status = verify_output(ctx, &call, i, out[i], n, &worst);
     for (int i = 0; i < n_in; i++) tensor_drop(operands.dense[i]);
     if (status == STATUS_OK) *out_error = worst;
     return status;

@@ -13,6 +13,7 @@
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/text_impl.h"
 
 /* ---- the mark ---- */
@@ -374,12 +375,9 @@ static status_t freeze_copy(context_t *ctx, module_t *copy, const freeze_options
 
 static const freeze_options_t no_options;
 
-status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
-                module_t **out_frozen)
+static status_t freeze_clone(context_t *ctx, module_t *module, const freeze_options_t *options,
+                             module_t **out_frozen)
 {
-    TRY(context_output(ctx, "freeze", out_frozen));
-    if (module == NULL) return context_null(ctx, "freeze", "module");
-    if (options == NULL) options = &no_options;
     module_t *copy = NULL;
     TRY(check_module(ctx, module, options));
     TRY(module_clone(ctx, module, &copy));
@@ -388,12 +386,18 @@ status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *option
     return STATUS_OK;
 }
 
-status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
-                     module_t **out_frozen)
+status_t freeze(context_t *ctx, module_t *module, const freeze_options_t *options,
+                module_t **out_frozen)
 {
-    TRY(context_output(ctx, "freeze_take", out_frozen));
-    if (module == NULL || *module == NULL) return context_null(ctx, "freeze_take", "module");
+    TRY(context_output(ctx, "freeze", out_frozen));
+    if (module == NULL) return context_null(ctx, "freeze", "module");
     if (options == NULL) options = &no_options;
+    INTERRUPTIBLE(ctx, "freeze", freeze_clone(ctx, module, options, out_frozen));
+}
+
+static status_t freeze_taken(context_t *ctx, module_t **module, const freeze_options_t *options,
+                             module_t **out_frozen)
+{
     module_t *copy = NULL;
     TRY(check_module(ctx, *module, options));
     if (freeze_is_frozen(*module)) {
@@ -405,6 +409,15 @@ status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *
     }
     *module = NULL;
     return STATUS_OK;
+}
+
+status_t freeze_take(context_t *ctx, module_t **module, const freeze_options_t *options,
+                     module_t **out_frozen)
+{
+    TRY(context_output(ctx, "freeze_take", out_frozen));
+    if (module == NULL || *module == NULL) return context_null(ctx, "freeze_take", "module");
+    if (options == NULL) options = &no_options;
+    INTERRUPTIBLE(ctx, "freeze_take", freeze_taken(ctx, module, options, out_frozen));
 }
 
 static status_t list_plans(context_t *ctx, void *user, const char *path, module_t *module)
@@ -449,11 +462,12 @@ status_t freeze_optimize(context_t *ctx, module_t *frozen, const freeze_options_
     TRY(check_error(ctx, "freeze_optimize", options));
     freeze_methods_t methods = {0};
     pass_options_t passes = pass_options_of(options, frozen);
+    interrupt_begin(ctx, "freeze_optimize");
     status_t status = module_walk(ctx, frozen, list_plans, &methods);
     for (int i = 0; i < methods.n && status == STATUS_OK; i++)
         status = optimize_method(ctx, &methods.items[i], &passes);
     context_put(ctx, methods.items);
-    return status;
+    return interrupt_end(ctx, status);
 }
 
 static status_t set_plans(context_t *ctx, void *user, const char *path, module_t *module)

@@ -6,6 +6,7 @@
 #include "graph/method/method_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/form_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/trim_impl.h"
 
 /* ---- constants ---- */
@@ -274,11 +275,12 @@ status_t freeze_load_with(context_t *ctx, const char *path, const freeze_load_op
     loading_t loading = {.ctx = ctx, .path = path, .tensors = {.ctx = ctx}};
     if (options != NULL) loading.options = *options;
     if (path == NULL) return context_null(ctx, "freeze_load", "path");
+    interrupt_begin(ctx, "freeze_load");
     status_t status = file_load(&loading);
     if (status == STATUS_OK) {
         *out_frozen = loading.module;
         loading.module = NULL;
     }
     file_close(&loading);
-    return status;
+    return interrupt_end(ctx, status);
 }

@@ -4,6 +4,7 @@
 
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 
 static bool is_inside(const loading_t *l, const file_section_t *section)
 {
@@ -85,7 +86,7 @@ static status_t blob_format(loading_t *l, int index, tensor_info_t *info)
     format_t format;
     int64_t elements = 0, bytes = 0;
     status_t status = format_parse(l->ctx, blob->format, &format);
-    if (status == STATUS_OUT_OF_MEMORY) return status;
+    if (interrupt_is_final(status)) return status;
     format_kind_t kind = blob->layout == FILE_OPAQUE ? FORMAT_OPAQUE : FORMAT_TAG;
     if (status != STATUS_OK || format.kind != kind || format.rank != info->rank ||
         !format_elements(&format, info->sizes, &elements) ||

@@ -9,7 +9,7 @@
 #include "module/map_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/progress.h"
+#include "tensor/interrupt_impl.h"
 
 typedef struct saving {
     context_t *ctx;
@@ -257,7 +257,9 @@ static status_t write_file(saving_t *saving, const char *path)
         tensor_t *tensor = datum_as_tensor(datum_item(saving->pool, i));
         status = image_add_constant(&image, tensor, i, machine,
                                     map_get(&saving->plain, tensor) != NULL);
-        progress_tell(saving->ctx, "save, constants", i + 1, datum_length(saving->pool));
+        if (status == STATUS_OK)
+            status = interrupt_tell(saving->ctx, "save, constants", i + 1,
+                                    datum_length(saving->pool));
     }
     if (status == STATUS_OK) status = image_write(&image, path);
     image_clear(&image);
@@ -271,6 +273,7 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
             module_type(frozen));
     saving_t saving = {
         .ctx = ctx, .frozen = frozen, .text = text_begin(ctx), .plain = {.ctx = ctx}};
+    interrupt_begin(ctx, "freeze_save");
     status_t status = datum_list(ctx, 0, NULL, &saving.pool);
     if (status == STATUS_OK) status = print_tree(&saving);
     if (status == STATUS_OK) status = module_walk(ctx, frozen, print_methods, &saving);
@@ -279,7 +282,7 @@ status_t freeze_save(context_t *ctx, module_t *frozen, const char *path)
     text_clear(&saving.text);
     map_clear(&saving.plain);
     datum_release(saving.pool);
-    return status;
+    return interrupt_end(ctx, status);
 }
 
 status_t freeze_append(context_t *ctx, const char *path)
@@ -288,6 +291,7 @@ status_t freeze_append(context_t *ctx, const char *path)
     if (path == NULL) return context_null(ctx, "freeze_append", "path");
     image_t image = {.ctx = ctx};
     int machine = 0;
+    interrupt_begin(ctx, "freeze_append");
     status_t status = file_load(&loading);
     if (status == STATUS_OK) status = file_image(&loading, &image);
     if (status == STATUS_OK) status = image_add_machine(&image, loading.module, &machine);
@@ -297,5 +301,5 @@ status_t freeze_append(context_t *ctx, const char *path)
     if (status == STATUS_OK) status = image_write(&image, path);
     image_clear(&image);
     file_close(&loading);
-    return status;
+    return interrupt_end(ctx, status);
 }

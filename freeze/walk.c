@@ -4,7 +4,7 @@
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"
-#include "tensor/progress.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 
 typedef struct walking {
@@ -86,8 +86,8 @@ static status_t run_example(walking_t *w, const tensor_t *const *example)
         TRY(run_node(w, node));
         if (w->walk->node != NULL) TRY(w->walk->node(w->walk->user, node, w->known));
         release_read(w, node);
-        progress_tell(w->ctx, "examples, nodes", (int64_t)w->example * body->n_nodes + i + 1,
-                      (int64_t)w->options->n_examples * body->n_nodes);
+        TRY(interrupt_tell(w->ctx, "examples, nodes", (int64_t)w->example * body->n_nodes + i + 1,
+                           (int64_t)w->options->n_examples * body->n_nodes));
     }
     return STATUS_OK;
 }

@@ -11,7 +11,6 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/file.h"
-#include "tensor/progress.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -30,6 +29,7 @@ const char *onnx_metadata(const module_t *module, const char *key)
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
+#include "tensor/interrupt_impl.h"
 
 /* ---- the message ---- */
 
@@ -531,7 +531,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     const Onnx__GraphProto *read = onnx->model->graph;
     for (size_t i = 0; i < read->n_node; i++) {
         TRY(onnx_add_node(onnx, read->node[i]));
-        progress_tell(onnx->ctx, "import", (int64_t)i + 1, (int64_t)read->n_node);
+        TRY(interrupt_tell(onnx->ctx, "import", (int64_t)i + 1, (int64_t)read->n_node));
     }
     status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
@@ -628,11 +628,13 @@ static status_t load(context_t *ctx, const source_t *source, const onnx_options_
              (long long)options->batch);
     if (options != NULL && options->n_shapes > 0 && options->shapes == NULL)
         return context_null(ctx, "onnx_load", "shapes");
+    interrupt_begin(ctx, "onnx_load");
     scope_attempt(ctx);
     status_t status = load_open(ctx, source, options, reason, out_module);
     bool is_again = status != STATUS_OK && reason[0] != '\0';
     status = scope_attempt_end(ctx, status, is_again);
-    return is_again ? load_once(ctx, source, options, reason, &asked, none, out_module) : status;
+    if (is_again) status = load_once(ctx, source, options, reason, &asked, none, out_module);
+    return interrupt_end(ctx, status);
 }
 
 status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,

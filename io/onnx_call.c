@@ -10,6 +10,7 @@
 #include "dispatch/select_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -520,7 +521,7 @@ static status_t add_stands(onnx_t *onnx, int at, const void *attrs, const tensor
     if (onnx_is_smooth(call->op) && has_data(onnx, call)) {
         scope_attempt(onnx->ctx);
         status_t status = run(onnx, call, attrs, results);
-        bool is_forgiven = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;
+        bool is_forgiven = status != STATUS_OK && !interrupt_is_final(status);
         is_run = status == STATUS_OK;
         TRY(scope_attempt_end(onnx->ctx, status, is_forgiven));
     }

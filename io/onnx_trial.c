@@ -5,6 +5,7 @@
  * anyway, and a constant whose shape follows a size is calculated by the graph. */
 #include "io/onnx_node_impl.h"
 #include "io/onnx_trial_impl.h"
+#include "tensor/interrupt_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
@@ -49,7 +50,7 @@ static status_t run_trial(onnx_node_t *node, int trial, bool *out_again)
     onnx->differs = onnx->has_forced = false;
     scope_attempt(onnx->ctx);
     status_t status = node->op->import(&other);
-    bool is_ok = status == STATUS_OK, is_forgiven = !is_ok && status != STATUS_OUT_OF_MEMORY;
+    bool is_ok = status == STATUS_OK, is_forgiven = !is_ok && !interrupt_is_final(status);
     char why[ONNX_MAX_REASON];
     snprintf(why, sizeof why, "%.300s", context_error(onnx->ctx));
     if (is_ok) onnx->differs = onnx->next_call != onnx->n_calls || !same_outputs(node, &other);

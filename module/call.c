@@ -4,6 +4,7 @@
 #include "module/module_impl.h"
 #include "module/signature_impl.h"
 #include "tensor/convert_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -287,11 +288,12 @@ status_t module_call(context_t *ctx, module_t *module, const char *method, int n
     *n_out = 0;
     const member_t *found = NULL;
     TRY(find_method(ctx, &module, method, &found));
+    interrupt_begin(ctx, "module_call");
     const layer_policy_t policy = enter_layer(ctx, module);
     status_t status = found->is.method.class_->run(ctx, module, found->is.method.state, n_in, in,
                                                    n_out, out);
     leave_layer(ctx, policy);
-    return status;
+    return interrupt_end(ctx, status);
 }
 
 /* Tensors through a method that takes and gives datums; the results belong to the caller. The run
@@ -332,12 +334,13 @@ static status_t call_tensors(context_t *ctx, module_t *module, const char *name,
     const member_t *method = NULL;
     TRY(find_method(ctx, &module, name, &method));
     forward_t forward = module_c_forward(method);
+    interrupt_begin(ctx, "module_forward");
     const layer_policy_t policy = enter_layer(ctx, module);
     status_t status = forward == NULL
                           ? run_method(ctx, module, name, method, n_in, in, n_out, out)
                           : module_run_forward(ctx, module, name, forward, n_in, in, n_out, out);
     leave_layer(ctx, policy);
-    return status;
+    return interrupt_end(ctx, status);
 }
 
 status_t module_call_tensors(context_t *ctx, module_t *module, const char *method, int n_in,
@@ -475,11 +478,12 @@ static status_t run_into(context_t *ctx, module_t *module, const char *name, int
     for (int i = 0; are_all_given && i < n_in; i++) are_all_given = in[i] != NULL;
     *n_made = -1;
     if (class_->run_into != NULL && are_all_given) {
+        interrupt_begin(ctx, "module_call_into");
         const layer_policy_t policy = enter_layer(ctx, owner);
         status_t status = class_->run_into(ctx, owner, method->is.method.state, n_in, in, n_wanted,
                                            wanted, n_made, made);
         leave_layer(ctx, policy);
-        TRY(status);
+        TRY(interrupt_end(ctx, status));
     }
     if (*n_made >= 0) return STATUS_OK;
     *n_made = 0;

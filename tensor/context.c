@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/onednn/onednn.h"
 #include "tensor/progress.h"
 #include "tensor/scope_impl.h"
@@ -22,6 +23,10 @@
 #define MAX_CACHE_ENTRIES (INT64_C(1) << 30)
 #define MAX_THREADS 1024
 #define MAX_CPU_CACHE (INT64_C(1) << 40)
+#define MAX_LIMIT_SECONDS 1e9
+
+/* So often no sensible model runs a loop in one call, and it takes a second. */
+#define DEFAULT_ITERATIONS (1 << 20)
 
 typedef struct slot_value {
     const context_slot_t *slot;
@@ -56,6 +61,9 @@ struct context {
     uint64_t random[4];
     context_t **workers; /* [n_workers] */
     int n_workers, worker_capacity;
+    bool is_limited; /* allocator_limit made the allocator for this context */
+    interrupts_t own;
+    interrupts_t *interrupts; /* own, or for a worker those of its context */
 };
 
 enum {
@@ -64,6 +72,9 @@ enum {
     VARIABLE_TRACE_FILE,
     VARIABLE_CACHE,
     VARIABLE_CPU_CACHE,
+    VARIABLE_LIMIT_MEMORY,
+    VARIABLE_LIMIT_TIME,
+    VARIABLE_LIMIT_ITERATIONS,
     VARIABLE_COUNT
 };
 
@@ -75,6 +86,9 @@ static const environment_variable_t variables[VARIABLE_COUNT] = {
     {"TESSERA_CPU_CACHE",
      "bytes of the processor's last cache, which batches are cut for; 0: they are not cut; "
      "default: that of these cores"},
+    {"TESSERA_LIMIT_MEMORY", "bytes of memory that a context may have, such as 512M; default: all"},
+    {"TESSERA_LIMIT_TIME", "seconds that each call of the library may take; default: any number"},
+    {"TESSERA_LIMIT_ITERATIONS", "iterations of loops in a call; default: 1048576"},
 };
 
 const environment_variable_t *context_environment(int *out_n)
@@ -116,6 +130,55 @@ static bool parse_number(const char *text, int64_t least, int64_t largest, int64
     return true;
 }
 
+/* "512M": bytes, or thousands of 1024 of them. */
+static bool parse_bytes(const char *text, int64_t *out_value)
+{
+    static const char units[] = "KMG";
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno != 0 || end == text || value < 1) return false;
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const int bits = unit != NULL ? 10 * (int)(unit - units + 1) : 0;
+    if (unit != NULL) end++;
+    if (*end != '\0' || value > INT64_MAX >> bits) return false;
+    *out_value = (int64_t)value << bits;
+    return true;
+}
+
+static bool parse_seconds(const char *text, double *out_value)
+{
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value > 0.0) || value > MAX_LIMIT_SECONDS) return false;
+    *out_value = value;
+    return true;
+}
+
+/* The limit of memory is known before there is a context. */
+static int64_t limit_of_bytes(const context_options_t *options)
+{
+    const char *text = getenv(variables[VARIABLE_LIMIT_MEMORY].name);
+    int64_t limit = options->limit_bytes;
+    if (limit == 0 && text != NULL) (void)parse_bytes(text, &limit);
+    return limit;
+}
+
+static void read_limits(context_t *ctx, const context_options_t *options, const char *const *text)
+{
+    int64_t bytes = 0;
+    const char *memory = text[VARIABLE_LIMIT_MEMORY], *time = text[VARIABLE_LIMIT_TIME];
+    const char *iterations = text[VARIABLE_LIMIT_ITERATIONS];
+    if (options->limit_bytes == 0 && memory != NULL && !parse_bytes(memory, &bytes))
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_MEMORY is no number of bytes");
+    if (options->limit_seconds == 0.0 && time != NULL &&
+        !parse_seconds(time, &ctx->own.limit_seconds))
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_TIME is no number of seconds");
+    if (options->limit_iterations == 0 && iterations != NULL &&
+        !parse_number(iterations, 1, INT64_MAX, &ctx->own.limit_iterations))
+        context_trace_line(ctx, "tessera,warning,TESSERA_LIMIT_ITERATIONS is no positive number");
+}
+
 /* Only where the program has not chosen; a variable that makes no sense is told and passed over. */
 static void read_environment(context_t *ctx, const context_options_t *options)
 {
@@ -147,6 +210,23 @@ static void read_environment(context_t *ctx, const context_options_t *options)
     const char *cpu_cache = text[VARIABLE_CPU_CACHE];
     if (cpu_cache != NULL && !parse_number(cpu_cache, 0, MAX_CPU_CACHE, &ctx->cpu_cache))
         context_trace_line(ctx, "tessera,warning,TESSERA_CPU_CACHE is no number of bytes");
+    read_limits(ctx, options, text);
+}
+
+static status_t check_limits(context_t *ctx, const context_options_t *options)
+{
+    REQUIRE(ctx, options->limit_bytes >= 0,
+            "context_create: a limit of %lld bytes, 0 (none) or more is needed",
+            (long long)options->limit_bytes);
+    REQUIRE(ctx, options->limit_seconds >= 0.0 && options->limit_seconds <= MAX_LIMIT_SECONDS,
+            "context_create: a limit of %g seconds, 0 (none) to %g are possible",
+            options->limit_seconds, MAX_LIMIT_SECONDS);
+    REQUIRE(ctx, options->limit_iterations >= 0,
+            "context_create: a limit of %lld iterations, 0 (the default) or more is needed",
+            (long long)options->limit_iterations);
+    ctx->own.limit_seconds = options->limit_seconds;
+    ctx->own.limit_iterations = options->limit_iterations;
+    return STATUS_OK;
 }
 
 static status_t set_up(context_t *ctx, const context_options_t *options)
@@ -160,6 +240,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     REQUIRE(ctx, options->trace == NULL || trace_parse(options->trace, &ctx->trace_categories),
             "context_create: trace \"%s\", the categories are dispatch, convert, pass, plan, all",
             options->trace);
+    TRY(check_limits(ctx, options));
     ctx->n_threads = options->n_threads;
     ctx->cache_entries = options->cache_entries;
     ctx->cpu_cache = -1;
@@ -169,6 +250,7 @@ static status_t set_up(context_t *ctx, const context_options_t *options)
     read_environment(ctx, options);
     if (ctx->n_threads == 0) ctx->n_threads = threads_available();
     if (ctx->cache_entries == 0) ctx->cache_entries = DEFAULT_CACHE_ENTRIES;
+    if (ctx->own.limit_iterations == 0) ctx->own.limit_iterations = DEFAULT_ITERATIONS;
     context_seed(ctx, 0);
     return onednn_stream_create(ctx, &ctx->stream);
 }
@@ -194,12 +276,20 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     const allocator_t *allocator = options->allocator;
     if (allocator == NULL) allocator = allocator_default();
 
-    context_t *ctx = allocator_get(allocator, sizeof *ctx);
-    if (ctx == NULL)
+    allocator_t limited = *allocator;
+    const int64_t limit = limit_of_bytes(options);
+    context_t *ctx = NULL;
+    if (limit <= 0 || allocator_limit(allocator, (size_t)limit, &limited))
+        ctx = allocator_get(&limited, sizeof *ctx);
+    if (ctx == NULL) {
+        if (limit > 0) allocator_end_limit(&limited);
         return fail_creation(STATUS_OUT_OF_MEMORY,
                              "out of memory: the allocator refused bytes for a context");
+    }
     memset(ctx, 0, sizeof *ctx);
-    ctx->allocator = *allocator;
+    ctx->allocator = limited;
+    ctx->is_limited = limit > 0;
+    ctx->interrupts = &ctx->own;
     ctx->trace_file = -1;
     status_t status = set_up(ctx, options);
     if (status != STATUS_OK) {
@@ -220,6 +310,7 @@ static status_t make_worker(context_t *ctx, context_t **out_worker)
     worker->n_threads = 1;
     worker->cache_entries = ctx->cache_entries;
     worker->cpu_cache = ctx->cpu_cache;
+    worker->interrupts = ctx->interrupts;
     worker->trace_file = -1;
     context_seed(worker, 0);
     status_t status = onednn_stream_create(worker, &worker->stream);
@@ -270,7 +361,9 @@ void context_destroy(context_t *ctx)
     context_put(ctx, ctx->scratch);
     if (ctx->trace_file >= 0) close(ctx->trace_file);
     allocator_t allocator = ctx->allocator;
+    const bool is_limited = ctx->is_limited;
     allocator_put(&allocator, ctx);
+    if (is_limited) allocator_end_limit(&allocator);
 }
 
 /* ---- the last failure: see failure.c ---- */
@@ -319,6 +412,11 @@ counters_t *context_counters(context_t *ctx)
 const counters_t *context_counters_now(const context_t *ctx)
 {
     return &ctx->counters;
+}
+
+interrupts_t *context_interrupts(context_t *ctx)
+{
+    return ctx->interrupts;
 }
 
 struct onednn_stream *context_stream(context_t *ctx)

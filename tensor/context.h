@@ -33,6 +33,11 @@ typedef struct context_options {
     int64_t cache_entries; /* prepared operators kept; 0: TESSERA_CACHE, else 1024 */
     bool
         flush_denormals; /* take and make zero for denormals, on every thread of a call; x86 only */
+    /* Limits of work and memory: docs/limits.md. */
+    int64_t limit_bytes;      /* memory in use; 0: TESSERA_LIMIT_MEMORY, else no limit */
+    double limit_seconds;     /* of each outermost call; 0: TESSERA_LIMIT_TIME, else no limit */
+    int64_t limit_iterations; /* of loops in each outermost call; 0: TESSERA_LIMIT_ITERATIONS, else
+                                 1048576 */
 } context_options_t;
 
 /* Makes a context. options may be NULL. OUT_OF_MEMORY; ONEDNN if the engine cannot be had;
@@ -60,6 +65,18 @@ void context_clear_error(context_t *ctx) TESSERA_API(context_clear_error);
 /* Records a failure and gives its code back; how library code and C methods of modules report. */
 status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
     TESSERA_API(context_fail) TESSERA_PRINTF(3, 4);
+
+/* Ends the call that runs in this context, from another thread or from a signal handler: it is
+ * async-signal-safe. The outermost call returns CANCELLED within milliseconds, or after the kernel
+ * that runs, and its outputs are as after any failure. Where nothing runs, the next call that
+ * works in steps is cancelled instead. Returning CANCELLED ends the cancel: the context can be used
+ * as before. A training step whose update has begun, and a file that is renamed, are finished
+ * first. NULL does nothing. */
+void context_cancel(context_t *ctx) TESSERA_API(context_cancel);
+
+/* Ends a cancel that no call has noticed yet; true if there was one. So a cancel that came too late
+ * does not end the next call. */
+bool context_withdraw_cancel(context_t *ctx) TESSERA_API(context_withdraw_cancel);
 
 /* Threads that operators run on. */
 int context_threads(const context_t *ctx) TESSERA_API(context_threads);

@@ -55,6 +55,14 @@ const allocator_t *allocator_default(void); /* the C library's */
 void *allocator_get(const allocator_t *allocator, size_t bytes);
 void allocator_put(const allocator_t *allocator, void *block);
 
+/* An allocator that takes memory from another one, and refuses what would exceed `bytes` in all. It
+ * lives until allocator_end_limit is called and its last block is put back. False: no memory.
+ * allocator_refusal appends the limit to the message of an allocation that it refused. The last two
+ * do nothing with other allocators. */
+bool allocator_limit(const allocator_t *from, size_t bytes, allocator_t *out_allocator);
+void allocator_end_limit(const allocator_t *limited);
+void allocator_refusal(const allocator_t *allocator, char *message, size_t capacity);
+
 /* For a required input that is NULL: passes on the failure that left it so, else reports
  * "<op>: <argument> is NULL". */
 status_t context_null(context_t *ctx, const char *op, const char *argument);

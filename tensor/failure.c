@@ -40,6 +40,8 @@ static void tell(context_t *ctx, status_t status, const char *format, va_list ar
     char message[CONTEXT_ERROR_MAX];
     int length = vsnprintf(message, sizeof message, format, arguments);
     if (length < 0) message[0] = '\0';
+    if (status == STATUS_OUT_OF_MEMORY)
+        allocator_refusal(context_allocator(ctx), message, sizeof message);
     failure_t *last = context_last_failure(ctx);
     last->status = status;
     memcpy(last->message, message, strlen(message) + 1);

@@ -1,4 +1,6 @@
 /* Memory by a context's allocator. */
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,6 +67,93 @@ void *allocator_get(const allocator_t *allocator, size_t bytes)
 void allocator_put(const allocator_t *allocator, void *block)
 {
     if (block != NULL) allocator->put(allocator->user, block);
+}
+
+/* ---- a limit ---- */
+
+/* n_bytes counts the limiter's own bytes and those of all blocks, with their heads. Blocks may
+ * outlive the context, so each counts as a holder. */
+typedef struct limiter {
+    allocator_t from;
+    size_t limit;
+    atomic_size_t n_bytes;
+    atomic_size_t n_holders;
+    atomic_bool has_refused; /* since a message last said so */
+} limiter_t;
+
+static void drop_limiter(limiter_t *limiter)
+{
+    if (atomic_fetch_sub(&limiter->n_holders, 1) > 1) return;
+    const allocator_t from = limiter->from;
+    allocator_put(&from, limiter);
+}
+
+static bool reserve(limiter_t *limiter, size_t bytes)
+{
+    size_t used = atomic_load(&limiter->n_bytes);
+    do {
+        if (bytes > limiter->limit || used > limiter->limit - bytes) return false;
+    } while (!atomic_compare_exchange_weak(&limiter->n_bytes, &used, used + bytes));
+    return true;
+}
+
+/* The size stands in front of the block, in as many bytes as a block is aligned to. */
+static void *get_limited(void *user, size_t bytes)
+{
+    limiter_t *limiter = user;
+    if (bytes > SIZE_MAX - BLOCK_ALIGNMENT || !reserve(limiter, bytes + BLOCK_ALIGNMENT)) {
+        atomic_store(&limiter->has_refused, true);
+        return NULL;
+    }
+    const size_t all = bytes + BLOCK_ALIGNMENT;
+    char *start = allocator_get(&limiter->from, all);
+    if (start == NULL) {
+        atomic_fetch_sub(&limiter->n_bytes, all);
+        return NULL;
+    }
+    memcpy(start, &all, sizeof all);
+    atomic_fetch_add(&limiter->n_holders, 1);
+    return start + BLOCK_ALIGNMENT;
+}
+
+static void put_limited(void *user, void *block)
+{
+    limiter_t *limiter = user;
+    char *start = (char *)block - BLOCK_ALIGNMENT;
+    size_t all = 0;
+    memcpy(&all, start, sizeof all);
+    allocator_put(&limiter->from, start);
+    atomic_fetch_sub(&limiter->n_bytes, all);
+    drop_limiter(limiter);
+}
+
+bool allocator_limit(const allocator_t *from, size_t bytes, allocator_t *out_allocator)
+{
+    limiter_t *limiter = allocator_get(from, sizeof *limiter);
+    if (limiter == NULL) return false;
+    limiter->from = *from;
+    limiter->limit = bytes;
+    atomic_init(&limiter->n_bytes, sizeof *limiter);
+    atomic_init(&limiter->n_holders, 1);
+    atomic_init(&limiter->has_refused, false);
+    *out_allocator = (allocator_t){limiter, get_limited, put_limited};
+    return true;
+}
+
+void allocator_end_limit(const allocator_t *limited)
+{
+    if (limited->get == get_limited) drop_limiter(limited->user);
+}
+
+void allocator_refusal(const allocator_t *allocator, char *message, size_t capacity)
+{
+    if (allocator->get != get_limited) return;
+    limiter_t *limiter = allocator->user;
+    const size_t length = strlen(message);
+    if (atomic_exchange(&limiter->has_refused, false))
+        snprintf(message + length, capacity - length,
+                 "; the context's limit is %zu bytes, of which %zu are in use", limiter->limit,
+                 atomic_load(&limiter->n_bytes));
 }
 
 /* out_block is the address of a pointer of any type. */

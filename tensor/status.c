@@ -10,6 +10,8 @@ const char *status_name(status_t status)
     case STATUS_IO: return "IO";
     case STATUS_CORRUPT: return "CORRUPT";
     case STATUS_ONEDNN: return "ONEDNN";
+    case STATUS_CANCELLED: return "CANCELLED";
+    case STATUS_LIMIT: return "LIMIT";
     }
     return "UNKNOWN";
 }

@@ -15,10 +15,12 @@ typedef enum status {
     STATUS_OK = 0,
     STATUS_INVALID_ARGUMENT, /* what was given breaks a rule */
     STATUS_UNSUPPORTED,      /* legal, but not to be had here; the message names what is missing */
-    STATUS_OUT_OF_MEMORY,    /* the allocator refused */
+    STATUS_OUT_OF_MEMORY,    /* the allocator refused, or the context's limit of bytes */
     STATUS_IO,               /* the operating system refused a file */
     STATUS_CORRUPT,          /* a file's bytes contradict its format */
-    STATUS_ONEDNN            /* oneDNN refused a call; the message has its status */
+    STATUS_ONEDNN,           /* oneDNN refused a call; the message has its status */
+    STATUS_CANCELLED,        /* context_cancel ended the call */
+    STATUS_LIMIT             /* the context's limit of seconds or iterations ended the call */
 } status_t;
 
 /* The code's name without prefix, "INVALID_ARGUMENT"; static. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/info_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/references_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
@@ -278,6 +279,11 @@ static status_t make_random(context_t *ctx, const char *op, dtype_t dtype, int r
     int64_t n = tensor_numel(tensor);
     double drawn[256];
     for (int64_t i = 0; i < n; i += 256) {
+        status_t status = i % (1 << 16) == 0 ? interrupt_check(ctx, op) : STATUS_OK;
+        if (status != STATUS_OK) {
+            tensor_drop(tensor);
+            return status;
+        }
         int count = n - i < 256 ? (int)(n - i) : 256;
         draw(ctx, dtype, count, drawn);
         dtype_cast(count, DTYPE_F64, drawn, 1, dtype, (char *)bytes + (size_t)i * dtype_size(dtype),

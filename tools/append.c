@@ -8,6 +8,7 @@
 
 #include "tools/command.h"
 #include "tools/session.h"
+#include "tools/stop.h"
 
 #define NAME "append"
 
@@ -64,11 +65,11 @@ static bool append(const char *path, int n_threads)
 {
     context_t *ctx = NULL;
     context_options_t options = {.n_threads = n_threads};
-    status_t status = context_create(&options, &ctx);
+    status_t status = stop_create(&options, &ctx);
     if (status == STATUS_OK) status = freeze_append(ctx, path);
     bool is_done = session_check(NAME, ctx, status);
     if (is_done) session_print_size(path);
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_done;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/bar.h"
+#include "tools/stop.h"
 
 int args_usage_error(const char *command, const char *format, ...)
 {
@@ -96,6 +97,7 @@ static void print_help(const args_command_t *command, const args_option_t *optio
            command->name, command->operands[0] != '\0' ? " " : "", command->operands,
            command->about);
     for (int i = 0; i < n_options; i++) print_option(&options[i]);
+    for (int i = 0; i < STOP_OPTIONS; i++) print_option(&stop_options[i]);
     print_option(&quiet);
     if (command->more != NULL) printf("\n%s\n", command->more);
 }
@@ -200,6 +202,7 @@ static bool parse_option(const args_command_t *command, const args_option_t *opt
 {
     const char *argument = argv[*at], *value = NULL;
     const args_option_t *option = find_option(options, n_options, argument, &value);
+    if (option == NULL) option = find_option(stop_options, STOP_OPTIONS, argument, &value);
     if (option == NULL) {
         const char *nearest = NULL;
         char name[WORD_MAX], hint[ARGS_HINT_MAX];
@@ -207,6 +210,8 @@ static bool parse_option(const args_command_t *command, const args_option_t *opt
         for (int i = 0; i < n_options; i++)
             if (options[i].help != NULL) nearest = args_nearer(name, nearest, options[i].name);
         nearest = args_nearer(name, nearest, quiet.name);
+        for (int i = 0; i < STOP_OPTIONS; i++)
+            nearest = args_nearer(name, nearest, stop_options[i].name);
         args_usage_error(command->name, "there is no option %s%s", argument,
                          args_hint(nearest, hint));
         return false;
@@ -247,5 +252,7 @@ bool args_parse(const args_command_t *command, const args_option_t *options, int
             out_operands->items[out_operands->n++] = argv[i];
         }
     }
-    return check_operands(command, out_operands);
+    if (!check_operands(command, out_operands)) return false;
+    stop_at_limits(command->name);
+    return true;
 }

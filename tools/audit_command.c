@@ -10,6 +10,7 @@
 #include "tools/audit.h"
 #include "tools/command.h"
 #include "tools/session.h"
+#include "tools/stop.h"
 #include "tools/table.h"
 
 #define MAX_PAIRS_SHOWN 12
@@ -249,10 +250,10 @@ static bool read_log(const char *path, log_t *log)
 static bool print_audit(log_t *log)
 {
     context_t *ctx = NULL;
-    status_t status = context_create(NULL, &ctx);
+    status_t status = stop_create(NULL, &ctx);
     if (status == STATUS_OK) status = print_log(ctx, log);
     bool is_done = session_check("audit", ctx, status);
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_done;
 }
 

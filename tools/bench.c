@@ -11,6 +11,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/stop.h"
 
 #define NAME "bench"
 #define MAX_ITERATIONS 100000
@@ -300,12 +301,12 @@ static int measure_all(const char *spec, const bench_options_t *options, const b
 static bool read_budget(const bench_options_t *options, budget_t *out_budget)
 {
     context_t *ctx = NULL;
-    if (context_create(NULL, &ctx) != STATUS_OK) {
+    if (stop_create(NULL, &ctx) != STATUS_OK) {
         fprintf(stderr, NAME ": %s\n", context_error(NULL));
         return false;
     }
     bool is_read = session_check(NAME, ctx, budget_read(ctx, options->budget, out_budget));
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_read;
 }
 

@@ -13,6 +13,7 @@
 #include "tools/bar.h"
 #include "tools/bench.h"
 #include "tools/cores.h"
+#include "tools/stop.h"
 #include "tools/table.h"
 
 #define NAME "bench"
@@ -438,11 +439,11 @@ static bool tell(const char *spec, const bench_instances_options_t *options, int
                  const rows_t *rows)
 {
     context_t *ctx = NULL;
-    if (!session_check(NAME, NULL, context_create(NULL, &ctx))) return false;
+    if (!session_check(NAME, NULL, stop_create(NULL, &ctx))) return false;
     status_t status = options->as_json ? print_json(ctx, spec, options, n_cores, rows)
                                        : print_all(ctx, spec, options, n_cores, rows);
     bool is_done = session_check(NAME, ctx, status);
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_done;
 }
 

@@ -8,6 +8,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/bench.h"
+#include "tools/stop.h"
 #include "tools/table.h"
 #include "tools/train_step.h"
 
@@ -283,7 +284,7 @@ static bool tell(const char *spec, const bench_train_options_t *options, const r
 {
     const context_options_t context = {.n_threads = (int)options->session.n_threads};
     context_t *ctx = NULL;
-    if (!session_check(NAME, NULL, context_create(&context, &ctx))) return false;
+    if (!session_check(NAME, NULL, stop_create(&context, &ctx))) return false;
     status_t status = STATUS_OK;
     if (options->as_json) {
         status = print_json(ctx, spec, options, rows);
@@ -296,7 +297,7 @@ static bool tell(const char *spec, const bench_train_options_t *options, const r
         status = print_table(ctx, rows);
     }
     bool is_done = session_check(NAME, ctx, status);
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_done;
 }
 

@@ -8,6 +8,7 @@
 #include "tools/command.h"
 #include "tools/info_file.h"
 #include "tools/session.h"
+#include "tools/stop.h"
 #include "tools/table.h"
 
 #define NAME "info"
@@ -133,10 +134,10 @@ int command_info(int argc, char **argv)
     if (path != NULL && !is_safetensors(path))
         return args_usage_error(NAME, "\"%s\" is no FILE.safetensors", path);
     context_t *ctx = NULL;
-    status_t status = context_create(NULL, &ctx);
+    status_t status = stop_create(NULL, &ctx);
     if (status == STATUS_OK)
         status = path != NULL ? info_file(ctx, path) : print_info(ctx, has_operators);
     bool is_done = session_check(NAME, ctx, status);
-    context_destroy(ctx);
+    stop_destroy(ctx);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }

@@ -7,6 +7,7 @@
 
 #include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/stop.h"
 
 typedef struct command {
     const char *name;
@@ -35,7 +36,8 @@ static void print_usage(FILE *file)
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(file, "  %-8s %s\n", commands[i].name, commands[i].about);
     fprintf(file, "\nMODEL is file.onnx, file.tessera or zoo:NAME. tessera help COMMAND says "
-                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ\n");
+                  "more.\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 outputs differ, "
+                  "130 interrupted\n");
 }
 
 /* NULL, and a message, if there is none. */
@@ -90,7 +92,8 @@ int main(int argc, char **argv)
 {
     /* So that a write beyond the limit of file sizes fails, and what was begun is taken away. */
     signal(SIGXFSZ, SIG_IGN);
-    int code = run_command(argc, argv);
+    stop_on_interrupt();
+    int code = stop_exit_code(run_command(argc, argv));
     bar_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     fprintf(stderr, "tessera: stdout cannot be written\n");

@@ -7,6 +7,7 @@
 
 #include "tools/bar.h"
 #include "tools/sizes.h"
+#include "tools/stop.h"
 
 static double read_clock_ms(clockid_t clock)
 {
@@ -35,6 +36,7 @@ void session_print_size(const char *path)
 bool session_check(const char *command, context_t *ctx, status_t status)
 {
     if (status == STATUS_OK) return true;
+    if (stop_tell(ctx != NULL ? context_error(ctx) : NULL)) return false;
     bar_end();
     fflush(stdout);
     fprintf(stderr, "tessera %s: %s\n", command,
@@ -104,7 +106,7 @@ bool session_begin(const char *command, const char *spec, const session_options_
     *out_session = (session_t){.ctx = NULL};
     context_options_t context_options = {.n_threads = (int)options->n_threads};
     double begin = session_now_ms();
-    status_t status = context_create(&context_options, &out_session->ctx);
+    status_t status = stop_create(&context_options, &out_session->ctx);
     if (!session_check(command, NULL, status)) return false;
     context_t *ctx = out_session->ctx;
     bar_follow(ctx, NULL);
@@ -124,7 +126,7 @@ bool session_clone(const char *command, const session_t *session, session_t *out
         tensor_retain(session->model.inputs[i].tensor);
     out_session->model.module = NULL;
     context_options_t options = {.n_threads = context_threads(session->ctx)};
-    status_t status = context_create(&options, &out_session->ctx);
+    status_t status = stop_create(&options, &out_session->ctx);
     bar_follow(out_session->ctx, NULL);
     if (status == STATUS_OK && session->model.kind == MODEL_FROZEN)
         out_session->model.module = module_retain(session->model.module);
@@ -149,6 +151,6 @@ void session_end(session_t *session)
 {
     mode_clear(&session->runner);
     model_clear(&session->model);
-    context_destroy(session->ctx);
+    stop_destroy(session->ctx);
     session->ctx = NULL;
 }

@@ -8,6 +8,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/session.h"
+#include "tools/stop.h"
 #include "tools/train.h"
 #include "tools/train_ranks.h"
 
@@ -278,7 +279,7 @@ static void end(run_t *run)
     train_take_down(&run->setup);
     parallel_destroy(run->parallel);
     model_clear(&run->model);
-    context_destroy(run->ctx);
+    stop_destroy(run->ctx);
 }
 
 bool train_run(const train_settings_t *settings, train_record_t *out_record)
@@ -286,7 +287,7 @@ bool train_run(const train_settings_t *settings, train_record_t *out_record)
     run_t run = {.settings = settings, .record = out_record};
     const context_options_t options = {.n_threads = (int)settings->n_threads};
     train_expect_end();
-    if (!session_check(NAME, NULL, context_create(&options, &run.ctx))) return false;
+    if (!session_check(NAME, NULL, stop_create(&options, &run.ctx))) return false;
     status_t status = prepare(&run);
     if (status == STATUS_OK) status = take_steps(&run);
     bar_end();

@@ -20,6 +20,7 @@
 #include "graph/method/trace_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/graph_grad_impl.h"
@@ -135,7 +136,7 @@ static status_t trace(context_t *ctx, const module_t *module, step_state_t *stat
     memcpy(random, context_random_state(ctx), sizeof random);
     scope_attempt(ctx);
     status_t status = trace_hollow(ctx, module, state, n_in, in, out_graph);
-    const bool looks = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;
+    const bool looks = status != STATUS_OK && !interrupt_is_final(status);
     status = scope_attempt_end(ctx, status, looks);
     if (looks) {
         status = module_clone(ctx, module, &copy);

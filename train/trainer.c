@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "module/module_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "train/clip.h"
@@ -12,6 +14,11 @@
 #include "train/parallel_impl.h"
 #include "train/program_impl.h"
 #include "train/tape_impl.h"
+
+/* A buffer of the module, and what it was before the forward. */
+typedef struct kept_buffer {
+    tensor_t *buffer, *before;
+} kept_buffer_t;
 
 struct trainer {
     context_t *ctx;
@@ -41,6 +48,9 @@ struct trainer {
     optimizer_run_t run;
     uint64_t update_ns;
     bool is_updated; /* by its plan */
+    bool is_held;    /* the step writes state or parameters, and is not interrupted */
+    kept_buffer_t *kept;
+    int n_kept, kept_capacity;
 };
 
 /* ---- what both do ---- */
@@ -62,6 +72,13 @@ static void drop_gradients(trainer_t *trainer)
         tensor_drop(trainer->gradients[i]);
         trainer->gradients[i] = NULL;
     }
+}
+
+/* From the first write of state or a parameter on, a step is not interrupted. */
+static void hold(trainer_t *trainer)
+{
+    if (!trainer->is_held) interrupt_hold(trainer->ctx);
+    trainer->is_held = true;
 }
 
 static status_t update(trainer_t *trainer)
@@ -141,6 +158,51 @@ static status_t watch(trainer_t *trainer)
     return STATUS_OK;
 }
 
+/* Layers write running statistics in the forward. A step that fails behind that puts back what it
+ * kept of them before: snapshots, which are copied where a layer writes. */
+static status_t keep_buffer(context_t *ctx, void *user, const char *path, module_t *module)
+{
+    trainer_t *trainer = user;
+    (void)path;
+    for (int i = 0; i < module_n_members(module); i++) {
+        member_kind_t kind;
+        const char *name = module_member(module, i, &kind);
+        tensor_t *buffer = kind == MEMBER_BUFFER ? module_buffer(module, name) : NULL;
+        if (buffer == NULL) continue;
+        TRY(context_grow(ctx, &trainer->kept, &trainer->kept_capacity, trainer->n_kept + 1,
+                         sizeof *trainer->kept));
+        tensor_t *before = NULL;
+        TRY(tensor_snapshot(ctx, buffer, &buffer->info, buffer->offset, &before));
+        trainer->kept[trainer->n_kept++] = (kept_buffer_t){tensor_hold(buffer), before};
+    }
+    return STATUS_OK;
+}
+
+static void drop_buffers(trainer_t *trainer)
+{
+    for (; trainer->n_kept > 0; trainer->n_kept--) {
+        tensor_drop(trainer->kept[trainer->n_kept - 1].buffer);
+        tensor_drop(trainer->kept[trainer->n_kept - 1].before);
+    }
+}
+
+static status_t keep_buffers(trainer_t *trainer)
+{
+    status_t status = module_walk(trainer->ctx, trainer->module, keep_buffer, trainer);
+    if (status != STATUS_OK) drop_buffers(trainer);
+    return status;
+}
+
+/* The failure before stays the one that is reported. */
+static void put_buffers_back(trainer_t *trainer)
+{
+    scope_attempt(trainer->ctx);
+    status_t status = STATUS_OK;
+    for (int i = 0; i < trainer->n_kept && status == STATUS_OK; i++)
+        status = tensor_copy(trainer->ctx, trainer->kept[i].buffer, trainer->kept[i].before);
+    (void)scope_attempt_end(trainer->ctx, status, true);
+}
+
 static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *in,
                           const tensor_t *target, double *out_loss)
 {
@@ -148,6 +210,7 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
     const int n = optimizer_n_parameters(trainer->optimizer);
     uint64_t begin = context_now();
     TRY(watch(trainer));
+    TRY(keep_buffers(trainer));
     tape_zero_gradients(trainer->tape);
     tape_resume(trainer->tape);
     status_t status = run_forward(trainer, n_in, in, target);
@@ -158,7 +221,10 @@ static status_t run_eager(trainer_t *trainer, int n_in, const tensor_t *const *i
     if (status == STATUS_OK) status = tape_backward(ctx, trainer->tape, trainer->loss_value, NULL);
     tape_forget(trainer->tape);
     trainer->times.backward_ns = context_now() - begin;
+    if (status != STATUS_OK) put_buffers_back(trainer);
+    drop_buffers(trainer);
     TRY(status);
+    hold(trainer);
     for (int i = 0; i < n; i++)
         trainer->gradients[i] = tensor_hold(
             tape_gradient(trainer->tape, optimizer_parameter(trainer->optimizer, i)));
@@ -247,6 +313,7 @@ static status_t take_results(trainer_t *trainer, const train_program_t *program,
     trainer->loss_value = tensor_hold(results[TRAIN_RESULT_LOSS]);
     TRY(tensor_readable(trainer->ctx, results[TRAIN_RESULT_OUTPUT], &trainer->output));
     TRY(check_loss(trainer, out_loss));
+    hold(trainer);
     for (int i = 0; i < program->n_states; i++)
         TRY(write_state(trainer, program, program->states[i].path,
                         results[program->states[i].result]));
@@ -281,6 +348,7 @@ static status_t begin_updates(context_t *ctx, void *user, const train_program_t 
     TRY(tensor_readable(ctx, datum_as_tensor(in[TRAIN_RESULT_OUTPUT]), &trainer->output));
     TRY(check_loss(trainer, &trainer->loss_number));
     if (trainer->wants_output) TRY(give_output(trainer, &trainer->given));
+    hold(trainer);
     for (int i = 0; i < program->n_states; i++)
         TRY(write_state(trainer, program, program->states[i].path,
                         datum_as_tensor(in[TRAIN_RESULT_OUTPUT + 1 + i])));
@@ -443,6 +511,7 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
                       const tensor_t *target, tensor_t **out_output, double *out_loss)
 {
     double loss = 0.0;
+    uint64_t random[CONTEXT_GENERATOR_STATE];
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (out_output != NULL) *out_output = NULL;
     if (trainer == NULL) return context_null(ctx, "trainer_step", "trainer");
@@ -452,6 +521,8 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
             "state that was saved and make another trainer");
     trainer->wants_output = out_output != NULL;
     trainer->is_updated = false;
+    context_generator_state(ctx, random);
+    interrupt_begin(ctx, "trainer_step");
     status_t status = check_step(ctx, trainer, n_in, in, target);
     if (trainer->options.parallel != NULL) begin_ranks(trainer, status, in);
     if (status == STATUS_OK)
@@ -472,12 +543,15 @@ status_t trainer_step(context_t *ctx, trainer_t *trainer, int n_in, const tensor
     } else {
         scope_take(ctx, output);
         tensor_drop(output);
+        memcpy(context_random_state(ctx), random, sizeof random);
     }
     drop_gradients(trainer);
     tensor_drop(trainer->output);
     tensor_drop(trainer->loss_value);
     trainer->output = trainer->loss_value = NULL;
-    return status;
+    if (trainer->is_held) interrupt_release(ctx);
+    trainer->is_held = false;
+    return interrupt_end(ctx, status);
 }
 
 static status_t fill(context_t *ctx, trainer_t *trainer)
@@ -537,6 +611,7 @@ void trainer_destroy(trainer_t *trainer)
     for (int i = 0; i < trainer->n_spare; i++) tensor_drop(trainer->spare[i]);
     context_put(ctx, trainer->spare);
     context_put(ctx, trainer->gradients);
+    context_put(ctx, trainer->kept);
     context_put(ctx, trainer);
 }
 

@@ -76,8 +76,12 @@ void trainer_destroy(trainer_t *trainer) TESSERA_API(trainer_destroy);
  * INVALID_ARGUMENT  a memory_limit below what a step takes when all is made again that can be; the
  *                   loss is no finite number, or depends on no parameter of the optimizer; the
  *                   module has no longer one of these, or in another dtype or sizes. Then, and on
- *                   every failure before the update itself, parameters and the optimizer's state
- *                   are what they were before, though running statistics may have moved
+ *                   every failure before the update itself, parameters, the optimizer's state and
+ *                   random numbers are what they were before, and so are running statistics unless
+ *                   memory for the update is refused
+ * CANCELLED, LIMIT  the step was interrupted, and nothing has changed. From the first write of
+ *                   state or a parameter on, a step is finished: it gives OK, and a cancel is left
+ *                   to the next call
  * UNSUPPORTED       an operator without a rule for gradients; what a plan cannot run, which a
  *                   trainer of mode TRAIN_EAGER can
  * IO                a rank has ended */

@@ -6,6 +6,7 @@
 
 #include "graph/ir/parse_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/literal_impl.h"
 
 /* How much of what was found a message shows. */
@@ -44,7 +45,7 @@ status_t parse_fail(parser_t *parser, const char *at, const char *format, ...)
 
 status_t parse_place(parser_t *parser, const char *at, status_t status)
 {
-    if (status == STATUS_OK || status == STATUS_OUT_OF_MEMORY) return status;
+    if (status == STATUS_OK || interrupt_is_final(status)) return status;
     int line, column;
     find_place(parser, at, &line, &column);
     return context_fail(parser->ctx, status, "line %d, column %d: %s", line, column,

@@ -3,6 +3,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 
 #define VALUE_UNMAPPED (-2)
 
@@ -167,6 +168,7 @@ status_t rewrite_nodes(rewrite_t *rewrite, const graph_block_t *block)
     const walk_t *walk = (const walk_t *)rewrite;
     for (int i = 0; i < block->n_nodes; i++) {
         bool done = false;
+        TRY(interrupt_check(rewrite->ctx, graph_node_word(block->nodes[i])));
         TRY(walk->visit(rewrite, block->nodes[i], &done));
         rewrite->has_changes |= done;
         if (!done) TRY(rewrite_copy(rewrite, block->nodes[i]));

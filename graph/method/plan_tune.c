@@ -13,6 +13,7 @@
 #include "graph/passes/layout_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/form_impl.h"
+#include "tensor/interrupt_impl.h"
 
 #define MEASURING_SHARE 0.7 /* of the time; the rest is for comparing */
 #define LEAST_PAIRS 5       /* of runs, by estimate and tuned in turns */
@@ -176,7 +177,8 @@ status_t plan_tune(context_t *ctx, module_t *module, const char *method, int n_i
     t.untuned = text_begin(ctx);
     t.tuned = text_begin(ctx);
     t.timings = text_begin(ctx);
-    status_t status = tune(&t, seconds);
+    interrupt_begin(ctx, "freeze_tune");
+    status_t status = interrupt_end(ctx, tune(&t, seconds));
     if (status == STATUS_OK) *out_tuned = t.result;
     text_clear(&t.untuned);
     text_clear(&t.tuned);

@@ -7,6 +7,7 @@
 #include "graph/passes/widen_impl.h"
 #include "graph/program/plan.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
 
 static bool fits(const graph_t *graph, const shapes_t *shapes)
@@ -135,10 +136,13 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
     REQUIRE(ctx, graph != NULL,
             "%s: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
             caller, module_type(module), method);
-    TRY(pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module}, &optimized));
-    status_t status = specialise_for(ctx, module, optimized, n_in, inputs, layout, out_graph);
+    interrupt_begin(ctx, caller);
+    status_t status = pass_run(ctx, graph, pass_pipeline_graph(), &(pass_options_t){.self = module},
+                               &optimized);
+    if (status == STATUS_OK)
+        status = specialise_for(ctx, module, optimized, n_in, inputs, layout, out_graph);
     graph_release(optimized);
-    return status;
+    return interrupt_end(ctx, status);
 }
 
 status_t graph_for(context_t *ctx, module_t *module, const char *method, int n_in,

@@ -7,6 +7,7 @@
 #include "graph/method/trace_impl.h"
 #include "module/map_impl.h"
 #include "module/module_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -353,6 +354,7 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
     graph_t *graph = NULL, *opened = NULL;
     module_t *initial = NULL;
     TRY(module_snapshot(ctx, module, &initial));
+    interrupt_begin(ctx, "graph_trace");
     status_t status = trace_once(ctx, module, method, n_in, in, &graph);
     if (status == STATUS_OK)
         status = trace_other_sizes(ctx, initial, method, n_in, in, graph, &opened);
@@ -360,5 +362,5 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
     graph_release(opened);
     graph_release(graph);
     module_release(initial);
-    return status;
+    return interrupt_end(ctx, status);
 }

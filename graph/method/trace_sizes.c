@@ -15,6 +15,7 @@
 #include "graph/ir/rewrite_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tensor/trace.h"
@@ -78,7 +79,7 @@ static status_t probe(proof_t *proof, graph_t **out_graph)
     memcpy(random, context_random_state(ctx), sizeof random);
     scope_attempt(ctx);
     status_t status = run_hollow(proof, &hollow, in, out_graph);
-    bool is_forgiven = status != STATUS_OK && status != STATUS_OUT_OF_MEMORY;
+    bool is_forgiven = status != STATUS_OK && !interrupt_is_final(status);
     status = scope_attempt_end(ctx, status, is_forgiven);
     memcpy(context_random_state(ctx), random, sizeof random);
     *context_counters(ctx) = counters;

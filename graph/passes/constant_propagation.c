@@ -7,6 +7,7 @@
 #include "graph/program/run_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/convert.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -187,7 +188,7 @@ static status_t add_constants(rewrite_t *rewrite, const graph_node_t *node, datu
  * taken. */
 static status_t leave(rewrite_t *rewrite, const graph_node_t *node, status_t status)
 {
-    if (status == STATUS_OUT_OF_MEMORY) return status;
+    if (interrupt_is_final(status)) return status;
     pass_note(rewrite->ctx, "constant_propagation", node, context_error(rewrite->ctx));
     scope_forgive(rewrite->ctx);
     return STATUS_OK;

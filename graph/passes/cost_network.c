@@ -12,6 +12,7 @@
 
 #include "graph/passes/cost_network_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/try_impl.h"
 
 #define SCOPE_MAX 16       /* variables of a table */
@@ -365,6 +366,7 @@ static status_t run_elimination(solver_t *solver, int *values, int *out_chosen)
     for (int t = 0; t < solver->n_tables; t++) /* of fans without a variable */
         if (solver->tables[t].n == 0) solver->lower_bound += solver->tables[t].costs[0];
     for (int i = 0; i < network->n_variables; i++) {
+        TRY(interrupt_check(solver->ctx, "the search for layouts"));
         solver->order[i] = choose_next(solver);
         solver->is_eliminated[solver->order[i]] = true;
         TRY(eliminate(solver, solver->order[i], values));

@@ -14,7 +14,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/hash_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/progress.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/threads_impl.h"
 
 #define POOL_BYTES ((size_t)32 << 20) /* that weights are read from */
@@ -253,7 +253,7 @@ static status_t measure_kinds(const layout_search_t *search, layout_tuning_t *tu
     for (int k = 0; k < n && (k == 0 || context_now() < bench->deadline); k++) {
         TRY(measure_site(bench, &search->sites[kinds[k].site], tuning->timings));
         tuning->n_measured = k + 1;
-        progress_tell(search->ctx, "measure operators", k + 1, n);
+        TRY(interrupt_tell(search->ctx, "measure operators", k + 1, n));
     }
     return STATUS_OK;
 }

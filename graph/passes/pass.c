@@ -6,7 +6,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "tensor/context_impl.h"
-#include "tensor/progress.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/trace.h"
 
@@ -201,7 +201,7 @@ static status_t run_one(context_t *ctx, const pass_t *pass, const graph_t *graph
     graph_t *result = NULL;
     char what[64];
     snprintf(what, sizeof what, "pass %s", pass->name);
-    progress_tell(ctx, what, 0, 0);
+    TRY(interrupt_tell(ctx, what, 0, 0));
     uint64_t before = context_now();
     TRY(pass->run(ctx, graph, options, &result));
     uint64_t after = context_now();
@@ -386,6 +386,15 @@ static status_t run_open(context_t *ctx, const graph_t *graph, const char *const
     return status;
 }
 
+static status_t run_named(context_t *ctx, const graph_t *graph, const char *const *names,
+                          const pass_options_t *options, graph_t **out_graph)
+{
+    if (!graph_has_names(graph)) return run_all(ctx, graph, names, options, out_graph);
+    if (graph_is_open(graph) && !lists(names, "layout"))
+        return run_open(ctx, graph, names, options, out_graph);
+    return run_closed(ctx, graph, names, options, "", out_graph);
+}
+
 status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names,
                   const pass_options_t *options, graph_t **out_graph)
 {
@@ -398,8 +407,5 @@ status_t pass_run(context_t *ctx, const graph_t *graph, const char *const *names
     const char *const after[] = {options->after, NULL};
     if (options->after != NULL && strcmp(options->after, "each") != 0)
         TRY(check_names(ctx, after, "to dump after"));
-    if (!graph_has_names(graph)) return run_all(ctx, graph, names, options, out_graph);
-    if (graph_is_open(graph) && !lists(names, "layout"))
-        return run_open(ctx, graph, names, options, out_graph);
-    return run_closed(ctx, graph, names, options, "", out_graph);
+    INTERRUPTIBLE(ctx, "pass_run", run_named(ctx, graph, names, options, out_graph));
 }

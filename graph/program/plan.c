@@ -9,6 +9,7 @@
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/references_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -337,6 +338,12 @@ static status_t call_method(plan_run_t *run, const step_t *step)
                        run->arguments + step->first_argument, &n_out, none);
 }
 
+status_t plan_check_step(const plan_run_t *run, const step_t *step)
+{
+    return interrupt_check(run->ctx, step->prepared != NULL ? step->prepared->op->name
+                                                            : "a step of the plan");
+}
+
 void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out)
 {
     const plan_root_t *roots = run->plan->roots;
@@ -360,6 +367,7 @@ status_t plan_run_step(plan_run_t *run, const step_t *step)
     void *in[OP_MAX_INPUTS], *out[OP_MAX_OUTPUTS];
     tensor_t *held[OP_MAX_INPUTS];
     int n_held = 0;
+    TRY(plan_check_step(run, step));
     if (step->attribute != NULL) return set_attribute(run, step);
     if (step->method != NULL) return call_method(run, step);
     if (step->is_in_place) TRY(open_root(run, step->output_roots[0]));
@@ -579,8 +587,9 @@ status_t plan_run(context_t *ctx, plan_t *plan, int n_in, const tensor_t *const 
     tensor_t *results[METHOD_MAX_OUTPUTS];
     REQUIRE(ctx, plan->n_results <= METHOD_MAX_OUTPUTS, "plan: %d results, at most %d",
             plan->n_results, METHOD_MAX_OUTPUTS);
-    TRY(plan_execute(ctx, plan, n_in, in, results));
-    status_t status = STATUS_OK;
+    interrupt_begin(ctx, "plan_run");
+    status_t status = interrupt_end(ctx, plan_execute(ctx, plan, n_in, in, results));
+    TRY(status);
     for (int i = 0; i < plan->n_results; i++) {
         status_t given = tensor_give(ctx, results[i], &results[i]);
         if (given != STATUS_OK) results[i] = NULL;

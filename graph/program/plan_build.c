@@ -8,7 +8,7 @@
 #include "graph/program/plan_impl.h"
 #include "tensor/context_impl.h"
 #include "tensor/info_impl.h"
-#include "tensor/progress.h"
+#include "tensor/interrupt_impl.h"
 
 /* What a value of the graph is for the plan. */
 typedef struct slot {
@@ -729,7 +729,7 @@ static status_t build_all(build_t *b)
     TRY(build_params(b));
     for (b->node = 0; b->node < body->n_nodes; b->node++) {
         TRY(build_node(b, body->nodes[b->node]));
-        progress_tell(b->ctx, "plan", b->node + 1, body->n_nodes);
+        TRY(interrupt_tell(b->ctx, "plan", b->node + 1, body->n_nodes));
     }
     TRY(build_results(b));
     TRY(plan_slice(b->ctx, b->plan, &b->roots_capacity));

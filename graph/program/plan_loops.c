@@ -78,6 +78,8 @@ static void run_slices(worker_t *worker)
         worker->run.slice = i;
         for (int s = 0; worker->status == STATUS_OK && s < loop->n_steps; s++) {
             plan_find_places(&worker->run, &steps[s], worker->in, worker->out);
+            worker->status = plan_check_step(&worker->run, &steps[s]);
+            if (worker->status != STATUS_OK) break;
             worker->status = plan_run_kernel(&worker->run, &steps[s], worker->in, worker->out);
             context_counters(worker->run.ctx)->operators++;
         }

@@ -1,6 +1,7 @@
 /* Graphs node by node and programs region by region: blocks, control, the whole. */
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
 
 /* ---- values ---- */
@@ -114,9 +115,6 @@ static status_t run_iteration(run_t *run, const graph_block_t *block, int64_t it
     return run_block(run, block, state);
 }
 
-/* Iterations of a loop that no count ends: one whose condition never fails is an error. */
-#define MAX_UNCOUNTED (1 << 20)
-
 static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *state)
 {
     const graph_block_t *block = node->blocks[0];
@@ -128,9 +126,7 @@ static status_t loop_until_done(run_t *run, const graph_node_t *node, slot_t *st
     for (int64_t i = 0; i < trips && goes_on; i++) {
         if (run->is_limited && run->limits.trips-- <= 0)
             FAIL(run->ctx, STATUS_UNSUPPORTED, "loop: it runs too often");
-        REQUIRE(run->ctx, i < MAX_UNCOUNTED || trips < INT64_MAX,
-                "loop: its condition still holds after %d iterations, and no count ends it",
-                MAX_UNCOUNTED);
+        if (!run->is_limited) TRY(interrupt_count(run->ctx, "loop"));
         TRY(run_iteration(run, block, i, state));
         if (state[0].datum != NULL && datum_kind(state[0].datum) != DATUM_NONE)
             TRY(run_truth(run->ctx, "loop", state[0].datum, &goes_on));
@@ -181,6 +177,7 @@ status_t run_node(run_t *run, const graph_node_t *node)
 status_t run_nodes(run_t *run, const graph_block_t *block, int first, int end)
 {
     for (int i = first; i < end; i++) {
+        TRY(interrupt_check(run->ctx, graph_node_word(block->nodes[i])));
         TRY(run_node(run, block->nodes[i]));
         TRY(keep_views(run, block->nodes[i]));
         release_all(run, block, i, block->nodes[i]);
@@ -289,7 +286,7 @@ status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_i
 {
     if (graph == NULL) return context_null(ctx, "graph_run", "the graph");
     run_t run = {.ctx = ctx, .graph = graph, .name = graph_name(graph)};
-    return run_whole(&run, self, n_in, in, n_out, out);
+    INTERRUPTIBLE(ctx, "graph_run", run_whole(&run, self, n_in, in, n_out, out));
 }
 
 status_t run_program(context_t *ctx, const program_t *program, module_t *self, int n_in,

@@ -6,6 +6,7 @@
 #include "graph/ir/size_impl.h"
 #include "graph/program/run_inside_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/interrupt_impl.h"
 #include "tensor/tensor_impl.h"
 
 status_t run_gather(run_t *run, const graph_node_t *node, int first)
@@ -130,6 +131,7 @@ static status_t call_method(context_t *ctx, module_t *module, const char *method
     int *depth = value;
     REQUIRE(ctx, *depth < MAX_CALLS, "call: \"%s\" of %s, methods call each other %d deep", method,
             module_type(module), MAX_CALLS);
+    TRY(interrupt_count(ctx, "call"));
     ++*depth;
     status_t status = module_call(ctx, module, method, n_in, in, n_out, out);
     if (context_slot(ctx, &calls_slot, &value) == STATUS_OK) --*(int *)value;
