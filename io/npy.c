@@ -8,6 +8,7 @@
 #include "tensor/context_impl.h"
 #include "tensor/convert_impl.h"
 #include "tensor/file.h"
+#include "tensor/file_block_impl.h"
 #include "tensor/tensor_impl.h"
 
 static const char magic[] = "\x93NUMPY";
@@ -237,9 +238,9 @@ status_t npy_load(context_t *ctx, const char *path, tensor_t **out_tensor)
     TRY(context_output(ctx, "npy_load", out_tensor));
     if (path == NULL) return context_null(ctx, "npy_load", "path");
     header_t header = {.ctx = ctx, .path = path};
-    file_mapping_t *mapping = NULL;
+    file_mapping_t *mapping = NULL; /* a block */
     tensor_t *tensor = NULL;
-    TRY(file_map(ctx, path, &mapping));
+    TRY(file_read_whole(ctx, path, &mapping));
     const char *bytes = file_bytes(mapping);
     status_t status = find_header(&header, (const unsigned char *)bytes, file_size(mapping));
     if (status == STATUS_OK) status = read_header(&header);

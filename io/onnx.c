@@ -29,6 +29,7 @@ const char *onnx_metadata(const module_t *module, const char *key)
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/size_impl.h"
 #include "graph/passes/pass_impl.h"
+#include "tensor/file_block_impl.h"
 #include "tensor/interrupt_impl.h"
 
 /* ---- the message ---- */
@@ -586,7 +587,7 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
     status_t status = STATUS_OK;
     if (source->path != NULL) {
-        status = file_map(ctx, source->path, &mapping);
+        status = file_read_whole(ctx, source->path, &mapping);
         if (status == STATUS_OK) bytes = file_bytes(mapping), n_bytes = file_size(mapping);
     }
     if (status == STATUS_OK) status = import_model(onnx, bytes, n_bytes, &mapping);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/safetensors_impl.h"
+#include "tensor/file_block_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -147,18 +148,37 @@ static status_t read_file(context_t *ctx, safetensors_t *file)
     return STATUS_OK;
 }
 
-/* Takes over the mapping, also on failure; NULL: bytes are the caller's. */
-static status_t open_take(context_t *ctx, const char *path, file_mapping_t *mapping,
+/* The length of the header, and as much of the header as there is. */
+static status_t read_head(context_t *ctx, const char *path, const file_mapping_t *source,
+                          void **out_head)
+{
+    unsigned char bytes[SAFETENSORS_LENGTH_BYTES] = {0};
+    const size_t size = file_size(source);
+    size_t n = size < sizeof bytes ? size : sizeof bytes;
+    uint64_t length = 0;
+    TRY(file_read(ctx, path, source, 0, n, bytes));
+    for (int i = SAFETENSORS_LENGTH_BYTES - 1; i >= 0; i--) length = length << 8 | bytes[i];
+    if (length <= SAFETENSORS_HEADER_MAX && length <= size - n) n += (size_t)length;
+    TRY(context_get(ctx, n, "the header of a safetensors file", out_head));
+    status_t status = file_read(ctx, path, source, 0, n, *out_head);
+    if (status == STATUS_OK) return STATUS_OK;
+    context_put(ctx, *out_head);
+    *out_head = NULL;
+    return status;
+}
+
+/* Takes over the source, also on failure; NULL: bytes are the caller's. */
+static status_t open_take(context_t *ctx, const char *path, file_mapping_t *source,
                           const void *bytes, size_t n_bytes, safetensors_t **out_file)
 {
     safetensors_t *file = NULL;
     status_t status = context_get_zeroed(ctx, sizeof *file, "a safetensors file", &file);
     if (status != STATUS_OK) {
-        file_release(mapping);
+        file_release(source);
         return status;
     }
     file->allocator = *context_allocator(ctx);
-    file->mapping = mapping;
+    file->source = source;
     file->bytes = bytes;
     file->n_bytes = n_bytes;
     status = context_string(ctx, path, &file->path);
@@ -174,9 +194,18 @@ status_t safetensors_open(context_t *ctx, const char *path, safetensors_t **out_
 {
     TRY(context_output(ctx, "safetensors_open", out_file));
     if (path == NULL) return context_null(ctx, "safetensors_open", "path");
-    file_mapping_t *mapping = NULL;
-    TRY(file_map(ctx, path, &mapping));
-    return open_take(ctx, path, mapping, file_bytes(mapping), file_size(mapping), out_file);
+    file_mapping_t *source = NULL;
+    void *head = NULL;
+    TRY(file_open_unmapped(ctx, path, &source));
+    status_t status = read_head(ctx, path, source, &head);
+    if (status != STATUS_OK) {
+        file_release(source);
+        return status;
+    }
+    status = open_take(ctx, path, source, head, file_size(source), out_file);
+    if (status == STATUS_OK) (*out_file)->bytes = NULL;
+    context_put(ctx, head);
+    return status;
 }
 
 status_t safetensors_open_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
@@ -211,7 +240,7 @@ void safetensors_close(safetensors_t *file)
     allocator_put(&allocator, file->by_name);
     allocator_put(&allocator, file->pairs);
     allocator_put(&allocator, file->path);
-    file_release(file->mapping);
+    file_release(file->source);
     allocator_put(&allocator, file);
 }
 
@@ -259,15 +288,6 @@ const char *safetensors_metadata(const safetensors_t *file, const char *key)
 
 /* ---- reading ---- */
 
-/* Bytes that a tensor may borrow as they are. */
-static bool is_borrowable(const safetensors_t *file, const safetensors_info_t *info)
-{
-    if (file->mapping == NULL || info->offset % dtype_size(info->dtype) != 0) return false;
-    for (size_t i = 0; info->dtype == DTYPE_BOOL && i < info->n_bytes; i++)
-        if (file->bytes[info->offset + i] > 1) return false;
-    return true;
-}
-
 static status_t copy_elements(context_t *ctx, const safetensors_t *file,
                               const safetensors_info_t *info, const tensor_info_t *dense,
                               tensor_t **out_tensor)
@@ -281,7 +301,14 @@ static status_t copy_elements(context_t *ctx, const safetensors_t *file,
         return status;
     }
     unsigned char *bytes = place;
-    if (info->n_bytes > 0) memcpy(bytes, file->bytes + info->offset, info->n_bytes);
+    if (file->source != NULL)
+        status = file_read(ctx, file->path, file->source, info->offset, info->n_bytes, bytes);
+    else if (info->n_bytes > 0)
+        memcpy(bytes, file->bytes + info->offset, info->n_bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
     for (size_t i = 0; info->dtype == DTYPE_BOOL && i < info->n_bytes; i++)
         bytes[i] = bytes[i] != 0;
     return tensor_give(ctx, tensor, out_tensor);
@@ -302,9 +329,7 @@ status_t safetensors_tensor(context_t *ctx, const safetensors_t *file, const cha
              info->type);
     TRY(tensor_check(ctx, "safetensors_tensor", info->dtype, info->rank, info->sizes));
     tensor_info_t dense = info_dense(info->dtype, info->rank, info->sizes);
-    return is_borrowable(file, info)
-               ? file_tensor(ctx, file->mapping, info->offset, &dense, out_tensor)
-               : copy_elements(ctx, file, info, &dense, out_tensor);
+    return copy_elements(ctx, file, info, &dense, out_tensor);
 }
 
 status_t safetensors_load(context_t *ctx, const char *path, datum_t **out_dict)

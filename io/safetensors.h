@@ -1,11 +1,11 @@
 /* Files of the safetensors format: names, dtypes, shapes and metadata as JSON, then the elements.
  *
- * A file is mapped: its tensors borrow the mapping's bytes, read-only, and the first write to one
- * copies it. The mapping ends with the last of them and the handle, whichever is last. A handle
- * never changes, so threads may share it, each with a context of its own. Every rule of the format
- * is checked when a file is opened: a header of at most 100 MB that is an object, keys that differ,
- * tensors that lie one behind the other without gaps up to the last byte and are as long as their
- * dtype and shape say.
+ * A file stays open until its handle is closed, and tensors are copies of their bytes. It is not
+ * mapped: other programs write such files, and reading from one that was cut short is CORRUPT. A
+ * handle never changes, so threads may share it, each with a context of its own. Every rule of the
+ * format is checked when a file is opened: a header of at most 100 MB that is an object, keys that
+ * differ, tensors that lie one behind the other without gaps up to the last byte and are as long as
+ * their dtype and shape say.
  *
  * JSON is read by jansson, whose memory is malloc's and is freed before a call returns. Without
  * jansson, opening and saving are UNSUPPORTED. */
@@ -57,9 +57,8 @@ const char *safetensors_metadata(const safetensors_t *file, const char *key)
 
 /* ---- reading ---- */
 
-/* Dense and contiguous. Borrowed from the mapping where the elements are aligned to their size, as
- * the format's own writer has them, else a copy; bytes of BOOL above 1 count as true, in a copy.
- * INVALID_ARGUMENT for a name that is not there, UNSUPPORTED (names the dtype). */
+/* A copy, dense and contiguous; bytes of BOOL above 1 count as true. INVALID_ARGUMENT for a name
+ * that is not there, UNSUPPORTED (names the dtype), CORRUPT for a file that has become shorter. */
 status_t safetensors_tensor(context_t *ctx, const safetensors_t *file, const char *name,
                             tensor_t **out_tensor) TESSERA_API(safetensors_tensor);
 
@@ -67,8 +66,8 @@ status_t safetensors_tensor(context_t *ctx, const safetensors_t *file, const cha
 status_t safetensors_load(context_t *ctx, const char *path, datum_t **out_dict)
     TESSERA_API(safetensors_load);
 
-/* Weights of a file become the module's parameters and buffers, as module_assign_state_dict has it:
- * mapped where dtypes agree. With is_strict false, names may be missing in the file or unknown to
+/* Weights of a file become the module's parameters and buffers, as module_assign_state_dict has it.
+ * With is_strict false, names may be missing in the file or unknown to
  * the module; what is unknown is not read. On failure nothing has changed. */
 status_t module_load_safetensors(context_t *ctx, module_t *module, const char *path, bool is_strict)
     TESSERA_API(module_load_safetensors);
@@ -77,7 +76,7 @@ status_t module_load_safetensors(context_t *ctx, module_t *module, const char *p
 
 /* Writes a dict of tensors of any layout, and one of strings, which may be NULL. The file is that
  * of the format's own writer: tensors of the largest elements first, then by name, the header
- * padded to 8 bytes. It appears whole or not at all; who has the old file mapped keeps its bytes.
+ * padded to 8 bytes. It appears whole or not at all; who has the old file open keeps its bytes.
  * INVALID_ARGUMENT for other values, for text that is no UTF-8 and for a tensor "__metadata__". */
 status_t safetensors_save(context_t *ctx, const char *path, const datum_t *tensors,
                           const datum_t *metadata) TESSERA_API(safetensors_save);

@@ -25,9 +25,9 @@ typedef struct safetensors_item {
 
 struct safetensors {
     allocator_t allocator;
-    char *path;              /* for messages */
-    file_mapping_t *mapping; /* NULL: bytes are the caller's */
-    const unsigned char *bytes;
+    char *path;                 /* for messages */
+    file_mapping_t *source;     /* an open file; NULL: bytes are the caller's */
+    const unsigned char *bytes; /* NULL for an open file whose header was read */
     size_t n_bytes;
     int n_items, n_pairs;
     safetensors_item_t *items;

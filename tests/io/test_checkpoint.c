@@ -344,19 +344,15 @@ static size_t read_file(char *bytes)
     return n;
 }
 
-/* What was being written when the signal came. */
-static int remove_temporaries(void)
+/* What was being written when the signal came, where the file system has no files without a name.
+ */
+static int count_temporaries(void)
 {
     int n = 0;
     DIR *folder = opendir(directory);
     assert_non_null(folder);
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        char name[512];
-        if (strstr(entry->d_name, ".tmp") == NULL) continue;
-        snprintf(name, sizeof name, "%s/%s", directory, entry->d_name);
-        assert_int_equal(remove(name), 0);
-        n++;
-    }
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        n += strstr(entry->d_name, ".tmp") != NULL;
     closedir(folder);
     return n;
 }
@@ -377,7 +373,7 @@ static void a_killed_save_leaves_a_whole_checkpoint(void **state)
     static char whole[2][MAX_BYTES], found[MAX_BYTES];
     training_t trainings[2];
     size_t n[2];
-    int n_interrupted = 0;
+    int n_left = 0;
     CHECK_OK(ctx, context_set_threads(ctx, 1)); /* no other thread is lost in the fork */
     for (int i = 0; i < 2; i++) begin(ctx, (uint64_t)i, 7, TRAIN_EAGER, &trainings[i]);
     for (int i = 0; i < 2; i++) {
@@ -398,11 +394,12 @@ static void a_killed_save_leaves_a_whole_checkpoint(void **state)
         const int which = n_found == n[0] && memcmp(found, whole[0], n[0]) == 0 ? 0 : 1;
         assert_int_equal(n_found, n[which]);
         assert_memory_equal(found, whole[which], n[which]);
-        n_interrupted += remove_temporaries();
+        n_left += count_temporaries();
     }
+    CHECK_OK(ctx, checkpoint_save(ctx, trainings[0].net, trainings[0].optimizer, path, NULL));
+    assert_int_equal(count_temporaries(), 0);
     CHECK_OK(ctx, checkpoint_load(ctx, trainings[0].net, trainings[0].optimizer, path, NULL));
-    print_message("%d of %d saves interrupted\n", n_interrupted, ROUNDS);
-    assert_true(n_interrupted > 0);
+    print_message("%d times a temporary was found after %d kills\n", n_left, ROUNDS);
     for (int i = 0; i < 2; i++) end(&trainings[i]);
 }
 

@@ -1,12 +1,14 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* flock */
 
 #include "tests/support/support.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -209,6 +211,37 @@ static void a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mod
     unlink(link);
 }
 
+static void make_file(const char *suffix, char *out_name)
+{
+    sprintf(out_name, "%s%s", path, suffix);
+    FILE *file = fopen(out_name, "wb");
+    assert_non_null(file);
+    fclose(file);
+}
+
+/* A killed process, or one of another machine, may have left it; what is locked is being written,
+ * and other names are other people's. */
+static void temporaries_that_nobody_writes_are_removed(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const stay[] = {".77-1.tmp", ".tmp", ".77.tmp", ".77-1.tmp.old",
+                                       "s.77-1.tmp"};
+    enum { N = sizeof stay / sizeof *stay };
+    char stale[2][256], others[N][256];
+    file_writer_t *writer = NULL;
+    make_file(".1234567-0.tmp", stale[0]);
+    make_file(".1-99.tmp", stale[1]);
+    for (int i = 0; i < N; i++) make_file(stay[i], others[i]);
+    const int locked = open(others[0], O_RDONLY);
+    assert_int_equal(flock(locked, LOCK_EX), 0);
+    CHECK_OK(ctx, file_write_begin(ctx, path, &writer));
+    CHECK_OK(ctx, file_write_end(writer, true));
+    for (int i = 0; i < 2; i++) assert_int_equal(access(stale[i], F_OK), -1);
+    for (int i = 0; i < N; i++) assert_int_equal(unlink(others[i]), 0);
+    close(locked);
+    assert_int_equal(n_files(), 1);
+}
+
 static void what_cannot_be_mapped_says_why(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -364,6 +397,7 @@ int main(void)
         TEST(a_target_that_cannot_be_replaced_is_told),
         TEST(only_regular_files_are_replaced),
         TEST(a_write_through_a_link_replaces_the_file_behind_it_and_keeps_its_mode),
+        TEST(temporaries_that_nobody_writes_are_removed),
         TEST(what_cannot_be_mapped_says_why),
         TEST(a_mapped_tensor_holds_the_file_and_a_write_copies),
         TEST(a_file_leaves_memory_once_a_form_of_all_is_there),
