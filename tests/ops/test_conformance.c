@@ -51,6 +51,7 @@ typedef struct subject {
     _Alignas(16) char attrs[CASE_MAX_ATTRS]; /* normalised */
     bool has_elements;                       /* the outputs: else nothing runs */
     bool *ran;                               /* for each kernel of the operator: it was chosen */
+    bool verified[MAX_KERNELS];              /* its result in this case was, by dispatch_verify */
     int n_failures;
 
     /* the run at hand */
@@ -225,12 +226,29 @@ static bool is_refusal(const subject_t *s, status_t status)
     return status == STATUS_UNSUPPORTED && s->policy == POLICY_STRICT && s->layout == LAYOUT_MKLDNN;
 }
 
-static void run_once(subject_t *s)
+/* dispatch_verify computes elements anew, which takes longer than all else: once for each kernel.
+ */
+static void verify(subject_t *s, const tensor_t *const *in, int n_out, tensor_t *const *out)
+{
+    const tensor_t *given[OP_MAX_OUTPUTS];
+    double error = 0.0;
+    bool has_elements = true;
+    for (int o = 0; o < n_out; o++) {
+        given[o] = out[o];
+        has_elements = has_elements && tensor_numel(out[o]) > 0;
+    }
+    status_t status = dispatch_verify(s->ctx, s->op, s->call.attrs, s->call.n_in, in, n_out, given,
+                                      has_elements ? 4 : 0, &error);
+    if (status != STATUS_OK) complain(s, "verify: %s", context_error(s->ctx));
+    if (!(error <= 1.0)) complain(s, "verify: off by %.3g times its bound", error);
+}
+
+/* The kernel is that of index `kernel`; -1 when it is not known. */
+static void run_once(subject_t *s, int kernel)
 {
     tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
     const tensor_t *in[CASE_MAX_INPUTS];
     int n_out = OP_MAX_OUTPUTS;
-    double error = 0.0;
     for (int i = 0; i < s->call.n_in; i++) in[i] = s->in[i];
     status_t status = dispatch_run(s->ctx, s->op, s->call.attrs, s->call.n_in, in, &n_out, out);
     if (status != STATUS_OK) {
@@ -241,16 +259,8 @@ static void run_once(subject_t *s)
     if (n_out != s->n_out) complain(s, "%d outputs, inferred were %d", n_out, s->n_out);
     for (int o = 0; o < n_out; o++) check_output(s, o, out[o]);
     check_inputs(s);
-    const tensor_t *given[OP_MAX_OUTPUTS];
-    bool has_elements = true;
-    for (int o = 0; o < n_out; o++) {
-        given[o] = out[o];
-        has_elements = has_elements && tensor_numel(out[o]) > 0;
-    }
-    status = dispatch_verify(s->ctx, s->op, s->call.attrs, s->call.n_in, in, n_out, given,
-                             has_elements ? 4 : 0, &error);
-    if (status != STATUS_OK) complain(s, "verify: %s", context_error(s->ctx));
-    if (!(error <= 1.0)) complain(s, "verify: off by %.3g times its bound", error);
+    if (kernel < 0 || !s->verified[kernel]) verify(s, in, n_out, out);
+    if (kernel >= 0) s->verified[kernel] = true;
     for (int o = 0; o < n_out; o++) tensor_release(out[o]);
 }
 
@@ -297,29 +307,40 @@ static status_t convert_input(const subject_t *s, const prepared_t *prepared, in
     return convert_to(s->ctx, s->in[i], want, CAUSE_USER, out_converted);
 }
 
-/* Kernels that say they may overwrite an input, as plans make them do. */
-static void run_in_place(subject_t *s)
+/* What dispatch selects for these inputs, and which of the operator's kernels that is. An operator
+ * that measures is selected where it runs, and has one kernel. */
+static int select_kernel(subject_t *s, prepared_t **out_prepared)
 {
     static const tensor_info_t absent = {.dtype = DTYPE_NONE};
     const tensor_info_t *infos[CASE_MAX_INPUTS];
-    tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
-    prepared_t *prepared = NULL;
-    if ((s->op->traits & TRAIT_MEASURES) != 0) { /* selected where it runs; it has one kernel */
+    *out_prepared = NULL;
+    if ((s->op->traits & TRAIT_MEASURES) != 0) {
         s->ran[0] = s->ran[0] || s->has_elements;
-        return;
+        return -1;
     }
     for (int i = 0; i < s->call.n_in; i++)
         infos[i] = s->in[i] != NULL ? tensor_info(s->in[i]) : &absent;
     status_t status = dispatch_select(s->ctx, s->op, s->call.attrs, s->call.n_in, infos, s->policy,
-                                      &prepared);
+                                      out_prepared);
     if (status != STATUS_OK) {
         if (!is_refusal(s, status))
             complain(s, "select: %s: %s", status_name(status), context_error(s->ctx));
-        return;
+        return -1;
     }
-    for (int k = 0; k < MAX_KERNELS && s->op->kernels[k] != NULL; k++)
-        s->ran[k] = s->ran[k] || (s->has_elements && prepared->kernel == s->op->kernels[k]);
-    for (int i = 0; prepared->overwrites != 0 && i < s->call.n_in; i++)
+    int k = 0;
+    while (s->op->kernels[k] != NULL && s->op->kernels[k] != (*out_prepared)->kernel) k++;
+    if (s->op->kernels[k] == NULL) return -1; /* nothing runs: there are no elements */
+    assert_true(k < MAX_KERNELS);
+    s->ran[k] = s->ran[k] || s->has_elements;
+    return k;
+}
+
+/* Kernels that say they may overwrite an input, as plans make them do. */
+static void run_in_place(subject_t *s, const prepared_t *prepared)
+{
+    tensor_t *converted[CASE_MAX_INPUTS] = {NULL};
+    if (prepared == NULL || prepared->overwrites == 0) return;
+    for (int i = 0; i < s->call.n_in; i++)
         if (s->in[i] != NULL && convert_input(s, prepared, i, &converted[i]) != STATUS_OK)
             complain(s, "input %d: %s", i, context_error(s->ctx));
     for (int i = 0; i < s->call.n_in; i++)
@@ -327,7 +348,6 @@ static void run_in_place(subject_t *s)
             lie_alike(&prepared->in[i], &prepared->out[0]))
             run_over(s, prepared, converted, i);
     for (int i = 0; i < s->call.n_in; i++) tensor_release(converted[i]);
-    prepared_release(prepared);
 }
 
 /* What the command line chose. */
@@ -344,8 +364,10 @@ static void run_policies(subject_t *s)
             if (context_set_threads(s->ctx, s->n_threads) != STATUS_OK ||
                 dispatch_set_policy(s->ctx, s->policy) != STATUS_OK)
                 complain(s, "%s", context_error(s->ctx));
-            run_once(s);
-            run_in_place(s);
+            prepared_t *prepared = NULL;
+            run_once(s, select_kernel(s, &prepared));
+            run_in_place(s, prepared);
+            prepared_release(prepared);
         }
 }
 
