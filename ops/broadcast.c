@@ -10,6 +10,7 @@
 
 #define PIECE_ELEMENTS 8192
 #define CHUNK 512
+#define SHORT 8 /* rows of fewer elements are joined in a buffer: a loop for each costs more */
 
 /* ---- inference ---- */
 
@@ -224,7 +225,8 @@ static void cut_pieces(broadcast_t *plan, int n_loops)
 
 static bool is_direct(const prepared_t *prepared, const broadcast_t *plan)
 {
-    bool is = prepared->out[0].dtype == plan->out_dtype;
+    bool is = prepared->out[0].dtype == plan->out_dtype &&
+              (plan->inner.size >= SHORT || plan->rows.size == 1);
     for (int i = 0; i < plan->n; i++)
         is = is && prepared->in[i].dtype == plan->in_dtype[i] && plan->inner.step[i] <= 1 &&
              plan->inner.step[i] >= 0;
@@ -267,29 +269,69 @@ static int64_t size_of(const tensor_info_t *info)
     return (int64_t)dtype_size(info->dtype);
 }
 
-/* One row through buffers of the dtypes that are computed in. */
-static void compute_row(const prepared_t *prepared, const broadcast_t *plan,
-                        broadcast_compute_t compute, int64_t n, const char *const *in, char *out)
+/* n elements of some rows, at most CHUNK in all, of an operand as [rows][n] of the dtype that is
+ * computed in. What is equal in all columns or all rows is read once, unless rows are joined. */
+static void gather(const prepared_t *prepared, const broadcast_t *plan, int i, const char *from,
+                   bool is_joined, broadcast_rows_t *rows, char *buffer)
+{
+    const int64_t step = plan->inner.step[i], row_step = plan->rows.step[i];
+    const bool is_one = step == 0 && row_step == 0;
+    const int64_t n = step != 0 || (is_joined && !is_one) ? rows->n : 1;
+    const int64_t n_rows = row_step != 0 || (is_joined && !is_one) ? rows->rows : 1;
+    const int64_t size = (int64_t)dtype_size(plan->in_dtype[i]);
+    const bool by_rows = n_rows > n; /* the longer loop is the inner one */
+    const int64_t outer = by_rows ? n : n_rows, inner = by_rows ? n_rows : n;
+    for (int64_t o = 0; o < outer; o++)
+        dtype_cast(inner, prepared->in[i].dtype,
+                   from + o * (by_rows ? step : row_step) * size_of(&prepared->in[i]),
+                   by_rows ? row_step : step, plan->in_dtype[i],
+                   buffer + o * (by_rows ? 1 : n) * size, by_rows ? n : 1);
+    rows->in[i] = buffer;
+    rows->step[i] = is_joined ? !is_one : step != 0;
+    rows->row_step[i] = row_step != 0 ? n : 0;
+}
+
+/* Some rows by columns [at, at + n), at most CHUNK elements. */
+static void compute_some(const prepared_t *prepared, const broadcast_t *plan,
+                         broadcast_compute_t compute, const broadcast_rows_t *part,
+                         int64_t out_row_step)
 {
     alignas(64) char in_buffer[BROADCAST_OPERANDS][CHUNK * 8], out_buffer[CHUNK * 8];
-    for (int64_t at = 0; at < n; at += CHUNK) {
-        broadcast_rows_t rows = {.rows = 1,
-                                 .n = n - at < CHUNK ? n - at : CHUNK,
-                                 .alpha = plan->alpha,
-                                 .beta = plan->beta};
-        for (int i = 0; i < plan->n; i++) {
-            const int64_t step = plan->inner.step[i];
-            const tensor_info_t *info = &prepared->in[i];
-            dtype_cast(step != 0 ? rows.n : 1, info->dtype, in[i] + at * step * size_of(info), step,
-                       plan->in_dtype[i], in_buffer[i], 1);
-            rows.in[i] = in_buffer[i];
-            rows.step[i] = step != 0;
-        }
-        rows.out = out_buffer;
-        compute(&rows);
-        dtype_cast(rows.n, plan->out_dtype, out_buffer, 1, prepared->out[0].dtype,
-                   out + at * size_of(&prepared->out[0]), 1);
+    const bool is_joined = part->n < SHORT;
+    const int64_t out_size = size_of(&prepared->out[0]);
+    broadcast_rows_t rows = *part;
+    rows.out = out_buffer;
+    rows.out_row_step = part->n;
+    for (int i = 0; i < plan->n; i++)
+        gather(prepared, plan, i, part->in[i], is_joined, &rows, in_buffer[i]);
+    if (is_joined) {
+        rows.n *= rows.rows;
+        rows.rows = 1;
     }
+    compute(&rows);
+    const bool is_whole = out_row_step == part->n;
+    const int64_t n = is_whole ? part->rows * part->n : part->n;
+    for (int64_t row = 0; row < (is_whole ? 1 : part->rows); row++)
+        dtype_cast(n, plan->out_dtype, out_buffer + row * n * (int64_t)dtype_size(plan->out_dtype),
+                   1, prepared->out[0].dtype, (char *)part->out + row * out_row_step * out_size, 1);
+}
+
+/* Rows through buffers of the dtypes that are computed in: as many at a time as fit. */
+static void compute_rows(const prepared_t *prepared, const broadcast_t *plan,
+                         broadcast_compute_t compute, const broadcast_rows_t *all)
+{
+    const int64_t most_rows = all->n < CHUNK ? CHUNK / all->n : 1;
+    for (int64_t at = 0; at < all->n; at += CHUNK)
+        for (int64_t r = 0; r < all->rows; r += most_rows) {
+            broadcast_rows_t part = *all;
+            part.rows = all->rows - r < most_rows ? all->rows - r : most_rows;
+            part.n = all->n - at < CHUNK ? all->n - at : CHUNK;
+            for (int i = 0; i < plan->n; i++)
+                part.in[i] = (const char *)all->in[i] +
+                             (r * all->row_step[i] + at * all->step[i]) * size_of(&prepared->in[i]);
+            part.out = (char *)all->out + (r * all->out_row_step + at) * size_of(&prepared->out[0]);
+            compute_some(prepared, plan, compute, &part, all->out_row_step);
+        }
 }
 
 /* The operand's bytes, or where it needs padded channels a copy in scratch, of which *cursor is the
@@ -353,14 +395,7 @@ static void run_piece(const prepared_t *prepared, const broadcast_t *plan,
         compute(&rows);
         return;
     }
-    for (int64_t row = 0; row < rows.rows; row++) {
-        const char *row_in[BROADCAST_OPERANDS] = {NULL};
-        for (int i = 0; i < plan->n; i++)
-            row_in[i] = (const char *)rows.in[i] +
-                        row * rows.row_step[i] * size_of(&prepared->in[i]);
-        compute_row(prepared, plan, compute, rows.n, row_in,
-                    (char *)rows.out + row * rows.out_row_step * size_of(&prepared->out[0]));
-    }
+    compute_rows(prepared, plan, compute, &rows);
 }
 
 /* A run of the kernel. */

@@ -124,43 +124,98 @@ static void join(context_t *ctx, const prepared_t *prepared, void *const *in, ch
     }
 }
 
-/* Runs of bytes of one row, which the result has one behind another. */
+/* Runs of bytes of one row, which are adjacent in the result. */
 typedef struct rows {
     int64_t n;
+    int n_in;
     size_t bytes;                /* of a row of the result */
     size_t slabs[OP_MAX_INPUTS]; /* of a row of each input */
 } rows_t;
 
 static rows_t rows_of(const prepared_t *prepared, int dim)
 {
-    rows_t rows = {.bytes = slabs_row_bytes(&prepared->out[0], dim)};
+    const format_t format = accept_own(&prepared->out[0]);
+    rows_t rows = {.n_in = prepared->n_in};
+    for (int i = 0; i < prepared->n_in; i++) {
+        tensor_info_t info = prepared->in[i];
+        info.format = format;
+        rows.slabs[i] = slabs_row_bytes(&info, dim);
+        rows.bytes += rows.slabs[i];
+    }
     rows.n = rows.bytes > 0 ? (int64_t)(info_bytes(&prepared->out[0]) / rows.bytes) : 0;
-    for (int i = 0; i < prepared->n_in; i++) rows.slabs[i] = slabs_row_bytes(&prepared->in[i], dim);
     return rows;
 }
 
-/* A row of the first input moves to a place behind it that does not overlap it, except for row 0,
- * which stays: with two inputs of 4 bytes, row 1 goes from 4 to 8, row 2 from 8 to 16. */
+/* The first input moves within the result's buffer if its rows at least double: half of the rows or
+ * more then have places behind all sources. */
 static bool may_grow(const rows_t *rows)
 {
     return rows->n > 1 && rows->bytes >= 2 * rows->slabs[0];
 }
 
-/* The first input lies where the result begins: the last row is moved first. */
-static void grow(context_t *ctx, const prepared_t *prepared, const rows_t *rows, void *const *in,
-                 char *to)
+/* A copy of rows [first, first + n) of inputs from `operand` on, by all threads. */
+typedef struct copy {
+    const rows_t *rows;
+    void *const *in;
+    char *to;
+    int64_t first, block; /* rows copied at a time */
+    int operand, end;
+} copy_t;
+
+static void copy_rows(void *user, int64_t first, int64_t last)
 {
-    for (int64_t r = rows->n - 1; r >= 0; r--) {
-        const size_t row = (size_t)r;
-        char *at = to + row * rows->bytes;
-        if (r > 0) copy_bytes(ctx, to + row * rows->slabs[0], rows->slabs[0], at);
-        at += rows->slabs[0];
-        for (int i = 1; i < prepared->n_in; i++) {
-            const size_t bytes = rows->slabs[i];
-            copy_bytes(ctx, (const char *)in[i] + row * bytes, bytes, at);
-            at += bytes;
+    const copy_t *copy = user;
+    const rows_t *rows = copy->rows;
+    first += copy->first;
+    last += copy->first;
+    for (int64_t r = first; r < last; r += copy->block) {
+        const int64_t n = last - r < copy->block ? last - r : copy->block;
+        char *to = copy->to + (size_t)r * rows->bytes;
+        for (int i = 0; i < copy->end; i++) {
+            const size_t slab = rows->slabs[i];
+            if (i >= copy->operand)
+                convert_runs(n, slab, (const char *)copy->in[i] + (size_t)r * slab, (int64_t)slab,
+                             to, (int64_t)rows->bytes);
+            to += slab;
         }
     }
+}
+
+/* Inputs from `operand` to before `end`, block by block: a block of the result stays in the cache
+ * while thin inputs write to it in turn. */
+static void share_rows(context_t *ctx, const rows_t *rows, int64_t first, int64_t n, int operand,
+                       int end, void *const *in, char *to)
+{
+    copy_t copy = {.rows = rows, .in = in, .to = to, .first = first, .block = 1};
+    size_t bytes = 0;
+    copy.operand = operand;
+    copy.end = end;
+    for (int i = operand; i < end; i++) bytes += rows->slabs[i];
+    if (rows->bytes < PIECE_BYTES / 2)
+        copy.block = (int64_t)(PIECE_BYTES / 2 / (rows->bytes > 0 ? rows->bytes : 1));
+    threads_share(threads_for(ctx, n * (int64_t)(bytes / sizeof(float))), n, copy_rows, &copy);
+}
+
+/* The first input lies where the result begins. The last rows, whose places lie behind all that is
+ * still to be moved, go first, in any order; then the last ones of the rest. With two inputs of 4
+ * bytes and 8 rows: rows 4 to 7, 2 and 3, then 1. Row 0 stays. */
+static void grow(context_t *ctx, const rows_t *rows, void *const *in, char *to)
+{
+    const size_t slab = rows->slabs[0];
+    for (int64_t end = rows->n; end > 1 && slab > 0;) {
+        const int64_t begin = (int64_t)(((size_t)end * slab + rows->bytes - 1) / rows->bytes);
+        share_rows(ctx, rows, begin, end - begin, 0, 1, in, to);
+        end = begin;
+    }
+    share_rows(ctx, rows, 0, rows->n, 1, rows->n_in, in, to);
+}
+
+static void run_rows(context_t *ctx, const rows_t *rows, void *const *in, char *to)
+{
+    if (in[0] == to)
+        grow(ctx, rows, in, to);
+    else
+        share_rows(ctx, rows, 0, rows->n, 0, rows->n_in, in, to);
 }
 
 static status_t accept_all(const op_call_t *call, prepared_t *prepared, const format_t *format)
@@ -205,18 +260,7 @@ static status_t run_slabs(context_t *ctx, const prepared_t *prepared, void *cons
         return STATUS_OK;
     }
     const rows_t rows = rows_of(prepared, dim);
-    if (in[0] == out[0]) {
-        grow(ctx, prepared, &rows, in, out[0]);
-        return STATUS_OK;
-    }
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
-    for (int64_t r = 0; r < rows.n; r++) {
-        char *to = (char *)out[0] + (size_t)r * rows.bytes;
-        for (int i = 0; i < prepared->n_in; i++) {
-            memcpy(to, (const char *)in[i] + (size_t)r * rows.slabs[i], rows.slabs[i]);
-            to += rows.slabs[i];
-        }
-    }
+    run_rows(ctx, &rows, in, out[0]);
     return STATUS_OK;
 }
 
@@ -245,6 +289,16 @@ static status_t prepare_dense(context_t *ctx, const op_call_t *call, prepared_t 
     return STATUS_OK;
 }
 
+/* All inputs have the result's order, without gaps. */
+static bool has_rows(const prepared_t *prepared)
+{
+    const tensor_info_t *result = &prepared->out[0];
+    const format_t format = accept_own(result);
+    for (int i = 0; i < prepared->n_in; i++)
+        if (!format_same(&prepared->in[i].format, &format, prepared->in[i].sizes)) return false;
+    return format_same(&result->format, &format, result->sizes);
+}
+
 static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *const *in,
                           void *const *out, void *scratch)
 {
@@ -255,6 +309,11 @@ static status_t run_dense(context_t *ctx, const prepared_t *prepared, void *cons
     char *to = out[0];
     if (prepared->is_joined) {
         join(ctx, prepared, in, to);
+        return STATUS_OK;
+    }
+    if (has_rows(prepared)) {
+        const rows_t rows = rows_of(prepared, dim);
+        run_rows(ctx, &rows, in, to);
         return STATUS_OK;
     }
     for (int i = 0; i < prepared->n_in; i++) {
@@ -309,6 +368,8 @@ static const char *const cases[] = {"(f32[2,3], f32[2,5]) dim=1",
                                     "(s64[2,2], s64[2,1]) dim=1",
                                     "(f32[2,0], f32[2,3]) dim=1",
                                     "(f32[2,3,4,5]) dim=1",
+                                    "(f32[1,3,61,63], f32[1,7,61,63], f32[1,1,61,63]) dim=1",
+                                    "(u8[3,257,31], u8[3,257,1], u8[3,257,17]) dim=2",
                                     NULL};
 
 /* ---- definition ---- */

@@ -5,6 +5,7 @@
 #include "ops/accept_impl.h"
 #include "ops/adjoint_impl.h"
 #include "ops/gradient_impl.h"
+#include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -116,31 +117,90 @@ static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepa
     return accept_out_plain(call, prepared, 0);
 }
 
-static void fill(char *to, int64_t n, size_t size, const char *value)
+/* The dimensions of a call, merged: those of one element each, and those behind the last padded
+ * one, are part of an element. f32[172,309,1] padded in the middle has rows of 309 elements of 4
+ * bytes. */
+typedef struct geometry {
+    int n;
+    size_t size, element;              /* bytes of the dtype, of an element */
+    part_t parts[TENSOR_MAX_RANK + 1]; /* the last one is that of a row */
+    int64_t in[TENSOR_MAX_RANK + 1], out[TENSOR_MAX_RANK + 1]; /* sizes */
+    int64_t steps[TENSOR_MAX_RANK + 1];                        /* of x, in elements */
+    const char *x, *value;
+    char *to;
+    int mode;
+} geometry_t;
+
+static geometry_t describe(const prepared_t *prepared)
 {
-    for (int64_t i = 0; i < n; i++) memcpy(to + (size_t)i * size, value, size);
+    const pad_attrs_t *attrs = prepared->attrs;
+    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
+    geometry_t g = {.mode = attrs->mode, .size = dtype_size(x->dtype)};
+    g.element = g.size;
+    int rank = x->rank;
+    while (rank > 0 && attrs->before.values[rank - 1] == 0 && attrs->after.values[rank - 1] == 0)
+        g.element *= (size_t)x->sizes[--rank];
+    for (int d = 0; d < rank; d++) {
+        const bool is_padded = attrs->before.values[d] != 0 || attrs->after.values[d] != 0;
+        if (!is_padded && g.n > 0 && g.in[g.n - 1] == g.out[g.n - 1] &&
+            g.parts[g.n - 1].kept == g.in[g.n - 1]) {
+            g.in[g.n - 1] *= x->sizes[d];
+            g.out[g.n - 1] = g.parts[g.n - 1].kept = g.in[g.n - 1];
+            continue;
+        }
+        g.parts[g.n] = find_part(attrs, d, x->sizes[d]);
+        g.in[g.n] = x->sizes[d];
+        g.out[g.n++] = result->sizes[d];
+    }
+    if (g.n == 0) {
+        g.parts[0] = (part_t){.kept = 1};
+        g.in[0] = g.out[0] = g.n = 1;
+    }
+    for (int64_t d = g.n - 1, step = 1; d >= 0; step *= g.in[d--]) g.steps[d] = step;
+    return g;
+}
+
+static void fill(const geometry_t *g, int64_t n, char *to)
+{
+    convert_runs(n * (int64_t)(g->element / g->size), g->size, g->value, 0, to, (int64_t)g->size);
 }
 
 /* One row of the result; x is the row it comes from, NULL for one outside. */
-static void pad_row(const pad_attrs_t *attrs, const tensor_info_t *info, int64_t n, const char *x,
-                    const char *value, char *out)
+static void pad_row(const geometry_t *g, const char *x, char *out)
 {
-    const size_t size = dtype_size(info->dtype);
-    int last = info->rank - 1;
-    if (x == NULL) {
-        fill(out, n, size, value);
-        return;
-    }
-    part_t part = {.kept = 1};
-    if (last >= 0) part = find_part(attrs, last, info->sizes[last]);
-    const int64_t begin = part.before, end = begin + part.kept;
+    const size_t size = g->element;
+    const int64_t n = g->out[g->n - 1];
+    const part_t part = g->parts[g->n - 1];
+    const int64_t begin = x == NULL ? n : part.before, end = x == NULL ? n : begin + part.kept;
     if (end > begin)
         memcpy(out + (size_t)begin * size, x + (size_t)part.cut * size, (size_t)part.kept * size);
+    if (g->mode == PAD_CONSTANT || x == NULL) {
+        fill(g, begin, out);
+        fill(g, n - end, out + (size_t)end * size);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         if (i == begin) i = end;
         if (i >= n) break;
-        int64_t at = find_source(attrs->mode, &part, i);
-        memcpy(out + (size_t)i * size, at < 0 ? value : x + (size_t)at * size, size);
+        memcpy(out + (size_t)i * size, x + (size_t)find_source(g->mode, &part, i) * size, size);
+    }
+}
+
+static void pad_rows(void *user, int64_t first, int64_t last)
+{
+    const geometry_t *g = user;
+    const size_t row_bytes = (size_t)g->out[g->n - 1] * g->element;
+    for (int64_t row = first; row < last; row++) {
+        int64_t rest = row, offset = 0;
+        bool is_inside = true;
+        for (int d = g->n - 2; d >= 0; d--) {
+            const int64_t at = find_source(g->mode, &g->parts[d], rest % g->out[d]);
+            rest /= g->out[d];
+            is_inside = is_inside && at >= 0;
+            offset += at * g->steps[d];
+        }
+        const char *from = is_inside ? g->x + (size_t)offset * g->element : NULL;
+        pad_row(g, from, g->to + (size_t)row * row_bytes);
     }
 }
 
@@ -148,27 +208,16 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
                     void *scratch)
 {
     (void)scratch;
-    const pad_attrs_t *attrs = prepared->attrs;
-    const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
-    const size_t size = dtype_size(x->dtype);
-    const int last = x->rank - 1;
-    const int64_t n = last < 0 ? 1 : result->sizes[last], n_rows = info_numel(result) / n;
+    const int64_t numel = info_numel(&prepared->out[0]);
     char value[16] = {0};
-    dtype_store(x->dtype, value, attrs->value);
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(result))) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        int64_t rest = row, offset = 0;
-        bool is_inside = true;
-        for (int d = last - 1; d >= 0; d--) {
-            const part_t part = find_part(attrs, d, x->sizes[d]);
-            int64_t at = find_source(attrs->mode, &part, rest % result->sizes[d]);
-            rest /= result->sizes[d];
-            is_inside = is_inside && at >= 0;
-            offset += at * x->format.strides[d];
-        }
-        const char *from = is_inside ? (const char *)in[0] + (size_t)offset * size : NULL;
-        pad_row(attrs, x, n, from, value, (char *)out[0] + (size_t)(row * n) * size);
-    }
+    if (numel == 0) return STATUS_OK;
+    dtype_store(prepared->in[0].dtype, value, ((const pad_attrs_t *)prepared->attrs)->value);
+    geometry_t g = describe(prepared);
+    g.x = in[0];
+    g.to = out[0];
+    g.value = value;
+    const int64_t row = g.out[g.n - 1] * (int64_t)(g.element / g.size);
+    threads_share(threads_for(ctx, numel), numel / row, pad_rows, &g);
     return STATUS_OK;
 }
 
@@ -243,6 +292,8 @@ value_t emit_pad(emitter_t *emitter, value_t x, const int64_t *before, const int
 
 static const char *const cases[] = {
     "(f32[7]) before=[2] after=[3]",
+    "(f32[17,31,1,3]) before=[0,5,0,0] after=[0,7,0,0] value=2.5",
+    "(u8[3,7,1,31]<255) before=[0,0,2,0] after=[1,0,0,0] mode=\"edge\"",
     "(f32[2,3,4,5]) before=[0,0,1,2] after=[0,1,3,0] value=-1.5",
     "(f32[2,17,4,5]) before=[0,0,2,1] after=[0,0,1,4] mode=\"reflect\"",
     "(f32[1,3,4,5]) before=[1,2,0,7] after=[0,0,9,1] mode=\"edge\"",

@@ -6,6 +6,7 @@
 #include "ops/adjoint_impl.h"
 #include "ops/gradient_impl.h"
 #include "ops/slabs_impl.h"
+#include "tensor/convert_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -181,19 +182,43 @@ static status_t prepare_parts(context_t *ctx, const op_call_t *call, prepared_t 
     return prepared_decline(prepared, "slabs: no format whose blocks hold one part each");
 }
 
+enum { BLOCK_BYTES = 16 * 1024 };
+
+/* A cut of rows into parts. */
+typedef struct cut {
+    int n;
+    const char *from;
+    char *const *to;
+    size_t row, first[OP_MAX_OUTPUTS], bytes[OP_MAX_OUTPUTS];
+} cut_t;
+
+static void cut_rows(void *user, int64_t first, int64_t last)
+{
+    const cut_t *cut = user;
+    const int64_t block = cut->row < BLOCK_BYTES ? (int64_t)(BLOCK_BYTES / cut->row) : 1;
+    for (int64_t r = first; r < last; r += block)
+        for (int i = 0; i < cut->n; i++)
+            convert_runs(last - r < block ? last - r : block, cut->bytes[i],
+                         cut->from + (size_t)r * cut->row + cut->first[i], (int64_t)cut->row,
+                         cut->to[i] + (size_t)r * cut->bytes[i], (int64_t)cut->bytes[i]);
+}
+
 static void run_parts(context_t *ctx, const prepared_t *prepared, const parts_t *parts,
                       const char *from, void *const *out)
 {
     const tensor_info_t *x = &prepared->in[0];
-    const size_t row = slabs_row_bytes(x, parts->dim);
-    const int64_t n_rows = row == 0 ? 0 : (int64_t)(info_bytes(x) / row);
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(x))) schedule(static)
-    for (int64_t r = 0; r < n_rows; r++)
-        for (int i = 0; i < parts->n; i++) {
-            size_t first = bytes_before(x, parts->dim, parts->starts[i]);
-            size_t bytes = slabs_row_bytes(&prepared->out[i], parts->dim);
-            memcpy((char *)out[i] + (size_t)r * bytes, from + (size_t)r * row + first, bytes);
-        }
+    char *to[OP_MAX_OUTPUTS];
+    cut_t cut = {.n = parts->n, .from = from, .to = to, .row = slabs_row_bytes(x, parts->dim)};
+    size_t moved = 0;
+    for (int i = 0; i < parts->n; i++) {
+        to[i] = out[i];
+        cut.first[i] = bytes_before(x, parts->dim, parts->starts[i]);
+        cut.bytes[i] = slabs_row_bytes(&prepared->out[i], parts->dim);
+        moved += info_bytes(&prepared->out[i]);
+    }
+    if (cut.row > 0)
+        threads_share(threads_for(ctx, (int64_t)(moved / sizeof(float))),
+                      (int64_t)(info_bytes(x) / cut.row), cut_rows, &cut);
 }
 
 static bool slice_parts(const slice_attrs_t *attrs, const tensor_info_t *x, parts_t *out)

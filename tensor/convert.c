@@ -43,6 +43,138 @@ static int make_loops(int rank, const int64_t *sizes, const int64_t *src_strides
     return merged;
 }
 
+/* A size that the compiler knows becomes a few moves instead of a call. */
+#define RUNS(size)                                                                                 \
+    for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, (size))
+
+void convert_runs(int64_t n, size_t bytes, const char *from, int64_t from_step, char *to,
+                  int64_t to_step)
+{
+    if (from_step == (int64_t)bytes && to_step == (int64_t)bytes) {
+        if (n > 0) memcpy(to, from, (size_t)n * bytes);
+        return;
+    }
+    switch (bytes) {
+    case 0: return;
+    case 1: RUNS(1); return;
+    case 2: RUNS(2); return;
+    case 4: RUNS(4); return;
+    case 8: RUNS(8); return;
+    case 12: RUNS(12); return;
+    case 16: RUNS(16); return;
+    case 24: RUNS(24); return;
+    case 32: RUNS(32); return;
+    case 64: RUNS(64); return;
+    default: RUNS(bytes); return;
+    }
+}
+
+/* A strided copy: outer loops, and two inner ones that are cut into tiles. `along` is the fastest
+ * loop of the destination. `across` is the fastest one of the source, or `along` where that is the
+ * same: a transposed tile of 64 x 64 fits into the first cache. */
+typedef struct strided {
+    dtype_t src_dtype, dst_dtype;
+    size_t run; /* bytes of a run that both sides have contiguous; 0 where elements are cast */
+    int n;
+    loop_t loops[TENSOR_MAX_RANK + 1], along, across;
+    int64_t tile_along, tile_across;
+} strided_t;
+
+enum { TILE = 64, ELEMENTS = 8192, SHORT = 16 };
+
+static loop_t take_loop(strided_t *s, int at)
+{
+    const loop_t loop = s->loops[at];
+    s->n--;
+    for (int i = at; i < s->n; i++) s->loops[i] = s->loops[i + 1];
+    return loop;
+}
+
+/* The outer loop of the smallest step in the source; the last one where none has a smaller step
+ * than the innermost loop, which is short; -1 for none. */
+static int find_across(const strided_t *s)
+{
+    int best = s->n > 0 && s->along.size < SHORT ? s->n - 1 : -1;
+    int64_t least = s->along.src;
+    for (int i = 0; i < s->n; i++)
+        if (s->loops[i].src > 0 && s->loops[i].src < least) {
+            least = s->loops[i].src;
+            best = i;
+        }
+    return best;
+}
+
+static int64_t count_tiles(int64_t n, int64_t tile)
+{
+    return (n + tile - 1) / tile;
+}
+
+/* As long as fits with the other loop, at most so long. */
+static int64_t cut_tile(const loop_t *loop, const loop_t *other, int64_t most)
+{
+    int64_t tile = other->size < TILE ? TILE * TILE / other->size : TILE;
+    if (other->size == 1 || tile > most) tile = most;
+    if (tile < 1) tile = 1;
+    return loop->size < tile ? loop->size : tile;
+}
+
+/* Gives the number of pieces. */
+static int64_t plan_strided(strided_t *s, size_t src_size, size_t dst_size)
+{
+    const loop_t one = {1, (int64_t)src_size, (int64_t)dst_size};
+    int64_t n_pieces = 1;
+    if (s->src_dtype == s->dst_dtype) s->run = src_size;
+    if (s->run > 0 && s->n > 0 && s->loops[s->n - 1].src == one.src &&
+        s->loops[s->n - 1].dst == one.dst && s->loops[s->n - 1].size * one.src <= ELEMENTS)
+        s->run *= (size_t)take_loop(s, s->n - 1).size;
+    s->along = s->n > 0 ? take_loop(s, s->n - 1) : one;
+    const int across = find_across(s);
+    s->across = across >= 0 ? take_loop(s, across) : (loop_t){.size = 1};
+    const int64_t most = ELEMENTS / (s->run > src_size ? (int64_t)(s->run / src_size) : 1);
+    s->tile_along = cut_tile(&s->along, &s->across, most);
+    s->tile_across = cut_tile(&s->across, &s->along, most);
+    for (int i = 0; i < s->n; i++) n_pieces *= s->loops[i].size;
+    return n_pieces * count_tiles(s->along.size, s->tile_along) *
+           count_tiles(s->across.size, s->tile_across);
+}
+
+static void move_run(const strided_t *s, int64_t n, const char *from, int64_t from_step, char *to,
+                     int64_t to_step)
+{
+    if (s->run > 0)
+        convert_runs(n, s->run, from, from_step, to, to_step);
+    else
+        dtype_cast(n, s->src_dtype, from, from_step / (int64_t)dtype_size(s->src_dtype),
+                   s->dst_dtype, to, to_step / (int64_t)dtype_size(s->dst_dtype));
+}
+
+/* One tile: the longer loop is the inner one. */
+static void move_piece(const strided_t *s, int64_t piece, const char *from, char *to)
+{
+    loop_t inner = s->along, outer = s->across;
+    const int64_t n_along = count_tiles(inner.size, s->tile_along);
+    const int64_t n_across = count_tiles(outer.size, s->tile_across);
+    const int64_t first = piece % n_along * s->tile_along;
+    const int64_t second = piece / n_along % n_across * s->tile_across;
+    int64_t rest = piece / n_along / n_across;
+    from += first * inner.src + second * outer.src;
+    to += first * inner.dst + second * outer.dst;
+    for (int i = s->n - 1; i >= 0; i--) {
+        from += rest % s->loops[i].size * s->loops[i].src;
+        to += rest % s->loops[i].size * s->loops[i].dst;
+        rest /= s->loops[i].size;
+    }
+    inner.size = inner.size - first < s->tile_along ? inner.size - first : s->tile_along;
+    outer.size = outer.size - second < s->tile_across ? outer.size - second : s->tile_across;
+    if (inner.size < outer.size) {
+        const loop_t other = inner;
+        inner = outer;
+        outer = other;
+    }
+    for (int64_t i = 0; i < outer.size; i++)
+        move_run(s, inner.size, from + i * outer.src, inner.src, to + i * outer.dst, inner.dst);
+}
+
 void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const int64_t *src_strides,
                      const void *src, dtype_t dst_dtype, const int64_t *dst_strides, void *dst,
                      int n_threads)
@@ -50,25 +182,11 @@ void convert_strided(int rank, const int64_t *sizes, dtype_t src_dtype, const in
     for (int d = 0; d < rank; d++)
         if (sizes[d] == 0) return;
     const size_t src_size = dtype_size(src_dtype), dst_size = dtype_size(dst_dtype);
-    loop_t loops[TENSOR_MAX_RANK + 1];
-    int n = make_loops(rank, sizes, src_strides, src_size, dst_strides, dst_size, loops);
-    loop_t inner = n > 0 ? loops[n - 1] : (loop_t){1, (int64_t)src_size, (int64_t)dst_size};
-    int n_outer = n > 0 ? n - 1 : 0;
-    int64_t rows = 1;
-    for (int i = 0; i < n_outer; i++) rows *= loops[i].size;
-
+    strided_t s = {.src_dtype = src_dtype, .dst_dtype = dst_dtype};
+    s.n = make_loops(rank, sizes, src_strides, src_size, dst_strides, dst_size, s.loops);
+    const int64_t n_pieces = plan_strided(&s, src_size, dst_size);
 #pragma omp parallel for num_threads(n_threads) if (n_threads > 1) schedule(static)
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t rest = row, src_at = 0, dst_at = 0;
-        for (int i = n_outer - 1; i >= 0; i--) {
-            int64_t index = rest % loops[i].size;
-            rest /= loops[i].size;
-            src_at += index * loops[i].src;
-            dst_at += index * loops[i].dst;
-        }
-        dtype_cast(inner.size, src_dtype, (const char *)src + src_at, inner.src / (int64_t)src_size,
-                   dst_dtype, (char *)dst + dst_at, inner.dst / (int64_t)dst_size);
-    }
+    for (int64_t piece = 0; piece < n_pieces; piece++) move_piece(&s, piece, src, dst);
 }
 
 /* Every index that lies in the padding of at least one blocked dimension: for each such dimension
