@@ -195,6 +195,10 @@ static status_t describe(context_t *ctx, const op_call_t *call, onednn_algorithm
         problem.bias = &bias;
     }
     double flops = 2.0 * (double)info_numel(&dst) * conv_set_windows(call, &problem);
+    /* vectors are over outputs: of fewer than lanes the others compute nothing */
+    const int lanes = isa_lanes(isa_best());
+    if (attrs->groups == 1 && weight->sizes[0] > 0 && weight->sizes[0] < lanes)
+        flops *= (double)lanes / (double)weight->sizes[0];
     TRY(choose_post_ops(call, prepared, &problem, post));
     TRY(choose_formats(ctx, call, prepared, &problem, flops));
     /* where a tag can say so, its gradient lies alike */
@@ -270,21 +274,15 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 }
 
 static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
-static const kernel_t *const kernels_1d[] = {&conv_rows, &onednn, &native, NULL};
-static const kernel_t *const kernels_2d[] = {&conv_winograd_6,
-                                             &conv_winograd_4,
-                                             &conv_winograd_2,
-                                             &conv_winograd_training,
-                                             &conv_parities,
-                                             &conv_depthwise,
-                                             &conv_groups,
-                                             &conv_pointwise,
-                                             &conv_strassen,
-                                             &conv_rows,
-                                             &onednn,
-                                             &native,
-                                             NULL};
-static const kernel_t *const kernels_3d[] = {&onednn, &native, NULL};
+static const kernel_t *const kernels_1d[] = {&conv_taps, &conv_rows, &onednn, &native, NULL};
+static const kernel_t *const kernels_2d[] = {&conv_winograd_6, &conv_winograd_4,
+                                             &conv_winograd_2, &conv_winograd_training,
+                                             &conv_parities,   &conv_depthwise,
+                                             &conv_groups,     &conv_pointwise,
+                                             &conv_strassen,   &conv_taps,
+                                             &conv_rows,       &onednn,
+                                             &native,          NULL};
+static const kernel_t *const kernels_3d[] = {&conv_taps, &onednn, &native, NULL};
 
 /* ---- gradients ---- */
 
@@ -348,6 +346,8 @@ static const char *const cases_1d[] = {
     "(f32[2,16,9], f32[17,16,3], f32[17]) post=[\"erf\"]",
     "(f32[2,8,9], f32[12,2,3], none) padding=[1] groups=4 stride=[2]",
     "(f64[1,3,7], f64[4,3,3], f64[4])",
+    "(f32[2,1,600], f32[1,1,256], f32[1]) stride=[2]",
+    "(f32[1,3,90], f32[7,3,9], none) dilation=[4] padding=[16] post=[\"relu\"]",
     NULL};
 
 static const char *const cases_2d[] = {
@@ -394,6 +394,9 @@ static const char *const cases_2d[] = {
     "(bf16[1,16,8,8], bf16[16,16,3,3], bf16[16]) padding=[1,1]",
     "(f64[1,3,7,7], f64[4,3,3,3], f64[4])",
     "(f32[0,3,7,7], f32[4,3,3,3], none)",
+    "(f32[1,8,6,44], f32[8,8,3,39], f32[8]) padding=[1,19]",
+    "(f32[1,17,9,21], f32[1,17,7,3], f32[1]) padding=[3,1] post=[\"sigmoid\"]",
+    "(f32[2,3,31,1], f32[3,1,7,1], none) padding=[6,0] dilation=[2,1] groups=3",
     "(f32[1,32,14,14], f32[48,32,3,3], f32[48]) padding=[1,1] algorithm=\"winograd\"",
     "(f32[1,17,12,12], f32[31,17,3,3], none) padding=[1,1] algorithm=\"winograd\"",
     "(f32[2,16,9,9], f32[64,16,3,3], f32[64], f32[2,64,9,9]) padding=[1,1] "

@@ -43,8 +43,9 @@ double conv_window_sum(const planes_t *p, const char *x, const char *weight, int
 /* The weight with its groups apart: [G][K/G][C/G].. */
 tensor_info_t conv_group_weight(const tensor_info_t *weight, int64_t groups);
 
-/* The kernels of conv_depthwise.c, conv_pointwise.c and conv_rows.c. */
+/* The kernels of conv_depthwise.c, conv_pointwise.c, conv_rows.c and conv_taps.c. */
 extern const kernel_t conv_depthwise, conv_groups, conv_pointwise, conv_strassen, conv_rows;
+extern const kernel_t conv_taps;
 
 /* conv_pointwise for batch_norm_conv2d, whose operands of the norm stand behind the bias. */
 enum { CONV_NORM_WEIGHT = 3, CONV_NORM_BIAS, CONV_NORM_MEAN, CONV_NORM_VAR, CONV_NORM_OPERANDS };

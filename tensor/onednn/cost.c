@@ -33,9 +33,9 @@ static double efficiency(const char *implementation)
 
 static double call_ns(const char *implementation)
 {
-    static const char *const own[] = {"stream",    "product",          "tiles",
-                                      "depthwise", "groups",           "pointwise",
-                                      "rows",      "expand_depthwise", "strassen"};
+    static const char *const own[] = {"stream",   "product",   "tiles", "depthwise",
+                                      "groups",   "pointwise", "rows",  "expand_depthwise",
+                                      "strassen", "taps"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(implementation, own[i]) == 0) return OWN_CALL_NS;
     return CALL_NS;

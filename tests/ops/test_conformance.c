@@ -20,7 +20,7 @@
 #include "tests/support/case.h"
 
 #define MAX_FAILURES 8 /* of an operator, that are printed */
-#define MAX_KERNELS 12 /* of an operator */
+#define MAX_KERNELS 16 /* of an operator */
 
 /* For the first activation, and for the others. */
 static const struct {
