@@ -28,6 +28,8 @@ const char *class_of(status_t status)
     case STATUS_OUT_OF_MEMORY: return "OutOfMemory";
     case STATUS_IO: return "FileError";
     case STATUS_CORRUPT: return "Corrupt";
+    case STATUS_CANCELLED: return "Cancelled";
+    case STATUS_LIMIT: return "LimitReached";
     default: return "Error";
     }
 }
@@ -68,6 +70,8 @@ void reset_counters_of_thread()
 
 void raise(status_t status, const std::string &message)
 {
+    // Ctrl-C: Python's own handler has noted it, and raises KeyboardInterrupt here
+    if (status == STATUS_CANCELLED && PyErr_CheckSignals() != 0) throw nb::python_error();
     nb::object type = nb::module_::import_("tessera.errors").attr(class_of(status));
     PyErr_SetString(type.ptr(), message.c_str());
     throw nb::python_error();

@@ -109,7 +109,7 @@ ModuleOwner Model::import(context_t *ctx, const std::vector<Shape> &shapes, int6
     options.open_size = open;
     status_t status;
     {
-        nb::gil_scoped_release no_gil;
+        const Unlocked unlocked(ctx, &running_);
         status = path_.empty() ? onnx_load_bytes(ctx, bytes, n_bytes, &options, &imported)
                                : onnx_load(ctx, path_.c_str(), &options, &imported);
         if (status == STATUS_OK) status = freeze_take(ctx, &imported, &how, &frozen);
@@ -167,7 +167,7 @@ std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads,
     context_t *ctx = model->context();
     status_t status;
     {
-        nb::gil_scoped_release no_gil;
+        const Unlocked unlocked(ctx);
         status = freeze_load_with(ctx, path.c_str(), &options, &module);
     }
     check(ctx, status);
@@ -228,7 +228,7 @@ status_t Model::run(context_t *ctx, module_t *module, const std::vector<Datum> &
         return context_fail(ctx, STATUS_INVALID_ARGUMENT, "%zu inputs, at most %d are possible",
                             inputs.size(), METHOD_MAX_OUTPUTS);
     for (size_t i = 0; i < inputs.size(); i++) in[i] = inputs[i].get();
-    nb::gil_scoped_release no_gil;
+    const Unlocked unlocked(ctx, &running_);
     const status_t status = module_call(ctx, module, "forward", static_cast<int>(inputs.size()), in,
                                         &n_out, out);
     for (int i = 0; status == STATUS_OK && i < n_out; i++) outputs.emplace_back(out[i]);
@@ -337,7 +337,7 @@ void Model::save(const std::string &path)
     module_t *module = first(); // before the GIL is given up: another thread may add a variant
     status_t status;
     {
-        nb::gil_scoped_release no_gil;
+        const Unlocked unlocked(ctx, &running_);
         status = plan_warm(ctx, module, "forward");
         if (status == STATUS_OK) status = freeze_save(ctx, module, path.c_str());
     }

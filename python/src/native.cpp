@@ -113,6 +113,8 @@ NB_MODULE(_native, m)
             },
             nb::arg("path"), nb::sig("def save(self, path: str | bytes | os.PathLike) -> None"),
             "Writes a .tessera file, which maps straight back in, whole or not at all.")
+        .def("cancel", &Model::cancel, nb::sig("def cancel(self) -> None"),
+             "Ends the calls of this model that run now in other threads: they raise Cancelled.")
         .def("__repr__",
              [](const Model &model) {
                  const auto list = [](nb::list values) {

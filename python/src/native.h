@@ -33,6 +33,36 @@ inline void check(context_t *ctx, status_t status)
     if (status != STATUS_OK) raise(ctx, status);
 }
 
+// Calls of one model that run, in any threads.
+class Running
+{
+  public:
+    void add(context_t *ctx);
+    void remove(context_t *ctx);
+    void cancel();
+
+  private:
+    std::mutex mutex_;
+    std::vector<context_t *> contexts_;
+};
+
+// Gives the GIL up for a call of the library, which Ctrl-C cancels if it runs in the main thread,
+// and `running` may cancel.
+class Unlocked
+{
+  public:
+    explicit Unlocked(context_t *ctx, Running *running = nullptr);
+    ~Unlocked();
+    Unlocked(const Unlocked &) = delete;
+    Unlocked &operator=(const Unlocked &) = delete;
+
+  private:
+    context_t *ctx_;
+    Running *running_;
+    bool is_interruptible_ = false;
+    PyThreadState *state_;
+};
+
 // ---- counted objects of the C API ----
 
 template <typename T, void (*release)(T *)> struct Releases {
@@ -99,6 +129,8 @@ class Model
     nb::dict run_by_names(const nb::dict &feed);
     nb::list values(bool is_output) const;
     void save(const std::string &path);
+    // Ends the calls that run now, in any threads.
+    void cancel() { running_.cancel(); }
     // What runs on these inputs (none: zeros of the sizes that the model was made at), and how long
     // it takes: tessera.report.Profile. A table of the plan's steps.
     nb::object profile(nb::args inputs, int iterations);
@@ -136,6 +168,7 @@ class Model
     std::string path_;
     nb::object bytes_;
     std::vector<Given> given_;
+    mutable Running running_;
     mutable std::mutex mutex_;      // of variants_
     std::vector<Variant> variants_; // the first always stays
     std::vector<nb::str> input_names_, output_names_;

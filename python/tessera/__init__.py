@@ -6,7 +6,8 @@
     m.save("resnet50.tessera")   # starts in milliseconds
     print(m.explain())           # what runs, and in which formats
 
-Calls release the GIL, and threads may call one model at once.
+Calls release the GIL, and threads may call one model at once. Ctrl-C ends a call with
+KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from ._native import Model, Value, __version__, counters, isa, onednn_version, r
 from ._native import audit_text as _audit_text
 from ._native import load_onnx as _load_onnx
 from ._native import load_tessera as _load_tessera
-from .errors import Corrupt, Error, FileError, InvalidArgument, OutOfMemory, Unsupported
+from .errors import Cancelled, Corrupt, Error, FileError, InvalidArgument, LimitReached
+from .errors import OutOfMemory, Unsupported
 from .session import InferenceSession, RunOptions, SessionOptions
 
 __all__ = [
-    "Corrupt", "Error", "FileError", "InferenceSession", "InvalidArgument", "Model", "OutOfMemory",
-    "RunOptions", "SessionOptions", "Unsupported", "Value", "__version__", "audit", "compile",
+    "Cancelled", "Corrupt", "Error", "FileError", "InferenceSession", "InvalidArgument",
+    "LimitReached", "Model", "OutOfMemory", "RunOptions", "SessionOptions", "Unsupported", "Value", "__version__", "audit", "compile",
     "count_reorders", "counters", "isa", "load", "load_bytes", "onednn_version", "reset_counters",
 ]  # fmt: skip
 

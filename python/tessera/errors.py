@@ -21,5 +21,13 @@ class FileError(Error, OSError):
     """The operating system refused a file."""
 
 
+class Cancelled(Error):
+    """Another thread ended the call, by Model.cancel."""
+
+
+class LimitReached(Error, TimeoutError):
+    """The call reached a limit: TESSERA_LIMIT_TIME or TESSERA_LIMIT_ITERATIONS."""
+
+
 class Corrupt(Error, ValueError):
     """A file's bytes contradict its format."""
