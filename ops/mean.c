@@ -107,10 +107,15 @@ static status_t prepare_pooling(context_t *ctx, const op_call_t *call, prepared_
                                 .n_src = 1,
                                 .src = &src,
                                 .dst = &dst};
+    int64_t n_under = 1;
     for (int i = 0; i < x->rank - 2; i++) {
         problem.kernel[i] = x->sizes[2 + i];
         problem.stride[i] = problem.dilation[i] = 1;
+        n_under *= x->sizes[2 + i];
     }
+    if (n_under > REDUCE_NAIVE_MOST)
+        return prepared_decline(prepared, "pooling: it adds %lld elements in one float",
+                                (long long)n_under);
     op_call_t pooling = *call; /* the format asked for is that of the result without space */
     if (!keepdim) pooling.out_format = NULL;
     TRY(choose_formats(ctx, &pooling, prepared, &problem, 0.0));
@@ -148,8 +153,8 @@ static status_t run_pooling(context_t *ctx, const prepared_t *prepared, void *co
 
 static const kernel_t pooling = {.name = "pooling", .prepare = prepare_pooling, .run = run_pooling};
 
-/* ---- mkldnn kernel: the sum over all that follows the channels, over the batch, or over both, of
- * formats that lie by channels ---- */
+/* ---- mkldnn kernel: the sum or mean over all that follows the channels, over the batch, or over
+ * both, of formats that lie by channels ---- */
 
 #define LANES 16
 
@@ -213,10 +218,9 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
 }
 
 /* With keepdim the result has x's blocks; else a number for each channel, without padding. */
-static status_t run_channels(context_t *ctx, const prepared_t *prepared, void *const *in,
-                             void *const *out, void *scratch)
+static status_t add_channels(context_t *ctx, const prepared_t *prepared, void *const *in,
+                             void *const *out, bool is_mean)
 {
-    (void)scratch;
     const reduce_attrs_t *attrs = prepared->attrs;
     const tensor_info_t *x = &prepared->in[0], *result = &prepared->out[0];
     const size_t size = dtype_size(result->dtype);
@@ -225,6 +229,7 @@ static status_t run_channels(context_t *ctx, const prepared_t *prepared, void *c
     reduce_mark(&attrs->dims, x->rank, gone);
     walk_channels(x, &walk);
     const int64_t n_images = gone[0] ? walk.n : 1, n_sums = gone[0] ? 1 : walk.n;
+    const double divisor = is_mean ? (double)(n_images * walk.spatial) : 1.0;
     const int64_t n_parts = (walk.block + LANES - 1) / LANES, width = walk.n_blocks * walk.block;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(x))) schedule(static)
     for (int64_t i = 0; i < n_sums * walk.n_blocks * n_parts; i++) {
@@ -236,6 +241,7 @@ static status_t run_channels(context_t *ctx, const prepared_t *prepared, void *c
         if (!attrs->keepdim && lanes.n > walk.channels - channel) lanes.n = walk.channels - channel;
         if (lanes.n <= 0) continue;
         add_lanes(&lanes, sums);
+        for (int j = 0; j < LANES; j++) sums[j] /= divisor;
         const int64_t to = image * (attrs->keepdim ? width : walk.channels) + channel;
         dtype_cast(lanes.n, DTYPE_F64, sums, 1, result->dtype, (char *)out[0] + (size_t)to * size,
                    1);
@@ -243,10 +249,28 @@ static status_t run_channels(context_t *ctx, const prepared_t *prepared, void *c
     return STATUS_OK;
 }
 
-static const kernel_t channels = {.name = "channels",
-                                  .prepare = prepare_channels,
-                                  .run = run_channels,
-                                  .flags = KERNEL_NEEDS_ELEMENTS};
+static status_t run_channels_sum(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                 void *const *out, void *scratch)
+{
+    (void)scratch;
+    return add_channels(ctx, prepared, in, out, false);
+}
+
+static status_t run_channels_mean(context_t *ctx, const prepared_t *prepared, void *const *in,
+                                  void *const *out, void *scratch)
+{
+    (void)scratch;
+    return add_channels(ctx, prepared, in, out, true);
+}
+
+static const kernel_t channels_sum = {.name = "channels",
+                                      .prepare = prepare_channels,
+                                      .run = run_channels_sum,
+                                      .flags = KERNEL_NEEDS_ELEMENTS};
+static const kernel_t channels_mean = {.name = "channels",
+                                       .prepare = prepare_channels,
+                                       .run = run_channels_mean,
+                                       .flags = KERNEL_NEEDS_ELEMENTS};
 
 /* ---- dense kernel ---- */
 
@@ -331,8 +355,8 @@ static status_t run_sum(context_t *ctx, const prepared_t *prepared, void *const 
 
 static const kernel_t native_mean = {.name = "native", .prepare = reduce_prepare, .run = run_mean};
 static const kernel_t native_sum = {.name = "native", .prepare = reduce_prepare, .run = run_sum};
-static const kernel_t *const mean_kernels[] = {&pooling, &native_mean, NULL};
-static const kernel_t *const sum_kernels[] = {&channels, &native_sum, NULL};
+static const kernel_t *const mean_kernels[] = {&pooling, &channels_mean, &native_mean, NULL};
+static const kernel_t *const sum_kernels[] = {&channels_sum, &native_sum, NULL};
 
 /* ---- gradients ---- */
 

@@ -9,6 +9,7 @@
 #include "ops/gradient_impl.h"
 #include "ops/moments_impl.h"
 #include "ops/norm_impl.h"
+#include "ops/reduce_impl.h"
 #include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -207,6 +208,9 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
     TRY(accept_out_plain(call, prepared, 0));
     int64_t sizes[2];
     layer_rows(call->in[X], attrs, &sizes[0], &sizes[1]);
+    if (sizes[1] > 8 * REDUCE_NAIVE_MOST)
+        return prepared_decline(prepared, "onednn: it adds %lld elements in eight floats",
+                                (long long)sizes[1]);
     tensor_info_t flat = info_dense(call->in[X]->dtype, 2, sizes);
     onednn_problem_t problem = {.kind = ONEDNN_LAYER_NORM,
                                 .n_src = 1,
@@ -216,7 +220,8 @@ static status_t prepare_layer_onednn(context_t *ctx, const op_call_t *call, prep
                                 .has_scale = call_has(call, WEIGHT)};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no layer_norm for %s", info_brief(call->in[X]));
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx),
+                                info_brief(call->in[X]));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
     prepared->overwrites = 1u << X;

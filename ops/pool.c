@@ -5,6 +5,7 @@
 #include "dispatch/choose_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool_impl.h"
+#include "ops/reduce_impl.h"
 #include "ops/walk_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -242,6 +243,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                         : counts_padding           ? ONEDNN_POOL_AVERAGE_PADDED
                                                    : ONEDNN_POOL_AVERAGE;
     pool_axes(call->op, call->attrs, x, &dst, axes);
+    int64_t n_under = 1;
     for (int i = 0; i < x->rank - 2; i++) {
         axis_t *axis = &axes[i + 5 - x->rank];
         if (!as_windowed(axis))
@@ -258,7 +260,11 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         problem.dilation[i] = 1;
         problem.pad_begin[i] = axis->padding;
         problem.pad_end[i] = reach > axis->in ? reach - axis->in : 0;
+        n_under *= axis->kernel < axis->in ? axis->kernel : axis->in;
     }
+    if (pool_is_average(call->op) && n_under > REDUCE_NAIVE_MOST)
+        return prepared_decline(prepared, "onednn: it adds %lld elements in one float",
+                                (long long)n_under);
     op_call_t own = *call;
     own.keep_formats = true;
     return choose_formats(ctx, &own, prepared, &problem, 0.0);
@@ -272,6 +278,7 @@ static const kernel_t onednn = {.name = "onednn",
 /* ---- kernel of our own: window by window, all channels of a block at a time ---- */
 
 #define LANES 64
+#define FEW_ROWS 64
 
 format_t pool_format(const tensor_info_t *x)
 {
@@ -319,19 +326,76 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan);
 }
 
-static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
-                     float *dst)
+/* The sum of elements that lie side by side. */
+static double add_line(const float *line, int64_t n)
 {
-    float value[LANES];
+    double sum = 0.0;
+    for (int64_t first = 0; first < n; first += 16 * REDUCE_RUN) {
+        const int64_t end = n - first < 16 * REDUCE_RUN ? n : first + 16 * REDUCE_RUN;
+        float lanes[16] = {0.0f};
+        int64_t i = first;
+        for (; i + 16 <= end; i += 16)
+            for (int j = 0; j < 16; j++) lanes[j] += line[i + j];
+        for (; i < end; i++) lanes[i % 16] += line[i];
+        for (int j = 0; j < 16; j++) sum += (double)lanes[j];
+    }
+    return sum;
+}
+
+static void average_line(const pool_plan_t *plan, const window_t *w, const float *src, float *dst)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < w[0].count * w[1].count; i++) {
+        const int64_t d = w[0].first + i / w[1].count * w[0].step;
+        const int64_t h = w[1].first + i % w[1].count * w[1].step;
+        const float *line = src + (d * plan->axes[1].in + h) * plan->axes[2].in + w[2].first;
+        sum += add_line(line, w[2].count);
+    }
+    *dst = (float)(sum / pool_divisor(w, plan->counts_padding));
+}
+
+static void average_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
+                        float *dst)
+{
+    float value[LANES] = {0.0f};
+    double sum[LANES];
+    const double divisor = pool_divisor(w, plan->counts_padding);
+    const float scale = (float)(1.0 / divisor);
     const int64_t block = plan->block;
-    for (int64_t i = 0; i < n; i++) value[i] = plan->is_average ? 0.0f : -INFINITY;
-    if (plan->is_average) {
-        const float scale = (float)(1.0 / pool_divisor(w, plan->counts_padding));
+    int64_t n_added = 0;
+    if (w[0].count * w[1].count * w[2].count <= REDUCE_RUN) {
         POOL_FOR_TAPS(plan->axes, w, at)
         for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
+    for (int64_t i = 0; i < n; i++) sum[i] = 0.0;
+    POOL_FOR_TAPS(plan->axes, w, at)
+    {
+        for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
+        if (++n_added % REDUCE_RUN != 0) continue;
+        for (int64_t i = 0; i < n; i++) {
+            sum[i] += (double)value[i];
+            value[i] = 0.0f;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)((sum[i] + (double)value[i]) / divisor);
+}
+
+static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
+                     float *dst)
+{
+    float value[LANES];
+    const int64_t block = plan->block;
+    if (plan->is_average && block == 1 && w[2].step == 1) {
+        average_line(plan, w, src, dst);
+        return;
+    }
+    if (plan->is_average) {
+        average_f32(plan, w, src, n, dst);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) value[i] = -INFINITY;
     POOL_FOR_TAPS(plan->axes, w, at)
     for (int64_t i = 0; i < n; i++) {
         float x = src[at * block + i];
@@ -440,11 +504,14 @@ static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, 
         dtype_store(dtype, dst, -INFINITY);
 }
 
-/* A row at once, where there is a loop for it. */
+/* A row at once, where there is a loop for it. It goes over all taps, those in the padding too, and
+ * adds them up in floats: other windows are better done one by one. */
 static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype, const void *src,
                      void *dst)
 {
-    if (plan->block != 1 || plan->axes[2].kernel == 0) return false;
+    const axis_t *axis = &plan->axes[2];
+    if (plan->block != 1 || axis->kernel == 0 || axis->kernel > axis->in) return false;
+    if (plan->is_average && w[0].count * w[1].count * axis->kernel > REDUCE_RUN) return false;
     if (dtype == DTYPE_F32)
         row_f32(plan, w, src, dst);
     else if (dtype == DTYPE_S8 && !plan->is_average)
@@ -456,16 +523,17 @@ static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype, const 
     return true;
 }
 
+/* Lanes [first, end) of one result. */
 static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
-                              const char *src, char *dst)
+                              int64_t first, int64_t end, const char *src, char *dst)
 {
-    const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
+    const int64_t size = (int64_t)dtype_size(dtype);
     const bool is_byte = (dtype == DTYPE_S8 || dtype == DTYPE_U8) && !plan->is_average;
     const int64_t step = dtype == DTYPE_F32 || is_byte ? LANES : 1;
-    for (int64_t lane = 0; lane < block; lane += step) {
+    for (int64_t lane = first; lane < end; lane += step) {
         const void *from = src + lane * size;
         void *to = dst + lane * size;
-        const int64_t n = block - lane < LANES ? block - lane : LANES;
+        const int64_t n = end - lane < LANES ? end - lane : LANES;
         if (dtype == DTYPE_F32)
             pool_f32(plan, w, from, n, to);
         else if (is_byte && dtype == DTYPE_S8)
@@ -485,10 +553,16 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
     const dtype_t dtype = prepared->in[X].dtype;
     const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
     const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
+    const int64_t n_rows = plan->n_outer * rows;
+    /* few rows of many channels are shared out by channels, too: a mean over a whole image */
+    const int64_t width = n_rows < FEW_ROWS && block > LANES ? LANES : block;
+    const int64_t n_parts = (block + width - 1) / width;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
     schedule(static)
-    for (int64_t i = 0; i < plan->n_outer * rows; i++) {
-        int64_t outer = i / rows, row = i % rows;
+    for (int64_t i = 0; i < n_rows * n_parts; i++) {
+        const int64_t outer = i / n_parts / rows, row = i / n_parts % rows;
+        const int64_t first = i % n_parts * width;
+        const int64_t end = block - first < width ? block : first + width;
         const char *src = (const char *)in[X] + outer * plan->in_plane * block * size;
         char *dst = (char *)out[0] + (outer * plan->out_plane + row * columns) * block * size;
         window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
@@ -497,7 +571,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         if (pool_row(plan, w, dtype, src, dst)) continue;
         for (int64_t q = 0; q < columns; q++) {
             w[2] = pool_window(&plan->axes[2], q);
-            pool_window_lanes(plan, w, dtype, src, dst + q * block * size);
+            pool_window_lanes(plan, w, dtype, first, end, src, dst + q * block * size);
         }
     }
     walk_zero_padding(&prepared->out[0], out[0]);

@@ -7,6 +7,13 @@
 
 #include "dispatch/prepared_impl.h"
 
+/* oneDNN adds elements up in one float, or in one vector of floats, and the error grows with their
+ * number: that of a mean is 1e-6 for 4,096 and 4e-5 for a million. Sums of more elements than this
+ * (per lane) are left to kernels of our own, which add runs of REDUCE_RUN in floats and those runs
+ * in double. */
+#define REDUCE_NAIVE_MOST 1024
+#define REDUCE_RUN 64
+
 typedef struct reduce_attrs {
     ints_t dims; /* none: all */
     bool keepdim;

@@ -1,13 +1,16 @@
-/* Reductions of NaN, infinities and integers that f64 does not hold, and where a NaN stands in long
- * rows. What they give of ordinary numbers is in reference.txt. */
+/* Means of many elements; reductions of NaN, infinities and integers that f64 does not hold, and
+ * where a NaN stands in long rows. What they give of ordinary numbers is in reference.txt. */
 #include "tests/support/support.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
+#include "tensor/convert.h"
 
 #define ROWS 7
 #define COLUMNS 3
@@ -129,9 +132,123 @@ static void integers_are_compared_and_multiplied_exactly(void **state)
     assert_int_equal(reduce_integers(ctx, "prod", DTYPE_S64, odd), INT64_C(3006477117));
 }
 
+/* The kernel that ran last. */
+static char kernel_that_ran[32];
+
+static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    (void)user;
+    snprintf(kernel_that_ran, sizeof kernel_that_ran, "%s", prepared_kernel(event->prepared));
+    return STATUS_OK;
+}
+
+/* A mean over whole planes, as each operator computes it. */
+static tensor_t *average(context_t *ctx, int which, const tensor_t *x)
+{
+    tensor_t *out = NULL, *plain = NULL;
+    const int64_t *sizes = tensor_sizes(x), space[] = {2, 3}, ones[] = {1, 1};
+    const pool_attrs_t whole = {.kernel = {sizes[2], sizes[3]}};
+    observer_t observer = {.op_end = note_kernel};
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    status_t status = which == 0   ? op_mean(ctx, x, 2, space, true, &out)
+                      : which == 1 ? op_mean(ctx, x, 2, space, false, &out)
+                      : which == 2 ? op_avg_pool2d(ctx, x, &whole, &out)
+                                   : op_adaptive_avg_pool(ctx, x, 2, ones, &out);
+    dispatch_remove_observer(ctx, &observer);
+    CHECK_OK(ctx, status);
+    CHECK_OK(ctx, to_dense(ctx, out, &plain));
+    tensor_release(out);
+    return plain;
+}
+
+/* The largest relative error of the means over planes of a tensor in this format; "": dense. */
+static double worst_error(context_t *ctx, int which, int64_t channels, int64_t size,
+                          const char *format)
+{
+    tensor_t *dense = NULL, *x = NULL, *out = NULL;
+    const void *given = NULL;
+    const int64_t n = size * size;
+    float *values = malloc((size_t)(channels * n) * sizeof *values);
+    double worst = 0.0;
+    assert_non_null(values);
+    for (int64_t i = 0; i < channels * n; i++)
+        values[i] = 0.1f + (float)((i * 7919 + i / n) % 1000) / 1000.0f;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, channels, size, size), values, &dense));
+    if (*format == '\0')
+        x = tensor_retain(dense);
+    else
+        CHECK_OK(ctx, convert_reorder(ctx, dense, format, &x));
+    out = average(ctx, which, x);
+    CHECK_OK(ctx, tensor_data(ctx, out, &given));
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0.0;
+        for (int64_t i = 0; i < n; i++) sum += (double)values[c * n + i];
+        worst = fmax(worst, fabs((double)((const float *)given)[c] / (sum / (double)n) - 1.0));
+    }
+    free(values);
+    tensor_release(dense);
+    tensor_release(x);
+    tensor_release(out);
+    return worst;
+}
+
+/* Against sums in double. One float that all elements are added to is off by 1e-5 and more. */
+static void means_of_large_planes_are_as_exact_as_those_of_small_ones(void **state)
+{
+    static const char *const formats[] = {"", "abcd", "acdb", "aBcd8b", "aBcd16b"};
+    context_t *ctx = fixture_context(state);
+    for (int which = 0; which < 4; which++)
+        for (int f = 0; f < 5; f++) {
+            const double large = worst_error(ctx, which, 3, 1024, formats[f]);
+            if (large > 5e-7)
+                fail_msg("mean %d over 1024x1024 in %s is off by %g", which, formats[f], large);
+            assert_string_not_equal(kernel_that_ran, "onednn");
+            assert_string_not_equal(kernel_that_ran, "pooling");
+            assert_true(worst_error(ctx, which, 17, 112, formats[f]) < 5e-7);
+        }
+}
+
+static void norms_of_long_rows_are_as_exact_as_those_of_short_ones(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t n = 1 << 20;
+    float *values = malloc((size_t)n * sizeof *values);
+    tensor_t *x = NULL, *out = NULL;
+    const void *given = NULL;
+    double mean = 0.0, variance = 0.0;
+    assert_non_null(values);
+    for (int64_t i = 0; i < n; i++) values[i] = 0.1f + (float)(i * 7919 % 1000) / 1000.0f;
+    for (int64_t i = 0; i < n; i++) mean += (double)values[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) variance += pow((double)values[i] - mean, 2.0) / (double)n;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, n), values, &x));
+    CHECK_OK(ctx, op_layer_norm(ctx, x, 1, NULL, NULL, 1e-5, &out));
+    CHECK_OK(ctx, tensor_data(ctx, out, &given));
+    for (int64_t i = 0; i < n; i++) {
+        const double expected = ((double)values[i] - mean) / sqrt(variance + 1e-5);
+        assert_true(fabs((double)((const float *)given)[i] - expected) < 5e-7);
+    }
+    free(values);
+    tensor_release(out);
+    tensor_release(x);
+}
+
+/* Means that end networks of pictures are oneDNN's. */
+static void means_of_small_planes_are_left_to_onednn(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    assert_true(worst_error(ctx, 0, 64, 7, "acdb") < 5e-7);
+    assert_string_equal(kernel_that_ran, "pooling");
+    assert_true(worst_error(ctx, 3, 64, 7, "acdb") < 5e-7);
+    assert_string_equal(kernel_that_ran, "onednn");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(means_of_large_planes_are_as_exact_as_those_of_small_ones),
+        TEST(norms_of_long_rows_are_as_exact_as_those_of_short_ones),
+        TEST(means_of_small_planes_are_left_to_onednn),
         TEST(rows_of_special_values_give_what_pytorch_gives),
         TEST(a_nan_anywhere_in_a_row_is_its_largest_and_smallest_element),
         TEST(integers_are_compared_and_multiplied_exactly),
