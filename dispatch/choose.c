@@ -63,7 +63,7 @@ static status_t query_formats(context_t *ctx, const onednn_problem_t *problem, c
 }
 
 /* Fills the formats of what was described. UNSUPPORTED with a note when it is a reference, has
- * formats that no tag describes, or computes something else. */
+ * formats that no tag describes, or divides padding. */
 static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_problem_t *problem,
                         const pair_t *pair, choice_t *choice)
 {
@@ -80,11 +80,7 @@ static status_t look_at(context_t *ctx, prepared_t *prepared, const onednn_probl
         prepared_note(prepared, "onednn: %s to %s by %s has formats that no tag describes", src,
                       dst, implementation);
     if (status != STATUS_OK) return status;
-    if (divides_padding(problem, &choice->dst)) return STATUS_UNSUPPORTED;
-    const char *fault = onednn_fault(problem, implementation, &choice->dst);
-    if (fault == NULL) return STATUS_OK;
-    prepared_note(prepared, "onednn: %s to %s: %s %s", src, dst, implementation, fault);
-    return STATUS_UNSUPPORTED;
+    return divides_padding(problem, &choice->dst) ? STATUS_UNSUPPORTED : STATUS_OK;
 }
 
 /* Describes one pair; UNSUPPORTED with a note when it is not to be had, or only as a reference. */
@@ -104,7 +100,7 @@ static status_t try_pair(context_t *ctx, const op_call_t *call, prepared_t *prep
     choice_t choice = {.is_proposed = pair->dst.kind == FORMAT_ANY};
     status_t status = onednn_describe(ctx, &problem, &choice.primitive);
     if (status == STATUS_UNSUPPORTED)
-        prepared_note(prepared, "onednn: no implementation for %s to %s",
+        prepared_note(prepared, "onednn: %s for %s to %s", onednn_refusal(ctx),
                       format_text(&pair->src, src_text), format_text(&pair->dst, dst_text));
     if (status != STATUS_OK) return status;
     status = look_at(ctx, prepared, &problem, pair, &choice);
@@ -169,7 +165,7 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
     if (call->keep_formats) {
         if (call->out_format != NULL)
             pairs[n++] = (pair_t){own, *call->out_format, true};
-        else if (!enters_plain)
+        else if (!enters_plain || call->layout == LAYOUT_DENSE) /* whose results have no blocks */
             pairs[n++] = (pair_t){own, own, true};
         else
             for (int i = 0; i < n_candidates; i++) pairs[n++] = (pair_t){own, candidates[i], false};

@@ -236,7 +236,8 @@ static status_t try_formats(context_t *ctx, const op_call_t *call, prepared_t *p
     format_text(&dst.format, dst_text);
     status_t status = choose_describe_backward(ctx, &problem, propagation, &choice.primitive);
     if (status == STATUS_UNSUPPORTED)
-        prepared_note(prepared, "onednn: no implementation for %s and %s", src_text, dst_text);
+        prepared_note(prepared, "onednn: %s for %s and %s", onednn_refusal(ctx), src_text,
+                      dst_text);
     if (status != STATUS_OK) return status;
     const char *implementation = onednn_implementation(choice.primitive);
     status = onednn_is_reference(implementation) ? STATUS_UNSUPPORTED

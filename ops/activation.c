@@ -198,7 +198,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
                                 .beta = eltwise.beta};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(x));
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(x));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
     if (onednn_is_reference(prepared->implementation))

@@ -218,7 +218,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
         .kind = ONEDNN_BINARY, .algorithm = algorithm, .n_src = 2, .src = src, .dst = &flat};
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no %s for %s", call->op->name, info_brief(a));
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx), info_brief(a));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
     prepared->overwrites = 1u << A; /* of B oneDNN promises nothing */

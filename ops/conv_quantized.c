@@ -311,7 +311,7 @@ static status_t prepare_floats(context_t *ctx, const op_call_t *call, prepared_t
     describe(call, DTYPE_F32, DTYPE_F32, DTYPE_F32, &d);
     status_t status = onednn_describe(ctx, &d.problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "floats: oneDNN has no implementation");
+        return prepared_decline(prepared, "floats: %s", onednn_refusal(ctx));
     TRY(status);
     status = onednn_query_weight(primitive, &packed);
     if (status != STATUS_OK || packed.format.kind != FORMAT_TAG) {

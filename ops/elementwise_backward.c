@@ -209,7 +209,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     }
     onednn_release(problem.forward);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no backward of gelu for %s", info_brief(grad));
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx),
+                                info_brief(grad));
     TRY(status);
     prepared_take_primitive(prepared, primitive);
     if (onednn_is_reference(prepared->implementation))

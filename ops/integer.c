@@ -106,7 +106,7 @@ status_t integer_describe(context_t *ctx, prepared_t *prepared, const onednn_pro
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no implementation for %s",
+        return prepared_decline(prepared, "onednn: %s for %s", onednn_refusal(ctx),
                                 dtype_name(problem->src[0].dtype));
     TRY(status);
     const char *implementation = onednn_implementation(primitive);

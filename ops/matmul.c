@@ -188,7 +188,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "onednn: no implementation");
+        return prepared_decline(prepared, "onednn: %s", onednn_refusal(ctx));
     TRY(status);
     const char *implementation = onednn_implementation(primitive);
     if (onednn_is_reference(implementation)) {
@@ -247,7 +247,7 @@ static status_t prepare_strided(context_t *ctx, const op_call_t *call, prepared_
     onednn_primitive_t *primitive = NULL;
     status_t status = onednn_describe(ctx, &problem, &primitive);
     if (status == STATUS_UNSUPPORTED)
-        return prepared_decline(prepared, "strided: no implementation");
+        return prepared_decline(prepared, "strided: %s", onednn_refusal(ctx));
     TRY(status);
     const char *implementation = onednn_implementation(primitive);
     if (onednn_is_reference(implementation)) {

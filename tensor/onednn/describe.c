@@ -1,6 +1,4 @@
 /* From a problem to oneDNN's primitive descriptor: forward, one case per kind of primitive. */
-#include <stdint.h>
-
 #include "tensor/onednn/onednn_impl.h"
 
 static const dnnl_alg_kind_t algorithms[ONEDNN_ALGORITHM_COUNT] = {
@@ -217,27 +215,9 @@ static dnnl_status_t describe(const onednn_problem_t *p, const onednn_descriptor
     return dnnl_invalid_arguments;
 }
 
-/* oneDNN 2.6 computes offsets of some kernels in 32 bits: sizes beyond are not given to it. */
-static bool counts_in_32_bits(const tensor_info_t *info)
-{
-    int64_t elements = 0;
-    if (info == NULL || info->format.kind == FORMAT_ANY)
-        return info == NULL || info_numel(info) <= INT32_MAX;
-    return format_elements(&info->format, info->sizes, &elements) && elements <= INT32_MAX;
-}
-
-static bool sizes_are_safe(const onednn_problem_t *p)
-{
-    bool are_safe = true;
-    for (int i = 0; i < ONEDNN_ARGUMENT_COUNT; i++)
-        are_safe = are_safe && counts_in_32_bits(onednn_operand(p, i));
-    return are_safe;
-}
-
 dnnl_status_t onednn_describe_problem(context_t *ctx, const onednn_problem_t *problem,
                                       dnnl_primitive_desc_t *out)
 {
-    if (DNNL_VERSION_MAJOR == 2 && !sizes_are_safe(problem)) return dnnl_unimplemented;
     onednn_descriptors_t d = {0};
     bool is_forward = problem->propagation == ONEDNN_INFERENCE ||
                       problem->propagation == ONEDNN_TRAINING;

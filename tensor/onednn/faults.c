@@ -1,7 +1,7 @@
 /* What implementations of oneDNN accept and then get wrong, each seen with oneDNN 2.6.3 alone. */
 #include <string.h>
 
-#include "tensor/onednn/onednn.h"
+#include "tensor/onednn/onednn_impl.h"
 
 static bool has_post(const onednn_problem_t *problem, onednn_post_kind_t kind)
 {
@@ -24,22 +24,63 @@ static bool has_initial_states(const onednn_problem_t *problem)
     return problem->n_src > 1 && problem->src[1].dtype != DTYPE_NONE;
 }
 
-const char *onednn_fault(const onednn_problem_t *problem, const char *implementation,
-                         const tensor_info_t *dst)
+static bool is_sve(const char *implementation)
 {
+    return strstr(implementation, "sve") != NULL;
+}
+
+static bool is_sse41(const char *implementation)
+{
+    return strstr(implementation, "sse41") != NULL;
+}
+
+/* "brgemm" is another. */
+static bool is_gemm(const char *implementation)
+{
+    return strstr(implementation, ":gemm") != NULL;
+}
+
+/* Dimension 0 lies between others: neither a row of the matrix nor a column is in one piece, as in
+ * bcad. Sizes of 1 lie anywhere. */
+static bool has_rows_inside(const tensor_info_t *info)
+{
+    int n = 0, at = -1;
+    if (info == NULL || info->format.kind != FORMAT_TAG || info->sizes[0] == 1) return false;
+    for (int i = 0; i < info->rank; i++) {
+        const int d = info->format.order[i];
+        if (d == 0) at = n;
+        if (info->sizes[d] != 1) n++;
+    }
+    return at > 0 && at < n - 1;
+}
+
+bool onednn_is_doubtful(const char *implementation)
+{
+    return is_sve(implementation) || is_gemm(implementation) || is_sse41(implementation);
+}
+
+const char *onednn_fault(const onednn_problem_t *problem, const char *implementation)
+{
+    const tensor_info_t *dst = problem->dst;
     if (problem->kind == ONEDNN_RNN && problem->propagation == ONEDNN_BACKWARD &&
         !has_initial_states(problem))
         return "gives other gradients of the weights where there are no initial states";
+    if (problem->kind == ONEDNN_INNER_PRODUCT && is_gemm(implementation) &&
+        (has_rows_inside(problem->src) || has_rows_inside(problem->weight) ||
+         has_rows_inside(problem->diff_src) || has_rows_inside(problem->diff_weight)))
+        return "takes operands for matrices whose first dimension lies between others";
+    if (dst == NULL) return NULL;
     const format_t last = format_channels_last(dst->rank);
-    const bool is_sve = strstr(implementation, "sve") != NULL;
-    /* "brgemm" is another. */
-    const bool is_gemm = strstr(implementation, ":gemm") != NULL;
-    if (problem->kind == ONEDNN_SOFTMAX && is_sve && dst->dtype == DTYPE_BF16)
+    if (problem->kind == ONEDNN_CONVOLUTION && is_sse41(implementation) &&
+        (has_post(problem, ONEDNN_POST_SUM) || has_post(problem, ONEDNN_POST_BINARY)) &&
+        dst->sizes[1] % 4 != 0 && format_same(&dst->format, &last, dst->sizes))
+        return "ends the process where post-ops read pixels that are not aligned";
+    if (problem->kind == ONEDNN_SOFTMAX && is_sve(implementation) && dst->dtype == DTYPE_BF16)
         return "says success and writes no bf16";
-    if (problem->kind == ONEDNN_CONVOLUTION && is_sve && has_hardswish(problem))
+    if (problem->kind == ONEDNN_CONVOLUTION && is_sve(implementation) && has_hardswish(problem))
         return "computes something else for hardswish";
-    if (problem->kind == ONEDNN_CONVOLUTION && is_gemm && has_post(problem, ONEDNN_POST_BINARY) &&
-        format_same(&dst->format, &last, dst->sizes))
+    if (problem->kind == ONEDNN_CONVOLUTION && is_gemm(implementation) &&
+        has_post(problem, ONEDNN_POST_BINARY) && format_same(&dst->format, &last, dst->sizes))
         return "reads wrong elements of post-op operands in channels last";
     return NULL;
 }

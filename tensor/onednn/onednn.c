@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -442,16 +443,43 @@ static void remember(remembered_t *block, const onednn_problem_t *problem)
     block->primitive.forward = onednn_retain(problem->forward);
 }
 
-status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
-                         onednn_primitive_t **out_primitive)
+/* Of a problem that oneDNN took: what its implementation gets wrong, and what of the formats that
+ * it chose does not fit. */
+static const char *find_obstacle(context_t *ctx, const onednn_primitive_t *primitive)
 {
-    dnnl_primitive_desc_t description = NULL;
-    if (problem->n_src > ONEDNN_MAX_SRC) return STATUS_UNSUPPORTED;
-    dnnl_status_t status = onednn_describe_problem(ctx, problem, &description);
-    if (status == dnnl_out_of_memory)
-        return onednn_fail(ctx, (int)status, "describing a primitive");
-    if (status != dnnl_success) return STATUS_UNSUPPORTED;
+    tensor_info_t chosen[3];
+    onednn_problem_t problem = *primitive->problem;
+    const tensor_info_t **infos[] = {&problem.src, &problem.weight, &problem.dst};
+    const int arguments[] = {ONEDNN_ARGUMENT_SRC, ONEDNN_ARGUMENT_WEIGHT, ONEDNN_ARGUMENT_DST};
+    for (int i = 0; i < 3 && onednn_is_doubtful(primitive->implementation); i++) {
+        if (*infos[i] == NULL || (*infos[i])->format.kind != FORMAT_ANY || problem.n_src > 1)
+            continue;
+        if (onednn_query(ctx, primitive, arguments[i], &chosen[i]) == STATUS_OK)
+            *infos[i] = &chosen[i];
+    }
+    const char *fault = onednn_fault(&problem, primitive->implementation);
+    return fault != NULL ? fault : onednn_limit_of_chosen(primitive);
+}
 
+TESSERA_PRINTF(2, 3) static status_t refuse(context_t *ctx, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(context_stream(ctx)->refusal, ONEDNN_REFUSAL_MAX, format, arguments);
+    va_end(arguments);
+    return STATUS_UNSUPPORTED;
+}
+
+const char *onednn_refusal(context_t *ctx)
+{
+    return context_stream(ctx)->refusal;
+}
+
+/* The primitive of a description, which it owns from then on, or which is destroyed. */
+static status_t make_primitive(context_t *ctx, const onednn_problem_t *problem,
+                               dnnl_primitive_desc_t description,
+                               onednn_primitive_t **out_primitive)
+{
     remembered_t *block = NULL;
     status_t failure = context_get_zeroed(ctx, remembered_bytes(problem), "a primitive", &block);
     if (failure == STATUS_OK && engine_retain() != dnnl_success) {
@@ -476,6 +504,29 @@ status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
                                                                     dnnl_query_scratchpad_md, 0);
     primitive->scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
     onednn_list_arguments(primitive);
+    *out_primitive = primitive;
+    return STATUS_OK;
+}
+
+status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
+                         onednn_primitive_t **out_primitive)
+{
+    dnnl_primitive_desc_t description = NULL;
+    onednn_primitive_t *primitive = NULL;
+    if (problem->n_src > ONEDNN_MAX_SRC) return refuse(ctx, "more than %d sources", ONEDNN_MAX_SRC);
+    const char *limit = onednn_limit(problem);
+    if (limit != NULL) return refuse(ctx, "%s", limit);
+    dnnl_status_t status = onednn_describe_problem(ctx, problem, &description);
+    if (status == dnnl_out_of_memory)
+        return onednn_fail(ctx, (int)status, "describing a primitive");
+    if (status != dnnl_success) return refuse(ctx, "no implementation");
+    TRY(make_primitive(ctx, problem, description, &primitive));
+    const char *obstacle = find_obstacle(ctx, primitive);
+    if (obstacle != NULL) {
+        refuse(ctx, "%s: %s", primitive->implementation, obstacle);
+        onednn_release(primitive);
+        return STATUS_UNSUPPORTED;
+    }
     *out_primitive = primitive;
     return STATUS_OK;
 }

@@ -14,10 +14,13 @@
 typedef struct onednn_frame onednn_frame_t;
 typedef struct onednn_stream onednn_stream_t;
 
-/* Describes a primitive. UNSUPPORTED, without a message in the context since this is a question and
- * not an error, when oneDNN has no implementation or would count elements in too few bits. */
+/* Describes a primitive. Every problem passes here, and here alone, before oneDNN computes it.
+ * UNSUPPORTED, without a message in the context since this is a question and not an error, when
+ * oneDNN has no implementation, would overflow 32-bit integers, or is known to compute something
+ * else (onednn_fault). onednn_refusal has the reason until the next call: "no implementation". */
 status_t onednn_describe(context_t *ctx, const onednn_problem_t *problem,
                          onednn_primitive_t **out_primitive);
+const char *onednn_refusal(context_t *ctx);
 onednn_primitive_t *onednn_retain(onednn_primitive_t *primitive);
 void onednn_release(onednn_primitive_t *primitive);
 
@@ -27,10 +30,9 @@ const char *onednn_implementation(const onednn_primitive_t *primitive);
 /* True if the name has the token "ref" between non-letters. */
 bool onednn_is_reference(const char *implementation);
 
-/* What an implementation that took the problem, with this destination, gets wrong: "says success
- * and writes no bf16". NULL: nothing that is known. */
-const char *onednn_fault(const onednn_problem_t *problem, const char *implementation,
-                         const tensor_info_t *dst);
+/* What the implementation gets wrong of a problem whose formats are known: "says success and writes
+ * no bf16". NULL: nothing that is known. */
+const char *onednn_fault(const onednn_problem_t *problem, const char *implementation);
 
 /* What a primitive reads and writes. A run is given their bytes in this order: those that the
  * problem gives, and

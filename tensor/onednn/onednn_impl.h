@@ -45,8 +45,11 @@ struct onednn_frame {
     bool is_padded[ONEDNN_MAX_ARGUMENTS + 1];
 };
 
+#define ONEDNN_REFUSAL_MAX 160
+
 struct onednn_stream {
     dnnl_stream_t stream;
+    char refusal[ONEDNN_REFUSAL_MAX]; /* why the last problem that was not described was not */
 };
 
 dnnl_engine_t onednn_engine(void);
@@ -98,6 +101,14 @@ typedef struct onednn_descriptors {
     dnnl_alg_kind_t algorithm;
     const_dnnl_primitive_desc_t forward; /* NULL: none */
 } onednn_descriptors_t;
+
+/* What of a problem, or of the formats that oneDNN chose for it, does not fit in the integers that
+ * oneDNN computes with: "windows beyond 2^31 bytes". NULL: everything fits. */
+const char *onednn_limit(const onednn_problem_t *problem);
+const char *onednn_limit_of_chosen(const onednn_primitive_t *primitive);
+
+/* True of implementations that onednn_fault knows something of, whatever the problem. */
+bool onednn_is_doubtful(const char *implementation);
 
 /* The description of a problem, before any primitive; see onednn_describe. */
 dnnl_status_t onednn_describe_problem(context_t *ctx, const onednn_problem_t *problem,
