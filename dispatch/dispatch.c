@@ -286,33 +286,6 @@ static status_t run_selected(context_t *ctx, const prepared_t *prepared, policy_
     return status;
 }
 
-static status_t check_asked(context_t *ctx, const prepared_t *prepared, int n_in,
-                            const tensor_t *const *in)
-{
-    static const tensor_info_t absent = {.dtype = DTYPE_NONE};
-    REQUIRE(ctx, n_in == prepared->n_in, "%s: %d inputs, it was selected for %d",
-            prepared->op->name, n_in, prepared->n_in);
-    for (int i = 0; i < n_in; i++) {
-        const tensor_info_t *info = in[i] != NULL ? &in[i]->info : &absent;
-        const tensor_info_t *asked = &prepared->asked[i];
-        REQUIRE(ctx, info_identical(info, asked) || info_equal(info, asked),
-                "%s: %s is %s, it was selected for %s", prepared->op->name,
-                select_operand(prepared->op, i)->name, info_brief(info), info_brief(asked));
-    }
-    return STATUS_OK;
-}
-
-status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
-                               const tensor_t *const *in, tensor_t **out)
-{
-    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
-    if (prepared == NULL) return context_null(ctx, "dispatch_run_prepared", "prepared");
-    if (n_in > 0 && in == NULL) return context_null(ctx, "dispatch_run_prepared", "in");
-    if (out == NULL) return context_null(ctx, "dispatch_run_prepared", "the output");
-    TRY(check_asked(ctx, prepared, n_in, in));
-    return run_selected(ctx, prepared, policy, in, out);
-}
-
 static void trace_call(context_t *ctx, const prepared_t *prepared, int n_in,
                        const tensor_t *const *in, tensor_t *const *out, uint64_t ns)
 {

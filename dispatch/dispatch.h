@@ -179,11 +179,6 @@ void dispatch_leave_module(context_t *ctx, const char *path) TESSERA_API(dispatc
 /* Empties the context's cache of prepared operators. */
 void dispatch_clear_cache(context_t *ctx) TESSERA_API(dispatch_clear_cache);
 
-/* Runs a prepared operator on tensors of the infos it was selected for: converts, packs, runs. */
-status_t dispatch_run_prepared(context_t *ctx, prepared_t *prepared, policy_t policy, int n_in,
-                               const tensor_t *const *in, tensor_t **out)
-    TESSERA_API(dispatch_run_prepared);
-
 TESSERA_END
 
 #endif

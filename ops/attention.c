@@ -522,7 +522,6 @@ static status_t run_panels(context_t *ctx, const prepared_t *prepared, void *con
     const problem_t p = describe(prepared, in, out);
     const int64_t n_blocks = (p.n_queries + BLOCK - 1) / BLOCK, n = p.n_heads * n_blocks;
     int n_threads = threads_for(ctx, p.n_heads * p.n_queries * p.n_keys);
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
     if (n_threads > n) n_threads = (int)n;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++) {
@@ -621,8 +620,7 @@ static status_t run_rows(context_t *ctx, const prepared_t *prepared, void *const
     const rows_state_t *state = prepared->state;
     const problem_t p = describe(prepared, in, out);
     const int64_t n = p.n_heads * p.n_queries;
-    int n_threads = threads_for(ctx, n * p.n_keys);
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
+    const int n_threads = threads_for(ctx, n * p.n_keys);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++)
         for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++) {

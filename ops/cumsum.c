@@ -244,8 +244,7 @@ static status_t run_backward(context_t *ctx, const prepared_t *prepared, void *c
     const int64_t size = (int64_t)dtype_size(x->dtype), n = state->n, n_lines = info_numel(x) / n;
     int64_t step = 1;
     for (int d = find_dim(attrs, x->rank) + 1; d < x->rank; d++) step *= x->sizes[d];
-    int n_threads = threads_for(ctx, info_numel(x));
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
+    const int n_threads = threads_for(ctx, info_numel(x));
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++)
         for (int64_t i = n_lines * thread / n_threads; i < n_lines * (thread + 1) / n_threads;

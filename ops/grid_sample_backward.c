@@ -151,20 +151,13 @@ static sizes_t find_sizes(const tensor_info_t *x, const tensor_info_t *grad)
     return sizes;
 }
 
-typedef struct state {
-    int n_threads;
-} state_t;
-
 /* Planes of sums for each thread, in double. */
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const sizes_t sizes = find_sizes(call->in[X], call->in[GRAD]);
     const int n_threads = context_threads(ctx);
-    state_t *state = NULL;
     int64_t bytes = 0;
     TRY(ops_prepare_dense(ctx, call, prepared));
-    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
-    state->n_threads = n_threads;
     if (!shape_multiply(sizes.n_pixels, (int64_t)sizeof(double) * LANES * n_threads, &bytes))
         return prepared_decline(prepared, "native: too many pixels");
     prepared->scratch_bytes = (size_t)bytes;
@@ -251,14 +244,12 @@ static void move(const run_t *run, int64_t place, char *out)
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
-    const state_t *state = prepared_state(prepared);
     const tensor_info_t *x = prepared_input(prepared, X), *grad = prepared_input(prepared, GRAD);
     const run_t run = {prepared, find_sizes(x, grad), in[X], in[GRID], in[GRAD]};
     const sizes_t *sizes = &run.sizes;
     const int64_t per_image = (sizes->channels + LANES - 1) / LANES;
     const int64_t n_parts = x->sizes[0] * per_image, n_places = x->sizes[0] * sizes->n_places;
-    int n_threads = threads_for(ctx, 16 * info_numel(grad) + info_numel(x));
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
+    const int n_threads = threads_for(ctx, 16 * info_numel(grad) + info_numel(x));
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++)
         for (int64_t i = n_parts * thread / n_threads; i < n_parts * (thread + 1) / n_threads;

@@ -424,8 +424,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     const state_t *state = prepared->state;
     const pool_plan_t *plan = &state->plan;
     const int64_t n_parts = (plan->block + LANES - 1) / LANES, n = plan->n_outer * n_parts;
-    int n_threads = threads_for(ctx, walk_elements(&prepared->out[0]));
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
+    const int n_threads = threads_for(ctx, walk_elements(&prepared->out[0]));
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++)
         for (int64_t i = n * thread / n_threads; i < n * (thread + 1) / n_threads; i++)

@@ -107,20 +107,13 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
 
 /* ---- dense kernel: planes of images side by side, the boxes of each in turn ---- */
 
-typedef struct state {
-    int n_threads;
-} state_t;
-
 static status_t prepare(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[ROI_X];
-    state_t *state = NULL;
     int64_t n_pixels = 0, bytes = 0;
     TRY(ops_prepare_dense(ctx, call, prepared));
-    TRY(prepared_make_state(ctx, prepared, sizeof *state, &state));
-    state->n_threads = context_threads(ctx);
     if (!shape_multiply(x->sizes[2], x->sizes[3], &n_pixels) ||
-        !shape_multiply(n_pixels, (int64_t)sizeof(double) * state->n_threads, &bytes))
+        !shape_multiply(n_pixels, (int64_t)sizeof(double) * context_threads(ctx), &bytes))
         return prepared_decline(prepared, "native: too many pixels");
     prepared->scratch_bytes = (size_t)bytes; /* a plane of sums for each thread */
     return STATUS_OK;
@@ -186,13 +179,11 @@ static void give_plane(const prepared_t *prepared, void *const *in, int64_t plan
 static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch)
 {
-    const state_t *state = prepared_state(prepared);
     const tensor_info_t *x = prepared_input(prepared, ROI_X);
     const int64_t n_planes = x->sizes[0] * x->sizes[1], n_pixels = x->sizes[2] * x->sizes[3];
-    int n_threads = threads_for(ctx, 16 * info_numel(prepared_input(prepared, ROI_GRAD)) +
-                                         info_numel(x));
+    const int n_threads = threads_for(ctx, 16 * info_numel(prepared_input(prepared, ROI_GRAD)) +
+                                               info_numel(x));
     TRY(roi_check_boxes(ctx, prepared, in));
-    if (n_threads > state->n_threads) n_threads = state->n_threads;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int thread = 0; thread < n_threads; thread++) {
         double *sums = (double *)scratch + thread * n_pixels;

@@ -25,7 +25,8 @@ threads_guard_t threads_enter(context_t *ctx);
 void threads_leave(context_t *ctx, threads_guard_t guard);
 
 /* Between the two a context has at most so many threads, also for oneDNN: what was prepared for
- * them has scratch memory for no more. Around threads_enter. */
+ * them has scratch memory for no more. Around threads_enter. Whoever runs what was prepared earlier
+ * calls these; so kernels need not compare the context's threads with those of their state. */
 typedef struct threads_limit {
     int n_context, n_openmp;
 } threads_limit_t;

@@ -4,9 +4,11 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "dispatch/select_impl.h"
+#include "module/mkldnn.h"
 #include "ops/layers.h"
 #include "ops/ops_impl.h"
 
@@ -54,6 +56,16 @@ static void check(context_t *ctx, const tensor_t *const *in, const tensor_t *out
     }
 }
 
+static char kernel_that_ran[32];
+
+static status_t note_kernel(context_t *ctx, void *user, const op_event_t *event)
+{
+    (void)ctx;
+    (void)user;
+    snprintf(kernel_that_ran, sizeof kernel_that_ran, "%s", prepared_kernel(event->prepared));
+    return STATUS_OK;
+}
+
 static void run_one(context_t *ctx, int64_t rows, int64_t outputs, int64_t features, bool has_relu)
 {
     linear_attrs_t attrs = {.post.n = has_relu ? 1 : 0};
@@ -63,12 +75,20 @@ static void run_one(context_t *ctx, int64_t rows, int64_t outputs, int64_t featu
     CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(outputs, features), &weight));
     if (has_relu) CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(outputs), &bias));
     const tensor_t *in[] = {x, weight, bias};
-    prepared_t *prepared = choose(ctx, &attrs, in, POLICY_AUTO);
-    if (has_blocks()) assert_string_equal(prepared_kernel(prepared), "rows");
-    CHECK_OK(ctx, dispatch_run_prepared(ctx, prepared, POLICY_AUTO, 3, in, &out));
+    module_t *module = NULL;
+    CHECK_OK(ctx, module_create(ctx, "linear", &module));
+    CHECK_OK(ctx, module_set_parameter(ctx, module, "weight", weight));
+    CHECK_OK(ctx, module_mkldnn(ctx, module, NULL));
+    const tensor_t *kept[] = {x, module_parameter(module, "weight"), bias};
+    observer_t observer = {.op_end = note_kernel};
+    int n_out = 1;
+    CHECK_OK(ctx, dispatch_add_observer(ctx, &observer));
+    CHECK_OK(ctx, dispatch_run(ctx, &op_def_linear, &attrs, 3, kept, &n_out, &out));
+    dispatch_remove_observer(ctx, &observer);
+    if (has_blocks()) assert_string_equal(kernel_that_ran, "rows");
     CHECK_OK(ctx, op_to_dense(ctx, out, &dense));
     check(ctx, in, dense, has_relu);
-    prepared_release(prepared);
+    module_release(module);
     tensor_release(x);
     tensor_release(weight);
     tensor_release(bias);
