@@ -205,14 +205,14 @@ static void add_lanes(const lanes_t *lanes, double *out_sums)
     for (int64_t i = lanes->first_image; i < lanes->first_image + lanes->n_images; i++) {
         const int64_t image = (i * walk->n_blocks + lanes->block) * walk->spatial * walk->block;
         const char *at = lanes->bytes + (image + lanes->first) * size;
+        if (lanes->x->dtype == DTYPE_F32) {
+            reduce_add_lanes((const float *)(const void *)at, walk->spatial, walk->block, lanes->n,
+                             out_sums);
+            continue;
+        }
         for (int64_t s = 0; s < walk->spatial; s++, at += walk->block * size) {
-            if (lanes->x->dtype == DTYPE_F32) {
-                const float *from = (const float *)(const void *)at;
-                for (int64_t j = 0; j < lanes->n; j++) out_sums[j] += (double)from[j];
-            } else {
-                dtype_cast(lanes->n, lanes->x->dtype, at, 1, DTYPE_F64, row, 1);
-                for (int64_t j = 0; j < lanes->n; j++) out_sums[j] += row[j];
-            }
+            dtype_cast(lanes->n, lanes->x->dtype, at, 1, DTYPE_F64, row, 1);
+            for (int64_t j = 0; j < lanes->n; j++) out_sums[j] += row[j];
         }
     }
 }

@@ -277,7 +277,7 @@ static const kernel_t onednn = {.name = "onednn",
 
 /* ---- kernel of our own: window by window, all channels of a block at a time ---- */
 
-#define LANES 64
+#define LANES REDUCE_LANES
 #define FEW_ROWS 64
 
 format_t pool_format(const tensor_info_t *x)
@@ -326,60 +326,27 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     return pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan);
 }
 
-/* The sum of elements that lie side by side. */
-static double add_line(const float *line, int64_t n)
-{
-    double sum = 0.0;
-    for (int64_t first = 0; first < n; first += 16 * REDUCE_RUN) {
-        const int64_t end = n - first < 16 * REDUCE_RUN ? n : first + 16 * REDUCE_RUN;
-        float lanes[16] = {0.0f};
-        int64_t i = first;
-        for (; i + 16 <= end; i += 16)
-            for (int j = 0; j < 16; j++) lanes[j] += line[i + j];
-        for (; i < end; i++) lanes[i % 16] += line[i];
-        for (int j = 0; j < 16; j++) sum += (double)lanes[j];
-    }
-    return sum;
-}
-
-static void average_line(const pool_plan_t *plan, const window_t *w, const float *src, float *dst)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < w[0].count * w[1].count; i++) {
-        const int64_t d = w[0].first + i / w[1].count * w[0].step;
-        const int64_t h = w[1].first + i % w[1].count * w[1].step;
-        const float *line = src + (d * plan->axes[1].in + h) * plan->axes[2].in + w[2].first;
-        sum += add_line(line, w[2].count);
-    }
-    *dst = (float)(sum / pool_divisor(w, plan->counts_padding));
-}
-
 static void average_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
                         float *dst)
 {
     float value[LANES] = {0.0f};
-    double sum[LANES];
+    double sum[LANES] = {0.0};
     const double divisor = pool_divisor(w, plan->counts_padding);
     const float scale = (float)(1.0 / divisor);
-    const int64_t block = plan->block;
-    int64_t n_added = 0;
+    const int64_t block = plan->block, line_step = plan->axes[2].in * block;
     if (w[0].count * w[1].count * w[2].count <= REDUCE_RUN) {
         POOL_FOR_TAPS(plan->axes, w, at)
         for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
-    for (int64_t i = 0; i < n; i++) sum[i] = 0.0;
-    POOL_FOR_TAPS(plan->axes, w, at)
-    {
-        for (int64_t i = 0; i < n; i++) value[i] += src[at * block + i];
-        if (++n_added % REDUCE_RUN != 0) continue;
-        for (int64_t i = 0; i < n; i++) {
-            sum[i] += (double)value[i];
-            value[i] = 0.0f;
-        }
+    for (int64_t i = 0; i < w[0].count * w[1].count; i++) {
+        const int64_t d = w[0].first + i / w[1].count * w[0].step;
+        const int64_t h = w[1].first + i % w[1].count * w[1].step;
+        const float *line = src + (d * plan->axes[1].in + h) * line_step + w[2].first * block;
+        reduce_add_lanes(line, w[2].count, w[2].step * block, n, sum);
     }
-    for (int64_t i = 0; i < n; i++) dst[i] = (float)((sum[i] + (double)value[i]) / divisor);
+    for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
 }
 
 static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
@@ -387,10 +354,6 @@ static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *sr
 {
     float value[LANES];
     const int64_t block = plan->block;
-    if (plan->is_average && block == 1 && w[2].step == 1) {
-        average_line(plan, w, src, dst);
-        return;
-    }
     if (plan->is_average) {
         average_f32(plan, w, src, n, dst);
         return;

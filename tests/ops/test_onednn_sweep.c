@@ -1,6 +1,6 @@
 /* A sweep over oneDNN: random calls of every operator that has kernels on it, at sizes around 1,
  * around those of blocks, and around 64, 96, 128 and 199, on sources in any order of dimensions and
- * in blocks, each kernel against the specification. An implementation that is wrong belongs into
+ * in blocks, each kernel against the specification. An implementation that is wrong belongs in
  * tensor/onednn/faults.c, with the range in which it is.
  *
  * usage: test_onednn_sweep [CALLS [FIRST]]. "test_onednn_sweep 1 217" repeats call 217; 20000 calls
@@ -147,7 +147,9 @@ static void draw_conv(void)
     const windows_t w = pick_windows(false);
     const int n = 1 + seeded_below(2);
     static const char *const sums[] = {"\"sum\"", "\"add\"", "\"mul\""};
-    const bool has_sum = one_in(4), has_post = one_in(2);
+    const int which = seeded_below(3);
+    /* products are large: functions of them that end near zero are not as exact as the bound */
+    const bool has_sum = one_in(4), has_post = one_in(2) && !(has_sum && which == 2);
     name("conv%dd", w.n);
     add("(");
     add_image(&w, "f32", n, w.c, w.in);
@@ -159,9 +161,8 @@ static void draw_conv(void)
     add(") groups=%d", w.groups);
     add_geometry(&w);
     if (has_sum || has_post)
-        add(" post=[%s%s%s%s%s]", has_sum ? sums[seeded_below(3)] : "",
-            has_sum && has_post ? "," : "", has_post ? "\"" : "", has_post ? pick_post() : "",
-            has_post ? "\"" : "");
+        add(" post=[%s%s%s%s%s]", has_sum ? sums[which] : "", has_sum && has_post ? "," : "",
+            has_post ? "\"" : "", has_post ? pick_post() : "", has_post ? "\"" : "");
 }
 
 static void draw_conv_transpose(void)
