@@ -1,0 +1,102 @@
+/* Ctrl-C and the limits of the command: exit codes, one line on stderr, and no part of a file. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "tests/support/support.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/tessera_stop_XXXXXX");
+    return mkdtemp(directory) == NULL ? -1 : 0;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return rmdir(directory);
+}
+
+/* Runs it and sends SIGINT after so many milliseconds, if that is more than 0; gives the exit code,
+ * and stderr's text. */
+static int run(const char *arguments, int interrupt_ms, char *out_text, size_t capacity)
+{
+    char command[1024];
+    int ends[2], status = 0;
+    snprintf(command, sizeof command, "exec %s %s >/dev/null", TESSERA_COMMAND, arguments);
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    if (interrupt_ms > 0) {
+        const struct timespec pause = {interrupt_ms / 1000, interrupt_ms % 1000 * 1000000};
+        nanosleep(&pause, NULL);
+        assert_int_equal(kill(child, SIGINT), 0);
+    }
+    size_t n = 0;
+    for (ssize_t got; (got = read(ends[0], out_text + n, capacity - 1 - n)) > 0;) n += (size_t)got;
+    out_text[n] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int count_files(void)
+{
+    DIR *folder = opendir(directory);
+    assert_non_null(folder);
+    int n = 0;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static void ctrl_c_ends_a_command_and_leaves_no_file(void **state)
+{
+    (void)state;
+    char text[4096], arguments[256];
+    for (int i = 0; i < 3; i++) {
+        snprintf(arguments, sizeof arguments, "freeze zoo:vgg16 -o %s/a.tessera", directory);
+        assert_int_equal(run(arguments, 150 + 200 * i, text, sizeof text), 130);
+        if (strstr(text, "tessera freeze: interrupted") != text) fail_msg("%s", text);
+        assert_int_equal(count_files(), 0);
+    }
+}
+
+static void limits_end_a_command(void **state)
+{
+    (void)state;
+    char text[4096];
+    assert_int_equal(run("run zoo:vgg16 --limit-time 0.2", 0, text, sizeof text), 1);
+    if (strstr(text, "tessera run: --limit-time is over") != text) fail_msg("%s", text);
+    assert_int_equal(run("run zoo:vgg16 --limit-memory 64M", 0, text, sizeof text), 1);
+    if (strstr(text, "the context's limit is 67108864 bytes") == NULL) fail_msg("%s", text);
+    assert_int_equal(run("run zoo:vgg16 --limit-memory 64X", 0, text, sizeof text), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ctrl_c_ends_a_command_and_leaves_no_file),
+        TEST(limits_end_a_command),
+    };
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
