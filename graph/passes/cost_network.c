@@ -3,7 +3,8 @@
  * All costs are tables over few variables. Eliminating a variable adds the tables that it is in,
  * and takes the least over its values: what is left is a table over its neighbours. The last
  * variable's least is the least cost of all, and walking back gives the choice. The order takes the
- * variable next that leaves the smallest table. Where the sum would be larger than TABLE_MAX the
+ * variable next that leaves the smallest table: a heap knows it, and each variable its tables, so
+ * that a step touches its neighbours only. Where the sum would be larger than TABLE_MAX the
  * tables are added in several groups, of which each takes its own least: the sum of these is at
  * most what any choice costs, so the end is a lower bound. Before, groups share what they say of
  * the variable's values equally, which lifts the bound. */
@@ -26,16 +27,22 @@ static int form_of(const network_end_t *end, const int *chosen)
     return end->forms[end->variable == NETWORK_GIVEN ? 0 : chosen[end->variable]];
 }
 
+/* Forms of a fan that are told apart by a bit; there are seldom more. */
+#define BIT_FORMS 64
+
 /* Of the readers from `first` on, n of them: a form that several of these want costs once. */
 static double readers_cost(const network_fan_t *fan, int first, int n, const int *chosen)
 {
     const int made = form_of(&fan->maker, chosen);
+    uint64_t seen = 0;
     double cost = 0.0;
     if (made == NETWORK_NO_FORM) return 0.0;
     for (int r = first; r < first + n; r++) {
         const int wanted = form_of(&fan->readers[r], chosen);
-        bool is_first = wanted != NETWORK_NO_FORM;
-        for (int q = first; q < r && is_first; q++)
+        if (wanted == NETWORK_NO_FORM) continue;
+        bool is_first = wanted >= BIT_FORMS || (seen >> wanted & 1) == 0;
+        if (wanted < BIT_FORMS) seen |= (uint64_t)1 << wanted;
+        for (int q = first; wanted >= BIT_FORMS && q < r && is_first; q++)
             is_first = form_of(&fan->readers[q], chosen) != wanted;
         if (is_first) cost += fan->costs[made * fan->n_forms + wanted];
     }
@@ -60,14 +67,27 @@ typedef struct cost_table {
     double *costs;
 } cost_table_t;
 
+/* A table of a variable, and the next one. */
+typedef struct link {
+    int table, next; /* next: number of a link, or -1 */
+} link_t;
+
 typedef struct solver {
     context_t *ctx;
     const network_t *network;
     int n_tables, capacity;
-    cost_table_t *tables;
-    int *order; /* variables as they were eliminated */
+    cost_table_t *tables; /* that of variable v alone is tables[v] */
+    int n_links, link_capacity;
+    link_t *links;
+    int *first, *last; /* links of each variable, or -1 */
+    int *order;        /* variables as they were eliminated */
     bool *is_eliminated;
+    int n_waiting;
+    int *heap, *place; /* of the n_waiting variables that are left, and where each stands in it */
+    int *size;         /* of the table that is left when the variable goes */
+    int *stamp;        /* of each variable the number of the last step that asked for its size */
     double lower_bound;
+    int64_t work; /* tables that were looked at, and their elements that were computed */
 } solver_t;
 
 static bool has_variable(const cost_table_t *table, int variable)
@@ -97,6 +117,19 @@ static int table_size(const network_t *network, const cost_table_t *table)
     return size > TABLE_MAX ? TABLE_MAX + 1 : (int)size;
 }
 
+/* The newest table becomes the last of the variable's. */
+static status_t add_link(solver_t *solver, int variable)
+{
+    TRY(context_grow(solver->ctx, &solver->links, &solver->link_capacity, solver->n_links + 1,
+                     sizeof *solver->links));
+    const int number = solver->n_links++;
+    int *from = solver->last[variable] < 0 ? &solver->first[variable]
+                                           : &solver->links[solver->last[variable]].next;
+    solver->links[number] = (link_t){solver->n_tables - 1, -1};
+    *from = solver->last[variable] = number;
+    return STATUS_OK;
+}
+
 /* A table of zeros over the variables of `scope`, added to those of the solver. */
 static status_t add_table(solver_t *solver, const cost_table_t *scope, double **out_costs)
 {
@@ -109,6 +142,8 @@ static status_t add_table(solver_t *solver, const cost_table_t *scope, double **
     *table = *scope;
     table->bucket = -1;
     table->costs = *out_costs = costs;
+    solver->work += (int64_t)size;
+    for (int i = 0; i < scope->n; i++) TRY(add_link(solver, scope->variables[i]));
     return STATUS_OK;
 }
 
@@ -188,30 +223,107 @@ static status_t add_own(solver_t *solver, int variable)
 
 /* ---- elimination ---- */
 
+/* Lets go of the variable's tables that went with others. */
+static void drop_gone(solver_t *solver, int variable)
+{
+    int *at = &solver->first[variable];
+    solver->last[variable] = -1;
+    while (*at >= 0) {
+        link_t *link = &solver->links[*at];
+        solver->work++;
+        if (solver->tables[link->table].bucket >= 0) {
+            *at = link->next;
+            continue;
+        }
+        solver->last[variable] = *at;
+        at = &link->next;
+    }
+}
+
 /* Elements of the table that is left when the variable goes. */
-static int size_left(const solver_t *solver, int variable)
+static int size_left(solver_t *solver, int variable)
 {
     cost_table_t scope = {.n = 1, .variables = {variable}};
-    for (int t = 0; t < solver->n_tables; t++) {
-        const cost_table_t *table = &solver->tables[t];
-        if (table->bucket < 0 && has_variable(table, variable) && !join_scope(&scope, table))
-            return TABLE_MAX + 1;
+    for (int l = solver->first[variable]; l >= 0; l = solver->links[l].next) {
+        const cost_table_t *table = &solver->tables[solver->links[l].table];
+        solver->work++;
+        if (table->bucket < 0 && !join_scope(&scope, table)) return TABLE_MAX + 1;
     }
     return table_size(solver->network, &scope);
 }
 
-static int choose_next(const solver_t *solver)
+/* ---- who goes next: a heap by size, and by number among equals ---- */
+
+static bool goes_before(const solver_t *solver, int a, int b)
 {
-    int best = -1, best_size = 0;
-    for (int v = 0; v < solver->network->n_variables; v++) {
-        if (solver->is_eliminated[v]) continue;
-        const int size = size_left(solver, v);
-        if (best >= 0 && size >= best_size) continue;
-        best = v;
-        best_size = size;
-    }
-    return best;
+    return solver->size[a] != solver->size[b] ? solver->size[a] < solver->size[b] : a < b;
 }
+
+static void put_at(solver_t *solver, int place, int variable)
+{
+    solver->heap[place] = variable;
+    solver->place[variable] = place;
+}
+
+static void move_up(solver_t *solver, int place)
+{
+    const int variable = solver->heap[place];
+    for (; place > 0 && goes_before(solver, variable, solver->heap[(place - 1) / 2]);
+         place = (place - 1) / 2)
+        put_at(solver, place, solver->heap[(place - 1) / 2]);
+    put_at(solver, place, variable);
+}
+
+static void move_down(solver_t *solver, int place)
+{
+    const int variable = solver->heap[place];
+    for (int child = 2 * place + 1; child < solver->n_waiting; child = 2 * place + 1) {
+        if (child + 1 < solver->n_waiting &&
+            goes_before(solver, solver->heap[child + 1], solver->heap[child]))
+            child++;
+        if (!goes_before(solver, solver->heap[child], variable)) break;
+        put_at(solver, place, solver->heap[child]);
+        place = child;
+    }
+    put_at(solver, place, variable);
+}
+
+static void fill_heap(solver_t *solver)
+{
+    solver->n_waiting = solver->network->n_variables;
+    for (int v = 0; v < solver->n_waiting; v++) {
+        solver->size[v] = size_left(solver, v);
+        put_at(solver, v, v);
+    }
+    for (int place = solver->n_waiting / 2; place-- > 0;) move_down(solver, place);
+}
+
+static int take_next(solver_t *solver)
+{
+    const int next = solver->heap[0];
+    put_at(solver, 0, solver->heap[--solver->n_waiting]);
+    if (solver->n_waiting > 0) move_down(solver, 0);
+    return next;
+}
+
+/* Sizes change of those that share a table with the one that went, in this step. */
+static void update_neighbours(solver_t *solver, int variable, int step)
+{
+    for (int l = solver->first[variable]; l >= 0; l = solver->links[l].next) {
+        const cost_table_t *table = &solver->tables[solver->links[l].table];
+        for (int i = 0; i < table->n; i++) {
+            const int other = table->variables[i];
+            if (solver->is_eliminated[other] || solver->stamp[other] == step) continue;
+            solver->stamp[other] = step;
+            drop_gone(solver, other);
+            solver->size[other] = size_left(solver, other);
+            move_up(solver, solver->place[other]);
+            move_down(solver, solver->place[other]);
+        }
+    }
+}
+
+/* ---- elimination of a variable ---- */
 
 /* Tables that are added up before the least is taken. The variable that goes is the scope's first:
  * it runs slowest. */
@@ -247,9 +359,9 @@ static status_t put_in_group(solver_t *solver, groups_t *groups, cost_table_t *t
 
 static status_t make_groups(solver_t *solver, groups_t *groups)
 {
-    for (int t = 0; t < solver->n_tables; t++)
-        if (solver->tables[t].bucket < 0 && has_variable(&solver->tables[t], groups->variable))
-            TRY(put_in_group(solver, groups, &solver->tables[t]));
+    for (int l = solver->first[groups->variable]; l >= 0; l = solver->links[l].next)
+        if (solver->tables[solver->links[l].table].bucket < 0)
+            TRY(put_in_group(solver, groups, &solver->tables[solver->links[l].table]));
     return STATUS_OK;
 }
 
@@ -261,10 +373,11 @@ static status_t add_up(solver_t *solver, groups_t *groups, int number, int *valu
     TRY(context_get_zeroed(solver->ctx, (size_t)size * sizeof(double), "costs of layouts",
                            &scope->costs));
     group->n_left = size / solver->network->n_values[groups->variable];
-    for (int t = 0; t < solver->n_tables; t++) {
-        const cost_table_t *table = &solver->tables[t];
+    for (int l = solver->first[groups->variable]; l >= 0; l = solver->links[l].next) {
+        const cost_table_t *table = &solver->tables[solver->links[l].table];
         if (table->bucket != groups->variable || table->group != number) continue;
         double *sum = scope->costs;
+        solver->work += size;
         for (int i = 0; i < scope->n; i++) values[scope->variables[i]] = 0;
         do {
             *sum++ += table->costs[place_of(solver->network, table, values)];
@@ -307,7 +420,8 @@ static double least_at(const group_t *group, int n_values, int combination)
     return least;
 }
 
-/* A table of these for all that is left in the scope; a number where nothing is. */
+/* A table of these for all that is left in the scope; a number where nothing is. What one variable
+ * is left alone is added to its own table. */
 static status_t take_least(solver_t *solver, const group_t *group, int n_values)
 {
     cost_table_t left = {.n = group->scope.n - 1};
@@ -317,8 +431,11 @@ static status_t take_least(solver_t *solver, const group_t *group, int n_values)
         return STATUS_OK;
     }
     for (int i = 0; i < left.n; i++) left.variables[i] = group->scope.variables[i + 1];
-    TRY(add_table(solver, &left, &least));
-    for (int i = 0; i < group->n_left; i++) least[i] = least_at(group, n_values, i);
+    if (left.n == 1)
+        least = solver->tables[left.variables[0]].costs;
+    else
+        TRY(add_table(solver, &left, &least));
+    for (int i = 0; i < group->n_left; i++) least[i] += least_at(group, n_values, i);
     return STATUS_OK;
 }
 
@@ -346,10 +463,11 @@ static void walk_back(const solver_t *solver, int *chosen)
         for (int value = 0; value < solver->network->n_values[variable]; value++) {
             double cost = 0.0;
             chosen[variable] = value;
-            for (int t = 0; t < solver->n_tables; t++)
-                if (solver->tables[t].bucket == variable)
-                    cost += solver->tables[t]
-                                .costs[place_of(solver->network, &solver->tables[t], chosen)];
+            for (int l = solver->first[variable]; l >= 0; l = solver->links[l].next) {
+                const cost_table_t *table = &solver->tables[solver->links[l].table];
+                if (table->bucket == variable)
+                    cost += table->costs[place_of(solver->network, table, chosen)];
+            }
             if (value > 0 && cost >= least) continue;
             best = value;
             least = cost;
@@ -365,150 +483,224 @@ static status_t run_elimination(solver_t *solver, int *values, int *out_chosen)
     for (int f = 0; f < network->n_fans; f++) TRY(add_fan(solver, &network->fans[f], values));
     for (int t = 0; t < solver->n_tables; t++) /* of fans without a variable */
         if (solver->tables[t].n == 0) solver->lower_bound += solver->tables[t].costs[0];
+    fill_heap(solver);
     for (int i = 0; i < network->n_variables; i++) {
         TRY(interrupt_check(solver->ctx, "the search for layouts"));
-        solver->order[i] = choose_next(solver);
+        solver->order[i] = take_next(solver);
         solver->is_eliminated[solver->order[i]] = true;
         TRY(eliminate(solver, solver->order[i], values));
+        update_neighbours(solver, solver->order[i], i + 1);
     }
     walk_back(solver, out_chosen);
     return STATUS_OK;
 }
 
+static status_t get_variables(solver_t *solver)
+{
+    const int n = solver->network->n_variables;
+    int **const rows[] = {&solver->first, &solver->last, &solver->order, &solver->heap,
+                          &solver->place, &solver->size, &solver->stamp};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        TRY(context_get_zeroed(solver->ctx, (size_t)n * sizeof **rows[i], "a choice of layouts",
+                               rows[i]));
+    for (int v = 0; v < n; v++) solver->first[v] = solver->last[v] = -1;
+    return context_get_zeroed(solver->ctx, (size_t)n * sizeof *solver->is_eliminated,
+                              "a choice of layouts", &solver->is_eliminated);
+}
+
 static status_t solve_by_elimination(context_t *ctx, const network_t *network, int *out_chosen,
-                                     double *out_lower_bound)
+                                     network_certificate_t *certificate)
 {
     solver_t solver = {.ctx = ctx, .network = network};
-    const size_t n = (size_t)network->n_variables;
     int *values = NULL;
-    status_t status = context_get(ctx, n * sizeof *values, "a choice of layouts", &values);
-    if (status == STATUS_OK)
-        status = context_get(ctx, n * sizeof *solver.order, "a choice of layouts", &solver.order);
-    if (status == STATUS_OK)
-        status = context_get_zeroed(ctx, n * sizeof *solver.is_eliminated, "a choice of layouts",
-                                    &solver.is_eliminated);
+    status_t status = context_get(ctx, (size_t)network->n_variables * sizeof *values,
+                                  "a choice of layouts", &values);
+    if (status == STATUS_OK) status = get_variables(&solver);
     if (status == STATUS_OK) status = run_elimination(&solver, values, out_chosen);
-    *out_lower_bound = solver.lower_bound;
+    certificate->lower_bound = solver.lower_bound;
+    certificate->work += solver.work;
     for (int t = 0; t < solver.n_tables; t++) context_put(ctx, solver.tables[t].costs);
+    int *const rows[] = {solver.first, solver.last, solver.order, solver.heap,
+                         solver.place, solver.size, solver.stamp, values};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) context_put(ctx, rows[i]);
     context_put(ctx, solver.tables);
-    context_put(ctx, solver.order);
+    context_put(ctx, solver.links);
     context_put(ctx, solver.is_eliminated);
-    context_put(ctx, values);
     return status;
 }
 
 /* ---- improvement ---- */
 
-/* The fans that each variable is in: those of `v` are fans[first[v]] to fans[first[v + 1] - 1]. */
-typedef struct touching {
-    int *first, *fans;
-} touching_t;
+/* An end of a fan: the maker where reader is -1. */
+typedef struct touch {
+    int fan, reader;
+} touch_t;
 
-/* Counts, or with `fans` lists; a fan comes once for each end that the variable is. */
-static void list_touching(const network_t *network, int *next, int *fans)
+/* A choice that is being improved. The ends that variable v is are touches[first[v]] to
+ * touches[first[v + 1] - 1], those of one fan together; n_wanting[of_fan[f] + form] readers of fan
+ * f want a form. */
+typedef struct improver {
+    context_t *ctx;
+    const network_t *network;
+    int *first, *of_fan, *n_wanting;
+    touch_t *touches;
+    int *chosen;
+    int64_t work; /* forms of fans that were looked at */
+} improver_t;
+
+/* Counts, or with `touches` lists; a fan comes once for each end that the variable is. */
+static void list_touches(const network_t *network, int *next, touch_t *touches)
 {
     for (int f = 0; f < network->n_fans; f++) {
         const network_fan_t *fan = &network->fans[f];
         for (int r = -1; r < fan->n_readers; r++) {
             const int variable = r < 0 ? fan->maker.variable : fan->readers[r].variable;
             if (variable == NETWORK_GIVEN) continue;
-            if (fans != NULL) fans[next[variable]] = f;
+            if (touches != NULL) touches[next[variable]] = (touch_t){f, r};
             next[variable]++;
         }
     }
 }
 
-static status_t find_touching(context_t *ctx, const network_t *network, touching_t *out)
+static status_t find_touches(improver_t *improver)
 {
-    int n = 0;
-    TRY(context_get_zeroed(ctx, (size_t)(network->n_variables + 1) * sizeof *out->first,
-                           "a choice of layouts", &out->first));
-    list_touching(network, out->first, NULL);
+    context_t *ctx = improver->ctx;
+    const network_t *network = improver->network;
+    static const char purpose[] = "a choice of layouts";
+    int n = 0, n_forms = 0;
+    TRY(context_get_zeroed(ctx, (size_t)(network->n_variables + 1) * sizeof *improver->first,
+                           purpose, &improver->first));
+    list_touches(network, improver->first, NULL);
     for (int v = 0; v <= network->n_variables; v++) {
-        const int count = out->first[v];
-        out->first[v] = n;
+        const int count = improver->first[v];
+        improver->first[v] = n;
         n += v < network->n_variables ? count : 0;
     }
-    TRY(context_get(ctx, (size_t)n * sizeof *out->fans, "a choice of layouts", &out->fans));
-    list_touching(network, out->first, out->fans);
-    for (int v = network->n_variables; v > 0; v--) out->first[v] = out->first[v - 1];
-    out->first[0] = 0;
-    return STATUS_OK;
+    TRY(context_get(ctx, (size_t)n * sizeof *improver->touches, purpose, &improver->touches));
+    list_touches(network, improver->first, improver->touches);
+    for (int v = network->n_variables; v > 0; v--) improver->first[v] = improver->first[v - 1];
+    improver->first[0] = 0;
+    TRY(context_get(ctx, (size_t)(network->n_fans + 1) * sizeof *improver->of_fan, purpose,
+                    &improver->of_fan));
+    for (int f = 0; f <= network->n_fans; f++) {
+        improver->of_fan[f] = n_forms;
+        n_forms += f < network->n_fans ? network->fans[f].n_forms : 0;
+    }
+    return context_get(ctx, (size_t)n_forms * sizeof *improver->n_wanting, purpose,
+                       &improver->n_wanting);
 }
 
-/* What depends on the variable; a fan that it is in twice counts twice for each of its values. */
-static double cost_near(const network_t *network, const touching_t *touching, int variable,
-                        const int *chosen)
+/* More readers want what this one does, or fewer. */
+static void count_reader(improver_t *improver, int f, int reader, int more)
 {
-    double cost = network->own[variable][chosen[variable]];
-    for (int i = touching->first[variable]; i < touching->first[variable + 1]; i++) {
-        const network_fan_t *fan = &network->fans[touching->fans[i]];
-        const bool is_again = i > touching->first[variable] &&
-                              touching->fans[i - 1] == touching->fans[i];
-        if (!is_again) cost += readers_cost(fan, 0, fan->n_readers, chosen);
-    }
+    const int wanted = form_of(&improver->network->fans[f].readers[reader], improver->chosen);
+    if (wanted != NETWORK_NO_FORM) improver->n_wanting[improver->of_fan[f] + wanted] += more;
+}
+
+static void count_readers_of_all(improver_t *improver)
+{
+    const network_t *network = improver->network;
+    memset(improver->n_wanting, 0,
+           (size_t)improver->of_fan[network->n_fans] * sizeof *improver->n_wanting);
+    for (int f = 0; f < network->n_fans; f++)
+        for (int r = 0; r < network->fans[f].n_readers; r++) count_reader(improver, f, r, 1);
+}
+
+static void set_value(improver_t *improver, int variable, int value)
+{
+    const int begin = improver->first[variable], end = improver->first[variable + 1];
+    for (int i = begin; i < end; i++)
+        if (improver->touches[i].reader >= 0)
+            count_reader(improver, improver->touches[i].fan, improver->touches[i].reader, -1);
+    improver->chosen[variable] = value;
+    for (int i = begin; i < end; i++)
+        if (improver->touches[i].reader >= 0)
+            count_reader(improver, improver->touches[i].fan, improver->touches[i].reader, 1);
+}
+
+static double fan_cost(improver_t *improver, int f)
+{
+    const network_fan_t *fan = &improver->network->fans[f];
+    const int made = form_of(&fan->maker, improver->chosen);
+    const int *n_wanting = improver->n_wanting + improver->of_fan[f];
+    double cost = 0.0;
+    improver->work += fan->n_forms;
+    if (made == NETWORK_NO_FORM) return 0.0;
+    for (int form = 0; form < fan->n_forms; form++)
+        if (n_wanting[form] > 0) cost += fan->costs[made * fan->n_forms + form];
+    return cost;
+}
+
+/* What depends on the variable. */
+static double cost_near(improver_t *improver, int variable)
+{
+    const int begin = improver->first[variable];
+    double cost = improver->network->own[variable][improver->chosen[variable]];
+    for (int i = begin; i < improver->first[variable + 1]; i++)
+        if (i == begin || improver->touches[i - 1].fan != improver->touches[i].fan)
+            cost += fan_cost(improver, improver->touches[i].fan);
     return cost;
 }
 
 /* Takes another value only where that is clearly better, so that ties keep what is there. */
 #define LEAST_GAIN 1.0
 
-static bool improve_one(const network_t *network, const touching_t *touching, int variable,
-                        int *chosen)
+static bool improve_one(improver_t *improver, int variable)
 {
-    const int before = chosen[variable];
+    const int before = improver->chosen[variable];
     int best = before;
-    double least = cost_near(network, touching, variable, chosen);
-    for (int value = 0; value < network->n_values[variable]; value++) {
-        chosen[variable] = value;
-        const double cost = cost_near(network, touching, variable, chosen);
+    double least = cost_near(improver, variable);
+    for (int value = 0; value < improver->network->n_values[variable]; value++) {
+        set_value(improver, variable, value);
+        const double cost = cost_near(improver, variable);
         if (cost >= least - LEAST_GAIN) continue;
         best = value;
         least = cost;
     }
-    chosen[variable] = best;
+    set_value(improver, variable, best);
     return best != before;
 }
 
-static void improve(const network_t *network, const touching_t *touching, int *chosen)
+static void improve(improver_t *improver)
 {
+    const int n = improver->network->n_variables;
     bool is_better = true;
+    count_readers_of_all(improver);
     for (int round = 0; is_better && round < 8; round++) {
         is_better = false;
-        for (int v = 0; v < network->n_variables; v++)
-            is_better |= improve_one(network, touching, v, chosen);
-        for (int v = network->n_variables - 1; v >= 0; v--)
-            is_better |= improve_one(network, touching, v, chosen);
+        for (int v = 0; v < n; v++) is_better |= improve_one(improver, v);
+        for (int v = n - 1; v >= 0; v--) is_better |= improve_one(improver, v);
     }
 }
 
-/* Improves one choice, and keeps it if it is clearly better than the best so far. */
-static void try_choice(const network_t *network, const touching_t *touching, int *choice, int *best,
-                       double *best_cost)
+/* Improves the choice, and keeps it if it is clearly better than the best so far. */
+static void try_choice(improver_t *improver, int *best, double *best_cost)
 {
-    improve(network, touching, choice);
-    const double cost = network_cost(network, choice);
+    improve(improver);
+    const double cost = network_cost(improver->network, improver->chosen);
     if (cost >= *best_cost - LEAST_GAIN) return;
     *best_cost = cost;
-    memcpy(best, choice, (size_t)network->n_variables * sizeof *best);
+    memcpy(best, improver->chosen, (size_t)improver->network->n_variables * sizeof *best);
 }
 
 /* The starts come first, so that of choices that cost the same the most uniform is taken. */
-static status_t solve(context_t *ctx, const network_t *network, int n_starts,
-                      const int *const *starts, touching_t *touching, int *choice, int *out_chosen,
+static status_t solve(improver_t *improver, int n_starts, const int *const *starts, int *out_chosen,
                       network_certificate_t *certificate)
 {
-    const size_t bytes = (size_t)network->n_variables * sizeof *choice;
-    TRY(find_touching(ctx, network, touching));
-    certificate->cost = certificate->best_start = INFINITY;
+    const network_t *network = improver->network;
+    const size_t bytes = (size_t)network->n_variables * sizeof *improver->chosen;
+    TRY(context_get(improver->ctx, bytes, "a choice of layouts", &improver->chosen));
+    TRY(find_touches(improver));
+    *certificate = (network_certificate_t){.cost = INFINITY, .best_start = INFINITY};
     for (int s = 0; s < n_starts; s++) {
         const double cost = network_cost(network, starts[s]);
         if (cost < certificate->best_start) certificate->best_start = cost;
-        memcpy(choice, starts[s], bytes);
-        try_choice(network, touching, choice, out_chosen, &certificate->cost);
+        memcpy(improver->chosen, starts[s], bytes);
+        try_choice(improver, out_chosen, &certificate->cost);
     }
-    TRY(solve_by_elimination(ctx, network, choice, &certificate->lower_bound));
-    try_choice(network, touching, choice, out_chosen, &certificate->cost);
+    TRY(solve_by_elimination(improver->ctx, network, improver->chosen, certificate));
+    try_choice(improver, out_chosen, &certificate->cost);
+    certificate->work += improver->work;
     certificate->is_optimal = certificate->cost <= certificate->lower_bound + LEAST_GAIN;
     if (certificate->is_optimal) certificate->lower_bound = certificate->cost;
     if (n_starts == 0) certificate->best_start = certificate->cost;
@@ -519,14 +711,12 @@ status_t network_solve(context_t *ctx, const network_t *network, int n_starts,
                        const int *const *starts, int *out_chosen,
                        network_certificate_t *out_certificate)
 {
-    touching_t touching = {NULL, NULL};
-    int *choice = NULL;
-    TRY(context_get(ctx, (size_t)network->n_variables * sizeof *choice, "a choice of layouts",
-                    &choice));
-    status_t status = solve(ctx, network, n_starts, starts, &touching, choice, out_chosen,
-                            out_certificate);
-    context_put(ctx, touching.first);
-    context_put(ctx, touching.fans);
-    context_put(ctx, choice);
+    improver_t improver = {.ctx = ctx, .network = network};
+    status_t status = solve(&improver, n_starts, starts, out_chosen, out_certificate);
+    context_put(ctx, improver.first);
+    context_put(ctx, improver.of_fan);
+    context_put(ctx, improver.n_wanting);
+    context_put(ctx, improver.touches);
+    context_put(ctx, improver.chosen);
     return status;
 }

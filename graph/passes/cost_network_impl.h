@@ -45,6 +45,7 @@ typedef struct network_certificate {
     double best_start;  /* the least cost of the starts as they were given */
     double lower_bound; /* no choice costs less */
     bool is_optimal;    /* the bound was met, to 1 */
+    int64_t work;       /* tables and forms that were looked at, elements that were computed */
 } network_certificate_t;
 
 /* chosen[variable] is the number of a value. */

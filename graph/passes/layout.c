@@ -15,12 +15,14 @@
 /* A converted form of an old value, made once. */
 typedef struct form {
     value_t old, value;
+    int next; /* another one of that value, or -1 */
     tensor_info_t info;
 } form_t;
 
 typedef struct emission {
     layout_search_t search;
     form_t *forms;
+    int *first_forms; /* [graph_n_values]: of each old value, or -1 */
     int n_forms, capacity;
     bool has_blocks, keeps_results;
     int n_outer; /* forms made outside the block that is being filled */
@@ -70,9 +72,8 @@ value_t layout_convert(rewrite_t *rewrite, value_t value, const tensor_info_t *h
 /* A form of the old value that was made before, or VALUE_NONE. */
 static value_t find_form(const emission_t *emission, value_t old, const tensor_info_t *want)
 {
-    for (int i = 0; i < emission->n_forms; i++)
-        if (emission->forms[i].old == old && same_form(&emission->forms[i].info, want))
-            return emission->forms[i].value;
+    for (int i = emission->first_forms[old]; i >= 0; i = emission->forms[i].next)
+        if (same_form(&emission->forms[i].info, want)) return emission->forms[i].value;
     return VALUE_NONE;
 }
 
@@ -97,7 +98,8 @@ static status_t fetch(rewrite_t *rewrite, value_t old, const tensor_info_t *want
     value_t value = layout_convert(rewrite, *out, have, want, maker == NULL ? NULL : maker->path);
     TRY(context_grow(rewrite->ctx, &emission->forms, &emission->capacity, emission->n_forms + 1,
                      sizeof *emission->forms));
-    emission->forms[emission->n_forms++] = (form_t){old, value, *want};
+    emission->forms[emission->n_forms] = (form_t){old, value, emission->first_forms[old], *want};
+    emission->first_forms[old] = emission->n_forms++;
     *out = value;
     return STATUS_OK;
 }
@@ -209,7 +211,10 @@ static status_t end_block(rewrite_t *rewrite, const graph_block_t *block, value_
     for (int i = 0; i < block->n_results; i++)
         if (block->index > 0 || !emission->keeps_results)
             TRY(fetch_dense(rewrite, block->results[i], &results[i]));
-    emission->n_forms = emission->n_outer;
+    while (emission->n_forms > emission->n_outer) {
+        const form_t *form = &emission->forms[--emission->n_forms];
+        emission->first_forms[form->old] = form->next;
+    }
     return STATUS_OK;
 }
 
@@ -232,9 +237,15 @@ static status_t choose_and_emit(context_t *ctx, const graph_t *graph, const pass
 {
     emission_t emission = {.has_blocks = graph_has_blocks(graph),
                            .keeps_results = options->keeps_results};
+    const size_t n_values = (size_t)graph_n_values(graph);
     TRY(search(ctx, graph, options, &emission.search));
-    status_t status = rewrite_graph_to_end(ctx, graph, emit_node, end_block, &emission, out_graph);
+    status_t status = context_get(ctx, n_values * sizeof *emission.first_forms, "formats",
+                                  &emission.first_forms);
+    for (size_t i = 0; status == STATUS_OK && i < n_values; i++) emission.first_forms[i] = -1;
+    if (status == STATUS_OK)
+        status = rewrite_graph_to_end(ctx, graph, emit_node, end_block, &emission, out_graph);
     layout_search_clear(&emission.search);
+    context_put(ctx, emission.first_forms);
     context_put(ctx, emission.forms);
     return status;
 }

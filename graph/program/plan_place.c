@@ -96,6 +96,19 @@ static int sort_roots(const plan_t *plan, int block, order_t order, int *sorted)
     return n;
 }
 
+/* Roots that are more than this are placed by their steps alone: those that are dead by then need
+ * not be looked at, which is all that keeps the time from growing with the square. */
+enum { MOST_ORDERED = 4000 };
+
+/* Keeps those that still live at a step. Gives how many. */
+static int drop_dead(const plan_t *plan, int *placed, int n_placed, int step)
+{
+    int n = 0;
+    for (int i = 0; i < n_placed; i++)
+        if (plan->roots[placed[i]].last_step >= step) placed[n++] = placed[i];
+    return n;
+}
+
 /* Gives each its offset; placed has room for all. Gives the bytes. */
 static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
 {
@@ -105,6 +118,8 @@ static size_t place_sorted(plan_t *plan, int n, const int *sorted, int *placed)
     for (int i = 0; i < n; i++) {
         const int twin = plan->roots[sorted[i]].twin - 1, both[] = {sorted[i], twin};
         if (plan->roots[sorted[i]].offset != SIZE_MAX) continue;
+        if (n > MOST_ORDERED)
+            n_placed = drop_dead(plan, placed, n_placed, plan->roots[sorted[i]].first_step);
         const size_t offset = common_offset(plan, placed, n_placed, &plan->roots[sorted[i]]);
         for (int k = 0; k < (twin >= 0 ? 2 : 1); k++) {
             plan->roots[both[k]].offset = offset;
@@ -159,7 +174,9 @@ static size_t place_best(plan_t *plan, int block, int *const *rooms, int *out_n)
 {
     int *best = rooms[0], *sorted = rooms[1], *placed = rooms[2];
     size_t best_bytes = SIZE_MAX, least = 0;
-    for (order_t order = BY_BYTES; order < N_ORDERS && best_bytes > least; order++) {
+    const int n_all = sort_roots(plan, block, BY_STEP, sorted);
+    for (order_t order = n_all > MOST_ORDERED ? BY_STEP : BY_BYTES;
+         order < N_ORDERS && best_bytes > least; order++) {
         const int n = *out_n = sort_roots(plan, block, order, sorted);
         if (order == BY_BYTES) least = least_bytes(plan, n, sorted);
         const int n_tries = n > MOST_ROOTS ? 1 : MOST_TRIES;

@@ -38,6 +38,8 @@ typedef struct room {
     double outside;      /* of what lives before it or behind it, too */
     double inside;       /* most at once of what does not, for the whole batch */
     double *inside_step; /* [n_steps] */
+    int *first_alive;    /* [n_steps + 1]: where in `alive` the arena's roots of a step begin */
+    int *alive;          /* those that live at each step */
 } room_t;
 
 struct plan_slice_costs {
@@ -143,6 +145,28 @@ static double find_peak(const plan_t *plan, double *alive, bool *is_part)
     return peak;
 }
 
+/* A step's roots come by their numbers. */
+static status_t list_alive(context_t *ctx, const plan_t *plan, room_t *room)
+{
+    const size_t n_steps = (size_t)plan->n_steps;
+    TRY(context_get_zeroed(ctx, (n_steps + 2) * sizeof *room->first_alive, "roots of steps",
+                           &room->first_alive));
+    int *next = room->first_alive + 2; /* counts; then where the next one goes, one step behind */
+    for (int r = 0; r < plan->n_roots; r++)
+        for (int s = plan->roots[r].first_step;
+             plan->roots[r].kind == ROOT_ARENA && s <= plan->roots[r].last_step; s++)
+            next[s]++;
+    for (size_t s = 1; s <= n_steps; s++) room->first_alive[s + 1] += room->first_alive[s];
+    TRY(context_get(ctx, (size_t)room->first_alive[n_steps + 1] * sizeof *room->alive,
+                    "roots of steps", &room->alive));
+    next--;
+    for (int r = 0; r < plan->n_roots; r++)
+        for (int s = plan->roots[r].first_step;
+             plan->roots[r].kind == ROOT_ARENA && s <= plan->roots[r].last_step; s++)
+            room->alive[next[s]++] = r;
+    return STATUS_OK;
+}
+
 static status_t prepare_room(context_t *ctx, plan_slice_costs_t *costs)
 {
     const plan_t *plan = costs->plan;
@@ -151,6 +175,7 @@ static status_t prepare_room(context_t *ctx, plan_slice_costs_t *costs)
     bool *is_part = NULL;
     TRY(context_get_zeroed(ctx, n_steps * sizeof(double), "estimates of slices",
                            &costs->room.inside_step));
+    TRY(list_alive(ctx, plan, &costs->room));
     status_t status = context_get_zeroed(ctx, n_steps * sizeof *alive, "bytes of steps", &alive);
     if (status == STATUS_OK)
         status = context_get_zeroed(ctx, (size_t)plan->n_roots * sizeof *is_part, "parts of joins",
@@ -173,11 +198,9 @@ void plan_slice_costs_add(plan_slice_costs_t *costs, int first)
     const bool is_shortest = room->first == room->end;
     room->first = first;
     room->inside_step[first] = 0.0;
-    for (int r = 0; r < costs->plan->n_roots; r++) {
-        const plan_root_t *root = &costs->plan->roots[r];
+    for (int i = room->first_alive[first]; i < room->first_alive[first + 1]; i++) {
+        const plan_root_t *root = &costs->plan->roots[room->alive[i]];
         const double bytes = (double)root->bytes;
-        if (root->kind != ROOT_ARENA || root->first_step > first || root->last_step < first)
-            continue;
         if (is_shortest || root->last_step == first) room->outside += bytes;
         if (root->first_step < first || root->last_step >= room->end) continue;
         room->outside -= bytes;
@@ -228,6 +251,8 @@ void plan_slice_costs_destroy(context_t *ctx, plan_slice_costs_t *costs)
     context_put(ctx, costs->works);
     context_put(ctx, costs->uses);
     context_put(ctx, costs->room.inside_step);
+    context_put(ctx, costs->room.first_alive);
+    context_put(ctx, costs->room.alive);
     context_put(ctx, costs);
 }
 

@@ -5,6 +5,7 @@
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { VARIABLES = 40, VALUES = 6, FORMS = 5, READERS = 12, FANS = 60 };
@@ -196,6 +197,74 @@ static void nothing_to_choose_costs_nothing(void **state)
     assert_true(certificate.is_optimal);
 }
 
+/* ---- how the work grows ---- */
+
+enum { LONG = 500, TIMES = 8, MAX_WAYS = 3 };
+
+typedef enum pattern { CHAIN, RESIDUAL, TREE, HUB, N_PATTERNS } pattern_t;
+
+/* The variable that makes what v reads; in RESIDUAL v reads another one, too. */
+static int maker_of(pattern_t pattern, int v)
+{
+    if (pattern == TREE) return (v - 1) / 2;
+    return pattern == HUB ? 0 : v - 1;
+}
+
+/* Work of a network of n variables. Fans have one reader each, but in HUB one fan has all. */
+static int64_t work_of(context_t *ctx, pattern_t pattern, int n)
+{
+    static const int forms[MAX_WAYS] = {0, 1, 2};
+    static const double moves[9] = {0, 7, 9, 5, 0, 6, 8, 4, 0};
+    int *n_values = calloc((size_t)n, sizeof *n_values), *chosen = calloc((size_t)n, sizeof(int));
+    int *start = calloc((size_t)n, sizeof *start);
+    double(*costs)[MAX_WAYS] = calloc((size_t)n, sizeof *costs);
+    const double **own = calloc((size_t)n, sizeof *own);
+    network_fan_t *fans = calloc(2 * (size_t)n, sizeof *fans);
+    network_end_t *readers = calloc(2 * (size_t)n, sizeof *readers);
+    int n_fans = 0;
+    network_certificate_t certificate;
+    for (int v = 0; v < n; v++) {
+        n_values[v] = MAX_WAYS;
+        own[v] = costs[v];
+        for (int w = 0; w < MAX_WAYS; w++) costs[v][w] = draw(100);
+    }
+    for (int v = 1; v < n; v++) {
+        readers[n_fans] = (network_end_t){v, forms};
+        fans[n_fans] = (network_fan_t){
+            {maker_of(pattern, v), forms}, 1, &readers[n_fans], 3, moves};
+        n_fans++;
+        if (pattern != RESIDUAL || v < 3) continue;
+        readers[n_fans] = (network_end_t){v, forms};
+        fans[n_fans] = (network_fan_t){{v - 3, forms}, 1, &readers[n_fans], 3, moves};
+        n_fans++;
+    }
+    if (pattern == HUB) {
+        fans[0].n_readers = n_fans;
+        n_fans = 1;
+    }
+    const network_t network = {n, n_fans, n_values, own, fans};
+    CHECK_OK(ctx, network_solve(ctx, &network, 1, (const int *[]){start}, chosen, &certificate));
+    free(n_values);
+    free(chosen);
+    free(start);
+    free(costs);
+    free((void *)own);
+    free(fans);
+    free(readers);
+    return certificate.work;
+}
+
+static void work_grows_with_the_network_and_not_with_its_square(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int p = 0; p < N_PATTERNS; p++) {
+        const int64_t few = work_of(ctx, (pattern_t)p, LONG);
+        const int64_t many = work_of(ctx, (pattern_t)p, TIMES * LONG);
+        assert_true(few > LONG);
+        assert_in_range(many, few, few * TIMES * 3 / 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +273,7 @@ int main(void)
         TEST(what_is_too_dense_has_a_bound_below_the_choice),
         TEST(a_form_that_many_want_is_converted_to_once),
         TEST(nothing_to_choose_costs_nothing),
+        TEST(work_grows_with_the_network_and_not_with_its_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
