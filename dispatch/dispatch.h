@@ -132,6 +132,8 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
 
 /* ---- observers ---- */
 
+struct plan;
+
 /* A call that has run: tensors are borrowed for the duration of the callback. Those of a plan lie
  * in its arena, so that not even a retained one can be read later. */
 typedef struct op_event {
@@ -147,6 +149,8 @@ typedef struct op_event {
     bool is_planned;     /* a step of a plan; ns is the kernel's alone. Views have no step */
     int slice, n_slices; /* of the batch, where a plan runs the step for one slice after another;
                             0 and 1 for all at once, and 0 and 0 outside of plans */
+    struct plan *plan;   /* the plan that runs the step; NULL outside of plans */
+    int step;            /* its number: plan_step(plan, step) */
 } op_event_t;
 
 /* Sees every operator that dispatch or a plan runs. A failing callback fails the call; one that

@@ -201,10 +201,29 @@ static status_t find_parameters(plan_run_t *run)
     return STATUS_OK;
 }
 
-/* *out_tensor NULL: the elements are in the source's room. */
-static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+/* A view shares the parameter's storage, and with it the packed forms that are kept there, unless
+ * the parameter lies in another way than when the plan was made. */
+status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
 {
-    const tensor_t *tensor = run->frame->parameters[source->parameter];
+    tensor_t *tensor = (tensor_t *)(uintptr_t)run->frame->parameters[source->parameter];
+    tensor_t *base = NULL;
+    if (!source->is_view) {
+        *out_tensor = tensor_hold(tensor);
+        return STATUS_OK;
+    }
+    if (tensor_lies_like(&tensor->info, &source->base))
+        base = tensor_hold(tensor);
+    else
+        TRY(convert_to(run->ctx, tensor, &source->base, CAUSE_WEIGHT, &base));
+    status_t status = tensor_over(run->ctx, &source->view, base->storage,
+                                  base->offset + (int64_t)source->offset, out_tensor);
+    tensor_drop(base);
+    return status;
+}
+
+static status_t convert_parameter(plan_run_t *run, const plan_source_t *source,
+                                  const tensor_t *tensor, tensor_t **out_tensor)
+{
     const tensor_info_t *want = &source->want;
     if (!source->is_weight) return convert_to(run->ctx, tensor, want, CAUSE_WEIGHT, out_tensor);
     if (source->root >= 0 && storage_is_packable(tensor->storage) &&
@@ -212,6 +231,16 @@ static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, te
         return pack_weight_once(run->ctx, source->kernel, tensor, want,
                                 run->frame->pointers[source->root], out_tensor);
     return pack_weight(run->ctx, source->kernel, tensor, want, out_tensor);
+}
+
+/* *out_tensor NULL: the elements are in the source's room. */
+static status_t fetch_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor)
+{
+    tensor_t *tensor = NULL;
+    TRY(plan_take_parameter(run, source, &tensor));
+    status_t status = convert_parameter(run, source, tensor, out_tensor);
+    tensor_drop(tensor);
+    return status;
 }
 
 /* ---- steps that write in place, or set attributes ---- */

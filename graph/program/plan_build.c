@@ -3,6 +3,7 @@
 
 #include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
+#include "graph/analysis/lifetimes_impl.h"
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/graph_impl.h"
 #include "graph/program/plan_impl.h"
@@ -20,8 +21,8 @@ typedef struct build {
     context_t *ctx;
     const graph_t *graph;
     plan_t *plan;
-    slot_t *slots;  /* [n_values] */
-    int *last_uses; /* [n_values]: last node that reads it, or INT_MAX for results */
+    slot_t *slots; /* [n_values] */
+    const lifetimes_t *lifetimes;
     int roots_capacity, steps_capacity, parameters_capacity;
     int node;                   /* being built */
     const plan_share_t *shares; /* [n_values], of a region; NULL: nothing is shared, and results
@@ -48,7 +49,8 @@ static status_t add_root(build_t *b, root_kind_t kind, const tensor_info_t *info
                                                .info = *info,
                                                .bytes = info_bytes(info),
                                                .first_step = step,
-                                               .last_step = step};
+                                               .last_step = step,
+                                               .last_node = -1};
     *out_root = plan->n_roots++;
     return STATUS_OK;
 }
@@ -249,12 +251,9 @@ static status_t input_source(build_t *b, const graph_node_t *node, const prepare
 static bool dies_here(const build_t *b, const graph_node_t *node, const plan_source_t *source)
 {
     if (source->kind != SOURCE_ROOT || source->offset != 0 ||
-        b->plan->roots[source->root].kind != ROOT_ARENA)
+        b->plan->roots[source->root].kind != ROOT_ARENA ||
+        b->plan->roots[source->root].last_node > b->node)
         return false;
-    for (int v = 0; v < graph_n_values(b->graph); v++)
-        if (b->slots[v].source.kind == SOURCE_ROOT && b->slots[v].source.root == source->root &&
-            b->last_uses[v] > b->node)
-            return false;
     int uses = 0;
     for (int i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] >= 0 && b->slots[node->inputs[i]].source.kind == SOURCE_ROOT)
@@ -412,16 +411,30 @@ static status_t share_outputs(build_t *b, const graph_node_t *node)
     return STATUS_OK;
 }
 
+/* A parameter's views are taken of it at each run, by the steps that read them. */
+static status_t build_view(build_t *b, const graph_node_t *node, const prepared_t *prepared)
+{
+    plan_source_t source = b->slots[node->inputs[0]].source;
+    if (source.kind != SOURCE_PARAMETER) {
+        TRY(check_view(b, node, prepared));
+        TRY(input_source(b, node, prepared, 0, &source));
+        return alias_outputs(b, node, prepared, &source);
+    }
+    if (source.is_view && !lie_alike(&source.view, &prepared->in[0]))
+        FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s of a view of %s in another format",
+             node->op->name, b->plan->parameters[source.parameter].path);
+    if (!source.is_view) source.base = prepared->in[0];
+    source.is_view = true;
+    TRY(alias_outputs(b, node, prepared, &source));
+    for (int i = 0; i < prepared->n_out; i++)
+        b->slots[node->outputs[i]].source.view = prepared->out[i];
+    return STATUS_OK;
+}
+
 static status_t build_prepared(build_t *b, const graph_node_t *node, prepared_t *prepared)
 {
     plan_source_t sources[OP_MAX_INPUTS];
-    if (prepared->is_view) {
-        TRY(check_view(b, node, prepared));
-        TRY(input_source(b, node, prepared, 0, &sources[0]));
-        if (sources[0].kind != SOURCE_ROOT)
-            FAIL(b->ctx, STATUS_UNSUPPORTED, "plan: %s of a parameter", node->op->name);
-        return alias_outputs(b, node, prepared, &sources[0]);
-    }
+    if (prepared->is_view) return build_view(b, node, prepared);
     TRY(build_sources(b, node, prepared, sources));
     step_t *step = NULL;
     status_t status = add_step(b, node->n_inputs, prepared->n_out, &step);
@@ -502,27 +515,20 @@ static status_t build_op(build_t *b, const graph_node_t *node)
 
 /* ---- other nodes ---- */
 
+/* Also on failure *out_tensor is the caller's. */
 static status_t number_tensor(context_t *ctx, const datum_t *datum, tensor_t **out_tensor)
 {
-    bool is_float = datum_kind(datum) == DATUM_FLOAT;
-    tensor_info_t info = info_dense(is_float                         ? DTYPE_F64
-                                    : datum_kind(datum) == DATUM_INT ? DTYPE_S64
-                                                                     : DTYPE_BOOL,
-                                    0, NULL);
-    info.is_number = true;
-    tensor_t *tensor = NULL;
+    const bool is_float = datum_kind(datum) == DATUM_FLOAT;
+    const dtype_t whole = datum_kind(datum) == DATUM_INT ? DTYPE_S64 : DTYPE_BOOL;
+    tensor_info_t info = info_dense(is_float ? DTYPE_F64 : whole, 0, NULL);
     void *bytes = NULL;
-    TRY(tensor_make(ctx, &info, &tensor));
-    status_t status = tensor_writable(ctx, tensor, &bytes);
-    if (status != STATUS_OK) {
-        tensor_drop(tensor);
-        return status;
-    }
+    info.is_number = true;
+    TRY(tensor_make(ctx, &info, out_tensor));
+    TRY(tensor_writable(ctx, *out_tensor, &bytes));
     if (is_float)
         dtype_store(info.dtype, bytes, datum_as_float(datum));
     else
         dtype_store_integer(info.dtype, bytes, datum_as_int(datum));
-    *out_tensor = tensor;
     return STATUS_OK;
 }
 
@@ -534,8 +540,8 @@ static status_t build_constant(build_t *b, const graph_node_t *node)
         return constant_source(b, datum_as_tensor(node->datum), &slot->source);
     if (kind != DATUM_INT && kind != DATUM_FLOAT && kind != DATUM_BOOL) return STATUS_OK;
     tensor_t *number = NULL;
-    TRY(number_tensor(b->ctx, node->datum, &number));
-    status_t status = constant_source(b, number, &slot->source);
+    status_t status = number_tensor(b->ctx, node->datum, &number);
+    if (status == STATUS_OK) status = constant_source(b, number, &slot->source);
     tensor_drop(number);
     return status;
 }
@@ -636,6 +642,18 @@ static status_t build_node(build_t *b, const graph_node_t *node)
     }
 }
 
+/* Who reads last what the node's results lie in. */
+static void note_last_uses(build_t *b, int n, const value_t *values)
+{
+    for (int i = 0; i < n; i++) {
+        const plan_source_t *source = &b->slots[values[i]].source;
+        if (source->kind != SOURCE_ROOT) continue;
+        plan_root_t *root = &b->plan->roots[source->root];
+        const int last = b->lifetimes->last_use[values[i]];
+        if (last > root->last_node) root->last_node = last;
+    }
+}
+
 /* ---- borders ---- */
 
 static status_t build_params(build_t *b)
@@ -705,30 +723,17 @@ static status_t build_results(build_t *b)
     return STATUS_OK;
 }
 
-static void find_last_uses(build_t *b)
-{
-    const graph_block_t *body = graph_body(b->graph);
-    for (int v = 0; v < graph_n_values(b->graph); v++) b->last_uses[v] = -1;
-    for (int n = 0; n < body->n_nodes; n++)
-        for (int i = 0; i < body->nodes[n]->n_inputs; i++)
-            if (body->nodes[n]->inputs[i] >= 0) b->last_uses[body->nodes[n]->inputs[i]] = n;
-    for (int n = 0; n < body->n_nodes; n++)
-        if (body->nodes[n]->kind == NODE_SETATTR)
-            b->last_uses[body->nodes[n]->inputs[1]] = INT32_MAX;
-    for (int i = 0; i < body->n_results; i++)
-        if (body->results[i] >= 0) b->last_uses[body->results[i]] = INT32_MAX;
-}
-
 static status_t build_all(build_t *b)
 {
     const graph_block_t *body = graph_body(b->graph);
     size_t n_values = (size_t)graph_n_values(b->graph);
     TRY(context_get_zeroed(b->ctx, n_values * sizeof *b->slots, "a plan", &b->slots));
-    TRY(context_get(b->ctx, n_values * sizeof *b->last_uses, "a plan", &b->last_uses));
-    find_last_uses(b);
+    TRY(lifetimes_of(b->ctx, b->graph, &b->lifetimes));
     TRY(build_params(b));
+    note_last_uses(b, body->n_params, body->params);
     for (b->node = 0; b->node < body->n_nodes; b->node++) {
         TRY(build_node(b, body->nodes[b->node]));
+        note_last_uses(b, body->nodes[b->node]->n_outputs, body->nodes[b->node]->outputs);
         TRY(interrupt_tell(b->ctx, "plan", b->node + 1, body->n_nodes));
     }
     TRY(build_results(b));
@@ -762,7 +767,6 @@ static status_t create(context_t *ctx, const graph_t *graph, module_t *self, bui
     build->plan = plan;
     status_t status = build_all(build);
     context_put(ctx, build->slots);
-    context_put(ctx, build->last_uses);
     if (status != STATUS_OK) {
         plan_release(plan);
         return status;

@@ -11,7 +11,7 @@
 static const plan_master_t *find_master(const plan_t *plan, const plan_source_t *source,
                                         int n_masters, const plan_master_t *masters)
 {
-    if (source->kind != SOURCE_PARAMETER || !source->is_weight) return NULL;
+    if (source->kind != SOURCE_PARAMETER || !source->is_weight || source->is_view) return NULL;
     for (int i = 0; i < n_masters; i++)
         if (strcmp(masters[i].path, plan->parameters[source->parameter].path) == 0)
             return &masters[i];

@@ -25,8 +25,10 @@ typedef struct plan_root {
     tensor_info_t info; /* of the whole: what ROOT_OUTPUT makes */
     size_t bytes, offset;
     int first_step, last_step; /* ROOT_ARENA: written first, read last */
-    int twin;  /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
-                  the other in a step that is the last of this and the first of that; or 0 */
+    int last_node; /* while the plan is built: the last that reads a value which lies there, or -1
+                    */
+    int twin;      /* ROOT_ARENA: 1 + the root that has the same offset, since the one grows into
+                      the other in a step that is the last of this and the first of that; or 0 */
     int block; /* ROOT_ARENA: 1 + the root that it lies in, of which each worker has a copy; or 0 */
     int n_copies;      /* of such a block; else 0 */
     size_t copy_bytes; /* of what lies in a block: from a worker's to the next one's; else 0 */
@@ -60,6 +62,9 @@ typedef struct plan_source {
     int parameter;    /* SOURCE_PARAMETER: of the plan's */
     datum_t *datum;   /* SOURCE_DATUM: the graph's */
     tensor_info_t info; /* as it lies there */
+    bool is_view; /* SOURCE_PARAMETER: what is read is a view of it, which begins at `offset` */
+    tensor_info_t base; /* of what lies as this */
+    tensor_info_t view;
     tensor_info_t want; /* SOURCE_PARAMETER: what the step wants of it */
     bool is_weight;
     const kernel_t *kernel; /* that wants it, where it is a weight */

@@ -24,6 +24,9 @@ status_t plan_run_step(plan_run_t *run, const step_t *step);
 /* Fails where the run was cancelled, or its time is up; a worker may ask. */
 status_t plan_check_step(const plan_run_t *run, const step_t *step);
 
+/* The parameter of a source, or the view of it that the source is; the caller drops it. */
+status_t plan_take_parameter(plan_run_t *run, const plan_source_t *source, tensor_t **out_tensor);
+
 /* Where a step of a slice reads, NULL for what is no root and no packed tensor, and writes. */
 void plan_find_places(const plan_run_t *run, const step_t *step, void **in, void **out);
 

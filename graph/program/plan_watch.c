@@ -21,18 +21,13 @@ static status_t show_input(plan_run_t *run, const step_t *step, int index, void 
                            tensor_t **out)
 {
     const plan_source_t *source = &step->sources[index];
-    const tensor_t *parameter = NULL;
     tensor_t *shown = NULL;
     if (source->kind == SOURCE_NONE) return STATUS_OK;
     if (source->kind == SOURCE_TENSOR) {
         *out = tensor_hold(source->given);
         return STATUS_OK;
     }
-    if (source->kind == SOURCE_PARAMETER) {
-        parameter = run->frame->parameters[source->parameter];
-        *out = tensor_hold((tensor_t *)(uintptr_t)parameter);
-        return STATUS_OK;
-    }
+    if (source->kind == SOURCE_PARAMETER) return plan_take_parameter(run, source, out);
     TRY(plan_tensor_at(run, &step->prepared->in[index], bytes, &shown));
     const int made = step->output_roots[0];
     if (step->view.overwrites < 0 || !run->shows_inputs ||
@@ -79,7 +74,9 @@ status_t plan_watch_end(plan_run_t *run, const step_t *step, status_t status, ui
                         .ns = ns,
                         .is_planned = true,
                         .slice = run->slice,
-                        .n_slices = step->view.n_slices};
+                        .n_slices = step->view.n_slices,
+                        .plan = run->plan,
+                        .step = (int)(step - run->plan->steps)};
     if (path != NULL) dispatch_enter_module(run->ctx, path);
     if (status == STATUS_OK) status = dispatch_tell(run->ctx, &event);
     if (path != NULL) dispatch_leave_module(run->ctx, path);
