@@ -200,8 +200,8 @@ static status_t verify(runner_t *runner, const run_options_t *options, bool *out
                result.n_overwritten);
     if (result.n_failed > 0)
         fprintf(stderr,
-                "tessera " NAME ": %d of %d operators do not agree with their specification\n",
-                result.n_failed, result.n_operators);
+                "tessera " NAME ": %d results do not agree with their operator's specification\n",
+                result.n_failed);
     if (result.n_overwritten > 0)
         fprintf(stderr, "tessera " NAME ": %d values of the plan are not what was computed\n",
                 result.n_overwritten);

@@ -9,20 +9,37 @@
 #include "tools/bar.h"
 #include "tools/path.h"
 
-/* What a value of the plan's graph was when its step had made it, whatever format it lay in. */
+/* What a value of a plan's graph was when its step had made it, whatever format it lay in: a
+ * checksum for each row, which is an index of dimension 0. Steps that run for slices of a batch
+ * make some rows at a time. */
 typedef struct record {
-    bool is_known;
     dtype_t dtype;
-    uint64_t checksum;
+    int64_t n_rows;
+    uint64_t *rows;  /* NULL: not known */
+    tensor_t *whole; /* of a value with views, while its slices are being made */
 } record_t;
+
+/* A plan that the run has come to. */
+typedef struct followed {
+    plan_t *plan; /* retained */
+    int n_values;
+    record_t *records; /* by value of the plan's graph; NULL: the plan writes in place */
+} followed_t;
+
+/* Which part of its batch an event is about. */
+typedef struct part {
+    int slice, n_slices;
+} part_t;
+
+static const part_t all = {0, 1};
 
 typedef struct verifier {
     int64_t n_elements;
     uint64_t seed;
     path_t path;
-    const plan_t *plan; /* NULL: operators run one by one */
-    int next_step;
-    record_t *records; /* by value of the plan's graph */
+    int64_t n_events, total; /* total 0: not known */
+    int n_followed;
+    followed_t *followed;
     bool is_following; /* views are made again, and their events are none of the plan's */
     verify_result_t result;
 } verifier_t;
@@ -43,12 +60,11 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     char where[sizeof result->where];
     if (event->op->spec == NULL || event->n_out == 0) return STATUS_OK;
     double error = 0.0;
-    context_seed(ctx, verifier->seed + (uint64_t)result->n_operators);
+    context_seed(ctx, verifier->seed + (uint64_t)verifier->n_events);
     TRY(dispatch_verify(ctx, event->op, event->attrs, event->n_in, event->in, event->n_out,
                         (const tensor_t *const *)event->out, verifier->n_elements, &error));
-    result->n_operators++;
-    bar_show("verify", result->n_operators,
-             verifier->plan != NULL ? plan_n_steps(verifier->plan) : 0, NULL);
+    result->n_operators += event->slice == 0;
+    bar_show("verify", ++verifier->n_events, verifier->total, NULL);
     place(verifier, event->op->name, where, sizeof where);
     if (error > result->largest || result->where[0] == '\0') {
         result->largest = error;
@@ -64,30 +80,53 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
 
 /* ---- values of a plan, between the step that makes them and those that read them ---- */
 
-/* Of the elements in row-major order. */
-static status_t find_checksum(context_t *ctx, const tensor_t *tensor, uint64_t *out_checksum)
+static int64_t count_rows(const tensor_t *tensor)
 {
-    tensor_t *dense = NULL, *rows = NULL;
+    return tensor_rank(tensor) == 0 ? 1 : tensor_sizes(tensor)[0];
+}
+
+/* The elements in row-major order; the caller releases *out_rows. */
+static status_t find_elements(context_t *ctx, const tensor_t *tensor, tensor_t **out_rows,
+                              const char **out_elements, size_t *out_row_bytes)
+{
+    const int64_t n = count_rows(tensor);
+    tensor_t *dense = NULL;
     const void *data = NULL;
     status_t status = to_dense(ctx, tensor, &dense);
-    if (status == STATUS_OK) status = tensor_contiguous(ctx, dense, &rows);
-    if (status == STATUS_OK) status = tensor_data(ctx, rows, &data);
-    if (status == STATUS_OK)
-        *out_checksum = file_checksum(
-            data, (size_t)tensor_numel(rows) * dtype_size(tensor_dtype(rows)), 0);
-    tensor_release(rows);
+    if (status == STATUS_OK) status = tensor_contiguous(ctx, dense, out_rows);
+    if (status == STATUS_OK) status = tensor_data(ctx, *out_rows, &data);
     tensor_release(dense);
+    *out_elements = data;
+    *out_row_bytes = n == 0 ? 0
+                            : (size_t)(tensor_numel(tensor) / n) * dtype_size(tensor_dtype(tensor));
     return status;
 }
 
-static status_t keep_value(context_t *ctx, verifier_t *verifier, value_t value,
-                           const tensor_t *tensor)
+static status_t find_checksums(context_t *ctx, const tensor_t *tensor, uint64_t *out_checksums)
 {
-    record_t *record = &verifier->records[value];
-    TRY(find_checksum(ctx, tensor, &record->checksum));
+    tensor_t *rows = NULL;
+    const char *elements = NULL;
+    size_t bytes = 0;
+    status_t status = find_elements(ctx, tensor, &rows, &elements, &bytes);
+    for (int64_t r = 0; status == STATUS_OK && r < count_rows(tensor); r++)
+        out_checksums[r] = file_checksum(elements + (size_t)r * bytes, bytes, 0);
+    tensor_release(rows);
+    return status;
+}
+
+static status_t keep_value(context_t *ctx, record_t *record, const tensor_t *tensor, part_t part)
+{
+    const int64_t n = count_rows(tensor), n_rows = n * part.n_slices;
+    if (record->rows == NULL || record->n_rows != n_rows) {
+        free(record->rows);
+        record->rows = calloc((size_t)n_rows + 1, sizeof *record->rows);
+        if (record->rows == NULL)
+            return context_fail(ctx, STATUS_OUT_OF_MEMORY,
+                                "verify: out of memory for %" PRId64 " checksums", n_rows);
+    }
+    record->n_rows = n_rows;
     record->dtype = tensor_dtype(tensor);
-    record->is_known = true;
-    return STATUS_OK;
+    return find_checksums(ctx, tensor, record->rows + part.slice * n);
 }
 
 /* Transitions keep every element: a plan converts, or does nothing. */
@@ -99,12 +138,17 @@ static bool is_transition(const graph_node_t *node)
     return false;
 }
 
-static status_t keep_views(context_t *ctx, verifier_t *verifier, value_t value,
-                           const tensor_t *tensor);
+static bool is_view(const graph_node_t *node)
+{
+    return node->kind == NODE_OP && (node->op->traits & TRAIT_VIEW) != 0;
+}
+
+static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
+                           value_t value, const tensor_t *tensor);
 
 /* What a view of the tensor is. */
-static status_t keep_view(context_t *ctx, verifier_t *verifier, const graph_node_t *node,
-                          const tensor_t *tensor)
+static status_t keep_view(context_t *ctx, verifier_t *verifier, const followed_t *followed,
+                          const graph_node_t *node, const tensor_t *tensor)
 {
     tensor_t *out[OP_MAX_OUTPUTS] = {NULL};
     int n = OP_MAX_OUTPUTS;
@@ -112,8 +156,9 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const graph_node
     status_t status = dispatch_run(ctx, node->op, node->attrs, 1, &tensor, &n, out);
     verifier->is_following = false;
     for (int i = 0; i < node->n_outputs && status == STATUS_OK; i++) {
-        status = keep_value(ctx, verifier, node->outputs[i], out[i]);
-        if (status == STATUS_OK) status = keep_views(ctx, verifier, node->outputs[i], out[i]);
+        status = keep_value(ctx, &followed->records[node->outputs[i]], out[i], all);
+        if (status == STATUS_OK)
+            status = keep_views(ctx, verifier, followed, node->outputs[i], out[i]);
     }
     for (int i = 0; i < OP_MAX_OUTPUTS; i++) tensor_release(out[i]);
     return status;
@@ -121,79 +166,200 @@ static status_t keep_view(context_t *ctx, verifier_t *verifier, const graph_node
 
 /* A view is no step of a plan: what it shows of a value is kept with the value, and so are views of
  * what transitions make of it. */
-static status_t keep_views(context_t *ctx, verifier_t *verifier, value_t value,
-                           const tensor_t *tensor)
+static status_t keep_views(context_t *ctx, verifier_t *verifier, const followed_t *followed,
+                           value_t value, const tensor_t *tensor)
 {
-    const graph_block_t *body = graph_body(plan_graph(verifier->plan));
+    const graph_block_t *body = graph_body(plan_graph(followed->plan));
     for (int i = 0; i < body->n_nodes; i++) {
         const graph_node_t *node = body->nodes[i];
         if (node->n_inputs != 1 || node->inputs[0] != value) continue;
         if (is_transition(node))
-            TRY(keep_views(ctx, verifier, node->outputs[0], tensor));
-        else if (node->kind == NODE_OP && (node->op->traits & TRAIT_VIEW) != 0)
-            TRY(keep_view(ctx, verifier, node, tensor));
+            TRY(keep_views(ctx, verifier, followed, node->outputs[0], tensor));
+        else if (is_view(node))
+            TRY(keep_view(ctx, verifier, followed, node, tensor));
     }
+    return STATUS_OK;
+}
+
+static bool has_views(const followed_t *followed, value_t value)
+{
+    const graph_block_t *body = graph_body(plan_graph(followed->plan));
+    bool has = false;
+    for (int i = 0; i < body->n_nodes && !has; i++) {
+        const graph_node_t *node = body->nodes[i];
+        has = node->n_inputs == 1 && node->inputs[0] == value &&
+              (is_view(node) || (is_transition(node) && has_views(followed, node->outputs[0])));
+    }
+    return has;
+}
+
+static status_t add_slice(context_t *ctx, record_t *record, const tensor_t *slice, part_t part)
+{
+    tensor_t *rows = NULL;
+    const char *elements = NULL;
+    const void *whole = NULL;
+    size_t row_bytes = 0;
+    if (record->whole == NULL) {
+        int64_t sizes[TENSOR_MAX_RANK];
+        memcpy(sizes, tensor_sizes(slice), (size_t)tensor_rank(slice) * sizeof *sizes);
+        sizes[0] *= part.n_slices;
+        TRY(tensor_zeros(ctx, tensor_dtype(slice), tensor_rank(slice), sizes, &record->whole));
+    }
+    TRY(tensor_data(ctx, record->whole, &whole));
+    status_t status = find_elements(ctx, slice, &rows, &elements, &row_bytes);
+    const size_t bytes = (size_t)count_rows(slice) * row_bytes;
+    if (status == STATUS_OK)
+        memcpy((char *)(uintptr_t)whole + (size_t)part.slice * bytes, elements, bytes);
+    tensor_release(rows);
+    return status;
+}
+
+/* Views are of the whole batch: those of a slice show the slices that were made before it, too. */
+static status_t keep_views_of_slice(context_t *ctx, verifier_t *verifier,
+                                    const followed_t *followed, value_t value,
+                                    const tensor_t *slice, part_t part)
+{
+    record_t *record = &followed->records[value];
+    if (!has_views(followed, value)) return STATUS_OK;
+    TRY(add_slice(ctx, record, slice, part));
+    TRY(keep_views(ctx, verifier, followed, value, record->whole));
+    if (part.slice + 1 < part.n_slices) return STATUS_OK;
+    tensor_release(record->whole);
+    record->whole = NULL;
     return STATUS_OK;
 }
 
 /* Of the value, or of what transitions have made it from; NULL: not known. */
-static const record_t *find_record(const verifier_t *verifier, value_t value)
+static const record_t *find_record(const followed_t *followed, value_t value)
 {
-    while (value >= 0 && !verifier->records[value].is_known) {
-        const graph_node_t *node = graph_producer(plan_graph(verifier->plan), value);
+    while (value >= 0 && followed->records[value].rows == NULL) {
+        const graph_node_t *node = graph_producer(plan_graph(followed->plan), value);
         value = is_transition(node) ? node->inputs[0] : VALUE_NONE;
     }
-    return value >= 0 ? &verifier->records[value] : NULL;
+    return value >= 0 ? &followed->records[value] : NULL;
 }
 
-/* reader is told where the value is another one now. */
-static status_t check_value(context_t *ctx, verifier_t *verifier, value_t value,
-                            const tensor_t *tensor, const char *reader)
+/* reader is told where the value is another one now. Who reads in slices may read an operand
+ * without a batch whole. */
+static status_t check_value(context_t *ctx, verifier_t *verifier, const followed_t *followed,
+                            value_t value, const tensor_t *tensor, part_t part, const char *reader)
 {
-    const record_t *record = find_record(verifier, value);
-    uint64_t checksum = 0;
+    const record_t *record = find_record(followed, value);
     if (record == NULL || tensor == NULL || record->dtype != tensor_dtype(tensor)) return STATUS_OK;
-    TRY(find_checksum(ctx, tensor, &checksum));
+    const char *name = graph_value_name(plan_graph(followed->plan), value);
+    const int64_t n = count_rows(tensor);
+    const bool is_slice = n * part.n_slices == record->n_rows;
+    REQUIRE(ctx, is_slice || n == record->n_rows,
+            "verify: %s reads %" PRId64 " rows of %%%s, which has %" PRId64, reader, n, name,
+            record->n_rows);
+    uint64_t *now = calloc((size_t)n + 1, sizeof *now);
+    if (now == NULL)
+        return context_fail(ctx, STATUS_OUT_OF_MEMORY,
+                            "verify: out of memory for %" PRId64 " checksums", n);
+    status_t status = find_checksums(ctx, tensor, now);
+    const bool is_same = status == STATUS_OK &&
+                         memcmp(now, record->rows + (is_slice ? part.slice * n : 0),
+                                (size_t)n * sizeof *now) == 0;
+    free(now);
+    TRY(status);
     verifier->result.n_values++;
-    if (checksum == record->checksum) return STATUS_OK;
+    if (is_same) return STATUS_OK;
     verifier->result.n_overwritten++;
     bar_end();
     fprintf(stderr, "%s reads %%%s, which is not what was computed: it was overwritten\n", reader,
-            graph_value_name(plan_graph(verifier->plan), value));
+            name);
     return STATUS_OK;
 }
 
-/* The step that an event is about: those of reorders have none. */
-static const plan_step_t *take_step(verifier_t *verifier)
+/* ---- plans ---- */
+
+/* What is written in place has other elements from then on: such plans are not followed. */
+static bool writes_in_place(const graph_t *graph)
 {
-    const plan_step_t *step = plan_step(verifier->plan, verifier->next_step++);
-    while (step != NULL && step->prepared == NULL)
-        step = plan_step(verifier->plan, verifier->next_step++);
-    return step;
+    const graph_block_t *body = graph_body(graph);
+    bool writes = false;
+    for (int i = 0; i < body->n_nodes; i++)
+        writes |= body->nodes[i]->is_in_place || body->nodes[i]->kind == NODE_SETATTR;
+    return writes;
+}
+
+/* A run may come to several plans, as to those of an if, and to each several times. */
+static status_t find_followed(context_t *ctx, verifier_t *verifier, plan_t *plan,
+                              const followed_t **out_followed)
+{
+    for (int i = 0; i < verifier->n_followed; i++)
+        if (verifier->followed[i].plan == plan) {
+            *out_followed = &verifier->followed[i];
+            return STATUS_OK;
+        }
+    followed_t *grown = realloc(verifier->followed,
+                                (size_t)(verifier->n_followed + 1) * sizeof *grown);
+    if (grown == NULL)
+        return context_fail(ctx, STATUS_OUT_OF_MEMORY, "verify: out of memory for a plan");
+    verifier->followed = grown;
+    followed_t *followed = &grown[verifier->n_followed];
+    *followed = (followed_t){.n_values = graph_n_values(plan_graph(plan))};
+    if (!writes_in_place(plan_graph(plan))) {
+        followed->records = calloc((size_t)followed->n_values + 1, sizeof *followed->records);
+        if (followed->records == NULL)
+            return context_fail(ctx, STATUS_OUT_OF_MEMORY, "verify: out of memory for %d values",
+                                followed->n_values);
+    }
+    followed->plan = plan_retain(plan);
+    verifier->n_followed++;
+    *out_followed = followed;
+    return STATUS_OK;
+}
+
+static void forget_plans(verifier_t *verifier)
+{
+    for (int f = 0; f < verifier->n_followed; f++) {
+        followed_t *followed = &verifier->followed[f];
+        for (int i = 0; followed->records != NULL && i < followed->n_values; i++) {
+            free(followed->records[i].rows);
+            tensor_release(followed->records[i].whole);
+        }
+        free(followed->records);
+        plan_release(followed->plan);
+    }
+    free(verifier->followed);
 }
 
 static status_t check_step(context_t *ctx, verifier_t *verifier, const op_event_t *event)
 {
     char reader[sizeof verifier->result.where];
-    const plan_step_t *step = take_step(verifier);
+    const plan_step_t *step = plan_step(event->plan, event->step);
+    const part_t part = {event->slice, event->n_slices};
+    const followed_t *followed = NULL;
     REQUIRE(ctx, step != NULL && step->prepared == event->prepared && step->node != NULL,
             "verify: the plan has no step for %s", event->op->name);
+    TRY(find_followed(ctx, verifier, event->plan, &followed));
+    if (followed->records == NULL) return STATUS_OK;
     place(verifier, event->op->name, reader, sizeof reader);
     for (int i = 0; i < event->n_in && i < step->n_in; i++)
-        TRY(check_value(ctx, verifier, step->inputs[i], event->in[i], reader));
+        TRY(check_value(ctx, verifier, followed, step->inputs[i], event->in[i], part, reader));
     for (int i = 0; i < event->n_out && i < step->node->n_outputs; i++) {
-        TRY(keep_value(ctx, verifier, step->node->outputs[i], event->out[i]));
-        TRY(keep_views(ctx, verifier, step->node->outputs[i], event->out[i]));
+        const value_t value = step->node->outputs[i];
+        TRY(keep_value(ctx, &followed->records[value], event->out[i], part));
+        if (part.n_slices > 1)
+            TRY(keep_views_of_slice(ctx, verifier, followed, value, event->out[i], part));
+        else
+            TRY(keep_views(ctx, verifier, followed, value, event->out[i]));
     }
     return STATUS_OK;
 }
 
-static status_t check_results(verifier_t *verifier, context_t *ctx, int n, tensor_t *const *results)
+/* Of a method that is one plan. */
+static status_t check_results(context_t *ctx, verifier_t *verifier, plan_t *plan, int n,
+                              tensor_t *const *results)
 {
-    if (verifier->plan == NULL) return STATUS_OK;
-    const graph_block_t *body = graph_body(plan_graph(verifier->plan));
+    const followed_t *followed = NULL;
+    if (plan == NULL) return STATUS_OK;
+    TRY(find_followed(ctx, verifier, plan, &followed));
+    if (followed->records == NULL) return STATUS_OK;
+    const graph_block_t *body = graph_body(plan_graph(plan));
     for (int i = 0; i < n && i < body->n_results; i++)
-        TRY(check_value(ctx, verifier, body->results[i], results[i], "the caller"));
+        TRY(check_value(ctx, verifier, followed, body->results[i], results[i], all, "the caller"));
     return STATUS_OK;
 }
 
@@ -203,7 +369,7 @@ static status_t check(context_t *ctx, void *user, const op_event_t *event)
 {
     verifier_t *verifier = user;
     if (verifier->is_following) return STATUS_OK;
-    if (verifier->plan != NULL) TRY(check_step(ctx, verifier, event));
+    if (event->plan != NULL) TRY(check_step(ctx, verifier, event));
     return check_elements(ctx, verifier, event);
 }
 
@@ -229,9 +395,20 @@ static status_t run_observed(runner_t *runner, verifier_t *verifier)
     status_t status = mode_run(runner, &n_out, out);
     dispatch_remove_observer(runner->ctx, &observer);
     bar_end();
-    if (status == STATUS_OK) status = check_results(verifier, runner->ctx, n_out, out);
+    plan_t *plan = plan_of(runner->module, "forward");
+    if (status == STATUS_OK) status = check_results(runner->ctx, verifier, plan, n_out, out);
     mode_release_outputs(n_out, out);
     return status;
+}
+
+static int64_t count_events(const plan_t *plan)
+{
+    int64_t n = 0;
+    for (int s = 0; s < plan_n_steps(plan); s++) {
+        const plan_step_t *step = plan_step(plan, s);
+        if (step->prepared != NULL) n += step->n_slices;
+    }
+    return n;
 }
 
 status_t verify_run(runner_t *runner, int64_t n_elements, uint64_t seed,
@@ -239,18 +416,9 @@ status_t verify_run(runner_t *runner, int64_t n_elements, uint64_t seed,
 {
     verifier_t verifier = {.n_elements = n_elements,
                            .seed = seed,
-                           .plan = plan_retain(plan_of(runner->module, "forward"))};
-    status_t status = STATUS_OK;
-    if (verifier.plan != NULL) {
-        size_t n_values = (size_t)graph_n_values(plan_graph(verifier.plan));
-        verifier.records = calloc(n_values + 1, sizeof *verifier.records);
-        if (verifier.records == NULL)
-            status = context_fail(runner->ctx, STATUS_OUT_OF_MEMORY,
-                                  "verify: out of memory for %zu values", n_values);
-    }
-    if (status == STATUS_OK) status = run_observed(runner, &verifier);
-    free(verifier.records);
-    plan_release((plan_t *)(uintptr_t)verifier.plan);
+                           .total = count_events(plan_of(runner->module, "forward"))};
+    status_t status = run_observed(runner, &verifier);
+    forget_plans(&verifier);
     if (status == STATUS_OK) *out_result = verifier.result;
     return status;
 }

@@ -9,8 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "freeze/freeze.h"
+#include "kernels/isa_impl.h"
 #include "tensor/tensor_impl.h"
 #include "tests/support/onnx_model.h"
+#include "tests/support/subject.h"
 #include "tools/run.h"
 
 /* Overwrites what every operator of a name makes. The observer that was added last is told first:
@@ -20,6 +23,8 @@
 typedef struct spoiler {
     const char *op;
     bool is_early;
+    bool is_of_slice; /* only what is made of slice 1 of a batch */
+    bool is_small;    /* only one element */
     observer_t first, second;
     int n_spoilt, n_planned;
 } spoiler_t;
@@ -27,8 +32,10 @@ typedef struct spoiler {
 static void spoil(spoiler_t *spoiler, const op_event_t *event)
 {
     if (strcmp(event->op->name, spoiler->op) != 0) return;
+    if (spoiler->is_of_slice && (event->n_slices < 2 || event->slice != 1)) return;
     const tensor_t *out = event->out[0];
-    memset((char *)(uintptr_t)tensor_bytes(out), 0x41, info_bytes(tensor_info(out)));
+    const size_t bytes = spoiler->is_small ? sizeof(float) : info_bytes(tensor_info(out));
+    memset((char *)(uintptr_t)tensor_bytes(out), 0x41, bytes);
     spoiler->n_spoilt++;
 }
 
@@ -106,6 +113,88 @@ static void a_value_that_is_overwritten_before_it_is_read_is_seen(void **state)
     assert_int_equal(result.n_failed, 0);
     assert_true(result.n_overwritten > 0);
     session_end(&session);
+}
+
+/* A network that one thread runs in slices, and of two each as a worker. */
+static void begin_slices(session_t *session, int n_threads)
+{
+    static const char *const skip[] = {"fuse_post_ops", "merge_shared_inputs", NULL};
+    context_t *ctx = NULL;
+    module_t *net = NULL, *frozen = NULL;
+    tensor_t *x = NULL;
+    setenv("TESSERA_CPU_CACHE", "4194304", 1);
+    assert_int_equal(context_create(&(context_options_t){.n_threads = n_threads}, &ctx), STATUS_OK);
+    unsetenv("TESSERA_CPU_CACHE");
+    context_seed(ctx, 7);
+    net = subject_net(ctx, "d=32,1,3,3 p=32,32,1,1", "%x : f32[8,32,64,64]",
+                      "  %1 = conv2d(%x, %d, none) padding=[1,1] groups=32\n"
+                      "  %2 = relu(%1)\n"
+                      "  %3 = conv2d(%2, %p, none)\n"
+                      "  %4 = max_pool2d(%3) kernel=[2,2] stride=[2,2]\n"
+                      "  %5 = reshape(%4) sizes=[64,4096]\n"
+                      "  %6 = sigmoid(%5)\n"
+                      "  return %6\n");
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(8, 32, 64, 64), &x));
+    CHECK_OK(ctx,
+             freeze(ctx, net, &(freeze_options_t){.skip = skip, .keep_numerics = true}, &frozen));
+    module_release(net);
+    *session = (session_t){
+        .ctx = ctx,
+        .runner = {.ctx = ctx, .mode = MODE_FROZEN, .module = frozen, .n_in = 1, .in = {x}}};
+}
+
+/* Without vectors to compute by nothing is gained by slices. */
+static bool has_slices(void)
+{
+    return isa_best() > ISA_PORTABLE;
+}
+
+static void slices_are_right_when_nobody_spoils_them(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2 && has_slices(); n_threads++) {
+        session_t session;
+        spoiler_t spoiler = {.op = "none"};
+        verify_result_t result;
+        begin_slices(&session, n_threads);
+        assert_int_equal(verify(&session, &spoiler, &result), EXIT_DONE);
+        assert_true(spoiler.n_planned > 2 * result.n_operators);
+        assert_int_equal(result.n_operators, 5);
+        assert_true(result.n_values > 5);
+        session_end(&session);
+    }
+}
+
+static void an_element_of_a_slice_that_is_computed_wrongly_is_seen(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2 && has_slices(); n_threads++) {
+        session_t session;
+        spoiler_t spoiler = {.op = "conv2d", .is_early = true, .is_of_slice = true};
+        verify_result_t result;
+        begin_slices(&session, n_threads);
+        assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
+        assert_true(spoiler.n_spoilt > 0 && spoiler.n_planned > 0);
+        assert_true(result.n_failed > 0);
+        assert_int_equal(result.n_overwritten, 0);
+        session_end(&session);
+    }
+}
+
+static void an_element_of_a_slice_that_is_overwritten_is_seen(void **state)
+{
+    (void)state;
+    for (int n_threads = 1; n_threads <= 2 && has_slices(); n_threads++) {
+        session_t session;
+        spoiler_t spoiler = {.op = "conv2d", .is_of_slice = true, .is_small = true};
+        verify_result_t result;
+        begin_slices(&session, n_threads);
+        assert_int_equal(verify(&session, &spoiler, &result), EXIT_DIFFERS);
+        assert_true(spoiler.n_spoilt > 0 && spoiler.n_planned > 0);
+        assert_int_equal(result.n_failed, 0);
+        assert_true(result.n_overwritten > 0);
+        session_end(&session);
+    }
 }
 
 #ifdef TESSERA_HAVE_ONNX
@@ -187,6 +276,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_element_of_a_plan_that_is_computed_wrongly_is_seen),
         cmocka_unit_test(a_value_that_is_overwritten_before_it_is_read_is_seen),
+        cmocka_unit_test(slices_are_right_when_nobody_spoils_them),
+        cmocka_unit_test(an_element_of_a_slice_that_is_computed_wrongly_is_seen),
+        cmocka_unit_test(an_element_of_a_slice_that_is_overwritten_is_seen),
         cmocka_unit_test(a_result_that_is_overwritten_before_it_is_made_dense_is_seen),
         cmocka_unit_test(a_value_that_is_overwritten_before_a_view_of_it_is_read_is_seen),
         cmocka_unit_test(whatever_runs_is_right_when_nobody_spoils_it),
