@@ -10,6 +10,7 @@
 #include "freeze/freeze_impl.h"
 #include "graph/analysis/alias_impl.h"
 #include "graph/analysis/attribute_impl.h"
+#include "graph/method/method_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "module/module_impl.h"
 #include "tensor/context_impl.h"
@@ -262,10 +263,12 @@ static status_t freeze_round(context_t *ctx, module_t *root, const freeze_option
 }
 
 /* The graph of a method becomes the one that its plans are made from. */
-static status_t plan_method(context_t *ctx, const freeze_method_t *method, int plans)
+static status_t plan_method(context_t *ctx, const freeze_method_t *method,
+                            const freeze_options_t *options)
 {
     graph_t *graph = graph_retain(graph_of(method->owner, method->name));
-    status_t status = plan_set_method(ctx, method->owner, method->name, graph, plans);
+    status_t status = plan_set_method_without(ctx, method->owner, method->name, graph,
+                                              options->plans, options->skip);
     graph_release(graph);
     return status == STATUS_OK ? plan_warm(ctx, method->owner, method->name) : status;
 }
@@ -353,7 +356,7 @@ static status_t freeze_methods(context_t *ctx, module_t *root, const freeze_opti
     TRY(optimize_methods(ctx, root, options, &passes, methods));
     TRY(freeze_drop_members(ctx, root, methods, options->preserved));
     for (int i = 0; i < methods->n; i++)
-        if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i], options->plans));
+        if (methods->items[i].is_frozen) TRY(plan_method(ctx, &methods->items[i], options));
     return mark(ctx, root, options->preserved);
 }
 
@@ -443,7 +446,8 @@ static status_t optimize_method(context_t *ctx, const freeze_method_t *method,
     status_t status = STATUS_OK;
     if (graph != before) {
         int plans = plan_capacity(method->owner, method->name);
-        status = plan_set_method(ctx, method->owner, method->name, graph, plans);
+        status = plan_set_method_without(ctx, method->owner, method->name, graph, plans,
+                                         options->skip);
         if (status == STATUS_OK) status = plan_warm(ctx, method->owner, method->name);
     }
     graph_release(graph);

@@ -42,18 +42,19 @@ typedef struct freeze_options {
                                      convolution, which does not count, as rounding does anyway.
                                      With keep_numerics none is done so */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
-    const char *const *skip;      /* NULL-terminated passes to leave out */
-    dtype_t dtype;                /* that convolutions, linears and matmuls of f32, and what follows
-                                     them, are computed in: bf16; DTYPE_NONE: f32, as they are.
-                                     Weights are kept in it, sums are f32, inputs and results of
-                                     methods stay what they were. Or s8: those with a constant
-                                     weight, of `forward`, read integers of 8 bits, whose scales
-                                     come from the examples; weights have one for each output, sums
-                                     are s32 */
-    const char *const *keep_f32;  /* NULL-terminated paths of operators that stay f32 with a dtype;
-                                     a star stands for any text; NULL: none */
-    int n_examples;               /* inputs of `forward` on which each product is measured, and s8
-                                     calibrated: they should be like those that will come */
+    const char *const *skip;     /* NULL-terminated passes to leave out, also when plans are made of
+                                    the frozen module; those of its file are made with all */
+    dtype_t dtype;               /* that convolutions, linears and matmuls of f32, and what follows
+                                    them, are computed in: bf16; DTYPE_NONE: f32, as they are.
+                                    Weights are kept in it, sums are f32, inputs and results of
+                                    methods stay what they were. Or s8: those with a constant
+                                    weight, of `forward`, read integers of 8 bits, whose scales
+                                    come from the examples; weights have one for each output, sums
+                                    are s32 */
+    const char *const *keep_f32; /* NULL-terminated paths of operators that stay f32 with a dtype;
+                                    a star stands for any text; NULL: none */
+    int n_examples;              /* inputs of `forward` on which each product is measured, and s8
+                                    calibrated: they should be like those that will come */
     const tensor_t *const *const *examples; /* [n_examples], each NULL-terminated */
     calibration_t calibration;              /* of s8 */
     double percentile; /* of the elements that lie below the upper bound, and as many above the

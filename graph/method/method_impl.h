@@ -5,6 +5,10 @@
 #include "graph/program/program_impl.h"
 #include "module/signature.h"
 
+/* plan_set_method for a method whose plans leave these passes out, too; skip may be NULL. */
+status_t plan_set_method_without(context_t *ctx, module_t *module, const char *method,
+                                 graph_t *graph, int capacity, const char *const *skip);
+
 /* What the layout pass chose for the plans that a method had under the context's number of threads,
  * a line for each set of inputs ("f32[1,3,224,224];0 0 03 - d "); and what it shall choose for
  * plans to come, where it still can: a line that does not fit means a search. Nothing to do for

@@ -19,8 +19,12 @@ static status_t clone_method(context_t *ctx, const void *state, void **out_state
 {
     programs_t *programs = (programs_t *)(uintptr_t)state, *copy = NULL;
     TRY(programs_create(ctx, programs->graph, programs_capacity(programs), &copy));
-    *out_state = copy;
-    return STATUS_OK;
+    status_t status = programs_leave_out(ctx, copy, programs->skip);
+    if (status == STATUS_OK)
+        *out_state = copy;
+    else
+        programs_release(copy);
+    return status;
 }
 
 /* ---- running ---- */
@@ -115,14 +119,24 @@ static const method_class_t plan_class = {.name = "plan",
                                           .run_into = run_into,
                                           .check_inputs = check_inputs};
 
+status_t plan_set_method_without(context_t *ctx, module_t *module, const char *method,
+                                 graph_t *graph, int capacity, const char *const *skip)
+{
+    programs_t *programs = NULL;
+    TRY(programs_create(ctx, graph, capacity, &programs));
+    status_t status = programs_leave_out(ctx, programs, skip);
+    if (status == STATUS_OK)
+        return module_set_method_take(ctx, module, method, &plan_class, programs);
+    programs_release(programs);
+    return status;
+}
+
 status_t plan_set_method(context_t *ctx, module_t *module, const char *method, graph_t *graph,
                          int capacity)
 {
     if (module == NULL) return context_null(ctx, "plan_set_method", "module");
     if (graph == NULL) return context_null(ctx, "plan_set_method", "graph");
-    programs_t *programs = NULL;
-    TRY(programs_create(ctx, graph, capacity, &programs));
-    return module_set_method_take(ctx, module, method, &plan_class, programs);
+    return plan_set_method_without(ctx, module, method, graph, capacity, NULL);
 }
 
 programs_t *programs_of(const module_t *module, const char *method)

@@ -33,6 +33,24 @@ status_t programs_string(context_t *ctx, const programs_t *programs, const char 
     return STATUS_OK;
 }
 
+status_t programs_leave_out(context_t *ctx, programs_t *programs, const char *const *skip)
+{
+    const char **copy = NULL;
+    size_t n = 0, bytes = 0;
+    for (; skip != NULL && skip[n] != NULL; n++) bytes += strlen(skip[n]) + 1;
+    if (n > 0)
+        TRY(programs_memory(ctx, programs, (n + 1) * sizeof *copy + bytes, "passes to skip",
+                            &copy));
+    char *text = (char *)(void *)(copy + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = strcpy(text, skip[i]);
+        text += strlen(skip[i]) + 1;
+    }
+    allocator_put(&programs->allocator, (void *)programs->skip);
+    programs->skip = copy;
+    return STATUS_OK;
+}
+
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs)
 {
     programs_t *programs = NULL;
@@ -73,6 +91,7 @@ void programs_release(programs_t *programs)
     graph_release(programs->computed);
     graph_release(programs->graph);
     allocator_put(&allocator, programs->layouts);
+    allocator_put(&allocator, (void *)programs->skip);
     pthread_cond_destroy(&programs->changed);
     pthread_mutex_destroy(&programs->lock);
     allocator_put(&allocator, programs);

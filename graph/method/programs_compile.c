@@ -8,7 +8,8 @@ status_t programs_compile(context_t *ctx, const programs_t *programs, module_t *
     const shapes_t shapes = {entry->n_inputs, entry->inputs};
     graph_t *graph = NULL;
     text_t chosen = text_begin(ctx);
-    const layout_talk_t layout = {.known = known, .chosen = &chosen, .timings = timings};
+    const layout_talk_t layout = {
+        .known = known, .chosen = &chosen, .timings = timings, .skip = programs->skip};
     status_t status = specialise(ctx, self, programs->computed, &shapes, &layout, &graph);
     if (status == STATUS_OK) status = text_status(&chosen);
     if (status == STATUS_OK)

@@ -38,6 +38,7 @@ typedef struct programs {
     char *layouts; /* lines "infos;choice" of programs to come, and "#name;nanoseconds" of ways that
                       were measured, for `layouts_threads`; NULL: none */
     int layouts_threads;
+    const char **skip; /* passes that programs leave out, NULL-terminated, names behind; or NULL */
 } programs_t;
 
 status_t programs_create(context_t *ctx, graph_t *graph, int capacity, programs_t **out_programs);
@@ -86,6 +87,9 @@ status_t programs_set_layouts(context_t *ctx, programs_t *programs, const char *
 
 /* Lines of the same keys give way to these, all others stay. */
 status_t programs_add_layouts(context_t *ctx, programs_t *programs, const char *lines);
+
+/* Programs to come leave these passes out; before the first. skip may be NULL. */
+status_t programs_leave_out(context_t *ctx, programs_t *programs, const char *const *skip);
 
 /* What the programs of a method keep is their own allocator's, whichever context asks. Zeroed. */
 status_t programs_memory(context_t *ctx, const programs_t *programs, size_t bytes,

@@ -3,6 +3,7 @@
 #include "graph/ir/graph_impl.h"
 #include "graph/ir/rewrite_impl.h"
 #include "graph/ir/size_impl.h"
+#include "graph/method/programs_impl.h"
 #include "graph/passes/pass_impl.h"
 #include "graph/passes/widen_impl.h"
 #include "graph/program/plan.h"
@@ -74,7 +75,8 @@ status_t specialise(context_t *ctx, module_t *self, const graph_t *graph, const 
                               .out_layout = layout->chosen,
                               .out_certificate = layout->certificate,
                               .timings = layout->timings,
-                              .tuning = layout->tuning};
+                              .tuning = layout->tuning,
+                              .skip = layout->skip};
     TRY(retype(ctx, graph, shapes, &typed));
     status_t status = compute_sizes(ctx, graph, &typed);
     if (status == STATUS_OK)
@@ -131,8 +133,12 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
     if (module == NULL) return context_null(ctx, caller, "module");
     if (method == NULL) return context_null(ctx, caller, "method");
     graph_t *graph = graph_of(module, method), *optimized = NULL;
-    if (plan_is_method(module, method))
-        return specialise_for(ctx, module, graph, n_in, inputs, layout, out_graph);
+    const programs_t *programs = programs_of(module, method);
+    if (programs != NULL) {
+        layout_talk_t own = *layout;
+        own.skip = programs->skip;
+        return specialise_for(ctx, module, graph, n_in, inputs, &own, out_graph);
+    }
     REQUIRE(ctx, graph != NULL,
             "%s: %s has no graph of method \"%s\", graph_trace or graph_define gives it one",
             caller, module_type(module), method);

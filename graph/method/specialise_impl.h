@@ -11,13 +11,14 @@ typedef struct shapes {
     const tensor_info_t *infos;
 } shapes_t;
 
-/* What the layout pass is told and tells; each may be NULL. */
+/* What passes are told and tell, the layout pass above all; each may be NULL. */
 typedef struct layout_talk {
     const char *known; /* what it shall choose */
     text_t *chosen;    /* what it chose */
     layout_certificate_t *certificate;
     const char *timings;          /* that count instead of estimates */
     struct layout_tuning *tuning; /* it measures by itself */
+    const char *const *skip;      /* passes that are left out, it or others */
 } layout_talk_t;
 
 /* What a program for these shapes is built from: types inferred anew, sizes computed, the passes of

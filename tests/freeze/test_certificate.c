@@ -1,11 +1,14 @@
-/* How near to the best the choice of formats and kernels is: every network of the zoo, frozen, with
- * one image and with sixteen. Widths are a quarter, so that weights are soon made; `tessera explain
- * zoo:NAME --certificate --batch N` says the same of the whole ones. */
+/* How near to the best the choice of formats and kernels is, and how long it takes: every network
+ * of the zoo, frozen, with one image and with sixteen. Widths are a quarter, so that weights are
+ * soon made; `tessera explain zoo:NAME --certificate --batch N` says the same of the whole ones. */
 #include <stdio.h>
 #include <time.h>
 
 #include "freeze/freeze.h"
+#include "graph/passes/pass.h"
+#include "graph/program/plan.h"
 #include "module/zoo.h"
+#include "tensor/text.h"
 #include "tests/support/support.h"
 
 /* Sanitizers and emulators take their time. */
@@ -63,8 +66,94 @@ static void every_network_of_the_zoo_is_near_its_bound(void **state)
     }
 }
 
+/* ---- long networks ---- */
+
+/* A pooling, which has blocked ways, and an operator that overwrites what it reads. */
+static module_t *make_chain(context_t *ctx, int64_t batch, int n_nodes)
+{
+    module_t *net = NULL;
+    text_t text = text_begin(ctx);
+    text_append(&text, "graph forward(%%self : module, %%0 : f32[%d,8,8,8]) {\n", (int)batch);
+    for (int i = 0; i < n_nodes; i += 2) {
+        text_append(&text, "%%%d = max_pool2d(%%%d) kernel=[3,3] padding=[1,1] stride=[1,1]\n",
+                    i + 1, i);
+        text_append(&text, "%%%d = sigmoid(%%%d)\n", i + 2, i + 1);
+    }
+    text_append(&text, "return %%%d\n}\n", n_nodes);
+    CHECK_OK(ctx, text_status(&text));
+    CHECK_OK(ctx, module_create(ctx, "Chain", &net));
+    CHECK_OK(ctx, graph_define(ctx, net, text_string(&text)));
+    text_clear(&text);
+    return net;
+}
+
+/* A time that grew with the square would be a hundred times what is allowed. */
+static void a_chain_of_thousands_is_frozen_in_seconds(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    for (int64_t batch = 1; batch <= 4; batch += 3) {
+        module_t *net = make_chain(ctx, batch, 4000), *frozen = NULL;
+        const double begin = cpu_seconds();
+        CHECK_OK(ctx, freeze_take(ctx, &net, NULL, &frozen));
+        const double seconds = cpu_seconds() - begin;
+        print_message("4000 nodes, batch %d: frozen in %.3f s\n", (int)batch, seconds);
+        assert_non_null(plan_of(frozen, "forward"));
+        assert_true(seconds <= 10.0 * MOST_SECONDS);
+        module_release(frozen);
+    }
+}
+
+static int count_formats(const module_t *frozen)
+{
+    const graph_t *graph = plan_graph(plan_of(frozen, "forward"));
+    int n = 0;
+    for (int v = 0; v < graph_n_values(graph); v++) {
+        const graph_type_t *type = graph_value_type(graph, v);
+        n += type->kind == TYPE_TENSOR && type->has_info && type->info.layout == LAYOUT_MKLDNN;
+    }
+    return n;
+}
+
+static void plans_leave_out_what_freezing_leaves_out(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const char *const skip[] = {"layout", NULL};
+    const freeze_options_t options = {.skip = skip};
+    module_t *net = make_chain(ctx, 1, 8), *frozen = NULL, *without = NULL, *copy = NULL;
+    tensor_t *x = NULL, *y = NULL, *z = NULL;
+    graph_t *graph = NULL;
+    double difference = 1.0;
+    CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 8, 8, 8), &x));
+    CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+    CHECK_OK(ctx, freeze(ctx, net, &options, &without));
+    CHECK_OK(ctx, module_clone(ctx, without, &copy));
+    CHECK_OK(ctx, module_forward(ctx, frozen, x, &y));
+    CHECK_OK(ctx, module_forward(ctx, without, x, &z));
+    CHECK_OK(ctx, tensor_max_rel_diff(ctx, z, y, &difference));
+    assert_true(difference <= 1e-6);
+    tensor_release(z);
+    CHECK_OK(ctx, module_forward(ctx, copy, x, &z));
+    assert_true(count_formats(frozen) > 0);
+    assert_int_equal(count_formats(without), 0);
+    assert_int_equal(count_formats(copy), 0);
+    CHECK_OK(ctx, graph_for(ctx, without, "forward", 1, (const tensor_t *[]){x}, &graph));
+    assert_string_equal(graph_name(graph), "forward");
+    graph_release(graph);
+    tensor_release(x);
+    tensor_release(y);
+    tensor_release(z);
+    module_release(copy);
+    module_release(without);
+    module_release(frozen);
+    module_release(net);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(every_network_of_the_zoo_is_near_its_bound)};
+    const struct CMUnitTest tests[] = {
+        TEST(every_network_of_the_zoo_is_near_its_bound),
+        TEST(a_chain_of_thousands_is_frozen_in_seconds),
+        TEST(plans_leave_out_what_freezing_leaves_out),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
