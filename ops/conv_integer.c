@@ -5,6 +5,7 @@
  * packed weight are found by the convolution of ones. */
 #include <string.h>
 
+#include "kernels/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/conv_impl.h"
 #include "ops/integer_impl.h"
@@ -336,19 +337,91 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- kernel of our own: differences of 9 bits as s16, and dot products of those ---- */
+/* ---- kernel of our own: x without its zero as s16, the weight packed for kernels/integer ---- */
 
-static size_t weight_bytes(const padded_t *p)
+enum { BLOCK, GROUPS, JOINED, N_NUMBERS }; /* of a packed weight */
+#define VERSION 1
+
+/* A window is runs of adjacent elements of x, each of an even number: rows of the window where
+ * channels and columns follow one another, else columns. */
+typedef struct window {
+    int64_t groups, group_outputs, plane, columns, channels;
+    int64_t n_runs, length, pairs; /* elements and pairs of a run */
+} window_t;
+
+static window_t describe_window(const tensor_info_t *weight, int64_t groups, bool is_joined)
 {
-    const planes_t *planes = &p->planes; /* three rows more, since four are read at a time */
-    return integer_align(
-        (size_t)((planes->outputs + 3) * planes->kernel_plane * planes->group_channels) *
-        sizeof(int16_t));
+    window_t w = {.groups = groups,
+                  .group_outputs = weight->sizes[0] / groups,
+                  .plane = 1,
+                  .columns = is_joined ? weight->sizes[weight->rank - 1] : 1,
+                  .channels = weight->sizes[1]};
+    for (int d = 2; d < weight->rank; d++) w.plane *= weight->sizes[d];
+    w.n_runs = w.plane / w.columns;
+    w.length = w.columns * w.channels;
+    w.pairs = (w.length + 1) / 2;
+    return w;
+}
+
+static int64_t packed_group(const window_t *w)
+{
+    return integer_packed(w->group_outputs, w->n_runs * w->pairs);
+}
+
+/* Element i of an output in packed order, of a weight [C/G][plane]; -1 for a padded one. */
+static int64_t find_element(const void *user, int64_t i)
+{
+    const window_t *w = user;
+    const int64_t run = i / (2 * w->pairs), at = i % (2 * w->pairs);
+    if (at >= w->length) return -1;
+    return at % w->channels * w->plane + run * w->columns + at / w->channels;
+}
+
+static void pack_weight(const window_t *w, dtype_t dtype, const void *from, int8_t *to)
+{
+    const int64_t n = w->group_outputs * w->channels * w->plane;
+    for (int64_t g = 0; g < w->groups; g++)
+        integer_pack(dtype, w->group_outputs, w->n_runs * w->pairs, w->channels * w->plane,
+                     find_element, w, (const char *)from + g * n, to + g * packed_group(w));
+}
+
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    const int64_t *numbers = format_numbers(&want->format);
+    const window_t window = describe_window(from, numbers[GROUPS], numbers[JOINED] != 0);
+    (void)ctx;
+    pack_weight(&window, from->dtype, bytes, out);
+    return STATUS_OK;
+}
+
+typedef struct native_state {
+    padded_t padded;
+    window_t window;
+    bool is_packed;
+    size_t weight_at, offsets_at, starts_at, sums_at, zeros_at; /* in scratch, behind the copy */
+} native_state_t;
+
+static void place_scratch(native_state_t *s, prepared_t *prepared)
+{
+    const planes_t *planes = &s->padded.planes;
+    const size_t elements = (size_t)s->padded.n + 2; /* the last pair may read one more */
+    s->weight_at = integer_align(elements * sizeof(int16_t));
+    s->offsets_at = s->weight_at;
+    if (!s->is_packed)
+        s->offsets_at += integer_align((size_t)(s->window.groups * packed_group(&s->window)));
+    s->starts_at = s->offsets_at +
+                   integer_align((size_t)(s->window.n_runs * s->window.pairs) * sizeof(int32_t));
+    s->sums_at = s->starts_at + integer_align((size_t)planes->out_plane * sizeof(int64_t));
+    s->zeros_at = s->sums_at + integer_align((size_t)planes->out_plane * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at +
+                              integer_align((size_t)planes->outputs * sizeof(int32_t));
 }
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const format_t last = format_channels_last(call->in[X]->rank);
+    const tensor_info_t *weight = call->in[WEIGHT];
     if (call->layout == LAYOUT_MKLDNN) return prepared_decline(prepared, "native: dense only");
     TRY(accept_format(call, prepared, X, &last));
     TRY(accept_out(call, prepared, 0, &last));
@@ -357,11 +430,24 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
     if (info_numel(&call->out[0]) == 0) return STATUS_OK;
-    padded_t *p = NULL;
-    TRY(prepared_make_state(ctx, prepared, sizeof *p, &p));
-    if (!describe_padded(call, p))
+    native_state_t *s = NULL;
+    TRY(prepared_make_state(ctx, prepared, sizeof *s, &s));
+    if (!describe_padded(call, &s->padded) || s->padded.n > INT32_MAX)
         return prepared_decline(prepared, "native: its padded input overflows");
-    prepared->scratch_bytes = weight_bytes(p) + (size_t)p->n * sizeof(int16_t);
+    const conv_attrs_t *attrs = call->attrs;
+    const bool is_joined = s->padded.planes.dilation[2] == 1 && attrs->groups == 1;
+    s->window = describe_window(weight, attrs->groups, is_joined);
+    s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op && info_numel(weight) > 0;
+    if (s->is_packed) {
+        const int64_t numbers[N_NUMBERS] = {
+            [BLOCK] = INTEGER_BLOCK, [GROUPS] = attrs->groups, [JOINED] = is_joined};
+        TRY(prepared_want_packed(ctx, prepared, WEIGHT, attrs->groups * packed_group(&s->window),
+                                 VERSION, N_NUMBERS, numbers));
+    }
+    place_scratch(s, prepared);
+    const double flops = 2.0 * (double)info_numel(&call->out[0]) * (double)info_numel(weight) /
+                         (double)weight->sizes[0];
+    prepared->cost_ns = cost_run(ctx, "native", flops, (double)info_bytes(&call->out[0]));
     return STATUS_OK;
 }
 
@@ -376,54 +462,59 @@ static void put_centered(dtype_t dtype, int32_t zero, int64_t n, const void *x, 
         integer_center(dtype, n, x, 1, zero, to);
 }
 
-/* [K][T][R][S][C/G] */
-static void center_weight(const prepared_t *prepared, const padded_t *p, void *const *in,
-                          int16_t *out)
+/* Where each pair of a window lies, from the window's first element on. */
+static void find_offsets(const native_state_t *s, int32_t *offsets)
 {
-    const int64_t plane = p->planes.kernel_plane, channels = p->planes.group_channels;
-    const int64_t n = plane * channels;
-    for (int64_t k = 0; k < p->planes.outputs; k++)
-        for (int64_t i = 0; i < plane; i++)
-            integer_center(prepared->in[WEIGHT].dtype, channels,
-                           (const char *)in[WEIGHT] + k * n + i, plane,
-                           integer_zero(prepared, in, WEIGHT_ZERO, k), out + k * n + i * channels);
-    if (n > 0) memset(out + p->planes.outputs * n, 0, (size_t)(3 * n) * sizeof *out);
+    const planes_t *planes = &s->padded.planes;
+    const int64_t runs_of_row = planes->kernel[2] / s->window.columns;
+    for (int64_t run = 0; run < s->window.n_runs; run++) {
+        const int64_t t = run / runs_of_row / planes->kernel[1];
+        const int64_t r = run / runs_of_row % planes->kernel[1];
+        const int64_t row = t * planes->dilation[0] * s->padded.sizes[1] + r * planes->dilation[1];
+        const int64_t at = (row * s->padded.sizes[2] + run % runs_of_row * planes->dilation[2]) *
+                           planes->channels;
+        for (int64_t i = 0; i < s->window.pairs; i++) *offsets++ = (int32_t)(at + 2 * i);
+    }
 }
 
-/* Four outputs from k on, of the window whose first element is x. */
-static void add_window(const padded_t *p, const int16_t *x, const int16_t *weight, uint32_t *sums)
+static void find_starts(const padded_t *p, int64_t *starts)
 {
     const planes_t *planes = &p->planes;
-    const int64_t channels = planes->group_channels, n = planes->kernel_plane * channels;
-    const bool is_joined = planes->dilation[2] == 1 && planes->groups == 1;
-    const int64_t n_runs = is_joined ? 1 : planes->kernel[2];
-    const int64_t length = channels * planes->kernel[2] / n_runs;
-    for (int64_t t = 0; t < planes->kernel[0]; t++)
-        for (int64_t r = 0; r < planes->kernel[1]; r++)
-            for (int64_t s = 0; s < n_runs; s++) {
-                int64_t row = t * planes->dilation[0] * p->sizes[1] + r * planes->dilation[1];
-                int64_t at = (row * p->sizes[2] + s * planes->dilation[2]) * planes->channels;
-                integer_dot(length, x + at, weight, n, sums);
-                weight += length;
-            }
+    for (int64_t i = 0; i < planes->out_plane; i++) {
+        const int64_t d = i / (planes->out[1] * planes->out[2]) * planes->stride[0];
+        const int64_t h = i / planes->out[2] % planes->out[1] * planes->stride[1];
+        const int64_t w = i % planes->out[2] * planes->stride[2];
+        starts[i] = ((d * p->sizes[1] + h) * p->sizes[2] + w) * planes->channels;
+    }
 }
 
-static void compute_position(const padded_t *p, const int16_t *x, const int16_t *weight,
-                             int64_t position, int32_t *out)
+static void sum_windows(context_t *ctx, const native_state_t *s, const integer_t *p, int32_t *sums)
 {
-    const planes_t *planes = &p->planes;
-    const int64_t n = planes->kernel_plane * planes->group_channels;
-    const int64_t d = position / (planes->out[1] * planes->out[2]) * planes->stride[0];
-    const int64_t h = position / planes->out[2] % planes->out[1] * planes->stride[1];
-    const int64_t w = position % planes->out[2] * planes->stride[2];
-    x += ((d * p->sizes[1] + h) * p->sizes[2] + w) * planes->channels;
-    for (int64_t g = 0; g < planes->groups; g++)
-        for (int64_t i = 0; i < planes->group_outputs; i += 4) {
-            const int64_t k = g * planes->group_outputs + i, left = planes->group_outputs - i;
-            uint32_t sums[4] = {0};
-            add_window(p, x + g * planes->group_channels, weight + k * n, sums);
-            memcpy(out + k, sums, (size_t)(left < 4 ? left : 4) * sizeof *sums);
-        }
+    const window_t *w = &s->window;
+#pragma omp parallel for num_threads(threads_for(ctx, p->n_rows * p->n_pairs)) schedule(static)
+    for (int64_t row = 0; row < p->n_rows; row++) {
+        uint32_t sum = 0;
+        for (int64_t run = 0; run < w->n_runs; run++)
+            sum += integer_sum(w->length, p->x + p->starts[row] + p->offsets[run * w->pairs]);
+        sums[row] = (int32_t)sum;
+    }
+}
+
+/* An image whose copy is ready. */
+static void run_groups(context_t *ctx, const native_state_t *s, integer_t p, const int8_t *weight,
+                       const int32_t *zeros, int32_t *sums, int32_t *out)
+{
+    const window_t *w = &s->window;
+    const int n_threads = threads_for(ctx, p.n_rows * w->group_outputs * p.n_pairs);
+    for (int64_t g = 0; g < w->groups; g++) {
+        p.weight = weight + g * packed_group(w);
+        p.out = out + g * w->group_outputs;
+        p.zeros = zeros != NULL ? zeros + g * w->group_outputs : NULL;
+        if (zeros != NULL) sum_windows(ctx, s, &p, sums);
+        p.sums = sums;
+        integer_run(&p, isa_best(), n_threads);
+        p.x += w->channels;
+    }
 }
 
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
@@ -431,22 +522,39 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
 {
     const tensor_info_t *x = &prepared->in[X];
     if (info_numel(&prepared->out[0]) == 0) return STATUS_OK;
-    const padded_t p = *(const padded_t *)prepared->state;
-    const int64_t image = info_numel(x) / x->sizes[0], outputs = p.planes.outputs;
-    int16_t *weight = scratch, *copy = (int16_t *)(void *)((char *)scratch + weight_bytes(&p));
-    center_weight(prepared, &p, in, weight);
+    const native_state_t *s = prepared->state;
+    const planes_t *planes = &s->padded.planes;
+    const int64_t image = info_numel(x) / x->sizes[0];
+    char *bytes = scratch;
+    int16_t *copy = scratch;
+    int8_t *weight = s->is_packed ? in[WEIGHT] : (int8_t *)(bytes + s->weight_at);
+    int32_t *offsets = (int32_t *)(void *)(bytes + s->offsets_at);
+    int64_t *starts = (int64_t *)(void *)(bytes + s->starts_at);
+    int32_t *zeros = (int32_t *)(void *)(bytes + s->zeros_at);
+    if (!s->is_packed) pack_weight(&s->window, prepared->in[WEIGHT].dtype, in[WEIGHT], weight);
+    find_offsets(s, offsets);
+    find_starts(&s->padded, starts);
+    const bool has_zeros = integer_zeros(prepared, in, WEIGHT, WEIGHT_ZERO, planes->outputs, zeros);
+    const integer_t p = {.n_rows = planes->out_plane,
+                         .n_outputs = s->window.group_outputs,
+                         .n_pairs = s->window.n_runs * s->window.pairs,
+                         .x = copy,
+                         .starts = starts,
+                         .offsets = offsets,
+                         .out_stride = planes->outputs};
+    memset(copy + s->padded.n, 0, 2 * sizeof *copy);
     for (int64_t i = 0; i < x->sizes[0]; i++) {
-        int32_t *to = (int32_t *)out[0] + i * p.planes.out_plane * outputs;
-        pad_image(ctx, &p, x->dtype, integer_zero(prepared, in, X_ZERO, 0), put_centered,
+        pad_image(ctx, &s->padded, x->dtype, integer_zero(prepared, in, X_ZERO, 0), put_centered,
                   (const char *)in[X] + i * image, copy);
-#pragma omp parallel for num_threads(threads_for(ctx, p.planes.out_plane *outputs)) schedule(static)
-        for (int64_t position = 0; position < p.planes.out_plane; position++)
-            compute_position(&p, copy, weight, position, to + position * outputs);
+        run_groups(ctx, s, p, weight, has_zeros ? zeros : NULL,
+                   (int32_t *)(void *)(bytes + s->sums_at),
+                   (int32_t *)out[0] + i * planes->out_plane * planes->outputs);
     }
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = prepare_native, .run = run_native, .pack = pack};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */

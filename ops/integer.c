@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernels/integer_impl.h"
 #include "tensor/simd_impl.h"
 
 double integer_zero_at(const spec_call_t *call, int operand, int64_t i)
@@ -41,31 +42,50 @@ void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32
         center_unsigned(n, x, zero, out);
 }
 
-/* As many products as s32 holds: none is above 255 * 255. */
-#define MAX_TERMS 16384
-
-FOR_EACH_ISA static void add_products(int64_t n, const int16_t *a, const int16_t *b, int64_t step,
-                                      uint32_t *sums)
+FOR_EACH_ISA static int64_t sum_run(int64_t n, const int16_t *x)
 {
-    const int16_t *b1 = b + step, *b2 = b + 2 * step, *b3 = b + 3 * step;
-    int32_t sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
-#pragma omp simd reduction(+ : sum0, sum1, sum2, sum3)
-    for (int64_t i = 0; i < n; i++) {
-        sum0 += a[i] * b[i];
-        sum1 += a[i] * b1[i];
-        sum2 += a[i] * b2[i];
-        sum3 += a[i] * b3[i];
-    }
-    sums[0] += (uint32_t)sum0;
-    sums[1] += (uint32_t)sum1;
-    sums[2] += (uint32_t)sum2;
-    sums[3] += (uint32_t)sum3;
+    int64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += x[i];
+    return sum;
 }
 
-void integer_dot(int64_t n, const int16_t *a, const int16_t *b, int64_t step, uint32_t *sums)
+uint32_t integer_sum(int64_t n, const int16_t *x)
 {
-    for (int64_t i = 0; i < n; i += MAX_TERMS)
-        add_products(n - i < MAX_TERMS ? n - i : MAX_TERMS, a + i, b + i, step, sums);
+    return (uint32_t)(uint64_t)sum_run(n, x);
+}
+
+int64_t integer_packed(int64_t n_outputs, int64_t n_pairs)
+{
+    return (n_outputs + INTEGER_BLOCK - 1) / INTEGER_BLOCK * INTEGER_BLOCK * n_pairs * 2;
+}
+
+void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
+                  integer_place_t place, const void *user, const void *from, int8_t *to)
+{
+    const uint8_t flipped = dtype == DTYPE_U8 ? 0x80 : 0;
+    const uint8_t *bytes = from;
+    for (int64_t block = 0; block < n_outputs; block += INTEGER_BLOCK)
+        for (int64_t i = 0; i < 2 * n_pairs; i++) {
+            const int64_t at = place(user, i);
+            int8_t *out = to + block * n_pairs * 2 + i / 2 * 2 * INTEGER_BLOCK + i % 2;
+            for (int64_t o = 0; o < INTEGER_BLOCK; o++, out += 2)
+                *out = at < 0 || block + o >= n_outputs
+                           ? 0
+                           : (int8_t)(bytes[(block + o) * step + at] ^ flipped);
+        }
+}
+
+bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int zero_operand,
+                   int64_t n, int32_t *out)
+{
+    const int32_t shift = prepared->in[operand].dtype == DTYPE_U8 ? 128 : 0;
+    bool has_any = false;
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = integer_zero(prepared, in, zero_operand, i) - shift;
+        has_any |= out[i] != 0;
+    }
+    return has_any;
 }
 
 FOR_EACH_ISA static void flip(int64_t n, const uint8_t *x, uint8_t *out)

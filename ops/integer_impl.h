@@ -31,9 +31,22 @@ int32_t integer_zero(const prepared_t *prepared, void *const *in, int operand, i
 void integer_center(dtype_t dtype, int64_t n, const void *x, int64_t step, int32_t zero,
                     int16_t *out);
 
-/* Adds to sums[4] the products of a with four rows of b, `step` elements apart. Sums wrap around.
- */
-void integer_dot(int64_t n, const int16_t *a, const int16_t *b, int64_t step, uint32_t *sums);
+/* The sum of a run of them, which wraps around. */
+uint32_t integer_sum(int64_t n, const int16_t *x);
+
+/* Bytes of a weight that kernels/integer_impl.h reads. */
+int64_t integer_packed(int64_t n_outputs, int64_t n_pairs);
+
+/* Makes such a weight of s8, or of u8, which become s8 by taking 128 off. `place` says where
+ * element i of an output lies, from its first one on, or -1 for a padded one. Outputs are `step`
+ * apart. */
+typedef int64_t (*integer_place_t)(const void *user, int64_t i);
+void integer_pack(dtype_t dtype, int64_t n_outputs, int64_t n_pairs, int64_t step,
+                  integer_place_t place, const void *user, const void *from, int8_t *to);
+
+/* The zeros of its n outputs, as the packed weight has them; false where all are 0. */
+bool integer_zeros(const prepared_t *prepared, void *const *in, int operand, int zero_operand,
+                   int64_t n, int32_t *out);
 
 /* n bytes as u8: those of s8 plus 128. */
 void integer_unsign(dtype_t dtype, int64_t n, const void *x, uint8_t *out);

@@ -7,6 +7,7 @@
  * The sums of the columns of the packed b are found by a product with ones. */
 #include <string.h>
 
+#include "kernels/integer_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/integer_impl.h"
 #include "ops/matmul_impl.h"
@@ -217,43 +218,90 @@ static const kernel_t onednn = {.name = "onednn",
                                 .flags = KERNEL_NEEDS_ELEMENTS,
                                 .destroy = destroy};
 
-/* ---- kernel of our own: differences of 9 bits as s16, and dot products of those ---- */
+/* ---- kernel of our own: a without its zero as s16, b packed for kernels/integer ---- */
 
-/* Columns of one matrix of b, and three more, since four are read at a time. */
-static size_t columns_bytes(const product_t *p)
+enum { BLOCK, N_NUMBERS }; /* of a packed b */
+#define VERSION 1
+
+typedef struct native_state {
+    bool is_packed;
+    int64_t n_pairs, packed, n_packed; /* of a row of a; bytes of a matrix of b; matrices */
+    size_t weight_at, starts_at, sums_at, zeros_at; /* in scratch, behind the rows */
+} native_state_t;
+
+/* Matrices of b have their columns as outputs. */
+static int64_t find_element(const void *user, int64_t i)
 {
-    return integer_align((size_t)((p->n + 3) * p->k) * sizeof(int16_t));
+    const int64_t *sizes = user; /* [K, N] */
+    return i < sizes[0] ? i * sizes[1] : -1;
+}
+
+static void pack_matrices(const tensor_info_t *b, const void *from, int8_t *to)
+{
+    const int64_t k = b->sizes[b->rank > 1 ? b->rank - 2 : 0];
+    const int64_t sizes[] = {k, b->rank > 1 ? b->sizes[b->rank - 1] : 1}, n_pairs = (k + 1) / 2;
+    for (int64_t i = 0; i < info_numel(b) / (k * sizes[1]); i++)
+        integer_pack(b->dtype, sizes[1], n_pairs, 1, find_element, sizes,
+                     (const char *)from + i * k * sizes[1],
+                     to + i * integer_packed(sizes[1], n_pairs));
+}
+
+static status_t pack(context_t *ctx, const tensor_info_t *from, const void *bytes,
+                     const tensor_info_t *want, void *out)
+{
+    (void)ctx;
+    (void)want;
+    pack_matrices(from, bytes, out);
+    return STATUS_OK;
 }
 
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
-    (void)ctx;
+    const tensor_info_t *a = call->in[A];
     product_t p;
-    if (call->layout == LAYOUT_MKLDNN || !product_describe(call->in[A], call->in[B], &p))
+    native_state_t *s = NULL;
+    if (call->layout == LAYOUT_MKLDNN || !product_describe(a, call->in[B], &p))
         return prepared_decline(prepared, "native: dense only");
     for (int i = A; i < call->n_in; i++)
         if (call_has(call, i))
             prepared->in[i] = info_dense(call->in[i]->dtype, call->in[i]->rank, call->in[i]->sizes);
     prepared->cost_ns = 1e9;
-    if (p.k > 0 && p.n > 0)
-        prepared->scratch_bytes = (size_t)info_numel(call->in[A]) * sizeof(int16_t) + 64 +
-                                  (size_t)(info_numel(call->in[B]) / (p.k * p.n)) *
-                                      columns_bytes(&p);
-    return accept_out_plain(call, prepared, 0);
+    TRY(accept_out_plain(call, prepared, 0));
+    if (p.k == 0 || info_numel(&call->out[0]) == 0) return STATUS_OK;
+    TRY(prepared_make_state(ctx, prepared, sizeof *s, &s));
+    s->n_pairs = (p.k + 1) / 2;
+    s->packed = integer_packed(p.n, s->n_pairs);
+    s->n_packed = info_numel(call->in[B]) / (p.k * p.n);
+    s->is_packed = call->weights == WEIGHT_CONSTANT && !call->per_op;
+    if (s->is_packed)
+        TRY(prepared_want_packed(ctx, prepared, B, s->n_packed * s->packed, VERSION, N_NUMBERS,
+                                 (const int64_t[]){[BLOCK] = INTEGER_BLOCK}));
+    const size_t rows = (size_t)(info_numel(a) / p.k);
+    s->weight_at = integer_align(rows * 2 * (size_t)s->n_pairs * sizeof(int16_t));
+    s->starts_at = s->weight_at;
+    if (!s->is_packed) s->starts_at += integer_align((size_t)(s->n_packed * s->packed));
+    s->sums_at = s->starts_at + integer_align((size_t)p.m * sizeof(int64_t));
+    s->zeros_at = s->sums_at + integer_align(rows * sizeof(int32_t));
+    prepared->scratch_bytes = s->zeros_at + integer_align((size_t)p.n * sizeof(int32_t));
+    prepared->cost_ns = cost_run(ctx, "native",
+                                 (double)info_numel(&call->out[0]) * 2.0 * (double)p.k,
+                                 (double)info_bytes(a) + (double)info_bytes(call->in[B]));
+    return STATUS_OK;
 }
 
-/* Matrices of b as columns, each without its zero. */
-static void center_columns(context_t *ctx, const prepared_t *prepared, void *const *in,
-                           const product_t *p, char *out)
+/* Rows of a, each without its zero, an even number of elements apart; and their sums. */
+static void center_rows(context_t *ctx, const prepared_t *prepared, void *const *in,
+                        const product_t *p, int16_t *rows, int32_t *sums)
 {
-    const tensor_info_t *b = &prepared->in[B];
-    const int64_t n_columns = info_numel(b) / p->k;
-    memset(out, 0, (size_t)(n_columns / p->n) * columns_bytes(p));
-#pragma omp parallel for num_threads(threads_for(ctx, info_numel(b))) schedule(static)
-    for (int64_t i = 0; i < n_columns; i++) {
-        int16_t *to = (int16_t *)(void *)(out + (size_t)(i / p->n) * columns_bytes(p));
-        integer_center(b->dtype, p->k, (const char *)in[B] + i / p->n * p->k * p->n + i % p->n,
-                       p->n, integer_zero(prepared, in, B_ZERO, i % p->n), to + i % p->n * p->k);
+    const tensor_info_t *a = &prepared->in[A];
+    const int64_t step = (p->k + 1) / 2 * 2;
+#pragma omp parallel for num_threads(threads_for(ctx, info_numel(a))) schedule(static)
+    for (int64_t i = 0; i < info_numel(a) / p->k; i++) {
+        int16_t *row = rows + i * step;
+        integer_center(a->dtype, p->k, (const char *)in[A] + i * p->k, 1,
+                       integer_zero(prepared, in, A_ZERO, i % p->m), row);
+        if (step > p->k) row[p->k] = 0;
+        sums[i] = (int32_t)integer_sum(p->k, row);
     }
 }
 
@@ -261,6 +309,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
                            void *const *out, void *scratch)
 {
     const tensor_info_t *a = &prepared->in[A], *b = &prepared->in[B];
+    const native_state_t *s = prepared->state;
     product_t p;
     const int64_t numel = info_numel(&prepared->out[0]);
     if (!product_describe(a, b, &p)) return STATUS_INVALID_ARGUMENT;
@@ -269,28 +318,34 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         memset(out[0], 0, (size_t)numel * sizeof(int32_t));
         return STATUS_OK;
     }
-    int16_t *rows = scratch;
-    char *columns = (char *)scratch + integer_align((size_t)info_numel(a) * sizeof(int16_t));
-    center_columns(ctx, prepared, in, &p, columns);
-    for (int64_t i = 0; i < info_numel(a) / p.k; i++)
-        integer_center(a->dtype, p.k, (const char *)in[A] + i * p.k, 1,
-                       integer_zero(prepared, in, A_ZERO, i % p.m), rows + i * p.k);
-    int32_t *to = out[0];
-#pragma omp parallel for num_threads(threads_for(ctx, numel *p.k)) schedule(static)
-    for (int64_t row = 0; row < numel / p.n; row++) {
-        int64_t at_a = product_matrix(&p, a, p.n_batch_a, row / p.m) * p.m + row % p.m;
-        int64_t at_b = product_matrix(&p, b, p.n_batch_b, row / p.m);
-        const int16_t *column = (const void *)(columns + (size_t)at_b * columns_bytes(&p));
-        for (int64_t n = 0; n < p.n; n += 4) {
-            uint32_t sums[4] = {0};
-            integer_dot(p.k, rows + at_a * p.k, column + n * p.k, p.k, sums);
-            memcpy(to + row * p.n + n, sums, (size_t)(p.n - n < 4 ? p.n - n : 4) * sizeof *sums);
-        }
+    char *bytes = scratch;
+    int8_t *weight = s->is_packed ? in[B] : (int8_t *)(bytes + s->weight_at);
+    int64_t *starts = (int64_t *)(void *)(bytes + s->starts_at);
+    int32_t *sums = (int32_t *)(void *)(bytes + s->sums_at);
+    int32_t *zeros = (int32_t *)(void *)(bytes + s->zeros_at);
+    if (!s->is_packed) pack_matrices(b, in[B], weight);
+    const bool has_zeros = integer_zeros(prepared, in, B, B_ZERO, p.n, zeros);
+    center_rows(ctx, prepared, in, &p, scratch, sums);
+    for (int64_t i = 0; i < p.m; i++) starts[i] = i * 2 * s->n_pairs;
+    integer_t product = {.n_rows = p.m,
+                         .n_outputs = p.n,
+                         .n_pairs = s->n_pairs,
+                         .starts = starts,
+                         .zeros = has_zeros ? zeros : NULL,
+                         .out = out[0],
+                         .out_stride = p.n};
+    for (int64_t i = 0; i < numel / (p.m * p.n); i++, product.out += p.m * p.n) {
+        const int64_t at_a = product_matrix(&p, a, p.n_batch_a, i) * p.m;
+        product.x = (const int16_t *)scratch + at_a * 2 * s->n_pairs;
+        product.sums = sums + at_a;
+        product.weight = weight + product_matrix(&p, b, p.n_batch_b, i) * s->packed;
+        integer_run(&product, isa_best(), threads_for(ctx, p.m * p.n * p.k));
     }
     return STATUS_OK;
 }
 
-static const kernel_t native = {.name = "native", .prepare = prepare_native, .run = run_native};
+static const kernel_t native = {
+    .name = "native", .prepare = prepare_native, .run = run_native, .pack = pack};
 static const kernel_t *const kernels[] = {&onednn, &native, NULL};
 
 /* ---- cases ---- */

@@ -1,0 +1,118 @@
+/* Sums of products of small integers, on every instruction set that the machine has, against sums
+ * of s64 that are cut to s32. */
+#include "kernels/integer_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/support.h"
+
+static int draw(int least, int most)
+{
+    return least + rand() % (most - least + 1);
+}
+
+typedef struct trial {
+    int64_t rows, outputs, pairs;
+    bool has_zeros, has_offsets, is_extreme;
+} trial_t;
+
+static void *get(int64_t n, size_t size)
+{
+    void *bytes = calloc((size_t)n + 1, size);
+    assert_non_null(bytes);
+    return bytes;
+}
+
+static void fill(const trial_t *t, int16_t *x, int64_t n_x, int8_t *weight, int64_t n_weight,
+                 int32_t *zeros)
+{
+    for (int64_t i = 0; i < n_x; i++) x[i] = (int16_t)(t->is_extreme ? -255 : draw(-255, 255));
+    for (int64_t i = 0; i < n_weight; i++)
+        weight[i] = (int8_t)(t->is_extreme ? -128 : draw(-128, 127));
+    for (int64_t o = 0; o < t->outputs; o++) zeros[o] = t->is_extreme ? 127 : draw(-128, 127);
+}
+
+static int32_t want(const integer_t *p, int64_t r, int64_t o)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < p->n_pairs; i++)
+        for (int64_t half = 0; half < 2; half++) {
+            const int64_t offset = p->offsets != NULL ? p->offsets[i] : 2 * i;
+            const int64_t at = o / 16 * 16 * p->n_pairs * 2 + i * 32 + o % 16 * 2 + half;
+            const int64_t zero = p->zeros != NULL ? p->zeros[o] : 0;
+            sum += p->x[p->starts[r] + offset + half] * (p->weight[at] - zero);
+        }
+    return (int32_t)(uint32_t)(uint64_t)sum;
+}
+
+/* Rows overlap, as windows do: 3 elements apart. */
+static void check(trial_t t)
+{
+    const int64_t n_x = 3 * t.rows + 4 * t.pairs + 2;
+    const int64_t n_weight = (t.outputs + 15) / 16 * 16 * t.pairs * 2;
+    int16_t *x = get(n_x, sizeof *x);
+    int8_t *weight = get(n_weight, 1);
+    int64_t *starts = get(t.rows, sizeof *starts);
+    int32_t *offsets = get(t.pairs, sizeof *offsets), *sums = get(t.rows, sizeof *sums);
+    int32_t *zeros = get(t.outputs, sizeof *zeros);
+    int32_t *out = get(t.rows * (t.outputs + 1), sizeof *out);
+    fill(&t, x, n_x, weight, n_weight, zeros);
+    for (int64_t i = 0; i < t.pairs; i++) offsets[i] = (int32_t)(4 * i);
+    integer_t p = {t.rows,       t.outputs,
+                   t.pairs,      x,
+                   starts,       t.has_offsets ? offsets : NULL,
+                   weight,       t.has_zeros ? zeros : NULL,
+                   sums,         out,
+                   t.outputs + 1};
+    for (int64_t r = 0; r < t.rows; r++) {
+        starts[r] = 3 * r;
+        for (int64_t i = 0; i < 2 * t.pairs; i++)
+            sums[r] += x[starts[r] + (t.has_offsets ? i / 2 * 4 + i % 2 : i)];
+    }
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        for (int n_threads = 1; n_threads <= 3 && isa_has((isa_t)isa); n_threads++) {
+            for (int64_t i = 0; i < t.rows * (t.outputs + 1); i++) out[i] = 77;
+            integer_run(&p, (isa_t)isa, n_threads);
+            for (int64_t r = 0; r < t.rows; r++) {
+                for (int64_t o = 0; o < t.outputs; o++)
+                    assert_int_equal(out[r * (t.outputs + 1) + o], want(&p, r, o));
+                assert_int_equal(out[r * (t.outputs + 1) + t.outputs], 77);
+            }
+        }
+    free(x);
+    free(weight);
+    free(starts);
+    free(offsets);
+    free(sums);
+    free(zeros);
+    free(out);
+}
+
+static void sums_are_exact(void **state)
+{
+    static const int64_t outputs[] = {1, 3, 7, 16, 17, 31, 33};
+    (void)state;
+    for (size_t o = 0; o < sizeof outputs / sizeof *outputs; o++)
+        for (int64_t rows = 1; rows <= 50; rows += 7)
+            check(
+                (trial_t){rows, outputs[o], 1 + rows % 9 * 5, rows % 2 == 0, rows % 3 == 0, false});
+}
+
+/* 255 * 255 * 2 is more than bytes or s16 hold; 100,000 products are more than s32 holds. */
+static void sums_do_not_clip_and_wrap_around(void **state)
+{
+    (void)state;
+    check((trial_t){7, 17, 9, true, false, true});
+    check((trial_t){2, 3, 50000, true, false, true});
+    check((trial_t){2, 3, 0, true, false, true});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(sums_do_not_clip_and_wrap_around),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
