@@ -340,11 +340,14 @@ static void average_f32(const pool_plan_t *plan, const window_t *w, const float 
         for (int64_t i = 0; i < n; i++) dst[i] = value[i] * scale;
         return;
     }
-    for (int64_t i = 0; i < w[0].count * w[1].count; i++) {
-        const int64_t d = w[0].first + i / w[1].count * w[0].step;
-        const int64_t h = w[1].first + i % w[1].count * w[1].step;
+    /* whole lines of neighbouring rows are one */
+    const bool is_whole = w[1].step == 1 && w[2].step == 1 && w[2].count == plan->axes[2].in;
+    const int64_t n_lines = is_whole ? 1 : w[1].count, n_joined = is_whole ? w[1].count : 1;
+    for (int64_t i = 0; i < w[0].count * n_lines; i++) {
+        const int64_t d = w[0].first + i / n_lines * w[0].step;
+        const int64_t h = w[1].first + i % n_lines * w[1].step;
         const float *line = src + (d * plan->axes[1].in + h) * line_step + w[2].first * block;
-        reduce_add_lanes(line, w[2].count, w[2].step * block, n, sum);
+        reduce_add_lanes(line, n_joined * w[2].count, w[2].step * block, n, sum);
     }
     for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
 }

@@ -25,7 +25,7 @@ static inline void reduce_add_lanes(const float *from, int64_t n_rows, int64_t s
     while (row < n_rows) {
         int64_t run = (n_rows - row) / together;
         if (run == 0) {
-            together = 1;
+            together = n_rows - row;
             continue;
         }
         if (run > REDUCE_RUN) run = REDUCE_RUN;
