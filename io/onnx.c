@@ -3,6 +3,7 @@
  * The bytes of the message are dropped as tensors are made of them; what is left of it, names above
  * all, goes at the end. */
 #include "io/onnx_function_impl.h"
+#include "io/onnx_ml_impl.h"
 #include "io/onnx_narrow_impl.h"
 #include "io/onnx_trial_impl.h"
 
@@ -88,6 +89,8 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
     item_t item;
     if (proto->name == NULL || *proto->name == '\0')
         FAIL(onnx->ctx, STATUS_CORRUPT, "it has no name");
+    if (proto->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
+        return ml_bind_text(onnx, proto->name);
     if (onnx->n_blocks == 0) TRY(onnx_tensor_given(onnx, proto, &tensor));
     if (tensor == NULL)
         TRY(onnx->n_blocks > 0 ? onnx_tensor_again(onnx, proto, &tensor)
@@ -401,6 +404,7 @@ static status_t end_node(onnx_node_t *node, item_t first_new)
         if (item == ITEM_NONE) {
             TRY(onnx_value(onnx, name, &(tensor_info_t){.dtype = DTYPE_NONE}, &item));
             onnx->items[item].is_missing = true;
+            onnx->items[item].is_text = i == 0 && ml_gives_text(node->proto);
         }
         if (item >= first_new && moves_elements(node, item))
             onnx->items[item].narrow = onnx->items[node->in[0]].narrow;
@@ -418,6 +422,9 @@ status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto)
     item_t first_new = onnx->n_items;
     onnx_node_t node;
     status_t status = STATUS_OK;
+    bool is_text = false;
+    TRY(ml_pass_text(onnx, proto, &is_text));
+    if (is_text) return STATUS_OK;
     if (function != NULL) {
         status = onnx_import_function(onnx, function, proto);
     } else {
@@ -534,6 +541,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
         TRY(onnx_add_node(onnx, read->node[i]));
         TRY(interrupt_tell(onnx->ctx, "import", (int64_t)i + 1, (int64_t)read->n_node));
     }
+    TRY(ml_drop_texts(onnx));
     status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
     if (status == STATUS_OK) status = set_attributes(onnx);

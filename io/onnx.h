@@ -21,6 +21,9 @@
  * graph. A sequence that is an input or a result is a list of tensors, an optional without an
  * element none.
  *
+ * Functions of the model are imported in place of their calls. A ZipMap gives the probabilities
+ * that it would make maps of. An output of texts is left out where another one is left.
+ *
  * Names of inputs (initializers left out) and outputs are attributes `input_names` and
  * `output_names`, lists of strings; module_input and module_output tell them with dtypes and sizes.
  *

@@ -523,7 +523,8 @@ static status_t add_stands(onnx_t *onnx, int at, const void *attrs, const tensor
         status_t status = run(onnx, call, attrs, results);
         bool is_forgiven = status != STATUS_OK && !interrupt_is_final(status);
         is_run = status == STATUS_OK;
-        TRY(scope_attempt_end(onnx->ctx, status, is_forgiven));
+        status = scope_attempt_end(onnx->ctx, status, is_forgiven);
+        if (!is_forgiven) TRY(status);
     }
     status_t status = STATUS_OK;
     for (int i = 0; i < call->n_out; i++) {

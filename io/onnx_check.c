@@ -23,6 +23,8 @@ static const char *domain_of(const char *domain)
 static status_t read_opset(onnx_t *onnx, size_t n, Onnx__OperatorSetIdProto *const *imports,
                            int64_t *out_opset)
 {
+    /* A model of other domains alone says none for ONNX's own. */
+    if (n > 0 && *out_opset == 0) *out_opset = ONNX_OPSET_LAST;
     for (size_t i = 0; i < n; i++)
         if (*domain_of(imports[i]->domain) == '\0') *out_opset = imports[i]->version;
     if (*out_opset < ONNX_OPSET_FIRST || *out_opset > ONNX_OPSET_LAST)
@@ -217,7 +219,7 @@ static status_t walk_nodes(walk_t *walk, size_t n, Onnx__NodeProto *const *nodes
 
 static status_t fail_function(walk_t *walk, const onnx_function_t *function, const char *what)
 {
-    FAIL(walk->onnx->ctx, STATUS_UNSUPPORTED, "onnx: function \"%.64s\" %s",
+    FAIL(walk->onnx->ctx, STATUS_UNSUPPORTED, "onnx: function \"%.64s\" of the model %s",
          text_or(function->proto->name, ""), what);
 }
 

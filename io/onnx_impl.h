@@ -69,6 +69,7 @@ typedef struct onnx_item {
     item_t transposed;    /* the same matrix transposed, or ITEM_NONE */
     bool is_weight;       /* initializer, or made by ConstantOfShape */
     bool is_view;         /* `known` may share its bytes with another item's */
+    bool is_text;         /* is_missing, and a tensor of texts or made of such */
     bool is_missing;      /* an output that the import does not make */
     bool is_doubtful;     /* may be something else at sizes that no trial has */
     bool is_data;         /* known, and calculated from sizes or integers that depend on elements */

@@ -205,6 +205,7 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
 #define OPERATOR(name, first, last, min, max, function, own)                                       \
     status_t onnx_import_##function(onnx_node_t *node);
 #define MICROSOFT(name, min, max, function, own) OPERATOR(name, 0, 0, min, max, function, own)
+#define ML(name, min, max, function) OPERATOR(name, 0, 0, min, max, function, NULL)
 #define FLOW(name, first, last, min, max, function)                                                \
     OPERATOR(name, first, last, min, max, function, NULL)
 #define ANY(name, first, last, min, max, function) FLOW(name, first, last, min, max, function)
@@ -212,6 +213,7 @@ status_t onnx_read_conv(onnx_node_t *node, const tensor_info_t *x, const tensor_
 #undef ANY
 #undef FLOW
 #undef MICROSOFT
+#undef ML
 #undef OPERATOR
 
 #endif

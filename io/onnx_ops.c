@@ -21,6 +21,11 @@ static const onnx_operator_t table[] = {
      own,                                                                                          \
      false,                                                                                        \
      false},
+#define ML(name, min, max, function)                                                               \
+    {                                                                                              \
+        "ai.onnx.ml", #name, ONNX_OPSET_FIRST,       ONNX_OPSET_LAST,                              \
+        min,          max,   onnx_import_##function, NULL,                                         \
+        false,        false},
 #define FLOW(name, first, last, min, max, function)                                                \
     {"", #name, first, last, min, max, onnx_import_##function, NULL, true, true},
 #define ANY(name, first, last, min, max, function)                                                 \
@@ -29,6 +34,7 @@ static const onnx_operator_t table[] = {
 #undef ANY
 #undef FLOW
 #undef MICROSOFT
+#undef ML
 #undef OPERATOR
 };
 

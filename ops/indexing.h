@@ -94,6 +94,45 @@ status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const ten
 status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
                        double value, tensor_t **out) TESSERA_API(op_index_fill);
 
+/* ---- decision trees ---- */
+
+/* A comparison of x with a node's value. Adding TREE_NAN_IS_TRUE makes it true for NaN. */
+typedef enum tree_mode {
+    TREE_LEQ,
+    TREE_LT,
+    TREE_GTE,
+    TREE_GT,
+    TREE_EQ,
+    TREE_NEQ,
+    TREE_NAN_IS_TRUE
+} tree_mode_t;
+
+typedef enum tree_aggregate { TREE_SUM, TREE_MIN, TREE_MAX } tree_aggregate_t;
+
+/* Trees of M nodes and L leaves in all. Side 0 is taken where the comparison is true, else side 1.
+ * A link to a later node leads there; another link ends the walk at the leaf that `exits` says.
+ *
+ * features  s32 [M]        which column of x is compared
+ * modes     s32 [M]        tree_mode_t
+ * values    [M]            f32 or f64
+ * links     s32 [M][2]
+ * exits     s32 [M][2]     of leaves
+ * roots     s32 [T]        the first node of each tree
+ * leaves    [L][K]         f32 or f64 */
+typedef struct tree_ensemble {
+    const tensor_t *features, *modes, *values, *links, *exits, *roots, *leaves;
+} tree_ensemble_t;
+
+/* The sum, least or largest of the leaves that a row comes to, as ai.onnx.ml TreeEnsemble; 0 where
+ * there is no tree.
+ *
+ * x    [N][F]    f32 or f64
+ * out  [N][K]    of the leaves' dtype
+ *
+ * INVALID_ARGUMENT where a walk leads to a node, leaf or feature that is not there. */
+status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
+                          tree_aggregate_t aggregate, tensor_t **out) TESSERA_API(op_tree_ensemble);
+
 TESSERA_END
 
 #endif

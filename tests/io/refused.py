@@ -131,6 +131,70 @@ def eight_bits_of_a_few_items():
     return of_weights(17, [3], int32_data=[1, 2])
 
 
+# ---- ai.onnx.ml ----
+
+def ml(name, op, inputs="x", outputs="y", data_type=1, sizes=(2, 3), types=(1,), **attributes):
+    def make():
+        node = onnx.helper.make_node(op, inputs.split(), outputs.split(), domain="ai.onnx.ml", **attributes)
+        graph = onnx.helper.make_graph([node], "main", [onnx.helper.make_tensor_value_info("x", data_type, sizes)],
+                                       [onnx.helper.make_tensor_value_info(output, type, None)
+                                        for output, type in zip(outputs.split(), types)])
+        return onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("ai.onnx.ml", 3)])
+    models[name] = make
+
+
+TREE = {"nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [1, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.5, 0.0, 0.0], "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0],
+        "target_weights": [1.0, 2.0]}
+
+
+def tree(name, op="TreeEnsembleRegressor", outputs="y", **changes):
+    ml(name, op, outputs=outputs, **{key: value for key, value in {**TREE, **changes}.items() if value is not None})
+
+
+tree("tree_of_few_values", nodes_values=[0.5])
+tree("tree_of_no_nodes", **{key: None for key in TREE if key.startswith("nodes")})
+tree("tree_of_few_weights", target_weights=[1.0])
+tree("tree_of_an_unknown_mode", nodes_modes=["BRANCH_MEMBER", "LEAF", "LEAF"])
+tree("tree_of_a_cycle", nodes_modes=["BRANCH_LEQ", "BRANCH_LT", "LEAF"], nodes_truenodeids=[1, 0, 0],
+     nodes_falsenodeids=[2, 2, 0], target_nodeids=[2, 2])
+tree("tree_of_a_diamond", nodes_treeids=[0] * 4, nodes_nodeids=[0, 1, 2, 3], nodes_featureids=[0] * 4, nodes_values=[0.0] * 4,
+     nodes_modes=["BRANCH_LEQ", "BRANCH_LT", "BRANCH_LT", "LEAF"], nodes_truenodeids=[1, 2, 3, 0],
+     nodes_falsenodeids=[2, 3, 3, 0], target_nodeids=[3, 3])
+tree("tree_that_leads_out", nodes_truenodeids=[9, 0, 0])
+tree("tree_of_the_same_node", nodes_nodeids=[0, 1, 1])
+tree("tree_of_a_far_feature", nodes_featureids=[3, 0, 0])
+tree("tree_of_a_negative_feature", nodes_featureids=[-1, 0, 0])
+tree("tree_of_a_far_target", target_ids=[0, 1])
+tree("tree_of_weights_of_a_branch", target_nodeids=[0, 2])
+tree("tree_of_many_targets", n_targets=2**40)
+tree("tree_of_much_memory", n_targets=2**31 - 1)
+tree("tree_of_other_bases", base_values=[1.0, 2.0])
+tree("tree_of_probits", post_transform="PROBIT", n_targets=1)
+tree("tree_of_floats_for_ids", nodes_nodeids=[0.0, 1.0, 2.0])
+tree("tree_of_missing_minima", n_targets=2, aggregate_function="MIN")
+CLASSES = {key.replace("target", "class"): value for key, value in TREE.items()}
+ml("tree_of_one_class", "TreeEnsembleClassifier", outputs="y z", types=(7, 1), **CLASSES, classlabels_int64s=[1])
+ml("tree_of_two_classes_at_times", "TreeEnsembleClassifier", outputs="y z", types=(7, 1),
+   **{**CLASSES, "class_ids": [0, 1]}, classlabels_int64s=[1, 2])
+ml("tree_of_texts_alone", "TreeEnsembleClassifier", outputs="y", types=(8,), **CLASSES, classlabels_strings=["a", "b"])
+ml("scaler_of_other_features", "Scaler", scale=[1.0, 2.0])
+ml("imputer_of_nothing", "Imputer")
+ml("columns_of_a_number", "ArrayFeatureExtractor", "x x")
+ml("features_that_lie", "FeatureVectorizer", inputdimensions=[2])
+ml("features_of_other_inputs", "FeatureVectorizer", inputdimensions=[2, 3])
+ml("categories_of_texts", "OneHotEncoder", cats_strings=["a"])
+ml("categories_of_nothing", "OneHotEncoder", data_type=7)
+ml("labels_of_texts", "LabelEncoder", keys_floats=[1.0], values_strings=["a"])
+ml("labels_of_few_values", "LabelEncoder", keys_floats=[1.0, 2.0], values_int64s=[1])
+ml("line_of_few_coefficients", "LinearRegressor", coefficients=[1.0, 2.0])
+ml("line_of_many_features", "LinearRegressor", sizes=(2, 3, 4), coefficients=[1.0, 2.0])
+ml("classes_of_few_intercepts", "LinearClassifier", outputs="y z", types=(7, 1), coefficients=[1.0] * 9, intercepts=[1.0] * 2,
+   classlabels_ints=[1, 2, 3])
+ml("classes_of_support_vectors", "SVMClassifier", outputs="y z", types=(7, 1), coefficients=[1.0])
+
+
 if __name__ == "__main__":
     os.makedirs(FOLDER, exist_ok=True)
     for name in sys.argv[1:] or models:

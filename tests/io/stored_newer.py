@@ -242,6 +242,15 @@ def functions_of_other_opsets():
     { n = Constant<value_ints = [1]>() s = ReduceMax(x, n) z = Sub(x, s) }"""
 
 
+# ---- integers that depend on elements, as an index ----
+
+@model([{"x": [2, 3]}, {"x": [1, 3]}], 17)
+def labels_of_the_largest():
+    """main (float[N,3] x) => (int64[N] y)
+    <int64[3] labels = {7, 3, 11}>
+    { i = ArgMax<axis = 1, keepdims = 0>(x) y = Gather<axis = 0>(labels, i) }"""
+
+
 # ---- elements of fewer bits ----
 
 helper, numpy_helper = onnx.helper, onnx.numpy_helper

@@ -173,7 +173,8 @@ static void graph_grad_refuses_what_is_not_in_the_graph(void **state)
 /* ---- the table ---- */
 
 /* Gradients of gradients are refused; of integers there are none; weights that freezing folds are
- * not trained; what a plan fuses it does after gradients were added; unique has no rule. */
+ * not trained; what a plan fuses it does after gradients were added; unique has no rule; trees are
+ * constant between thresholds, and their leaves are not trained. */
 static bool may_lack_a_rule(const char *name)
 {
     static const char *const names[] = {"fold_weight",      "fold_bias",        "quantize",
@@ -181,7 +182,7 @@ static bool may_lack_a_rule(const char *name)
                                         "conv1d_integer",   "conv2d_integer",   "conv3d_integer",
                                         "matmul_integer",   "unique",           "conv1d_quantized",
                                         "conv2d_quantized", "conv3d_quantized", "batch_norm_conv2d",
-                                        "expand_depthwise"};
+                                        "expand_depthwise", "tree_ensemble"};
     bool may = strstr(name, "_backward") != NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) may |= strcmp(name, names[i]) == 0;
     return may;
