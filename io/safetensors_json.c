@@ -118,11 +118,15 @@ static status_t read_tensor(reading_t *r, const char *name, json_t *value, safet
              r->path, name, kind_of(value));
     const json_t *type = json_object_get(value, "dtype"), *shape = json_object_get(value, "shape"),
                  *offsets = json_object_get(value, "data_offsets");
-    if (type == NULL || shape == NULL || offsets == NULL || json_object_size(value) != 3)
-        FAIL(r->ctx, STATUS_CORRUPT,
-             "safetensors: %s, tensor \"%.100s\" has %zu keys, must have dtype, shape and "
-             "data_offsets alone",
-             r->path, name, json_object_size(value));
+    /* Other keys are left alone, as safetensors does. */
+    if (type == NULL || shape == NULL || offsets == NULL)
+        FAIL(
+            r->ctx, STATUS_CORRUPT,
+            "safetensors: %s, tensor \"%.100s\" lacks %s, dtype, shape and data_offsets are needed",
+            r->path, name,
+            type == NULL    ? "dtype"
+            : shape == NULL ? "shape"
+                            : "data_offsets");
     TRY(read_type(r, type, &item->info));
     TRY(read_shape(r, shape, &item->info));
     return read_offsets(r, offsets, item);

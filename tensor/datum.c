@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tensor/hash_impl.h"
 #include "tensor/references_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -10,6 +11,9 @@ typedef struct entry {
     char *key; /* of a dict; else NULL */
     datum_t *item;
 } entry_t;
+
+/* Dicts of more entries find a key by a hash table, smaller ones by comparing all. */
+#define LINEAR_MAX 16
 
 struct datum {
     atomic_int n_references;
@@ -25,6 +29,7 @@ struct datum {
             entry_t *entries;
             int n;
             int capacity;
+            hash_table_t by_key; /* index + 1 of the entry; empty up to LINEAR_MAX entries */
         } list;
     };
 };
@@ -126,6 +131,33 @@ static bool has_items(const datum_t *datum)
            (datum->kind == DATUM_LIST || datum->kind == DATUM_TUPLE || datum->kind == DATUM_DICT);
 }
 
+static uint64_t hash_of(const char *key)
+{
+    return hash_bytes(key, strlen(key), 0);
+}
+
+/* The dict is all that is equal, and which entry of it has the key. */
+typedef struct wanted {
+    const datum_t *dict;
+    const char *key;
+} wanted_t;
+
+static bool has_key(const void *item, const void *key)
+{
+    const wanted_t *wanted = key;
+    return strcmp(wanted->dict->list.entries[(uintptr_t)item - 1].key, wanted->key) == 0;
+}
+
+/* Puts into the table what is not there yet, once there are entries enough. */
+static status_t index_keys(context_t *ctx, datum_t *dict)
+{
+    if (dict->kind != DATUM_DICT || dict->list.n <= LINEAR_MAX) return STATUS_OK;
+    for (size_t i = dict->list.by_key.n; i < (size_t)dict->list.n; i++)
+        TRY(hash_put(ctx, &dict->list.by_key, hash_of(dict->list.entries[i].key),
+                     (void *)(uintptr_t)(i + 1)));
+    return STATUS_OK;
+}
+
 /* Takes over one reference of the item, on success only; the key is copied. */
 static status_t add_take(context_t *ctx, datum_t *to, const char *key, datum_t *item)
 {
@@ -133,7 +165,11 @@ static status_t add_take(context_t *ctx, datum_t *to, const char *key, datum_t *
     char *copy = NULL;
     TRY(context_string(ctx, key, &copy));
     to->list.entries[to->list.n++] = (entry_t){copy, item};
-    return STATUS_OK;
+    status_t status = index_keys(ctx, to);
+    if (status == STATUS_OK) return STATUS_OK;
+    to->list.n--;
+    context_put(ctx, copy);
+    return status;
 }
 
 static status_t add(context_t *ctx, datum_t *to, const char *key, datum_t *item)
@@ -145,6 +181,12 @@ static status_t add(context_t *ctx, datum_t *to, const char *key, datum_t *item)
 
 static entry_t *find_entry(const datum_t *dict, const char *key)
 {
+    if (dict->list.by_key.n > 0) {
+        const wanted_t wanted = {dict, key};
+        const uintptr_t place = (uintptr_t)hash_find(&dict->list.by_key, hash_of(key), has_key,
+                                                     &wanted);
+        return place > 0 ? &dict->list.entries[place - 1] : NULL;
+    }
     for (int i = 0; i < dict->list.n; i++)
         if (strcmp(dict->list.entries[i].key, key) == 0) return &dict->list.entries[i];
     return NULL;
@@ -226,6 +268,7 @@ void datum_release(datum_t *datum)
             allocator_put(&allocator, datum->list.entries[i].key);
             datum_release(datum->list.entries[i].item);
         }
+        allocator_put(&allocator, datum->list.by_key.slots);
         allocator_put(&allocator, datum->list.entries);
     }
     allocator_put(&allocator, datum);

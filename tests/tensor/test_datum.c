@@ -1,6 +1,7 @@
 #include "tests/support/support.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tensor/convert.h"
@@ -126,6 +127,35 @@ static void dicts_keep_insertion_order_and_replace_by_key(void **state)
     check_text(ctx, dict, "{\"b\": 2, \"a\": 2, \"c\": 2}");
     datum_release(one);
     datum_release(two);
+    datum_release(dict);
+}
+
+/* Few keys are compared one by one, many are found by their hash; both give the same. */
+static void dicts_of_any_number_of_keys_find_them(void **state)
+{
+    enum { N = 100000 };
+    context_t *ctx = fixture_context(state);
+    datum_t *dict = NULL, *copy = NULL;
+    char key[32];
+    CHECK_OK(ctx, datum_dict(ctx, 0, NULL, NULL, &dict));
+    for (int n = 0; n < N; n++) {
+        datum_t *value = make_int(ctx, n);
+        snprintf(key, sizeof key, "layer.%d.weight", n);
+        assert_null(datum_find(dict, key));
+        CHECK_OK(ctx, datum_put(ctx, dict, key, value));
+        datum_release(value);
+        snprintf(key, sizeof key, "layer.%d.weight", n / 2);
+        assert_int_equal(datum_as_int(datum_find(dict, key)), n / 2);
+    }
+    datum_t *other = make_int(ctx, -1);
+    CHECK_OK(ctx, datum_put(ctx, dict, "layer.77.weight", other));
+    datum_release(other);
+    CHECK_OK(ctx, datum_clone(ctx, dict, &copy));
+    assert_int_equal(datum_length(copy), N);
+    assert_int_equal(datum_as_int(datum_find(copy, "layer.77.weight")), -1);
+    assert_string_equal(datum_key(copy, 99), "layer.99.weight");
+    assert_true(datum_equal(ctx, dict, copy));
+    datum_release(copy);
     datum_release(dict);
 }
 
@@ -322,6 +352,7 @@ int main(void)
         TEST(lists_hold_their_items_and_can_be_changed),
         TEST(tuples_cannot_be_changed),
         TEST(dicts_keep_insertion_order_and_replace_by_key),
+        TEST(dicts_of_any_number_of_keys_find_them),
         TEST(missing_items_and_keys_are_named),
         TEST(a_container_cannot_hold_itself),
         TEST(literals_print_as_the_graph_language_has_them),
