@@ -38,6 +38,14 @@ FOR_EACH_ISA static void sgd_momentum(const update_t *update, int64_t first, int
 
 /* ---- Adam ---- */
 
+/* a + weight (b - a) from the nearer end, as torch.lerp: from the other one a difference that is
+ * large beside b loses b. */
+static inline float lerp(float a, float b, float weight)
+{
+    const float difference = b - a;
+    return weight < 0.5f ? a + weight * difference : b - (1.0f - weight) * difference;
+}
+
 FOR_EACH_ISA static void adam(const update_t *update, int64_t first, int64_t last)
 {
     const update_t u = *update;
@@ -46,7 +54,7 @@ FOR_EACH_ISA static void adam(const update_t *update, int64_t first, int64_t las
     for (int64_t i = first; i < last; i++) {
         const float p = u.parameter[i] * u.shrink;
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
-        const float m = average[i] + u.gain1 * (g - average[i]);
+        const float m = lerp(average[i], g, u.gain1);
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
         average[i] = m;
         square[i] = v;
@@ -62,7 +70,7 @@ FOR_EACH_ISA static void adam_amsgrad(const update_t *update, int64_t first, int
     for (int64_t i = first; i < last; i++) {
         const float p = u.parameter[i] * u.shrink;
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
-        const float m = average[i] + u.gain1 * (g - average[i]);
+        const float m = lerp(average[i], g, u.gain1);
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
         const float most = largest[i] >= v ? largest[i] : v; /* a NaN stays, as in torch.maximum */
         const float kept = largest[i] != largest[i] ? largest[i] : most;
@@ -102,7 +110,7 @@ FOR_EACH_ISA static void rmsprop_centered(const update_t *update, int64_t first,
         const float p = u.parameter[i];
         const float g = u.decay != 0.0f ? u.gradient[i] + u.decay * p : u.gradient[i];
         const float v = u.beta2 * square[i] + u.gain2 * g * g;
-        const float a = average[i] + u.gain2 * (g - average[i]);
+        const float a = lerp(average[i], g, u.gain2);
         const float deviation = sqrtf(v - a * a) + u.eps;
         square[i] = v;
         average[i] = a;

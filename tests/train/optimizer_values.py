@@ -4,7 +4,9 @@ optimizers, norms and factors of clip_grad_norm_, and learning rates of its sche
 name, the options, and after a colon the numbers.
 
 Parameter and gradients follow from their names as in tests/support/draw.py: element i of the
-parameter is draw("parameter", 6)[i], of the gradient of step t draw("gradient t", 6)[i]."""
+parameter is draw("parameter", 6)[i], of the gradient of step t draw("gradient t", 6)[i]. With
+"kick" the gradient of step 1 is multiplied by that: averages that forget it take all digits of the
+next gradient."""
 import os
 import sys
 
@@ -26,6 +28,8 @@ OPTIMIZERS = [
         dict(lr=0.01),
         dict(lr=0.01, weight_decay=0.1),
         dict(lr=0.02, betas=(0.8, 0.95), eps=1e-3, amsgrad=True),
+        dict(lr=0.01, betas=(0.0, 0.9), kick=1e8),
+        dict(lr=0.01, betas=(0.25, 0.0), kick=1e8),
     ]),
     ("adamw", torch.optim.AdamW, [
         dict(lr=0.01),
@@ -57,11 +61,14 @@ def describe(options):
 
 def run(kind, options):
     """All parameters after all steps."""
+    options = dict(options)
+    kick = options.pop("kick", 1.0)
     p = torch.tensor(draw("parameter", N), dtype=torch.float32, requires_grad=True)
     optimizer = kind([p], **options)
     after = []
     for step in range(1, STEPS + 1):
         p.grad = torch.tensor(draw(f"gradient {step}", N), dtype=torch.float32)
+        p.grad *= kick if step == 1 else 1.0
         optimizer.step()
         after += p.detach().tolist()
     return after
