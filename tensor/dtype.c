@@ -160,6 +160,36 @@ static inline u64_t u64_of_f64(double x)
     return (u64_t)s64_of_f64(x);
 }
 
+/* To f32 so that narrower types, to which it is rounded next, get what rounding once would give:
+ * what f32 cannot hold is cut off, and makes the last place odd. */
+static inline float f32_before_rounding(double x)
+{
+    const float nearest = (float)x;
+    const double difference = (double)nearest - x;
+    if (!(difference < 0.0) && !(difference > 0.0)) return nearest; /* exact, or NaN */
+    const bool is_larger = x > 0.0 ? difference > 0.0 : difference < 0.0;
+    return of_bits((bits_of(nearest) - (is_larger ? 1u : 0u)) | 1u);
+}
+
+/* The same of an integer to f64, whose last place is worth 2^11 at 2^64. */
+static inline double f64_before_rounding(uint64_t magnitude)
+{
+    const uint64_t rest = magnitude & 0x7ff;
+    if (magnitude >> 53 == 0) return (double)magnitude;
+    return (double)((magnitude - rest) | (rest != 0 ? 0x800u : 0u));
+}
+
+static inline float f32_before_rounding_s64(s64_t x)
+{
+    const double magnitude = f64_before_rounding(x < 0 ? 0 - (uint64_t)x : (uint64_t)x);
+    return f32_before_rounding(x < 0 ? -magnitude : magnitude);
+}
+
+static inline float f32_before_rounding_u64(u64_t x)
+{
+    return f32_before_rounding(f64_before_rounding(x));
+}
+
 static inline s32_t s32_of_f64(double x)
 {
     return (s32_t)(x > -0x1p31 - 1.0 && x < 0x1p31 ? x : -0x1p31);
@@ -253,8 +283,8 @@ void dtype_store(dtype_t dtype, void *element, double value)
     switch (dtype) {
     case DTYPE_F64: STORE(f64, value); return;
     case DTYPE_F32: STORE(f32, f32_of_f64(value)); return;
-    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_of_f64(value))); return;
-    case DTYPE_F16: STORE(f16, f16_of_f32(f32_of_f64(value))); return;
+    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_before_rounding(value))); return;
+    case DTYPE_F16: STORE(f16, f16_of_f32(f32_before_rounding(value))); return;
     case DTYPE_S8: STORE(s8, (s8_t)s32_of_f64(value)); return;
     case DTYPE_U8: STORE(u8, (u8_t)s32_of_f64(value)); return;
     case DTYPE_S16: STORE(s16, (s16_t)s32_of_f64(value)); return;
@@ -283,8 +313,8 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
     case DTYPE_BOOL: STORE(b8, value != 0); return;
     case DTYPE_F64: STORE(f64, (f64_t)value); return;
     case DTYPE_F32: STORE(f32, f32_of_s64(value)); return;
-    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_of_s64(value))); return;
-    case DTYPE_F16: STORE(f16, f16_of_f32(f32_of_s64(value))); return;
+    case DTYPE_BF16: STORE(bf16, bf16_of_f32(f32_before_rounding_s64(value))); return;
+    case DTYPE_F16: STORE(f16, f16_of_f32(f32_before_rounding_s64(value))); return;
     case DTYPE_NONE:
     case DTYPE_COUNT: return;
     }
@@ -292,20 +322,24 @@ void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
 
 /* ---- many values ---- */
 
-/* Pairs with f32 on one side, and pairs of floating types one of which is narrow: going by way of
- * f32 loses no more than the pair itself. Each has a loop, which vectorises where both sides are
+/* Pairs with f32 on one side, and pairs of floating types one of which is narrow: they go by way of
+ * f32, which rounds no second time. Each has a loop, which vectorises where both sides are
  * contiguous. All other pairs go element by element. */
 typedef void (*cast_t)(int64_t n, const void *src, int64_t ss, void *dst, int64_t ds);
 
 /* clang-format off */
-#define CAST_LOOP(from, to, ss, ds)                                                                \
+#define CAST_LOOP(from, to, widen, ss, ds)                                                         \
     for (int64_t i = 0; i < n; i++)                                                                \
-        ((to##_t *)dst)[i * (ds)] = to##_of_f32(f32_of_##from(((const from##_t *)src)[i * (ss)]))
+        ((to##_t *)dst)[i * (ds)] = to##_of_f32(widen(((const from##_t *)src)[i * (ss)]))
 
-#define CAST(from, to)                                                                             \
+#define CAST_BY(from, to, widen)                                                                   \
     static void cast_##from##_##to(int64_t n, const void *restrict src, int64_t ss,                \
                                    void *restrict dst, int64_t ds)                                 \
-    { if (ss == 1 && ds == 1) CAST_LOOP(from, to, 1, 1); else CAST_LOOP(from, to, ss, ds); }
+    {                                                                                              \
+        if (ss == 1 && ds == 1) CAST_LOOP(from, to, widen, 1, 1);                                  \
+        else CAST_LOOP(from, to, widen, ss, ds);                                                   \
+    }
+#define CAST(from, to) CAST_BY(from, to, f32_of_##from)
 
 /* Integers are computed with as s64. */
 #define WHOLE_LOOP(from, to, ss, ds)                                                               \
@@ -333,8 +367,8 @@ CAST(f32, s64)
 CAST(f32, u64)
 CAST(f32, b8)
 CAST(f64, f32)
-CAST(f64, bf16)
-CAST(f64, f16)
+CAST_BY(f64, bf16, f32_before_rounding)
+CAST_BY(f64, f16, f32_before_rounding)
 CAST(bf16, f32)
 CAST(bf16, f64)
 CAST(bf16, f16)
@@ -349,8 +383,8 @@ CAST(s32, f32)
 CAST(u32, f32)
 CAST(s64, f32)
 CAST(u64, f32)
-CAST(u64, bf16)
-CAST(u64, f16)
+CAST_BY(u64, bf16, f32_before_rounding_u64)
+CAST_BY(u64, f16, f32_before_rounding_u64)
 CAST(b8, f32)
 /* clang-format on */
 

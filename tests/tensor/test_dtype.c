@@ -163,9 +163,41 @@ static void narrow_numbers_round_to_the_nearest_and_ties_to_even(void **state)
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, 0))), low | bit);
                 assert_int_equal(narrow(dtype, (double)(s * nextafterf(middle, INFINITY))),
                                  high | bit);
+                /* what f32 does not hold counts as well */
+                assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, 0)),
+                                 low | bit);
+                assert_int_equal(narrow(dtype, (double)s * nextafter((double)middle, INFINITY)),
+                                 high | bit);
             }
         }
     }
+}
+
+/* In the middle of two bf16 or f16, and a little more or less, which f32 does not hold. */
+static void casts_of_wide_numbers_round_once(void **state)
+{
+    (void)state;
+    static const int64_t middles[] = {(1 << 25) + (1 << 17), (1LL << 40) + (1LL << 32),
+                                      (1LL << 62) + (1LL << 54)};
+    for (size_t i = 0; i < 3; i++)
+        for (int64_t apart = -1; apart <= 1; apart++) {
+            const int64_t number = middles[i] + apart, low = middles[i] / 257 * 256;
+            const int64_t high = middles[i] / 257 * 258, negative = -number;
+            const uint64_t large = (uint64_t)number;
+            const double wanted = apart > 0 ? (double)high : (double)low;
+            uint16_t bits[4];
+            dtype_cast(1, DTYPE_S64, &number, 1, DTYPE_BF16, &bits[0], 1);
+            dtype_cast(1, DTYPE_U64, &large, 1, DTYPE_BF16, &bits[1], 1);
+            dtype_store_integer(DTYPE_BF16, &bits[2], number);
+            dtype_cast(1, DTYPE_S64, &negative, 1, DTYPE_BF16, &bits[3], 1);
+            for (int k = 0; k < 3; k++) assert_true(widen(DTYPE_BF16, bits[k]) == wanted);
+            assert_true(widen(DTYPE_BF16, bits[3]) == -wanted);
+        }
+    const double doubles[] = {2049.0 + 1e-9, 2049.0, 2049.0 - 1e-9, -2051.0 - 1e-9};
+    const double halves[] = {2050, 2048, 2048, -2052};
+    uint16_t cast[4];
+    dtype_cast(4, DTYPE_F64, doubles, 1, DTYPE_F16, cast, 1);
+    for (int i = 0; i < 4; i++) assert_true(widen(DTYPE_F16, cast[i]) == halves[i]);
 }
 
 static void large_and_special_numbers_stay_special(void **state)
@@ -374,6 +406,7 @@ int main(void)
         cmocka_unit_test(all_narrow_numbers_are_what_their_bits_say),
         cmocka_unit_test(all_narrow_numbers_survive_a_round_trip),
         cmocka_unit_test(narrow_numbers_round_to_the_nearest_and_ties_to_even),
+        cmocka_unit_test(casts_of_wide_numbers_round_once),
         cmocka_unit_test(large_and_special_numbers_stay_special),
 #if defined(__SSE__)
         cmocka_unit_test(denormal_f16_survive_where_f32_flushes_its_own),
