@@ -10,17 +10,21 @@
 #include "tensor/onednn/candidates.h"
 #include "tensor/onednn/cost.h"
 
-/* Fills the problem's post-ops from the call's attribute `post`; problem->dst may be the result
- * with its first dimensions joined. Operands of the result's shape take its format, those that
- * broadcast are wanted plain; their infos, as oneDNN sees them, go into out_operands[POST_MAX],
- * which lives as long as the problem. Sets prepared->sum_operand. Declines what oneDNN cannot
- * fuse. */
+/* Fills the problem's post-ops from the call's attribute `post`, and leaves those behind the first
+ * whose special values differ, and that one, to our own loops; problem->dst may be the result with
+ * its first dimensions joined. Operands of the result's shape take its format, those that broadcast
+ * are wanted plain; their infos, as oneDNN sees them, go into out_operands[POST_MAX], which lives
+ * as long as the problem. Sets prepared->sum_operand. Declines what oneDNN cannot fuse. */
 status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
                          tensor_info_t *out_operands);
 
 /* oneDNN's name for an elementwise function, with its parameters; false when it has none, or is
- * wrong. Its relu and clamp are right but for NaN, which gives 0 and a bound. */
+ * wrong for finite numbers. */
 bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op_t *out_op);
+
+/* Whether oneDNN's results of NaN and infinities are PyTorch's: not those of relu, clamps, maximum
+ * and minimum, nor of gelu. */
+bool choose_is_exact(const post_op_t *op);
 
 /* False for two of one function with different parameters: code that oneDNN 2.6 generates gives
  * both those of the first. */

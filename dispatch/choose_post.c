@@ -1,5 +1,6 @@
 /* Elementwise functions and post-ops in oneDNN's terms. */
 #include "dispatch/choose_impl.h"
+#include "dispatch/post_impl.h"
 
 /* Left to our own loops: exp, which is infinite for NaN, log, of which few digits are right near 1,
  * and softplus, of which none are below -8. */
@@ -40,6 +41,26 @@ bool choose_eltwise(eltwise_t eltwise, double alpha, double beta, onednn_post_op
         return true;
     }
     return false;
+}
+
+/* oneDNN computes relu and clamps by the maximum or minimum of x and a bound, which is the bound
+ * where x is NaN. Its gelu of an infinity differs between versions: NaN, or an infinity. */
+bool choose_is_exact(const post_op_t *op)
+{
+    switch (op->kind) {
+    case POST_MAXIMUM:
+    case POST_MINIMUM: return false;
+    case POST_ELTWISE: break;
+    default: return true;
+    }
+    switch (op->eltwise) {
+    case ELTWISE_RELU:
+    case ELTWISE_CLAMP:
+    case ELTWISE_GELU:
+    case ELTWISE_HARDSIGMOID: return false;
+    case ELTWISE_LEAKY_RELU: return op->alpha != 0.0;
+    default: return true;
+    }
 }
 
 static const onednn_algorithm_t binaries[] = {
@@ -97,13 +118,15 @@ bool choose_tells_apart(const post_ops_t *post)
 status_t choose_post_ops(const op_call_t *call, prepared_t *prepared, onednn_problem_t *problem,
                          tensor_info_t *out_operands)
 {
-    const post_ops_t *post = attrs_post(&call->op->attrs, call->attrs);
-    int operand = call->op->n_operands;
-    problem->n_post = post->n;
-    if (!choose_tells_apart(post))
+    post_ops_t post = *attrs_post(&call->op->attrs, call->attrs);
+    int operand = call->op->n_operands, n_exact = 0;
+    while (n_exact < post.n && choose_is_exact(&post.op[n_exact])) n_exact++;
+    if (n_exact < post.n) post_leave(prepared, n_exact);
+    problem->n_post = post.n = n_exact;
+    if (!choose_tells_apart(&post))
         return prepared_decline(prepared, "onednn: mixes up two post-ops of one function");
-    for (int i = 0; i < post->n; i++) {
-        const post_op_t *op = &post->op[i];
+    for (int i = 0; i < post.n; i++) {
+        const post_op_t *op = &post.op[i];
         onednn_post_op_t *out = &problem->post[i];
         switch (op->kind) {
         case POST_SUM:

@@ -39,9 +39,10 @@ static double silu(double x)
     return x * sigmoid(x);
 }
 
-/* min(max(x, low), high); NaN stays NaN, which fmin and fmax would lose. */
+/* min(max(x, low), high); NaN, of x or of a bound, stays NaN, which fmin and fmax would lose. */
 static double clamp(double x, double low, double high)
 {
+    if (isnan(low) || isnan(high)) return NAN;
     double raised = x < low ? low : x;
     return raised > high ? high : raised;
 }
@@ -175,7 +176,7 @@ FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta,
     switch (eltwise) {
     case ELTWISE_RELU: LOOP(x < 0.0f ? 0.0f : x);
     case ELTWISE_CLAMP:
-        if (a > b) break;
+        if (!(a <= b)) break;
         LOOP(CLAMP(x, a, b));
     case ELTWISE_LEAKY_RELU: LOOP(x > 0.0f ? x : a * x);
     case ELTWISE_HARDSIGMOID: LOOP(CLAMP(a * x + b, 0.0f, 1.0f));

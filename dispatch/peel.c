@@ -1,5 +1,5 @@
-/* Post-ops peeled off a call: the kernel computes the operator without them, and our own loops
- * compute them over its result. */
+/* Post-ops that a kernel leaves: it computes the operator without them, or up to one that it would
+ * get wrong, and our own loops compute the others over its result. */
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +30,17 @@ static void clear_post(const op_call_t *call, void *out_attrs)
     memset((char *)out_attrs + (post - attrs), 0, sizeof(post_ops_t));
 }
 
+void peel_rest(prepared_t *prepared)
+{
+    post_settle_operands(prepared);
+    for (int i = prepared->n_in - prepared->operands_left; i < prepared->n_in; i++)
+        prepared->overwrites &= ~((uint64_t)1 << i);
+    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / cost_limits().cached;
+    prepared->run = run_then_post;
+    snprintf(prepared->peeled_name, sizeof prepared->peeled_name, "%s_then_post",
+             prepared->kernel->name);
+}
+
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared)
 {
@@ -45,11 +56,8 @@ status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *ker
     if (status != STATUS_OK) return status;
     if (prepared->is_view)
         return prepared_decline(prepared, "%s: post-ops of a view", kernel->name);
-    post_settle_operands(prepared);
     prepared->overwrites = 0;
-    prepared->cost_ns += (double)info_bytes(&prepared->out[0]) / cost_limits().cached;
-    prepared->run = run_then_post;
-    prepared->is_peeled = true;
-    snprintf(prepared->peeled_name, sizeof prepared->peeled_name, "%s_then_post", kernel->name);
+    post_leave(prepared, 0);
+    peel_rest(prepared);
     return STATUS_OK;
 }

@@ -35,10 +35,19 @@ static bool has_shape_of(const tensor_info_t *operand, const tensor_info_t *out)
     return shape_equal(operand->rank, operand->sizes, out->rank, out->sizes);
 }
 
+void post_leave(prepared_t *prepared, int first)
+{
+    const post_ops_t *post = attrs_post(&prepared->op->attrs, prepared->attrs);
+    prepared->post_left = post->n - first;
+    prepared->operands_left = 0;
+    for (int i = first; i < post->n; i++)
+        prepared->operands_left += post->op[i].kind != POST_ELTWISE;
+}
+
 void post_settle_operands(prepared_t *prepared)
 {
     const tensor_info_t *out = &prepared->out[0];
-    for (int i = prepared->op->n_operands; i < prepared->n_in; i++) {
+    for (int i = prepared->n_in - prepared->operands_left; i < prepared->n_in; i++) {
         tensor_info_t *operand = &prepared->in[i];
         if (!has_shape_of(operand, out)) {
             *operand = info_dense(operand->dtype, operand->rank, operand->sizes);
@@ -77,6 +86,22 @@ static void combine_any(const post_op_t *op, int64_t n, dtype_t operand_dtype, c
     }
 }
 
+static bool is_up_to_f32(dtype_t dtype)
+{
+    return dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16;
+}
+
+/* As combine_f32, of numbers that are widened; operand is NULL for an elementwise function. */
+static void combine_widened(const post_op_t *op, int64_t n, dtype_t operand_dtype,
+                            const char *operand, dtype_t dtype, char *out)
+{
+    float wide[CHUNK], others[CHUNK];
+    dtype_cast(n, dtype, out, 1, DTYPE_F32, wide, 1);
+    if (operand != NULL) dtype_cast(n, operand_dtype, operand, 1, DTYPE_F32, others, 1);
+    combine_f32(op, n, others, wide);
+    dtype_cast(n, DTYPE_F32, wide, 1, dtype, out, 1);
+}
+
 /* bytes is NULL for an elementwise function. */
 static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t operand_dtype,
                        const char *bytes, char *out, int n_threads)
@@ -93,6 +118,8 @@ static void apply_flat(const prepared_t *prepared, const post_op_t *op, dtype_t 
         void *at = out + first * size;
         if (is_f32)
             combine_f32(op, count, (const void *)operand, at);
+        else if (is_up_to_f32(dtype) && (bytes == NULL || is_up_to_f32(operand_dtype)))
+            combine_widened(op, count, operand_dtype, operand, dtype, at);
         else
             combine_any(op, count, operand_dtype, operand, dtype, at);
     }
@@ -131,8 +158,8 @@ void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, voi
 {
     const post_ops_t *post = attrs_post(&prepared->op->attrs, prepared->attrs);
     const int n_threads = threads_for(ctx, info_numel(&prepared->out[0]));
-    int next = prepared->op->n_operands;
-    for (int i = 0; i < post->n; i++) {
+    int next = prepared->n_in - prepared->operands_left;
+    for (int i = post->n - prepared->post_left; i < post->n; i++) {
         const post_op_t *op = &post->op[i];
         if (op->kind == POST_ELTWISE) {
             apply_flat(prepared, op, DTYPE_F32, NULL, out, n_threads);
@@ -145,7 +172,7 @@ void post_apply(context_t *ctx, const prepared_t *prepared, void *const *in, voi
             apply_broadcast(prepared, op, operand, in[next], out, n_threads);
         next++;
     }
-    if (post->n > 0) convert_zero_padding(&prepared->out[0], out);
+    if (prepared->post_left > 0) convert_zero_padding(&prepared->out[0], out);
 }
 
 /* ---- functions of what is at hand ---- */
@@ -174,5 +201,6 @@ bool post_is_clamp(const post_op_t *op, float *lower, float *upper)
     const bool is_relu = op->kind == POST_ELTWISE && op->eltwise == ELTWISE_RELU;
     *lower = is_relu ? 0.0f : (float)op->alpha;
     *upper = is_relu ? (float)INFINITY : (float)op->beta;
-    return is_relu || (op->kind == POST_ELTWISE && op->eltwise == ELTWISE_CLAMP);
+    const bool has_bounds = !isnan(*lower) && !isnan(*upper);
+    return is_relu || (op->kind == POST_ELTWISE && op->eltwise == ELTWISE_CLAMP && has_bounds);
 }

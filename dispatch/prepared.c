@@ -79,7 +79,7 @@ void prepared_reset(prepared_t *prepared)
         prepared->kernel->destroy(prepared->state);
     allocator_put(&prepared->allocator, prepared->state);
     prepared->state = NULL;
-    prepared->is_peeled = false;
+    prepared->post_left = prepared->operands_left = 0;
     prepared->is_view = false;
     prepared->is_joined = false;
     prepared->may_grow = false;
@@ -236,7 +236,7 @@ void prepared_take_primitive(prepared_t *prepared, onednn_primitive_t *primitive
     prepared->implementation = onednn_implementation(primitive);
     prepared->scratch_bytes = onednn_scratch_bytes(primitive);
     int n = 0;
-    for (int i = 0; i < prepared->n_in; i++)
+    for (int i = 0; i < prepared->n_in - prepared->operands_left; i++)
         if (prepared->in[i].dtype != DTYPE_NONE && i != prepared->sum_operand)
             prepared->arguments[n++] = (int8_t)i;
     prepared->arguments[n++] = -1;
@@ -279,7 +279,7 @@ const opdef_t *prepared_op(const prepared_t *prepared)
 const char *prepared_kernel(const prepared_t *prepared)
 {
     if (prepared == NULL) return NULL;
-    return prepared->is_peeled ? prepared->peeled_name : prepared->kernel->name;
+    return prepared->post_left > 0 ? prepared->peeled_name : prepared->kernel->name;
 }
 
 const char *prepared_implementation(const prepared_t *prepared)

@@ -31,10 +31,11 @@ struct prepared {
     allocator_t allocator;
     const opdef_t *op;
     const kernel_t *kernel;
-    /* How it is run: the kernel's `run`, or that and the post-ops that were peeled off. */
+    /* How it is run: the kernel's `run`, or that and the last post_left post-ops, which take the
+     * last operands_left inputs. */
     status_t (*run)(context_t *ctx, const prepared_t *prepared, void *const *in, void *const *out,
                     void *scratch);
-    bool is_peeled;
+    int post_left, operands_left;
     char peeled_name[32]; /* "onednn_then_post" */
     void *attrs;
     void *kernel_attrs; /* as the kernel sees them: without peeled post-ops */

@@ -147,8 +147,10 @@ static status_t try_kernel(context_t *ctx, const op_call_t *call, const kernel_t
     prepared->kernel = kernel;
     prepared->run = kernel->run;
     prepared->is_view = (kernel->flags & KERNEL_IS_VIEW) != 0;
-    return is_peeled ? peel_prepare(ctx, call, kernel, prepared)
-                     : kernel->prepare(ctx, call, prepared);
+    if (is_peeled) return peel_prepare(ctx, call, kernel, prepared);
+    TRY(kernel->prepare(ctx, call, prepared));
+    if (prepared->post_left > 0) peel_rest(prepared);
+    return STATUS_OK;
 }
 
 /* With its post-ops where it fuses them, else peeled. */

@@ -28,6 +28,8 @@ const operand_t *select_operand(const opdef_t *op, int index);
 /* Whether the call has post-ops; and prepares a kernel without them, which are then computed behind
  * it. */
 bool peel_is_due(const op_call_t *call);
+/* The same behind a kernel that left some post-ops by post_leave. */
+void peel_rest(prepared_t *prepared);
 status_t peel_prepare(context_t *ctx, const op_call_t *call, const kernel_t *kernel,
                       prepared_t *prepared);
 

@@ -86,7 +86,7 @@ KERNEL_INLINE void sum_tile(const depthwise_t *d, const row_t *row, shape_t shap
     if (d->is_clamped) {
         const vector_t lower = d->lower - (vector_t){0}, upper = d->upper - (vector_t){0};
         KERNEL_UNROLL
-        for (int t = 0; t < TILE; t++) sums[t] = vector_min(vector_max(sums[t], lower), upper);
+        for (int t = 0; t < TILE; t++) sums[t] = vector_clamp(sums[t], lower, upper);
     }
     if (columns.is_inside) {
         KERNEL_UNROLL

@@ -36,18 +36,16 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act, bool is_from_zero)
+KERNEL_INLINE vector_t clamp(vector_t v, const expand_depthwise_act_t *act)
 {
-    const vector_t lower = act->lower - (vector_t){0}, upper = act->upper - (vector_t){0};
-    if (is_from_zero) return vector_clamp_from_zero(v, upper);
-    return vector_min(vector_max(v, lower), upper);
+    return vector_clamp(v, act->lower - (vector_t){0}, act->upper - (vector_t){0});
 }
 
 /* The sums are stored as soon as the products of the last input are there, each beside products of
  * others: behind all of them the units that multiply would wait. */
 KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float *expand,
                               const int32_t *to, int n, int n_blocks, bool is_clamped,
-                              bool is_from_zero, vector_t (*sums)[BLOCKS])
+                              vector_t (*sums)[BLOCKS])
 {
     const int64_t ring_step = group->n_slots * group->columns * KERNEL_LANES;
     vector_t weights[BLOCKS];
@@ -59,7 +57,7 @@ KERNEL_INLINE void leave_tile(const group_t *group, const float *x, const float 
         KERNEL_UNROLL
         for (int k = 0; k < n_blocks; k++) {
             vector_t sum = sums[r][k] + x[r * KERNEL_LANES] * weights[k];
-            if (is_clamped) sum = clamp(sum, &group->pair->expand_act, is_from_zero);
+            if (is_clamped) sum = clamp(sum, &group->pair->expand_act);
             vector_store(sum, row + k * ring_step);
         }
     }
@@ -70,7 +68,6 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
                                int n_blocks)
 {
     const expand_depthwise_t *pair = group->pair;
-    const expand_depthwise_act_t *act = &pair->expand_act;
     const int64_t plane = pair->height * pair->width * KERNEL_LANES;
     vector_t sums[AT_ONCE][BLOCKS];
     KERNEL_UNROLL
@@ -100,12 +97,10 @@ KERNEL_INLINE void expand_tile(const group_t *group, const float *at, const int3
         }
         if (left < KERNEL_LANES) break;
     }
-    if (!act->is_clamped)
-        leave_tile(group, x, expand, to, n, n_blocks, false, false, sums);
-    else if (vector_is_from_zero(act->lower, act->upper))
-        leave_tile(group, x, expand, to, n, n_blocks, true, true, sums);
+    if (pair->expand_act.is_clamped)
+        leave_tile(group, x, expand, to, n, n_blocks, true, sums);
     else
-        leave_tile(group, x, expand, to, n, n_blocks, true, false, sums);
+        leave_tile(group, x, expand, to, n, n_blocks, false, sums);
 }
 
 #define ROWS(n)                                                                                    \
@@ -210,9 +205,8 @@ KERNEL_INLINE void sum_tile(const expand_depthwise_t *pair, const row_t *row, in
         }
     }
     if (pair->act.is_clamped) {
-        const bool is_from_zero = vector_is_from_zero(pair->act.lower, pair->act.upper);
         KERNEL_UNROLL
-        for (int t = 0; t < TILE; t++) sums[t] = clamp(sums[t], &pair->act, is_from_zero);
+        for (int t = 0; t < TILE; t++) sums[t] = clamp(sums[t], &pair->act);
     }
     float *out = row->out + q * KERNEL_LANES;
     if (n >= TILE) {

@@ -42,13 +42,8 @@ KERNEL_INLINE void clamp(const pointwise_t *p, int n_rows, vector_t *sums)
 {
     const vector_t lower = p->lower - (vector_t){0}, upper = p->upper - (vector_t){0};
     if (!p->is_clamped) return;
-    if (vector_is_from_zero(p->lower, p->upper)) {
-        KERNEL_UNROLL
-        for (int r = 0; r < n_rows; r++) sums[r] = vector_clamp_from_zero(sums[r], upper);
-    } else {
-        KERNEL_UNROLL
-        for (int r = 0; r < n_rows; r++) sums[r] = vector_min(vector_max(sums[r], lower), upper);
-    }
+    KERNEL_UNROLL
+    for (int r = 0; r < n_rows; r++) sums[r] = vector_clamp(sums[r], lower, upper);
 }
 
 KERNEL_INLINE void leave(const pointwise_t *p, int64_t at, int n_rows, vector_t *sums)
@@ -218,8 +213,7 @@ static void make_tile(const pointwise_t *p, const float *x, tile_at_t at, float 
         for (int64_t r = 0; r < at.n_rows; r++) {
             vector_t made = vector_load(x + from[r]);
             if (p->is_scaled) made = made * scale + shift;
-            if (p->is_scaled && p->is_source_clamped)
-                made = vector_min(vector_max(made, lower), upper);
+            if (p->is_scaled && p->is_source_clamped) made = vector_clamp(made, lower, upper);
             vector_store(made, out + r * KERNEL_LANES);
         }
     }

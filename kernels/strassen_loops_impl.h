@@ -123,8 +123,7 @@ KERNEL_INLINE void leave(const strassen_images_t *images, const tile_t *tile, in
         }
         if (tile->is_last && s->is_clamped) {
             KERNEL_UNROLL
-            for (int r = 0; r < n_rows; r++)
-                sums[r][v] = vector_min(vector_max(sums[r][v], lower), upper);
+            for (int r = 0; r < n_rows; r++) sums[r][v] = vector_clamp(sums[r][v], lower, upper);
         }
         KERNEL_UNROLL
         for (int r = 0; r < n_rows; r++)

@@ -219,27 +219,24 @@ KERNEL_INLINE vector_t vector_max(vector_t a, vector_t b)
 #endif
 }
 
-/* From 0 to upper, which is not negative. Bits of floats that are not negative are in order as
- * integers, those of others are negative ones: integers are compared beside the units that
- * multiply. */
-KERNEL_INLINE vector_t vector_clamp_from_zero(vector_t v, vector_t upper)
+/* All bits of a lane where a or b is NaN. */
+KERNEL_INLINE vector_u32_t vector_is_nan(vector_t a, vector_t b)
 {
-    const vector_t zero = {0};
 #if defined(__AVX512F__) && KERNEL_LANES == 16
-    const __m512i bits = _mm512_max_epi32((__m512i)v, (__m512i)zero);
-    return (vector_t)_mm512_min_epi32(bits, (__m512i)upper);
-#elif defined(__AVX2__) && KERNEL_LANES == 8
-    const __m256i bits = _mm256_max_epi32((__m256i)v, (__m256i)zero);
-    return (vector_t)_mm256_min_epi32(bits, (__m256i)upper);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_UNORD_Q);
+    return (vector_u32_t)_mm512_maskz_set1_epi32(is_nan, -1);
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    return (vector_u32_t)_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_UNORD_Q);
 #else
-    return vector_min(vector_max(v, zero), upper);
+    return (vector_u32_t)(a != a) | (vector_u32_t)(b != b);
 #endif
 }
 
-/* Whether vector_clamp_from_zero does what these bounds say. */
-KERNEL_INLINE bool vector_is_from_zero(float lower, float upper)
+/* min(max(v, lower), upper), for bounds that are numbers. NaN stays NaN: v comes second, see
+ * vector_min. */
+KERNEL_INLINE vector_t vector_clamp(vector_t v, vector_t lower, vector_t upper)
 {
-    return !(lower < 0.0f) && !(lower > 0.0f) && upper >= 0.0f;
+    return vector_min(upper, vector_max(lower, v));
 }
 
 /* Lane i of the result is lane `from[i]` of v. */

@@ -33,8 +33,8 @@ KERNEL_INLINE vector_t activate(const winograd_t *w, vector_t v)
 {
     const vector_t zero = {0};
     switch (w->act) {
-    case WINOGRAD_CLAMP: return vector_min(vector_max(v, zero + w->alpha), zero + w->beta);
-    case WINOGRAD_LEAKY: return vector_max(v, zero) + w->alpha * vector_min(v, zero);
+    case WINOGRAD_CLAMP: return vector_clamp(v, zero + w->alpha, zero + w->beta);
+    case WINOGRAD_LEAKY: return vector_max(zero, v) + w->alpha * vector_min(zero, v);
     default: return v;
     }
 }

@@ -66,7 +66,7 @@ static bool as_post_op(const opdef_t *op, const void *attrs, post_op_t *out_post
                             .eltwise = function.eltwise,
                             .alpha = function.alpha,
                             .beta = function.beta};
-    return true;
+    return function.eltwise != ELTWISE_CLAMP || !(isnan(function.alpha) || isnan(function.beta));
 }
 
 /* ---- inference ---- */
@@ -171,8 +171,8 @@ static status_t settle(context_t *ctx, const op_call_t *call, prepared_t *prepar
     return STATUS_OK;
 }
 
-/* ---- kernel on oneDNN: over the bytes as they lie. Not of all functions: its relu and clamp lose
- * NaN, and choose_eltwise says what it has not or wrong; loops of our own are as fast ---- */
+/* ---- kernel on oneDNN: over the bytes as they lie. Not of functions that choose_eltwise or
+ * choose_is_exact rule out; loops of our own are as fast ---- */
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
@@ -182,8 +182,10 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     onednn_primitive_t *primitive = NULL;
     if (x->dtype != DTYPE_F32 && x->dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
-    if (f.eltwise == ELTWISE_LEAKY_RELU && f.alpha == 0.0)
-        return prepared_decline(prepared, "onednn: leaky_relu with slope 0 loses NaN");
+    const post_op_t function = {POST_ELTWISE, f.eltwise, f.alpha, f.beta};
+    if (!choose_is_exact(&function))
+        return prepared_decline(prepared, "onednn: its %s of NaN or infinity differs",
+                                call->op->name);
     if (!choose_eltwise(f.eltwise, f.alpha, f.beta, &eltwise))
         return prepared_decline(prepared, "onednn: no %s", call->op->name);
     TRY(settle(ctx, call, prepared));
@@ -396,7 +398,7 @@ DEFINE(clamp, CLAMP, ATTRS(fields_clamp), cases_clamp, ours, 0.0, by_in);
 DEFINE(leaky_relu, LEAKY_RELU, ATTRS(fields_leaky_relu), cases_leaky_relu, either, 0.0, by_in);
 DEFINE(elu, ELU, ATTRS(fields_elu), cases_elu, either, 1.0, by_in);
 DEFINE(selu, SELU, NO_ATTRS, cases_floating, ours, 1.76, by_in);
-DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, either, 8.0, by_in);
+DEFINE(gelu, GELU, ATTRS(fields_gelu), cases_gelu, ours, 8.0, by_in);
 DEFINE(erf, ERF, NO_ATTRS, cases_floating, ours, 0.0, by_in);
 DEFINE(sigmoid, SIGMOID, NO_ATTRS, cases_floating, either, 0.0, by_out);
 DEFINE(tanh, TANH, NO_ATTRS, cases_floating, either, 0.0, by_out);
@@ -404,7 +406,7 @@ DEFINE(celu, CELU, ATTRS(fields_elu), cases_celu, ours, 2.0, by_in);
 DEFINE(mish, MISH, NO_ATTRS, cases_floating, ours, 0.0, by_in);
 DEFINE(shrink, SHRINK, ATTRS(fields_shrink), cases_shrink, ours, 0.0, by_in);
 DEFINE(threshold, THRESHOLD, ATTRS(fields_threshold), cases_threshold, ours, 0.0, by_in);
-DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, either, 0.0, by_in);
+DEFINE(hardsigmoid, HARDSIGMOID, ATTRS(fields_hardsigmoid), cases_hardsigmoid, ours, 0.0, by_in);
 DEFINE(hardswish, HARDSWISH, NO_ATTRS, cases_floating, either, 0.0, by_in);
 DEFINE(silu, SILU, NO_ATTRS, cases_floating, either, 0.0, by_in);
 DEFINE(softplus, SOFTPLUS, NO_ATTRS, cases_floating, ours, 0.0, by_in);

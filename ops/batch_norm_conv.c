@@ -65,7 +65,7 @@ static double normed(const spec_call_t *call, const int64_t *at)
     if (spec_has(call, CONV_NORM_WEIGHT)) value *= spec_at(call, CONV_NORM_WEIGHT, channel);
     if (spec_has(call, CONV_NORM_BIAS)) value += spec_at(call, CONV_NORM_BIAS, channel);
     if (attrs->activation == BATCH_NORM_NONE) return value;
-    return fmin(fmax(value, 0.0), conv_norm_highest(attrs->activation));
+    return eltwise_value(ELTWISE_CLAMP, value, 0.0, conv_norm_highest(attrs->activation));
 }
 
 static double spec(const spec_call_t *call, int output, const int64_t *index)

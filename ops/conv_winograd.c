@@ -180,7 +180,7 @@ static bool take_act(const post_op_t *post, winograd_t *w)
         w->alpha = 0.0f;
         w->beta = INFINITY;
         return true;
-    case ELTWISE_CLAMP: w->act = WINOGRAD_CLAMP; return true;
+    case ELTWISE_CLAMP: w->act = WINOGRAD_CLAMP; return !isnan(w->alpha) && !isnan(w->beta);
     case ELTWISE_LEAKY_RELU: w->act = WINOGRAD_LEAKY; return true;
     default: return false;
     }

@@ -7,8 +7,8 @@
 
 TESSERA_BEGIN
 
-/* ---- functions of one tensor: NaN stays NaN; only relu, clamp, maximum, minimum fused may give a
- * bound ---- */
+/* ---- functions of one tensor: NaN stays NaN, also where they are fused into another operator; a
+ * clamp with a bound of NaN gives NaN ---- */
 
 status_t op_relu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu);
 status_t op_relu6(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_relu6);
@@ -23,13 +23,13 @@ status_t op_elu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
 status_t op_celu(context_t *ctx, const tensor_t *x, double alpha, tensor_t **out)
     TESSERA_API(op_celu);
 status_t op_selu(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_selu);
-/* Of an infinity it is NaN where oneDNN 3 computes it. */
+/* NaN of -infinity, as PyTorch's. */
 status_t op_gelu(context_t *ctx, const tensor_t *x, bool tanh_approximation, tensor_t **out)
     TESSERA_API(op_gelu);
 status_t op_erf(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_erf);
 status_t op_sigmoid(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_sigmoid);
 status_t op_tanh(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_tanh);
-/* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. Of NaN a bound with oneDNN 3. */
+/* clamp(alpha x + beta, 0, 1); PyTorch's is alpha 1/6, beta 1/2. */
 status_t op_hardsigmoid(context_t *ctx, const tensor_t *x, double alpha, double beta,
                         tensor_t **out) TESSERA_API(op_hardsigmoid);
 status_t op_hardswish(context_t *ctx, const tensor_t *x, tensor_t **out) TESSERA_API(op_hardswish);

@@ -222,7 +222,7 @@ status_t op_fold_bias(context_t *ctx, const tensor_t *weight, const tensor_t *bi
                       const tensor_t *variance, const fold_attrs_t *attrs, tensor_t **out)
     TESSERA_API(op_fold_bias);
 
-/* ---- pooling: of f32 and bf16 a maximum may miss NaN, and of -inf only be -FLT_MAX ---- */
+/* ---- pooling: a NaN under a window makes its maximum NaN ---- */
 
 typedef struct pool_attrs {
     int64_t kernel[3];
@@ -242,8 +242,8 @@ status_t op_max_pool3d(context_t *ctx, const tensor_t *x, const pool_attrs_t *at
     TESSERA_API(op_max_pool3d);
 
 /* The same, and where in its plane each maximum is: s64, of 3 rows of 5 the last element is 14. Of
- * equal ones it is the first, of NaN the last; -1 where nothing lies under a window. Dense; NaN is
- * always seen. */
+ * equal ones it is the first, of NaN the last; -1 where nothing lies under a window. All are
+ * dense. */
 status_t op_max_pool1d_with_indices(context_t *ctx, const tensor_t *x, const pool_attrs_t *attrs,
                                     tensor_t **out_values, tensor_t **out_indices)
     TESSERA_API(op_max_pool1d_with_indices);

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "dispatch/choose_impl.h"
+#include "kernels/pool_impl.h"
 #include "ops/accept_impl.h"
 #include "ops/pool_impl.h"
 #include "ops/reduce_impl.h"
 #include "ops/walk_impl.h"
+#include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
 /* ---- attributes ---- */
@@ -209,8 +211,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     return sum / pool_divisor(windows, pool_counts_padding(call->op, call->attrs));
 }
 
-/* ---- kernel on oneDNN: for windows that are all alike and not spread, and for finite inputs, also
- * in dense tensors: its maximum over NaN or over nothing but -inf is -FLT_MAX ---- */
+/* ---- kernel on oneDNN: for windows that are all alike and not spread, of averages and of
+ * integers: its maximum over NaN, or over nothing but -inf, is -FLT_MAX ---- */
 
 /* Where every adaptive window has one size, it is a kernel and a stride. */
 static bool as_windowed(axis_t *axis)
@@ -237,6 +239,8 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     axis_t axes[3];
     if (!has_dtype(call))
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(x->dtype));
+    if (!pool_is_average(call->op) && dtype_is_floating(x->dtype))
+        return prepared_decline(prepared, "onednn: its maximum loses NaN and -inf");
     tensor_info_t src = *x, dst = call->out[0];
     onednn_problem_t problem = {.kind = ONEDNN_POOLING, .n_src = 1, .src = &src, .dst = &dst};
     problem.algorithm = !pool_is_average(call->op) ? ONEDNN_POOL_MAX
@@ -316,6 +320,14 @@ status_t pool_prepare(context_t *ctx, const op_call_t *call, const tensor_info_t
     return STATUS_OK;
 }
 
+/* Maxima by kernels/pool.c, a line of windows at a time: all but those of f32 that row_f32 makes.
+ */
+static bool runs_lines(const pool_plan_t *plan, dtype_t dtype)
+{
+    const bool has_row = plan->block == 1 && plan->axes[2].kernel != 0;
+    return !plan->is_average && ((dtype == DTYPE_F32 && !has_row) || dtype == DTYPE_BF16);
+}
+
 static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t *prepared)
 {
     const tensor_info_t *x = call->in[X];
@@ -323,7 +335,10 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     pool_plan_t *plan = NULL;
     TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
     prepared->state = plan;
-    return pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan);
+    TRY(pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan));
+    if (runs_lines(plan, x->dtype))
+        prepared->scratch_bytes = (size_t)plan->axes[2].out * sizeof(pool_span_t);
+    return STATUS_OK;
 }
 
 static void average_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
@@ -352,22 +367,23 @@ static void average_f32(const pool_plan_t *plan, const window_t *w, const float 
     for (int64_t i = 0; i < n; i++) dst[i] = (float)(sum[i] / divisor);
 }
 
-static void pool_f32(const pool_plan_t *plan, const window_t *w, const float *src, int64_t n,
-                     float *dst)
+/* One tap of n windows, `step` apart; NaN stays, and comes in. The steps of most networks are
+ * constants of copies of the loop. */
+FOR_EACH_ISA static void raise_f32(int64_t n, int64_t step, const float *restrict src,
+                                   float *restrict dst)
 {
-    float value[LANES];
-    const int64_t block = plan->block;
-    if (plan->is_average) {
-        average_f32(plan, w, src, n, dst);
-        return;
+#define RAISE(step)                                                                                \
+    for (int64_t q = 0; q < n; q++) {                                                              \
+        const float x = src[q * (step)];                                                           \
+        dst[q] = (x > dst[q]) | (x != x) ? x : dst[q];                                             \
     }
-    for (int64_t i = 0; i < n; i++) value[i] = -INFINITY;
-    POOL_FOR_TAPS(plan->axes, w, at)
-    for (int64_t i = 0; i < n; i++) {
-        float x = src[at * block + i];
-        value[i] = x > value[i] || x != x ? x : value[i];
-    }
-    memcpy(dst, value, (size_t)n * sizeof *dst);
+    if (step == 1)
+        RAISE(1)
+    else if (step == 2)
+        RAISE(2)
+    else
+        RAISE(step)
+#undef RAISE
 }
 
 /* A whole row of results where elements of a channel lie side by side, tap by tap. */
@@ -385,13 +401,9 @@ static void row_f32(const pool_plan_t *plan, window_t *w, const float *src, floa
                 int64_t q = offset < 0 ? (step - 1 - offset) / step : 0;
                 int64_t end = offset < axis->in ? (axis->in - 1 - offset) / step + 1 : 0;
                 if (end > axis->out) end = axis->out;
-                if (average)
-                    for (; q < end; q++) dst[q] += line[q * step + offset];
-                else
-                    for (; q < end; q++) {
-                        float x = line[q * step + offset];
-                        dst[q] = x > dst[q] || x != x ? x : dst[q];
-                    }
+                if (q < end && !average)
+                    raise_f32(end - q, step, line + q * step + offset, dst + q);
+                for (; average && q < end; q++) dst[q] += line[q * step + offset];
             }
         }
     for (int64_t q = 0; average && q < axis->out; q++) {
@@ -470,11 +482,35 @@ static void pool_any(const pool_plan_t *plan, const window_t *w, dtype_t dtype, 
         dtype_store(dtype, dst, -INFINITY);
 }
 
-/* A row at once, where there is a loop for it. It goes over all taps, those in the padding too, and
- * adds them up in floats: other windows are better done one by one. */
-static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype, const void *src,
-                     void *dst)
+static void run_line(const pool_plan_t *plan, const window_t *w, dtype_t dtype,
+                     const pool_span_t *columns, const char *src, char *dst)
 {
+    const axis_t *axes = plan->axes;
+    const int64_t size = (int64_t)dtype_size(dtype), line = axes[2].in * plan->block;
+    const int64_t first = (w[0].first * axes[1].in + w[1].first) * line;
+    const pool_line_t windows = {.is_bf16 = dtype == DTYPE_BF16,
+                                 .src = src + first * size,
+                                 .dst = dst,
+                                 .n_channels = plan->block,
+                                 .n_planes = w[0].count,
+                                 .plane_step = w[0].step * axes[1].in * line,
+                                 .n_lines = w[1].count,
+                                 .line_step = w[1].step * line,
+                                 .column_step = axes[2].kernel == 0 ? 1 : axes[2].dilation,
+                                 .n_columns = axes[2].out,
+                                 .columns = columns};
+    pool_max_line(isa_best(), &windows);
+}
+
+/* A row at once, where there is a loop for it. That of averages goes over all taps, those in the
+ * padding too, and adds them up in floats: other windows are better done one by one. */
+static bool pool_row(const pool_plan_t *plan, window_t *w, dtype_t dtype,
+                     const pool_span_t *columns, const void *src, void *dst)
+{
+    if (columns != NULL) {
+        run_line(plan, w, dtype, columns, src, dst);
+        return true;
+    }
     const axis_t *axis = &plan->axes[2];
     if (plan->block != 1 || axis->kernel == 0 || axis->kernel > axis->in) return false;
     if (plan->is_average && w[0].count * w[1].count * axis->kernel > REDUCE_RUN) return false;
@@ -495,13 +531,14 @@ static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_
 {
     const int64_t size = (int64_t)dtype_size(dtype);
     const bool is_byte = (dtype == DTYPE_S8 || dtype == DTYPE_U8) && !plan->is_average;
-    const int64_t step = dtype == DTYPE_F32 || is_byte ? LANES : 1;
+    const bool is_f32 = dtype == DTYPE_F32 && plan->is_average;
+    const int64_t step = is_f32 || is_byte ? LANES : 1;
     for (int64_t lane = first; lane < end; lane += step) {
         const void *from = src + lane * size;
         void *to = dst + lane * size;
         const int64_t n = end - lane < LANES ? end - lane : LANES;
-        if (dtype == DTYPE_F32)
-            pool_f32(plan, w, from, n, to);
+        if (is_f32)
+            average_f32(plan, w, from, n, to);
         else if (is_byte && dtype == DTYPE_S8)
             lanes_s8(plan, w, from, n, to);
         else if (is_byte)
@@ -514,14 +551,19 @@ static void pool_window_lanes(const pool_plan_t *plan, const window_t *w, dtype_
 static status_t run_native(context_t *ctx, const prepared_t *prepared, void *const *in,
                            void *const *out, void *scratch)
 {
-    (void)scratch;
     const pool_plan_t *plan = prepared->state;
     const dtype_t dtype = prepared->in[X].dtype;
+    pool_span_t *spans = runs_lines(plan, dtype) ? scratch : NULL;
+    for (int64_t q = 0; spans != NULL && q < plan->axes[2].out; q++) {
+        const window_t w = pool_window(&plan->axes[2], q);
+        spans[q] = (pool_span_t){w.first, w.count};
+    }
     const int64_t size = (int64_t)dtype_size(dtype), block = plan->block;
     const int64_t rows = plan->axes[0].out * plan->axes[1].out, columns = plan->axes[2].out;
     const int64_t n_rows = plan->n_outer * rows;
     /* few rows of many channels are shared out by channels, too: a mean over a whole image */
-    const int64_t width = n_rows < FEW_ROWS && block > LANES ? LANES : block;
+    const bool is_shared = spans == NULL && n_rows < FEW_ROWS && block > LANES;
+    const int64_t width = is_shared ? LANES : block;
     const int64_t n_parts = (block + width - 1) / width;
 #pragma omp parallel for num_threads(threads_for(ctx, walk_elements(&prepared->in[X])))            \
     schedule(static)
@@ -534,7 +576,7 @@ static status_t run_native(context_t *ctx, const prepared_t *prepared, void *con
         window_t w[3] = {pool_window(&plan->axes[0], row / plan->axes[1].out),
                          pool_window(&plan->axes[1], row % plan->axes[1].out),
                          {0, 0, 0, 0}};
-        if (pool_row(plan, w, dtype, src, dst)) continue;
+        if (pool_row(plan, w, dtype, spans, src, dst)) continue;
         for (int64_t q = 0; q < columns; q++) {
             w[2] = pool_window(&plan->axes[2], q);
             pool_window_lanes(plan, w, dtype, first, end, src, dst + q * block * size);

@@ -103,8 +103,8 @@ static void many_rows_are_multiplied_by_a_packed_weight(void **state)
          "product"},
         {"w=65,17 b=65", "%x : f32[31,17], %r : f32[31,65], %s : f32[1]",
          "  %a = add(%1, %r)\n  %2 = mul(%a, %s)\n", "product"},
-        {"w=63,16 b=63", "%x : f32[17,16]", "  %2 = relu(%1)\n", "onednn"},
-        {"w=64,15 b=64", "%x : f32[17,15]", "  %2 = relu(%1)\n", "onednn"},
+        {"w=63,16 b=63", "%x : f32[17,16]", "  %2 = relu(%1)\n", "onednn_then_post"},
+        {"w=64,15 b=64", "%x : f32[17,15]", "  %2 = relu(%1)\n", "onednn_then_post"},
     };
     context_t *ctx = fixture_context(state);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

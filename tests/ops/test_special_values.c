@@ -1,5 +1,5 @@
 /* NaN, infinities and results near 0 of activations, maxima, softmax and pooling: what PyTorch
- * gives, in both layouts and fused behind a convolution. */
+ * gives, in both layouts and fused behind products. */
 #include "tests/support/support.h"
 
 #include <float.h>
@@ -8,6 +8,8 @@
 
 #include "dispatch/select_impl.h"
 #include "ops/ops.h"
+#include "tensor/onednn/candidates.h"
+#include "tensor/onednn/onednn.h"
 
 #define N 16
 
@@ -170,10 +172,7 @@ static tensor_t *make(context_t *ctx, layout_t layout, const float *values)
 /* gelu and elu subtract numbers of the size of x and alpha; what is too small to be kept is 0. */
 static bool is_close(const char *op, float x_value, float wanted, float given)
 {
-    /* What the headers say of oneDNN 3. */
-    bool may_be_nan = strcmp(op, "gelu") == 0 && isinf(x_value);
-    if (strcmp(op, "hardsigmoid") == 0 && isnan(x_value) && (given == 0 || given == 1)) return true;
-    if (isnan(wanted) || isnan(given)) return (isnan(wanted) || may_be_nan) && isnan(given);
+    if (isnan(wanted) || isnan(given)) return isnan(wanted) && isnan(given);
     if (wanted == given) return true;
     bool subtracts = strcmp(op, "gelu") == 0 || strcmp(op, "elu") == 0 || strcmp(op, "selu") == 0;
     double terms = fabs((double)wanted) + (subtracts ? fmax(fabs((double)x_value), 1.0) : 0.0);
@@ -214,56 +213,94 @@ static void activations_of_special_values_are_pytorchs_in_both_layouts(void **st
         }
 }
 
-/* A convolution of zeros with x as bias. */
-static void run_behind_conv(context_t *ctx, size_t row, float *out_values)
+/* Products of x with ones, in a dense and a blocked format, with the function behind them; and
+ * behind the sum with zeros. */
+static const struct {
+    const char *op;
+    int rank, weight_rank;
+    int64_t x[4], weight[4];
+    bool is_blocked;
+} products[] = {
+    {"conv2d", 4, 4, {N, 1, 2, 2}, {16, 1, 1, 1}, false},
+    {"conv2d", 4, 4, {N, 8, 3, 3}, {16, 8, 3, 3}, true},
+    {"conv2d", 4, 4, {N, 16, 2, 2}, {16, 16, 1, 1}, true},
+    {"conv_transpose2d", 4, 4, {N, 1, 2, 2}, {1, 16, 1, 1}, false},
+    {"linear", 2, 2, {N, 1}, {16, 1}, false},
+    {"matmul", 2, 2, {N, 1}, {1, 16}, false},
+};
+#define N_PRODUCTS (sizeof products / sizeof *products)
+
+/* Of each image or row all elements are 0 but one, which is x and which one weight of 1 meets. */
+static void make_product(context_t *ctx, size_t product, tensor_t **out_x, tensor_t **out_weight)
 {
-    _Alignas(16) char attrs[ATTRS_MAX];
-    const opdef_t *op = NULL;
-    post_op_t post = {.kind = POST_ELTWISE};
-    conv_attrs_t conv = {.post = {.n = 1}};
-    tensor_t *in[3] = {NULL}, *zeros = NULL, *out = NULL;
+    float elements[N * 16 * 9] = {0}, weights[16 * 16 * 9] = {0};
+    const int64_t *sizes = products[product].x, *weight = products[product].weight;
+    const int rank = products[product].rank;
+    int64_t plane = 1, inputs = rank == 4 ? sizes[1] : 1, taps = 1, n = 1;
+    for (int d = 2; d < rank; d++) plane *= sizes[d];
+    for (int d = 0; d < products[product].weight_rank; d++) n *= weight[d];
+    for (int d = 2; d < products[product].weight_rank; d++) taps *= weight[d];
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < (taps > 1 ? 1 : plane); k++)
+            elements[i * inputs * plane + (taps > 1 ? plane / 2 : k)] = x[i];
+    for (int64_t i = 0; i < n; i++) weights[i] = 1;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, rank, sizes, elements, out_x));
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, products[product].weight_rank, weight, weights,
+                              out_weight));
+    if (!products[product].is_blocked) return;
+    tensor_t *blocked = NULL;
+    format_t candidates[CANDIDATES_MAX];
+    char format[FORMAT_TEXT_MAX];
+    candidates_list(rank, candidates);
+    CHECK_OK(ctx, op_reorder(ctx, *out_x, format_text(&candidates[0], format), &blocked));
+    tensor_release(*out_x);
+    *out_x = blocked;
+}
+
+static void run_behind(context_t *ctx, size_t product, bool has_sum, size_t row, float *out_values)
+{
+    _Alignas(16) char attrs[ATTRS_MAX], of_product[ATTRS_MAX];
+    const opdef_t *op = NULL, *product_op = ops_find(products[product].op);
+    tensor_t *in[4] = {NULL}, *bare = NULL, *out = NULL;
     parse_attrs(ctx, row, &op, attrs);
-    assert_true(op->as_post_op(op, attrs, &post));
-    conv.post.op[0] = post;
-    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, N, 4, 4), &zeros));
-    CHECK_OK(ctx, op_reorder(ctx, zeros, "aBcd16b", &in[0]));
-    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(N, N, 1, 1), &in[1]));
-    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(N), x, &in[2]));
-    CHECK_OK(ctx, dispatch_run(ctx, ops_find("conv2d"), &conv, 3, (const tensor_t *const *)in, NULL,
-                               &out));
-    float planes[N * 16];
-    CHECK_OK(ctx, tensor_read(ctx, out, planes, sizeof planes));
-    for (int i = 0; i < N; i++) out_values[i] = planes[i * 16];
-    for (int i = 0; i < 3; i++) tensor_release(in[i]);
-    tensor_release(zeros);
+    make_product(ctx, product, &in[0], &in[1]);
+    attrs_init(&product_op->attrs, of_product);
+    const int n_in = product_op->n_operands;
+    CHECK_OK(ctx, dispatch_run(ctx, product_op, of_product, n_in, (const tensor_t *const *)in, NULL,
+                               &bare));
+    CHECK_OK(ctx, op_full_like(ctx, bare, 0.0, DTYPE_F32, &in[n_in]));
+    post_ops_t *post = (post_ops_t *)(uintptr_t)attrs_post(&product_op->attrs, of_product);
+    post->n = has_sum ? 2 : 1;
+    post->op[0] = (post_op_t){.kind = POST_SUM};
+    assert_true(op->as_post_op(op, attrs, &post->op[post->n - 1]));
+    CHECK_OK(ctx, dispatch_run(ctx, product_op, of_product, n_in + has_sum,
+                               (const tensor_t *const *)in, NULL, &out));
+    float values[N * 16 * 16];
+    const int64_t step = tensor_numel(out) / N;
+    CHECK_OK(ctx, tensor_read(ctx, out, values, sizeof values));
+    for (int i = 0; i < N; i++) out_values[i] = values[i * step];
+    for (int i = 0; i < 4; i++) tensor_release(in[i]);
+    tensor_release(bare);
     tensor_release(out);
 }
 
-/* What ops.h says of functions that end at bounds: fused they may take NaN to the lower one. */
-static bool may_lose_nan(size_t row, float *out_bound)
-{
-    const char *op = known[row].op;
-    *out_bound = strcmp(op, "clamp") == 0 ? -0.5f : 0.0f;
-    return strcmp(op, "relu") == 0 || strcmp(op, "relu6") == 0 || strcmp(op, "clamp") == 0 ||
-           strcmp(known[row].attrs, "negative_slope=0.0") == 0;
-}
-
-static void fused_activations_differ_in_the_nan_that_bounds_lose(void **state)
+static void fused_activations_of_special_values_are_pytorchs(void **state)
 {
     context_t *ctx = fixture_context(state);
-    for (size_t row = 0; row < N_KNOWN; row++) {
-        float given[N], bound = 0;
-        if (ops_find(known[row].op)->as_post_op == NULL) continue;
-        run_behind_conv(ctx, row, given);
-        for (int i = 0; i < N; i++) {
-            float wanted = known[row].value[i];
-            if (fabsf(x[i]) > 0 && fabsf(x[i]) < FLT_MIN) continue; /* the convolution flushes it */
-            if (isnan(wanted) && may_lose_nan(row, &bound) && given[i] == bound) continue;
-            if (!is_close(known[row].op, x[i], wanted, given[i]))
-                fail_msg("conv2d, then %s %s: of %g is %.9g, wanted %.9g", known[row].op,
-                         known[row].attrs, (double)x[i], (double)given[i], (double)wanted);
+    for (size_t row = 0; row < N_KNOWN; row++)
+        for (size_t product = 0; product < 2 * N_PRODUCTS; product++) {
+            float given[N];
+            if (ops_find(known[row].op)->as_post_op == NULL) continue;
+            run_behind(ctx, product / 2, product % 2 == 1, row, given);
+            for (int i = 0; i < N; i++) {
+                if (fabsf(x[i]) > 0 && fabsf(x[i]) < FLT_MIN) continue; /* products flush it */
+                if (!is_close(known[row].op, x[i], known[row].value[i], given[i]))
+                    fail_msg("%s (case %d), then %s %s: of %g is %.9g, wanted %.9g",
+                             products[product / 2].op, (int)product, known[row].op,
+                             known[row].attrs, (double)x[i], (double)given[i],
+                             (double)known[row].value[i]);
+            }
         }
-    }
 }
 
 static void maximum_and_minimum_keep_the_nan_of_either_side(void **state)
@@ -407,58 +444,103 @@ static void log_softmax_over_one_element_is_zero(void **state)
 
 /* ---- pooling ---- */
 
-/* The maximum over one window of 2 x 2, its elements next to each other or two apart. */
-static float pool(context_t *ctx, bool is_spread, layout_t layout, float a, float b)
+/* Two channels of windows of 2 x 2: (a, b, b, b), (b, b, b, a). The format: NULL is dense. */
+static void pool(context_t *ctx, const char *format, dtype_t dtype, int64_t dilation, float a,
+                 float b, float *out_pair)
 {
-    float image[9] = {0}, result = 0;
-    const int64_t side = is_spread ? 3 : 2, dilation = is_spread ? 2 : 1;
-    for (int64_t i = 0; i < 4; i++) image[i / 2 * dilation * side + i % 2 * dilation] = b;
-    image[0] = a;
-    tensor_t *dense = NULL, *in = NULL, *out = NULL;
-    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, 1, side, side), image, &dense));
-    if (layout == LAYOUT_MKLDNN)
-        CHECK_OK(ctx, op_to_mkldnn(ctx, dense, &in));
-    else
-        in = tensor_retain(dense);
+    const int64_t side = dilation + 1, channels = 19;
+    float image[19 * 9] = {0}, values[19];
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < 4; i++)
+            image[(c * side + i / 2 * dilation) * side + i % 2 * dilation] = i == (c % 2 == 0 ? 0
+                                                                                              : 3)
+                                                                                 ? a
+                                                                                 : b;
+    tensor_t *wide = NULL, *dense = NULL, *in = NULL, *out = NULL, *result = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, SHAPE(1, channels, side, side), image, &wide));
+    CHECK_OK(ctx, op_cast(ctx, wide, dtype, &dense));
+    if (format != NULL) CHECK_OK(ctx, op_reorder(ctx, dense, format, &in));
     const pool_attrs_t attrs = {.kernel = {2, 2}, .dilation = {dilation, dilation}};
-    CHECK_OK(ctx, op_max_pool2d(ctx, in, &attrs, &out));
-    assert_int_equal(tensor_numel(out), 1);
-    CHECK_OK(ctx, tensor_read(ctx, out, &result, sizeof result));
+    CHECK_OK(ctx, op_max_pool2d(ctx, in != NULL ? in : dense, &attrs, &out));
+    assert_int_equal(tensor_numel(out), channels);
+    CHECK_OK(ctx, op_cast(ctx, out, DTYPE_F32, &result));
+    CHECK_OK(ctx, tensor_read(ctx, result, values, sizeof values));
+    for (int64_t c = 2; c < channels; c++)
+        assert_true(values[c] == values[c % 2] || (isnan(values[c]) && isnan(values[c % 2])));
+    memcpy(out_pair, values, 2 * sizeof *values);
+    tensor_release(wide);
     tensor_release(dense);
     tensor_release(in);
     tensor_release(out);
-    return result;
+    tensor_release(result);
 }
 
-static void max_pool_is_pytorchs_but_for_what_its_header_names(void **state)
+static void max_pool_keeps_nan_and_infinities_in_every_format(void **state)
 {
     context_t *ctx = fixture_context(state);
-    for (int layout = LAYOUT_DENSE; layout <= LAYOUT_MKLDNN; layout++) {
-        assert_true(isnan(pool(ctx, true, (layout_t)layout, NAN, 3)));
-        assert_true(isnan(pool(ctx, true, (layout_t)layout, 3, NAN)));
-        assert_true(pool(ctx, true, (layout_t)layout, -INFINITY, -INFINITY) == -INFINITY);
-        for (int is_spread = 0; is_spread < 2; is_spread++) {
-            assert_true(pool(ctx, is_spread, (layout_t)layout, INFINITY, 3) == INFINITY);
-            assert_true(pool(ctx, is_spread, (layout_t)layout, -INFINITY, -3) == -3);
+    static const char *const formats[] = {NULL, "abcd", "acdb", "aBcd8b", "aBcd16b", "aBcd4b"};
+    static const dtype_t dtypes[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_F64};
+    static const struct {
+        float a, b, largest;
+    } cases[] = {{NAN, 3, NAN},
+                 {3, NAN, NAN},
+                 {NAN, INFINITY, NAN},
+                 {NAN, -INFINITY, NAN},
+                 {-INFINITY, -INFINITY, -INFINITY},
+                 {-INFINITY, -3, -3},
+                 {INFINITY, 3, INFINITY}};
+    for (size_t f = 0; f < 6; f++)
+        for (size_t t = 0; t < 4; t++)
+            for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+                float pair[2];
+                if (f > 0 && !onednn_has_dtype(dtypes[t])) continue;
+                const float wanted = cases[i / 2].largest;
+                pool(ctx, formats[f], dtypes[t], 1 + (int64_t)(i % 2), cases[i / 2].a,
+                     cases[i / 2].b, pair);
+                for (int k = 0; k < 2; k++)
+                    if (pair[k] != wanted && !(isnan(wanted) && isnan(pair[k])))
+                        fail_msg("%s %s, case %d: %g, wanted %g", dtype_name(dtypes[t]),
+                                 formats[f] == NULL ? "dense" : formats[f], (int)i, (double)pair[k],
+                                 (double)wanted);
+            }
+}
+
+static void a_bound_of_nan_makes_all_of_a_clamp_nan(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const int64_t integers[] = {-4, 0, 4};
+    for (int layout = LAYOUT_DENSE; layout <= LAYOUT_MKLDNN; layout++)
+        for (int is_upper = 0; is_upper < 2; is_upper++) {
+            float given[N];
+            tensor_t *in = make(ctx, (layout_t)layout, x), *out = NULL;
+            CHECK_OK(ctx, op_clamp(ctx, in, is_upper ? -1.0 : NAN, is_upper ? NAN : 1.0, &out));
+            CHECK_OK(ctx, tensor_read(ctx, out, given, sizeof given));
+            for (int i = 0; i < N; i++) assert_true(isnan(given[i]));
+            tensor_release(in);
+            tensor_release(out);
         }
-        float with_nan = pool(ctx, false, (layout_t)layout, NAN, 3);
-        assert_true(isnan(with_nan) || with_nan == 3);
-        float lowest = pool(ctx, false, (layout_t)layout, -INFINITY, -INFINITY);
-        assert_true(lowest == -INFINITY || lowest == -FLT_MAX);
-    }
+    float floats[3];
+    tensor_t *in = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_from(ctx, DTYPE_S64, SHAPE(3), integers, &in));
+    CHECK_OK(ctx, op_clamp(ctx, in, NAN, 1.0, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, floats, sizeof floats));
+    for (int i = 0; i < 3; i++) assert_true(isnan(floats[i]));
+    tensor_release(in);
+    tensor_release(out);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(activations_of_special_values_are_pytorchs_in_both_layouts),
-        TEST(fused_activations_differ_in_the_nan_that_bounds_lose),
+        TEST(fused_activations_of_special_values_are_pytorchs),
         TEST(maximum_and_minimum_keep_the_nan_of_either_side),
         TEST(integers_clamped_to_a_fraction_give_floats),
         TEST(a_nan_an_infinity_or_nothing_makes_its_row_of_softmax_nan),
         TEST(log_softmax_is_right_where_the_sum_is_nearly_one),
         TEST(log_softmax_over_one_element_is_zero),
-        TEST(max_pool_is_pytorchs_but_for_what_its_header_names),
+        TEST(max_pool_keeps_nan_and_infinities_in_every_format),
+        TEST(a_bound_of_nan_makes_all_of_a_clamp_nan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
