@@ -138,6 +138,7 @@ bool attrs_is_default(const attr_field_t *field, const void *attrs)
 
 const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs)
 {
+    if (table == NULL) return NULL;
     for (int f = 0; f < table->n_fields && attrs != NULL; f++)
         if (table->fields[f].kind == ATTR_POST) return attrs_field_const(&table->fields[f], attrs);
     return NULL;
@@ -145,7 +146,7 @@ const post_ops_t *attrs_post(const attr_table_t *table, const void *attrs)
 
 void attrs_init(const attr_table_t *table, void *out_attrs)
 {
-    if (table->bytes == 0) return;
+    if (table == NULL || table->bytes == 0 || out_attrs == NULL) return;
     memset(out_attrs, 0, table->bytes);
     for (int f = 0; f < table->n_fields; f++) {
         const attr_field_t *field = &table->fields[f];
@@ -210,7 +211,7 @@ static inline void copy_field(const attr_field_t *field, const void *attrs, void
 
 void attrs_normalize(const attr_table_t *table, const void *attrs, void *out_attrs)
 {
-    if (table->bytes == 0) return;
+    if (table == NULL || table->bytes == 0 || out_attrs == NULL) return;
     if (attrs == NULL) {
         attrs_init(table, out_attrs);
         return;
@@ -249,6 +250,8 @@ static status_t check_post(context_t *ctx, const char *op, const post_ops_t *pos
 
 status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, const void *attrs)
 {
+    if (op == NULL) return context_null(ctx, "attrs_check", "op");
+    if (table == NULL || attrs == NULL) return STATUS_OK;
     for (int f = 0; f < table->n_fields; f++) {
         const attr_field_t *field = &table->fields[f];
         if (field->kind == ATTR_NAME)
@@ -270,6 +273,7 @@ status_t attrs_check(context_t *ctx, const char *op, const attr_table_t *table, 
 
 bool attrs_equal(const attr_table_t *table, const void *a, const void *b)
 {
+    if (table == NULL || a == NULL || b == NULL) return a == b;
     for (int f = 0; f < table->n_fields; f++) {
         const attr_field_t *field = &table->fields[f];
         int n = n_words(field, a);
@@ -283,6 +287,7 @@ bool attrs_equal(const attr_table_t *table, const void *a, const void *b)
 uint64_t attrs_hash(const attr_table_t *table, const void *attrs, uint64_t seed)
 {
     uint64_t hash = seed;
+    if (table == NULL || attrs == NULL) return hash;
     for (int f = 0; f < table->n_fields; f++)
         for (int i = 0; i < n_words(&table->fields[f], attrs); i++)
             hash = hash_mix(hash, word(&table->fields[f], attrs, i));

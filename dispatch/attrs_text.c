@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "dispatch/attrs_impl.h"
+#include "tensor/context_impl.h"
 #include "tensor/literal_impl.h"
 
 /* Longest array that is read, and how much of what was given a message shows. */
@@ -89,6 +90,7 @@ static void print_value(const attr_field_t *field, const void *attrs, text_t *te
 
 void attrs_print(const attr_table_t *table, const void *attrs, text_t *text)
 {
+    if (table == NULL || attrs == NULL || text == NULL) return;
     for (int f = 0; f < table->n_fields; f++) {
         const attr_field_t *field = &table->fields[f];
         if (attrs_is_default(field, attrs)) continue;
@@ -383,6 +385,8 @@ static status_t find_field(reader_t *reader, const attr_table_t *table)
 status_t attrs_parse(context_t *ctx, const char *op, const attr_table_t *table, const char **cursor,
                      void *attrs)
 {
+    if (op == NULL || table == NULL || cursor == NULL || *cursor == NULL || attrs == NULL)
+        return context_null(ctx, "attrs_parse", "an argument");
     reader_t reader = {.ctx = ctx, .op = op, .at = *cursor};
     literal_skip_blanks(&reader.at);
     TRY(find_field(&reader, table));

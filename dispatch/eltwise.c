@@ -140,7 +140,7 @@ int eltwise_parameters(eltwise_t eltwise)
 
 eltwise_t eltwise_parse(const char *name)
 {
-    for (int i = ELTWISE_NONE + 1; i < ELTWISE_COUNT; i++)
+    for (int i = ELTWISE_NONE + 1; name != NULL && i < ELTWISE_COUNT; i++)
         if (strcmp(name, functions[i].name) == 0) return (eltwise_t)i;
     return ELTWISE_NONE;
 }
@@ -200,6 +200,7 @@ FOR_EACH_ISA static void apply_f32(eltwise_t eltwise, double alpha, double beta,
 void eltwise_apply(eltwise_t eltwise, double alpha, double beta, int64_t n, const float *src,
                    float *dst)
 {
+    if (src == NULL || dst == NULL) return;
     switch (eltwise) {
     case ELTWISE_SIGMOID: functions_run(FUNCTION_SIGMOID, isa_best(), n, src, dst); break;
     case ELTWISE_SILU: functions_run(FUNCTION_SILU, isa_best(), n, src, dst); break;
@@ -222,6 +223,7 @@ static double smaller(double a, double b)
 
 double post_value(const post_op_t *op, double value, double operand)
 {
+    if (op == NULL) return value;
     switch (op->kind) {
     case POST_SUM:
     case POST_ADD: return value + operand;

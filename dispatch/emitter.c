@@ -8,6 +8,7 @@
 
 static bool goes_on(emitter_t *emitter, status_t status)
 {
+    if (emitter == NULL) return false;
     if (emitter->status == STATUS_OK) emitter->status = status;
     return emitter->status == STATUS_OK;
 }
@@ -23,8 +24,8 @@ value_t emit_op(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_
 void emit_op_n(emitter_t *emitter, const opdef_t *op, const void *attrs, int n_in,
                const value_t *in, int n_out, value_t *out_values)
 {
-    for (int i = 0; i < n_out; i++) out_values[i] = VALUE_NONE;
-    if (!goes_on(emitter, STATUS_OK)) return;
+    for (int i = 0; i < n_out && out_values != NULL; i++) out_values[i] = VALUE_NONE;
+    if (!goes_on(emitter, STATUS_OK) || op == NULL || in == NULL || out_values == NULL) return;
     status_t status = emitter->class_->op(emitter, op, attrs, n_in, in, n_out, out_values);
     if (goes_on(emitter, status)) return;
     for (int i = 0; i < n_out; i++) out_values[i] = VALUE_NONE;
@@ -60,7 +61,7 @@ void emit_fail(emitter_t *emitter, status_t status, const char *format, ...)
 {
     char message[CONTEXT_ERROR_MAX];
     va_list list;
-    if (!goes_on(emitter, STATUS_OK)) return;
+    if (!goes_on(emitter, STATUS_OK) || format == NULL) return;
     va_start(list, format);
     vsnprintf(message, sizeof message, format, list);
     va_end(list);

@@ -162,6 +162,7 @@ void prepared_note(prepared_t *prepared, const char *format, ...)
 status_t prepared_decline(prepared_t *prepared, const char *format, ...)
 {
     va_list arguments;
+    if (prepared == NULL || format == NULL) return STATUS_UNSUPPORTED;
     va_start(arguments, format);
     note(prepared, format, arguments);
     va_end(arguments);
@@ -315,7 +316,8 @@ int prepared_n_outputs(const prepared_t *prepared)
 double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
 {
-    if (op == NULL || n_out < 1 || info_numel(&out[0]) == 0) return 0;
+    if (op == NULL || n_out < 1 || out == NULL || info_numel(&out[0]) == 0) return 0;
+    if (n_in < op->n_operands || in == NULL) return 0;
     const op_call_t call = {
         .op = op, .attrs = attrs, .n_in = n_in, .in = in, .n_out = n_out, .out = out};
     if (op->flops != NULL) return op->flops(&call);

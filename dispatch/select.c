@@ -107,6 +107,16 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
     return select_infer(ctx, &call, out_n, out);
 }
 
+/* What select reads before it asks the operator. */
+static status_t check_given(context_t *ctx, const opdef_t *op, int n_in,
+                            const tensor_info_t *const *in)
+{
+    TRY(context_array(ctx, op->name, "inputs", n_in, in));
+    for (int i = 0; i < n_in; i++)
+        if (in[i] == NULL) return context_null(ctx, op->name, "an input");
+    return STATUS_OK;
+}
+
 /* The inputs as a kernel of this layout sees them. */
 static status_t show_inputs(prepared_t *prepared, const opdef_t *op, layout_t layout, int n_in,
                             const tensor_info_t *const *in)
@@ -401,6 +411,7 @@ status_t select_for_weights(context_t *ctx, const opdef_t *op, const void *attrs
 {
     TRY(context_output(ctx, "dispatch_select", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select", "op");
+    TRY(check_given(ctx, op, n_in, in));
     TRY(policy_check(ctx, "dispatch_select", policy));
     alignas(16) char normalised[ATTRS_MAX];
     TRY(select_attrs(ctx, op, attrs, normalised));
@@ -421,6 +432,7 @@ status_t select_fixed(context_t *ctx, const opdef_t *op, const void *attrs, int 
 {
     TRY(context_output(ctx, "dispatch_select_fixed", out_prepared));
     if (op == NULL) return context_null(ctx, "dispatch_select_fixed", "op");
+    TRY(check_given(ctx, op, n_in, in));
     alignas(16) char normalised[ATTRS_MAX];
     TRY(select_attrs(ctx, op, attrs, normalised));
     op_call_t call = {.op = op,

@@ -79,6 +79,8 @@ static double smallest(dtype_t dtype)
 double dispatch_error_bound(const spec_call_t *call, int output, const int64_t *index,
                             double expected, bool is_sure)
 {
+    if (call == NULL || call->op == NULL || call->op->spec == NULL || call->out == NULL) return 0;
+    if (index == NULL || output < 0 || output >= OP_MAX_OUTPUTS) return 0;
     const dtype_t dtype = call->out[output].dtype;
     const opdef_t *op = call->op;
     const int n_shakes = is_sure ? MANY_SHAKES : FEW_SHAKES;
@@ -140,8 +142,10 @@ status_t dispatch_verify(context_t *ctx, const opdef_t *op, const void *attrs, i
     if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (op == NULL) return context_null(ctx, "dispatch_verify", "op");
     if (out_error == NULL) return context_null(ctx, "dispatch_verify", "the output");
-    if ((n_in > 0 && in == NULL) || (n_out > 0 && out == NULL))
-        return context_null(ctx, op->name, "in or out");
+    TRY(context_array(ctx, op->name, "in", n_in, in));
+    TRY(context_array(ctx, op->name, "out", n_out, out));
+    REQUIRE(ctx, n_in <= OP_MAX_INPUTS, "%s: %d inputs, at most %d are possible", op->name, n_in,
+            OP_MAX_INPUTS);
     alignas(16) char normalised[ATTRS_MAX];
     tensor_info_t infos[OP_MAX_OUTPUTS];
     operands_t operands = {{NULL}, {NULL}, {NULL}};

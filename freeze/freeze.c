@@ -125,7 +125,7 @@ static status_t check_dtype(context_t *ctx, const freeze_options_t *options)
             "freeze: %d examples, and none is given", options->n_examples);
     REQUIRE(ctx, options->max_error >= 0.0, "freeze: max_error %g, at least 0 is needed",
             options->max_error);
-    REQUIRE(ctx, options->max_error == 0.0 || options->n_examples > 0,
+    REQUIRE(ctx, !freeze_bounds_layers(options) || options->n_examples > 0,
             "freeze: max_error %g without examples, on which layers are measured",
             options->max_error);
     return check_calibration(ctx, options);
@@ -283,6 +283,7 @@ static pass_options_t pass_options_of(const freeze_options_t *options, module_t 
                             .dtype = options->dtype,
                             .keep_f32 = options->keep_f32,
                             .rounding_error = options->rounding_error,
+                            .has_rounding_error = options->has_rounding_error,
                             .root = root,
                             .keep = options->preserved};
 }

@@ -38,9 +38,9 @@ typedef struct freeze_options {
                                      lstms by Strassen's algorithm, and linears whose weight is kept
                                      in 3 bytes an element, may lose: the sum over a method of each one's
                                      largest error over its largest result, measured with its own
-                                     weight; 0: 1e-4, and in bf16 winograd may lose 2^-7 in each
-                                     convolution, which does not count, as rounding does anyway.
-                                     With keep_numerics none is done so */
+                                     weight; 0 without has_rounding_error: 1e-4, and in bf16 winograd may
+                                     lose 2^-7 in each        convolution, which does not count, as
+                                     rounding does        anyway.        With keep_numerics none is done so */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;     /* NULL-terminated passes to leave out, also when plans are made of
                                     the frozen module; those of its file are made with all */
@@ -59,7 +59,8 @@ typedef struct freeze_options {
     calibration_t calibration;              /* of s8 */
     double percentile; /* of the elements that lie below the upper bound, and as many above the
                           lower one; 0: 99.99 */
-    double max_error;  /* a layer with a larger error on the examples stays f32; 0: none does */
+    double max_error;  /* a layer with a larger error on the examples stays f32; 0 without
+                          has_max_error: none does */
     void (*report)(void *user, const freeze_layer_t *layer); /* is told each layer that was
                                      measured, in the order they run; NULL: nobody */
     void *report_user;
@@ -68,6 +69,7 @@ typedef struct freeze_options {
     const char *after; /* pass whose result is dumped, or "each" */
     void (*dump)(void *user, const char *pass, const char *text);
     void *dump_user;
+    bool has_rounding_error, has_max_error; /* 0 is meant there: nothing may be lost */
 } freeze_options_t;
 
 /* What no preserved method can change becomes a constant; attributes, modules and methods that

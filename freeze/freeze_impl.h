@@ -102,4 +102,14 @@ void freeze_narrow_clear(context_t *ctx, freeze_narrow_t *narrow);
 status_t freeze_owner(context_t *ctx, module_t *root, const char *path, const char **out_name,
                       module_t **out_owner);
 
+/* Whether the options bound what layers may lose by rounding_error, and by max_error. */
+static inline bool freeze_bounds_rounding(const freeze_options_t *options)
+{
+    return options->has_rounding_error || options->rounding_error > 0.0;
+}
+static inline bool freeze_bounds_layers(const freeze_options_t *options)
+{
+    return options->has_max_error || options->max_error > 0.0;
+}
+
 #endif

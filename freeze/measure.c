@@ -129,8 +129,8 @@ static status_t round_operand(const measuring_t *m, const graph_node_t *node, in
 static status_t measure_transforms(const measuring_t *m, const graph_node_t *node,
                                    const datum_t *weight, double *out_error)
 {
-    const double given = m->options->rounding_error;
-    const double bound = given > 0.0 ? given : CONV_WINOGRAD_BF16_ERROR;
+    const double bound = freeze_bounds_rounding(m->options) ? m->options->rounding_error
+                                                            : CONV_WINOGRAD_BF16_ERROR;
     tensor_t *plain = NULL;
     *out_error = 0.0;
     if (m->options->dtype != DTYPE_BF16 || !rewrite_is_op(node, "conv2d")) return STATUS_OK;

@@ -40,7 +40,7 @@ static status_t keep_layers(context_t *ctx, const freeze_options_t *options,
     for (int i = 0; i < n; i++) narrow->kept[i] = options->keep_f32[i];
     for (int i = 0; i < layers->n; i++) {
         freeze_layer_t *layer = &layers->items[i];
-        layer->is_kept = options->max_error > 0.0 && !(layer->error <= options->max_error) &&
+        layer->is_kept = freeze_bounds_layers(options) && !(layer->error <= options->max_error) &&
                          layer->path[0] != '\0';
         if (layer->is_kept) narrow->kept[n++] = layer->path;
         if (options->report != NULL) options->report(options->report_user, layer);

@@ -4,6 +4,7 @@
 
 #include "freeze/file_impl.h"
 #include "tensor/context_impl.h"
+#include "tensor/file_kind_impl.h"
 #include "tensor/interrupt_impl.h"
 
 static bool is_inside(const loading_t *l, const file_section_t *section)
@@ -35,6 +36,8 @@ static bool is_array(const loading_t *l, const file_section_t *section, size_t i
 
 static status_t check_start(loading_t *l)
 {
+    TRY(file_check_kind(l->ctx, "freeze_load", l->path, FILE_TESSERA, file_bytes(l->mapping),
+                        file_size(l->mapping)));
     if (file_size(l->mapping) < sizeof *l->header) FILE_CORRUPT(l, "%s is too short", l->path);
     const file_header_t *header = file_bytes(l->mapping);
     l->header = header;

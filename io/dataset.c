@@ -158,25 +158,26 @@ status_t dataset_from_npy(context_t *ctx, const char *x_path, const char *y_path
 
 int64_t dataset_n(const dataset_t *dataset)
 {
-    return dataset->n;
+    return dataset != NULL ? dataset->n : 0;
 }
 
 int64_t dataset_classes(const dataset_t *dataset)
 {
-    return dataset->n_classes;
+    return dataset != NULL ? dataset->n_classes : 0;
 }
 
 const char *dataset_class_name(const dataset_t *dataset, int64_t index)
 {
-    return index >= 0 && index < dataset->n_class_names ? dataset->class_names[index] : NULL;
+    if (dataset == NULL || index < 0 || index >= dataset->n_class_names) return NULL;
+    return dataset->class_names[index];
 }
 
 const tensor_info_t *dataset_item(const dataset_t *dataset)
 {
-    return &dataset->item;
+    return dataset != NULL ? &dataset->item : NULL;
 }
 
 const tensor_info_t *dataset_target(const dataset_t *dataset)
 {
-    return &dataset->target;
+    return dataset != NULL ? &dataset->target : NULL;
 }

@@ -330,6 +330,7 @@ static status_t give(context_t *ctx, const loader_t *loader, tensor_t **out_x, t
 
 int64_t loader_batches(const loader_t *loader)
 {
+    if (loader == NULL) return 0;
     int64_t n = loader->dataset->n, batch = loader->options.batch;
     return n / batch + (!loader->options.drop_last && n % batch >= loader->options.n_parts ? 1 : 0);
 }
@@ -358,8 +359,8 @@ status_t loader_next(context_t *ctx, loader_t *loader, tensor_t **out_x, tensor_
 
 void loader_position(const loader_t *loader, int64_t *out_epoch, int64_t *out_batch)
 {
-    *out_epoch = loader->next.epoch;
-    *out_batch = loader->next.batch;
+    if (out_epoch != NULL) *out_epoch = loader != NULL ? loader->next.epoch : 0;
+    if (out_batch != NULL) *out_batch = loader != NULL ? loader->next.batch : 0;
 }
 
 status_t loader_seek(context_t *ctx, loader_t *loader, int64_t epoch, int64_t batch)

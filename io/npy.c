@@ -9,6 +9,7 @@
 #include "tensor/convert_impl.h"
 #include "tensor/file.h"
 #include "tensor/file_block_impl.h"
+#include "tensor/file_kind_impl.h"
 #include "tensor/tensor_impl.h"
 
 static const char magic[] = "\x93NUMPY";
@@ -84,10 +85,11 @@ static status_t read_type(header_t *header)
 {
     char text[32];
     if (!read_string(header, text, sizeof text)) return fail_header(header, "descr");
+    /* Without an order it is this machine's, as with "=". */
     header->is_big_endian = text[0] == '>';
-    bool has_order = text[0] != '\0' && strchr("<>|=", text[0]) != NULL;
+    const char *name = text + (text[0] != '\0' && strchr("<>|=", text[0]) != NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (has_order && strcmp(text + 1, types[i].name) == 0) header->dtype = types[i].dtype;
+        if (strcmp(name, types[i].name) == 0) header->dtype = types[i].dtype;
     if (header->dtype == DTYPE_NONE)
         FAIL(header->ctx, STATUS_UNSUPPORTED, "npy: %s, elements of type '%s'", header->path, text);
     return STATUS_OK;
@@ -110,7 +112,9 @@ static bool read_size(header_t *header, int64_t *out_size)
             __builtin_add_overflow(size, *header->at - '0', &size))
             return false;
     *out_size = size;
-    return header->at > first;
+    if (header->at == first) return false;
+    if (header->at < header->end && *header->at == 'L') header->at++; /* a long of Python 2 */
+    return true;
 }
 
 static status_t read_shape(header_t *header)
@@ -123,7 +127,8 @@ static status_t read_shape(header_t *header)
         skip_spaces(header);
         if (!read_size(header, &header->sizes[header->rank++])) return fail_header(header, "shape");
         if (skip(header, ',')) continue;
-        if (!skip(header, ')')) return fail_header(header, "shape");
+        /* (24) is a number in Python, (24,) a tuple. */
+        if (header->rank == 1 || !skip(header, ')')) return fail_header(header, "shape");
         break;
     }
     return STATUS_OK;
@@ -155,6 +160,7 @@ static status_t read_header(header_t *header)
 /* Sets the header's text, behind which the elements begin. */
 static status_t find_header(header_t *header, const unsigned char *bytes, size_t n_bytes)
 {
+    TRY(file_check_kind(header->ctx, "npy", header->path, FILE_NPY, bytes, n_bytes));
     size_t first = n_bytes > MAGIC_BYTES && bytes[MAGIC_BYTES] > 1 ? 12 : 10, length = 0;
     if (n_bytes < first || memcmp(bytes, magic, MAGIC_BYTES) != 0)
         FAIL(header->ctx, STATUS_CORRUPT, "npy: %s, no .npy file", header->path);

@@ -12,6 +12,7 @@
 
 #include "tensor/context_impl.h"
 #include "tensor/file.h"
+#include "tensor/file_kind_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -52,6 +53,8 @@ static void put_block(void *user, void *block)
 
 static status_t unpack(onnx_t *onnx, const void *bytes, size_t n_bytes)
 {
+    TRY(file_check_kind(onnx->ctx, "onnx", onnx->path != NULL ? onnx->path : "the model", FILE_ONNX,
+                        bytes, n_bytes));
     TRY(onnx_wire_check(onnx->ctx, &onnx__model_proto__descriptor, bytes, n_bytes));
     onnx->model = onnx__model_proto__unpack(&onnx->allocator, n_bytes, bytes);
     if (onnx->is_refused) return STATUS_OUT_OF_MEMORY;
@@ -586,6 +589,7 @@ static status_t load_once(context_t *ctx, const source_t *source, const onnx_opt
     *out_reason = '\0';
     TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
     onnx->ctx = ctx;
+    onnx->path = source->path;
     onnx->folder = source->folder;
     onnx->options = options;
     onnx->self = VALUE_NONE;
@@ -635,8 +639,8 @@ static status_t load(context_t *ctx, const source_t *source, const onnx_options_
     if (options != NULL && options->batch < 0)
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "onnx: a batch of %lld, 1 or more is needed",
              (long long)options->batch);
-    if (options != NULL && options->n_shapes > 0 && options->shapes == NULL)
-        return context_null(ctx, "onnx_load", "shapes");
+    if (options != NULL)
+        TRY(context_array(ctx, "onnx_load", "shapes", options->n_shapes, options->shapes));
     interrupt_begin(ctx, "onnx_load");
     scope_attempt(ctx);
     status_t status = load_open(ctx, source, options, reason, out_module);

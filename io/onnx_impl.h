@@ -157,6 +157,7 @@ typedef struct onnx_input {
 
 typedef struct onnx {
     context_t *ctx;
+    const char *path;   /* of the model's file; NULL: from memory */
     const char *folder; /* of the model's file, ends in '/' or is ""; NULL: from memory */
     const onnx_options_t *options;
     int64_t batch;

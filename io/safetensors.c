@@ -8,6 +8,7 @@
 
 #include "io/safetensors_impl.h"
 #include "tensor/file_block_impl.h"
+#include "tensor/file_kind_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
@@ -43,6 +44,8 @@ static status_t find_header(context_t *ctx, const safetensors_t *file, const cha
                             size_t *out_bytes)
 {
     uint64_t length = 0;
+    TRY(file_check_kind(ctx, "safetensors", file->path, FILE_SAFETENSORS, file->bytes,
+                        file->n_bytes));
     if (file->n_bytes < SAFETENSORS_LENGTH_BYTES)
         FAIL(ctx, STATUS_CORRUPT, "safetensors: %s has %zu bytes, the header's length needs %d",
              file->path, file->n_bytes, SAFETENSORS_LENGTH_BYTES);

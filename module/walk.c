@@ -43,6 +43,7 @@ static status_t list_take(context_t *ctx, tree_t *tree, map_t *seen, module_t *m
 /* The list retains modules, which a counter in a const module does not forbid. */
 status_t tree_collect(context_t *ctx, const module_t *module, tree_t *out_tree)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     module_t *root = NULL;
     memcpy(&root, &module, sizeof root);
     tree_t tree = {0};
@@ -73,6 +74,7 @@ void tree_clear(context_t *ctx, tree_t *tree)
 status_t module_walk(context_t *ctx, module_t *module, module_visit_t visit, void *user)
 {
     if (module == NULL) return context_null(ctx, "module_walk", "module");
+    if (visit == NULL) return context_null(ctx, "module_walk", "visit");
     tree_t tree = {0};
     TRY(tree_collect(ctx, module, &tree));
     status_t status = STATUS_OK;
@@ -154,6 +156,7 @@ static status_t print_module(printer_t *printer, const module_t *module, const c
 status_t module_print(context_t *ctx, const module_t *module, text_t *text)
 {
     if (module == NULL) return context_null(ctx, "module_print", "module");
+    if (text == NULL) return context_null(ctx, "module_print", "text");
     tree_t tree = {0};
     TRY(tree_collect(ctx, module, &tree));
     printer_t printer = {text, {.ctx = ctx}, {.ctx = ctx}};

@@ -50,25 +50,27 @@ static status_t add_combined_(context_t *ctx, tensor_t *x, two_t function, const
 status_t op_addcmul(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                     double value, tensor_t **out)
 {
-    return add_combined(ctx, "addcmul", x, op_mul, a, b, value, out);
+    return context_rename(ctx, add_combined(ctx, "addcmul", x, op_mul, a, b, value, out),
+                          "addcmul");
 }
 
 status_t op_addcdiv(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
                     double value, tensor_t **out)
 {
-    return add_combined(ctx, "addcdiv", x, op_div, a, b, value, out);
+    return context_rename(ctx, add_combined(ctx, "addcdiv", x, op_div, a, b, value, out),
+                          "addcdiv");
 }
 
 status_t op_addcmul_(context_t *ctx, tensor_t *x, const tensor_t *a, const tensor_t *b,
                      double value)
 {
-    return add_combined_(ctx, x, op_mul, a, b, value);
+    return context_rename(ctx, add_combined_(ctx, x, op_mul, a, b, value), "addcmul_");
 }
 
 status_t op_addcdiv_(context_t *ctx, tensor_t *x, const tensor_t *a, const tensor_t *b,
                      double value)
 {
-    return add_combined_(ctx, x, op_div, a, b, value);
+    return context_rename(ctx, add_combined_(ctx, x, op_div, a, b, value), "addcdiv_");
 }
 
 status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const tensor_t *b,
@@ -77,11 +79,13 @@ status_t op_addmm(context_t *ctx, const tensor_t *x, const tensor_t *a, const te
     tensor_t *scaled = NULL;
     TRY(context_output(ctx, "addmm", out));
     if (x == NULL) return context_null(ctx, "addmm", "x");
-    TRY(beta == 0 ? op_full_like(ctx, x, 0.0, x->info.dtype, &scaled)
-                  : scale(ctx, x, beta, &scaled));
+    TRY(context_rename(ctx,
+                       beta == 0 ? op_full_like(ctx, x, 0.0, x->info.dtype, &scaled)
+                                 : scale(ctx, x, beta, &scaled),
+                       "addmm"));
     status_t status = add_combined(ctx, "addmm", scaled, op_matmul, a, b, alpha, out);
     ops_drop(ctx, scaled);
-    return status;
+    return context_rename(ctx, status, "addmm");
 }
 
 /* From the end that is nearer, so that weight 1 gives b. */
@@ -101,13 +105,13 @@ status_t op_lerp(context_t *ctx, const tensor_t *a, const tensor_t *b, double we
         status = is_near ? op_add(ctx, a, part, out) : op_sub(ctx, b, part, out);
     ops_drop(ctx, way);
     ops_drop(ctx, part);
-    return status;
+    return context_rename(ctx, status, "lerp");
 }
 
 status_t op_lerp_(context_t *ctx, tensor_t *a, const tensor_t *b, double weight)
 {
     tensor_t *result = NULL;
-    TRY(op_lerp(ctx, a, b, weight, &result));
+    TRY(context_rename(ctx, op_lerp(ctx, a, b, weight, &result), "lerp_"));
     status_t status = STATUS_OK;
     if (!shape_equal(a->info.rank, a->info.sizes, result->info.rank, result->info.sizes))
         status = context_fail(ctx, STATUS_INVALID_ARGUMENT,
@@ -115,7 +119,7 @@ status_t op_lerp_(context_t *ctx, tensor_t *a, const tensor_t *b, double weight)
                               tensor_text(a));
     if (status == STATUS_OK) status = op_copy_(ctx, a, result);
     ops_drop(ctx, result);
-    return status;
+    return context_rename(ctx, status, "lerp_");
 }
 
 status_t op_outer(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t **out)
@@ -129,7 +133,7 @@ status_t op_outer(context_t *ctx, const tensor_t *a, const tensor_t *b, tensor_t
     status_t status = op_unsqueeze(ctx, a, 1, (const int64_t[]){1}, &column);
     if (status == STATUS_OK) status = op_mul(ctx, column, b, out);
     ops_drop(ctx, column);
-    return status;
+    return context_rename(ctx, status, "outer");
 }
 
 /* ---- functions of one tensor ---- */
@@ -158,7 +162,7 @@ status_t op_glu(context_t *ctx, const tensor_t *x, int64_t dim, tensor_t **out)
     ops_drop(ctx, first);
     ops_drop(ctx, second);
     ops_drop(ctx, gate);
-    return status;
+    return context_rename(ctx, status, "glu");
 }
 
 status_t op_isfinite(context_t *ctx, const tensor_t *x, tensor_t **out)
@@ -172,7 +176,7 @@ status_t op_isfinite(context_t *ctx, const tensor_t *x, tensor_t **out)
     ops_drop(ctx, is_nan);
     ops_drop(ctx, is_infinite);
     ops_drop(ctx, is_either);
-    return status;
+    return context_rename(ctx, status, "isfinite");
 }
 
 status_t op_normalize(context_t *ctx, const tensor_t *x, double p, int64_t dim, double epsilon,
@@ -187,7 +191,7 @@ status_t op_normalize(context_t *ctx, const tensor_t *x, double p, int64_t dim, 
     if (status == STATUS_OK) status = op_div(ctx, x, bounded, out);
     ops_drop(ctx, norm);
     ops_drop(ctx, bounded);
-    return status;
+    return context_rename(ctx, status, "normalize");
 }
 
 status_t op_narrow(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start, int64_t length,
@@ -200,7 +204,7 @@ status_t op_narrow(context_t *ctx, const tensor_t *x, int64_t dim, int64_t start
     REQUIRE(ctx, first >= 0 && first <= size && length >= 0 && length <= size - first,
             "narrow: start %lld length %lld in dim %d of %s, out of range", (long long)start,
             (long long)length, place, tensor_text(x));
-    return op_slice(ctx, x, place, first, first + length, 1, out);
+    return context_rename(ctx, op_slice(ctx, x, place, first, first + length, 1, out), "narrow");
 }
 
 status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to, tensor_t **out)
@@ -214,7 +218,7 @@ status_t op_movedim(context_t *ctx, const tensor_t *x, int64_t from, int64_t to,
         if (next == source) next++;
         order[d] = d == target ? source : next++;
     }
-    return op_permute(ctx, x, x->info.rank, order, out);
+    return context_rename(ctx, op_permute(ctx, x, x->info.rank, order, out), "movedim");
 }
 
 /* ---- unpooling ---- */
@@ -268,5 +272,5 @@ status_t op_max_unpool(context_t *ctx, const tensor_t *x, const tensor_t *indice
     status_t status = scatter_planes(ctx, x, indices, size, &planes);
     if (status == STATUS_OK) status = op_reshape(ctx, planes, n + 2, sizes, out);
     ops_drop(ctx, planes);
-    return status;
+    return context_rename(ctx, status, "max_unpool");
 }

@@ -72,7 +72,7 @@ status_t conv_infer(context_t *ctx, const op_call_t *call, dtype_t dtype, tensor
         int64_t kernel = weight->sizes[2 + i], window = 0, padded = 0;
         int64_t extra = attrs->extra_padding[i];
         REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad <= INT32_MAX,
-                "%s: stride %lld, dilation %lld, padding %lld, positive ones are needed", op,
+                "%s: stride %lld, dilation %lld, padding %lld, at least 1, 1 and 0 are needed", op,
                 (long long)stride, (long long)dilation, (long long)pad);
         REQUIRE(ctx, extra >= -pad && extra <= INT32_MAX,
                 "%s: extra_padding %lld behind padding %lld, at least 0 together is needed", op,

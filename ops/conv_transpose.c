@@ -79,7 +79,7 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         int64_t extra = attrs->output_padding[i], kernel = weight->sizes[2 + i];
         int64_t reach = 0, window = 0, size = x->sizes[2 + i];
         REQUIRE(ctx, stride >= 1 && dilation >= 1 && pad >= 0 && pad < INT32_MAX,
-                "%s: stride %lld, dilation %lld, padding %lld, positive ones are needed", op,
+                "%s: stride %lld, dilation %lld, padding %lld, at least 1, 1 and 0 are needed", op,
                 (long long)stride, (long long)dilation, (long long)pad);
         REQUIRE(ctx, extra >= 0 && (extra < stride || extra < dilation),
                 "%s: output_padding %lld, must be smaller than stride %lld or dilation %lld", op,

@@ -82,7 +82,7 @@ status_t op_index_add(context_t *ctx, const tensor_t *x, int64_t dim, const tens
     TRY(begin_put(ctx, "index_add", x, dim, index, src, alpha, &slices));
     status_t status = op_scatter(ctx, x, slices.dim, slices.index, slices.src, SCATTER_ADD, out);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_add");
 }
 
 status_t op_index_add_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
@@ -92,7 +92,7 @@ status_t op_index_add_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t 
     TRY(begin_put(ctx, "index_add_", x, dim, index, src, alpha, &slices));
     status_t status = op_scatter_(ctx, x, slices.dim, slices.index, slices.src, SCATTER_ADD);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_add_");
 }
 
 status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const tensor_t *index,
@@ -103,7 +103,7 @@ status_t op_index_copy(context_t *ctx, const tensor_t *x, int64_t dim, const ten
     TRY(begin_put(ctx, "index_copy", x, dim, index, src, 1, &slices));
     status_t status = op_scatter(ctx, x, slices.dim, slices.index, slices.src, SCATTER_NONE, out);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_copy");
 }
 
 status_t op_index_copy_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
@@ -113,7 +113,7 @@ status_t op_index_copy_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t
     TRY(begin_put(ctx, "index_copy_", x, dim, index, src, 1, &slices));
     status_t status = op_scatter_(ctx, x, slices.dim, slices.index, slices.src, SCATTER_NONE);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_copy_");
 }
 
 static status_t begin_fill(context_t *ctx, const char *op, const tensor_t *x, int64_t dim,
@@ -132,7 +132,7 @@ status_t op_index_fill(context_t *ctx, const tensor_t *x, int64_t dim, const ten
     TRY(begin_fill(ctx, "index_fill", x, dim, index, &slices));
     status_t status = op_scatter_value(ctx, x, slices.dim, slices.index, value, SCATTER_NONE, out);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_fill");
 }
 
 status_t op_index_fill_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t *index,
@@ -142,5 +142,5 @@ status_t op_index_fill_(context_t *ctx, tensor_t *x, int64_t dim, const tensor_t
     TRY(begin_fill(ctx, "index_fill_", x, dim, index, &slices));
     status_t status = op_scatter_value_(ctx, x, slices.dim, slices.index, value, SCATTER_NONE);
     end_slices(ctx, &slices);
-    return status;
+    return context_rename(ctx, status, "index_fill_");
 }

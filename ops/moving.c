@@ -58,7 +58,7 @@ status_t op_stack(context_t *ctx, int n, const tensor_t *const *tensors, int64_t
         status = op_unsqueeze(ctx, tensors[n_made], 1, (int64_t[]){place}, &wide[n_made]);
     if (status == STATUS_OK) status = op_concat(ctx, n, (const tensor_t *const *)wide, place, out);
     for (int i = 0; i < n_made; i++) ops_drop(ctx, wide[i]);
-    return status;
+    return context_rename(ctx, status, "stack");
 }
 
 status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *out_n, tensor_t **out)
@@ -86,7 +86,7 @@ status_t op_chunk(context_t *ctx, const tensor_t *x, int n, int64_t dim, int *ou
         ops_drop(ctx, out[i]);
         out[i] = NULL;
     }
-    return status;
+    return context_rename(ctx, status, "chunk");
 }
 
 static status_t take_slice(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index,
@@ -109,7 +109,8 @@ status_t op_select(context_t *ctx, const tensor_t *x, int64_t dim, int64_t index
     const int64_t size = x->info.sizes[place];
     REQUIRE(ctx, index >= -size && index < size, "select: index %lld of dim %d of %s, out of range",
             (long long)index, place, tensor_text(x));
-    return take_slice(ctx, x, place, index < 0 ? index + size : index, out);
+    return context_rename(ctx, take_slice(ctx, x, place, index < 0 ? index + size : index, out),
+                          "select");
 }
 
 status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor_t **out)
@@ -130,7 +131,7 @@ status_t op_unbind(context_t *ctx, const tensor_t *x, int64_t dim, int n, tensor
         ops_drop(ctx, out[i]);
         out[i] = NULL;
     }
-    return status;
+    return context_rename(ctx, status, "unbind");
 }
 
 /* ---- again and again ---- */
@@ -164,7 +165,7 @@ status_t op_tile(context_t *ctx, const tensor_t *x, int n, const int64_t *repeat
         steps.wide[steps.n] = is_split ? size : steps.sizes[d];
         steps.n++;
     }
-    return take_steps(ctx, x, &steps, out);
+    return context_rename(ctx, take_steps(ctx, x, &steps, out), "tile");
 }
 
 status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats,
@@ -194,7 +195,7 @@ status_t op_repeat_interleave(context_t *ctx, const tensor_t *x, int64_t repeats
         steps.between[steps.n] = 1;
         steps.wide[steps.n++] = repeats;
     }
-    return take_steps(ctx, x, &steps, out);
+    return context_rename(ctx, take_steps(ctx, x, &steps, out), "repeat_interleave");
 }
 
 /* ---- pixels ---- */
@@ -242,7 +243,7 @@ status_t op_pixel_shuffle(context_t *ctx, const tensor_t *x, int64_t factor, ten
             "pixel_shuffle: x is %s, too large", tensor_text(x));
     end_pixels(&steps, (int64_t[]){c, r, r, sizes[1], sizes[2]}, (int[]){0, 3, 1, 4, 2},
                (int64_t[]){c, h, w});
-    return take_steps(ctx, x, &steps, out);
+    return context_rename(ctx, take_steps(ctx, x, &steps, out), "pixel_shuffle");
 }
 
 status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, tensor_t **out)
@@ -258,7 +259,7 @@ status_t op_pixel_unshuffle(context_t *ctx, const tensor_t *x, int64_t factor, t
             tensor_text(x));
     end_pixels(&steps, (int64_t[]){sizes[0], h, r, w, r}, (int[]){0, 2, 4, 1, 3},
                (int64_t[]){c, h, w});
-    return take_steps(ctx, x, &steps, out);
+    return context_rename(ctx, take_steps(ctx, x, &steps, out), "pixel_unshuffle");
 }
 
 /* ---- by an index or a mask ---- */
@@ -290,7 +291,7 @@ status_t op_masked_fill(context_t *ctx, const tensor_t *x, const tensor_t *mask,
     TRY(tensor_full(ctx, dtype, 0, NULL, value, &number));
     status_t status = op_where(ctx, mask, number, x, out);
     ops_drop(ctx, number);
-    return status;
+    return context_rename(ctx, status, "masked_fill");
 }
 
 status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t **out)
@@ -313,7 +314,7 @@ status_t op_one_hot(context_t *ctx, const tensor_t *index, int64_t n, tensor_t *
     ops_drop(ctx, zeros);
     ops_drop(ctx, wide);
     ops_drop(ctx, column);
-    return status;
+    return context_rename(ctx, status, "one_hot");
 }
 
 status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *weight, tensor_t **out)
@@ -323,5 +324,5 @@ status_t op_embedding(context_t *ctx, const tensor_t *index, const tensor_t *wei
     if (weight == NULL) return context_null(ctx, "embedding", "weight");
     REQUIRE(ctx, weight->info.rank == 2, "embedding: weight %s, rank 2 is needed",
             tensor_text(weight));
-    return op_gather(ctx, weight, 0, index, out);
+    return context_rename(ctx, op_gather(ctx, weight, 0, index, out), "embedding");
 }

@@ -173,5 +173,5 @@ status_t op_bernoulli(context_t *ctx, const tensor_t *x, int64_t seed, dtype_t d
     if (status == STATUS_OK) status = op_cast(ctx, truth, dtype, out);
     ops_drop(ctx, numbers);
     ops_drop(ctx, truth);
-    return status;
+    return context_rename(ctx, status, "bernoulli");
 }

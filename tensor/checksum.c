@@ -7,7 +7,7 @@
 
 uint64_t file_checksum(const void *bytes, size_t n_bytes, uint64_t seed)
 {
-    return XXH64(bytes, n_bytes, seed);
+    return XXH64(bytes, bytes != NULL ? n_bytes : 0, seed);
 }
 
 _Static_assert(sizeof(XXH64_state_t) <= sizeof(file_hash_t), "a state fits");

@@ -101,11 +101,12 @@ const environment_variable_t *context_environment(int *out_n)
 
 const allocator_t *context_allocator(const context_t *ctx)
 {
-    return &ctx->allocator;
+    return ctx != NULL ? &ctx->allocator : allocator_default();
 }
 
 status_t context_scratch(context_t *ctx, size_t bytes, void **out_block)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (bytes > ctx->scratch_bytes || ctx->scratch == NULL) {
         void *block = NULL;
         TRY(context_get(ctx, bytes, "scratch", &block));
@@ -275,6 +276,9 @@ status_t context_create(const context_options_t *options, context_t **out_ctx)
     if (options == NULL) options = &defaults;
     const allocator_t *allocator = options->allocator;
     if (allocator == NULL) allocator = allocator_default();
+    if (allocator->get == NULL || allocator->put == NULL)
+        return fail_creation(STATUS_INVALID_ARGUMENT,
+                             "context_create: an allocator without get or put, both are needed");
 
     allocator_t limited = *allocator;
     const int64_t limit = limit_of_bytes(options);
@@ -457,6 +461,7 @@ int *context_depth(context_t *ctx)
 /* Made complete before it is listed, so that slots end before those they were made from. */
 status_t context_slot(context_t *ctx, const context_slot_t *slot, void **out_value)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     for (int i = 0; i < ctx->n_slots; i++) {
         if (ctx->slots[i].slot == slot) {
             *out_value = ctx->slots[i].value;

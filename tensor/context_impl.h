@@ -67,10 +67,19 @@ void allocator_refusal(const allocator_t *allocator, char *message, size_t capac
  * "<op>: <argument> is NULL". */
 status_t context_null(context_t *ctx, const char *op, const char *argument);
 
+/* For an array of which another argument says the length, which is not negative; NULL only where it
+ * is 0. `name` is of the array. */
+status_t context_array(context_t *ctx, const char *op, const char *name, int64_t n,
+                       const void *items);
+
 /* What a public function begins with that gives a pointer: sets it to NULL, so that it is NULL when
  * the call fails. out is the address of a pointer of any type; INVALID_ARGUMENT where it, or the
  * context, is NULL. */
 status_t context_output(context_t *ctx, const char *op, void *out);
+
+/* What an operator that is made of others gives back: the status, and on failure the message under
+ * the name of the operator that was called, "one_hot: ..." for "scatter: ...". */
+status_t context_rename(context_t *ctx, status_t status, const char *op);
 
 /* A failure of a question: context_error tells it, but NULL does not pass it on, and the scope it
  * happens in has not failed. So a list may be read until the index is too large. */

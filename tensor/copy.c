@@ -406,6 +406,7 @@ static void compare_row(difference_t *difference, const tensor_t *a, const tenso
 status_t tensor_max_rel_diff(context_t *ctx, const tensor_t *a, const tensor_t *b,
                              double *out_difference)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (a == NULL) return context_null(ctx, "tensor_max_rel_diff", "a");
     if (b == NULL) return context_null(ctx, "tensor_max_rel_diff", "b");
     if (out_difference == NULL) return context_null(ctx, "tensor_max_rel_diff", "the output");

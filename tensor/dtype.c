@@ -33,10 +33,15 @@ static const struct {
     [DTYPE_F64] = {"f64", 8, 8, FLOATING, 0x1p-53},
 };
 
+/* What is no element type has the traits of DTYPE_NONE. */
+static inline dtype_t known(dtype_t dtype)
+{
+    return (unsigned)dtype < DTYPE_COUNT ? dtype : DTYPE_NONE;
+}
+
 size_t dtype_size(dtype_t dtype)
 {
-    INVARIANT((unsigned)dtype < DTYPE_COUNT);
-    return dtypes[dtype].size;
+    return dtypes[known(dtype)].size;
 }
 
 const char *dtype_name(dtype_t dtype)
@@ -53,22 +58,24 @@ dtype_t dtype_parse(const char *name)
 
 bool dtype_is_floating(dtype_t dtype)
 {
-    return dtypes[dtype].category == FLOATING;
+    return dtypes[known(dtype)].category == FLOATING;
 }
 
 bool dtype_is_integral(dtype_t dtype)
 {
-    return dtypes[dtype].category == SIGNED || dtypes[dtype].category == UNSIGNED;
+    const category_t category = dtypes[known(dtype)].category;
+    return category == SIGNED || category == UNSIGNED;
 }
 
 bool dtype_is_unsigned(dtype_t dtype)
 {
-    return dtypes[dtype].category == UNSIGNED;
+    return dtypes[known(dtype)].category == UNSIGNED;
 }
 
 dtype_t dtype_promote(dtype_t a, dtype_t b)
 {
-    const uint8_t standing_a = dtypes[a].standing, standing_b = dtypes[b].standing;
+    const uint8_t standing_a = dtypes[known(a)].standing, standing_b = dtypes[known(b)].standing;
+    if (known(a) != a || known(b) != b) return DTYPE_NONE;
     if (a == b) return a;
     bool is_floating = dtype_is_floating(a) || dtype_is_floating(b);
     if (!is_floating && (standing_a == 0 || standing_b == 0)) return DTYPE_NONE;
@@ -78,7 +85,7 @@ dtype_t dtype_promote(dtype_t a, dtype_t b)
 
 double dtype_epsilon(dtype_t dtype)
 {
-    return dtypes[dtype].epsilon;
+    return dtypes[known(dtype)].epsilon;
 }
 
 /* ---- one value, with f32 in the middle ---- */
@@ -249,6 +256,7 @@ typedef union scalar {
 double dtype_load(dtype_t dtype, const void *element)
 {
     scalar_t scalar;
+    if (element == NULL) return 0;
     switch (dtype) {
     case DTYPE_F64: return LOAD(f64);
     case DTYPE_F32: return LOAD(f32);
@@ -262,7 +270,7 @@ double dtype_load(dtype_t dtype, const void *element)
 int64_t dtype_load_integer(dtype_t dtype, const void *element)
 {
     scalar_t scalar;
-    INVARIANT(dtype > DTYPE_NONE && dtype < DTYPE_COUNT);
+    if (element == NULL) return 0;
     switch (dtype) {
     case DTYPE_S8: return LOAD(s8);
     case DTYPE_U8: return LOAD(u8);
@@ -273,13 +281,20 @@ int64_t dtype_load_integer(dtype_t dtype, const void *element)
     case DTYPE_S64: return LOAD(s64);
     case DTYPE_U64: return (int64_t)LOAD(u64);
     case DTYPE_BOOL: return LOAD(b8) != 0;
-    default: return s64_of_f64(dtype_load(dtype, element));
+    case DTYPE_NONE:
+    case DTYPE_COUNT: return 0;
+    case DTYPE_F32:
+    case DTYPE_F64:
+    case DTYPE_BF16:
+    case DTYPE_F16: return s64_of_f64(dtype_load(dtype, element));
     }
+    return 0;
 }
 
 void dtype_store(dtype_t dtype, void *element, double value)
 {
     scalar_t scalar;
+    if (element == NULL) return;
     switch (dtype) {
     case DTYPE_F64: STORE(f64, value); return;
     case DTYPE_F32: STORE(f32, f32_of_f64(value)); return;
@@ -300,7 +315,7 @@ void dtype_store(dtype_t dtype, void *element, double value)
 void dtype_store_integer(dtype_t dtype, void *element, int64_t value)
 {
     scalar_t scalar;
-    INVARIANT(dtype > DTYPE_NONE && dtype < DTYPE_COUNT);
+    if (element == NULL) return;
     switch (dtype) {
     case DTYPE_S8: STORE(s8, (s8_t)value); return;
     case DTYPE_U8: STORE(u8, (u8_t)value); return;
@@ -441,7 +456,8 @@ static void copy(int64_t n, size_t size, const char *restrict from, int64_t ss, 
 void dtype_cast(int64_t n, dtype_t src_dtype, const void *src, int64_t src_stride,
                 dtype_t dst_dtype, void *dst, int64_t dst_stride)
 {
-    if (n <= 0) return;
+    if (n <= 0 || src == NULL || dst == NULL) return;
+    if (known(src_dtype) != src_dtype || known(dst_dtype) != dst_dtype) return;
     if (src_dtype == dst_dtype) {
         copy(n, dtype_size(src_dtype), src, src_stride, dst, dst_stride);
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tensor/scope_impl.h"
+#include "tensor/text.h"
 
 void failure_clear(failure_t *failure)
 {
@@ -33,7 +34,8 @@ static void note_failure(context_t *ctx)
         failure_copy(&failures->first, context_last_failure(ctx));
 }
 
-/* By way of a second buffer, so that a message may quote the one before it. */
+/* By way of a second buffer, so that a message may quote the one before it. What names of a file
+ * hold is escaped here, whoever shows the message. */
 TESSERA_PRINTF(3, 0)
 static void tell(context_t *ctx, status_t status, const char *format, va_list arguments)
 {
@@ -44,12 +46,12 @@ static void tell(context_t *ctx, status_t status, const char *format, va_list ar
         allocator_refusal(context_allocator(ctx), message, sizeof message);
     failure_t *last = context_last_failure(ctx);
     last->status = status;
-    memcpy(last->message, message, strlen(message) + 1);
+    text_escape(message, last->message, sizeof last->message);
 }
 
 status_t context_fail(context_t *ctx, status_t status, const char *format, ...)
 {
-    if (ctx == NULL || status == STATUS_OK) return status;
+    if (ctx == NULL || status == STATUS_OK || format == NULL) return status;
     va_list arguments;
     va_start(arguments, format);
     tell(ctx, status, format, arguments);
@@ -80,6 +82,33 @@ status_t context_null(context_t *ctx, const char *op, const char *argument)
     if (first->status != STATUS_OK) failure_copy(context_last_failure(ctx), first);
     note_failure(ctx);
     return context_last_failure(ctx)->status;
+}
+
+static void rename_failure(failure_t *failure, const char *op)
+{
+    char rest[CONTEXT_ERROR_MAX];
+    const size_t length = strspn(failure->message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (length == 0 || failure->message[length] != ':') return;
+    memcpy(rest, failure->message + length, strlen(failure->message + length) + 1);
+    snprintf(failure->message, sizeof failure->message, "%.64s%.*s", op,
+             (int)sizeof failure->message - 66, rest);
+}
+
+status_t context_rename(context_t *ctx, status_t status, const char *op)
+{
+    if (status == STATUS_OK || ctx == NULL) return status;
+    failure_t *last = context_last_failure(ctx), *first = &scope_failures(ctx)->first;
+    const bool is_noted = first->status != STATUS_OK && strcmp(first->message, last->message) == 0;
+    rename_failure(last, op);
+    if (is_noted) failure_copy(first, last);
+    return status;
+}
+
+status_t context_array(context_t *ctx, const char *op, const char *name, int64_t n,
+                       const void *items)
+{
+    REQUIRE(ctx, n >= 0, "%s: %lld of %s, at least 0 are needed", op, (long long)n, name);
+    return n > 0 && items == NULL ? context_null(ctx, op, name) : STATUS_OK;
 }
 
 status_t context_output(context_t *ctx, const char *op, void *out)

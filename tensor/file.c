@@ -42,13 +42,13 @@ status_t file_fail(context_t *ctx, const char *op, const char *path, int error)
 static status_t map_open(context_t *ctx, const char *path, int file, file_mapping_t *mapping)
 {
     struct stat about;
-    if (fstat(file, &about) != 0) return file_fail(ctx, "file_map", path, errno);
-    if (!S_ISREG(about.st_mode)) FAIL(ctx, STATUS_IO, "file_map: %s, not a regular file", path);
-    if (about.st_size == 0) FAIL(ctx, STATUS_CORRUPT, "file_map: %s, the file is empty", path);
+    if (fstat(file, &about) != 0) return file_fail(ctx, "file", path, errno);
+    if (!S_ISREG(about.st_mode)) FAIL(ctx, STATUS_IO, "file: %s, not a regular file", path);
+    if (about.st_size == 0) FAIL(ctx, STATUS_CORRUPT, "file: %s, the file is empty", path);
     mapping->n_bytes = (size_t)about.st_size;
     if (mapping->file >= 0) return STATUS_OK;
     mapping->bytes = mmap(NULL, mapping->n_bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapping->bytes == MAP_FAILED) return file_fail(ctx, "file_map", path, errno);
+    if (mapping->bytes == MAP_FAILED) return file_fail(ctx, "file", path, errno);
     return STATUS_OK;
 }
 
@@ -56,7 +56,7 @@ static status_t open_file(context_t *ctx, const char *path, bool is_mapped,
                           file_mapping_t **out_mapping)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return file_fail(ctx, "file_map", path, errno);
+    if (file < 0) return file_fail(ctx, "file", path, errno);
     file_mapping_t *mapping = NULL;
     status_t status = context_get_zeroed(ctx, sizeof *mapping, "a file mapping", &mapping);
     if (status == STATUS_OK) {
@@ -99,10 +99,10 @@ status_t file_read(context_t *ctx, const char *path, const file_mapping_t *file,
         const ssize_t n = pread(file->file, (char *)out_bytes + done, piece,
                                 (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return file_fail(ctx, "file_read", path, errno);
+        if (n < 0) return file_fail(ctx, "file", path, errno);
         if (n == 0)
             FAIL(ctx, STATUS_CORRUPT,
-                 "file_read: %s ends at byte %zu, it had %zu bytes when it was opened", path,
+                 "file: %s ends at byte %zu, it had %zu bytes when it was opened", path,
                  offset + done, file->n_bytes);
         done += (size_t)n;
     }
@@ -177,6 +177,7 @@ status_t file_tensor(context_t *ctx, file_mapping_t *mapping, size_t offset,
 {
     TRY(context_output(ctx, "file_tensor", out_tensor));
     if (mapping == NULL) return context_null(ctx, "file_tensor", "mapping");
+    if (info == NULL) return context_null(ctx, "file_tensor", "info");
     TRY(tensor_check(ctx, "file_tensor", info->dtype, info->rank, info->sizes));
     size_t n_bytes = info_numel(info) > 0 ? info_bytes(info) : 0;
     REQUIRE(ctx, offset <= mapping->n_bytes && n_bytes <= mapping->n_bytes - offset,

@@ -67,17 +67,16 @@ static status_t find_target(context_t *ctx, const char *path, char *out_target, 
     struct stat about;
     *out_mode = 0;
     if (realpath(path, out_target) == NULL) {
-        if (errno != ENOENT) return file_fail(ctx, "file_write_begin", path, errno);
+        if (errno != ENOENT) return file_fail(ctx, "file", path, errno);
         size_t bytes = strlen(path) + 1;
-        REQUIRE(ctx, bytes <= PATH_MAX, "file_write_begin: a path of %zu bytes, at most %d", bytes,
-                PATH_MAX);
+        REQUIRE(ctx, bytes <= PATH_MAX, "file: a path of %zu bytes, at most %d", bytes, PATH_MAX);
         memcpy(out_target, path, bytes);
         if (lstat(path, &about) != 0) return STATUS_OK;
     } else if (stat(out_target, &about) != 0) {
-        return file_fail(ctx, "file_write_begin", path, errno);
+        return file_fail(ctx, "file", path, errno);
     }
     if (!S_ISREG(about.st_mode))
-        FAIL(ctx, STATUS_IO, "file_write_begin: %s is %s, only regular files are replaced", path,
+        FAIL(ctx, STATUS_IO, "file: %s is %s, only regular files are replaced", path,
              kind_of_file(about.st_mode));
     *out_mode = about.st_mode & MODE_BITS;
     return STATUS_OK;
@@ -195,9 +194,9 @@ static status_t open_temporary(context_t *ctx, const char *path, file_writer_t *
     const mode_t new_mode = mode != 0 ? mode & NEW_FILE_MODE : NEW_FILE_MODE;
     name_temporary(writer);
     if (!open_unnamed(writer, new_mode) && !open_named(writer, new_mode))
-        return file_fail(ctx, "file_write_begin", writer->temporary, errno);
+        return file_fail(ctx, "file", writer->temporary, errno);
     if (mode != 0 && fchmod(writer->file, mode) != 0)
-        return file_fail(ctx, "file_write_begin", writer->temporary, errno);
+        return file_fail(ctx, "file", writer->temporary, errno);
     return STATUS_OK;
 }
 
@@ -242,7 +241,7 @@ static status_t write_out(file_writer_t *writer, const char *bytes, size_t n_byt
         ssize_t written = write(writer->file, bytes, n_bytes < PIECE_BYTES ? n_bytes : PIECE_BYTES);
         if (written < 0 && errno == EINTR) continue;
         if (written < 0) {
-            writer->status = file_fail(writer->ctx, "file_write", writer->path, errno);
+            writer->status = file_fail(writer->ctx, "file", writer->path, errno);
             return writer->status;
         }
         bytes += written;
@@ -262,6 +261,7 @@ status_t file_write(file_writer_t *writer, const void *bytes, size_t n_bytes)
 {
     if (writer == NULL) return STATUS_INVALID_ARGUMENT;
     if (writer->status != STATUS_OK || n_bytes == 0) return writer->status;
+    if (bytes == NULL) return context_null(writer->ctx, "file_write", "bytes");
     if (n_bytes > WRITE_BUFFER - writer->n_buffered) TRY(flush(writer));
     if (n_bytes >= WRITE_BUFFER) {
         TRY(write_out(writer, bytes, n_bytes));
@@ -292,8 +292,7 @@ static status_t sync_directory(file_writer_t *writer)
     int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = file < 0 || fsync(file) != 0 ? errno : 0;
     if (file >= 0) close(file);
-    if (error != 0 && error != EINVAL)
-        return file_fail(writer->ctx, "file_write_end", directory, error);
+    if (error != 0 && error != EINVAL) return file_fail(writer->ctx, "file", directory, error);
     return STATUS_OK;
 }
 
@@ -303,7 +302,7 @@ static status_t commit_file(file_writer_t *writer)
     TRY(flush(writer));
     if (fsync(writer->file) != 0 || !link_temporary(writer) ||
         rename(writer->temporary, writer->path) != 0)
-        return file_fail(writer->ctx, "file_write_end", writer->path, errno);
+        return file_fail(writer->ctx, "file", writer->path, errno);
     close(writer->file);
     writer->file = -1;
     return sync_directory(writer);

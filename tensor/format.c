@@ -7,6 +7,14 @@
 #include "tensor/hash_impl.h"
 #include "tensor/shape.h"
 
+/* What a format is taken for that is NULL, or that no format of its rank can be. */
+static const format_t unchosen = {.kind = FORMAT_ANY};
+
+static inline bool is_rank(int rank)
+{
+    return rank >= 0 && rank <= TENSOR_MAX_RANK;
+}
+
 /* ---- text ---- */
 
 /* A text while it is read; `at` is the next character. */
@@ -175,6 +183,7 @@ static status_t read_regrouped(reader_t *reader, format_t *format)
 status_t format_parse(context_t *ctx, const char *text, format_t *out_format)
 {
     if (text == NULL) return context_null(ctx, "format", "text");
+    if (out_format == NULL) return context_null(ctx, "format", "the output");
     reader_t reader = {ctx, text, text};
     format_t format = {0};
     if (*text == '{')
@@ -225,6 +234,8 @@ static char *write_numbers(int n, const int64_t *numbers, const char *brackets, 
 const char *format_text(const format_t *format, char *out_text)
 {
     char *at = out_text;
+    if (out_text == NULL) return "";
+    if (format == NULL) format = &unchosen;
     if (format->kind == FORMAT_ANY) {
         *at++ = '?';
     } else if (format->kind == FORMAT_STRIDED) {
@@ -250,7 +261,7 @@ const char *format_text(const format_t *format, char *out_text)
 
 format_t format_plain(int rank)
 {
-    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK);
+    if (!is_rank(rank)) return unchosen;
     format_t format = {.kind = FORMAT_TAG, .rank = (uint8_t)rank};
     for (int d = 0; d < rank; d++) format.order[d] = (uint8_t)d;
     return format;
@@ -259,7 +270,7 @@ format_t format_plain(int rank)
 format_t format_channels_last(int rank)
 {
     format_t format = format_plain(rank);
-    if (rank < 3) return format;
+    if (rank < 3 || !is_rank(rank)) return format;
     for (int i = 1; i < rank - 1; i++) format.order[i] = (uint8_t)(i + 1);
     format.order[rank - 1] = 1;
     return format;
@@ -267,7 +278,7 @@ format_t format_channels_last(int rank)
 
 format_t format_channel_blocks(int rank, int block)
 {
-    INVARIANT(rank >= 2 && block >= 2 && block <= UINT16_MAX);
+    if (rank < 2 || !is_rank(rank) || block < 2 || block > UINT16_MAX) return unchosen;
     format_t format = format_plain(rank);
     format.n_blocks = 1;
     format.block_dims[0] = 1;
@@ -277,7 +288,7 @@ format_t format_channel_blocks(int rank, int block)
 
 format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
 {
-    INVARIANT(tag->kind == FORMAT_TAG && rank >= 0 && rank <= TENSOR_MAX_RANK);
+    if (tag == NULL || inner == NULL || tag->kind != FORMAT_TAG || !is_rank(rank)) return unchosen;
     format_t format = *tag;
     format.kind = FORMAT_REGROUPED;
     format.inner_rank = tag->rank;
@@ -288,7 +299,7 @@ format_t format_regroup(int rank, const format_t *tag, const int64_t *inner)
 
 format_t format_inner(const format_t *format)
 {
-    INVARIANT(format->kind == FORMAT_REGROUPED);
+    if (format == NULL || format->kind != FORMAT_REGROUPED) return unchosen;
     format_t tag = *format;
     tag.kind = FORMAT_TAG;
     tag.rank = format->inner_rank;
@@ -304,9 +315,10 @@ enum { WORD_ELEMENTS, WORD_OWNER, WORD_VERSION, WORD_NUMBERS };
 format_t format_owned(int rank, int64_t elements, const char *owner, int version, int n_numbers,
                       const int64_t *numbers)
 {
+    if (!is_rank(rank) || elements < 0 || owner == NULL || version < 0 || n_numbers < 0 ||
+        n_numbers > FORMAT_MAX_NUMBERS || (n_numbers > 0 && numbers == NULL))
+        return unchosen;
     format_t format = {.kind = FORMAT_OPAQUE, .rank = (uint8_t)rank};
-    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK && elements >= 0 && version >= 0 &&
-              n_numbers >= 0 && n_numbers <= FORMAT_MAX_NUMBERS);
     uint64_t hash = hash_bytes(owner, strlen(owner), 0);
     format.words[WORD_ELEMENTS] = elements;
     format.words[WORD_OWNER] = OWNER_BIT | (int64_t)(hash & (OWNER_BIT - 1));
@@ -317,7 +329,8 @@ format_t format_owned(int rank, int64_t elements, const char *owner, int version
 
 const int64_t *format_numbers(const format_t *format)
 {
-    bool is_owned = format->kind == FORMAT_OPAQUE && (format->words[WORD_OWNER] & OWNER_BIT) != 0;
+    bool is_owned = format != NULL && format->kind == FORMAT_OPAQUE &&
+                    (format->words[WORD_OWNER] & OWNER_BIT) != 0;
     return is_owned ? &format->words[WORD_NUMBERS] : NULL;
 }
 
@@ -353,7 +366,7 @@ static bool has_strides(const format_t *format, const int64_t *sizes, const int6
 
 format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *strides)
 {
-    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK);
+    if (!is_rank(rank) || (rank > 0 && (sizes == NULL || strides == NULL))) return unchosen;
     int64_t numel = 0;
     bool fits = shape_numel(rank, sizes, &numel);
     const format_t candidates[] = {format_plain(rank), format_channels_last(rank),
@@ -370,8 +383,8 @@ format_t format_of_strides(int rank, const int64_t *sizes, const int64_t *stride
 
 bool format_is_blocked(const format_t *format)
 {
-    return format->n_blocks > 0 || format->kind == FORMAT_OPAQUE ||
-           format->kind == FORMAT_REGROUPED;
+    return format != NULL && (format->n_blocks > 0 || format->kind == FORMAT_OPAQUE ||
+                              format->kind == FORMAT_REGROUPED);
 }
 
 /* The product of each dimension's blocks, 1 where it has none. */
@@ -384,13 +397,19 @@ static void whole_blocks(const format_t *format, int64_t *out_blocks)
 
 bool format_is_padded(const format_t *format, const int64_t *sizes)
 {
-    if (format->n_blocks == 0) return false;
-    INVARIANT(format->kind == FORMAT_TAG);
+    if (format == NULL || format->n_blocks == 0 || format->kind != FORMAT_TAG || sizes == NULL)
+        return false;
     int64_t blocks[TENSOR_MAX_RANK];
     whole_blocks(format, blocks);
     for (int d = 0; d < format->rank; d++)
         if (sizes[d] % blocks[d] != 0) return true;
     return false;
+}
+
+/* Whether offsets follow from the format alone. */
+static bool is_explicit(const format_t *format)
+{
+    return format != NULL && (format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
 }
 
 /* How many blocks cover a size; cannot overflow. */
@@ -401,7 +420,7 @@ static int64_t blocks_in(int64_t size, int64_t block)
 
 void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *out_sizes)
 {
-    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
+    if (!is_explicit(format) || sizes == NULL || out_sizes == NULL) return;
     int64_t blocks[TENSOR_MAX_RANK];
     whole_blocks(format, blocks);
     for (int d = 0; d < format->rank; d++)
@@ -410,7 +429,7 @@ void format_padded_sizes(const format_t *format, const int64_t *sizes, int64_t *
 
 void format_strides(const format_t *format, const int64_t *sizes, int64_t *out_strides)
 {
-    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
+    if (!is_explicit(format) || sizes == NULL || out_strides == NULL) return;
     if (format->kind == FORMAT_STRIDED) {
         for (int d = 0; d < format->rank; d++) out_strides[d] = format->strides[d];
         return;
@@ -452,7 +471,8 @@ static bool regrouped_elements(const format_t *format, const int64_t *sizes, int
 
 bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_elements)
 {
-    if (format->kind == FORMAT_ANY) return false;
+    if (format == NULL || format->kind == FORMAT_ANY || out_elements == NULL) return false;
+    if (format->rank > 0 && sizes == NULL) return false;
     for (int d = 0; d < format->rank; d++)
         if (sizes[d] < 0) return false;
     for (int d = 0; d < format->rank; d++) {
@@ -481,7 +501,7 @@ bool format_elements(const format_t *format, const int64_t *sizes, int64_t *out_
  * the fastest to the slowest. */
 int64_t format_offset(const format_t *format, const int64_t *sizes, const int64_t *index)
 {
-    INVARIANT(format->kind == FORMAT_TAG || format->kind == FORMAT_STRIDED);
+    if (!is_explicit(format) || sizes == NULL || index == NULL) return 0;
     int64_t offset = 0, stride = 1;
     if (format->kind == FORMAT_STRIDED) {
         for (int d = 0; d < format->rank; d++) offset += index[d] * format->strides[d];
@@ -549,6 +569,7 @@ static bool same_regrouped(const format_t *a, const format_t *b)
 
 bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
 {
+    if (a == NULL || b == NULL) return a == b;
     if (a->kind == FORMAT_ANY || b->kind == FORMAT_ANY) return a->kind == b->kind;
     if (a->kind == FORMAT_OPAQUE || b->kind == FORMAT_OPAQUE)
         return a->kind == b->kind && a->rank == b->rank &&
@@ -577,7 +598,7 @@ bool format_same(const format_t *a, const format_t *b, const int64_t *sizes)
 uint64_t format_hash(const format_t *format, const int64_t *sizes, uint64_t seed)
 {
     int64_t elements = 0;
-    if (format->kind == FORMAT_ANY) return hash_mix(seed, UINT64_MAX);
+    if (format == NULL || format->kind == FORMAT_ANY) return hash_mix(seed, UINT64_MAX);
     if (!format_elements(format, sizes, &elements) || elements == 0) return hash_mix(seed, 0);
     int64_t outer[TENSOR_MAX_RANK];
     uint64_t hash = hash_mix(seed, (uint64_t)elements);

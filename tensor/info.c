@@ -15,9 +15,12 @@ const char *layout_name(layout_t layout)
     return "unknown";
 }
 
+/* What NULL is taken for. */
+static const tensor_info_t absent = {.dtype = DTYPE_NONE};
+
 tensor_info_t info_dense(dtype_t dtype, int rank, const int64_t *sizes)
 {
-    INVARIANT(rank >= 0 && rank <= TENSOR_MAX_RANK);
+    if (rank < 0 || rank > TENSOR_MAX_RANK || (rank > 0 && sizes == NULL)) return absent;
     tensor_info_t info = {.dtype = dtype, .layout = LAYOUT_DENSE, .rank = rank};
     info.format.kind = FORMAT_STRIDED;
     info.format.rank = (uint8_t)rank;
@@ -28,6 +31,7 @@ tensor_info_t info_dense(dtype_t dtype, int rank, const int64_t *sizes)
 
 tensor_info_t info_mkldnn(const tensor_info_t *info, const format_t *format)
 {
+    if (info == NULL || format == NULL) return absent;
     tensor_info_t result = *info;
     result.layout = LAYOUT_MKLDNN;
     result.format = *format;
@@ -37,6 +41,7 @@ tensor_info_t info_mkldnn(const tensor_info_t *info, const format_t *format)
 int64_t info_numel(const tensor_info_t *info)
 {
     int64_t numel = 0;
+    if (info == NULL) return 0;
     bool fits = shape_numel(info->rank, info->sizes, &numel);
     INVARIANT(fits);
     (void)fits;
@@ -46,6 +51,7 @@ int64_t info_numel(const tensor_info_t *info)
 size_t info_bytes(const tensor_info_t *info)
 {
     int64_t elements = 0;
+    if (info == NULL) return 0;
     if (info->format.kind == FORMAT_ANY) {
         elements = info_numel(info);
     } else {
@@ -58,13 +64,15 @@ size_t info_bytes(const tensor_info_t *info)
 
 bool info_is_contiguous(const tensor_info_t *info)
 {
-    if (info->format.kind == FORMAT_ANY) return false;
+    if (info == NULL || info->format.kind == FORMAT_ANY) return false;
     format_t plain = format_plain(info->rank);
     return format_same(&info->format, &plain, info->sizes);
 }
 
 bool info_equal(const tensor_info_t *a, const tensor_info_t *b)
 {
+    if (a == NULL) a = &absent;
+    if (b == NULL) b = &absent;
     if (a->dtype != b->dtype) return false;
     if (a->dtype == DTYPE_NONE) return true;
     return a->layout == b->layout && a->is_number == b->is_number &&
@@ -74,6 +82,7 @@ bool info_equal(const tensor_info_t *a, const tensor_info_t *b)
 
 uint64_t info_hash(const tensor_info_t *info, uint64_t seed)
 {
+    if (info == NULL) info = &absent;
     uint64_t hash = hash_mix(seed + 1, (uint64_t)info->dtype);
     if (info->dtype == DTYPE_NONE) return hash;
     unsigned traits = (unsigned)info->rank << 8 | (unsigned)info->layout << 1 | info->is_number;
@@ -133,6 +142,8 @@ uint64_t info_identity_hash(const tensor_info_t *info)
 const char *info_text(const tensor_info_t *info, char *out_text)
 {
     char sizes[TENSOR_MAX_RANK * 20 + 3], format[FORMAT_TEXT_MAX];
+    if (out_text == NULL) return "";
+    if (info == NULL) info = &absent;
     bool is_mkldnn = info->layout == LAYOUT_MKLDNN;
     bool has_format = info->dtype != DTYPE_NONE && (is_mkldnn || !info_is_contiguous(info));
     bool has_sizes = info->dtype != DTYPE_NONE;

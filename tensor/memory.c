@@ -159,6 +159,7 @@ void allocator_refusal(const allocator_t *allocator, char *message, size_t capac
 /* out_block is the address of a pointer of any type. */
 status_t context_get(context_t *ctx, size_t bytes, const char *purpose, void *out_block)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     void *block = allocator_get(context_allocator(ctx), bytes);
     if (block == NULL)
         FAIL(ctx, STATUS_OUT_OF_MEMORY, "out of memory: %zu bytes for %s, the allocator refused",
@@ -178,7 +179,7 @@ status_t context_get_zeroed(context_t *ctx, size_t bytes, const char *purpose, v
 
 void context_put(context_t *ctx, void *block)
 {
-    allocator_put(context_allocator(ctx), block);
+    if (ctx != NULL) allocator_put(context_allocator(ctx), block);
 }
 
 status_t context_string(context_t *ctx, const char *text, char **out_text)

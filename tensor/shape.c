@@ -7,11 +7,17 @@
 
 #define SHAPE_TEXT_MAX 256
 
+static bool is_list(int n, const int64_t *items)
+{
+    return n <= 0 || items != NULL;
+}
+
 /* A size of 0 makes the product 0 however large the others are. */
 bool shape_numel(int rank, const int64_t *sizes, int64_t *out_numel)
 {
     int64_t numel = 1;
     bool is_empty = false, fits = true;
+    if (!is_list(rank, sizes) || out_numel == NULL) return false;
     for (int d = 0; d < rank; d++) {
         if (sizes[d] < 0) return false;
         is_empty = is_empty || sizes[d] == 0;
@@ -44,6 +50,7 @@ status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, co
 void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides)
 {
     int64_t stride = 1;
+    if (!is_list(rank, sizes) || out_strides == NULL) return;
     for (int d = rank - 1; d >= 0; d--) {
         out_strides[d] = stride;
         if (sizes[d] > 1) stride *= sizes[d];
@@ -52,7 +59,7 @@ void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides)
 
 bool shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b)
 {
-    if (rank_a != rank_b) return false;
+    if (rank_a != rank_b || !is_list(rank_a, a) || !is_list(rank_b, b)) return false;
     for (int d = 0; d < rank_a; d++)
         if (a[d] != b[d]) return false;
     return true;
@@ -62,7 +69,9 @@ bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b,
                      int64_t *out_sizes)
 {
     int rank = rank_a > rank_b ? rank_a : rank_b;
-    INVARIANT(rank <= TENSOR_MAX_RANK);
+    if (rank_a < 0 || rank_b < 0 || rank > TENSOR_MAX_RANK) return false;
+    if (!is_list(rank_a, a) || !is_list(rank_b, b) || out_rank == NULL || out_sizes == NULL)
+        return false;
     int64_t sizes[TENSOR_MAX_RANK];
     for (int d = 0; d < rank; d++) {
         int d_a = d - (rank - rank_a), d_b = d - (rank - rank_b);
@@ -78,14 +87,16 @@ bool shape_broadcast(int rank_a, const int64_t *a, int rank_b, const int64_t *b,
 bool shape_dim(int rank, int64_t dim, int *out_dim)
 {
     int64_t n = rank > 0 ? rank : 1;
-    if (dim < -n || dim >= n) return false;
+    if (dim < -n || dim >= n || out_dim == NULL) return false;
     *out_dim = (int)(dim < 0 ? dim + n : dim);
     return true;
 }
 
 const char *shape_text(int rank, const int64_t *sizes, char *out_text, size_t capacity)
 {
+    if (out_text == NULL) return "";
     if (capacity == 0) return out_text;
+    if (sizes == NULL) rank = 0;
     size_t length = 0;
     out_text[0] = '\0';
     for (int d = 0; d <= rank && length < capacity; d++) {

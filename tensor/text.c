@@ -46,7 +46,7 @@ static void append_bytes(text_t *text, const char *bytes, size_t n)
 void text_append(text_t *text, const char *format, ...)
 {
     char piece[256];
-    if (text == NULL) return;
+    if (text == NULL || format == NULL) return;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(piece, sizeof piece, format, arguments);
@@ -63,6 +63,40 @@ void text_append(text_t *text, const char *format, ...)
         va_end(arguments);
         text->length += (size_t)length;
     }
+}
+
+/* Bytes of the character at `at`, 0 if it is none that can be shown: a control character (U+0000 to
+ * U+001F, U+007F to U+009F), or not UTF-8: too long a form, a surrogate, above U+10FFFF. */
+static int shown_bytes(const unsigned char *at)
+{
+    if (*at < 0x80) return (*at >= 0x20 && *at != 0x7f) || *at == '\n' || *at == '\t' ? 1 : 0;
+    const int n = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
+    if (*at < 0xc2 || *at > 0xf4) return 0;
+    for (int i = 1; i < n; i++)
+        if ((at[i] & 0xc0) != 0x80) return 0;
+    if (*at == 0xc2 && at[1] < 0xa0) return 0;
+    if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] >= 0xa0)) return 0;
+    return (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] >= 0x90) ? 0 : n;
+}
+
+size_t text_escape(const char *string, char *out, size_t room)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *at = (const unsigned char *)(string != NULL ? string : "");
+    size_t length = 0, written = 0;
+    while (*at != '\0') {
+        const int n = shown_bytes(at);
+        const char escaped[4] = {'\\', 'x', digits[*at >> 4], digits[*at & 15]};
+        const size_t n_more = n > 0 ? (size_t)n : sizeof escaped;
+        if (out != NULL && length == written && length + n_more < room) {
+            memcpy(out + written, n > 0 ? (const void *)at : escaped, n_more);
+            written += n_more;
+        }
+        length += n_more;
+        at += n > 0 ? n : 1;
+    }
+    if (out != NULL && room > 0) out[written] = '\0';
+    return length;
 }
 
 static const char *escape(unsigned char c)
@@ -85,7 +119,7 @@ void text_append_quoted(text_t *text, const char *string)
     append_bytes(text, "\"", 1);
     for (const char *at = string; *at != '\0';) {
         const char *plain = at;
-        while (*at != '\0' && (unsigned char)*at >= 0x20 && *at != '"' && *at != '\\') at++;
+        while ((unsigned char)*at >= 0x20 && *at != '"' && *at != '\\') at++;
         append_bytes(text, plain, (size_t)(at - plain));
         if (*at == '\0') break;
         const char *escaped = escape((unsigned char)*at);

@@ -28,6 +28,11 @@ void text_append(text_t *text, const char *format, ...) TESSERA_API(text_append)
 /* A double-quoted string with JSON's escapes. */
 void text_append_quoted(text_t *text, const char *string) TESSERA_API(text_append_quoted);
 
+/* Copies a string for a terminal or a log: control characters but newline and tab, and bytes that
+ * are not UTF-8, become "\\x1b". out has room for `room` bytes, its zero byte included; what does
+ * not fit is left out. Gives the length of the whole, as snprintf does. */
+size_t text_escape(const char *string, char *out, size_t room) TESSERA_API(text_escape);
+
 /* The shortest decimal form that reads back to the same number, always with a point or exponent;
  * inf, -inf, nan. */
 void text_append_float(text_t *text, double value) TESSERA_API(text_append_float);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tensor/context_impl.h"
+#include "tensor/text.h"
 #include "tensor/trace_impl.h"
 
 #define LINE_MAX_BYTES 8192
@@ -67,13 +68,13 @@ static void print_template(context_t *ctx, int index)
 /* A line too long for the buffer is cut and ends in "...". */
 void trace_event(context_t *ctx, trace_category_t category, const char *format, ...)
 {
-    if (!context_traces(ctx, category)) return;
+    if (ctx == NULL || format == NULL || !context_traces(ctx, category)) return;
     int index = 0;
     while (index < N_CATEGORIES && categories[index].bit != (unsigned)category) index++;
     if (index == N_CATEGORIES) return;
     print_template(ctx, index);
 
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES], shown[2 * LINE_MAX_BYTES];
     int prefix = snprintf(line, sizeof line, "tessera,%s,", categories[index].name);
     size_t room = sizeof line - (size_t)prefix;
     va_list arguments;
@@ -82,5 +83,6 @@ void trace_event(context_t *ctx, trace_category_t category, const char *format, 
     va_end(arguments);
     if (length < 0) return;
     if ((size_t)length >= room) memcpy(line + sizeof line - 4, "...", 4);
-    context_trace_line(ctx, line);
+    text_escape(line, shown, sizeof shown);
+    context_trace_line(ctx, shown);
 }

@@ -6,6 +6,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
+#include "tools/print.h"
 
 typedef struct accuracy_outputs {
     int n;
@@ -52,7 +53,7 @@ void accuracy_note(void *user, const freeze_layer_t *layer)
     accuracy_t *accuracy = user;
     bar_end();
     if (layer->is_kept) {
-        printf("kept in f32: %s %s, error %.4g\n", layer->op, layer->path, layer->error);
+        print("kept in f32: %s %s, error %.4g\n", layer->op, layer->path, layer->error);
         accuracy->n_kept++;
         return;
     }
@@ -163,14 +164,14 @@ status_t accuracy_compare(context_t *ctx, module_t *frozen, const model_t *model
 void accuracy_print(dtype_t dtype, const accuracy_t *accuracy, const agreement_t *agreement)
 {
     bar_end();
-    printf("%s: %d layers, %d kept in f32; outputs differ from f32 by %.4g", dtype_name(dtype),
-           accuracy->n_layers, accuracy->n_kept, agreement->difference);
+    print("%s: %d layers, %d kept in f32; outputs differ from f32 by %.4g", dtype_name(dtype),
+          accuracy->n_layers, accuracy->n_kept, agreement->difference);
     if (accuracy->n_layers > 0)
-        printf(", largest error of a layer %.4g: %s %s", accuracy->worst, accuracy->worst_op,
-               accuracy->worst_path);
-    printf("\n");
+        print(", largest error of a layer %.4g: %s %s", accuracy->worst, accuracy->worst_op,
+              accuracy->worst_path);
+    print("\n");
     if (agreement->n_rows > 0)
-        printf("top-1 agreement with f32 %.4f: %lld of %lld rows\n",
-               (double)agreement->n_same / (double)agreement->n_rows, (long long)agreement->n_same,
-               (long long)agreement->n_rows);
+        print("top-1 agreement with f32 %.4f: %lld of %lld rows\n",
+              (double)agreement->n_same / (double)agreement->n_rows, (long long)agreement->n_same,
+              (long long)agreement->n_rows);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/stop.h"
 
@@ -57,7 +58,7 @@ static bool is_under(const char *isa, char **argv)
     if (isa == NULL || (set != NULL && strcmp(set, isa) == 0)) return true;
     setenv(ISA_VARIABLE, isa, 1);
     execv("/proc/self/exe", argv - 1);
-    fprintf(stderr, "tessera " NAME ": cannot run itself: %s\n", strerror(errno));
+    print_error("tessera " NAME ": cannot run itself: %s\n", strerror(errno));
     return false;
 }
 

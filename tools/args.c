@@ -8,15 +8,16 @@
 #include <string.h>
 
 #include "tools/bar.h"
+#include "tools/print.h"
 #include "tools/stop.h"
 
 int args_usage_error(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "tessera %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\nsee: tessera %s --help\n", command);
+    print_error("tessera %s: ", command);
+    print_error_list(format, arguments);
+    print_error("\nsee: tessera %s --help\n", command);
     va_end(arguments);
     return EXIT_USAGE;
 }
@@ -88,18 +89,18 @@ static void print_option(const args_option_t *option)
     if (option->help == NULL) return;
     snprintf(left, sizeof left, "%s%s%s", option->name, option->metavar != NULL ? " " : "",
              option->metavar != NULL ? option->metavar : "");
-    printf("  %-26s%s\n", left, option->help);
+    print("  %-26s%s\n", left, option->help);
 }
 
 static void print_help(const args_command_t *command, const args_option_t *options, int n_options)
 {
-    printf("%s\n\nusage: tessera %s%s%s [options]\n\n%s\n\noptions:\n", command->example,
-           command->name, command->operands[0] != '\0' ? " " : "", command->operands,
-           command->about);
+    print("%s\n\nusage: tessera %s%s%s [options]\n\n%s\n\noptions:\n", command->example,
+          command->name, command->operands[0] != '\0' ? " " : "", command->operands,
+          command->about);
     for (int i = 0; i < n_options; i++) print_option(&options[i]);
     for (int i = 0; i < STOP_OPTIONS; i++) print_option(&stop_options[i]);
     print_option(&quiet);
-    if (command->more != NULL) printf("\n%s\n", command->more);
+    if (command->more != NULL) print("\n%s\n", command->more);
 }
 
 /* "512M": a whole number, and K, M or G for 2^10, 2^20 or 2^30 of it. */

@@ -9,6 +9,7 @@
 #include "tensor/try_impl.h"
 #include "tools/audit.h"
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/stop.h"
 #include "tools/table.h"
@@ -167,7 +168,7 @@ static status_t print_pairs(context_t *ctx, audit_t *audit)
     }
     TRY(table_print(&table));
     if (audit->n_pairs > MAX_PAIRS_SHOWN)
-        printf("... and %d more pairs of formats\n", audit->n_pairs - MAX_PAIRS_SHOWN);
+        print("... and %d more pairs of formats\n", audit->n_pairs - MAX_PAIRS_SHOWN);
     return STATUS_OK;
 }
 
@@ -175,30 +176,30 @@ static void print_heading(const log_t *log)
 {
     const audit_steady_t *steady = &log->steady;
     if (log->audit.version[0] != '\0')
-        printf("oneDNN %s: ", log->audit.version);
+        print("oneDNN %s: ", log->audit.version);
     else
-        printf("oneDNN, whose version the log does not name: ");
-    printf("%zu executions; ", log->n);
+        print("oneDNN, whose version the log does not name: ");
+    print("%zu executions; ", log->n);
     if (!log->has_steady) {
-        printf("no steady state, since the end repeats nothing\n\n");
+        print("no steady state, since the end repeats nothing\n\n");
         return;
     }
     size_t n_steady = steady->length * (size_t)steady->n_times;
-    printf("%zu of set-up, then %lld times a sequence of %zu", steady->first,
-           (long long)steady->n_times, steady->length);
+    print("%zu of set-up, then %lld times a sequence of %zu", steady->first,
+          (long long)steady->n_times, steady->length);
     if (log->n > steady->first + n_steady)
-        printf(", and %zu after it", log->n - steady->first - n_steady);
-    printf("\n\n");
+        print(", and %zu after it", log->n - steady->first - n_steady);
+    print("\n\n");
 }
 
 static status_t print_log(context_t *ctx, log_t *log)
 {
     print_heading(log);
     TRY(print_kinds(ctx, &log->audit));
-    printf("\n");
+    print("\n");
     TRY(print_causes(ctx, log));
     if (log->audit.n_pairs == 0) return STATUS_OK;
-    printf("\n");
+    print("\n");
     return print_pairs(ctx, &log->audit);
 }
 
@@ -230,7 +231,7 @@ static bool read_log(const char *path, log_t *log)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
     if (file == NULL) {
-        fprintf(stderr, "tessera audit: %s: %s\n", path, strerror(errno));
+        print_error("tessera audit: %s: %s\n", path, strerror(errno));
         return false;
     }
     char *line = NULL;
@@ -239,11 +240,11 @@ static bool read_log(const char *path, log_t *log)
     while (has_memory && getline(&line, &capacity, file) >= 0)
         if (audit_line(&log->audit, line)) has_memory = keep_execution(log);
     bool is_read = !ferror(file);
-    if (!is_read) fprintf(stderr, "tessera audit: %s: %s\n", path, strerror(errno));
+    if (!is_read) print_error("tessera audit: %s: %s\n", path, strerror(errno));
     free(line);
     if (file != stdin) fclose(file);
     has_memory = has_memory && find_steady(log);
-    if (!has_memory) fprintf(stderr, "tessera audit: no memory\n");
+    if (!has_memory) print_error("tessera audit: no memory\n");
     return is_read && has_memory;
 }
 
@@ -261,13 +262,12 @@ static bool audit(const char *path, log_t *log)
 {
     if (!read_log(path, log)) return false;
     if (log->audit.n_malformed > 0)
-        fprintf(stderr, "tessera audit: %llu lines begin like executions but are cut or garbled\n",
-                (unsigned long long)log->audit.n_malformed);
+        print_error("tessera audit: %llu lines begin like executions but are cut or garbled\n",
+                    (unsigned long long)log->audit.n_malformed);
     if (log->n > 0) return print_audit(log);
-    fprintf(stderr,
-            "tessera audit: %s has no executions in %llu lines; run the program with "
-            "ONEDNN_VERBOSE=1 (MKLDNN_VERBOSE=1, DNNL_VERBOSE=1 for old versions)\n",
-            path, (unsigned long long)log->audit.n_lines);
+    print_error("tessera audit: %s has no executions in %llu lines; run the program with "
+                "ONEDNN_VERBOSE=1 (MKLDNN_VERBOSE=1, DNNL_VERBOSE=1 for old versions)\n",
+                path, (unsigned long long)log->audit.n_lines);
     return false;
 }
 
@@ -278,7 +278,7 @@ int command_audit(int argc, char **argv)
     if (!args_parse(&command, NULL, 0, argc, argv, &operands, &code)) return code;
     log_t *log = calloc(1, sizeof *log);
     if (log == NULL) {
-        fprintf(stderr, "tessera audit: no memory\n");
+        print_error("tessera audit: no memory\n");
         return EXIT_FAILED;
     }
     bool is_done = audit(operands.items[0], log);

@@ -32,7 +32,7 @@ static void begin_what(const char *what, int64_t done, double now)
 {
     if (bar.begin_ms == 0.0) bar.begin_ms = now;
     if (strncmp(bar.what, what, sizeof bar.what - 1) == 0 && done >= bar.what_done) return;
-    snprintf(bar.what, sizeof bar.what, "%s", what);
+    text_escape(what, bar.what, sizeof bar.what);
     bar.what_ms = now;
     bar.what_done = done;
 }

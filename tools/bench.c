@@ -11,6 +11,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/stop.h"
 
 #define NAME "bench"
@@ -268,10 +269,10 @@ static bool differs(const bench_t *bench, double tolerance)
     for (int i = 0; i < bench->n_rows; i++) {
         const bench_row_t *row = &bench->rows[i];
         if (tolerance < 0.0 || row->max_rel_diff <= tolerance) continue;
-        fprintf(stderr,
-                "tessera " NAME ": mode %s differs from dense by %.3g of the largest element, %.3g "
-                "is allowed\n",
-                mode_name(row->mode), row->max_rel_diff, tolerance);
+        print_error("tessera " NAME
+                    ": mode %s differs from dense by %.3g of the largest element, %.3g "
+                    "is allowed\n",
+                    mode_name(row->mode), row->max_rel_diff, tolerance);
         is_any = true;
     }
     return is_any;
@@ -302,7 +303,7 @@ static bool read_budget(const bench_options_t *options, budget_t *out_budget)
 {
     context_t *ctx = NULL;
     if (stop_create(NULL, &ctx) != STATUS_OK) {
-        fprintf(stderr, NAME ": %s\n", context_error(NULL));
+        print_error(NAME ": %s\n", context_error(NULL));
         return false;
     }
     bool is_read = session_check(NAME, ctx, budget_read(ctx, options->budget, out_budget));

@@ -10,6 +10,7 @@
 
 #include "tools/bar.h"
 #include "tools/bench.h"
+#include "tools/print.h"
 
 #define MARK "tessera-first-run"
 #define MAX_WORDS (4 * ARGS_MAX + 40)
@@ -148,7 +149,7 @@ bool bench_freeze_apart(const char *spec, const session_options_t *options,
     snprintf(dir, sizeof out_frozen->dir, "%s/tessera-XXXXXX",
              tmp != NULL && tmp[0] != '\0' ? tmp : "/tmp");
     if (mkdtemp(dir) == NULL) {
-        fprintf(stderr, "tessera bench: %s: %s\n", dir, strerror(errno));
+        print_error("tessera bench: %s: %s\n", dir, strerror(errno));
         dir[0] = '\0';
         return false;
     }
@@ -191,7 +192,7 @@ bool bench_report_first_run(const char *name, session_t *session)
     double end = session_now_ms();
     if (!session_check(name, session->ctx, status)) return false;
     mode_release_outputs(n_out, out);
-    printf("%s %.6f %.6f %.6f %.3f\n", MARK, session->load_ms, session->prepare_ms, end - begin,
-           bench_peak_mb());
+    print("%s %.6f %.6f %.6f %.3f\n", MARK, session->load_ms, session->prepare_ms, end - begin,
+          bench_peak_mb());
     return true;
 }

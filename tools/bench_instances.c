@@ -13,6 +13,7 @@
 #include "tools/bar.h"
 #include "tools/bench.h"
 #include "tools/cores.h"
+#include "tools/print.h"
 #include "tools/stop.h"
 #include "tools/table.h"
 
@@ -71,7 +72,7 @@ static bool set_up(instance_t *instance)
     int n_cores = team->cores->n / team->n_instances;
     if (!cores_bind(team->cores, instance->index * n_cores, n_cores) ||
         !cores_print(team->cores, instance->cores, sizeof instance->cores)) {
-        fprintf(stderr, "tessera " NAME ": cannot bind an instance to its cores\n");
+        print_error("tessera " NAME ": cannot bind an instance to its cores\n");
         return false;
     }
     session_t *session = &instance->session;
@@ -194,7 +195,7 @@ static bool run_team(team_t *team)
         n++;
     /* Those that are there would wait for the others for ever. */
     if (n < team->n_instances) {
-        fprintf(stderr, "tessera " NAME ": cannot make %d threads\n", team->n_instances);
+        print_error("tessera " NAME ": cannot make %d threads\n", team->n_instances);
         exit(EXIT_FAILED);
     }
     pthread_mutex_unlock(&team->turn);
@@ -206,13 +207,13 @@ static bool run_team(team_t *team)
 
 static void print_line(const team_t *team, const row_t *row)
 {
-    printf(MARK " %" PRId64 " %" PRId64 " %.9g %.6f %.6f %.6f %" PRIu64 " %" PRIu64 " %" PRIu64
-                " %.3f %.3f ",
-           row->batch, row->n_runs, row->items_per_s, row->median_ms, row->p99_ms, row->cpu_ms,
-           row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb);
+    print(MARK " %" PRId64 " %" PRId64 " %.9g %.6f %.6f %.6f %" PRIu64 " %" PRIu64 " %" PRIu64
+               " %.3f %.3f ",
+          row->batch, row->n_runs, row->items_per_s, row->median_ms, row->p99_ms, row->cpu_ms,
+          row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb);
     for (int i = 0; i < team->n_instances; i++)
-        printf("%s%s", i > 0 ? ";" : "", team->instances[i].cores);
-    printf("\n");
+        print("%s%s", i > 0 ? ";" : "", team->instances[i].cores);
+    print("\n");
 }
 
 static bool measure_team(const char *spec, team_t *team)
@@ -380,13 +381,13 @@ static status_t print_all(context_t *ctx, const char *spec,
                           const bench_instances_options_t *options, int n_cores, const rows_t *rows)
 {
     const row_t *best = find_best(rows);
-    printf("%s\nbatch %" PRId64 ", %d cores, oneDNN %s, %s; %" PRId64 " s each after %" PRId64
-           " runs of warm-up, best of %d\n\n",
-           spec, rows->items[0].batch, n_cores, onednn_version_text(), onednn_isa_text(),
-           options->n_seconds, options->n_warm_up, ROUNDS);
+    print("%s\nbatch %" PRId64 ", %d cores, oneDNN %s, %s; %" PRId64 " s each after %" PRId64
+          " runs of warm-up, best of %d\n\n",
+          spec, rows->items[0].batch, n_cores, onednn_version_text(), onednn_isa_text(),
+          options->n_seconds, options->n_warm_up, ROUNDS);
     TRY(print_table(ctx, rows));
-    printf("\nmost items/s: %d instances of %d threads, %.2f times one wide instance\n",
-           best->n_instances, best->n_threads, speedup(rows, best));
+    print("\nmost items/s: %d instances of %d threads, %.2f times one wide instance\n",
+          best->n_instances, best->n_threads, speedup(rows, best));
     return STATUS_OK;
 }
 
@@ -430,7 +431,7 @@ static status_t print_json(context_t *ctx, const char *spec,
     text_append(&text, "],\"best\":{\"instances\":%d,\"threads\":%d,\"speedup\":%.4f}}",
                 best->n_instances, best->n_threads, speedup(rows, best));
     status_t status = text_status(&text);
-    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    if (status == STATUS_OK) print("%s\n", text_string(&text));
     text_clear(&text);
     return status;
 }
@@ -472,7 +473,7 @@ int bench_instances(const char *spec, const bench_instances_options_t *options)
     rows_t rows = {0};
     int code = EXIT_FAILED;
     if (!cores_find(&cores))
-        fprintf(stderr, "tessera " NAME ": cannot find out what cores there are\n");
+        print_error("tessera " NAME ": cannot find out what cores there are\n");
     else if ((rows.items = calloc((size_t)cores.n + 1, sizeof *rows.items)) == NULL)
         session_check(NAME, NULL, STATUS_OUT_OF_MEMORY);
     else

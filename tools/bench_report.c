@@ -8,6 +8,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/bench.h"
+#include "tools/print.h"
 #include "tools/table.h"
 
 static const bench_row_t *find_dense(const bench_t *bench)
@@ -111,14 +112,14 @@ static status_t print_first_runs(context_t *ctx, const bench_t *bench)
 
 status_t bench_print_tables(context_t *ctx, const bench_t *bench)
 {
-    printf("%s\nbatch %" PRId64 ", %d threads, oneDNN %s, %s; %" PRId64 " runs after %" PRId64
-           " of warm-up\n\n",
-           bench->spec, bench->batch, bench->n_threads, onednn_version_text(), onednn_isa_text(),
-           bench->rows[0].n_runs, bench->n_warm_up);
+    print("%s\nbatch %" PRId64 ", %d threads, oneDNN %s, %s; %" PRId64 " runs after %" PRId64
+          " of warm-up\n\n",
+          bench->spec, bench->batch, bench->n_threads, onednn_version_text(), onednn_isa_text(),
+          bench->rows[0].n_runs, bench->n_warm_up);
     TRY(print_times(ctx, bench));
-    printf("\n");
+    print("\n");
     TRY(print_reorders(ctx, bench));
-    printf("\n");
+    print("\n");
     return print_first_runs(ctx, bench);
 }
 
@@ -176,7 +177,7 @@ status_t bench_print_json(context_t *ctx, const bench_t *bench)
     }
     text_append(&text, "]}");
     status_t status = text_status(&text);
-    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    if (status == STATUS_OK) print("%s\n", text_string(&text));
     text_clear(&text);
     return status;
 }

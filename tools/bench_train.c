@@ -8,6 +8,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/bench.h"
+#include "tools/print.h"
 #include "tools/stop.h"
 #include "tools/table.h"
 #include "tools/train_step.h"
@@ -165,9 +166,9 @@ static int measure_here(const char *spec, const bench_train_options_t *options)
     if (row.mode < 0 || !session_begin(NAME, spec, &options->session, &session)) return EXIT_FAILED;
     bool is_done = session_check(NAME, session.ctx, run_lane(options, &session, row.mode, &row));
     if (is_done)
-        printf(MARK " %.6f %.6f %.6f %.6f %.6f %.6f %.6f %.6f %.3f %.17g\n", row.step_ms,
-               row.forward_ms, row.backward_ms, row.update_ms, row.weight_reorders,
-               row.activation_reorders, row.gradient_reorders, row.copies, row.peak_mb, row.loss);
+        print(MARK " %.6f %.6f %.6f %.6f %.6f %.6f %.6f %.6f %.3f %.17g\n", row.step_ms,
+              row.forward_ms, row.backward_ms, row.update_ms, row.weight_reorders,
+              row.activation_reorders, row.gradient_reorders, row.copies, row.peak_mb, row.loss);
     session_end(&session);
     return is_done ? EXIT_DONE : EXIT_FAILED;
 }
@@ -275,7 +276,7 @@ static status_t print_json(context_t *ctx, const char *spec, const bench_train_o
     }
     text_append(&text, "]}");
     status_t status = text_status(&text);
-    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    if (status == STATUS_OK) print("%s\n", text_string(&text));
     text_clear(&text);
     return status;
 }
@@ -289,11 +290,11 @@ static bool tell(const char *spec, const bench_train_options_t *options, const r
     if (options->as_json) {
         status = print_json(ctx, spec, options, rows);
     } else {
-        printf("%s\na step of training, batch %" PRId64 ", %s, %d threads; %" PRId64
-               " steps after %" PRId64 " of warm-up; times in ms, reorders of a step by cause\n\n",
-               spec, options->session.model.batch > 0 ? options->session.model.batch : 1,
-               options->optimizer, context_threads(ctx), count_iterations(options),
-               options->n_warm_up);
+        print("%s\na step of training, batch %" PRId64 ", %s, %d threads; %" PRId64
+              " steps after %" PRId64 " of warm-up; times in ms, reorders of a step by cause\n\n",
+              spec, options->session.model.batch > 0 ? options->session.model.batch : 1,
+              options->optimizer, context_threads(ctx), count_iterations(options),
+              options->n_warm_up);
         status = print_table(ctx, rows);
     }
     bool is_done = session_check(NAME, ctx, status);

@@ -8,6 +8,8 @@
 
 #include "tensor/try_impl.h"
 
+#include "tools/print.h"
+
 /* ---- reading ---- */
 
 /* The model's name, quoted or up to a space; gives what follows it, or NULL. */
@@ -116,9 +118,9 @@ static bool check_count(const bench_t *bench, const bench_row_t *row, const char
     char text[64];
     uint64_t n = row->n_runs > 0 ? (uint64_t)row->n_runs : 1;
     if (sum == allowed * n) return false;
-    fprintf(stderr, "%s, mode %s: %s %s per inference, the budget is %" PRIu64 "%s\n", bench->spec,
-            mode_name(row->mode), bench_per_run(row, sum, text, sizeof text), what, allowed,
-            sum > allowed * n ? "" : " and can be lowered");
+    print_error("%s, mode %s: %s %s per inference, the budget is %" PRIu64 "%s\n", bench->spec,
+                mode_name(row->mode), bench_per_run(row, sum, text, sizeof text), what, allowed,
+                sum > allowed * n ? "" : " and can be lowered");
     return sum > allowed * n;
 }
 
@@ -146,8 +148,7 @@ status_t budget_check(context_t *ctx, const bench_t *bench, const budget_t *budg
             "%s: no line is about %s at batch %" PRId64 " in a mode that was measured",
             budget->path, bench->spec, bench->batch);
     if (n_missed > 0)
-        fprintf(stderr, "%s has nothing on %d of %d modes\n", budget->path, n_missed,
-                bench->n_rows);
+        print_error("%s has nothing on %d of %d modes\n", budget->path, n_missed, bench->n_rows);
     REQUIRE(ctx, n_risen == 0, "%d counts are above the budget of %s", n_risen, budget->path);
     return STATUS_OK;
 }

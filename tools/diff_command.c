@@ -5,6 +5,7 @@
 #include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/diff.h"
+#include "tools/print.h"
 #include "tools/session.h"
 
 #define NAME "diff"
@@ -45,32 +46,32 @@ static bool parse_modes(const char *given, run_mode_t *out_modes)
 
 static void print_node(const diff_node_t *node)
 {
-    printf("%s%s%s, max |a-b| / max |b| = %.3g\n", node->name, node->path[0] != '\0' ? " at " : "",
-           node->path, node->difference);
+    print("%s%s%s, max |a-b| / max |b| = %.3g\n", node->name, node->path[0] != '\0' ? " at " : "",
+          node->path, node->difference);
 }
 
 static void print_how(run_mode_t mode, const char *how)
 {
-    printf("  %-6s  %s\n", mode_name(mode), how);
+    print("  %-6s  %s\n", mode_name(mode), how);
 }
 
 static void print_result(const diff_result_t *result, const run_mode_t *modes, double tolerance)
 {
     if (result->has_first) {
-        printf("first difference: ");
+        print("first difference: ");
         print_node(&result->first);
         print_how(modes[0], result->first.a);
         print_how(modes[1], result->first.b);
     } else {
-        printf("no node differs by more than %.3g\n", tolerance);
+        print("no node differs by more than %.3g\n", tolerance);
     }
     if (result->n_nodes > 0) {
-        printf("largest difference: ");
+        print("largest difference: ");
         print_node(&result->largest);
     }
-    printf("%d nodes compared", result->n_nodes);
-    if (result->n_alone > 0) printf(", %d in one of the modes only", result->n_alone);
-    printf("\n");
+    print("%d nodes compared", result->n_nodes);
+    if (result->n_alone > 0) print(", %d in one of the modes only", result->n_alone);
+    print("\n");
 }
 
 /* Each mode has a session of its own: a policy is a context's, and packed weights are a module's.

@@ -6,6 +6,7 @@
 #include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/path.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/table.h"
 
@@ -237,18 +238,18 @@ static status_t run_observed(runner_t *runner, explainer_t *explainer)
 
 static void print_summary(const runner_t *runner, const counters_t *counters, const plan_t *plan)
 {
-    printf("\nmode %s, one inference: %" PRIu64 " operators, %" PRIu64 " to_mkldnn, %" PRIu64
-           " to_dense; reorders:",
-           mode_name(runner->mode), counters->operators, counters->to_mkldnn, counters->to_dense);
+    print("\nmode %s, one inference: %" PRIu64 " operators, %" PRIu64 " to_mkldnn, %" PRIu64
+          " to_dense; reorders:",
+          mode_name(runner->mode), counters->operators, counters->to_mkldnn, counters->to_dense);
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
-        printf(" %s %" PRIu64, cause_name((reorder_cause_t)cause), counters->reorders[cause]);
-    printf("; copies %" PRIu64 "; %.3f MB moved in %.3f ms\n", counters_copies(counters),
-           (double)counters->reorder_bytes / 1e6, (double)counters->reorder_ns / 1e6);
+        print(" %s %" PRIu64, cause_name((reorder_cause_t)cause), counters->reorders[cause]);
+    print("; copies %" PRIu64 "; %.3f MB moved in %.3f ms\n", counters_copies(counters),
+          (double)counters->reorder_bytes / 1e6, (double)counters->reorder_ns / 1e6);
     if (plan != NULL)
-        printf("plan: %d steps, arena %.3f MB, weights %.3f MB\n", plan_n_steps(plan),
-               (double)plan_arena_bytes(plan) / 1e6, (double)plan_weight_bytes(plan) / 1e6);
+        print("plan: %d steps, arena %.3f MB, weights %.3f MB\n", plan_n_steps(plan),
+              (double)plan_arena_bytes(plan) / 1e6, (double)plan_weight_bytes(plan) / 1e6);
     if (plan_is_widened(runner->module, "forward"))
-        printf("bf16 is computed in f32: this processor has no instructions for bf16\n");
+        print("bf16 is computed in f32: this processor has no instructions for bf16\n");
 }
 
 /* Of a frozen module: what is left of its attributes, and why. */
@@ -258,7 +259,7 @@ static status_t explain_attributes(const runner_t *runner)
     text_t text = text_begin(runner->ctx);
     status_t status = freeze_explain(runner->ctx, runner->module, &text);
     if (status == STATUS_OK && text.length > 0)
-        printf("attributes that are not constant:\n%s", text_string(&text));
+        print("attributes that are not constant:\n%s", text_string(&text));
     text_clear(&text);
     return status;
 }
@@ -296,7 +297,7 @@ static status_t explain_lines(runner_t *runner, explainer_t *explainer)
     explainer->lines = text_begin(runner->ctx);
     status_t status = explain_all(runner, explainer);
     if (status == STATUS_OK) status = text_status(&explainer->lines);
-    if (status == STATUS_OK) fputs(text_string(&explainer->lines), stdout);
+    if (status == STATUS_OK) print("%s", text_string(&explainer->lines));
     text_clear(&explainer->lines);
     return status;
 }
@@ -308,13 +309,12 @@ static status_t explain_certificate(runner_t *runner)
     const double begin = session_now_ms();
     TRY(graph_certificate(runner->ctx, runner->module, "forward", runner->n_in,
                           (const tensor_t *const *)runner->in, &found));
-    printf("formats chosen in %.0f ms; by estimate one inference costs\n",
-           session_now_ms() - begin);
-    printf("chosen       %10.3f us\n", found.cost / 1e3);
-    printf("best uniform %10.3f us\n", found.best_uniform / 1e3);
-    printf("lower bound  %10.3f us\n", found.lower_bound / 1e3);
-    printf("gap          %10.2f %%\n",
-           found.cost > 0 ? 100.0 * (found.cost - found.lower_bound) / found.cost : 0.0);
+    print("formats chosen in %.0f ms; by estimate one inference costs\n", session_now_ms() - begin);
+    print("chosen       %10.3f us\n", found.cost / 1e3);
+    print("best uniform %10.3f us\n", found.best_uniform / 1e3);
+    print("lower bound  %10.3f us\n", found.lower_bound / 1e3);
+    print("gap          %10.2f %%\n",
+          found.cost > 0 ? 100.0 * (found.cost - found.lower_bound) / found.cost : 0.0);
     return STATUS_OK;
 }
 

@@ -1,4 +1,5 @@
 /* tessera freeze: a model becomes a file that maps straight back in. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "tools/bar.h"
 #include "tools/command.h"
 #include "tools/examples.h"
+#include "tools/print.h"
 #include "tools/session.h"
 
 #define NAME "freeze"
@@ -18,10 +20,11 @@ typedef struct options {
     dtype_t dtype;
     calibration_t calibration;
     double percentile;
-    double max_error, min_agreement;
+    double max_error; /* -1: any */
+    double min_agreement;
     args_list_t kept; /* ends in NULL */
     bool keep_numerics;
-    double rounding_error;
+    double rounding_error; /* -1: as freeze_options_t has it */
     double tune_seconds;   /* -1: not at all */
     args_list_t preserved; /* ends in NULL */
 } options_t;
@@ -52,8 +55,8 @@ static status_t tune(runner_t *runner, double seconds)
     TRY(freeze_tune(runner->ctx, runner->module, runner->n_in, (const tensor_t *const *)runner->in,
                     seconds, &tuned));
     bar_end();
-    printf("tuned: %d operators measured, %.3f of the time by estimates, %s\n", tuned.n_measured,
-           tuned.ratio, tuned.is_kept ? "kept" : "left as estimates have it");
+    print("tuned: %d operators measured, %.3f of the time by estimates, %s\n", tuned.n_measured,
+          tuned.ratio, tuned.is_kept ? "kept" : "left as estimates have it");
     return STATUS_OK;
 }
 
@@ -97,10 +100,12 @@ static status_t freeze_once(const trial_t *trial, const char *const *kept, modul
         .examples = trial->examples,
         .calibration = options->calibration,
         .percentile = options->percentile,
-        .max_error = options->max_error,
+        .max_error = fmax(options->max_error, 0),
+        .has_max_error = options->max_error >= 0,
         .report = accuracy_note,
         .report_user = trial->accuracy,
-        .rounding_error = options->rounding_error,
+        .rounding_error = fmax(options->rounding_error, 0),
+        .has_rounding_error = options->rounding_error >= 0,
     };
     TRY(mode_freeze(session->ctx, &session->model, &how, &frozen));
     status_t status = run_once(session, options, frozen);
@@ -129,8 +134,8 @@ static status_t freeze_more(const trial_t *trial, accuracy_t *all, const char **
     for (int n = 1; !is_enough(options, agreement); n *= 2) {
         const int n_more = n < all->n_layers ? n : all->n_layers;
         bar_end();
-        printf("top-1 agreement with f32 %.4f: the %d layers of the largest errors stay f32\n",
-               (double)agreement->n_same / (double)agreement->n_rows, n_more);
+        print("top-1 agreement with f32 %.4f: the %d layers of the largest errors stay f32\n",
+              (double)agreement->n_same / (double)agreement->n_rows, n_more);
         for (int i = 0; i < n_more; i++) kept[options->kept.n + i] = accuracy_worst(all, i);
         module_release(*frozen);
         *frozen = NULL;
@@ -248,12 +253,12 @@ static bool check_calibration(options_t *options)
 static bool check_dtype(options_t *options)
 {
     const char *text = options->dtype_text;
-    const bool has_bound = options->max_error > 0.0 || options->min_agreement > 0.0;
+    const bool has_bound = options->max_error >= 0.0 || options->min_agreement > 0.0;
     if (text == NULL && (options->kept.n > 0 || has_bound)) {
         args_usage_error(NAME, "%s, must stand beside --dtype",
-                         options->kept.n > 0        ? "--keep-f32"
-                         : options->max_error > 0.0 ? "--max-layer-error"
-                                                    : "--min-agreement");
+                         options->kept.n > 0         ? "--keep-f32"
+                         : options->max_error >= 0.0 ? "--max-layer-error"
+                                                     : "--min-agreement");
         return false;
     }
     if (options->min_agreement > 1.0) {
@@ -267,7 +272,7 @@ static bool check_dtype(options_t *options)
     if (text == NULL) return true;
     options->dtype = dtype_parse(text);
     if (options->dtype == DTYPE_F32 || is_narrow(options)) {
-        if (options->dtype == DTYPE_F32) options->max_error = options->min_agreement = 0.0;
+        if (options->dtype == DTYPE_F32) options->max_error = -1.0, options->min_agreement = 0.0;
         if (options->dtype == DTYPE_F32 || !options->keep_numerics) return true;
         args_usage_error(NAME, "--dtype %s, must not stand beside --no-optimize-numerics", text);
         return false;
@@ -304,7 +309,7 @@ static bool check_options(options_t *options, const char *spec, char *preserve, 
 
 int command_freeze(int argc, char **argv)
 {
-    options_t options = {.output = NULL, .tune_seconds = -1.0};
+    options_t options = {.output = NULL, .tune_seconds = -1, .max_error = -1, .rounding_error = -1};
     args_list_t operands;
     char preserve[2048];
     int code;

@@ -4,6 +4,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/svg.h"
 
@@ -31,7 +32,7 @@ static const args_command_t command = {
 static void dump(void *user, const char *pass, const char *text)
 {
     ((options_t *)user)->has_dumped = true;
-    printf("// after %s\n%s\n", pass, text);
+    print("// after %s\n%s\n", pass, text);
 }
 
 static pass_options_t pass_options(options_t *options, module_t *self)
@@ -90,7 +91,7 @@ static status_t print_graph(context_t *ctx, const graph_t *graph, const options_
     if (status == STATUS_OK && options->svg != NULL)
         status = svg_write(ctx, text_string(&text), options->svg);
     else if (status == STATUS_OK)
-        fputs(text_string(&text), stdout);
+        print("%s", text_string(&text));
     text_clear(&text);
     return status;
 }

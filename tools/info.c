@@ -7,6 +7,7 @@
 #include "tensor/try_impl.h"
 #include "tools/command.h"
 #include "tools/info_file.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/stop.h"
 #include "tools/table.h"
@@ -26,16 +27,16 @@ static const args_command_t command = {
 
 static void print_networks(void)
 {
-    printf("zoo:     ");
-    for (const char *const *name = zoo_names(); *name != NULL; name++) printf(" %s", *name);
-    printf("\nmodes:   ");
-    for (int mode = 0; mode < MODE_COUNT; mode++) printf(" %s", mode_name((run_mode_t)mode));
-    printf("\npasses:  ");
+    print("zoo:     ");
+    for (const char *const *name = zoo_names(); *name != NULL; name++) print(" %s", *name);
+    print("\nmodes:   ");
+    for (int mode = 0; mode < MODE_COUNT; mode++) print(" %s", mode_name((run_mode_t)mode));
+    print("\npasses:  ");
     const char *const *const pipelines[] = {pass_pipeline_freeze(), pass_pipeline_optimize(),
                                             pass_pipeline_plan()};
     for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++)
-        for (const char *const *name = pipelines[i]; *name != NULL; name++) printf(" %s", *name);
-    printf("\n");
+        for (const char *const *name = pipelines[i]; *name != NULL; name++) print(" %s", *name);
+    print("\n");
 }
 
 static status_t print_environment(context_t *ctx)
@@ -96,20 +97,20 @@ static status_t print_operators(context_t *ctx)
         table_cell(&table, "%s", text);
     }
     TRY(table_print(&table));
-    printf("%d operators: prefers takes dense to mkldnn, follows stays mkldnn, dense runs dense\n",
-           ops_count());
+    print("%d operators: prefers takes dense to mkldnn, follows stays mkldnn, dense runs dense\n",
+          ops_count());
     return STATUS_OK;
 }
 
 static status_t print_info(context_t *ctx, bool has_operators)
 {
-    printf("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", tessera_version_text(),
-           onednn_version_text(), onednn_isa_text(), context_threads(ctx));
+    print("tessera   %s\noneDNN    %s, %s\nthreads   %d\n", tessera_version_text(),
+          onednn_version_text(), onednn_isa_text(), context_threads(ctx));
     print_networks();
-    printf("\n");
+    print("\n");
     TRY(print_environment(ctx));
     if (!has_operators) return STATUS_OK;
-    printf("\n");
+    print("\n");
     return print_operators(ctx);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "tensor/try_impl.h"
+#include "tools/print.h"
 #include "tools/table.h"
 
 /* In quotes, escaped, so that a string of the file has one line whatever is in it. */
@@ -23,12 +24,12 @@ static status_t print_metadata(context_t *ctx, const safetensors_t *file)
         status_t status = quote(ctx, key, &name);
         status_t of_value = quote(ctx, safetensors_metadata(file, key), &value);
         if (status == STATUS_OK) status = of_value;
-        if (status == STATUS_OK) printf("%s = %s\n", text_string(&name), text_string(&value));
+        if (status == STATUS_OK) print("%s = %s\n", text_string(&name), text_string(&value));
         text_clear(&value);
         text_clear(&name);
         TRY(status);
     }
-    if (safetensors_n_metadata(file) > 0) printf("\n");
+    if (safetensors_n_metadata(file) > 0) print("\n");
     return STATUS_OK;
 }
 
@@ -78,7 +79,7 @@ status_t info_file(context_t *ctx, const char *path)
     TRY(safetensors_open(ctx, path, &file));
     uint64_t n_bytes = 0;
     for (int i = 0; i < safetensors_count(file); i++) n_bytes += safetensors_info(file, i)->n_bytes;
-    printf("%s: %d tensors, %" PRIu64 " bytes\n\n", path, safetensors_count(file), n_bytes);
+    print("%s: %d tensors, %" PRIu64 " bytes\n\n", path, safetensors_count(file), n_bytes);
     status_t status = print_metadata(ctx, file);
     if (status == STATUS_OK) status = print_tensors(ctx, file);
     safetensors_close(file);

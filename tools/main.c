@@ -7,6 +7,7 @@
 
 #include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/stop.h"
 
 typedef struct command {
@@ -50,8 +51,8 @@ static const command_t *find_command(const char *name)
         nearest = args_nearer(name, nearest, commands[i].name);
     }
     nearest = args_nearer(name, nearest, "help");
-    fprintf(stderr, "tessera: there is no command \"%s\"%s\nsee: tessera help\n", name,
-            args_hint(nearest, hint));
+    print_error("tessera: there is no command \"%s\"%s\nsee: tessera help\n", name,
+                args_hint(nearest, hint));
     return NULL;
 }
 
@@ -81,7 +82,7 @@ static int run_command(int argc, char **argv)
     }
     if (is_help(argv[1])) return help(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0) {
-        printf("tessera %s\n", tessera_version_text());
+        print("tessera %s\n", tessera_version_text());
         return EXIT_DONE;
     }
     const command_t *command = find_command(argv[1]);
@@ -96,6 +97,6 @@ int main(int argc, char **argv)
     int code = stop_exit_code(run_command(argc, argv));
     bar_end();
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(stderr, "tessera: stdout cannot be written\n");
+    print_error("tessera: stdout cannot be written\n");
     return code == EXIT_DONE ? EXIT_FAILED : code;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tensor/try_impl.h"
+#include "tools/print.h"
 #include "tools/sizes.h"
 
 /* ---- loading ---- */
@@ -47,6 +48,9 @@ static status_t take_inputs(context_t *ctx, model_t *model)
         module_value_t value;
         TRY(module_input(ctx, model->module, "forward", i, &value));
         snprintf(input->name, sizeof input->name, "%s", value.name != NULL ? value.name : "");
+        REQUIRE(ctx, value.name == NULL || strlen(value.name) < sizeof input->name,
+                "%s: a name of input %d of %zu bytes, at most %d are possible", model->spec, i,
+                strlen(value.name), MODEL_NAME_MAX - 1);
         if (value.rank >= 0) input->info = info_dense(value.dtype, value.rank, value.made);
         input->bound = 2;
     }
@@ -90,11 +94,10 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     dispatch_remove_observer(ctx, &observer);
     TRY(status);
     if (n > 0)
-        fprintf(stderr,
-                "%s: %" PRIu64 " weights were packed again for this machine (oneDNN %s, %s, %d "
-                "threads); tessera append %s keeps them\n",
-                model->spec, n, onednn_version_text(), onednn_isa_text(), context_threads(ctx),
-                model->spec);
+        print_error("%s: %" PRIu64 " weights were packed again for this machine (oneDNN %s, %s, %d "
+                    "threads); tessera append %s keeps them\n",
+                    model->spec, n, onednn_version_text(), onednn_isa_text(), context_threads(ctx),
+                    model->spec);
     return STATUS_OK;
 }
 
@@ -277,18 +280,33 @@ static status_t check_given(context_t *ctx, model_t *model, int index)
     return sizes_take(ctx, model, index, given);
 }
 
+/* The input whose name the argument begins with, before a '='; names may have that in them, so the
+ * longest that fits. -1: none. */
+static int find_named(const model_t *model, const char *argument)
+{
+    int found = -1;
+    size_t longest = 0;
+    for (int i = 0; i < model->n_inputs; i++) {
+        const char *name = model->inputs[i].name;
+        const size_t length = strlen(name);
+        if (strncmp(argument, name, length) != 0 || argument[length] != '=') continue;
+        if (found < 0 || length > longest) found = i, longest = length;
+    }
+    return found;
+}
+
 static status_t read_given(context_t *ctx, model_t *model, const char *argument)
 {
     const char *equals = strchr(argument, '=');
     REQUIRE(ctx, equals != NULL && equals != argument && equals[1] != '\0',
             "--input %s, must be NAME=FILE.npy", argument);
-    size_t length = (size_t)(equals - argument);
-    for (int i = 0; i < model->n_inputs; i++) {
-        model_input_t *input = &model->inputs[i];
-        if (strlen(input->name) != length || strncmp(input->name, argument, length) != 0) continue;
+    const size_t length = (size_t)(equals - argument);
+    const int index = find_named(model, argument);
+    if (index >= 0) {
+        model_input_t *input = &model->inputs[index];
         REQUIRE(ctx, input->tensor == NULL, "input %s: was given twice", input->name);
-        TRY(npy_load(ctx, equals + 1, &input->tensor));
-        return check_given(ctx, model, i);
+        TRY(npy_load(ctx, argument + strlen(input->name) + 1, &input->tensor));
+        return check_given(ctx, model, index);
     }
     char names[512] = "";
     for (int i = 0; i < model->n_inputs; i++)

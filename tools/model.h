@@ -7,7 +7,7 @@
 #include "tools/args.h"
 
 #define MODEL_MAX_INPUTS 32
-#define MODEL_NAME_MAX 128
+#define MODEL_NAME_MAX 1024 /* ONNX has no bound; some exporters write whole paths */
 
 typedef enum model_kind { MODEL_NONE, MODEL_ZOO, MODEL_ONNX, MODEL_FROZEN } model_kind_t;
 

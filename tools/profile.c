@@ -7,6 +7,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/command.h"
+#include "tools/print.h"
 
 #define NAME "profile"
 #define MAX_RUNS 1000
@@ -144,8 +145,8 @@ static bool finish(profile_mode_t *mode)
         mode->nodes_ms += profile_node(mode->profile, i)->ns / 1e6;
     const int n_left_out = profile_n_left_out(mode->profile);
     if (n_left_out > 0)
-        fprintf(stderr, "mode %s: %d runs are left out, they ran other nodes\n",
-                mode_name(mode->mode), n_left_out);
+        print_error("mode %s: %d runs are left out, they ran other nodes\n", mode_name(mode->mode),
+                    n_left_out);
     return true;
 }
 
@@ -153,13 +154,13 @@ static bool measure(const session_t *base, int64_t n_iterations, profiling_t *pr
 {
     for (int m = 0; m < profiling->n_modes; m++) {
         profile_mode_t *mode = &profiling->modes[m];
-        fprintf(stderr, "preparing mode %s\n", mode_name(mode->mode));
+        print_error("preparing mode %s\n", mode_name(mode->mode));
         if (!session_clone(NAME, base, &mode->session) ||
             !session_prepare(NAME, &mode->session, mode->mode) ||
             !session_check(NAME, mode->session.ctx, warm_up(mode)))
             return false;
     }
-    fprintf(stderr, "measuring\n");
+    print_error("measuring\n");
     if (!profile_measure_limits(profiling->n_threads, &profiling->limits))
         return session_check(NAME, NULL, STATUS_OUT_OF_MEMORY);
     if (!run_by_turns(profiling, n_iterations)) return false;
@@ -207,7 +208,7 @@ static status_t show(const profiling_t *profiling, const options_t *options)
     text_t text = text_begin(ctx);
     profile_put_json(profiling, &text);
     const status_t status = text_status(&text);
-    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    if (status == STATUS_OK) print("%s\n", text_string(&text));
     text_clear(&text);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tensor/try_impl.h"
+#include "tools/print.h"
 #include "tools/profile.h"
 #include "tools/table.h"
 
@@ -119,21 +120,21 @@ static void print_summary(const profile_mode_t *mode)
 {
     const int slowest = profile_slowest(mode);
     const counters_t *counters = &mode->counters;
-    printf("\nmode %s: %.3f ms an inference, median of %d runs; nodes %.3f ms, watched runs %.3f "
-           "ms\n",
-           mode_name(mode->mode), mode->run_ms, profile_n_runs(mode->profile), mode->nodes_ms,
-           profile_run_ns(mode->profile) / 1e6);
+    print("\nmode %s: %.3f ms an inference, median of %d runs; nodes %.3f ms, watched runs %.3f "
+          "ms\n",
+          mode_name(mode->mode), mode->run_ms, profile_n_runs(mode->profile), mode->nodes_ms,
+          profile_run_ns(mode->profile) / 1e6);
     if (slowest >= 0) {
         const profile_node_t *node = profile_node(mode->profile, slowest);
-        printf("slowest: #%d %s%s%s, %.4f ms, %.1f %%\n", slowest + 1, profile_name(node),
-               node->path[0] != '\0' ? " at " : "", node->path, node->ns / 1e6,
-               100 * profile_share(mode, node->ns));
+        print("slowest: #%d %s%s%s, %.4f ms, %.1f %%\n", slowest + 1, profile_name(node),
+              node->path[0] != '\0' ? " at " : "", node->path, node->ns / 1e6,
+              100 * profile_share(mode, node->ns));
     }
-    printf("reorders:");
+    print("reorders:");
     for (int cause = 0; cause < CAUSE_COUNT; cause++)
-        printf(" %s %" PRIu64, cause_name((reorder_cause_t)cause), counters->reorders[cause]);
-    printf("; copies %" PRIu64 "; %.3f ms\n", counters_copies(counters),
-           (double)counters->reorder_ns / 1e6);
+        print(" %s %" PRIu64, cause_name((reorder_cause_t)cause), counters->reorders[cause]);
+    print("; copies %" PRIu64 "; %.3f ms\n", counters_copies(counters),
+          (double)counters->reorder_ns / 1e6);
 }
 
 static status_t print_mode(context_t *ctx, const profiling_t *profiling, const profile_mode_t *mode)
@@ -144,11 +145,11 @@ static status_t print_mode(context_t *ctx, const profiling_t *profiling, const p
     is_summed = profile_sum_modules(mode->profile, &modules) && is_summed;
     status_t status = is_summed ? STATUS_OK : STATUS_OUT_OF_MEMORY;
     if (status == STATUS_OK) {
-        printf("\n");
+        print("\n");
         status = print_sums(ctx, mode, "<by operator", &kinds);
     }
     if (status == STATUS_OK) {
-        printf("\n");
+        print("\n");
         status = print_sums(ctx, mode, "<by module", &modules);
     }
     profile_sums_clear(&kinds);
@@ -160,23 +161,23 @@ static status_t print_mode(context_t *ctx, const profiling_t *profiling, const p
 static void print_comparison(const profiling_t *profiling)
 {
     const profile_mode_t *a = &profiling->modes[0], *b = &profiling->modes[1];
-    printf("\n%s / %s: %.3f of the time, %d and %d nodes\n", mode_name(a->mode), mode_name(b->mode),
-           b->run_ms > 0 ? a->run_ms / b->run_ms : 0, profile_n_nodes(a->profile),
-           profile_n_nodes(b->profile));
+    print("\n%s / %s: %.3f of the time, %d and %d nodes\n", mode_name(a->mode), mode_name(b->mode),
+          b->run_ms > 0 ? a->run_ms / b->run_ms : 0, profile_n_nodes(a->profile),
+          profile_n_nodes(b->profile));
 }
 
 status_t profile_print_tables(context_t *ctx, const profiling_t *profiling)
 {
     const profile_limits_t *limits = &profiling->limits;
-    printf("%s\nbatch %" PRId64 ", %d threads, oneDNN %s, %s\nmeasured here: %.0f GFLOP/s f32;"
-           " GB/s read of",
-           profiling->spec, profiling->batch, profiling->n_threads, onednn_version_text(),
-           onednn_isa_text(), limits->gflops);
+    print("%s\nbatch %" PRId64 ", %d threads, oneDNN %s, %s\nmeasured here: %.0f GFLOP/s f32;"
+          " GB/s read of",
+          profiling->spec, profiling->batch, profiling->n_threads, onednn_version_text(),
+          onednn_isa_text(), limits->gflops);
     for (int i = 0; i < PROFILE_N_SIZES; i++)
-        printf("%s %.0f KB: %.0f", i > 0 ? "," : "", limits->bytes[i] / 1024, limits->gbs[i]);
-    printf("\n");
+        print("%s %.0f KB: %.0f", i > 0 ? "," : "", limits->bytes[i] / 1024, limits->gbs[i]);
+    print("\n");
     for (int m = 0; m < profiling->n_modes; m++) {
-        printf("\n");
+        print("\n");
         TRY(print_mode(ctx, profiling, &profiling->modes[m]));
     }
     if (profiling->n_modes > 1) print_comparison(profiling);

@@ -12,6 +12,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/command.h"
+#include "tools/print.h"
 #include "tools/run.h"
 #include "tools/table.h"
 #include "tools/verify.h"
@@ -72,11 +73,11 @@ static status_t show(context_t *ctx, const char *name, const tensor_t *tensor)
             if (values[i] < smallest) smallest = values[i];
             if (values[i] > values[at] || isnan(values[i])) at = i;
         }
-        printf("%s %s", name, info_text(tensor_info(tensor), text));
+        print("%s %s", name, info_text(tensor_info(tensor), text));
         if (n > 0)
-            printf(" min %.6g max %.6g at %" PRId64 " mean %.6g", smallest,
-                   without_sign_of_nan(values[at]), at, without_sign_of_nan(sum / (double)n));
-        printf("\n");
+            print(" min %.6g max %.6g at %" PRId64 " mean %.6g", smallest,
+                  without_sign_of_nan(values[at]), at, without_sign_of_nan(sum / (double)n));
+        print("\n");
     }
     tensor_release(plain);
     tensor_release(wide);
@@ -113,13 +114,13 @@ static status_t compare(context_t *ctx, const run_options_t *options, const outp
         status_t status = tensor_max_rel_diff(ctx, outputs->tensors[i], wanted, &difference);
         tensor_release(wanted);
         TRY(status);
-        printf("%s differs from %s by %.3g of the largest element\n", outputs->names[i], path,
-               difference);
+        print("%s differs from %s by %.3g of the largest element\n", outputs->names[i], path,
+              difference);
         if (difference <= options->tolerance) continue;
-        fprintf(stderr,
-                "tessera " NAME ": output %s differs from %s by %.3g of the largest element, %.3g "
-                "is allowed\n",
-                outputs->names[i], path, difference, options->tolerance);
+        print_error("tessera " NAME
+                    ": output %s differs from %s by %.3g of the largest element, %.3g "
+                    "is allowed\n",
+                    outputs->names[i], path, difference, options->tolerance);
         *out_differs = true;
     }
     return STATUS_OK;
@@ -192,19 +193,19 @@ static status_t verify(runner_t *runner, const run_options_t *options, bool *out
 {
     verify_result_t result = {.n_operators = 0};
     TRY(verify_run(runner, options->n_verify, (uint64_t)options->session.model.seed, &result));
-    printf("verified %d operators at %" PRId64
-           " elements: largest error %.3g of its bound (%s), %d failed\n",
-           result.n_operators, options->n_verify, result.largest, result.where, result.n_failed);
+    print("verified %d operators at %" PRId64
+          " elements: largest error %.3g of its bound (%s), %d failed\n",
+          result.n_operators, options->n_verify, result.largest, result.where, result.n_failed);
     if (result.n_values > 0)
-        printf("values of the plan where they are read: %d, %d overwritten\n", result.n_values,
-               result.n_overwritten);
+        print("values of the plan where they are read: %d, %d overwritten\n", result.n_values,
+              result.n_overwritten);
     if (result.n_failed > 0)
-        fprintf(stderr,
-                "tessera " NAME ": %d results do not agree with their operator's specification\n",
-                result.n_failed);
+        print_error("tessera " NAME
+                    ": %d results do not agree with their operator's specification\n",
+                    result.n_failed);
     if (result.n_overwritten > 0)
-        fprintf(stderr, "tessera " NAME ": %d values of the plan are not what was computed\n",
-                result.n_overwritten);
+        print_error("tessera " NAME ": %d values of the plan are not what was computed\n",
+                    result.n_overwritten);
     *out_differs |= result.n_failed > 0 || result.n_overwritten > 0;
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "tools/bar.h"
+#include "tools/print.h"
 #include "tools/sizes.h"
 #include "tools/stop.h"
 
@@ -30,7 +31,7 @@ void session_print_size(const char *path)
 {
     struct stat file;
     bar_end();
-    if (stat(path, &file) == 0) printf("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
+    if (stat(path, &file) == 0) print("%s: %.1f MB\n", path, (double)file.st_size / 1e6);
 }
 
 bool session_check(const char *command, context_t *ctx, status_t status)
@@ -39,8 +40,8 @@ bool session_check(const char *command, context_t *ctx, status_t status)
     if (stop_tell(ctx != NULL ? context_error(ctx) : NULL)) return false;
     bar_end();
     fflush(stdout);
-    fprintf(stderr, "tessera %s: %s\n", command,
-            ctx != NULL ? context_error(ctx) : status_name(status));
+    print_error("tessera %s: %s\n", command,
+                ctx != NULL ? context_error(ctx) : status_name(status));
     return false;
 }
 

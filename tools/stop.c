@@ -2,6 +2,8 @@
 
 #include "tools/stop.h"
 
+#include "tools/print.h"
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -139,9 +141,9 @@ bool stop_tell(const char *message)
     if (!stop.is_told) {
         bar_end();
         fflush(stdout);
-        fprintf(stderr, "tessera%s%s: %s%s%s%s\n", stop.name[0] != '\0' ? " " : "", stop.name,
-                reason_text(), message != NULL ? " (" : "", message != NULL ? message : "",
-                message != NULL ? ")" : "");
+        print_error("tessera%s%s: %s%s%s%s\n", stop.name[0] != '\0' ? " " : "", stop.name,
+                    reason_text(), message != NULL ? " (" : "", message != NULL ? message : "",
+                    message != NULL ? ")" : "");
     }
     stop.is_told = true;
     return true;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/print.h"
+
 /* Cells are separated by a byte that no text here has. */
 #define CELL_END '\x1f'
 
@@ -16,11 +18,14 @@ void table_begin(context_t *ctx, table_t *out_table, int n_columns, const char *
 
 void table_cell(table_t *table, const char *format, ...)
 {
-    char cell[1024];
+    char given[1024], cell[1024];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(cell, sizeof cell, format, arguments);
+    vsnprintf(given, sizeof given, format, arguments);
     va_end(arguments);
+    text_escape(given, cell, sizeof cell);
+    for (char *at = cell; *at != '\0'; at++)
+        if (*at == '\n' || *at == '\t') *at = ' ';
     int *width = &table->width[table->n_cells++ % table->n_columns];
     int length = (int)strlen(cell);
     if (length > *width) *width = length;
@@ -36,10 +41,10 @@ status_t table_print(table_t *table)
         int length = (int)(end - at), padding = table->width[column] - length;
         bool is_last = column == table->n_columns - 1;
         if (table->is_number[column])
-            printf("%*s%.*s", padding, "", length, at);
+            print("%*s%.*s", padding, "", length, at);
         else
-            printf("%.*s%*s", length, at, is_last ? 0 : padding, "");
-        printf(is_last ? "\n" : "  ");
+            print("%.*s%*s", length, at, is_last ? 0 : padding, "");
+        print(is_last ? "\n" : "  ");
         at = end + 1;
     }
     status_t status = text_status(&table->text);

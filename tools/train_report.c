@@ -5,6 +5,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/train.h"
 
@@ -25,15 +26,15 @@ void train_print(const train_settings_t *settings, const train_record_t *record)
 {
     double seconds = (record->end_ms - record->begin_ms) / 1e3;
     int64_t n = record->n_done;
-    printf("%" PRId64 " items", record->n_items);
-    if (record->n_classes > 0) printf(", %" PRId64 " classes", record->n_classes);
-    printf(", batches of %" PRId64 "\n", settings->batch);
-    printf("%" PRId64 " steps in %.1f s, %.2f ms a step\n", n, seconds,
-           train_median(record->times_ms, n));
-    printf("loss %.4g in the first step, %.4g in the last\n", record->losses[0],
-           record->losses[n - 1]);
+    print("%" PRId64 " items", record->n_items);
+    if (record->n_classes > 0) print(", %" PRId64 " classes", record->n_classes);
+    print(", batches of %" PRId64 "\n", settings->batch);
+    print("%" PRId64 " steps in %.1f s, %.2f ms a step\n", n, seconds,
+          train_median(record->times_ms, n));
+    print("loss %.4g in the first step, %.4g in the last\n", record->losses[0],
+          record->losses[n - 1]);
     if (record->has_accuracy)
-        printf("accuracy in the last epoch %.2f %%\n", 100.0 * record->accuracy);
+        print("accuracy in the last epoch %.2f %%\n", 100.0 * record->accuracy);
     if (settings->output != NULL) session_print_size(settings->output);
     if (settings->curve != NULL) session_print_size(settings->curve);
 }
@@ -57,7 +58,7 @@ status_t train_print_json(context_t *ctx, const train_settings_t *settings,
     if (record->has_accuracy) text_append(&text, ",\"accuracy\":%.6f", record->accuracy);
     text_append(&text, "}");
     status_t status = text_status(&text);
-    if (status == STATUS_OK) printf("%s\n", text_string(&text));
+    if (status == STATUS_OK) print("%s\n", text_string(&text));
     text_clear(&text);
     return status;
 }

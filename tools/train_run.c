@@ -7,6 +7,7 @@
 
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
+#include "tools/print.h"
 #include "tools/session.h"
 #include "tools/stop.h"
 #include "tools/train.h"
@@ -222,9 +223,8 @@ static void warn_of_idle(const run_t *run)
     const optimizer_t *optimizer = run->setup.optimizer;
     if (optimizer_unstepped(optimizer, 0) != NULL) bar_end();
     for (int i = 0; optimizer_unstepped(optimizer, i) != NULL; i++)
-        fprintf(stderr,
-                "tessera " NAME ": warning: parameter %s has no gradient, no step changes it\n",
-                optimizer_unstepped(optimizer, i));
+        print_error("tessera " NAME ": warning: parameter %s has no gradient, no step changes it\n",
+                    optimizer_unstepped(optimizer, i));
 }
 
 static status_t save(run_t *run)

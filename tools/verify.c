@@ -8,6 +8,7 @@
 #include "tensor/try_impl.h"
 #include "tools/bar.h"
 #include "tools/path.h"
+#include "tools/print.h"
 
 /* What a value of a plan's graph was when its step had made it, whatever format it lay in: a
  * checksum for each row, which is an index of dimension 0. Steps that run for slices of a batch
@@ -73,8 +74,8 @@ static status_t check_elements(context_t *ctx, verifier_t *verifier, const op_ev
     if (error <= 1.0) return STATUS_OK;
     result->n_failed++;
     bar_end();
-    fprintf(stderr, "%s (%s, %s): off by %.3g times what rounding explains\n", where,
-            prepared_kernel(event->prepared), prepared_implementation(event->prepared), error);
+    print_error("%s (%s, %s): off by %.3g times what rounding explains\n", where,
+                prepared_kernel(event->prepared), prepared_implementation(event->prepared), error);
     return STATUS_OK;
 }
 
@@ -266,8 +267,8 @@ static status_t check_value(context_t *ctx, verifier_t *verifier, const followed
     if (is_same) return STATUS_OK;
     verifier->result.n_overwritten++;
     bar_end();
-    fprintf(stderr, "%s reads %%%s, which is not what was computed: it was overwritten\n", reader,
-            name);
+    print_error("%s reads %%%s, which is not what was computed: it was overwritten\n", reader,
+                name);
     return STATUS_OK;
 }
 

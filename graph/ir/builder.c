@@ -442,6 +442,8 @@ static status_t add_node(graph_builder_t *builder, const graph_node_t *from, con
     context_t *ctx = builder->ctx;
     graph_node_t *node = NULL;
     TRY(check_shape(ctx, from));
+    TRY(context_array(ctx, "graph_add_node", "inputs", from->n_inputs, inputs));
+    TRY(context_array(ctx, "graph_add_node", "outputs", from->n_outputs, out_values));
     TRY(graph_get(ctx, builder->graph, sizeof *node, &node));
     *node = *from;
     TRY(copy_parts(builder, from, node));
@@ -598,6 +600,7 @@ static status_t settle_block(graph_builder_t *builder, int n_results, const valu
     const open_block_t *block = &builder->blocks[builder->depth];
     value_t *params = NULL, *copies = NULL;
     const graph_node_t **nodes = NULL;
+    TRY(context_array(ctx, "graph_block_end", "results", n_results, results));
     TRY(use_values(builder, "graph_block_end", n_results, results));
     TRY(graph_get(ctx, builder->graph, (size_t)block->n_params * sizeof *params, &params));
     TRY(graph_get(ctx, builder->graph, (size_t)block->n_nodes * sizeof *nodes, &nodes));

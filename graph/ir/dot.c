@@ -49,9 +49,15 @@ static paint_t paint_of(const graph_type_t *type)
 
 /* ---- labels ---- */
 
+/* An SVG file has neither control characters nor bytes that are not UTF-8. */
 static void draw_escaped(text_t *text, const char *string)
 {
-    for (const char *at = string; *at != '\0'; at++) switch (*at) {
+    char *shown = NULL;
+    const size_t room = text_escape(string, NULL, 0) + 1;
+    if (text->status == STATUS_OK) text->status = context_get(text->ctx, room, "a label", &shown);
+    if (text->status != STATUS_OK) return;
+    text_escape(string, shown, room);
+    for (const char *at = shown; *at != '\0'; at++) switch (*at) {
         case '&': text_append(text, "&amp;"); break;
         case '<': text_append(text, "&lt;"); break;
         case '>': text_append(text, "&gt;"); break;
@@ -59,6 +65,7 @@ static void draw_escaped(text_t *text, const char *string)
         case '\n': text_append(text, "<br/>"); break;
         default: text_append(text, "%c", *at);
         }
+    context_put(text->ctx, shown);
 }
 
 /* A smaller line under what stands in the label; takes the words over. Nothing for no words. */

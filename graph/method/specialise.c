@@ -132,6 +132,7 @@ static status_t find_graph(context_t *ctx, const char *caller, module_t *module,
 {
     if (module == NULL) return context_null(ctx, caller, "module");
     if (method == NULL) return context_null(ctx, caller, "method");
+    TRY(context_array(ctx, caller, "inputs", n_in, inputs));
     graph_t *graph = graph_of(module, method), *optimized = NULL;
     const programs_t *programs = programs_of(module, method);
     if (programs != NULL) {

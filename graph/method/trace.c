@@ -152,6 +152,7 @@ static status_t learn_target(tracer_t *tracer, const op_event_t *event, value_t 
              "graph_trace: %s writes %s in place into %s, in a graph both have one dtype",
              tracer->method, tensor_text(event->out[0]), tensor_text(event->target));
     known_t *known = find(tracer, &tracer->by_tensor, event->target);
+    if (known == NULL) return learn_take(tracer, event->target, value, NULL);
     known->value = value;
     return STATUS_OK;
 }
@@ -344,6 +345,7 @@ status_t graph_trace(context_t *ctx, module_t *module, const char *method, int n
 {
     if (module == NULL) return context_null(ctx, "graph_trace", "the module");
     if (method == NULL) return context_null(ctx, "graph_trace", "the method");
+    TRY(context_array(ctx, "graph_trace", "inputs", n_in, in));
     void *state;
     const method_class_t *class_ = module_method(module, method, &state);
     REQUIRE(ctx, class_ != NULL, "graph_trace: %s has no method \"%s\"", module_type(module),

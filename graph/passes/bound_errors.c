@@ -77,6 +77,11 @@ typedef struct search {
     site_t *sites;
 } search_t;
 
+static bool is_bounded(const pass_options_t *options)
+{
+    return options->has_rounding_error || options->rounding_error > 0.0;
+}
+
 /* ---- which ---- */
 
 static bool has_info(const graph_type_t *type)
@@ -341,7 +346,7 @@ static status_t add_site(void *user, const graph_node_t *node)
         return STATUS_OK;
     TRY(context_grow(search->ctx, &search->sites, &search->capacity, search->n + 1,
                      sizeof *search->sites));
-    const double free = search->options->rounding_error > 0.0 ? 0.0 : CONV_WINOGRAD_BF16_ERROR;
+    const double free = is_bounded(search->options) ? 0.0 : CONV_WINOGRAD_BF16_ERROR;
     TRY(measure(search->ctx, search->graph, free, &site));
     search->sites[search->n++] = site;
     return STATUS_OK;
@@ -377,8 +382,7 @@ static site_t *find_next(const search_t *search, int round)
 
 static void allow(search_t *search)
 {
-    const double bound = search->options->rounding_error > 0.0 ? search->options->rounding_error
-                                                               : MAX_ERROR;
+    const double bound = is_bounded(search->options) ? search->options->rounding_error : MAX_ERROR;
     double sum = 0.0;
     for (int i = 0; i < search->n; i++) sum += search->sites[i].errors[0];
     for (int round = 1; round <= N_ROUNDS; round++) {

@@ -59,8 +59,9 @@ typedef struct pass_options {
     const char *const *keep_f32; /* NULL-terminated patterns of paths that they leave alone: a star
                                     stands for any text; NULL: none */
     bool trains;           /* weights change: `bound_errors` looks at convolutions of any weight */
-    double rounding_error; /* that `bound_errors` lets layers add up to: see freeze_options_t; 0:
-                              1e-4 */
+    double rounding_error; /* that `bound_errors` lets layers add up to: see freeze_options_t; 0
+                              without has_rounding_error: 1e-4 */
+    bool has_rounding_error;
     int n_stepped;
     const pass_stepped_t *stepped; /* weights whose other formats `layout` counts as reorders of
                                       every run */

@@ -284,7 +284,10 @@ static status_t run_whole(run_t *run, module_t *self, int n_in, datum_t *const *
 status_t graph_run(context_t *ctx, const graph_t *graph, module_t *self, int n_in,
                    datum_t *const *in, int *n_out, datum_t **out)
 {
+    if (ctx == NULL) return STATUS_INVALID_ARGUMENT;
     if (graph == NULL) return context_null(ctx, "graph_run", "the graph");
+    TRY(context_array(ctx, "graph_run", "inputs", n_in, in));
+    if (n_out == NULL || out == NULL) return context_null(ctx, "graph_run", "the output");
     run_t run = {.ctx = ctx, .graph = graph, .name = graph_name(graph)};
     INTERRUPTIBLE(ctx, "graph_run", run_whole(&run, self, n_in, in, n_out, out));
 }

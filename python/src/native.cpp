@@ -70,6 +70,34 @@ nb::dict audit_text(const std::string &log)
     return dict;
 }
 
+// What nanobind says of wrong arguments is a list of C++ signatures: these are checked here.
+[[noreturn]] void raise_type(const std::string &message)
+{
+    PyErr_SetString(PyExc_TypeError, message.c_str());
+    throw nb::python_error();
+}
+
+std::string name_of_type(nb::handle object)
+{
+    return nb::cast<std::string>(nb::str(object.type().attr("__name__")));
+}
+
+void refuse_names(const nb::kwargs &names)
+{
+    for (auto [name, value] : names)
+        raise_type("input " + nb::cast<std::string>(nb::str(name)) +
+                   " is given by name: a call takes inputs in order, run takes a dict of names");
+}
+
+int iterations_of(nb::handle object)
+{
+    if (!PyLong_Check(object.ptr()))
+        raise_type("iterations is a " + name_of_type(object) + ", must be an integer");
+    const long long number = PyLong_AsLongLong(object.ptr());
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return number > INT32_MAX ? INT32_MAX : number < 0 ? 0 : static_cast<int>(number);
+}
+
 } // namespace
 
 NB_MODULE(_native, m)
@@ -91,7 +119,11 @@ NB_MODULE(_native, m)
     nb::class_<Model>(m, "Model", nb::is_weak_referenceable(),
                       "A frozen model. Threads may call it at once.")
         .def(
-            "__call__", &Model::call,
+            "__call__",
+            [](Model &model, nb::args inputs, nb::kwargs names) {
+                refuse_names(names);
+                return model.call(inputs);
+            },
             nb::sig("def __call__(self, *inputs: typing.Any) -> typing.Any"),
             "Runs on arrays, in the order of `inputs`: numpy's, PyTorch's, or any with __dlpack__\n"
             "on the CPU, with any strides; they are read where they lie. Gives the output, or a\n"
@@ -125,14 +157,32 @@ NB_MODULE(_native, m)
                  return "tessera.Model(" + list(model.values(false)) + " -> " +
                         list(model.values(true)) + ")";
              })
-        .def("run", &Model::run_by_names, nb::arg("inputs"),
-             nb::sig("def run(self, inputs: dict[str, typing.Any]) -> dict[str, typing.Any]"),
-             "The same by names: a dict of inputs in, a dict of outputs out.")
-        .def("explain", &Model::explain, nb::sig("def explain(self, *inputs: typing.Any) -> str"),
-             "A table of what runs on such inputs, step by step: operator, path, kernel,\n"
-             "implementation, formats in and out. Without inputs: at the sizes of the file.")
         .def(
-            "profile", &Model::profile, nb::arg("inputs"), nb::arg("iterations") = 20,
+            "run",
+            [](Model &model, nb::object inputs) {
+                if (!nb::isinstance<nb::dict>(inputs))
+                    raise_type("run: inputs is a " + name_of_type(inputs) +
+                               ", must be a dict of names and arrays");
+                return model.run_by_names(nb::cast<nb::dict>(inputs));
+            },
+            nb::arg("inputs"),
+            nb::sig("def run(self, inputs: dict[str, typing.Any]) -> dict[str, typing.Any]"),
+            "The same by names: a dict of inputs in, a dict of outputs out.")
+        .def(
+            "explain",
+            [](Model &model, nb::args inputs, nb::kwargs names) {
+                refuse_names(names);
+                return model.explain(inputs);
+            },
+            nb::sig("def explain(self, *inputs: typing.Any) -> str"),
+            "A table of what runs on such inputs, step by step: operator, path, kernel,\n"
+            "implementation, formats in and out. Without inputs: at the sizes of the file.")
+        .def(
+            "profile",
+            [](Model &model, nb::args inputs, nb::object iterations) {
+                return model.profile(inputs, iterations_of(iterations));
+            },
+            nb::arg("inputs"), nb::arg("iterations") = 20,
             nb::sig("def profile(self, *inputs: typing.Any, iterations: int = 20) -> "
                     "tessera.report.Profile"),
             "What runs on such inputs and how long it takes, as `tessera profile` says it: a list\n"

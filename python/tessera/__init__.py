@@ -12,6 +12,7 @@ KeyboardInterrupt.
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Mapping, Sequence
 
@@ -56,13 +57,14 @@ def load(
     if isinstance(path, (bytes, bytearray, memoryview)):
         raise TypeError("a path is wanted: load_bytes takes the bytes of an ONNX model")
     path = os.fspath(path)
+    dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
     if path.endswith(".tessera"):
         if shapes is not None or dtype is not None:
             raise InvalidArgument(f"{path}: shapes and dtype are of .onnx files")
         return _load_tessera(path, _check_threads(threads), bool(copied), bool(unchecked))
     if copied or unchecked:
         raise InvalidArgument(f"{path}: copied and unchecked are of .tessera files")
-    return _load_onnx(path, None, dict(shapes or {}), _check_threads(threads), dtype or "")
+    return _load_onnx(path, None, shapes or {}, _check_threads(threads), dtype or "")
 
 
 def load_bytes(
@@ -73,7 +75,10 @@ def load_bytes(
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """The same for the bytes of an ONNX model."""
-    return _load_onnx("", onnx, dict(shapes or {}), _check_threads(threads), dtype or "")
+    if not isinstance(onnx, (bytes, bytearray, memoryview)):
+        raise TypeError(f"onnx is a {type(onnx).__name__}, must be the bytes of an ONNX model")
+    dtype, shapes = _check_dtype(dtype), _check_shapes(shapes)
+    return _load_onnx("", bytes(onnx), shapes or {}, _check_threads(threads), dtype or "")
 
 
 def compile(module: Any, *example: Any, threads: int | None = None, dynamic_shapes: Any = None):
@@ -119,6 +124,29 @@ def audit(log: str | os.PathLike) -> dict:
         with open(text, encoding="utf-8", errors="replace") as file:
             text = file.read()
     return _audit_text(text)
+
+
+def _check_dtype(dtype: str | None) -> str | None:
+    if dtype is not None and not isinstance(dtype, str):
+        raise TypeError(f"dtype is {dtype!r}, must be a name such as \"bf16\", or None")
+    return dtype
+
+
+def _check_shapes(shapes: Mapping[str, Sequence[int]] | None) -> dict[str, list[int]] | None:
+    if shapes is None:
+        return None
+    try:
+        return {_text(name): [operator.index(size) for size in dict(shapes)[name]] for name in shapes}
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"shapes is {shapes!r}, must be a dict of names and lists of integers, or None"
+        ) from None
+
+
+def _text(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError
+    return name
 
 
 def _check_threads(threads: int | None) -> int:

@@ -163,6 +163,18 @@ def _load(
     return _native.load_onnx("", onnx_bytes, shapes, threads, "", lent, dynamic_shapes is None)
 
 
+def _is_packed(module: torch.nn.Module, example: Sequence[Any]) -> bool:
+    """Whether the one example is a tuple of what the module takes."""
+    if len(example) != 1 or not isinstance(example[0], (tuple, list)):
+        return False
+    try:
+        with torch.no_grad():
+            module(*example[0])
+    except Exception:
+        return False
+    return True
+
+
 def compile(
     module: torch.nn.Module, example: Sequence[torch.Tensor], threads: int, dynamic_shapes: Any
 ) -> _native.Model:
@@ -176,6 +188,11 @@ def compile(
     except (Error, ImportError):
         raise
     except Exception as error:  # the exporter's own are of many classes, and pages long
+        if _is_packed(module, example):
+            raise TypeError(
+                f"compile: the example is a {type(example[0]).__name__}, which the module does not "
+                f"take: give its {len(example[0])} inputs one by one, compile(module, *example)"
+            ) from error
         raise Unsupported(f"PyTorch does not export it: {_reason(error)}") from error
 
 

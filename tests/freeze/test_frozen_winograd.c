@@ -62,6 +62,8 @@ static void the_sum_of_errors_stays_in_the_bound(void **state)
     check_allowed(ctx, net, NULL, 0, 0, 3);
     check_allowed(ctx, net, &(freeze_options_t){.rounding_error = 1.0}, 0, 0, 3);
     check_allowed(ctx, net, &(freeze_options_t){.rounding_error = 1e-9}, 0, 0, 0);
+    check_allowed(ctx, net, &(freeze_options_t){.has_rounding_error = true}, 0, 0, 0);
+    check_allowed(ctx, net, &(freeze_options_t){.rounding_error = 0.0}, 0, 0, 3);
     check_allowed(ctx, net, &(freeze_options_t){.keep_numerics = true}, 0, 0, 0);
     int before = 0, levels = 0;
     for (double bound = 1e-7; bound < 1e-3; bound *= 1.3) {

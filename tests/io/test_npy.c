@@ -157,6 +157,35 @@ static void column_order_and_big_endian_are_read(void **state)
     tensor_release(tensor);
 }
 
+/* What NumPy 1.0 to 2.3 reads of these: an order that is left out is the machine's, and longs of
+ * Python 2 have an L. (2) is a number there, which NumPy refuses. */
+static void headers_of_other_writers_are_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    const float elements[] = {1, 2};
+    static const char *const headers[] = {
+        "{'descr': 'f4', 'fortran_order': False, 'shape': (2,), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n",
+        "{'descr': '=f4', 'fortran_order': False, 'shape': (1L, 2L), }\n"};
+    for (int i = 0; i < 3; i++) {
+        tensor_t *tensor = NULL;
+        const void *bytes = NULL;
+        put_npy(headers[i], elements, sizeof elements);
+        CHECK_OK(ctx, npy_load(ctx, path, &tensor));
+        assert_int_equal(tensor_rank(tensor), i < 2 ? 1 : 2);
+        CHECK_OK(ctx, tensor_data(ctx, tensor, &bytes));
+        assert_memory_equal(bytes, elements, sizeof elements);
+        tensor_release(tensor);
+    }
+    tensor_t *tensor = NULL;
+    put_npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2), }\n", elements,
+            sizeof elements);
+    CHECK_FAILS(ctx, npy_load(ctx, path, &tensor), STATUS_CORRUPT, "no valid shape");
+    put_bytes("TESSERA\n and more", 17);
+    CHECK_FAILS(ctx, npy_load(ctx, path, &tensor), STATUS_CORRUPT,
+                "has the first bytes of a .tessera file");
+}
+
 static void versions_2_and_3_are_read(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -258,6 +287,7 @@ int main(void)
         TEST(blocked_and_strided_tensors_are_written_row_major),
         TEST(bf16_is_written_as_f32),
         TEST(column_order_and_big_endian_are_read),
+        TEST(headers_of_other_writers_are_read),
         TEST(versions_2_and_3_are_read),
         TEST(broken_headers_are_refused_with_their_reason),
         TEST(a_file_cut_anywhere_is_refused),

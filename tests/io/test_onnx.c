@@ -510,85 +510,6 @@ static void sizes_that_lie_are_refused(void **state)
     check_refused(ctx, STATUS_UNSUPPORTED, "node \"c\" (ConstantOfShape): a constant f32[");
 }
 
-/* ---- external data ---- */
-
-static char directory[64];
-
-static void put_file(const char *name, const void *bytes, size_t n_bytes)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n_bytes, file), n_bytes);
-    fclose(file);
-}
-
-static status_t load_external(context_t *ctx, const char *location, const char *offset,
-                              module_t **out)
-{
-    static Onnx__StringStringEntryProto entries[2];
-    static Onnx__StringStringEntryProto *list[2] = {&entries[0], &entries[1]};
-    static char names[2][64] = {"location", "offset"}, values[2][128];
-    char path[128];
-    snprintf(values[0], sizeof values[0], "%s", location);
-    snprintf(values[1], sizeof values[1], "%s", offset);
-    for (int i = 0; i < 2; i++) {
-        onnx__string_string_entry_proto__init(&entries[i]);
-        entries[i].key = names[i];
-        entries[i].value = values[i];
-    }
-    begin_model(13, DIMS(2));
-    Onnx__TensorProto *tensor = maker_initializer(&maker, "w", FLOAT, DIMS(2), NULL, 0);
-    tensor->has_raw_data = false;
-    tensor->has_data_location = true;
-    tensor->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    tensor->n_external_data = 2;
-    tensor->external_data = list;
-    maker_node(&maker, "Add", "", "x w", "y");
-    size_t n_bytes = 0;
-    uint8_t *bytes = maker_pack(&maker, &n_bytes);
-    put_file("model.onnx", bytes, n_bytes);
-    free(bytes);
-    snprintf(path, sizeof path, "%s/model.onnx", directory);
-    return onnx_load(ctx, path, NULL, out);
-}
-
-static void data_beside_the_model_is_read_and_none_outside(void **state)
-{
-    context_t *ctx = fixture_context(state);
-    module_t *model = NULL;
-    char target[128], link_path[128];
-    strcpy(directory, "/tmp/tessera_onnx_XXXXXX");
-    assert_non_null(mkdtemp(directory));
-    put_file("weights.bin", model_ramp, 16);
-    snprintf(target, sizeof target, "%s/weights.bin", directory);
-    snprintf(link_path, sizeof link_path, "%s/link.bin", directory);
-    assert_int_equal(symlink("weights.bin", link_path), 0);
-
-    CHECK_OK(ctx, load_external(ctx, "weights.bin", "8", &model));
-    check_model_result(ctx, model, 2, (const float[]){1 + 3, 2 + 4});
-    module_release(model);
-    model = NULL;
-    CHECK_FAILS(ctx, load_external(ctx, "weights.bin", "12", &model), STATUS_CORRUPT,
-                "8 bytes at 12 of \"weights.bin\", which has 16");
-    CHECK_FAILS(ctx, load_external(ctx, "weights.bin", "x", &model), STATUS_CORRUPT,
-                "external offset \"x\"");
-    const char *const outside[] = {target, "../weights.bin", "a/../../weights.bin", "link.bin", "",
-                                   "."};
-    for (int i = 0; i < 6; i++)
-        CHECK_FAILS(ctx, load_external(ctx, outside[i], "0", &model), STATUS_IO,
-                    "a file in the model's folder, not a link, is needed");
-    check_refused(ctx, STATUS_UNSUPPORTED, "a model in memory has no files beside it");
-    assert_null(model);
-
-    unlink(link_path);
-    unlink(target);
-    snprintf(target, sizeof target, "%s/model.onnx", directory);
-    unlink(target);
-    rmdir(directory);
-}
-
 /* ---- garbage ---- */
 
 /* A little of everything. */
@@ -747,7 +668,6 @@ int main(void)
         TEST(what_is_wrong_with_a_node_is_said_with_its_name),
         TEST(broken_graphs_are_refused),
         TEST(sizes_that_lie_are_refused),
-        TEST(data_beside_the_model_is_read_and_none_outside),
         TEST(a_model_cut_anywhere_is_refused_or_read),
         TEST(flipped_bits_are_refused_or_read),
         TEST(messages_that_nest_without_end_are_refused),

@@ -210,6 +210,31 @@ static void grids_that_fit_no_image_are_refused(void **state)
     tensor_release(places);
 }
 
+/* Operators that are made of others speak under their own names. */
+static void operators_of_operators_speak_of_themselves(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    tensor_t *x = NULL, *index = NULL, *out = NULL;
+    CHECK_OK(ctx, tensor_full(ctx, DTYPE_S64, SHAPE(2), 7, &index));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(3, 4), &x));
+    CHECK_FAILS(ctx, op_one_hot(ctx, index, 5, &out), STATUS_INVALID_ARGUMENT, "one_hot: ");
+    CHECK_FAILS(ctx, op_embedding(ctx, index, x, &out), STATUS_INVALID_ARGUMENT, "embedding: ");
+    CHECK_FAILS(ctx, op_addcmul(ctx, x, index, x, 1, &out), STATUS_INVALID_ARGUMENT, "addcmul: ");
+    CHECK_FAILS(ctx, op_index_fill(ctx, x, 0, index, 1, &out), STATUS_INVALID_ARGUMENT,
+                "index_fill: ");
+    const tensor_t *many[65] = {x};
+    CHECK_FAILS(ctx, dispatch_run(ctx, ops_find("relu"), NULL, 65, many, NULL, &out),
+                STATUS_INVALID_ARGUMENT, "relu: 65 inputs, at most 64 are possible");
+    tensor_t *filter = NULL;
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, SHAPE(1, 1, 3, 3), &filter));
+    CHECK_FAILS(ctx,
+                op_conv2d(ctx, filter, filter, NULL, &(conv_attrs_t){.padding = {-1, 0}}, &out),
+                STATUS_INVALID_ARGUMENT, "padding -1, at least 1, 1 and 0 are needed");
+    tensor_release(filter);
+    tensor_release(index);
+    tensor_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +247,7 @@ int main(void)
         TEST(a_triangle_of_less_than_a_matrix_is_refused),
         TEST(reductions_of_what_they_are_not_made_for_are_refused),
         TEST(order_of_what_has_none_is_refused),
+        TEST(operators_of_operators_speak_of_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,6 +238,23 @@ def test_wrong_arguments_say_what_is_wanted(relu, tmp_path):
         tessera.load("model.onnx", threads="2")
     with pytest.raises(TypeError, match="function is no torch.nn.Module"):
         tessera.compile(lambda x: x, torch.ones(2))
+    with pytest.raises(TypeError, match="the example is a tuple.*give its 1 inputs one by one"):
+        tessera.compile(torch.nn.Conv2d(1, 1, 3).eval(), (torch.ones(1, 1, 5, 5),))
+    wrong = [
+        (lambda: tessera.load("model.onnx", dtype=7), "dtype is 7, must be a name"),
+        (lambda: tessera.load("model.onnx", shapes={"x": "abc"}), "must be a dict of names and lists"),
+        (lambda: tessera.load("model.onnx", shapes=[1, 2]), "must be a dict of names and lists"),
+        (lambda: tessera.load(7), "expected str, bytes or os.PathLike"),
+        (lambda: tessera.load_bytes("text"), "onnx is a str, must be the bytes of an ONNX model"),
+        (lambda: relu(x=np.ones((4, 6))), "input x is given by name: a call takes inputs in order"),
+        (lambda: relu.run([1]), "run: inputs is a list, must be a dict of names and arrays"),
+        (lambda: relu.explain(x=1), "input x is given by name"),
+        (lambda: relu.profile(iterations="two"), "iterations is a str, must be an integer"),
+    ]
+    for call, message in wrong:
+        with pytest.raises(TypeError, match=message) as raised:
+            call()
+        assert "incompatible function arguments" not in str(raised.value)
     assert repr(relu) == f"tessera.Model({relu.inputs[0]!r} -> {relu.outputs[0]!r})"
     assert "x: f32(4, 6)" in repr(relu)
     relu.save(tmp_path / "path.tessera")

@@ -145,8 +145,10 @@ static void a_writer_without_a_place_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
     file_writer_t *writer = NULL;
+    CHECK_FAILS(ctx, file_map(ctx, NULL, &(file_mapping_t *){NULL}), STATUS_INVALID_ARGUMENT,
+                "file_map: path is NULL");
     CHECK_FAILS(ctx, file_write_begin(ctx, "/nonexistent/directory/data", &writer), STATUS_IO,
-                "file_write_begin: /nonexistent/directory/data");
+                "file: /nonexistent/directory/data");
     assert_null(writer);
     assert_int_equal(file_write(NULL, "x", 1), STATUS_INVALID_ARGUMENT);
     assert_int_equal(file_write_end(NULL, true), STATUS_INVALID_ARGUMENT);
@@ -160,7 +162,7 @@ static void a_target_that_cannot_be_replaced_is_told(void **state)
     CHECK_OK(ctx, file_write_begin(ctx, path, &writer));
     CHECK_OK(ctx, file_write(writer, "new", 3));
     assert_int_equal(mkdir(path, 0777), 0);
-    CHECK_FAILS(ctx, file_write_end(writer, true), STATUS_IO, "file_write_end: ");
+    CHECK_FAILS(ctx, file_write_end(writer, true), STATUS_IO, "file: ");
     assert_int_equal(n_files(), 1);
     assert_int_equal(rmdir(path), 0);
 }
@@ -179,7 +181,7 @@ static void only_regular_files_are_replaced(void **state)
     unlink(path);
     CHECK_FAILS(ctx, file_write_begin(ctx, directory, &writer), STATUS_IO, "is a directory");
     CHECK_FAILS(ctx, file_write_begin(ctx, "/dev/null", &writer), STATUS_IO,
-                "file_write_begin: /dev/null is a character device");
+                "file: /dev/null is a character device");
     assert_int_equal(stat("/dev/null", &about), 0);
     assert_true(S_ISCHR(about.st_mode));
     assert_int_equal(symlink("nowhere", path), 0);

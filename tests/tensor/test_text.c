@@ -20,6 +20,39 @@ static void nothing_appended_is_the_empty_string(void **state)
     text_clear(&text);
 }
 
+/* Well-formed UTF-8 by table 3-7 of Unicode 15, but for control characters. */
+static void what_a_terminal_could_obey_is_escaped(void **state)
+{
+    static const struct {
+        const char *given, *shown;
+    } cases[] = {{"plain, \t and\nlines", "plain, \t and\nlines"},
+                 {"\x1b[31mred\x07", "\\x1b[31mred\\x07"},
+                 {"\x7f\r\x01", "\\x7f\\x0d\\x01"},
+                 {"\xc2\x9b"
+                  "2J",
+                  "\\xc2\\x9b2J"},
+                 {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+                 {"\xff\xfe\xc3", "\\xff\\xfe\\xc3"},
+                 {"\xc0\xaf\xe0\x80\xaf", "\\xc0\\xaf\\xe0\\x80\\xaf"},
+                 {"\xed\xa0\x80\xf4\x90\x80\x80", "\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80"},
+                 {NULL, ""}};
+    context_t *ctx = fixture_context(state);
+    char shown[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(text_escape(cases[i].given, shown, sizeof shown), strlen(cases[i].shown));
+        assert_string_equal(shown, cases[i].shown);
+        assert_int_equal(text_escape(cases[i].given, NULL, 0), strlen(cases[i].shown));
+    }
+    for (size_t room = 1; room < 12; room++) { /* no character is cut */
+        text_escape("\xe2\x82\xac\x1b.\xe2\x82\xac", shown, room);
+        assert_true(strlen(shown) < room);
+        assert_true(strlen(shown) == 0 || strlen(shown) == 3 || strlen(shown) >= 7);
+    }
+    context_fail(ctx, STATUS_CORRUPT, "io: name \"%s\"", "a\x1b]0;title\x07");
+    assert_string_equal(context_error(ctx), "io: name \"a\\x1b]0;title\\x07\"");
+    context_clear_error(ctx);
+}
+
 static void pieces_of_all_lengths_join(void **state)
 {
     enum { LONGEST = 700 };
@@ -202,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nothing_appended_is_the_empty_string),
+        TEST(what_a_terminal_could_obey_is_escaped),
         TEST(pieces_of_all_lengths_join),
         TEST(the_room_fits_to_the_byte),
         TEST(quoted_strings_have_the_escapes_of_json),

@@ -1,0 +1,53 @@
+# Writes a table of the public functions of abi.txt in C: what each takes, and a function that calls
+# it with arguments from an array. usage: awk -f make_calls.awk ABI.TXT >FILE
+#
+#     tessera_npy_save function status_t (context_t *, const char *, const tensor_t *)
+#
+# becomes
+#
+#     static int call_npy_save(const argument_t *a) { return (int)npy_save(a[0].p, a[1].p, a[2].p); }
+#     {"npy_save", call_npy_save, true, 3, {{'p', "context_t *"}, {'p', "const char *"}, ...}}
+function kind_of(type,    name) {
+    if (type ~ /\*$/) return "p"
+    if (type == "double" || type == "float") return "d"
+    if (type == "_Bool") return "b"
+    if (type ~ /^(int|int64_t|uint64_t|size_t|value_t)$/) return "i"
+    name = type
+    sub(/_t$/, "", name)
+    return name in is_enum ? "e" : "f"
+}
+function add(type,    kind, value) {
+    sub(/^ */, "", type)
+    if (type == "void" || type == "...") return
+    kind = kind_of(type)
+    value = kind == "p" ? "a[" n "].p" : kind == "d" ? "a[" n "].d" : "(" type ")a[" n "].i"
+    values = values (n > 0 ? ", " : "") value
+    list = list (n > 0 ? ", " : "") "{'" kind "', \"" type "\"}"
+    n++
+}
+NR == FNR { if ($1 == "enum") is_enum[$2] = 1; next }
+$1 ~ /^tessera_/ && $2 == "function" {
+    name = substr($1, 9)
+    start = index($0, "(")
+    n = depth = 0
+    values = list = type = ""
+    for (i = start + 1; i < length($0); i++) {
+        c = substr($0, i, 1)
+        if (c == "," && depth == 0) { add(type); type = ""; continue }
+        depth += (c == "(") - (c == ")")
+        type = type c
+    }
+    add(type)
+    if (n == 0) next
+    before = substr($0, 1, start)
+    gives = before ~ / function void \($/ ? "    " : before ~ / function status_t \($/ ? "    return (int)" : "    (void)"
+    calls = calls "static int call_" name "(const argument_t *a)\n{\n" gives name "(" values ");\n" \
+        (gives ~ /return/ ? "" : "    return 0;\n") "}\n"
+    rows = rows "    {\"" name "\", call_" name ", " (gives ~ /return/ ? "true" : "false") ", " n ", {" list "}},\n"
+}
+END {
+    print "#include \"tests/api/calls.h\"\n#include \"tessera.h\"\n"
+    print calls
+    print "const call_t calls[] = {\n" rows "};"
+    print "const int n_calls = (int)(sizeof calls / sizeof calls[0]);"
+}

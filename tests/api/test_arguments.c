@@ -1,0 +1,239 @@
+/* Every public function with wrong arguments: none crashes or hangs.
+ *
+ * Each call begins with arguments that are right for their types. In turn, then, each pointer is
+ * NULL, each enumerator out of range, each number negative or too large; after that several of
+ * them at once, chosen by a seed. Calls run in child processes, so that a crash costs one call.
+ *
+ * A failure has a message, and sets the object that it should have made to NULL.
+ *
+ * usage: test_arguments [CALLS [SEED [FUNCTION]]]   random calls after the calls in turn */
+#include "tests/api/calls.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tessera.h"
+#include "tests/api/objects.h"
+
+/* Rounds of right arguments that are spoilt one by one, wrong values of a kind, and calls of one
+ * child: its objects are made anew for the next. */
+enum { ROUNDS = 2, FLAWS = 4, BATCH = 64, SECONDS = 10, SHOWN = 40, WRONG = 3 };
+
+/* What the child is at, for the parent to read after a crash. */
+typedef struct progress_note {
+    int64_t next;
+    char call[1024];
+} note_t;
+
+static note_t *note;
+static uint64_t random_state;
+
+static unsigned draw(unsigned n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % n;
+}
+
+/* Numbers that are too large for any array come with no array. */
+static bool is_huge(char kind, argument_t argument)
+{
+    return kind == 'i' && (argument.i > OBJECTS_ARRAY || argument.i < -OBJECTS_ARRAY);
+}
+
+static argument_t spoil(char kind, unsigned flaw)
+{
+    static const int64_t numbers[] = {-1, 200, INT64_MAX, INT64_MIN};
+    static const int64_t members[] = {-1, 77, INT32_MAX, INT32_MIN};
+    static const double doubles[] = {NAN, INFINITY, -1e308, -1};
+    argument_t argument = {.p = NULL};
+    if (kind == 'i') argument.i = numbers[flaw % FLAWS];
+    if (kind == 'e') argument.i = members[flaw % FLAWS];
+    if (kind == 'b') argument.i = flaw % 2;
+    if (kind == 'd') argument.d = doubles[flaw % FLAWS];
+    return argument;
+}
+
+static void describe(const call_t *call, const argument_t *arguments)
+{
+    char *text = note->call;
+    size_t size = sizeof note->call;
+    int length = snprintf(text, size, "%s(", call->name);
+    for (int i = 0; i < call->n && (size_t)length < size; i++) {
+        const char kind = call->takes[i].kind;
+        const char *comma = i > 0 ? ", " : "";
+        char *end = text + length;
+        const size_t left = size - (size_t)length;
+        if (kind == 'd')
+            length += snprintf(end, left, "%s%g", comma, arguments[i].d);
+        else if (kind != 'p' && kind != 'f')
+            length += snprintf(end, left, "%s%lld", comma, (long long)arguments[i].i);
+        else if (arguments[i].p == NULL)
+            length += snprintf(end, left, "%sNULL", comma);
+        else if (strcmp(call->takes[i].type, "const char *") == 0)
+            length += snprintf(end, left, "%s\"%.40s\"", comma, (const char *)arguments[i].p);
+        else
+            length += snprintf(end, left, "%s%s", comma, call->takes[i].type);
+    }
+    if ((size_t)length < size) snprintf(text + length, size - (size_t)length, ")");
+}
+
+/* Flaws to be made in turn: of each argument all that its kind has. */
+static int64_t count_flaws(const call_t *call)
+{
+    int64_t n = 0;
+    for (int i = 0; i < call->n; i++) n += strchr("pf", call->takes[i].kind) ? 1 : FLAWS;
+    return n;
+}
+
+static void spoil_one(const call_t *call, argument_t *arguments, int64_t flaw)
+{
+    for (int i = 0; i < call->n; i++) {
+        const int64_t n = strchr("pf", call->takes[i].kind) ? 1 : FLAWS;
+        if (flaw < n) {
+            arguments[i] = spoil(call->takes[i].kind, (unsigned)flaw);
+            return;
+        }
+        flaw -= n;
+    }
+}
+
+/* The call number `index` of a function: those in turn come first. */
+static void choose(const call_t *call, int64_t index, uint64_t seed, argument_t *arguments)
+{
+    random_state = seed * 1000003u + (uint64_t)index * 7919u + 1;
+    for (const char *c = call->name; *c; c++) random_state = random_state * 31 + (unsigned char)*c;
+    for (int i = 0; i < 4; i++) draw(2);
+    for (int i = 0; i < call->n; i++)
+        arguments[i] = objects_pick(call->takes[i].kind, call->takes[i].type, draw(1 << 20));
+    const int64_t n_flaws = count_flaws(call);
+    if (index < ROUNDS * n_flaws)
+        spoil_one(call, arguments, index % n_flaws);
+    else
+        for (int i = 0; i < call->n; i++)
+            if (draw(3) == 0) arguments[i] = spoil(call->takes[i].kind, draw(FLAWS));
+    bool huge = false;
+    for (int i = 0; i < call->n; i++) huge |= is_huge(call->takes[i].kind, arguments[i]);
+    for (int i = 0; huge && i < call->n; i++)
+        if (objects_is_array(call->takes[i].type)) arguments[i].p = NULL;
+}
+
+/* What such a function is given is no longer to be used. */
+static bool consumes(const char *name)
+{
+    static const char *const words[] = {"release", "destroy", "close",  "_take", "_end",
+                                        "finish",  "leave",   "detach", "freeze"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(name, words[i]) != NULL) return true;
+    return false;
+}
+
+/* The output of a call that makes one object; NULL for others, arrays among them. */
+static void **output_of(const call_t *call, const argument_t *arguments)
+{
+    const char *type = call->n > 0 ? call->takes[call->n - 1].type : "";
+    const size_t length = strlen(type);
+    /* Of these it is an array. */
+    if (strcmp(call->name, "op_split") == 0 || strcmp(call->name, "dispatch_run_prepared") == 0)
+        return NULL;
+    int n_outputs = 0;
+    for (int i = 0; i < call->n; i++) {
+        if (strcmp(call->takes[i].type, "int *") == 0) return NULL;
+        n_outputs += strstr(call->takes[i].type, " **") != NULL;
+    }
+    if (n_outputs > 1) return NULL;
+    const bool is_object = length > 3 && strcmp(type + length - 3, " **") == 0 &&
+                           strncmp(type, "const ", 6) != 0;
+    return is_object ? arguments[call->n - 1].p : NULL;
+}
+
+static bool is_told(const call_t *call, const argument_t *arguments, int status)
+{
+    if (status == 0 || !call->has_status) return true;
+    /* One says what it is given, the other's answer may be no. */
+    if (strcmp(call->name, "context_fail") == 0 || strcmp(call->name, "dispatch_select_fixed") == 0)
+        return true;
+    const bool has_context = strcmp(call->takes[0].type, "context_t *") == 0;
+    void **out = output_of(call, arguments);
+    if (!has_context || arguments[0].p == NULL) return true;
+    return *context_error(arguments[0].p) != '\0' && (out == NULL || *out == NULL);
+}
+
+static void run_child(const call_t *call, int64_t end, uint64_t seed)
+{
+    if (getenv("ARGUMENTS_VERBOSE") == NULL) {
+        const int null = open("/dev/null", O_RDWR);
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    snprintf(note->call, sizeof note->call, "objects for %s", call->name);
+    objects_make();
+    const int64_t first = note->next;
+    for (; note->next < end; note->next++) {
+        argument_t arguments[CALL_MAX_ARGUMENTS];
+        choose(call, note->next, seed, arguments);
+        describe(call, arguments);
+        context_clear_error(objects_context());
+        alarm(SECONDS);
+        if (!is_told(call, arguments, call->run(arguments))) _exit(WRONG);
+        if (consumes(call->name) || note->next - first >= BATCH) {
+            note->next++;
+            _exit(0);
+        }
+    }
+    _exit(0);
+}
+
+/* Gives the number of calls that ended in a signal. */
+static int check_function(const call_t *call, int64_t n_random, uint64_t seed)
+{
+    int n_failed = 0;
+    const int64_t end = ROUNDS * count_flaws(call) + n_random;
+    note->next = 0;
+    while (note->next < end) {
+        const pid_t child = fork();
+        if (child == 0) run_child(call, end, seed);
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) != child) return n_failed + 1;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+        const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (n_failed++ < SHOWN)
+            printf("%s: %s\n",
+                   signal == 0         ? "no message, or an output is left"
+                   : signal == SIGALRM ? "hang"
+                                       : strsignal(signal),
+                   note->call);
+        fflush(stdout);
+        if (n_failed > SHOWN) return n_failed;
+        note->next++;
+    }
+    return n_failed;
+}
+
+int main(int argc, char **argv)
+{
+    const int64_t n_random = argc > 1 ? atoll(argv[1]) : 850;
+    const uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    const char *only = argc > 3 ? argv[3] : NULL;
+    note = mmap(NULL, sizeof *note, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (note == MAP_FAILED) return 2;
+    if (!objects_begin()) return 2;
+    int n_failed = 0, n_functions = 0;
+    for (int i = 0; i < n_calls; i++) {
+        if (only != NULL && strcmp(calls[i].name, only) != 0) continue;
+        const int failed = check_function(&calls[i], (n_random + n_calls - 1) / n_calls, seed);
+        n_functions += failed > 0;
+        n_failed += failed;
+    }
+    objects_end();
+    if (n_failed > 0)
+        printf("%d calls of %d functions failed; to repeat one: %s %lld %llu FUNCTION\n", n_failed,
+               n_functions, argv[0], (long long)n_random, (unsigned long long)seed);
+    return n_failed > 0;
+}
