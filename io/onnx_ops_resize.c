@@ -1,32 +1,27 @@
-/* Resize, Upsample, grids and boxes. ONNX has many ways to sample; those that are ours go there,
- * other nearest ones take elements by a known index along each dimension. */
+/* Resize, Upsample, grids and boxes. Every Resize becomes one `resize`, with the roundings of ONNX
+ * Runtime. */
 #include "io/onnx_node_impl.h"
 
 #ifdef TESSERA_HAVE_ONNX
 
+#include "ops/resize_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/tensor_impl.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef enum coordinates {
-    HALF_PIXEL,
-    PYTORCH_HALF_PIXEL,
-    ALIGN_CORNERS,
-    ASYMMETRIC,
-    HALF_PIXEL_SYMMETRIC,
-    TF_HALF_PIXEL,
-    TF_CROP
-} coordinates_t;
 static const char *const coordinate_names[] = {
     "half_pixel",           "pytorch_half_pixel",   "align_corners",      "asymmetric",
     "half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize", NULL};
+static const resize_coordinates_t coordinates_of[] = {
+    RESIZE_HALF_PIXEL,           RESIZE_PYTORCH_HALF_PIXEL, RESIZE_ALIGN_CORNERS, RESIZE_ASYMMETRIC,
+    RESIZE_HALF_PIXEL_SYMMETRIC, RESIZE_TF_HALF_PIXEL,      RESIZE_CROP};
 
-/* SIMPLE has no name: before opset 11 sizes that shrink round up, others down. */
-typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE } rounding_t;
 static const char *const rounding_names[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil", NULL};
+static const resize_rounding_t rounding_of[] = {RESIZE_PREFER_FLOOR, RESIZE_PREFER_CEIL,
+                                                RESIZE_FLOOR, RESIZE_CEIL};
 
 /* One scale for all dimensions, with which none is larger than asked for, or none smaller. */
 typedef enum policy_kind { STRETCH, NOT_LARGER, NOT_SMALLER } policy_kind_t;
@@ -36,163 +31,88 @@ typedef struct resize {
     resize_mode_t mode;
     double cubic_coefficient;
     bool excludes_outside, has_antialias;
-    bool has_scales; /* the file gives scales, from which sizes follow */
-    coordinates_t coordinates;
-    rounding_t rounding;
+    resize_coordinates_t coordinates;
+    resize_rounding_t rounding;
     int rank;
     int64_t from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
-    double scale[TENSOR_MAX_RANK];
-    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* TF_CROP; 0 and 1 are the whole */
-    double extrapolation;                                /* TF_CROP: beside the input */
+    bool has_scales;                                     /* else they are to / from */
+    double scale[TENSOR_MAX_RANK];                       /* 1 where there are none */
+    double start[TENSOR_MAX_RANK], end[TENSOR_MAX_RANK]; /* of a crop; 0 and 1 are the whole */
+    double extrapolation;                                /* of a crop: beside the input */
     policy_kind_t policy;                                /* how far sizes are kept to */
 } resize_t;
-
-/* ---- where an output samples ---- */
-
-static double place_of(const resize_t *resize, int dim, int64_t i)
-{
-    double scale = resize->scale[dim], from = (double)resize->from[dim];
-    double to = (double)resize->to[dim], at = (double)i;
-    switch (resize->coordinates) {
-    case HALF_PIXEL: return (at + 0.5) / scale - 0.5;
-    case PYTORCH_HALF_PIXEL: return to > 1 ? (at + 0.5) / scale - 0.5 : 0.0;
-    case ALIGN_CORNERS: {
-        const double length = fabs(scale * from - to) > 1e-6 * to ? scale * from : to;
-        return to > 1 && length > 1 ? at * (from - 1) / (length - 1) : 0.0;
-    }
-    case ASYMMETRIC: return at / scale;
-    case HALF_PIXEL_SYMMETRIC:
-        return from / 2 * (1 - to / (scale * from)) + (at + 0.5) / scale - 0.5;
-    case TF_HALF_PIXEL: return (at + 0.5) / scale;
-    case TF_CROP: {
-        const double start = resize->start[dim], end = resize->end[dim];
-        if (resize->to[dim] == 1) return (start + end) / 2 * (from - 1);
-        return (start + at * (end - start) / (to - 1)) * (from - 1);
-    }
-    }
-    return 0.0;
-}
-
-static int64_t nearest_of(const resize_t *resize, int dim, int64_t i)
-{
-    /* As by rational numbers: what misses an integer by rounding errors is that integer. */
-    double place = place_of(resize, dim, i), near = nearbyint(place * 2) / 2;
-    if (fabs(place - near) < 1e-7) place = near;
-    switch (resize->rounding) {
-    case PREFER_FLOOR: place = ceil(place - 0.5); break;
-    case PREFER_CEIL: place = floor(place + 0.5); break;
-    case FLOOR: place = floor(place); break;
-    case CEIL: place = ceil(place); break;
-    case SIMPLE: place = resize->scale[dim] < 1 ? ceil(place) : floor(place); break;
-    }
-    double last = (double)(resize->from[dim] - 1);
-    return (int64_t)(place < 0 ? 0 : place > last ? last : place);
-}
 
 /* Element i of an output is what element i of the input is. */
 static bool is_kept(const resize_t *resize, int dim)
 {
-    return resize->from[dim] == resize->to[dim] && resize->start[dim] == 0.0 &&
-           resize->end[dim] == 1.0;
+    return resize->from[dim] == resize->to[dim] && resize->scale[dim] == 1.0 &&
+           resize->start[dim] == 0.0 && resize->end[dim] == 1.0;
 }
 
-static bool is_exact(const resize_t *resize)
+/* ONNX aligns the last corner with scale * from - 1, a fraction. PyTorch and ONNX Runtime align it
+ * with the last element, so files that PyTorch's exporter wrote mean that. */
+static bool sizes_say_corners(const onnx_node_t *node, const resize_t *resize)
 {
-    for (int d = 0; d < resize->rank; d++) {
-        double ratio = (double)resize->to[d] / (double)resize->from[d];
-        if (fabs(ratio - resize->scale[d]) > 1e-6 * ratio) return false;
-    }
-    return true;
+    const char *producer = node->onnx->model->producer_name;
+    return resize->coordinates == RESIZE_ALIGN_CORNERS && producer != NULL &&
+           strcmp(producer, "pytorch") == 0;
 }
 
-/* Whether sizes alone say where outputs sample: at the sizes that there are; where these are open,
- * at all of them. */
-static bool follows_from_sizes(const onnx_node_t *node, const resize_t *resize)
+/* From the first dimension that changes on, or from the first one after the channels. */
+static status_t emit_plain(onnx_node_t *node, const resize_t *resize, item_t x, item_t *out)
 {
-    if (!resize->has_scales || !onnx_follows(node, 0)) return is_exact(resize);
-    for (int d = 0; d < resize->rank; d++)
-        if (resize->scale[d] != floor(resize->scale[d])) return false;
-    return is_exact(resize);
-}
-
-/* ---- nearest ---- */
-
-/* The operator samples asymmetrically, rounded down. */
-static bool is_plain_nearest(const resize_t *resize)
-{
-    for (int d = 2; d < resize->rank; d++)
-        for (int64_t i = 0; i < resize->to[d]; i++)
-            if (nearest_of(resize, d, i) != i * resize->from[d] / resize->to[d]) return false;
-    return true;
-}
-
-static status_t take_nearest(onnx_node_t *node, const resize_t *resize)
-{
-    context_t *ctx = node->onnx->ctx;
-    item_t out = node->in[0];
-    for (int d = 0; d < resize->rank; d++) {
-        int64_t *index = NULL;
-        if (is_kept(resize, d)) continue;
-        TRY(context_get(ctx, (size_t)resize->to[d] * sizeof *index, "an index", &index));
-        for (int64_t i = 0; i < resize->to[d]; i++) index[i] = nearest_of(resize, d, i);
-        status_t status = onnx_take(node, out, d, (int)resize->to[d], index, &out);
-        context_put(ctx, index);
-        TRY(status);
-    }
-    node->out[0] = out;
-    return STATUS_OK;
-}
-
-/* ---- linear and cubic ---- */
-
-/* From the first dimension that changes on; where no other than those after the channels do, these.
- */
-static status_t blend(onnx_node_t *node, const resize_t *resize)
-{
-    static const resize_coordinates_t coordinates[] = {
-        [HALF_PIXEL] = RESIZE_HALF_PIXEL,
-        [PYTORCH_HALF_PIXEL] = RESIZE_PYTORCH_HALF_PIXEL,
-        [ALIGN_CORNERS] = RESIZE_ALIGN_CORNERS,
-        [ASYMMETRIC] = RESIZE_ASYMMETRIC,
-        [HALF_PIXEL_SYMMETRIC] = RESIZE_HALF_PIXEL_SYMMETRIC,
-        [TF_CROP] = RESIZE_CROP};
-    resize_coordinates_t own = coordinates[resize->coordinates];
-    bool has_one = false;
     int first = 0;
-    if (resize->coordinates == TF_HALF_PIXEL)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED,
-             "tf_half_pixel_for_nn of another mode than nearest");
-    while (first < resize->rank - 1 && first < 2 && is_kept(resize, first) &&
-           resize->scale[first] == 1.0)
-        first++;
-    for (int d = first; d < resize->rank; d++) has_one = has_one || resize->to[d] == 1;
-    /* The same places; at other sizes they may be others. */
-    if (own == RESIZE_PYTORCH_HALF_PIXEL && !has_one && !node->onnx->is_literal)
-        own = RESIZE_HALF_PIXEL;
-    if (own == RESIZE_HALF_PIXEL_SYMMETRIC && follows_from_sizes(node, resize))
-        own = RESIZE_HALF_PIXEL;
+    while (first < resize->rank - 1 && first < 2 && is_kept(resize, first)) first++;
+    const int n = resize->rank - first;
     onnx_call_t call;
     onnx_call(node, "resize", &call);
-    onnx_set_ints(&call, "sizes", resize->rank - first, &resize->to[first]);
+    onnx_set_ints(&call, "sizes", n, &resize->to[first]);
     onnx_set_int(&call, "mode", resize->mode);
-    onnx_set_int(&call, "coordinates", own);
-    if (own == RESIZE_CROP) {
-        onnx_set_floats(&call, "starts", resize->rank - first, &resize->start[first]);
-        onnx_set_floats(&call, "ends", resize->rank - first, &resize->end[first]);
-    } else if (!follows_from_sizes(node, resize))
-        onnx_set_floats(&call, "scales", resize->rank - first, &resize->scale[first]);
-    if (resize->mode == RESIZE_CUBIC) {
+    onnx_set_int(&call, "coordinates", resize->coordinates);
+    onnx_set_int(&call, "as_onnx", true);
+    if (resize->has_scales && !sizes_say_corners(node, resize))
+        onnx_set_floats(&call, "scales", n, &resize->scale[first]);
+    if (resize->coordinates == RESIZE_CROP) {
+        onnx_set_floats(&call, "starts", n, &resize->start[first]);
+        onnx_set_floats(&call, "ends", n, &resize->end[first]);
+    }
+    if (resize->mode == RESIZE_NEAREST) onnx_set_int(&call, "rounding", resize->rounding);
+    if (resize->mode == RESIZE_CUBIC)
         onnx_set_float(&call, "cubic_coefficient", resize->cubic_coefficient);
+    if (resize->mode == RESIZE_CUBIC || resize->has_antialias)
         onnx_set_int(&call, "exclude_outside", resize->excludes_outside);
-    }
-    if (resize->has_antialias) {
-        onnx_set_int(&call, "antialias", true);
-        onnx_set_int(&call, "exclude_outside", resize->excludes_outside);
-    }
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    if (resize->mode != RESIZE_NEAREST) onnx_set_int(&call, "antialias", resize->has_antialias);
+    return onnx_emit(&call, 1, &x, out);
 }
 
-/* ---- the whole ---- */
+/* To the nearest whole number, and for bytes to one that they can hold. */
+static status_t round_inside(onnx_node_t *node, dtype_t dtype, item_t x, item_t *out)
+{
+    onnx_call_t call;
+    TRY(onnx_unary(node, "round", x, out));
+    if (dtype != DTYPE_U8 && dtype != DTYPE_S8) return STATUS_OK;
+    onnx_call(node, "clamp", &call);
+    onnx_set_float(&call, "min", dtype == DTYPE_U8 ? 0.0 : -128.0);
+    onnx_set_float(&call, "max", dtype == DTYPE_U8 ? 255.0 : 127.0);
+    return onnx_emit(&call, 1, out, out);
+}
+
+/* Integers are blended in f64, so that a mean of equal numbers is that number. As ONNX Runtime
+ * does, fractions are cut, with antialias rounded. */
+static status_t emit_any(onnx_node_t *node, const resize_t *resize)
+{
+    const dtype_t dtype = onnx_input_info(node, 0).dtype;
+    item_t x = node->in[0];
+    if (resize->mode == RESIZE_NEAREST || dtype_is_floating(dtype))
+        return emit_plain(node, resize, x, &node->out[0]);
+    TRY(onnx_cast(node, x, DTYPE_F64, &x));
+    TRY(emit_plain(node, resize, x, &x));
+    if (resize->has_antialias) TRY(round_inside(node, dtype, x, &x));
+    TRY(onnx_cast(node, x, DTYPE_F32, &x));
+    return onnx_cast(node, x, dtype, &node->out[0]);
+}
+
+/* ---- crops ---- */
 
 /* Outputs that sample beside the input in this dimension: bool, of its size there and 1 elsewhere;
  * ITEM_NONE: there are none. */
@@ -212,8 +132,10 @@ static status_t find_beside(onnx_node_t *node, const resize_t *resize, int dim, 
         return status;
     }
     for (int64_t i = 0; i < resize->to[dim]; i++) {
-        const double place = place_of(resize, dim, i);
-        const bool is_beside = place < 0.0 || place > last;
+        const float place = resize_crop_place(resize->from[dim], resize->to[dim],
+                                              (float)resize->start[dim], (float)resize->end[dim],
+                                              i);
+        const bool is_beside = place < 0.0F || place > last;
         ((bool *)elements)[i] = is_beside;
         n_beside += is_beside;
     }
@@ -241,41 +163,30 @@ static status_t extrapolate(onnx_node_t *node, const resize_t *resize)
     return onnx_emit(&call, 3, (item_t[]){beside, number, node->out[0]}, &node->out[0]);
 }
 
-static status_t emit_crop(onnx_node_t *node, const resize_t *resize)
-{
-    TRY(resize->mode == RESIZE_NEAREST ? take_nearest(node, resize) : blend(node, resize));
-    return extrapolate(node, resize);
-}
-
 static status_t emit_resize(onnx_node_t *node, const resize_t *resize)
 {
     context_t *ctx = node->onnx->ctx;
-    bool is_same = true, is_spatial = resize->rank >= 3 && resize->rank <= 5;
+    bool is_same = true;
     for (int d = 0; d < resize->rank; d++) {
-        if (resize->to[d] < 1 || resize->to[d] > ONNX_MAX_VALUES || resize->from[d] < 1)
+        if (resize->to[d] < 0 || (resize->to[d] == 0) != (resize->from[d] == 0))
             FAIL(ctx, STATUS_INVALID_ARGUMENT, "size %lld to %lld in dimension %d",
                  (long long)resize->from[d], (long long)resize->to[d], d);
-        is_same = is_same && resize->from[d] == resize->to[d];
-        if (d < 2) is_spatial = is_spatial && resize->from[d] == resize->to[d];
+        is_same = is_same && is_kept(resize, d);
     }
-    if (resize->coordinates == TF_CROP) return emit_crop(node, resize);
-    if (is_same && is_exact(resize) && !node->onnx->is_literal) return onnx_import_identity(node);
-    if (resize->mode != RESIZE_NEAREST) return blend(node, resize);
-    if (!is_spatial || !is_plain_nearest(resize)) return take_nearest(node, resize);
-    onnx_call_t call;
-    onnx_call(node, "resize", &call);
-    onnx_set_ints(&call, "sizes", resize->rank - 2, &resize->to[2]);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    if (is_same && !node->onnx->is_literal) return onnx_import_identity(node);
+    TRY(emit_any(node, resize));
+    return resize->coordinates == RESIZE_CROP ? extrapolate(node, resize) : STATUS_OK;
 }
 
+/* Sizes follow by f32 arithmetic: 30 * 1.3f is 39, though 1.3f is less than 1.3. */
 static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const double *scales,
                            const int64_t *axes)
 {
     resize->has_scales = true;
     for (int i = 0; i < n; i++) {
-        int d = (int)axes[i];
-        double to = floor((double)resize->from[d] * scales[i] + 1e-6);
-        if (!(scales[i] > 0) || !(to <= ONNX_MAX_VALUES))
+        const int d = (int)axes[i];
+        const float to = (float)scales[i] * (float)resize->from[d];
+        if (!(scales[i] > 0) || !(to < 0x1p31F))
             FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "a scale of %g for a size of %lld",
                  scales[i], (long long)resize->from[d]);
         resize->scale[d] = scales[i];
@@ -286,19 +197,18 @@ static status_t set_scales(onnx_node_t *node, resize_t *resize, int n, const dou
 
 static void set_sizes(resize_t *resize, int n, const int64_t *sizes, const int64_t *axes)
 {
-    double one = 0.0;
+    float one = 0.0F;
+    resize->has_scales = resize->policy != STRETCH;
     for (int i = 0; i < n; i++) {
-        const double scale = (double)sizes[i] / (double)resize->from[axes[i]];
+        const float scale = (float)sizes[i] / (float)resize->from[axes[i]];
         const bool is_better = resize->policy == NOT_LARGER ? scale < one : scale > one;
         if (i == 0 || is_better) one = scale;
+        resize->to[axes[i]] = sizes[i];
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && resize->has_scales; i++) {
         const int d = (int)axes[i];
-        resize->to[d] = sizes[i];
-        resize->scale[d] = (double)sizes[i] / (double)resize->from[d];
-        if (resize->policy == STRETCH) continue;
-        resize->to[d] = (int64_t)floor(one * (double)resize->from[d] + 0.5);
-        resize->scale[d] = one;
+        resize->to[d] = (int64_t)roundf(one * (float)resize->from[d]);
+        resize->scale[d] = (double)one;
     }
 }
 
@@ -332,8 +242,8 @@ static status_t read_simple(onnx_node_t *node, int input, resize_t *out_resize)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d scales, x is of rank %d", n,
              out_resize->rank);
     out_resize->mode = mode > 0 ? RESIZE_LINEAR : RESIZE_NEAREST;
-    out_resize->coordinates = ASYMMETRIC;
-    out_resize->rounding = SIMPLE;
+    out_resize->coordinates = RESIZE_ASYMMETRIC;
+    out_resize->rounding = RESIZE_BY_SCALE;
     return set_scales(node, out_resize, n, scales, axes);
 }
 
@@ -359,8 +269,8 @@ static status_t read_modes(onnx_node_t *node, resize_t *resize)
         TRY(onnx_attr_name(node, "keep_aspect_ratio_policy", policy_names, 0, &policy));
     }
     resize->mode = (resize_mode_t)mode;
-    resize->coordinates = (coordinates_t)coordinates;
-    resize->rounding = (rounding_t)rounding;
+    resize->coordinates = coordinates_of[coordinates];
+    resize->rounding = rounding_of[rounding];
     resize->policy = (policy_kind_t)policy;
     return STATUS_OK;
 }
@@ -387,7 +297,7 @@ static status_t read_crop(onnx_node_t *node, int n_axes, const int64_t *axes, re
 {
     double crop[2 * TENSOR_MAX_RANK];
     int n = 0;
-    if (resize->coordinates != TF_CROP) return STATUS_OK;
+    if (resize->coordinates != RESIZE_CROP) return STATUS_OK;
     TRY(onnx_input_floats(node, 1, "roi", 2 * TENSOR_MAX_RANK, &n, crop));
     if (n != 2 * n_axes)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "roi has %d numbers, %d are needed",
@@ -415,6 +325,9 @@ status_t onnx_import_resize(onnx_node_t *node)
     TRY(read_crop(node, n_axes, axes, &resize));
     TRY(onnx_input_floats(node, 2, "scales", TENSOR_MAX_RANK, &n_scales, scales));
     TRY(onnx_input_ints(node, 3, "sizes", TENSOR_MAX_RANK, &n_sizes, sizes));
+    if (n_scales > 0 && n_sizes > 0)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "%d scales and %d sizes, one of them must be left out", n_scales, n_sizes);
     if (n_scales > 0 ? n_scales != n_axes : n_sizes != n_axes)
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "%d scales and %d sizes for %d dimensions",
              n_scales, n_sizes, n_axes);

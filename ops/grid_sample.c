@@ -60,24 +60,36 @@ typedef struct place {
     double at, slope;
 } place_t;
 
+/* Nearest rounds places, so they have to be rounded as others round them: PyTorch and ONNX Runtime
+ * compute them in the grid's dtype, and halves that this makes go to the even pixel. Other modes
+ * are continuous, and stay in double. */
+static double round_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double at)
+{
+    return attrs->mode == GRID_NEAREST && dtype != DTYPE_F64 ? (double)(float)at : at;
+}
+
 /* Mirrored at both ends until it lies between low / 2 and high / 2. */
-static place_t reflect(place_t place, double low, double high)
+static place_t reflect(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place, double low,
+                       double high)
 {
     if (low == high) return (place_t){0.0, 0.0};
-    const double begin = low / 2, span = (high - low) / 2, far = fabs(place.at - begin);
-    const double rest = fmod(far, span), slope = place.at < begin ? -place.slope : place.slope;
-    if (fmod(floor(far / span), 2.0) == 0.0) return (place_t){rest + begin, slope};
-    return (place_t){span - rest + begin, -slope};
+    const double begin = low / 2, span = (high - low) / 2;
+    const double far = round_place(attrs, dtype, fabs(place.at - begin)), rest = fmod(far, span);
+    const double slope = place.at < begin ? -place.slope : place.slope;
+    if (fmod(floor(far / span), 2.0) == 0.0)
+        return (place_t){round_place(attrs, dtype, rest + begin), slope};
+    return (place_t){round_place(attrs, dtype, span - rest + begin), -slope};
 }
 
 /* What is moved to the border stays there, whatever the number. */
-static place_t move_inside(const grid_sample_attrs_t *attrs, place_t place, int64_t size)
+static place_t move_inside(const grid_sample_attrs_t *attrs, dtype_t dtype, place_t place,
+                           int64_t size)
 {
     const double last = (double)(size - 1);
     if (attrs->padding == GRID_ZEROS) return place;
     if (attrs->padding == GRID_REFLECTION)
-        place = attrs->align_corners ? reflect(place, 0.0, 2.0 * last)
-                                     : reflect(place, -1.0, 2.0 * (double)size - 1.0);
+        place = attrs->align_corners ? reflect(attrs, dtype, place, 0.0, 2.0 * last)
+                                     : reflect(attrs, dtype, place, -1.0, 2.0 * (double)size - 1.0);
     if (place.at <= 0.0) return (place_t){0.0, 0.0};
     if (place.at >= last) return (place_t){last, 0.0};
     return place;
@@ -106,14 +118,22 @@ static double cubic_slope(double distance)
     return distance < 0.0 ? -slope : slope;
 }
 
-grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, double number, int64_t size)
+static place_t find_place(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
+                          int64_t size)
+{
+    const double from_edge = round_place(attrs, dtype, number + 1.0);
+    const double steps = (double)(attrs->align_corners ? size - 1 : size);
+    const double at = round_place(attrs, dtype, from_edge / 2.0 * steps);
+    return (place_t){attrs->align_corners ? at : round_place(attrs, dtype, at - 0.5), steps / 2.0};
+}
+
+grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
+                           int64_t size)
 {
     const bool is_cubic = attrs->mode == GRID_CUBIC;
-    place_t place = {.at = attrs->align_corners ? (number + 1.0) / 2.0 * (double)(size - 1)
-                                                : ((number + 1.0) * (double)size - 1.0) / 2.0,
-                     .slope = (double)(attrs->align_corners ? size - 1 : size) / 2.0};
+    place_t place = find_place(attrs, dtype, number, size);
     grid_taps_t taps = {.n = is_cubic ? 4 : attrs->mode == GRID_LINEAR ? 2 : 1};
-    if (!is_cubic) place = move_inside(attrs, place, size);
+    if (!is_cubic) place = move_inside(attrs, dtype, place, size);
     if (attrs->mode == GRID_NEAREST) {
         taps.index[0] = pixel_at(rint(place.at), size);
         taps.weight[0] = 1.0;
@@ -126,7 +146,7 @@ grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, double number, int6
         const double distance = place.at - low - (is_cubic ? i - 1 : i);
         taps.weight[i] = is_cubic ? cubic_weight(distance) : 1.0 - fabs(distance);
         taps.slope[i] = place.slope * (is_cubic ? cubic_slope(distance) : i == 0 ? -1.0 : 1.0);
-        if (is_cubic) pixel = move_inside(attrs, pixel, size);
+        if (is_cubic) pixel = move_inside(attrs, dtype, pixel, size);
         taps.index[i] = pixel_at(pixel.at, size);
         if (taps.index[i] < 0) taps.weight[i] = taps.slope[i] = 0.0;
     }
@@ -147,7 +167,8 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     for (int d = 0; d < n_spatial; d++) place[d + 1] = index[d + 2];
     for (int d = 0; d < n_spatial; d++) {
         place[n_spatial + 1] = n_spatial - 1 - d; /* the last dimension comes first */
-        taps[d] = grid_find_taps(call->attrs, spec_at(call, GRID, place), x->sizes[d + 2]);
+        taps[d] = grid_find_taps(call->attrs, x->dtype, spec_at(call, GRID, place),
+                                 x->sizes[d + 2]);
     }
     for (int i = 0; i < taps[0].n * taps[1].n * taps[2].n; i++) {
         const int which[] = {i / taps[2].n / taps[1].n, i / taps[2].n % taps[1].n, i % taps[2].n};
@@ -179,7 +200,8 @@ static pixels_t find_pixels(const grid_sample_attrs_t *attrs, const tensor_info_
     const int n_spatial = x->rank - 2;
     pixels_t pixels = {.n = 1, .offset = {0}, .weight = {1.0}};
     for (int d = 0; d < n_spatial; d++) {
-        const grid_taps_t taps = grid_find_taps(attrs, place[n_spatial - 1 - d], x->sizes[d + 2]);
+        const grid_taps_t taps = grid_find_taps(attrs, x->dtype, place[n_spatial - 1 - d],
+                                                x->sizes[d + 2]);
         const pixels_t before = pixels;
         pixels.n = 0;
         for (int i = 0; i < before.n; i++)

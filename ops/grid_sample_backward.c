@@ -44,7 +44,7 @@ static sample_t find_sample(const grid_sample_attrs_t *attrs, const tensor_info_
     sample_t s = {.n_spatial = x->rank - 2};
     for (int d = 0; d < GRID_MAX_SPATIAL; d++) s.taps[d] = (grid_taps_t){.n = 1, .weight = {1.0}};
     for (int d = 0; d < s.n_spatial; d++) /* the last dimension comes first */
-        s.taps[d] = grid_find_taps(attrs, place[s.n_spatial - 1 - d], x->sizes[d + 2]);
+        s.taps[d] = grid_find_taps(attrs, x->dtype, place[s.n_spatial - 1 - d], x->sizes[d + 2]);
     return s;
 }
 

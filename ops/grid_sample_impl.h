@@ -22,8 +22,10 @@ typedef struct grid_taps {
     double slope[4]; /* of the weight, by the number */
 } grid_taps_t;
 
-/* `number` is -1 at the first pixel and 1 at the last: at their centres with align_corners, else at
- * their outer edges. Pixels of cubic are moved inside one by one, others by their place. */
-grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, double number, int64_t size);
+/* `number`, of a grid of this dtype, is -1 at the first pixel and 1 at the last: at their centres
+ * with align_corners, else at their outer edges. Pixels of cubic are moved inside one by one,
+ * others by their place. */
+grid_taps_t grid_find_taps(const grid_sample_attrs_t *attrs, dtype_t dtype, double number,
+                           int64_t size);
 
 #endif

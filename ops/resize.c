@@ -6,6 +6,7 @@
 #include "ops/accept_impl.h"
 #include "ops/adjoint_impl.h"
 #include "ops/gradient_impl.h"
+#include "ops/resize_impl.h"
 #include "tensor/simd_impl.h"
 #include "tensor/threads_impl.h"
 
@@ -13,8 +14,10 @@
 
 static const char *const mode_names[] = {"nearest", "linear", "cubic", NULL};
 static const char *const coordinate_names[] = {
-    "asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric",
-    "crop",       NULL};
+    "asymmetric",           "half_pixel", "align_corners", "pytorch_half_pixel",
+    "half_pixel_symmetric", "crop",       "tf_half_pixel", NULL};
+static const char *const rounding_names[] = {"floor",       "ceil",     "prefer_floor",
+                                             "prefer_ceil", "by_scale", NULL};
 
 static const attr_field_t fields[] = {
     {"sizes", ATTR_INTS, false, offsetof(resize_attrs_t, sizes), 0, 0, NULL},
@@ -27,7 +30,10 @@ static const attr_field_t fields[] = {
     {"exclude_outside", ATTR_BOOL, false, offsetof(resize_attrs_t, exclude_outside), 0, 0, NULL},
     {"starts", ATTR_FLOATS, false, offsetof(resize_attrs_t, starts), 0, 0, NULL},
     {"ends", ATTR_FLOATS, false, offsetof(resize_attrs_t, ends), 0, 0, NULL},
-    {"antialias", ATTR_BOOL, false, offsetof(resize_attrs_t, antialias), 0, 0, NULL}};
+    {"antialias", ATTR_BOOL, false, offsetof(resize_attrs_t, antialias), 0, 0, NULL},
+    {"rounding", ATTR_NAME, false, offsetof(resize_attrs_t, rounding), 0, RESIZE_FLOOR,
+     rounding_names},
+    {"as_onnx", ATTR_BOOL, false, offsetof(resize_attrs_t, as_onnx), 0, 0, NULL}};
 #define N_FIELDS ((int)(sizeof fields / sizeof *fields))
 
 static const operand_t operands[] = {{"x", ROLE_ACTIVATION, false, false}};
@@ -45,13 +51,21 @@ typedef struct axis {
     double scale, start, end;
 } axis_t;
 
+/* ONNX Runtime copies x where no size changes, whatever the scales are. */
+static bool is_copy(const resize_attrs_t *attrs, const tensor_info_t *x, const tensor_info_t *out)
+{
+    return attrs->as_onnx && attrs->coordinates != RESIZE_CROP &&
+           memcmp(x->sizes, out->sizes, (size_t)x->rank * sizeof *x->sizes) == 0;
+}
+
 static axis_t describe_axis(const resize_attrs_t *attrs, const tensor_info_t *x,
                             const tensor_info_t *out, int i)
 {
     int dim = x->rank - attrs->sizes.n + i;
+    const bool has_scale = attrs->scales.n > 0 && !is_copy(attrs, x, out);
     return (axis_t){.in = x->sizes[dim],
                     .out = out->sizes[dim],
-                    .scale = attrs->scales.n > 0 ? attrs->scales.values[i] : 0.0,
+                    .scale = has_scale ? attrs->scales.values[i] : 0.0,
                     .start = attrs->starts.n > 0 ? attrs->starts.values[i] : 0.0,
                     .end = attrs->ends.n > 0 ? attrs->ends.values[i] : 1.0};
 }
@@ -127,7 +141,9 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
         const int64_t in = x->sizes[first + i];
         sizes[first + i] = attrs->sizes.values[i];
         REQUIRE(ctx,
-                sizes[first + i] >= 1 && sizes[first + i] < INT32_MAX && in >= 1 && in < INT32_MAX,
+                (sizes[first + i] == 0 && in == 0) ||
+                    (sizes[first + i] >= 1 && sizes[first + i] < INT32_MAX && in >= 1 &&
+                     in < INT32_MAX),
                 "resize: dimension %d of %s to %lld, sizes of at least 1 are needed", first + i,
                 info_brief(x), (long long)sizes[first + i]);
         REQUIRE(ctx,
@@ -143,17 +159,45 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 
 /* ---- what an output index is made of ---- */
 
-/* Where it samples, in input elements. */
-static double find_place(int coordinates, const axis_t *axis, int64_t i)
+/* Where it samples, in input elements, with the roundings of ONNX Runtime. */
+static double find_place_in_f32(int coordinates, const axis_t *axis, int64_t i)
 {
+    const float in = (float)axis->in, out = (float)axis->out, at = (float)i;
+    const float scale = axis->scale != 0.0 ? (float)axis->scale : out / in;
+    const float middle = (at + 0.5F) / scale, half_pixel = middle - 0.5F;
+    switch (coordinates) {
+    case RESIZE_HALF_PIXEL: return (double)half_pixel;
+    case RESIZE_PYTORCH_HALF_PIXEL: return axis->out > 1 ? (double)half_pixel : 0.0;
+    case RESIZE_TF_HALF_PIXEL: return (double)middle;
+    case RESIZE_HALF_PIXEL_SYMMETRIC: {
+        const float length = axis->scale != 0.0 ? scale * in : out;
+        const float moved = in / 2 * (1 - out / length);
+        return (double)(float)((double)moved + ((double)at + 0.5) / (double)scale - 0.5);
+    }
+    case RESIZE_ALIGN_CORNERS: {
+        const float length = axis->scale != 0.0 ? scale * in : out;
+        return axis->out > 1 && length > 1 ? (double)(at * (in - 1) / (length - 1)) : 0.0;
+    }
+    case RESIZE_CROP:
+        return (double)resize_crop_place(axis->in, axis->out, (float)axis->start, (float)axis->end,
+                                         i);
+    default: return (double)(at / scale);
+    }
+}
+
+static double find_place(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
+{
+    const int coordinates = attrs->coordinates;
     const double in = (double)axis->in, out = (double)axis->out, at = (double)i;
     const bool has_scale = axis->scale != 0.0;
-    double half_pixel = (has_scale ? (at + 0.5) / axis->scale : (at + 0.5) * in / out) - 0.5;
+    if (attrs->as_onnx) return find_place_in_f32(coordinates, axis, i);
+    const double middle = has_scale ? (at + 0.5) / axis->scale : (at + 0.5) * in / out;
     switch (coordinates) {
-    case RESIZE_HALF_PIXEL: return half_pixel;
-    case RESIZE_PYTORCH_HALF_PIXEL: return axis->out > 1 ? half_pixel : 0.0;
+    case RESIZE_HALF_PIXEL: return middle - 0.5;
+    case RESIZE_PYTORCH_HALF_PIXEL: return axis->out > 1 ? middle - 0.5 : 0.0;
+    case RESIZE_TF_HALF_PIXEL: return middle;
     case RESIZE_HALF_PIXEL_SYMMETRIC:
-        return has_scale ? half_pixel + in / 2 * (1 - out / (axis->scale * in)) : half_pixel;
+        return middle - 0.5 + (has_scale ? in / 2 * (1 - out / (axis->scale * in)) : 0.0);
     case RESIZE_ALIGN_CORNERS: {
         const double steps = (has_scale ? axis->scale * in : out) - 1;
         return axis->out > 1 && steps > 0 ? at * (in - 1) / steps : 0.0;
@@ -165,22 +209,41 @@ static double find_place(int coordinates, const axis_t *axis, int64_t i)
     }
 }
 
-/* Rounded down, in whole numbers where there is no scale. */
-static int64_t find_nearest(int coordinates, const axis_t *axis, int64_t i)
+/* The place that nearest rounds. PyTorch multiplies by an f32 factor, for example: 29 * (1 / 29f)
+ * is less than 1. */
+static double find_nearest_place(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
 {
-    const int64_t in = axis->in, out = axis->out;
-    if (axis->scale != 0.0 || coordinates > RESIZE_ALIGN_CORNERS) {
-        double place = floor(find_place(coordinates, axis, i));
-        return place < 0 ? 0 : place > (double)(in - 1) ? in - 1 : (int64_t)place;
+    if (attrs->as_onnx || attrs->coordinates != RESIZE_ASYMMETRIC)
+        return find_place(attrs, axis, i);
+    if (axis->in == axis->out) return (double)i;
+    const float factor = axis->scale != 0.0 ? (float)(1.0 / axis->scale)
+                                            : (float)axis->in / (float)axis->out;
+    return (double)((float)i * factor);
+}
+
+static int64_t clamp_index(int64_t index, int64_t n)
+{
+    return index < 0 ? 0 : index >= n ? n - 1 : index;
+}
+
+/* What ONNX Runtime takes for a half: places that f32 arithmetic moved a little. */
+#define HALF_WIDTH 1e-6F
+
+static int64_t find_nearest(const resize_attrs_t *attrs, const axis_t *axis, int64_t i)
+{
+    const double place = find_nearest_place(attrs, axis, i), low = floor(place);
+    const bool shrinks = axis->scale != 0.0 ? axis->scale < 1.0 : axis->out < axis->in;
+    const double rest = place - low, width = attrs->as_onnx ? (double)HALF_WIDTH : 0.0;
+    bool is_up = false;
+    switch (attrs->rounding) {
+    case RESIZE_CEIL: is_up = rest > 0.0; break;
+    case RESIZE_PREFER_FLOOR: is_up = rest - 0.5 > width; break;
+    case RESIZE_PREFER_CEIL: is_up = rest - 0.5 >= -width; break;
+    case RESIZE_BY_SCALE: is_up = shrinks && rest > 0.0; break;
+    default: break;
     }
-    switch (coordinates) {
-    case RESIZE_HALF_PIXEL: {
-        int64_t above = (2 * i + 1) * in - out;
-        return above < 0 ? 0 : above / (2 * out);
-    }
-    case RESIZE_ALIGN_CORNERS: return out > 1 ? i * (in - 1) / (out - 1) : 0;
-    default: return i * in / out;
-    }
+    const double last = (double)(axis->in - 1), index = low + (is_up ? 1.0 : 0.0);
+    return index < 0 ? 0 : index > last ? axis->in - 1 : (int64_t)index;
 }
 
 /* Keys' cubic: |distance| up to 1, and from 1 to 2. */
@@ -189,11 +252,6 @@ static double weigh_cubic(double a, double distance)
     double d = fabs(distance);
     if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
     return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0.0;
-}
-
-static int64_t clamp_index(int64_t index, int64_t n)
-{
-    return index < 0 ? 0 : index >= n ? n - 1 : index;
 }
 
 /* The elements that an output element is a sum of: n from `first` on. Places outside are those of
@@ -226,10 +284,10 @@ static filter_t make_filter(const resize_attrs_t *attrs, const axis_t *axis, int
                        .sum = 1.0,
                        .n = count_taps(attrs, axis)};
     if (attrs->mode == RESIZE_NEAREST) {
-        filter.first = find_nearest(attrs->coordinates, axis, i);
+        filter.first = find_nearest(attrs, axis, i);
         return filter;
     }
-    filter.place = find_place(attrs->coordinates, axis, i) + moved;
+    filter.place = find_place(attrs, axis, i) + moved;
     filter.first = (int64_t)floor(filter.place) - filter.n / 2 + 1;
     if (!attrs->antialias && !(attrs->exclude_outside && attrs->mode == RESIZE_CUBIC))
         return filter;
@@ -259,7 +317,7 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     memcpy(at, index, (size_t)x->rank * sizeof *at);
     for (int i = 0; i < n; i++) {
         axes[i] = describe_axis(attrs, x, &call->out[output], i);
-        double place = find_place(attrs->coordinates, &axes[i], index[first + i]);
+        double place = find_place(attrs, &axes[i], index[first + i]);
         double moved = spec_rounding(call, i,
                                      fabs(place) + 0.5); /* half pixels are subtracted last */
         filters[i] = make_filter(attrs, &axes[i], index[first + i], moved);
@@ -287,21 +345,41 @@ static bool has_one(const ints_t *sizes)
     return false;
 }
 
-/* Its nearest rounds (i + 0.5) in / out - 0.5 to the nearest number, which is i in / out rounded
- * down where every input element is repeated equally often; its linear is that of half pixels. */
-static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x)
+/* Each dimension takes every input element equally often. oneDNN's nearest does so at whole
+ * factors.
+ */
+static bool repeats_elements(const resize_attrs_t *attrs, const tensor_info_t *x,
+                             const tensor_info_t *out)
 {
-    if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->scales.n > 0 ||
-        attrs->antialias)
-        return false;
-    if (attrs->mode == RESIZE_LINEAR)
-        return attrs->coordinates == RESIZE_HALF_PIXEL ||
-               (attrs->coordinates == RESIZE_PYTORCH_HALF_PIXEL && !has_one(&attrs->sizes));
-    if (attrs->mode == RESIZE_CUBIC || attrs->coordinates != RESIZE_ASYMMETRIC) return false;
-    for (int i = 0; i < attrs->sizes.n; i++)
-        if (attrs->sizes.values[i] % x->sizes[2 + i] != 0 || attrs->sizes.values[i] > 1 << 20)
+    for (int d = 0; d < attrs->sizes.n; d++) {
+        const axis_t axis = describe_axis(attrs, x, out, d);
+        if (axis.in < 1 || axis.out % axis.in != 0 || axis.out > 1 << 20) return false;
+        for (int64_t i = 0; i < axis.out; i++)
+            if (find_nearest(attrs, &axis, i) != i / (axis.out / axis.in)) return false;
+    }
+    return true;
+}
+
+/* The scale is what the sizes say, as far as f32 tells. */
+static bool has_scales_of_sizes(const resize_attrs_t *attrs, const tensor_info_t *x)
+{
+    for (int d = 0; d < attrs->scales.n; d++)
+        if ((float)attrs->scales.values[d] !=
+            (float)attrs->sizes.values[d] / (float)x->sizes[x->rank - attrs->sizes.n + d])
             return false;
     return true;
+}
+
+static bool samples_alike(const resize_attrs_t *attrs, const tensor_info_t *x,
+                          const tensor_info_t *out)
+{
+    if (x->rank < 3 || x->rank > 5 || attrs->sizes.n != x->rank - 2 || attrs->antialias)
+        return false;
+    if (attrs->mode == RESIZE_NEAREST) return repeats_elements(attrs, x, out);
+    if (attrs->mode == RESIZE_CUBIC || !has_scales_of_sizes(attrs, x)) return false;
+    return attrs->coordinates == RESIZE_HALF_PIXEL ||
+           attrs->coordinates == RESIZE_HALF_PIXEL_SYMMETRIC ||
+           (attrs->coordinates == RESIZE_PYTORCH_HALF_PIXEL && !has_one(&attrs->sizes));
 }
 
 static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t *prepared)
@@ -310,7 +388,7 @@ static status_t prepare_onednn(context_t *ctx, const op_call_t *call, prepared_t
     tensor_info_t src = *call->in[0], dst = call->out[0];
     if (src.dtype != DTYPE_F32 && src.dtype != DTYPE_BF16)
         return prepared_decline(prepared, "onednn: dtype %s", dtype_name(src.dtype));
-    if (!samples_alike(attrs, &src))
+    if (!samples_alike(attrs, call->in[0], &call->out[0]))
         return prepared_decline(prepared, "onednn: %s with coordinates %s samples elsewhere",
                                 mode_names[attrs->mode], coordinate_names[attrs->coordinates]);
     onednn_problem_t problem = {.kind = ONEDNN_RESAMPLING,
@@ -347,8 +425,8 @@ typedef struct plan {
 
 static bool changes(const axis_t *axis)
 {
-    return axis->in != axis->out || (axis->scale != 0.0 && axis->scale != 1.0) ||
-           axis->start != 0.0 || axis->end != 1.0;
+    return axis->in > 0 && (axis->in != axis->out || (axis->scale != 0.0 && axis->scale != 1.0) ||
+                            axis->start != 0.0 || axis->end != 1.0);
 }
 
 /* The place of a dimension among those that lie in memory, slowest first. */
@@ -613,6 +691,14 @@ static const char *const cases[] = {
     "antialias=true",
     "(f64[3,5,7,4]) sizes=[2,5,3,1] mode=\"linear\" coordinates=\"half_pixel\" antialias=true",
     "(s32[2,9]) sizes=[4] antialias=true",
+    "(f32[1,17,7,5]) sizes=[4,9] coordinates=\"half_pixel\" rounding=\"prefer_floor\" as_onnx=true",
+    "(f32[1,3,7,30]) sizes=[4,39] rounding=\"by_scale\" scales=[0.6,1.3] as_onnx=true",
+    "(u8[2,5]) sizes=[8,3] coordinates=\"tf_half_pixel\" rounding=\"ceil\" as_onnx=true",
+    "(f32[1,17,9,7]) sizes=[4,9] mode=\"linear\" coordinates=\"half_pixel\" scales=[0.5,1.3] "
+    "as_onnx=true",
+    "(f32[1,3,6,5]) sizes=[4,9] mode=\"cubic\" coordinates=\"tf_half_pixel\" as_onnx=true",
+    "(f32[2,3,8]) sizes=[12] rounding=\"prefer_ceil\"",
+    "(f32[0,3,4]) sizes=[6] mode=\"linear\"",
     NULL};
 
 static const char *const backward_cases[] = {

@@ -135,8 +135,19 @@ typedef enum resize_coordinates {
     RESIZE_HALF_PIXEL_SYMMETRIC, /* half pixel + in / 2 * (1 - out / (scale * in)) */
     /* (start + i * (end - start) / (out - 1)) * (in - 1): from `starts` to `ends`, of which 0 is
      * the first element and 1 the last; in the middle where out is 1 */
-    RESIZE_CROP
+    RESIZE_CROP,
+    RESIZE_TF_HALF_PIXEL /* (i + 0.5) / scale */
 } resize_coordinates_t;
+
+/* How nearest rounds a place. PREFER_FLOOR and PREFER_CEIL differ at halves only; BY_SCALE is ceil
+ * where sizes shrink and floor where they grow, as ONNX before opset 11. */
+typedef enum resize_rounding {
+    RESIZE_FLOOR,
+    RESIZE_CEIL,
+    RESIZE_PREFER_FLOOR,
+    RESIZE_PREFER_CEIL,
+    RESIZE_BY_SCALE
+} resize_rounding_t;
 
 typedef struct resize_attrs {
     ints_t sizes;             /* of the last dimensions */
@@ -148,10 +159,14 @@ typedef struct resize_attrs {
     floats_t starts, ends;    /* of RESIZE_CROP: one for each size; else none */
     bool antialias;           /* linear and cubic: where sizes shrink, the filter is as many times
                                  wider, as ONNX Resize; exclude_outside is for both then */
+    int rounding;             /* nearest: resize_rounding_t */
+    bool as_onnx;             /* places are computed as ONNX Runtime does: in f32, the scale is
+                                 rounded to f32 and divided by; else as PyTorch */
 } resize_attrs_t;
 
-/* The last n dimensions to `sizes`, each by itself. Nearest rounds the sampled place down; linear
- * weighs two neighbours, cubic four, as torch.nn.functional.interpolate. */
+/* Resizes the last n dimensions to `sizes`, one after the other. Nearest takes the element at the
+ * rounded place; linear weighs two neighbours, cubic four, as torch.nn.functional.interpolate.
+ * Where an input size is 0, the output size must be 0, too. */
 status_t op_resize(context_t *ctx, const tensor_t *x, int n, const int64_t *sizes,
                    resize_mode_t mode, resize_coordinates_t coordinates, tensor_t **out)
     TESSERA_API(op_resize);

@@ -19,12 +19,12 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stored")
 models = {}
 
 
-def model(runs, opset=17, specified=None):
+def model(runs, opset=17, specified=None, is_reversed=False):
     """The decorated function gives a graph in ONNX's text; each run is {input: sizes or array}.
     `specified` has the results of runs of which ONNX Runtime makes less than ONNX says:
-    {run: {output: array}}."""
+    {run: {output: array}}. `is_reversed` writes the nodes from the last to the first."""
     def add(function):
-        models[function.__name__] = (function.__doc__, runs, opset, specified or {})
+        models[function.__name__] = (function.__doc__, runs, opset, specified or {}, is_reversed)
         return function
     return add
 
@@ -226,6 +226,205 @@ def grid_sample():
         b = GridSample<mode = "cubic", padding_mode = "border", align_corners = 1>(x, grid)
         c = GridSample<mode = "nearest", padding_mode = "reflection">(x, grid)
     }"""
+
+
+# ---- Resize ----
+
+def resizes(name, opset, seed, n=24):
+    """Many Resize nodes, whose sizes and places follow from scales and sizes as f32 arithmetic says. Where corners
+    are aligned the scale gives a whole size: elsewhere ONNX Runtime is not ONNX's."""
+    generator = numpy.random.default_rng(seed)
+    def pick(*among):
+        return among[generator.integers(len(among))]
+    nodes, constants = [], []
+    for i in range(n):
+        mode = pick("nearest", "nearest", "linear") if opset < 11 else pick("nearest", "nearest", "linear", "cubic")
+        where = pick("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+                     *(["half_pixel_symmetric"] if opset >= 19 else []))
+        scales = [pick(1.3, 3.3, 0.6, 1 / 3, 1.1, 0.3, 2.6, 1.2, 0.9, 2), pick(1.3, 0.6, 0.3, 1 / 3, 3.3, 1.7, 2 / 3, 2)]
+        constants.append(f"float[4] s{i} = {{1.0, 1.0, {scales[0]:.9g}, {scales[1]:.9g}}}")
+        attributes = f'mode = "{mode}"'
+        inputs = f"s{i}" if opset < 11 else f"none, s{i}"
+        if opset >= 11:
+            attributes += f', coordinate_transformation_mode = "{where}"'
+            if mode == "nearest":
+                attributes += f', nearest_mode = "{pick("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")}"'
+            if where == "align_corners" or pick(True, False, False):
+                constants.append(f"int64[4] n{i} = {{1, 2, {int(7 * scales[0])}, {int(30 * scales[1])}}}")
+                inputs = f"none, none, n{i}"
+        nodes.append(f"y{i} = Resize<{attributes}>(x, {inputs})")
+    if opset >= 11:
+        constants.append("float[0] none = {}")
+    outputs = ", ".join(f"float[A{i},B{i},C{i},D{i}] y{i}" for i in range(n))
+    models[name] = (f"main (float[1,2,7,30] x) => ({outputs}) <{', '.join(constants)}> {{ {' '.join(nodes)} }}",
+                    [{"x": [1, 2, 7, 30]}], opset, {})
+
+
+resizes("resizes_of_opset_10", 10, 1)
+resizes("resizes_of_opset_11", 11, 2)
+resizes("resizes_of_opset_19", 19, 3)
+
+
+@model([{"x": [1, 1, 1, 1000], "r": numpy.arange(1, 31, dtype=numpy.uint8).reshape(1, 1, 5, 6),
+         "s": numpy.arange(-128, 127, 9, dtype=numpy.int8).reshape(1, 1, 29)},
+        ], opset=18)
+def resizes_of_integers_and_long_lines():
+    """main (float[1,1,1,1000] x, uint8[1,1,5,6] r, int8[1,1,29] s)
+        => (float[A,B,C,D] a, uint8[E,F,G,H] b, uint8[I,J,K,L] c, int8[M,O,P] d, float[Q,R,S,T] e)
+    <float[4] scales = {1.0, 1.0, 1.0, 66.0}, float[4] more = {1.0, 1.0, 1.4, 2.0}, int64[4] sizes = {1, 1, 3, 4},
+     float[3] longer = {1.0, 1.0, 1.5}, float[4] shorter = {1.0, 1.0, 1.0, 0.01}, int64[1] start = {65800},
+     int64[1] end = {66000}, int64[1] axis = {3}>
+    {
+        long = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">(x, , scales)
+        a = Slice(long, start, end, axis)
+        b = Resize<mode = "linear">(r, , more)
+        c = Resize<mode = "linear", coordinate_transformation_mode = "align_corners">(r, , , sizes)
+        d = Resize<mode = "linear">(s, , longer)
+        e = Resize<mode = "linear">(long, , shorter)
+    }"""
+
+
+@model([{"x": [1, 1, 27, 32], "grid": numpy.stack(numpy.meshgrid((numpy.arange(-3, 68) + 1) / 32 - 1, (numpy.arange(
+        -3, 58) + 1) / 27 - 1), -1)[None].astype(numpy.float32)}], opset=20)
+def grids_at_halves():
+    """main (float[N,C,H,W] x, float[N,P,Q,2] grid) => (float[N,C,P,Q] a, float[N,C,P,Q] b)
+    {
+        a = GridSample<mode = "nearest">(x, grid)
+        b = GridSample<mode = "nearest", padding_mode = "border">(x, grid)
+    }"""
+
+
+# ---- integers ----
+
+@model([{"x": numpy.array([[7, -7, 2**53 + 1, 3], [-8, 0, 1, 2**40]]), "w": numpy.array([[3, -2], [1, 2**33], [0, 5], [-1, 1]]),
+         "u": numpy.array([1, 2**63 + 5], numpy.uint64), "v": numpy.array(-2**53 - 3)}], opset=18)
+def integers_of_many_digits():
+    """main (int64[2,4] x, int64[4,2] w, uint64[2] u, int64 v) => (int64[A,B] a, uint64[C] b, int64[D,E] c, int64[F,G] d,
+        int64[H,I] e, int64[J,K] f)
+    <int64[4] pads = {0, 1, 1, 0}, int64[2] ends = {1, 2}, int64 big = {9007199254740993}, uint64 huge = {18446744073709551613},
+     int64[1] axis = {1}, int64[4,2] known = {3, -2, 1, 8589934593, 0, 5, -1, 1}>
+    {
+        a = Pad(x, pads, big)
+        b = Pad(u, ends, huge)
+        c = MatMul(x, w)
+        d = MatMul(x, known)
+        e = ReduceMean(x, axis)
+        f = Pad(x, pads, v)
+    }"""
+
+
+@model([{"x": [2, 0, 3], "i": numpy.zeros((2, 0, 3), numpy.int32), "b": numpy.zeros((2, 0, 3), numpy.uint8)}], opset=20)
+def extremes_of_nothing():
+    """main (float[2,0,3] x, int32[2,0,3] i, uint8[2,0,3] b) => (float[A,B,C] l, float[D,E] s, int32[F,G] m, int32[H,I] n, uint8[J,K] o)
+    <int64[1] axis = {1}>
+    {
+        l = ReduceMax(x, axis)
+        s = ReduceMin<keepdims = 0>(x, axis)
+        m = ReduceMax<keepdims = 0>(i, axis)
+        n = ReduceMin<keepdims = 0>(i, axis)
+        o = ReduceMin<keepdims = 0>(b, axis)
+    }"""
+
+
+# ---- what only the run knows ----
+
+@model([{"x": [2, 5, 4], "pads": numpy.array(pads), "step": numpy.array([step]), "axis": numpy.array(axis), "value": numpy.array(value, numpy.float32)}
+        for pads, step, axis, value in (([0, 1, 2, 1, 0, 3], 2, -1, 2.5), ([1, 0, 0, 0, 2, 0], -1, 0, -1.0),
+                                        ([0, -1, 1, 0, 3, -2], -2, 1, 0.0))], opset=19)
+def pads_steps_and_axes_are_inputs():
+    """main (float[2,5,4] x, int64[6] pads, int64[1] step, int64 axis, float value) => (float[A,B,C] a, float[D,E,F] b,
+        float[G,H,I] c, float[J,K,L] d, float[M,O,P] e, float[Q,R,S] f, float[T,U,V] g)
+    <int64[1] one = {1}, int64[1] first = {4}, int64[1] before = {-100}, int64[1] start = {0}, int64[1] end = {4},
+     int64[6] known = {0, 1, 0, 0, 0, 2}>
+    {
+        a = Pad(x, pads, value)
+        b = Pad<mode = "edge">(x, pads)
+        c = Pad(x, known, value)
+        d = Slice(x, first, before, one, step)
+        e = Slice(x, start, end, one, step)
+        f = CumSum(x, axis)
+        g = CumSum<exclusive = 1, reverse = 1>(x, axis)
+    }"""
+
+
+@model([{"x": [2, 5, 4], "pads": numpy.array(pads)} for pads in ([2, 1, 1, 3], [4, 0, 0, 2])], opset=19)
+def pads_of_axes_are_inputs():
+    """main (float[2,5,4] x, int64[4] pads) => (float[A,B,C] a, float[D,E,F] b)
+    <int64[2] axes = {1, -1}>
+    {
+        a = Pad<mode = "reflect">(x, pads, , axes)
+        b = Pad<mode = "wrap">(x, pads, , axes)
+    }"""
+
+
+@model([{"x": [4, 3], "flag": numpy.array(flag)} for flag in (True, False)], opset=18)
+def if_blocks_give_other_sizes():
+    """main (float[4,3] x, bool flag) => (float[N,3] y, float[3] sum)
+    {
+        a = If (flag) <
+            then_branch = yes () => (float[M,3] p)
+            { zero = Constant<value_ints = [0]>() one = Constant<value_ints = [1]>() p = Slice(x, zero, one) },
+            else_branch = no () => (float[M,3] q) { q = Neg(x) }
+        >
+        y = Relu(a)
+        axes = Constant<value_ints = [0]>()
+        sum = ReduceSum<keepdims = 0>(a, axes)
+    }"""
+
+
+@model([{"x": [2], "first": [2], "rows": [4, 2]}], opset=18)
+def blocks_hide_outer_names():
+    """main (float[2] x, float[2] first, float[4,2] rows) => (float[2] y, float[2] z, float[4,2] all)
+    <int64 n = {3}, bool go = {1}>
+    {
+        looped = Loop (n, go, first) <body = step (int64 i, bool cond, float[2] x) => (bool cond_out, float[2] out)
+        {
+            cond_out = Identity(cond)
+            out = Add(x, x)
+        }>
+        y = Add(looped, x)
+        z, all = Scan<num_scan_inputs = 1, body = row (float[2] x, float[2] first) => (float[2] kept, float[2] shown)
+        {
+            kept = Add(x, first)
+            shown = Mul(kept, first)
+        }>(x, rows)
+    }"""
+
+
+@model([{"x": [2, 3]}], opset=18, is_reversed=True)
+def nodes_in_no_order():
+    """main (float[2,3] x) => (float[2,3] y)
+    {
+        a = Neg(x)
+        b = Exp(a)
+        shape = Shape(x)
+        zero = Constant<value_int = 0>()
+        n = Gather(shape, zero)
+        two = Constant<value_int = 2>()
+        is_two = Equal(n, two)
+        c = If (is_two) <then_branch = yes () => (float[2,3] p) { p = Add(a, b) },
+                         else_branch = no () => (float[2,3] q) { q = Mul(a, b) }>
+        y = Mul(c, b)
+    }"""
+
+
+# ---- older or looser forms ----
+
+@model([{"x": [2, 3, 4]}], opset=7)
+def statistics_for_each_element():
+    """main (float[2,3,4] x) => (float[2,3,4] y)
+    <float[3,4] weight = {1.0, 2.0, 0.5, -1.0, 1.5, 0.25, 3.0, 1.0, -0.5, 2.0, 1.0, 0.75},
+     float[3,4] bias = {0.5, -1.0, 0.0, 2.0, 1.0, 0.25, -0.5, 1.0, 3.0, 0.0, 1.0, -2.0},
+     float[3,4] mean = {0.1, -0.2, 0.3, 0.0, 1.0, -1.0, 0.5, 0.2, -0.4, 0.6, 0.0, 0.1},
+     float[3,4] variance = {1.0, 0.5, 2.0, 0.25, 1.5, 3.0, 0.75, 1.0, 0.5, 2.0, 4.0, 1.0}>
+    { y = BatchNormalization<spatial = 0, epsilon = 0.001>(x, weight, bias, mean, variance) }"""
+
+
+@model([{"x": [2, 32]}, {"x": [1, 32]}])
+def a_signal_without_parts():
+    """main (float[N,32] x) => (float[N,7,5,2] y)
+    <int64 step = {4}, float[8] window = {0.1, 0.4, 0.8, 1.0, 1.0, 0.8, 0.4, 0.1}>
+    { y = STFT(x, step, window) }"""
 
 
 # ---- losses ----
@@ -704,6 +903,13 @@ def statistics_of_the_batch():
     { y, mean, var = BatchNormalization<training_mode = 1, momentum = 0.7, epsilon = 0.01>(x, s, b, m, v) }"""
 
 
+@model([{"x": [2, 3, 4, 5]}, {"x": [7, 3, 4, 5]}], opset=15)
+def statistics_that_nothing_reads():
+    """main (float[N,3,4,5] x) => (float[N,3,4,5] y)
+    <float[3] s = {1.0, 0.5, 2.0}, float[3] b = {0.0, 1.0, -1.0}, float[3] m = {0.0, 0.1, 0.2}, float[3] v = {1.0, 0.5, 2.0}>
+    { y, mean, var = BatchNormalization<training_mode = 1>(x, s, b, m, v) }"""
+
+
 @model([{"x": [1, 3], "s": [3], "b": [3], "m": [3], "v": [3]}], opset=15)
 def statistics_of_one_element():
     """main (float[1,3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[1,3] y, float[3] mean, float[3] var)
@@ -981,6 +1187,10 @@ def write(name):
     if "com.microsoft." in text:
         proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     onnx.checker.check_model(proto)
+    if len(rest) > 1 and rest[1]:
+        nodes = list(proto.graph.node)
+        del proto.graph.node[:]
+        proto.graph.node.extend(reversed(nodes))
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     values = onnx.GraphProto(name=name)
     for run, given in enumerate(runs):

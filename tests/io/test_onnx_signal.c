@@ -109,8 +109,11 @@ static void a_resize_says_where_it_samples(void **state)
     context_t *ctx = fixture_context(state);
     begin_resize(13, "tf_crop_and_resize");
     refuse(ctx, STATUS_INVALID_ARGUMENT, "roi has 6 numbers, 8 are needed");
-    begin_resize(13, "tf_half_pixel_for_nn");
-    refuse(ctx, STATUS_UNSUPPORTED, "tf_half_pixel_for_nn of another mode than nearest");
+    const float scales[4] = {1, 1, 0.75F, 0.75F};
+    begin_resize(13, "half_pixel");
+    maker_initializer(&maker, "scales", FLOAT, DIMS(4), scales, sizeof scales);
+    maker_node(&maker, "Resize", "s", "x - scales sizes", "z");
+    refuse(ctx, STATUS_INVALID_ARGUMENT, "4 scales and 4 sizes, one of them must be left out");
 }
 
 static void attention_that_contradicts_itself_is_refused(void **state)

@@ -51,6 +51,27 @@ static void a_scale_counts_where_it_gives_no_whole_size(void **state)
     tensor_release(x);
 }
 
+static void nearest_multiplies_by_a_factor_in_f32_as_pytorch(void **state)
+{
+    /* Output 23 of 14 to 46 is element 23 * (14 / 46) = 7 by whole numbers; in f32 it is 6. */
+    context_t *ctx = fixture_context(state);
+    static const struct {
+        int64_t in, out, at;
+        float want;
+    } rows[] = {{14, 46, 23, 6}, {26, 22, 11, 12}, {39, 33, 22, 25}, {28, 46, 24, 14}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tensor_t *x = NULL, *out = NULL;
+        float elements[64], read[64];
+        for (int k = 0; k < 64; k++) elements[k] = (float)k;
+        CHECK_OK(ctx, tensor_from(ctx, DTYPE_F32, 1, &rows[i].in, elements, &x));
+        CHECK_OK(ctx, op_resize(ctx, x, 1, &rows[i].out, RESIZE_NEAREST, RESIZE_ASYMMETRIC, &out));
+        CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+        assert_true(read[rows[i].at] == rows[i].want);
+        tensor_release(x);
+        tensor_release(out);
+    }
+}
+
 static void what_cannot_be_resized_is_refused(void **state)
 {
     context_t *ctx = fixture_context(state);
@@ -73,8 +94,8 @@ static void what_cannot_be_resized_is_refused(void **state)
     attrs.mode = 3;
     CHECK_REFUSED("resize: mode is 3");
     attrs = good;
-    attrs.coordinates = RESIZE_CROP + 1;
-    CHECK_REFUSED("resize: coordinates is 6");
+    attrs.coordinates = RESIZE_TF_HALF_PIXEL + 1;
+    CHECK_REFUSED("resize: coordinates is 7");
     CHECK_OK(ctx, tensor_full(ctx, DTYPE_S32, SHAPE(2, 3), 1, &whole));
     CHECK_FAILS(ctx, op_resize_attrs(ctx, whole, &good, &out), STATUS_INVALID_ARGUMENT,
                 "resize: x is s32[2,3], cubic needs a floating dtype");
@@ -90,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_last_dimensions_of_any_rank_are_resized),
         TEST(a_scale_counts_where_it_gives_no_whole_size),
+        TEST(nearest_multiplies_by_a_factor_in_f32_as_pytorch),
         TEST(what_cannot_be_resized_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
