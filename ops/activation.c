@@ -112,18 +112,30 @@ static status_t infer(context_t *ctx, const op_call_t *call, int *out_n, tensor_
 /* ---- the functions on integers: bounds are cut to the range of s64, results to the low bits ----
  */
 
-static int64_t integer_bound(double bound)
+static int64_t integer_bound(dtype_t dtype, double bound)
 {
+    if (dtype == DTYPE_U64 && bound >= 0x1p63)
+        return bound >= 0x1p64 ? -1 : (int64_t)(uint64_t)bound;
+    if (dtype == DTYPE_U64 && bound < 0) return 0;
     if (bound >= 0x1p63) return INT64_MAX;
     return bound > -0x1p63 ? (int64_t)bound : INT64_MIN;
 }
 
-static int64_t integer_value(eltwise_t eltwise, int64_t x, int64_t low, int64_t high)
+/* u64 is passed as the s64 of the same bits. */
+static bool is_less(dtype_t dtype, int64_t a, int64_t b)
 {
+    return dtype == DTYPE_U64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static int64_t integer_value(eltwise_t eltwise, dtype_t dtype, int64_t x, int64_t low, int64_t high)
+{
+    const bool is_negative = is_less(dtype, x, 0);
     switch (eltwise) {
-    case ELTWISE_RELU: return x < 0 ? 0 : x;
-    case ELTWISE_CLAMP: x = x < low ? low : x; return x > high ? high : x;
-    case ELTWISE_ABS: return x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
+    case ELTWISE_RELU: return is_negative ? 0 : x;
+    case ELTWISE_CLAMP:
+        x = is_less(dtype, x, low) ? low : x;
+        return is_less(dtype, high, x) ? high : x;
+    case ELTWISE_ABS: return is_negative ? (int64_t)(0 - (uint64_t)x) : x;
     default: return (int64_t)(0 - (uint64_t)x);
     }
 }
@@ -137,9 +149,9 @@ static double spec(const spec_call_t *call, int output, const int64_t *index)
     dtype_t dtype = call->out[output].dtype;
     if (dtype_is_floating(dtype)) return eltwise_value(f.eltwise, x, f.alpha, f.beta);
     int64_t element = 0;
-    dtype_store_integer(
-        dtype, &element,
-        integer_value(f.eltwise, (int64_t)x, integer_bound(f.alpha), integer_bound(f.beta)));
+    dtype_store_integer(dtype, &element,
+                        integer_value(f.eltwise, dtype, (int64_t)x, integer_bound(dtype, f.alpha),
+                                      integer_bound(dtype, f.beta)));
     return dtype_load(dtype, &element);
 }
 
@@ -244,10 +256,10 @@ static void apply_chunk(const function_t *f, int64_t n, dtype_t src_dtype, const
         int64_t s64[CHUNK];
     } value;
     if (dtype_is_integral(dst_dtype)) {
-        int64_t low = integer_bound(f->alpha), high = integer_bound(f->beta);
+        int64_t low = integer_bound(dst_dtype, f->alpha), high = integer_bound(dst_dtype, f->beta);
         dtype_cast(n, src_dtype, src, 1, DTYPE_S64, value.s64, 1);
         for (int64_t i = 0; i < n; i++)
-            value.s64[i] = integer_value(f->eltwise, value.s64[i], low, high);
+            value.s64[i] = integer_value(f->eltwise, dst_dtype, value.s64[i], low, high);
         dtype_cast(n, DTYPE_S64, value.s64, 1, dst_dtype, dst, 1);
     } else if (src_dtype == DTYPE_BF16 || src_dtype == DTYPE_F16) {
         dtype_cast(n, src_dtype, src, 1, DTYPE_F32, value.f32, 1);

@@ -149,6 +149,30 @@ static void large_u64_are_compared_and_divided_as_such(void **state)
     tensor_release(y);
 }
 
+static void large_u64_are_not_negative(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const uint64_t numbers[] = {UINT64_MAX - 2, (UINT64_C(1) << 63) + 5, 7};
+    static const unary_t functions[] = {op_abs, op_relu};
+    tensor_t *x = make(ctx, DTYPE_U64, 3, numbers), *out = NULL;
+    uint64_t read[3];
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ctx, functions[i](ctx, x, &out));
+        CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+        assert_memory_equal(read, numbers, sizeof read);
+        tensor_release(out);
+    }
+    CHECK_OK(ctx, op_clamp(ctx, x, 9, INFINITY, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+    assert_true(read[0] == numbers[0] && read[1] == numbers[1] && read[2] == 9);
+    tensor_release(out);
+    CHECK_OK(ctx, op_clamp(ctx, x, -1, 0x1p63, &out));
+    CHECK_OK(ctx, tensor_read(ctx, out, read, sizeof read));
+    assert_true(read[0] == UINT64_C(1) << 63 && read[1] == UINT64_C(1) << 63 && read[2] == 7);
+    tensor_release(out);
+    tensor_release(x);
+}
+
 static void dtypes_that_do_not_fit_are_refused(void **state)
 {
     static const uint32_t words[] = {1, 2};
@@ -306,6 +330,7 @@ int main(void)
         TEST(floating_quotients_are_those_of_python),
         TEST(an_integer_by_zero_is_refused),
         TEST(large_u64_are_compared_and_divided_as_such),
+        TEST(large_u64_are_not_negative),
         TEST(dtypes_that_do_not_fit_are_refused),
         TEST(bools_are_not_subtracted),
         TEST(each_call_computes_the_function_of_its_name),
