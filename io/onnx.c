@@ -540,10 +540,7 @@ static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
     TRY(onnx_check_operators(onnx));
     TRY(add_inputs(onnx));
     const Onnx__GraphProto *read = onnx->model->graph;
-    for (size_t i = 0; i < read->n_node; i++) {
-        TRY(onnx_add_node(onnx, read->node[i]));
-        TRY(interrupt_tell(onnx->ctx, "import", (int64_t)i + 1, (int64_t)read->n_node));
-    }
+    TRY(onnx_add_nodes(onnx, read->n_node, read->node, "import"));
     TRY(ml_drop_texts(onnx));
     status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
@@ -559,7 +556,7 @@ static void end_import(onnx_t *onnx)
     onnx_cut_calls(onnx, 0);
     context_put(onnx->ctx, onnx->items);
     context_put(onnx->ctx, onnx->names);
-    context_put(onnx->ctx, (void *)onnx->bound);
+    context_put(onnx->ctx, onnx->bound);
     context_put(onnx->ctx, onnx->inputs);
     context_put(onnx->ctx, onnx->pool);
     context_put(onnx->ctx, onnx->calls);

@@ -392,6 +392,7 @@ static status_t add_node(onnx_t *onnx, const onnx_noted_t *call, value_t *in)
     graph_node_t node = {.kind = NODE_OP,
                          .op = call->op,
                          .attrs = call->attrs,
+                         .is_in_place = call->is_in_place,
                          .path = *path != '\0' ? path : NULL,
                          .n_inputs = call->n_in,
                          .n_outputs = call->n_out,

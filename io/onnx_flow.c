@@ -39,8 +39,7 @@ static status_t import_nodes(onnx_t *onnx, Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_initializer; i++)
         TRY(onnx_add_initializer(onnx, graph->initializer[i]));
-    for (size_t i = 0; i < graph->n_node; i++) TRY(onnx_add_node(onnx, graph->node[i]));
-    return STATUS_OK;
+    return onnx_add_nodes(onnx, graph->n_node, graph->node, NULL);
 }
 
 status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bound, int n_results,
@@ -50,8 +49,11 @@ status_t onnx_import_block(onnx_node_t *node, Onnx__GraphProto *graph, int n_bou
     if (graph->n_output != (size_t)n_results)
         FAIL(onnx->ctx, STATUS_CORRUPT, "block \"%.64s\" gives %zu results, %d are needed",
              graph->name != NULL ? graph->name : "", graph->n_output, n_results);
+    const int outer_bound = onnx->first_bound;
     onnx->n_blocks++;
+    onnx->first_bound = n_bound;
     status_t status = import_nodes(onnx, graph);
+    onnx->first_bound = outer_bound;
     onnx->n_blocks--;
     TRY(status);
     for (int i = 0; i < n_results; i++) {
@@ -403,8 +405,12 @@ static status_t import_body(loop_t *loop)
         &(onnx_noted_t){
             .kind = ONNX_CALL_LOOP, .n_in = n + 2, .in = in, .n_results = n, .n_out = 2 * n + 1},
         &loop->call));
+    const int outer_bound = onnx->first_bound;
     TRY(add_params(loop));
-    TRY(bind_inputs(loop));
+    onnx->first_bound = n_bound;
+    status_t status = bind_inputs(loop);
+    onnx->first_bound = outer_bound;
+    TRY(status);
     TRY(onnx_import_block(node, loop->body, n_bound, n_results, given));
     if (n_results == n) TRY(add_known(onnx, DTYPE_BOOL, true, &loop->results[0]));
     if (loop->is_map) {

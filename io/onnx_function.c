@@ -41,30 +41,32 @@ Onnx__AttributeProto *onnx_attr_given(const onnx_t *onnx, Onnx__AttributeProto *
 typedef struct names {
     onnx_name_t *names;
     int n_names, names_capacity;
-    const char **bound;
-    int n_bound, bound_capacity;
+    onnx_name_t *bound;
+    int n_bound, bound_capacity, first_bound;
 } names_t;
 
 static names_t take_names(onnx_t *onnx)
 {
-    const names_t names = {onnx->names, onnx->n_names, onnx->names_capacity,
-                           onnx->bound, onnx->n_bound, onnx->bound_capacity};
+    const names_t names = {onnx->names,   onnx->n_names,        onnx->names_capacity, onnx->bound,
+                           onnx->n_bound, onnx->bound_capacity, onnx->first_bound};
     onnx->names = NULL;
     onnx->bound = NULL;
     onnx->n_names = onnx->names_capacity = onnx->n_bound = onnx->bound_capacity = 0;
+    onnx->first_bound = 0;
     return names;
 }
 
 static void put_back_names(onnx_t *onnx, const names_t *names)
 {
     context_put(onnx->ctx, onnx->names);
-    context_put(onnx->ctx, (void *)onnx->bound);
+    context_put(onnx->ctx, onnx->bound);
     onnx->names = names->names;
     onnx->n_names = names->n_names;
     onnx->names_capacity = names->names_capacity;
     onnx->bound = names->bound;
     onnx->n_bound = names->n_bound;
     onnx->bound_capacity = names->bound_capacity;
+    onnx->first_bound = names->first_bound;
 }
 
 bool onnx_is_left_out(const onnx_t *onnx, const char *name)
@@ -98,7 +100,7 @@ static status_t import_nodes(onnx_t *onnx, const onnx_frame_t *frame, item_t *ou
     const Onnx__FunctionProto *proto = frame->function->proto;
     for (size_t i = 0; i < proto->n_input; i++)
         if (frame->in[i] != ITEM_NONE) TRY(onnx_bind(onnx, proto->input[i], frame->in[i]));
-    for (size_t i = 0; i < proto->n_node; i++) TRY(onnx_add_node(onnx, proto->node[i]));
+    TRY(onnx_add_nodes(onnx, proto->n_node, proto->node, NULL));
     for (size_t i = 0; i < frame->call->n_output; i++) {
         out[i] = ITEM_NONE;
         if (*frame->call->output[i] == '\0') continue;

@@ -47,22 +47,43 @@ static status_t join_special(onnx_node_t *node, int output, item_t first, item_t
     return status;
 }
 
-/* What is either of both, in every trial. */
+/* Dimensions in which the blocks give different sizes in any trial. */
+static status_t find_open(onnx_node_t *node, int output, item_t first, item_t second, bool *is_open)
+{
+    onnx_t *onnx = node->onnx;
+    status_t status = STATUS_OK;
+    for (onnx->trial = 0; onnx->trial < onnx->n_trials && status == STATUS_OK; onnx->trial++) {
+        const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
+        char brief[INFO_TEXT_MAX];
+        if (onnx->is_over[onnx->trial]) continue;
+        if (a->dtype != b->dtype || a->rank != b->rank)
+            status = context_fail(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output,
+                                  info_text(a, brief), info_brief(b));
+        for (int d = 0; d < a->rank && status == STATUS_OK; d++)
+            is_open[d] = is_open[d] || a->sizes[d] != b->sizes[d];
+    }
+    onnx->trial = 0;
+    return status;
+}
+
+/* What is either of both, in every trial. A size that the blocks do not share depends on the
+ * condition, as sizes depend on elements elsewhere. */
 static status_t join(onnx_node_t *node, int output, item_t first, item_t second, item_t *out)
 {
     onnx_t *onnx = node->onnx;
+    const int first_data = onnx->n_data;
+    bool is_open[TENSOR_MAX_RANK] = {false};
     if (onnx_is_special(onnx, first) || onnx_is_special(onnx, second))
         return join_special(node, output, first, second, out);
+    TRY(find_open(node, output, first, second, is_open));
     for (onnx->trial = 0; onnx->trial < onnx->n_trials; onnx->trial++) {
         if (onnx->is_over[onnx->trial]) continue;
-        const tensor_info_t *a = onnx_info(onnx, first), *b = onnx_info(onnx, second);
+        const tensor_info_t *a = onnx_info(onnx, first);
         tensor_info_t info = info_dense(a->dtype, a->rank, a->sizes);
-        if (a->dtype != b->dtype || !shape_equal(a->rank, a->sizes, b->rank, b->sizes)) {
-            char brief[INFO_TEXT_MAX];
-            onnx->trial = 0;
-            FAIL(onnx->ctx, STATUS_UNSUPPORTED, "output %d is %s or %s", output,
-                 info_text(a, brief), info_brief(b));
-        }
+        int data = first_data;
+        for (int d = 0; d < info.rank; d++)
+            if (is_open[d]) info.sizes[d] = -1;
+        TRY(onnx_stand_in(onnx, &data, &info));
         TRY(onnx->trial == 0 ? onnx_value(onnx, NULL, &info, out)
                              : onnx_set_info(onnx, *out, &info));
     }

@@ -68,6 +68,7 @@ typedef struct onnx_item {
     int narrow;           /* the ONNX type of fewer bits that it had before it was widened, or 0 */
     item_t transposed;    /* the same matrix transposed, or ITEM_NONE */
     bool is_weight;       /* initializer, or made by ConstantOfShape */
+    bool is_state;        /* a weight that the graph writes: a buffer of the module */
     bool is_view;         /* `known` may share its bytes with another item's */
     bool is_text;         /* is_missing, and a tensor of texts or made of such */
     bool is_missing;      /* an output that the import does not make */
@@ -83,6 +84,7 @@ typedef struct onnx_item {
 typedef struct onnx_name {
     const char *name; /* NULL: free */
     item_t item;      /* ITEM_NONE: bound in a block that has ended */
+    int at;           /* index in onnx_t.bound */
 } onnx_name_t;
 
 typedef enum onnx_call_kind {
@@ -106,6 +108,7 @@ typedef struct onnx_noted {
     const Onnx__NodeProto *proto; /* of whose import it is */
     bool is_known;                /* it ran at import, results are known items */
     bool is_needed;               /* is_known, and the graph calculates it anew at each size */
+    bool is_in_place;             /* the result is written into the first operand */
     int n_in, n_out;
     item_t *in, *out;
     void *attrs;
@@ -175,8 +178,9 @@ typedef struct onnx {
     int n_items, items_capacity;
     onnx_name_t *names;
     int n_names, names_capacity;
-    const char **bound; /* names in the order in which they were bound */
+    onnx_name_t *bound; /* names in the order in which they were bound, and what they were before */
     int n_bound, bound_capacity;
+    int first_bound; /* of the block that is imported: it may hide names of outer blocks */
     onnx_input_t *inputs;
     int n_inputs, inputs_capacity;
     onnx_noted_t *calls;

@@ -319,17 +319,21 @@ status_t onnx_bind(onnx_t *onnx, const char *name, item_t item)
     TRY(context_grow(onnx->ctx, &onnx->bound, &onnx->bound_capacity, onnx->n_bound + 1,
                      sizeof *onnx->bound));
     onnx_name_t *entry = find_name(onnx, name);
-    if (entry->name != NULL && entry->item != ITEM_NONE)
+    const bool is_bound = entry->name != NULL && entry->item != ITEM_NONE;
+    if (is_bound && entry->at >= onnx->first_bound)
         FAIL(onnx->ctx, STATUS_CORRUPT, "value \"%s\" is made twice", name);
+    onnx->bound[onnx->n_bound] = (onnx_name_t){name, is_bound ? entry->item : ITEM_NONE, entry->at};
     onnx->n_names += entry->name == NULL;
-    *entry = (onnx_name_t){name, item};
-    onnx->bound[onnx->n_bound++] = name;
+    *entry = (onnx_name_t){name, item, onnx->n_bound++};
     return STATUS_OK;
 }
 
 void onnx_unbind(onnx_t *onnx, int n_bound)
 {
-    while (onnx->n_bound > n_bound) find_name(onnx, onnx->bound[--onnx->n_bound])->item = ITEM_NONE;
+    while (onnx->n_bound > n_bound) {
+        const onnx_name_t *before = &onnx->bound[--onnx->n_bound];
+        *find_name(onnx, before->name) = *before;
+    }
 }
 
 item_t onnx_find(const onnx_t *onnx, const char *name)
@@ -379,7 +383,8 @@ static void choose_name(const module_t *module, size_t length, char *name)
         snprintf(name + length, 16, "_%d", number);
 }
 
-static status_t set_leaf(context_t *ctx, module_t *module, char *path, tensor_t *tensor)
+static status_t set_leaf(context_t *ctx, module_t *module, char *path, tensor_t *tensor,
+                         bool is_buffer)
 {
     for (char *dot; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
         *dot = '\0';
@@ -395,11 +400,12 @@ static status_t set_leaf(context_t *ctx, module_t *module, char *path, tensor_t 
         *dot = '.';
         module = child;
     }
-    return dtype_is_floating(tensor_dtype(tensor)) ? module_set_parameter(ctx, module, path, tensor)
-                                                   : module_set_buffer(ctx, module, path, tensor);
+    return is_buffer ? module_set_buffer(ctx, module, path, tensor)
+                     : module_set_parameter(ctx, module, path, tensor);
 }
 
-status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out_path)
+status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, bool is_buffer,
+                    char **out_path)
 {
     context_t *ctx = onnx->ctx;
     char *path = NULL;
@@ -408,7 +414,7 @@ status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out
     TRY(context_get(ctx, length + 18, "a parameter's path", &path));
     memcpy(path, name, length + 1);
     if (!is_free_path(onnx->module, path)) choose_name(onnx->module, length, path);
-    status_t status = set_leaf(ctx, onnx->module, path, tensor);
+    status_t status = set_leaf(ctx, onnx->module, path, tensor, is_buffer);
     if (status != STATUS_OK) {
         context_put(ctx, path);
         return status;
@@ -449,7 +455,8 @@ static status_t add_constant(onnx_t *onnx, const onnx_item_t *item, value_t *out
 static status_t add_attribute(onnx_t *onnx, const onnx_item_t *item, value_t *out_value)
 {
     char *path = NULL;
-    TRY(onnx_place(onnx, item->name, item->known, &path));
+    const bool is_buffer = item->is_state || !dtype_is_floating(tensor_dtype(item->known));
+    TRY(onnx_place(onnx, item->name, item->known, is_buffer, &path));
     graph_type_t type = {.kind = TYPE_TENSOR, .has_info = true, .info = *tensor_info(item->known)};
     *out_value = graph_add_getattr(onnx->builder, onnx->self, path, &type);
     context_put(onnx->ctx, path);

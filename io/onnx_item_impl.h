@@ -83,7 +83,8 @@ status_t onnx_calculate(onnx_t *onnx, item_t item, value_t *out_value);
 
 /* Puts a tensor in the module under the name's dotted path, or under a name without dots where the
  * path is taken or no path. The caller puts *out_path back. */
-status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, char **out_path);
+status_t onnx_place(onnx_t *onnx, const char *name, tensor_t *tensor, bool is_buffer,
+                    char **out_path);
 
 /* Names of ONNX values. CORRUPT when one is bound twice; ITEM_NONE when it is not bound. */
 status_t onnx_bind(onnx_t *onnx, const char *name, item_t item);

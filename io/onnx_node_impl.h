@@ -41,6 +41,10 @@ status_t onnx_import_node(onnx_node_t *node);
 
 /* A node, with all that is in it; an initializer. */
 status_t onnx_add_node(onnx_t *onnx, const Onnx__NodeProto *proto);
+/* The nodes of a graph, block or function, each after those whose outputs it reads, else in the
+ * file's order. `progress` is what progress is reported as; NULL: not at all. */
+status_t onnx_add_nodes(onnx_t *onnx, size_t n, Onnx__NodeProto *const *nodes,
+                        const char *progress);
 status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto);
 
 /* NULL when there is none of this name in this domain and opset. */
@@ -187,6 +191,12 @@ status_t onnx_slice(onnx_node_t *node, item_t x, int dim, int64_t start, int64_t
 status_t onnx_transposed(onnx_node_t *node, item_t x, item_t *out);
 /* x[index] along dim. */
 status_t onnx_take(onnx_node_t *node, item_t x, int dim, int n, const int64_t *index, item_t *out);
+
+/* Pads (input 1, before and after each of these dimensions), bounds and steps of slices (inputs 1,
+ * 2 and 4), and the axis of running sums (input 1) that are not known at import. */
+status_t onnx_pad_live(onnx_node_t *node, int n, const int64_t *dims, int mode, item_t value);
+status_t onnx_slice_live(onnx_node_t *node, int n, const int64_t *dims);
+status_t onnx_cumsum_live(onnx_node_t *node, bool is_exclusive, bool is_reverse);
 
 /* Sizes of the spatial dimensions, and the padding that auto_pad or pads ask for. */
 typedef struct onnx_window {

@@ -6,6 +6,7 @@
 #include "io/onnx_quantized_impl.h"
 #include "tensor/tensor_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- matrix products ---- */
@@ -53,6 +54,22 @@ static status_t read_gemm(onnx_node_t *node, gemm_t *out_gemm)
     return STATUS_OK;
 }
 
+/* Of integers there are no linears: the product, and C added. */
+static status_t multiply_integers(onnx_node_t *node, const gemm_t *gemm)
+{
+    item_t in[2] = {node->in[0], node->in[1]};
+    onnx_call_t call;
+    if (gemm->alpha != 1.0 || (gemm->beta != 1.0 && gemm->beta != 0.0))
+        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "alpha %g and beta %g of integers", gemm->alpha,
+             gemm->beta);
+    if (gemm->transposes_a) TRY(onnx_permute(node, in[0], 2, (int64_t[]){1, 0}, &in[0]));
+    if (gemm->transposes_b) TRY(onnx_permute(node, in[1], 2, (int64_t[]){1, 0}, &in[1]));
+    onnx_call(node, "matmul", &call);
+    TRY(onnx_emit(&call, 2, in, &node->out[0]));
+    if (!onnx_has(node, 2) || gemm->beta == 0.0) return STATUS_OK;
+    return onnx_binary(node, "add", node->out[0], node->in[2], &node->out[0]);
+}
+
 /* alpha and beta go into weight and bias where these are known, and behind the product otherwise.
  */
 status_t onnx_import_gemm(onnx_node_t *node)
@@ -61,6 +78,7 @@ status_t onnx_import_gemm(onnx_node_t *node)
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
     onnx_call_t call;
     TRY(read_gemm(node, &gemm));
+    if (!dtype_is_floating(onnx_input_info(node, 0).dtype)) return multiply_integers(node, &gemm);
     double behind = gemm.alpha;
     if (gemm.transposes_a) TRY(onnx_permute(node, in[0], 2, (int64_t[]){1, 0}, &in[0]));
     TRY(gemm.transposes_b ? quantized_columns(node, in[0], &in[1])
@@ -86,6 +104,7 @@ status_t onnx_import_matmul(onnx_node_t *node)
     item_t in[3] = {node->in[0], node->in[1], ITEM_NONE};
     onnx_call_t call;
     bool is_linear = onnx_knows(node, 1) && !onnx_knows(node, 0) &&
+                     dtype_is_floating(onnx_input_info(node, 0).dtype) &&
                      onnx_input_info(node, 1).rank == 2 && onnx_input_info(node, 0).rank >= 1;
     if (is_linear) TRY(onnx_transposed(node, in[1], &in[1]));
     onnx_call(node, is_linear ? "linear" : "matmul", &call);
@@ -150,9 +169,19 @@ static status_t reduce(onnx_node_t *node, const char *op_name, int64_t since, it
     return reduce_by(node, op_name, since, 0.0, x, out);
 }
 
+/* The mean of integers is their sum, divided and rounded towards zero. */
 status_t onnx_import_reduce_mean(onnx_node_t *node)
 {
-    return reduce(node, "mean", 18, node->in[0], &node->out[0]);
+    const tensor_info_t x = onnx_input_info(node, 0);
+    item_t sum, count;
+    if (dtype_is_floating(x.dtype)) return reduce(node, "mean", 18, node->in[0], &node->out[0]);
+    TRY(reduce(node, "sum", 18, node->in[0], &sum));
+    const int64_t n_sums = info_numel(onnx_info(node->onnx, sum));
+    const int64_t n_each = info_numel(&x) > 0 ? info_numel(&x) / n_sums : 1;
+    TRY(onnx_vector(node->onnx, NULL, 1, &n_each, &count));
+    TRY(onnx_reshape(node, count, 0, NULL, &count));
+    TRY(onnx_binary(node, "div_trunc", sum, count, &sum));
+    return onnx_cast(node, sum, x.dtype, &node->out[0]);
 }
 
 /* Ours sums integers as s64. */
@@ -163,9 +192,45 @@ status_t onnx_import_reduce_sum(onnx_node_t *node)
     return onnx_cast(node, sum, onnx_input_info(node, 0).dtype, &node->out[0]);
 }
 
+/* What the largest or the smallest of no number is, as ONNX has it: an infinity, or the last number
+ * of the dtype on the other side. */
+static status_t find_extreme_of_none(onnx_node_t *node, dtype_t dtype, item_t *out)
+{
+    const bool is_max = strcmp(node->op->own, "amax") == 0;
+    const int bits = 8 * (int)dtype_size(dtype);
+    tensor_t *tensor = NULL;
+    void *bytes = NULL;
+    tensor_info_t info = info_dense(dtype, 0, NULL);
+    TRY(tensor_make(node->onnx->ctx, &info, &tensor));
+    status_t status = tensor_writable(node->onnx->ctx, tensor, &bytes);
+    if (status != STATUS_OK) {
+        tensor_drop(tensor);
+        return status;
+    }
+    const bool is_signed = dtype == DTYPE_S8 || dtype == DTYPE_S16 || dtype == DTYPE_S32 ||
+                           dtype == DTYPE_S64;
+    const int64_t largest = (int64_t)(UINT64_MAX >> (64 - bits + (is_signed ? 1 : 0)));
+    if (dtype_is_floating(dtype))
+        dtype_store(dtype, bytes, is_max ? -(double)INFINITY : (double)INFINITY);
+    else if (dtype == DTYPE_BOOL)
+        dtype_store_integer(dtype, bytes, is_max ? 0 : 1);
+    else if (is_signed)
+        dtype_store_integer(dtype, bytes, is_max ? -largest - 1 : largest);
+    else
+        dtype_store_integer(dtype, bytes, is_max ? 0 : largest);
+    return onnx_known_take(node->onnx, NULL, tensor, out);
+}
+
+/* Reductions of dimensions without elements: the sum has the sizes of the result. */
 status_t onnx_import_reduce_extreme(onnx_node_t *node)
 {
-    return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
+    const tensor_info_t x = onnx_input_info(node, 0);
+    item_t sum, number;
+    if (info_numel(&x) > 0) return reduce(node, node->op->own, 18, node->in[0], &node->out[0]);
+    TRY(reduce(node, "sum", 18, node->in[0], &sum));
+    const tensor_info_t info = *onnx_info(node->onnx, sum);
+    TRY(find_extreme_of_none(node, x.dtype, &number));
+    return onnx_expand(node, number, info.rank, info.sizes, &node->out[0]);
 }
 
 /* Ours multiplies integers as s64. */
@@ -309,9 +374,10 @@ status_t onnx_import_cumsum(onnx_node_t *node)
     bool is_exclusive = false, is_reverse = false;
     item_t out;
     onnx_call_t call;
-    TRY(onnx_input_ints(node, 1, "axis", 1, &n, &axis));
     TRY(onnx_attr_bool(node, "exclusive", false, &is_exclusive));
     TRY(onnx_attr_bool(node, "reverse", false, &is_reverse));
+    if (x.rank > 0 && !onnx_knows(node, 1)) return onnx_cumsum_live(node, is_exclusive, is_reverse);
+    TRY(onnx_input_ints(node, 1, "axis", 1, &n, &axis));
     if (n != 1 || !shape_dim(x.rank, axis, &dim))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
              x.rank);

@@ -4,20 +4,21 @@
 #ifdef TESSERA_HAVE_ONNX
 
 #include <float.h>
+#include <string.h>
 
 #include "tensor/tensor_impl.h"
 
 /* ---- running statistics, and the last dimensions ---- */
 
-/* The old number by the momentum, and what is left of one by the batch's. */
+/* old + (batch - old) * (1 - momentum). No step is of the old number alone: that would be computed
+ * at import, where the run may have changed it since. */
 static status_t run_on(onnx_node_t *node, item_t old, item_t batch, double momentum, item_t *out)
 {
-    item_t share, rest, kept, added;
-    TRY(onnx_number(node->onnx, momentum, &share));
+    item_t rest, way;
     TRY(onnx_number(node->onnx, 1.0 - momentum, &rest));
-    TRY(onnx_binary(node, "mul", old, share, &kept));
-    TRY(onnx_binary(node, "mul", batch, rest, &added));
-    return onnx_binary(node, "add", kept, added, out);
+    TRY(onnx_binary(node, "sub", batch, old, &way));
+    TRY(onnx_binary(node, "mul", way, rest, &way));
+    return onnx_binary(node, "add", old, way, out);
 }
 
 /* One value in each channel is its own mean, and its variance is 0; batch_norm_training needs more.
@@ -32,6 +33,35 @@ static status_t train_on_one(onnx_node_t *node, double epsilon, item_t *out)
     onnx_set_float(&call, "epsilon", epsilon);
     return onnx_emit(&call, 5, (item_t[]){node->in[0], node->in[1], node->in[2], out[1], out[2]},
                      &out[0]);
+}
+
+static bool is_graph_output(const onnx_t *onnx, const char *name)
+{
+    const Onnx__GraphProto *graph = onnx->model->graph;
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (graph->output[i]->name != NULL && strcmp(graph->output[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Exports in training mode leave the new running statistics to whoever runs them: nothing reads
+ * them, and they begin as initializers. They are written back there, as PyTorch does in training.
+ */
+static status_t keep_statistic(onnx_node_t *node, int output)
+{
+    onnx_t *onnx = node->onnx;
+    const item_t in[2] = {node->in[2 + output], node->out[output]};
+    item_t kept;
+    onnx_call_t call;
+    if (!onnx->items[in[0]].is_weight || onnx->n_blocks > 0 ||
+        is_graph_output(onnx, node->proto->output[output]))
+        return STATUS_OK;
+    onnx_call(node, "copy", &call);
+    TRY(onnx_emit(&call, 2, in, &kept));
+    if (onnx->items[kept].call < 0) return STATUS_OK;
+    onnx->calls[onnx->items[kept].call].is_in_place = true;
+    onnx->items[in[0]].is_state = true;
+    return STATUS_OK;
 }
 
 /* Normalised by means and variances of the batch, which the running ones follow (outputs 1, 2). */
@@ -58,8 +88,24 @@ static status_t train_batch_norm(onnx_node_t *node, double epsilon)
         const dtype_t dtype = onnx_input_info(node, 2 + i).dtype;
         TRY(run_on(node, node->in[2 + i], made[i], momentum, &node->out[i]));
         TRY(onnx_cast(node, node->out[i], dtype, &node->out[i]));
+        TRY(keep_statistic(node, i));
     }
     return STATUS_OK;
+}
+
+/* Statistics, weight and bias for each element of an item, as opsets before 9 have with spatial 0:
+ * x * factor + (bias - mean * factor), factor = weight / sqrt(variance + epsilon). */
+static status_t norm_each(onnx_node_t *node, double epsilon)
+{
+    item_t number, factor, shift, out;
+    TRY(onnx_number(node->onnx, epsilon, &number));
+    TRY(onnx_binary(node, "add", node->in[4], number, &factor));
+    TRY(onnx_unary(node, "sqrt", factor, &factor));
+    TRY(onnx_binary(node, "div", node->in[1], factor, &factor));
+    TRY(onnx_binary(node, "mul", node->in[3], factor, &shift));
+    TRY(onnx_binary(node, "sub", node->in[2], shift, &shift));
+    TRY(onnx_binary(node, "mul", node->in[0], factor, &out));
+    return onnx_binary(node, "add", out, shift, &node->out[0]);
 }
 
 status_t onnx_import_batch_normalization(onnx_node_t *node)
@@ -77,8 +123,7 @@ status_t onnx_import_batch_normalization(onnx_node_t *node)
         is_training = is_training || node->proto->output[i][0] != '\0';
     if (is_training && node->opset >= 14) return train_batch_norm(node, epsilon);
     if (is_training) FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "it is in training mode");
-    if (spatial != 1 && onnx_input_info(node, 0).rank > 2)
-        FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "spatial %lld", (long long)spatial);
+    if (spatial != 1 && onnx_input_info(node, 0).rank > 2) return norm_each(node, epsilon);
     onnx_call(node, "batch_norm", &call);
     onnx_set_float(&call, "epsilon", epsilon);
     return onnx_emit(&call, 5, node->in, &node->out[0]);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "tensor/tensor_impl.h"
+
 static status_t fail_rank(onnx_node_t *node, int rank)
 {
     FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "rank %d, %d is the most", rank, TENSOR_MAX_RANK);
@@ -399,29 +401,58 @@ static bool has_known_bounds(const onnx_node_t *node)
     return node->opset < 10 || (onnx_knows(node, 1) && onnx_knows(node, 2));
 }
 
+/* Dimensions become those counted from 0; each may be given once. */
+static status_t find_dims(onnx_node_t *node, int rank, int n, int64_t *dims)
+{
+    bool is_used[TENSOR_MAX_RANK] = {false};
+    for (int i = 0; i < n; i++) {
+        int dim = 0;
+        if (rank == 0 || !shape_dim(rank, dims[i], &dim) || is_used[dim])
+            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d",
+                 (long long)dims[i], rank);
+        is_used[dim] = true;
+        dims[i] = dim;
+    }
+    return STATUS_OK;
+}
+
+/* The dimensions of a slice: the first n, unless input 3 names them. */
+static status_t read_slice_dims(onnx_node_t *node, int rank, int n, int64_t *axes)
+{
+    int n_axes = -1;
+    TRY(onnx_ints_since(node, 10, "axes", 3, TENSOR_MAX_RANK, &n_axes, axes));
+    for (int i = 0; i < n && n_axes < 0; i++) axes[i] = i;
+    if (n < 0 || n > TENSOR_MAX_RANK || (n_axes >= 0 && n_axes != n))
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
+             "starts, ends, axes and steps are not equally many");
+    return find_dims(node, rank, n, axes);
+}
+
+/* Steps depend on elements; dimensions are known. */
+static status_t slice_by_steps(onnx_node_t *node)
+{
+    const tensor_info_t x = onnx_input_info(node, 0), starts = onnx_input_info(node, 1);
+    const int64_t n = info_numel(&starts);
+    int64_t axes[TENSOR_MAX_RANK];
+    TRY(read_slice_dims(node, x.rank, n <= TENSOR_MAX_RANK ? (int)n : -1, axes));
+    return onnx_slice_live(node, (int)n, axes);
+}
+
 status_t onnx_import_slice(onnx_node_t *node)
 {
+    if (node->opset >= 10 && onnx_has(node, 4) && !onnx_knows(node, 4)) return slice_by_steps(node);
     if (!has_known_bounds(node)) return slice_by(node);
     tensor_info_t x = onnx_input_info(node, 0);
     int64_t starts[TENSOR_MAX_RANK], ends[TENSOR_MAX_RANK], steps[TENSOR_MAX_RANK];
     int64_t axes[TENSOR_MAX_RANK];
-    int n = 0, n_ends = 0, n_axes = 0, n_steps = -1;
-    bool is_used[TENSOR_MAX_RANK] = {false};
+    int n = 0, n_ends = 0, n_steps = -1;
     TRY(onnx_ints_since(node, 10, "starts", 1, TENSOR_MAX_RANK, &n, starts));
     TRY(onnx_ints_since(node, 10, "ends", 2, TENSOR_MAX_RANK, &n_ends, ends));
-    TRY(onnx_ints_since(node, 10, "axes", 3, TENSOR_MAX_RANK, &n_axes, axes));
     if (node->opset >= 10) TRY(onnx_input_ints(node, 4, "steps", TENSOR_MAX_RANK, &n_steps, steps));
-    if (n < 0 || n_ends != n || (n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n))
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
-             "starts, ends, axes and steps are not equally many");
+    TRY(read_slice_dims(node, x.rank, n_ends == n && (n_steps < 0 || n_steps == n) ? n : -1, axes));
     item_t out = node->in[0];
     for (int i = 0; i < n; i++) {
-        int dim = 0;
-        int64_t axis = n_axes >= 0 ? axes[i] : i;
-        if (x.rank == 0 || !shape_dim(x.rank, axis, &dim) || is_used[dim])
-            FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axis,
-                 x.rank);
-        is_used[dim] = true;
+        const int dim = (int)axes[i];
         range_t range = {starts[i], ends[i], n_steps >= 0 ? steps[i] : 1};
         TRY(is_clamped_later(node, dim, &range) ? slice_later(node, out, dim, &range, &out)
                                                 : slice_axis(node, out, dim, range, &out));
@@ -449,22 +480,26 @@ static bool is_small(int64_t pad)
     return pad >= -INT32_MAX && pad <= INT32_MAX;
 }
 
-/* Before and after each dimension; opset 18 may name the dimensions. */
-static status_t read_pads(onnx_node_t *node, int rank, int64_t *before, int64_t *after)
+/* The dimensions that are padded: all, unless opset 18 names them. */
+static status_t read_padded(onnx_node_t *node, int rank, int *out_n, int64_t *dims)
+{
+    int n = -1;
+    if (node->opset >= 18) TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n, dims));
+    for (int i = 0; i < rank && n < 0; i++) dims[i] = i;
+    *out_n = n >= 0 ? n : rank;
+    return n > 0 ? find_dims(node, rank, n, dims) : STATUS_OK;
+}
+
+static status_t read_pads(onnx_node_t *node, int n_dims, const int64_t *dims, int64_t *before,
+                          int64_t *after)
 {
     context_t *ctx = node->onnx->ctx;
-    int64_t pads[2 * TENSOR_MAX_RANK] = {0}, axes[TENSOR_MAX_RANK];
-    bool is_used[TENSOR_MAX_RANK] = {false};
-    int n = 0, n_axes = -1;
+    int64_t pads[2 * TENSOR_MAX_RANK] = {0};
+    int n = 0;
     TRY(onnx_ints_since(node, 11, "pads", 1, 2 * TENSOR_MAX_RANK, &n, pads));
-    if (node->opset >= 18) TRY(onnx_input_ints(node, 3, "axes", TENSOR_MAX_RANK, &n_axes, axes));
-    int n_dims = n_axes >= 0 ? n_axes : rank;
     if (n != 2 * n_dims) FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d pads for %d dimensions", n, n_dims);
     for (int i = 0; i < n_dims; i++) {
-        int dim = i;
-        if (n_axes >= 0 && (rank == 0 || !shape_dim(rank, axes[i], &dim) || is_used[dim]))
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axes[i], rank);
-        is_used[dim] = true;
+        const int dim = (int)dims[i];
         before[dim] = pads[i];
         after[dim] = pads[n_dims + i];
         if (!is_small(before[dim]) || !is_small(after[dim]))
@@ -474,30 +509,100 @@ static status_t read_pads(onnx_node_t *node, int rank, int64_t *before, int64_t 
     return STATUS_OK;
 }
 
+typedef struct padding {
+    int mode; /* pad_mode_t */
+    int64_t before[TENSOR_MAX_RANK], after[TENSOR_MAX_RANK];
+} padding_t;
+
+static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value, item_t x,
+                       item_t *out)
+{
+    const int rank = onnx_info(node->onnx, x)->rank;
+    onnx_call_t call;
+    onnx_call(node, "pad", &call);
+    onnx_set_ints(&call, "before", rank, padding->before);
+    onnx_set_ints(&call, "after", rank, padding->after);
+    onnx_set_int(&call, "mode", padding->mode);
+    onnx_set_float(&call, "value", value);
+    return onnx_emit(&call, 1, &x, out);
+}
+
+/* The value that pads, as an item of x's dtype and of rank 0. */
+static status_t find_value(onnx_node_t *node, item_t *out)
+{
+    const dtype_t dtype = onnx_input_info(node, 0).dtype;
+    item_t value;
+    if (onnx_has(node, 2))
+        value = node->in[2];
+    else
+        TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){0}, &value));
+    TRY(onnx_reshape(node, value, 0, NULL, &value));
+    return onnx_cast(node, value, dtype, out);
+}
+
+/* A value that the run gives, or that is no double (an integer beyond 2^53), is put where a mask
+ * that is padded likewise says that x is not. */
+static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
+{
+    const tensor_info_t x = onnx_input_info(node, 0);
+    item_t value, mask, padded;
+    onnx_call_t call;
+    TRY(find_value(node, &value));
+    TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){1}, &mask));
+    TRY(onnx_cast(node, mask, DTYPE_BOOL, &mask));
+    TRY(onnx_reshape(node, mask, 0, NULL, &mask));
+    TRY(onnx_expand(node, mask, x.rank, x.sizes, &mask));
+    TRY(pad_by(node, padding, 0.0, mask, &mask));
+    TRY(pad_by(node, padding, 0.0, node->in[0], &padded));
+    onnx_call(node, "where", &call);
+    return onnx_emit(&call, 3, (item_t[]){mask, padded, value}, &node->out[0]);
+}
+
+/* Whether `value` is all that there is to know about the value. */
+static status_t read_value(onnx_node_t *node, double *out_value, bool *out_is_exact)
+{
+    int n = 0;
+    int64_t integer = 0;
+    *out_value = 0.0;
+    *out_is_exact = true;
+    if (node->opset < 11) return onnx_attr_float(node, "value", 0.0, out_value);
+    if (onnx_has(node, 2) && !onnx_knows(node, 2)) {
+        *out_is_exact = false;
+        return STATUS_OK;
+    }
+    TRY(onnx_input_floats(node, 2, "the value", 1, &n, out_value));
+    if (!onnx_has(node, 2) || dtype_is_floating(onnx_input_info(node, 2).dtype)) return STATUS_OK;
+    TRY(onnx_input_ints(node, 2, "the value", 1, &n, &integer));
+    const bool is_wrapped = onnx_input_info(node, 2).dtype == DTYPE_U64 && integer < 0;
+    *out_is_exact = !is_wrapped && integer >= -((int64_t)1 << 53) && integer <= (int64_t)1 << 53;
+    return STATUS_OK;
+}
+
 status_t onnx_import_pad(onnx_node_t *node)
 {
     static const char *const modes[] = {"constant", "reflect", "edge", "wrap",
                                         NULL}; /* as pad_mode_t */
-    int rank = onnx_input_info(node, 0).rank, mode = 0, n = 0;
-    int64_t before[TENSOR_MAX_RANK] = {0}, after[TENSOR_MAX_RANK] = {0};
+    const int rank = onnx_input_info(node, 0).rank;
+    padding_t padding = {0};
+    int64_t dims[TENSOR_MAX_RANK];
+    int n_dims = 0;
     double value = 0;
-    onnx_call_t call;
-    TRY(onnx_attr_name(node, "mode", modes, 0, &mode));
-    TRY(read_pads(node, rank, before, after));
-    if (node->opset < 11) {
-        TRY(onnx_attr_float(node, "value", 0.0, &value));
-    } else {
-        TRY(onnx_input_floats(node, 2, "the value", 1, &n, &value));
+    bool is_exact = true;
+    TRY(onnx_attr_name(node, "mode", modes, 0, &padding.mode));
+    TRY(read_padded(node, rank, &n_dims, dims));
+    if (node->opset >= 11 && !onnx_knows(node, 1)) {
+        item_t number;
+        TRY(find_value(node, &number));
+        return onnx_pad_live(node, n_dims, dims, padding.mode, number);
     }
+    TRY(read_pads(node, n_dims, dims, padding.before, padding.after));
+    TRY(read_value(node, &value, &is_exact));
     bool is_needed = node->onnx->is_literal;
-    for (int i = 0; i < rank; i++) is_needed = is_needed || before[i] != 0 || after[i] != 0;
+    for (int i = 0; i < rank; i++)
+        is_needed = is_needed || padding.before[i] != 0 || padding.after[i] != 0;
     if (!is_needed) return onnx_import_identity(node);
-    onnx_call(node, "pad", &call);
-    onnx_set_ints(&call, "before", rank, before);
-    onnx_set_ints(&call, "after", rank, after);
-    onnx_set_int(&call, "mode", mode);
-    onnx_set_float(&call, "value", value);
-    return onnx_emit(&call, 1, node->in, &node->out[0]);
+    if (!is_exact && padding.mode == PAD_CONSTANT) return pad_by_mask(node, &padding);
+    return pad_by(node, &padding, value, node->in[0], &node->out[0]);
 }
 
 /* ---- cropping and padding around the middle ---- */
@@ -527,21 +632,16 @@ status_t onnx_import_center_crop_pad(onnx_node_t *node)
     context_t *ctx = node->onnx->ctx;
     const int rank = onnx_input_info(node, 0).rank;
     int64_t wanted[TENSOR_MAX_RANK], axes[TENSOR_MAX_RANK];
-    bool is_used[TENSOR_MAX_RANK] = {false};
     int n = 0, n_axes = 0;
     TRY(onnx_attr_ints(node, "axes", TENSOR_MAX_RANK, &n_axes, axes));
     TRY(onnx_input_ints(node, 1, "the shape", TENSOR_MAX_RANK, &n, wanted));
     if (n != (n_axes >= 0 ? n_axes : rank))
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "%d sizes for %d dimensions", n,
              n_axes >= 0 ? n_axes : rank);
+    for (int i = 0; i < n && n_axes < 0; i++) axes[i] = i;
+    TRY(find_dims(node, rank, n, axes));
     node->out[0] = node->in[0];
-    for (int i = 0; i < n; i++) {
-        int dim = i;
-        if (n_axes >= 0 && (rank == 0 || !shape_dim(rank, axes[i], &dim) || is_used[dim]))
-            FAIL(ctx, STATUS_INVALID_ARGUMENT, "axis %lld of rank %d", (long long)axes[i], rank);
-        is_used[dim] = true;
-        TRY(crop_or_pad(node, dim, wanted[i], &node->out[0]));
-    }
+    for (int i = 0; i < n; i++) TRY(crop_or_pad(node, (int)axes[i], wanted[i], &node->out[0]));
     return STATUS_OK;
 }
 

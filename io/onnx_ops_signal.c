@@ -108,9 +108,9 @@ static status_t read_axis(onnx_node_t *node, int rank, int *out_axis)
 }
 
 /* The last dimension has the real part alone, or both. */
-static status_t read_parts(onnx_node_t *node, int64_t *out_n)
+static status_t read_parts(onnx_node_t *node, item_t signal, int64_t *out_n)
 {
-    const tensor_info_t x = onnx_input_info(node, 0);
+    const tensor_info_t x = *onnx_info(node->onnx, signal);
     if (x.rank < 2 || !dtype_is_floating(x.dtype) ||
         (x.sizes[x.rank - 1] != 1 && x.sizes[x.rank - 1] != 2))
         FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT,
@@ -143,7 +143,7 @@ status_t onnx_import_dft(onnx_node_t *node)
     int axis = 0, n = 0;
     bool is_onesided = false;
     item_t x = node->in[0];
-    TRY(read_parts(node, &transform.n_parts));
+    TRY(read_parts(node, x, &transform.n_parts));
     TRY(read_axis(node, info.rank, &axis));
     TRY(onnx_attr_bool(node, "inverse", false, &transform.is_inverse));
     TRY(onnx_attr_bool(node, "onesided", false, &is_onesided));
@@ -224,10 +224,13 @@ status_t onnx_import_stft(onnx_node_t *node)
     frames_t frames = {0};
     bool is_onesided = true;
     item_t x = node->in[0], window;
-    if (info.rank != 3)
-        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 3 is needed",
+    if (info.rank != 2 && info.rank != 3)
+        FAIL(node->onnx->ctx, STATUS_INVALID_ARGUMENT, "x is %s, rank 2 or 3 is needed",
              info_brief(&info));
-    TRY(read_parts(node, &transform.n_parts));
+    /* Exporters leave out the dimension of the parts where there is the real part alone. */
+    if (info.rank == 2)
+        TRY(onnx_reshape(node, x, 3, (int64_t[]){info.sizes[0], info.sizes[1], 1}, &x));
+    TRY(read_parts(node, x, &transform.n_parts));
     TRY(onnx_attr_bool(node, "onesided", true, &is_onesided));
     if (is_onesided && transform.n_parts == 2)
         FAIL(node->onnx->ctx, STATUS_UNSUPPORTED, "onesided of complex numbers");

@@ -22,16 +22,20 @@ static status_t map_known(onnx_node_t *node, Onnx__GraphProto *body, int n, item
 {
     onnx_t *onnx = node->onnx;
     for (int at = 0; at < n; at++) {
-        const int n_bound = onnx->n_bound;
+        const int n_bound = onnx->n_bound, outer_bound = onnx->first_bound;
+        status_t status = STATUS_OK;
         item_t results[OP_MAX_OUTPUTS];
-        for (int i = 0; i < node->n_in; i++) {
+        onnx->first_bound = n_bound;
+        for (int i = 0; i < node->n_in && status == STATUS_OK; i++) {
             int n_items = n;
             const item_t *listed;
             const char *name = body->input[i]->name;
             item_t item = node->in[i];
             if (onnx_is_listed(onnx, item, &n_items, &listed)) item = listed[at];
-            if (name != NULL && *name != '\0') TRY(onnx_bind(onnx, name, item));
+            if (name != NULL && *name != '\0') status = onnx_bind(onnx, name, item);
         }
+        onnx->first_bound = outer_bound;
+        TRY(status);
         TRY(onnx_import_block(node, body, n_bound, node->n_out, results));
         for (int i = 0; i < node->n_out; i++) items[i * n + at] = results[i];
     }

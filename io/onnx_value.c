@@ -170,6 +170,28 @@ static status_t fill(onnx_t *onnx, const Onnx__TensorProto *proto, const tensor_
     return STATUS_OK;
 }
 
+/* A tensor with two kinds of data may mean either, so it is refused. */
+static status_t check_kinds(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name)
+{
+    const char *const kinds[] = {is_external(proto) ? "external data" : NULL,
+                                 proto->raw_data.len > 0 ? "raw_data" : NULL,
+                                 proto->n_float_data > 0 ? "float_data" : NULL,
+                                 proto->n_double_data > 0 ? "double_data" : NULL,
+                                 proto->n_int32_data > 0 ? "int32_data" : NULL,
+                                 proto->n_int64_data > 0 ? "int64_data" : NULL,
+                                 proto->n_uint64_data > 0 ? "uint64_data" : NULL,
+                                 proto->n_string_data > 0 ? "string_data" : NULL};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i] == NULL) continue;
+        if (first != NULL)
+            FAIL(onnx->ctx, STATUS_CORRUPT, "tensor \"%s\": %s and %s, one of them is needed", name,
+                 first, kinds[i]);
+        first = kinds[i];
+    }
+    return STATUS_OK;
+}
+
 /* Garbage shall not make us allocate more than there is. */
 static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const char *name,
                             const tensor_info_t *info)
@@ -177,6 +199,7 @@ static status_t check_bytes(onnx_t *onnx, const Onnx__TensorProto *proto, const 
     const onnx_narrow_t *narrow = onnx_narrow_of(proto->data_type);
     size_t n_bytes = (size_t)info_numel(info) * dtype_size(info->dtype);
     if (narrow != NULL) n_bytes = onnx_narrow_bytes(narrow, (size_t)info_numel(info));
+    TRY(check_kinds(onnx, proto, name));
     if (is_external(proto)) return onnx_external(onnx, proto, n_bytes, NULL);
     size_t have = proto->raw_data.len;
     if (!proto->has_raw_data) have = field_of(proto, info->dtype).n * dtype_size(info->dtype);

@@ -42,6 +42,10 @@ void run_release_dead(run_t *run, const graph_block_t *block, int index, value_t
 
 /* ---- operators on datums ---- */
 
+/* Runs an in-place operator on a tensor as dispatch does it, so that observers see the write. */
+status_t run_op_in_place(context_t *ctx, const graph_node_t *node, const void *attrs,
+                         datum_t *const *in, datum_t **out);
+
 /* The result of an in-place operator goes into operand 0, which stands for it from then on. */
 status_t run_write_in_place(context_t *ctx, const graph_node_t *node, datum_t *target,
                             datum_t **result);

@@ -1,6 +1,7 @@
 /* Nodes without blocks, one by one. */
 #include <string.h>
 
+#include "dispatch/select_impl.h"
 #include "graph/analysis/attribute_impl.h"
 #include "graph/analysis/weights_impl.h"
 #include "graph/ir/size_impl.h"
@@ -62,6 +63,12 @@ static status_t size_attributes(run_t *run, const graph_node_t *node, void **out
     return size_fill(run->ctx, &names, node, info, *out_attrs, NULL, NULL);
 }
 
+static bool writes_tensor(const run_t *run, const graph_node_t *node)
+{
+    return node->n_inputs > 0 && node->n_outputs == 1 && run->in[0] != NULL &&
+           datum_kind(run->in[0]) == DATUM_TENSOR && chosen_format(run, node) == NULL;
+}
+
 static status_t run_op_node(run_t *run, const graph_node_t *node)
 {
     context_t *ctx = run->ctx;
@@ -69,14 +76,20 @@ static status_t run_op_node(run_t *run, const graph_node_t *node)
     TRY(run_gather(run, node, 0));
     status_t status = node->n_sized > 0 ? size_attributes(run, node, &sized) : STATUS_OK;
     const void *attrs = sized != NULL ? sized : node->attrs;
+    /* Observers are shown the operator that writes: a trace of this graph records it. */
+    bool is_watched = false, shows_inputs = false;
+    if (status == STATUS_OK && node->is_in_place && writes_tensor(run, node))
+        status = dispatch_is_watched(ctx, &is_watched, &shows_inputs);
     if (node->path != NULL) dispatch_enter_module(ctx, node->path);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && is_watched)
+        status = run_op_in_place(ctx, node, attrs, run->in, run->out);
+    else if (status == STATUS_OK)
         status = run_op(ctx, node->op, attrs, node->n_inputs, run->in, weights_of(run->graph, node),
                         chosen_format(run, node), node->n_outputs, run->out);
     if (node->path != NULL) dispatch_leave_module(ctx, node->path);
     context_put(ctx, sized);
     TRY(status);
-    if (node->is_in_place) {
+    if (node->is_in_place && !is_watched) {
         status = run_write_in_place(ctx, node, run->in[0], &run->out[0]);
         if (status != STATUS_OK) {
             for (int i = 0; i < node->n_outputs; i++) datum_release(run->out[i]);

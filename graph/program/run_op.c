@@ -98,6 +98,22 @@ status_t run_op(context_t *ctx, const opdef_t *op, const void *attrs, int n_in, 
     return status;
 }
 
+status_t run_op_in_place(context_t *ctx, const graph_node_t *node, const void *attrs,
+                         datum_t *const *in, datum_t **out)
+{
+    operands_t operands = {.n = 0};
+    status_t status = STATUS_OK;
+    for (int i = 0; i < node->n_inputs && status == STATUS_OK; i++)
+        status = add_operand(ctx, node->op->name, in[i], &operands);
+    if (status == STATUS_OK)
+        status = dispatch_run_in_place(ctx, node->op, attrs, operands.tensors[0], operands.n - 1,
+                                       (const tensor_t *const *)&operands.tensors[1]);
+    for (int i = 0; i < operands.n; i++)
+        if (operands.made[i]) drop(ctx, operands.tensors[i]);
+    if (status == STATUS_OK) *out = datum_retain(in[0]);
+    return status;
+}
+
 status_t run_write_in_place(context_t *ctx, const graph_node_t *node, datum_t *target,
                             datum_t **result)
 {

@@ -903,13 +903,6 @@ def statistics_of_the_batch():
     { y, mean, var = BatchNormalization<training_mode = 1, momentum = 0.7, epsilon = 0.01>(x, s, b, m, v) }"""
 
 
-@model([{"x": [2, 3, 4, 5]}, {"x": [7, 3, 4, 5]}], opset=15)
-def statistics_that_nothing_reads():
-    """main (float[N,3,4,5] x) => (float[N,3,4,5] y)
-    <float[3] s = {1.0, 0.5, 2.0}, float[3] b = {0.0, 1.0, -1.0}, float[3] m = {0.0, 0.1, 0.2}, float[3] v = {1.0, 0.5, 2.0}>
-    { y, mean, var = BatchNormalization<training_mode = 1>(x, s, b, m, v) }"""
-
-
 @model([{"x": [1, 3], "s": [3], "b": [3], "m": [3], "v": [3]}], opset=15)
 def statistics_of_one_element():
     """main (float[1,3] x, float[3] s, float[3] b, float[3] m, float[3] v) => (float[1,3] y, float[3] mean, float[3] var)

@@ -451,8 +451,8 @@ static void broken_graphs_are_refused(void **state)
     context_t *ctx = fixture_context(state);
     begin_model(13, DIMS(1));
     maker_node(&maker, "Relu", "b", "h", "y");
-    maker_node(&maker, "Relu", "a", "x", "h");
-    check_refused(ctx, STATUS_CORRUPT, "node \"b\" (Relu): input \"h\" is made by no node before");
+    maker_node(&maker, "Relu", "a", "y", "h");
+    check_refused(ctx, STATUS_CORRUPT, "node \"a\" (Relu): input \"y\" is made by no node before");
 
     begin_model(13, DIMS(1));
     maker_node(&maker, "Add", "loop", "x y", "y");
@@ -482,6 +482,26 @@ static void broken_graphs_are_refused(void **state)
 
     begin_model(28, DIMS(1));
     check_refused(ctx, STATUS_UNSUPPORTED, "opset 28, 1 to 27 are supported");
+}
+
+static void elements_of_two_kinds_are_refused(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    float floats[2] = {1, 2};
+    int64_t longs[2] = {8, 9};
+    for (int i = 0; i < 3; i++) {
+        static const char *const parts[] = {"tensor \"w\": raw_data and float_data",
+                                            "tensor \"w\": raw_data and int64_data",
+                                            "tensor \"w\": float_data and int64_data"};
+        begin_model(13, DIMS(2));
+        Onnx__TensorProto *w = maker_initializer(&maker, "w", FLOAT, DIMS(2), floats,
+                                                 sizeof floats);
+        if (i == 2) w->has_raw_data = false, w->raw_data.len = 0;
+        if (i != 1) w->n_float_data = 2, w->float_data = floats;
+        if (i != 0) w->n_int64_data = 2, w->int64_data = longs;
+        maker_node(&maker, "Add", "", "x w", "y");
+        check_refused(ctx, STATUS_CORRUPT, parts[i]);
+    }
 }
 
 static void sizes_that_lie_are_refused(void **state)
@@ -667,6 +687,7 @@ int main(void)
         TEST(all_unknown_operators_are_listed_at_once),
         TEST(what_is_wrong_with_a_node_is_said_with_its_name),
         TEST(broken_graphs_are_refused),
+        TEST(elements_of_two_kinds_are_refused),
         TEST(sizes_that_lie_are_refused),
         TEST(a_model_cut_anywhere_is_refused_or_read),
         TEST(flipped_bits_are_refused_or_read),
