@@ -26,7 +26,7 @@ static void begin(context_t *ctx, char *line, special_case_t *c)
 {
     memset(c, 0, sizeof *c);
     line[strcspn(line, "\n")] = '\0';
-    snprintf(c->title, sizeof c->title, "%s", line);
+    snprintf(c->title, sizeof c->title, "%.*s", (int)sizeof c->title - 1, line);
     char *space = strchr(line, ' ');
     assert_non_null(space);
     *space = '\0';
