@@ -11,12 +11,12 @@ static double draw(uint64_t seed, int operand, int64_t offset)
     return (double)(int64_t)(z ^ (z >> 31)) * 0x1p-63;
 }
 
-/* Elements that are not there are taken for 0. */
+/* Elements that are not there are taken for 0. A number of rank 0 needs no index. */
 static bool is_readable(const spec_call_t *call, int operand, const int64_t *index)
 {
-    return call != NULL && call->in != NULL && call->data != NULL && index != NULL &&
-           operand >= 0 && operand < call->n_in && call->in[operand] != NULL &&
-           call->data[operand] != NULL;
+    return call != NULL && call->in != NULL && call->data != NULL && operand >= 0 &&
+           operand < call->n_in && call->in[operand] != NULL && call->data[operand] != NULL &&
+           (index != NULL || call->in[operand]->rank == 0);
 }
 
 double spec_at(const spec_call_t *call, int operand, const int64_t *index)

@@ -36,11 +36,11 @@ typedef struct freeze_options {
     bool keep_numerics;           /* leave out passes that may change the last bits */
     double rounding_error;        /* what convolutions by winograd, linears, 1x1 convolutions and
                                      lstms by Strassen's algorithm, and linears whose weight is kept
-                                     in 3 bytes an element, may lose: the sum over a method of each one's
-                                     largest error over its largest result, measured with its own
-                                     weight; 0 without has_rounding_error: 1e-4, and in bf16 winograd may
-                                     lose 2^-7 in each        convolution, which does not count, as
-                                     rounding does        anyway.        With keep_numerics none is done so */
+                                     in 3 bytes an element, may lose: the sum over a method of each
+                                     one's largest error over its largest result, measured with its
+                                     own weight; 0 without has_rounding_error: 1e-4. In bf16 winograd
+                                     may lose 2^-7 in each convolution; this does not count, since
+                                     rounding loses it anyway. With keep_numerics none of this is done */
     bool no_optimize;             /* leave folding and fusing to freeze_optimize */
     const char *const *skip;     /* NULL-terminated passes to leave out, also when plans are made of
                                     the frozen module; those of its file are made with all */

@@ -357,7 +357,7 @@ status_t onnx_import_hardmax(onnx_node_t *node)
     onnx_set_float(&call, "value", 1.0);
     onnx_set_int(&call, "dtype", DTYPE_S64);
     TRY(onnx_emit(&call, 1, &flat, &indices));
-    onnx_call(node, node->op->own, &call);
+    onnx_call(node, "cumsum", &call);
     onnx_set_int(&call, "dim", dim);
     onnx_set_int(&call, "exclusive", true);
     TRY(onnx_emit(&call, 1, &indices, &indices));

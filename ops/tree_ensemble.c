@@ -233,6 +233,7 @@ status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble
                           tree_aggregate_t aggregate, tensor_t **out)
 {
     const tree_ensemble_attrs_t attrs = {aggregate};
+    TRY(context_output(ctx, "tree_ensemble", out));
     if (trees == NULL) return context_null(ctx, "tree_ensemble", "trees");
     const tensor_t *in[] = {x,
                             trees->features,

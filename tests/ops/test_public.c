@@ -130,6 +130,15 @@ CALL(randn_like, in[0], -2.0, 3.0, 5, DTYPE_F64)
 CALL(masked_select, in[0], in[1])
 CALL(compress, in[0], in[1], (&(const int64_t){1}))
 CALL(nms, in[0], in[1], 2, 0.25, 0.125, true)
+CALL(tree_ensemble, in[0],
+     (&(tree_ensemble_t){.features = in[1],
+                         .modes = in[2],
+                         .values = in[3],
+                         .links = in[4],
+                         .exits = in[5],
+                         .roots = in[6],
+                         .leaves = in[7]}),
+     TREE_MIN)
 
 static status_t call_unique(context_t *ctx, const tensor_t *const *in, tensor_t **out)
 {
@@ -520,6 +529,8 @@ static const row_t rows[] = {
     ROW(unique, "(s64[2,9]<2) dims=[1] sorted=false"),
     ROW(nms, "(f32[2,7,4]+, f32[2,3,7]) max_per_class=2 iou_threshold=0.25 score_threshold=0.125 "
              "is_center=true"),
+    ROW(tree_ensemble, "(f32[7,3], s32[5]<3, s32[5]<12, f32[5], s32[5,2]<5, s32[5,2]<4, s32[3]<5, "
+                       "f32[4,2]) aggregate=\"min\""),
     ROW(tril, "(f32[2,5,7]) diagonal=-1"),
     ROW(triu, "(f32[2,5,7]) diagonal=2"),
     ROW(pad, "(f32[2,3,4]) before=[1,0,2] after=[0,3,1] mode=\"constant\" value=0.5"),
