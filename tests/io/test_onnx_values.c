@@ -134,9 +134,11 @@ static void add_line(context_t *ctx, model_t *model, char **words, int n_words)
 
 /* ---- results ---- */
 
+/* Results of pictures may be channels last. */
 static void check_result(context_t *ctx, const model_t *model, run_mode_t mode, const tensor_t *out,
                          char **words, int n_words)
 {
+    tensor_t *plain = NULL;
     int64_t sizes[MAX_INTS];
     const void *data = NULL;
     const int rank = parse_ints(words[2], sizes);
@@ -144,7 +146,8 @@ static void check_result(context_t *ctx, const model_t *model, run_mode_t mode, 
     double largest = 0.0, error = 0.0;
     assert_true(shape_equal(tensor_rank(out), tensor_sizes(out), rank, sizes));
     assert_int_equal(n_words - 3, (n + step - 1) / step);
-    CHECK_OK(ctx, tensor_data(ctx, out, &data));
+    CHECK_OK(ctx, tensor_contiguous(ctx, out, &plain));
+    CHECK_OK(ctx, tensor_data(ctx, plain, &data));
     for (int i = 3; i < n_words; i++) {
         const double wanted = strtod(words[i], NULL);
         const double difference = fabs((double)((const float *)data)[(i - 3) * step] - wanted);
@@ -154,6 +157,7 @@ static void check_result(context_t *ctx, const model_t *model, run_mode_t mode, 
     if (!(error <= TOLERANCE * largest))
         fail_msg("%s, mode %s: off by %g of the largest element", model->spec, mode_name(mode),
                  error / largest);
+    tensor_release(plain);
 }
 
 static void check_model(context_t *ctx, model_t *model, char **words, int n_words)
