@@ -107,8 +107,8 @@ status_t dispatch_infer(context_t *ctx, const opdef_t *op, const void *attrs, in
     TESSERA_API(dispatch_infer);
 
 /* Multiplications and additions of a call by the operator's formula, whatever algorithm computes
- * it; 0 where they are not counted: an operator that moves bytes, pools, sorts. attrs are
- * normalised. */
+ * it; 0 where they are not counted: an operator that moves bytes, pools, sorts. Optional operands
+ * may be left out. attrs are normalised. */
 double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
     TESSERA_API(dispatch_flops);

@@ -313,11 +313,19 @@ int prepared_n_outputs(const prepared_t *prepared)
     return prepared != NULL ? prepared->n_out : 0;
 }
 
+static bool has_needed_operands(const opdef_t *op, int n_in, const tensor_info_t *const *in)
+{
+    if (in == NULL) return false;
+    for (int i = 0; i < op->n_operands; i++)
+        if (!op->operands[i].is_optional && (i >= n_in || in[i] == NULL)) return false;
+    return true;
+}
+
 double dispatch_flops(const opdef_t *op, const void *attrs, int n_in,
                       const tensor_info_t *const *in, int n_out, const tensor_info_t *out)
 {
     if (op == NULL || n_out < 1 || out == NULL || info_numel(&out[0]) == 0) return 0;
-    if (n_in < op->n_operands || in == NULL) return 0;
+    if (!has_needed_operands(op, n_in, in)) return 0;
     const op_call_t call = {
         .op = op, .attrs = attrs, .n_in = n_in, .in = in, .n_out = n_out, .out = out};
     if (op->flops != NULL) return op->flops(&call);
