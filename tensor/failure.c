@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tensor/interrupt_impl.h"
 #include "tensor/scope_impl.h"
 #include "tensor/text.h"
 
@@ -97,6 +98,8 @@ static void rename_failure(failure_t *failure, const char *op)
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {
     if (status == STATUS_OK || ctx == NULL) return status;
+    const bool is_stopped = status == STATUS_CANCELLED || status == STATUS_LIMIT;
+    if (is_stopped && context_interrupts(ctx)->call != NULL) return status;
     failure_t *last = context_last_failure(ctx), *first = &scope_failures(ctx)->first;
     const bool is_noted = first->status != STATUS_OK && strcmp(first->message, last->message) == 0;
     rename_failure(last, op);
