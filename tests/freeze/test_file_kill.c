@@ -5,13 +5,16 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tensor/progress.h"
 #include "tests/support/frozen_file.h"
 #include "tests/support/nets.h"
 
@@ -33,10 +36,9 @@ static module_t *frozen_with_version(context_t *ctx, int64_t version)
     return frozen;
 }
 
-/* What was being written when the signal came. */
-static int remove_temporaries(void)
+/* A process that was killed between linking and renaming leaves the file under its other name. */
+static void remove_temporaries(void)
 {
-    int n = 0;
     DIR *folder = opendir(FOLDER);
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
@@ -44,17 +46,32 @@ static int remove_temporaries(void)
         if (strstr(entry->d_name, ".tmp") == NULL) continue;
         snprintf(path, sizeof path, FOLDER "/%s", entry->d_name);
         assert_int_equal(remove(path), 0);
-        n++;
     }
     closedir(folder);
-    return n;
+}
+
+/* Where the child is, in memory that the parent sees. The file is written between the last constant
+ * and the end of the save. */
+typedef struct place {
+    atomic_bool is_writing;
+    atomic_int n_saved;
+} place_t;
+
+static void note_progress(void *user, const progress_t *progress)
+{
+    place_t *place = user;
+    if (progress->done == progress->total) place->is_writing = true;
 }
 
 /* Saves one version after the other until it is killed. */
-static void save_for_ever(context_t *ctx, module_t *const *versions)
+static void save_for_ever(context_t *ctx, module_t *const *versions, place_t *place)
 {
-    for (int i = 0;; i = 1 - i)
+    progress_listen(ctx, note_progress, place);
+    for (int i = 0;; i = 1 - i) {
         if (freeze_save(ctx, versions[i], PATH) != STATUS_OK) _exit(1);
+        place->is_writing = false;
+        place->n_saved++;
+    }
 }
 
 static void a_killed_save_leaves_a_whole_file(void **state)
@@ -64,16 +81,20 @@ static void a_killed_save_leaves_a_whole_file(void **state)
     module_t *const versions[] = {frozen_with_version(ctx, 0), frozen_with_version(ctx, 1)};
     char *whole[2];
     size_t n[2];
-    int n_interrupted = 0, n_of[2] = {0};
+    place_t *place = mmap(NULL, sizeof *place, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                          -1, 0);
+    int n_interrupted = 0, n_saved = 0, n_of[2] = {0};
+    assert_true(place != MAP_FAILED);
     (void)system("rm -rf " FOLDER " && mkdir " FOLDER);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(ctx, freeze_save(ctx, versions[i], PATH));
         whole[i] = frozen_file_read(PATH, &n[i]);
     }
     for (int round = 0; round < ROUNDS; round++) {
+        *place = (place_t){0};
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) save_for_ever(ctx, versions);
+        if (child == 0) save_for_ever(ctx, versions, place);
         struct timespec pause = {.tv_nsec = 1000000 + rand() % 9000000};
         nanosleep(&pause, NULL);
         int status = 0;
@@ -88,18 +109,22 @@ static void a_killed_save_leaves_a_whole_file(void **state)
         assert_memory_equal(found, whole[version], n[version]);
         n_of[version]++;
         free(found);
-        n_interrupted += remove_temporaries();
+        n_interrupted += place->is_writing;
+        n_saved += place->n_saved;
+        remove_temporaries();
     }
     module_t *loaded = NULL;
     CHECK_OK(ctx, freeze_load(ctx, PATH, &loaded));
     module_release(loaded);
-    print_message("%d saves interrupted; %d left the one file, %d the other\n", n_interrupted,
-                  n_of[0], n_of[1]);
-    assert_true(n_interrupted > 0);
+    print_message(
+        "%d saves done, %d interrupted as they wrote; %d left the one file, %d the other\n",
+        n_saved, n_interrupted, n_of[0], n_of[1]);
+    assert_true(n_interrupted > 0 && n_saved > 0);
     for (int i = 0; i < 2; i++) {
         free(whole[i]);
         module_release(versions[i]);
     }
+    munmap(place, sizeof *place);
     (void)system("rm -r " FOLDER);
 }
 
