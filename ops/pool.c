@@ -631,8 +631,12 @@ static const gradient_t gradient_avg = {.pass = pass};
         "(f32[1,17,4,6,6]) kernel=[2,2,2]", "(f32[1,16,4,6,6]) kernel=[1,3,2] stride=[1,2,1]",     \
         "(f64[1,3,4,4,4]) kernel=[2,2,2]"
 
-static const char *const cases_max_1d[] = {CASES_1D, "(f32[2,3,11]) kernel=[3] dilation=[2]",
-                                           "(s64[1,3,9]<90) kernel=[3]", NULL};
+static const char *const cases_max_1d[] = {CASES_1D,
+                                           "(f32[2,3,11]) kernel=[3] dilation=[2]",
+                                           "(s8[2,17,11]) kernel=[3] stride=[2] padding=[1]",
+                                           "(u8[1,16,9]<255) kernel=[2]",
+                                           "(s64[1,3,9]<90) kernel=[3]",
+                                           NULL};
 static const char *const cases_max_2d[] = {
     CASES_2D,
     "(f32[2,17,9,9]) kernel=[3,3] stride=[1,1] dilation=[2,2] padding=[2,2]",
@@ -644,7 +648,9 @@ static const char *const cases_max_2d[] = {
     "(s32[1,3,6,6]<90) kernel=[2,2]",
     NULL};
 static const char *const cases_max_3d[] = {
-    CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]", NULL};
+    CASES_3D, "(f32[1,3,5,5,5]) kernel=[2,2,2] dilation=[2,1,2]",
+    "(s8[1,17,4,7,6]) kernel=[3,3,3] stride=[2,2,1] padding=[1,1,1]",
+    "(u8[1,16,4,6,6]<255) kernel=[2,2,2]", NULL};
 static const char *const cases_avg_1d[] = {
     CASES_1D, "(f32[2,3,11]) kernel=[3] padding=[1] count_include_pad=true", NULL};
 static const char *const cases_avg_2d[] = {
@@ -660,21 +666,19 @@ static const char *const cases_avg_2d[] = {
     NULL};
 static const char *const cases_avg_3d[] = {
     CASES_3D, "(f32[1,17,5,5,5]) kernel=[2,3,2] padding=[1,1,1] count_include_pad=true", NULL};
-static const char *const cases_adaptive[] = {"(f32[2,3,7,7]) output_size=[1,1]",
-                                             "(f32[1,17,14,14]) output_size=[7,7]",
-                                             "(f32[1,31,13,11]) output_size=[6,6]",
-                                             "(f32[2,32,6,6]) output_size=[7,3]",
-                                             "(f32[1,256,6,6]) output_size=[1,1]",
-                                             "(f32[2,7,11]) output_size=[4]",
-                                             "(f32[2,17,12]) output_size=[3]",
-                                             "(f32[1,17,4,6,6]) output_size=[2,3,4]",
-                                             "(f32[1,16,4,6,6]) output_size=[1,1,1]",
-                                             "(bf16[1,16,8,8]) output_size=[1,1]",
-                                             "(f16[1,7,5,5]) output_size=[2,2]",
-                                             "(f64[1,3,5,7]) output_size=[3,3]",
-                                             "(f32[1,1,1,1]) output_size=[1,1]",
-                                             "(f32[0,3,4,4]) output_size=[2,2]",
-                                             NULL};
+#define CASES_ADAPTIVE                                                                             \
+    "(f32[2,3,7,7]) output_size=[1,1]", "(f32[1,17,14,14]) output_size=[7,7]",                     \
+        "(f32[1,31,13,11]) output_size=[6,6]", "(f32[2,32,6,6]) output_size=[7,3]",                \
+        "(f32[1,256,6,6]) output_size=[1,1]", "(f32[2,7,11]) output_size=[4]",                     \
+        "(f32[2,17,12]) output_size=[3]", "(f32[1,17,4,6,6]) output_size=[2,3,4]",                 \
+        "(f32[1,16,4,6,6]) output_size=[1,1,1]", "(bf16[1,16,8,8]) output_size=[1,1]",             \
+        "(f16[1,7,5,5]) output_size=[2,2]", "(f64[1,3,5,7]) output_size=[3,3]",                    \
+        "(f32[1,1,1,1]) output_size=[1,1]", "(f32[0,3,4,4]) output_size=[2,2]"
+
+static const char *const cases_adaptive_avg[] = {CASES_ADAPTIVE, NULL};
+static const char *const cases_adaptive_max[] = {CASES_ADAPTIVE, "(s8[1,17,8,6]) output_size=[4,2]",
+                                                 "(u8[2,16,9]<255) output_size=[3]",
+                                                 "(s8[1,3,5,7]) output_size=[3,3]", NULL};
 
 /* ---- definitions ---- */
 
@@ -717,7 +721,7 @@ DEFINE(avg, 3);
         .kernels = kernels,                                                                        \
         .spec = spec,                                                                              \
         .gradient = &gradient_##kind,                                                              \
-        .cases = cases_adaptive}
+        .cases = cases_adaptive_##kind}
 
 DEFINE_ADAPTIVE(avg);
 DEFINE_ADAPTIVE(max);
