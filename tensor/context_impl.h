@@ -78,8 +78,7 @@ status_t context_array(context_t *ctx, const char *op, const char *name, int64_t
 status_t context_output(context_t *ctx, const char *op, void *out);
 
 /* What an operator that is made of others gives back: the status, and on failure the message under
- * the name of the operator that was called, "one_hot: ..." for "scatter: ...". A cancel and a limit
- * of time name the outermost call already, such as trainer_step, and stay as they are. */
+ * the name of the operator that was called, "one_hot: ..." for "scatter: ...". */
 status_t context_rename(context_t *ctx, status_t status, const char *op);
 
 /* A failure of a question: context_error tells it, but NULL does not pass it on, and the scope it

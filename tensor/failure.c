@@ -95,6 +95,7 @@ static void rename_failure(failure_t *failure, const char *op)
              (int)sizeof failure->message - 66, rest);
 }
 
+/* A cancel and a limit of time name the outermost call already, such as trainer_step. */
 status_t context_rename(context_t *ctx, status_t status, const char *op)
 {
     if (status == STATUS_OK || ctx == NULL) return status;
