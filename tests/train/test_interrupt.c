@@ -414,11 +414,13 @@ static void limits_of_iterations_and_time_end_a_call_each(void **state)
         CHECK_OK(NULL, context_create(&(context_options_t){.limit_iterations = limit}, &ctx));
         module_t *module = define(ctx, ten);
         tensor_t *x = draw(ctx, 1, SHAPE(2)), *y = NULL;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < 2; i++) {
             if (limit == 9)
                 CHECK_FAILS(ctx, module_forward(ctx, module, x, &y), STATUS_LIMIT, "ran 9 times");
             else
                 CHECK_OK(ctx, module_forward(ctx, module, x, &y));
+            tensor_release(y);
+        }
         context_destroy(ctx);
         ctx = NULL;
         tensor_release(x);
