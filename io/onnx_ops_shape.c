@@ -531,7 +531,7 @@ static status_t pad_by(onnx_node_t *node, const padding_t *padding, double value
 static status_t find_value(onnx_node_t *node, item_t *out)
 {
     const dtype_t dtype = onnx_input_info(node, 0).dtype;
-    item_t value;
+    item_t value = 0;
     if (onnx_has(node, 2))
         value = node->in[2];
     else
@@ -545,7 +545,7 @@ static status_t find_value(onnx_node_t *node, item_t *out)
 static status_t pad_by_mask(onnx_node_t *node, const padding_t *padding)
 {
     const tensor_info_t x = onnx_input_info(node, 0);
-    item_t value, mask, padded;
+    item_t value = 0, mask = 0, padded = 0;
     onnx_call_t call;
     TRY(find_value(node, &value));
     TRY(onnx_vector(node->onnx, NULL, 1, &(int64_t){1}, &mask));

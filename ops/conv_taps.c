@@ -71,7 +71,8 @@ static const char *check(const op_call_t *call, const prepared_t *prepared)
 static double share_of_peak(const taps_t *t)
 {
     const int64_t lanes = isa_lanes(isa_best()), width = t->out[2];
-    const double filled = (double)width / (double)((width + lanes - 1) / lanes * lanes);
+    const int64_t computed = (width + lanes - 1) / lanes * lanes;
+    const double filled = (double)width / (double)computed;
     return filled * (t->group_outputs == 1 ? 0.6 : 0.75);
 }
 

@@ -375,7 +375,7 @@ FOR_EACH_ISA static void raise_f32(int64_t n, int64_t step, const float *restric
 #define RAISE(step)                                                                                \
     for (int64_t q = 0; q < n; q++) {                                                              \
         const float x = src[q * (step)];                                                           \
-        dst[q] = (x > dst[q]) | (x != x) ? x : dst[q];                                             \
+        dst[q] = ((x > dst[q]) | (x != x)) ? x : dst[q];                                           \
     }
     if (step == 1)
         RAISE(1)

@@ -185,9 +185,10 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     double *all_sums = NULL;
     bool is_broken = false;
     if (n_rows == 0 || n_out == 0) return STATUS_OK;
-    const int n_threads = threads_for(ctx, n_rows * forest.n_roots * 16);
     TRY(context_get_zeroed(ctx, (size_t)(n_rows * n_out) * sizeof *all_sums, "sums", &all_sums));
-#pragma omp parallel for num_threads(n_threads) schedule(static) reduction(|| : is_broken)
+#pragma omp parallel for num_threads(threads_for(ctx, n_rows *forest.n_roots * 16))                \
+    schedule(static) reduction(||                                                                  \
+                               : is_broken)
     for (int64_t i = 0; i < n_rows; i++) {
         double *sums = all_sums + i * n_out;
         is_broken = !walk(&forest, (const char *)in[X] + (size_t)i * row_bytes, is_wide, sums) ||
@@ -232,7 +233,7 @@ const opdef_t op_def_tree_ensemble = {.name = "tree_ensemble",
 status_t op_tree_ensemble(context_t *ctx, const tensor_t *x, const tree_ensemble_t *trees,
                           tree_aggregate_t aggregate, tensor_t **out)
 {
-    const tree_ensemble_attrs_t attrs = {aggregate};
+    const tree_ensemble_attrs_t attrs = {(int)aggregate};
     TRY(context_output(ctx, "tree_ensemble", out));
     if (trees == NULL) return context_null(ctx, "tree_ensemble", "trees");
     const tensor_t *in[] = {x,
