@@ -480,10 +480,8 @@ static void complain(const subject_t *s, const prepared_t *prepared, const char 
 static status_t convert_input(const subject_t *s, const prepared_t *prepared, int i,
                               tensor_t **out_converted)
 {
-    const tensor_info_t *want = &prepared->in[i];
-    if (pack_of(prepared->kernel, want) != NULL)
-        return pack_for_call(s->ctx, prepared->kernel, s->in[i], want, CAUSE_USER, out_converted);
-    return convert_to(s->ctx, s->in[i], want, CAUSE_USER, out_converted);
+    return pack_for_call(s->ctx, prepared->kernel, s->in[i], &prepared->in[i], CAUSE_USER,
+                         out_converted);
 }
 
 static status_t run_kernel(const subject_t *s, const prepared_t *prepared, tensor_t **converted,
