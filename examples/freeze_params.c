@@ -3,7 +3,8 @@
  * Two times conv, batch norm, relu; the graph of it after each step, and how often a weight is
  * reordered in each inference:
  *
- *   1  traced         conv2d reads what getattr gives, and reorders it each time
+ *   1  traced         conv2d reads what getattr gives: one kernel reorders it each time, the other
+ *                     reads it as it lies
  *   2  layout         the reorder is a node of its own, and still run each time
  *   3  freeze_params  the weight is a constant; its reorder is run each time
  *   4  fold_reorders  the reorder was run, once: the constant is blocked
