@@ -17,7 +17,7 @@ static void put_escaped(FILE *file, const char *text)
     if (whole != piece) free(whole);
 }
 
-static void put_list(FILE *file, const char *format, va_list arguments)
+TESSERA_PRINTF(2, 0) static void put_list(FILE *file, const char *format, va_list arguments)
 {
     char piece[SHORT];
     va_list again;

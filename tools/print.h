@@ -11,6 +11,6 @@
 /* On stdout, and on stderr. */
 void print(const char *format, ...) TESSERA_PRINTF(1, 2);
 void print_error(const char *format, ...) TESSERA_PRINTF(1, 2);
-void print_error_list(const char *format, va_list arguments);
+void print_error_list(const char *format, va_list arguments) TESSERA_PRINTF(1, 0);
 
 #endif
