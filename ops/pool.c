@@ -336,6 +336,10 @@ static status_t prepare_native(context_t *ctx, const op_call_t *call, prepared_t
     TRY(context_get_zeroed(ctx, sizeof *plan, "pooling", &plan));
     prepared->state = plan;
     TRY(pool_prepare(ctx, call, x, &call->out[0], &format, prepared, plan));
+    const bool has_vectors = x->dtype == DTYPE_F32 || x->dtype == DTYPE_BF16;
+    if (!plan->is_average && has_vectors) /* as fast as it reads and writes */
+        prepared->cost_ns = cost_run(ctx, "native", 0.0,
+                                     (double)(info_bytes(x) + info_bytes(&call->out[0])));
     if (runs_lines(plan, x->dtype))
         prepared->scratch_bytes = (size_t)plan->axes[2].out * sizeof(pool_span_t);
     return STATUS_OK;
