@@ -50,7 +50,7 @@ status_t shape_check(context_t *ctx, const char *op, dtype_t dtype, int rank, co
 void shape_strides(int rank, const int64_t *sizes, int64_t *out_strides)
 {
     int64_t stride = 1;
-    if (!is_list(rank, sizes) || out_strides == NULL) return;
+    if (rank > TENSOR_MAX_RANK || !is_list(rank, sizes) || out_strides == NULL) return;
     for (int d = rank - 1; d >= 0; d--) {
         out_strides[d] = stride;
         if (sizes[d] > 1) stride *= sizes[d];

@@ -88,6 +88,8 @@ static void a_file_that_is_given_up_leaves_the_old_one(void **state)
     file_writer_t *writer = NULL;
     put_text("old");
     CHECK_OK(ctx, file_write_begin(ctx, path, &writer));
+    CHECK_FAILS(ctx, file_write(writer, "new", SIZE_MAX), STATUS_INVALID_ARGUMENT,
+                "bytes, no buffer has as many");
     CHECK_OK(ctx, file_write(writer, "new", 3));
     CHECK_OK(ctx, file_write_end(writer, false));
     check_content("old");
