@@ -63,6 +63,26 @@ static status_t unpack(onnx_t *onnx, const void *bytes, size_t n_bytes)
     return STATUS_OK;
 }
 
+status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source)
+{
+    file_mapping_t *mapping = NULL;
+    const void *bytes = source->bytes;
+    size_t n_bytes = source->n_bytes;
+    onnx->ctx = ctx;
+    onnx->path = source->path;
+    onnx->folder = source->folder;
+    onnx->self = VALUE_NONE;
+    onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};
+    if (source->path != NULL) {
+        TRY(file_read_whole(ctx, source->path, &mapping));
+        bytes = file_bytes(mapping);
+        n_bytes = file_size(mapping);
+    }
+    status_t status = unpack(onnx, bytes, n_bytes);
+    file_release(mapping);
+    return status == STATUS_OK ? onnx_check_operators(onnx) : status;
+}
+
 status_t onnx_fail_at(onnx_t *onnx, status_t status, const char *what, const char *name,
                       const char *type)
 {
@@ -106,13 +126,14 @@ status_t onnx_add_initializer(onnx_t *onnx, Onnx__TensorProto *proto)
 
 /* ---- inputs ---- */
 
-static bool is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
+/* Initializers have names first, and are weights. */
+bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input)
 {
     item_t item = onnx_find(onnx, input->name);
-    return item != ITEM_NONE && onnx->items[item].known != NULL;
+    return item != ITEM_NONE && onnx->items[item].is_weight;
 }
 
-static const Onnx__TensorShapeProto *shape_of(const Onnx__ValueInfoProto *input)
+const Onnx__TensorShapeProto *onnx_shape_of(const Onnx__ValueInfoProto *input)
 {
     const Onnx__TypeProto *type = input->type;
     bool is_tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
@@ -120,14 +141,13 @@ static const Onnx__TensorShapeProto *shape_of(const Onnx__ValueInfoProto *input)
     return is_tensor ? type->tensor_type->shape : NULL;
 }
 
-static bool is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
+bool onnx_is_fixed(const Onnx__TensorShapeProto__Dimension *dim)
 {
     return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
            dim->dim_value >= 0;
 }
 
-/* A name alone; "" and "?" are none. */
-static const char *param_of(const Onnx__TensorShapeProto__Dimension *dim)
+const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim)
 {
     bool is_param = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
     const char *name = is_param && dim->dim_param != NULL ? dim->dim_param : "";
@@ -159,28 +179,31 @@ static status_t check_given(context_t *ctx, const Onnx__TensorShapeProto *shape,
         FAIL(ctx, STATUS_INVALID_ARGUMENT, "a shape of rank %d, the file has rank %zu", given->rank,
              shape->n_dim);
     for (int d = 0; d < given->rank; d++)
-        if (is_fixed(shape->dim[d]) && shape->dim[d]->dim_value != given->sizes[d])
+        if (onnx_is_fixed(shape->dim[d]) && shape->dim[d]->dim_value != given->sizes[d])
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "size %lld in dimension %d, the file fixes it to %lld", (long long)given->sizes[d],
                  d, (long long)shape->dim[d]->dim_value);
     return STATUS_OK;
 }
 
-/* Sizes that this input says for names: all inputs are read so before any needs them. */
-static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input)
+/* Sizes of names that this input gives by its shape (is_given), or by the batch where no shape has
+ * given them. All inputs are read so before any of them needs the sizes. */
+static status_t note_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *input, bool is_given)
 {
     context_t *ctx = onnx->ctx;
-    const Onnx__TensorShapeProto *shape = shape_of(input);
+    const Onnx__TensorShapeProto *shape = onnx_shape_of(input);
     const onnx_shape_t *given = given_shape(onnx, input->name);
-    if (shape == NULL || shape->n_dim > TENSOR_MAX_RANK) return STATUS_OK;
+    if (shape == NULL || shape->n_dim > TENSOR_MAX_RANK || (given != NULL) != is_given)
+        return STATUS_OK;
     TRY(check_given(ctx, shape, given));
     for (int d = 0; d < (int)shape->n_dim; d++) {
         int64_t size = given_size(onnx, given, d);
-        if (is_fixed(shape->dim[d]) || size == 0) continue;
-        int at = onnx_open_find(onnx, param_of(shape->dim[d]), d, size);
+        if (onnx_is_fixed(shape->dim[d]) || size == 0) continue;
+        int at = onnx_open_find(onnx, onnx_param_of(shape->dim[d]), d, size);
         if (at == ONNX_NOT_OPEN) continue;
         onnx_open_t *open = &onnx->open[at];
-        if (open->size != 0 && open->size != size && given != NULL)
+        if (open->size != 0 && !is_given) continue;
+        if (open->size != 0 && open->size != size)
             FAIL(ctx, STATUS_INVALID_ARGUMENT,
                  "size %lld in dimension %d, %s is %lld elsewhere, one name is one size",
                  (long long)size, d, open->name, (long long)open->size);
@@ -193,14 +216,14 @@ static status_t read_sizes(onnx_t *onnx, const Onnx__ValueInfoProto *value, onnx
                            int64_t *out_sizes)
 {
     context_t *ctx = onnx->ctx;
-    const Onnx__TensorShapeProto *shape = shape_of(value);
+    const Onnx__TensorShapeProto *shape = onnx_shape_of(value);
     if (shape->n_dim > TENSOR_MAX_RANK)
         FAIL(ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim, TENSOR_MAX_RANK);
     for (int d = 0; d < (int)shape->n_dim; d++) {
-        const char *param = param_of(shape->dim[d]);
+        const char *param = onnx_param_of(shape->dim[d]);
         input->open[d] = ONNX_NOT_OPEN;
         out_sizes[d] = shape->dim[d]->dim_value;
-        if (is_fixed(shape->dim[d])) continue;
+        if (onnx_is_fixed(shape->dim[d])) continue;
         int64_t size = given_size(onnx, given_shape(onnx, value->name), d);
         int at = onnx_open_find(onnx, param, d, size);
         out_sizes[d] = at == ONNX_NOT_OPEN ? size : onnx->open[at].size;
@@ -240,8 +263,8 @@ static status_t read_element(onnx_t *onnx, const Onnx__TypeProto *type, onnx_inp
         FAIL(onnx->ctx, STATUS_UNSUPPORTED, "rank %zu, %d is the most", shape->n_dim,
              TENSOR_MAX_RANK);
     for (int d = 0; d < info.rank; d++) {
-        input->open[d] = find_open(onnx, param_of(shape->dim[d]));
-        info.sizes[d] = is_fixed(shape->dim[d]) ? shape->dim[d]->dim_value : -1;
+        input->open[d] = find_open(onnx, onnx_param_of(shape->dim[d]));
+        info.sizes[d] = onnx_is_fixed(shape->dim[d]) ? shape->dim[d]->dim_value : -1;
         if (input->open[d] != ONNX_NOT_OPEN) info.sizes[d] = onnx->open[input->open[d]].size;
     }
     *out_info = info;
@@ -306,7 +329,7 @@ static status_t check_shapes(onnx_t *onnx)
         bool is_there = false;
         for (size_t i = 0; i < graph->n_input && name != NULL; i++)
             is_there |= graph->input[i]->name != NULL && strcmp(graph->input[i]->name, name) == 0 &&
-                        !is_initializer(onnx, graph->input[i]);
+                        !onnx_is_initializer(onnx, graph->input[i]);
         if (!is_there)
             FAIL(onnx->ctx, STATUS_INVALID_ARGUMENT,
                  "onnx: a shape for input \"%.200s\", the model has no such input",
@@ -330,11 +353,13 @@ static status_t add_inputs(onnx_t *onnx)
         if (graph->input[i]->name == NULL || *graph->input[i]->name == '\0')
             FAIL(onnx->ctx, STATUS_CORRUPT, "onnx: input %zu has no name", i);
     TRY(check_shapes(onnx));
-    for (size_t i = 0; i < 2 * graph->n_input; i++) {
-        bool is_first = i < graph->n_input;
+    enum { SHAPES, BATCH, INPUTS, N_ROUNDS };
+    for (size_t i = 0; i < N_ROUNDS * graph->n_input; i++) {
+        const size_t round = i / graph->n_input;
         const Onnx__ValueInfoProto *input = graph->input[i % graph->n_input];
-        if (is_initializer(onnx, input)) continue;
-        status_t status = is_first ? note_sizes(onnx, input) : add_input(onnx, input);
+        if (onnx_is_initializer(onnx, input)) continue;
+        status_t status = round == INPUTS ? add_input(onnx, input)
+                                          : note_sizes(onnx, input, round == SHAPES);
         if (status != STATUS_OK) return onnx_fail_at(onnx, status, "input", input->name, NULL);
     }
     onnx_open_begin(onnx);
@@ -459,10 +484,9 @@ static status_t set_names(onnx_t *onnx, const char *attribute, size_t n,
     TRY(datum_list(ctx, 0, NULL, &list));
     status_t status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        item_t item = onnx_find(onnx, values[i]->name);
-        bool is_initializer = values == onnx->model->graph->input &&
-                              onnx->items[item].known != NULL;
-        if (!is_initializer) status = append_name(ctx, list, values[i]->name);
+        bool is_left_out = values == onnx->model->graph->input &&
+                           onnx_is_initializer(onnx, values[i]);
+        if (!is_left_out) status = append_name(ctx, list, values[i]->name);
     }
     if (status == STATUS_OK) status = module_set_attribute(ctx, onnx->module, attribute, list);
     datum_release(list);
@@ -492,7 +516,7 @@ static status_t set_metadata(onnx_t *onnx)
     return status;
 }
 
-static status_t set_attributes(onnx_t *onnx)
+status_t onnx_set_attributes(onnx_t *onnx)
 {
     const Onnx__GraphProto *graph = onnx->model->graph;
     datum_t *opset = NULL;
@@ -530,27 +554,22 @@ static status_t fold_quantize(onnx_t *onnx, graph_t **graph)
     return STATUS_OK;
 }
 
-static status_t import_model(onnx_t *onnx, const void *bytes, size_t n_bytes,
-                             file_mapping_t **mapping)
+static status_t import_model(onnx_t *onnx)
 {
     graph_t *graph = NULL;
-    TRY(unpack(onnx, bytes, n_bytes));
-    file_release(*mapping);
-    *mapping = NULL;
-    TRY(onnx_check_operators(onnx));
     TRY(add_inputs(onnx));
     const Onnx__GraphProto *read = onnx->model->graph;
     TRY(onnx_add_nodes(onnx, read->n_node, read->node, "import"));
     TRY(ml_drop_texts(onnx));
     status_t status = onnx_build(onnx, &graph);
     if (status == STATUS_OK) status = fold_quantize(onnx, &graph);
-    if (status == STATUS_OK) status = set_attributes(onnx);
+    if (status == STATUS_OK) status = onnx_set_attributes(onnx);
     if (status == STATUS_OK) status = graph_set_method(onnx->ctx, onnx->module, "forward", graph);
     graph_release(graph);
     return status;
 }
 
-static void end_import(onnx_t *onnx)
+void onnx_end(onnx_t *onnx)
 {
     onnx_cut_items(onnx, 0);
     onnx_cut_calls(onnx, 0);
@@ -566,53 +585,33 @@ static void end_import(onnx_t *onnx)
     if (onnx->model != NULL) onnx__model_proto__free_unpacked(onnx->model, &onnx->allocator);
 }
 
-/* Where a model comes from: a file, or bytes. */
-typedef struct source {
-    const char *path, *folder;
-    const void *bytes;
-    size_t n_bytes;
-} source_t;
-
-/* closed_by NULL, or why all open sizes are fixed. Releases the mapping as soon as the message is
- * unpacked. *out_reason: of a failure that may be no failure at fixed sizes; "": of another. */
-static status_t load_once(context_t *ctx, const source_t *source, const onnx_options_t *options,
-                          const char *closed_by, onnx_asked_t *asked, char *out_reason,
-                          module_t **out_module)
+/* closed_by NULL, or why all open sizes are fixed. *out_reason: of a failure that may be no failure
+ * at fixed sizes; "": of another. */
+static status_t load_once(context_t *ctx, const onnx_source_t *source,
+                          const onnx_options_t *options, const char *closed_by, onnx_asked_t *asked,
+                          char *out_reason, module_t **out_module)
 {
     onnx_t *onnx = NULL;
-    file_mapping_t *mapping = NULL;
-    const void *bytes = source->bytes;
-    size_t n_bytes = source->n_bytes;
     *out_reason = '\0';
     TRY(context_get_zeroed(ctx, sizeof *onnx, "an import", &onnx));
-    onnx->ctx = ctx;
-    onnx->path = source->path;
-    onnx->folder = source->folder;
     onnx->options = options;
-    onnx->self = VALUE_NONE;
     onnx->closed_by = closed_by;
     onnx->asked = asked;
-    onnx->allocator = (ProtobufCAllocator){get_block, put_block, onnx};
     onnx->batch = options != NULL && options->batch != 0 ? options->batch : 1;
-    status_t status = STATUS_OK;
-    if (source->path != NULL) {
-        status = file_read_whole(ctx, source->path, &mapping);
-        if (status == STATUS_OK) bytes = file_bytes(mapping), n_bytes = file_size(mapping);
-    }
-    if (status == STATUS_OK) status = import_model(onnx, bytes, n_bytes, &mapping);
+    status_t status = onnx_begin(onnx, ctx, source);
+    if (status == STATUS_OK) status = import_model(onnx);
     if (status == STATUS_OK) *out_module = module_retain(onnx->module);
     bool is_closable = onnx->first_data_trial > 1 &&
                        (status == STATUS_UNSUPPORTED || status == STATUS_INVALID_ARGUMENT);
     snprintf(out_reason, ONNX_MAX_REASON, "%.400s", is_closable ? context_error(ctx) : "");
-    end_import(onnx);
+    onnx_end(onnx);
     context_put(ctx, onnx);
-    file_release(mapping);
     return status;
 }
 
 /* Again, with more sizes, while an import asks for them. */
-static status_t load_open(context_t *ctx, const source_t *source, const onnx_options_t *options,
-                          char *out_reason, module_t **out_module)
+static status_t load_open(context_t *ctx, const onnx_source_t *source,
+                          const onnx_options_t *options, char *out_reason, module_t **out_module)
 {
     enum { MAX_IMPORTS = 4 };
     onnx_asked_t asked = {.n = 0};
@@ -628,7 +627,7 @@ static status_t load_open(context_t *ctx, const source_t *source, const onnx_opt
 }
 
 /* What cannot be imported with open sizes may be at fixed ones. */
-static status_t load(context_t *ctx, const source_t *source, const onnx_options_t *options,
+static status_t load(context_t *ctx, const onnx_source_t *source, const onnx_options_t *options,
                      module_t **out_module)
 {
     char reason[ONNX_MAX_REASON], none[ONNX_MAX_REASON];
@@ -647,17 +646,25 @@ static status_t load(context_t *ctx, const source_t *source, const onnx_options_
     return interrupt_end(ctx, status);
 }
 
-status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
-                   module_t **out_module)
+status_t onnx_from_path(context_t *ctx, const char *op, const char *path, onnx_source_t *out_source)
 {
-    TRY(context_output(ctx, "onnx_load", out_module));
-    if (path == NULL) return context_null(ctx, "onnx_load", "path");
+    if (path == NULL) return context_null(ctx, op, "path");
     char *folder = NULL;
     TRY(context_string(ctx, path, &folder));
     char *slash = strrchr(folder, '/');
     folder[slash != NULL ? slash - folder + 1 : 0] = '\0';
-    status_t status = load(ctx, &(source_t){.path = path, .folder = folder}, options, out_module);
-    context_put(ctx, folder);
+    *out_source = (onnx_source_t){.path = path, .folder = folder};
+    return STATUS_OK;
+}
+
+status_t onnx_load(context_t *ctx, const char *path, const onnx_options_t *options,
+                   module_t **out_module)
+{
+    onnx_source_t source = {0};
+    TRY(context_output(ctx, "onnx_load", out_module));
+    TRY(onnx_from_path(ctx, "onnx_load", path, &source));
+    status_t status = load(ctx, &source, options, out_module);
+    context_put(ctx, source.folder);
     return status;
 }
 
@@ -666,7 +673,7 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
 {
     TRY(context_output(ctx, "onnx_load_bytes", out_module));
     if (bytes == NULL) return context_null(ctx, "onnx_load_bytes", "bytes");
-    return load(ctx, &(source_t){.bytes = bytes, .n_bytes = n_bytes}, options, out_module);
+    return load(ctx, &(onnx_source_t){.bytes = bytes, .n_bytes = n_bytes}, options, out_module);
 }
 
 #else

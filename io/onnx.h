@@ -77,6 +77,18 @@ status_t onnx_load_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
                          const onnx_options_t *options, module_t **out_module)
     TESSERA_API(onnx_load_bytes);
 
+/* What a model takes and gives, without importing it: a module whose `forward` has the inputs and
+ * outputs that the file says (module_input, module_output; open sizes -1, with their names), and
+ * which has `input_names`, `output_names`, `opset` and `metadata`. It has no parameters, and its
+ * `forward` is UNSUPPORTED. Needs no sizes: a caller may ask it which shapes to give onnx_load.
+ *
+ * IO, CORRUPT, UNSUPPORTED (operators that are unknown, as for onnx_load) */
+status_t onnx_describe(context_t *ctx, const char *path, module_t **out_module)
+    TESSERA_API(onnx_describe);
+/* The same from memory. */
+status_t onnx_describe_bytes(context_t *ctx, const void *bytes, size_t n_bytes,
+                             module_t **out_module) TESSERA_API(onnx_describe_bytes);
+
 /* The metadata's text of this key, borrowed from the module; NULL when there is none. */
 const char *onnx_metadata(const module_t *module, const char *key) TESSERA_API(onnx_metadata);
 

@@ -214,6 +214,35 @@ typedef struct onnx {
 
 /* ---- reading the message ---- */
 
+/* Where a model comes from: a file and its folder, or bytes. */
+typedef struct onnx_source {
+    const char *path;
+    char *folder;
+    const void *bytes;
+    size_t n_bytes;
+} onnx_source_t;
+
+/* The file at a path; the caller puts `folder` back. */
+status_t onnx_from_path(context_t *ctx, const char *op, const char *path,
+                        onnx_source_t *out_source);
+
+/* Reads the message and checks that its operators are known. `onnx` is zero, or holds options; the
+ * caller ends it, also on failure. */
+status_t onnx_begin(onnx_t *onnx, context_t *ctx, const onnx_source_t *source);
+void onnx_end(onnx_t *onnx);
+
+/* True for an input of the graph that is an initializer, once those are bound. */
+bool onnx_is_initializer(const onnx_t *onnx, const Onnx__ValueInfoProto *input);
+
+/* The shape of an input or output; NULL: the file does not say it, or it is no tensor. Whether the
+ * file fixes a dimension; its name, if it has one ("" and "?" are none). */
+const Onnx__TensorShapeProto *onnx_shape_of(const Onnx__ValueInfoProto *value);
+bool onnx_is_fixed(const Onnx__TensorShapeProto__Dimension *dim);
+const char *onnx_param_of(const Onnx__TensorShapeProto__Dimension *dim);
+
+/* Names of inputs and outputs, opset and metadata, as attributes of the module. */
+status_t onnx_set_attributes(onnx_t *onnx);
+
 /* The node's name, else its first output's, else "". */
 const char *onnx_path_of(const Onnx__NodeProto *node);
 

@@ -58,6 +58,21 @@ static status_t take_inputs(context_t *ctx, model_t *model)
     return STATUS_OK;
 }
 
+/* The input whose name the argument begins with, before a '='; names may have that in them, so the
+ * longest that fits. -1: none. */
+static int find_named(const model_t *model, const char *argument)
+{
+    int found = -1;
+    size_t longest = 0;
+    for (int i = 0; i < model->n_inputs; i++) {
+        const char *name = model->inputs[i].name;
+        const size_t length = strlen(name);
+        if (strncmp(argument, name, length) != 0 || argument[length] != '=') continue;
+        if (found < 0 || length > longest) found = i, longest = length;
+    }
+    return found;
+}
+
 static status_t load_zoo(context_t *ctx, model_t *model)
 {
     const char *name = model->spec + strlen("zoo:"), *nearest = NULL;
@@ -101,32 +116,77 @@ static status_t load_frozen(context_t *ctx, const model_options_t *options, mode
     return STATUS_OK;
 }
 
-/* What is asked for by --shape, as the importer takes it. */
+/* What --shape asks for, and the sizes of the arrays of --input, as the importer takes them. */
 typedef struct asked {
     int n;
-    onnx_shape_t shapes[ARGS_MAX];
-    sizes_t sizes[ARGS_MAX];
-    char names[ARGS_MAX][MODEL_NAME_MAX];
+    onnx_shape_t shapes[2 * ARGS_MAX];
+    int64_t sizes[2 * ARGS_MAX][TENSOR_MAX_RANK];
+    char names[2 * ARGS_MAX][MODEL_NAME_MAX];
 } asked_t;
 
-/* What is no shape is left to sizes_apply, which says so. */
-static void read_asked(const args_list_t *list, asked_t *out_asked)
+static void ask_sizes(asked_t *asked, size_t length, const char *name, int rank,
+                      const int64_t *sizes)
 {
-    out_asked->n = 0;
-    for (int i = 0; i < list->n; i++) {
-        sizes_t *sizes = &out_asked->sizes[out_asked->n];
-        char *name = out_asked->names[out_asked->n];
-        if (!sizes_parse(list->items[i], sizes)) continue;
-        snprintf(name, MODEL_NAME_MAX, "%.*s", (int)sizes->name_length, sizes->name);
-        out_asked->shapes[out_asked->n++] = (onnx_shape_t){name, sizes->rank, sizes->sizes};
+    const int n = asked->n++;
+    snprintf(asked->names[n], MODEL_NAME_MAX, "%.*s", (int)length, name);
+    memcpy(asked->sizes[n], sizes, (size_t)rank * sizeof *sizes);
+    asked->shapes[n] = (onnx_shape_t){asked->names[n], rank, asked->sizes[n]};
+}
+
+/* What is no shape is left to sizes_apply, which says so. */
+static void read_asked(const args_list_t *list, asked_t *asked)
+{
+    sizes_t sizes;
+    for (int i = 0; i < list->n; i++)
+        if (sizes_parse(list->items[i], &sizes))
+            ask_sizes(asked, sizes.name_length, sizes.name, sizes.rank, sizes.sizes);
+}
+
+static bool is_asked(const asked_t *asked, const char *name)
+{
+    for (int i = 0; i < asked->n; i++)
+        if (strcmp(asked->names[i], name) == 0) return true;
+    return false;
+}
+
+/* Sizes that the file fixes otherwise are left to check_given, which says so. */
+static bool fits(const tensor_info_t *want, const tensor_t *given)
+{
+    if (want->dtype == DTYPE_NONE || want->rank != tensor_rank(given)) return false;
+    for (int d = 0; d < want->rank; d++)
+        if (want->sizes[d] >= 0 && want->sizes[d] != tensor_sizes(given)[d]) return false;
+    return true;
+}
+
+/* The arrays that are given say what the sizes are that the file leaves open. */
+static status_t read_arrays(context_t *ctx, const model_options_t *options, model_t *model,
+                            asked_t *asked)
+{
+    if (options->inputs.n == 0) return STATUS_OK;
+    TRY(onnx_describe(ctx, model->spec, &model->module));
+    TRY(take_inputs(ctx, model));
+    for (int i = 0; i < options->inputs.n; i++) {
+        const char *argument = options->inputs.items[i];
+        const int index = find_named(model, argument);
+        if (index < 0 || is_asked(asked, model->inputs[index].name)) continue;
+        const char *name = model->inputs[index].name;
+        tensor_t *tensor = NULL;
+        TRY(npy_load(ctx, argument + strlen(name) + 1, &tensor));
+        if (fits(&model->inputs[index].info, tensor))
+            ask_sizes(asked, strlen(name), name, tensor_rank(tensor), tensor_sizes(tensor));
+        tensor_release(tensor);
     }
+    module_release(model->module);
+    model->module = NULL;
+    return STATUS_OK;
 }
 
 /* The importer is told of all sizes, since those of a file that are open have to be something. */
 static status_t load_onnx(context_t *ctx, const model_options_t *options, model_t *model)
 {
-    asked_t asked;
+    asked_t asked = {.n = 0};
     read_asked(&options->shapes, &asked);
+    TRY(read_arrays(ctx, options, model, &asked));
     onnx_options_t onnx = {.batch = options->batch, .n_shapes = asked.n, .shapes = asked.shapes};
     if (onnx.batch == 0) onnx.batch = sizes_batch(&options->shapes);
     return onnx_load(ctx, model->spec, &onnx, &model->module);
@@ -278,21 +338,6 @@ static status_t check_given(context_t *ctx, model_t *model, int index)
     REQUIRE(ctx, want->dtype == given->dtype, "input %s: %s was given, must be %s", input->name,
             info_text(given, given_text), info_text(want, want_text));
     return sizes_take(ctx, model, index, given);
-}
-
-/* The input whose name the argument begins with, before a '='; names may have that in them, so the
- * longest that fits. -1: none. */
-static int find_named(const model_t *model, const char *argument)
-{
-    int found = -1;
-    size_t longest = 0;
-    for (int i = 0; i < model->n_inputs; i++) {
-        const char *name = model->inputs[i].name;
-        const size_t length = strlen(name);
-        if (strncmp(argument, name, length) != 0 || argument[length] != '=') continue;
-        if (found < 0 || length > longest) found = i, longest = length;
-    }
-    return found;
 }
 
 static status_t read_given(context_t *ctx, model_t *model, const char *argument)

@@ -8,8 +8,8 @@
 namespace
 {
 
-// Open sizes that no shape says are imported at this one; which it is matters only where the graph
-// turns out to hold for it alone, and then the model is imported again.
+// Open sizes that no shape says are imported at this one. Where the graph turns out to hold for it
+// alone, or the model takes no such size, it is imported at the sizes of the first run.
 constexpr int64_t open_size = 64;
 
 // Modules of one model for different sizes, at most.
@@ -72,6 +72,25 @@ bool is_of(const std::vector<Shape> &shapes, const std::vector<Datum> &inputs)
                       });
 }
 
+// Whether the sizes of an input are open, and no shape gives them; false where a shape is of no
+// input.
+bool is_open(context_t *ctx, const module_t *module, const std::vector<Shape> &given)
+{
+    size_t n_given = 0;
+    bool is_open = false;
+    for (int i = 0; i < module_n_inputs(module, "forward"); i++) {
+        module_value_t value;
+        check(ctx, module_input(ctx, module, "forward", i, &value));
+        const bool is_given = std::any_of(given.begin(), given.end(), [&](const Shape &shape) {
+            return value.name != nullptr && shape.input == value.name;
+        });
+        n_given += is_given;
+        is_open |= !is_given && std::any_of(value.sizes, value.sizes + std::max(value.rank, 0),
+                                            [](int64_t size) { return size < 0; });
+    }
+    return is_open && n_given == given.size();
+}
+
 std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 {
     std::vector<Shape> shapes;
@@ -87,7 +106,8 @@ std::vector<Shape> shapes_of_dict(const nb::dict &dict)
 
 // ---- making ----
 
-ModuleOwner Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open) const
+status_t Model::import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open,
+                       ModuleOwner &module) const
 {
     module_t *imported = nullptr, *frozen = nullptr;
     std::vector<onnx_shape_t> given;
@@ -98,9 +118,7 @@ ModuleOwner Model::import(context_t *ctx, const std::vector<Shape> &shapes, int6
     how.dtype = dtype_;
     std::vector<onnx_tensor_t> tensors;
     for (const Given &one : given_) tensors.push_back({one.initializer.c_str(), one.tensor.get()});
-    const char *bytes = bytes_.is_valid() ? PyBytes_AS_STRING(bytes_.ptr()) : nullptr;
-    const size_t n_bytes = bytes_.is_valid() ? static_cast<size_t>(PyBytes_GET_SIZE(bytes_.ptr()))
-                                             : 0;
+    const auto [bytes, n_bytes] = source();
     onnx_options_t options = {};
     options.n_tensors = static_cast<int>(tensors.size());
     options.tensors = tensors.data();
@@ -115,8 +133,23 @@ ModuleOwner Model::import(context_t *ctx, const std::vector<Shape> &shapes, int6
         if (status == STATUS_OK) status = freeze_take(ctx, &imported, &how, &frozen);
         module_release(imported);
     }
-    check(ctx, status);
-    return ModuleOwner(frozen);
+    module.reset(frozen);
+    return status;
+}
+
+std::pair<const char *, size_t> Model::source() const
+{
+    if (!bytes_.is_valid()) return {nullptr, 0};
+    return {PyBytes_AS_STRING(bytes_.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes_.ptr()))};
+}
+
+ModuleOwner Model::describe(context_t *ctx) const
+{
+    module_t *module = nullptr;
+    const auto [bytes, n_bytes] = source();
+    check(ctx, path_.empty() ? onnx_describe_bytes(ctx, bytes, n_bytes, &module)
+                             : onnx_describe(ctx, path_.c_str(), &module));
+    return ModuleOwner(module);
 }
 
 void Model::take(std::vector<Shape> shapes, ModuleOwner module)
@@ -145,7 +178,17 @@ std::unique_ptr<Model> Model::of_onnx(const std::string &path, nb::object bytes,
         model->given_.push_back(
             {nb::cast<std::string>(name), tensor_of_array(model->context(), array)});
     std::vector<Shape> given = shapes_of_dict(shapes);
-    ModuleOwner module = model->import(model->context(), given, open_size);
+    ModuleOwner module;
+    context_t *ctx = model->context();
+    const status_t status = model->import(ctx, given, open_size, module);
+    if (status == STATUS_INVALID_ARGUMENT || status == STATUS_UNSUPPORTED) {
+        const Failure failure = failure_of(ctx, status);
+        module = model->describe(ctx);
+        if (is_closed || !is_open(ctx, module.get(), given)) raise(failure.status, failure.message);
+        model->is_described_ = true;
+    } else {
+        check(ctx, status);
+    }
     model->take(std::move(given), std::move(module));
     if (is_closed) {
         model->path_.clear();
@@ -177,25 +220,26 @@ std::unique_ptr<Model> Model::of_tessera(const std::string &path, int n_threads,
 
 // ---- running ----
 
-ModuleOwner Model::find(const std::vector<Datum> &inputs)
+ModuleOwner Model::find(context_t *ctx, const std::vector<Datum> &inputs)
 {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto at = variants_.begin() + 1; at != variants_.end(); ++at) {
-        if (!is_of(at->shapes, inputs)) continue;
+        if (!is_of(at->shapes, inputs) && !(is_described_ && takes(ctx, at->module.get(), inputs)))
+            continue;
         std::rotate(variants_.begin() + 1, at, at + 1);
         return ModuleOwner(module_retain(variants_[1].module.get()));
     }
     return nullptr;
 }
 
-bool Model::takes(context_t *ctx, const std::vector<Datum> &inputs) const
+bool Model::takes(context_t *ctx, const module_t *module, const std::vector<Datum> &inputs)
 {
     std::vector<const tensor_info_t *> infos;
     for (const Datum &input : inputs) {
         const tensor_t *tensor = datum_as_tensor(input.get());
         infos.push_back(tensor != nullptr ? tensor_info(tensor) : nullptr);
     }
-    const status_t status = module_check_inputs(ctx, first(), "forward",
+    const status_t status = module_check_inputs(ctx, module, "forward",
                                                 static_cast<int>(infos.size()), infos.data());
     if (status != STATUS_OK) context_clear_error(ctx);
     return status == STATUS_OK;
@@ -207,7 +251,9 @@ bool Model::takes(context_t *ctx, const std::vector<Datum> &inputs) const
 ModuleOwner Model::import_for(context_t *ctx, const std::vector<Datum> &inputs)
 {
     const std::vector<Shape> shapes = shapes_of(ctx, first(), inputs);
-    ModuleOwner module = import(ctx, shapes, 0), kept = find(inputs);
+    ModuleOwner module;
+    check(ctx, import(ctx, shapes, 0, module));
+    ModuleOwner kept = find(ctx, inputs);
     if (kept) return kept;
     Variant gone;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -238,11 +284,12 @@ status_t Model::run(context_t *ctx, module_t *module, const std::vector<Datum> &
 void Model::run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
                               std::vector<Datum> &outputs, ModuleOwner &other)
 {
-    other = find(inputs);
+    other = find(ctx, inputs);
+    if (is_described_ && !other) other = import_for(ctx, inputs);
     status_t status = run(ctx, other ? other.get() : first(), inputs, outputs);
     if (status == STATUS_INVALID_ARGUMENT && !other && is_onnx()) {
         const Failure failure = failure_of(ctx, status);
-        if (takes(ctx, inputs)) raise(failure.status, failure.message);
+        if (takes(ctx, first(), inputs)) raise(failure.status, failure.message);
         try {
             other = import_for(ctx, inputs);
         } catch (nb::python_error &) { // at these sizes it is no model: the first failure says why
@@ -334,7 +381,12 @@ nb::list Model::values(bool is_output) const
 void Model::save(const std::string &path)
 {
     context_t *ctx = context();
-    module_t *module = first(); // before the GIL is given up: another thread may add a variant
+    if (is_described_ && variants_.size() == 1)
+        raise(STATUS_INVALID_ARGUMENT, "the model's sizes are open, and none of those tried fits: "
+                                       "give shapes, or run it once before it is saved");
+    // before the GIL is given up: another thread may add a variant
+    const ModuleOwner kept(module_retain(variants_[is_described_ ? 1 : 0].module.get()));
+    module_t *module = kept.get();
     status_t status;
     {
         const Unlocked unlocked(ctx, &running_);
@@ -393,7 +445,8 @@ std::vector<Datum> Model::inputs_of(const nb::args &args) const
         tensor_t *zeros = nullptr;
         datum_t *datum = nullptr;
         check(ctx, module_input(ctx, first(), "forward", i, &value));
-        if (value.kind != DATUM_TENSOR || value.rank < 0)
+        if (value.kind != DATUM_TENSOR || value.rank < 0 ||
+            std::any_of(value.made, value.made + value.rank, [](int64_t size) { return size < 0; }))
             raise(STATUS_INVALID_ARGUMENT,
                   std::string("give inputs: the sizes of \"") + value.name + "\" are not known");
         check(ctx, tensor_zeros(ctx, value.dtype, value.rank, value.made, &zeros));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
@@ -143,14 +144,19 @@ class Model
     };
 
     context_t *context() const { return context_of_thread(n_threads_); }
-    ModuleOwner import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open_size) const;
+    // The file's bytes; none where it is a path.
+    std::pair<const char *, size_t> source() const;
+    status_t import(context_t *ctx, const std::vector<Shape> &shapes, int64_t open_size,
+                    ModuleOwner &module) const;
+    // Its inputs and outputs, as the file says them.
+    ModuleOwner describe(context_t *ctx) const;
     module_t *first() const { return variants_.front().module.get(); }
     // The module that was imported again at the sizes of these inputs, or NULL.
-    ModuleOwner find(const std::vector<Datum> &inputs);
+    ModuleOwner find(context_t *ctx, const std::vector<Datum> &inputs);
     // Imports it; the first refuses these sizes.
     ModuleOwner import_for(context_t *ctx, const std::vector<Datum> &inputs);
-    // Whether the first takes inputs of these dtypes and sizes, whatever their elements are.
-    bool takes(context_t *ctx, const std::vector<Datum> &inputs) const;
+    // Whether a module takes inputs of these dtypes and sizes, whatever their elements are.
+    static bool takes(context_t *ctx, const module_t *module, const std::vector<Datum> &inputs);
     // On the module that has these sizes, which is given if it is not the first.
     void run_where_it_fits(context_t *ctx, const std::vector<Datum> &inputs,
                            std::vector<Datum> &outputs, ModuleOwner &other);
@@ -171,5 +177,6 @@ class Model
     mutable Running running_;
     mutable std::mutex mutex_;      // of variants_
     std::vector<Variant> variants_; // the first always stays
+    bool is_described_ = false;     // the first only says what there is: no size was right yet
     std::vector<nb::str> input_names_, output_names_;
 };

@@ -214,6 +214,75 @@ def test_shapes_say_what_a_model_is_imported_at():
         tessera.load_bytes(onnx_bytes, shapes={"z": (64, 64)})
 
 
+def sized_model(nodes, inputs, outputs, initializers=(), opset=17):
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes, "sizes", [value(name, onnx.TensorProto.FLOAT, sizes) for name, sizes in inputs],
+        [value(name, onnx.TensorProto.FLOAT, sizes) for name, sizes in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in initializers])  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    return onnx.helper.make_model(graph, opset_imports=opsets).SerializeToString()
+
+
+def node(op, *inputs, **attributes):
+    return onnx.helper.make_node(op, list(inputs), ["y"], **attributes)
+
+
+# Each takes no size 64, or not with a batch of 1: the model, and inputs it takes.
+picky_models = {
+    "rows_of_4": (
+        sized_model([node("Reshape", "x", "sizes")], [("x", ["n"])], [("y", None)],
+                 [("sizes", np.array([-1, 4]))]),
+        [(8,), (12,), (4,), (100,)], lambda x: x.reshape(-1, 4)),
+    "thirds": (
+        sized_model([onnx.helper.make_node("Split", ["x"], ["a", "b", "y"], axis=1),
+                  onnx.helper.make_node("Sub", ["a", "b"], ["d"])],
+                 [("x", [2, "n"])], [("y", None)], opset=13),
+        [(2, 6), (2, 9), (2, 30)], lambda x: np.split(x, 3, 1)[2]),
+    "windows_of_7": (
+        sized_model([node("Reshape", "x", "sizes")], [("x", [1, "h", 14])], [("y", None)],
+                 [("sizes", np.array([-1, 7, 14]))]),
+        [(1, 7, 14), (1, 49, 14)], lambda x: x.reshape(-1, 7, 14)),
+    "long_kernel": (
+        sized_model([node("AveragePool", "x", kernel_shape=[100])], [("x", ["n", 1, "t"])],
+                 [("y", None)]),
+        [(1, 1, 100), (2, 1, 130)],
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 100, 2).mean(3)),
+    "square": (
+        sized_model([node("MatMul", "x", "x")], [("x", ["a", "b"])], [("y", None)]),
+        [(5, 5), (3, 3)], lambda x: x @ x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", picky_models)
+def test_a_model_loads_before_sizes_are_known_that_it_takes(name, tmp_path):
+    onnx_bytes, shapes, reference = picky_models[name]
+    model = tessera.load_bytes(onnx_bytes)
+    assert [value.name for value in model.inputs] == ["x"]
+    assert any(isinstance(size, str) for size in model.inputs[0].shape)
+    for shape in shapes + shapes[:1]:
+        x = random(*shape)
+        np.testing.assert_allclose(model(x), reference(x), rtol=1e-4, atol=1e-5)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx_bytes)
+    x = random(*shapes[0])
+    (y,) = tessera.InferenceSession(path).run(None, {"x": x})
+    np.testing.assert_allclose(y, reference(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_takes_none_of_the_sizes_tried_says_why(tmp_path):
+    onnx_bytes = picky_models["rows_of_4"][0]
+    model = tessera.load_bytes(onnx_bytes)
+    with pytest.raises(tessera.InvalidArgument, match="run it once"):
+        model.save(tmp_path / "model.tessera")
+    with pytest.raises(tessera.InvalidArgument, match=r"node.*Reshape.*5 elements"):
+        model(random(5))
+    x = random(8)
+    np.testing.assert_array_equal(model(x), x.reshape(2, 4))
+    model.save(tmp_path / "model.tessera")
+    np.testing.assert_array_equal(tessera.load(tmp_path / "model.tessera")(x), x.reshape(2, 4))
+
+
 # ---- refusals ----
 
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/npy.h"
 #include "tests/support/onnx_model.h"
 #include "tests/support/scratch.h"
 #include "tools/audit.h"
@@ -702,6 +703,19 @@ static void write_means(const char *name)
     free(bytes);
 }
 
+static void write_array(const char *name, int rank, const int64_t *sizes)
+{
+    context_t *ctx;
+    tensor_t *zeros;
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    CHECK_OK(NULL, context_create(NULL, &ctx));
+    CHECK_OK(ctx, tensor_zeros(ctx, DTYPE_F32, rank, sizes, &zeros));
+    CHECK_OK(ctx, npy_save(ctx, path, zeros));
+    tensor_release(zeros);
+    context_destroy(ctx);
+}
+
 /* Frozen at one set of sizes and run at another it gives what the model gives there. */
 static void every_pass_can_be_skipped_and_dumped_after(void **state)
 {
@@ -732,6 +746,9 @@ static void an_onnx_model_runs_at_sizes_that_it_leaves_open(void **state)
     check("run open.onnx --batch 2", 1, "dimension 1 (\"T\") is not fixed, and no shape says",
           NULL);
     check("run open.onnx --shape x=3x5x3 --mode dense --output-dir three", 0, NULL, "y f32[3]");
+    write_array("x.npy", SHAPE(3, 5, 3));
+    check("run open.onnx --input x=x.npy --mode dense", 0, NULL, "y f32[3]");
+    check("run open.onnx --input x=x.npy --shape x=3x6x3", 1, "given make it f32[3,5,3]", NULL);
     check("freeze open.onnx --shape x=1x2x3 -o means.tessera", 0, NULL, NULL);
     check("run means.tessera --shape x=3x5x3 --compare three", 0, NULL, "y differs from three");
     check("run means.tessera --batch 8", 0, NULL, "y f32[3]");
