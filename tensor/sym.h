@@ -95,16 +95,18 @@ int64_t sym_real(context_t *ctx, sym_real_t type, double number);
 int64_t sym_to_real(context_t *ctx, sym_real_t type, int64_t integer_or_real);
 /* '+', '-', '*' or '/' of two of the same type, rounded once. */
 int64_t sym_real_calculate(context_t *ctx, char operation, int64_t a, int64_t b);
-/* The integer. SYM_NONE, when it is none that an int64_t holds. */
+/* The integer. SYM_NONE, when it is none that an int64_t holds. Where floating numbers are exact as
+ * long as an integer is small (f32(H)*2, f32(H)/3), a guard such as H <= 8388608 makes the result
+ * an expression of integers. */
 int64_t sym_round(context_t *ctx, sym_rounding_t rounding, int64_t real);
 /* The number that a real is at the hints. */
 double sym_real_hint(context_t *ctx, int64_t real);
 
 /* ---- decisions ---- */
 
-bool sym_equal(context_t *ctx, int64_t a, int64_t b);   /* a == b */
-bool sym_less(context_t *ctx, int64_t a, int64_t b);    /* a < b */
-bool sym_at_most(context_t *ctx, int64_t a, int64_t b); /* a <= b */
+bool sym_equal(context_t *ctx, int64_t a, int64_t b);         /* a == b */
+bool sym_less(context_t *ctx, int64_t a, int64_t b);          /* a < b */
+bool sym_at_most(context_t *ctx, int64_t a, int64_t b);       /* a <= b */
 bool sym_divides(context_t *ctx, int64_t divisor, int64_t a); /* a % divisor == 0; divisor >= 1 */
 /* The same where that is proven, without a guard. */
 bool sym_knows_equal(context_t *ctx, int64_t a, int64_t b);
@@ -121,12 +123,29 @@ void sym_range(context_t *ctx, int64_t a, int64_t *out_min, int64_t *out_max);
 /* The expression as text, "(H+7)/8*W", cut to capacity; numbers as they are. */
 const char *sym_text(context_t *ctx, int64_t a, size_t capacity, char *out_text);
 
+/* Reads an expression, of the grammar in sym_parse.c, and moves *cursor behind it. Names that are
+ * not there yet are made: without a hint, and not negative. SYM_NONE: a failure; *cursor stays. */
+int64_t sym_parse(context_t *ctx, const char **cursor);
+/* The same for a guard, "H % 8 == 0", which the space has from then on; nothing is decided. */
+bool sym_parse_guard(context_t *ctx, const char **cursor);
+
 /* The size of the name-th name; false: it is not known. */
 typedef bool (*sym_size_t)(void *user, int name, const char *text, int64_t *out_size);
 /* The number of an expression of the space at other sizes; false where one is not known, or when it
  * overflows or divides by 0. */
 bool sym_calculate(const sym_space_t *space, int64_t a, sym_size_t size_of, void *user,
                    int64_t *out_value);
+
+/* ---- guards ---- */
+
+int sym_n_guards(const sym_space_t *space);
+/* The k-th as people write it: "H % 8 == 0", "W >= 100", "H == 2*W"; cut to capacity. */
+const char *sym_guard_text(const sym_space_t *space, int k, size_t capacity, char *out_text);
+/* What sym_origin said last before it was made; "": nothing. Borrowed from the space. */
+const char *sym_guard_origin(const sym_space_t *space, int k);
+/* True when all guards hold at these sizes. Else *out_first is the first that does not hold, or
+ * that cannot be calculated. Takes no lock and no memory: guards are made before they are asked. */
+bool sym_guards_hold(const sym_space_t *space, sym_size_t size_of, void *user, int *out_first);
 
 TESSERA_END
 

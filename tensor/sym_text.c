@@ -1,0 +1,316 @@
+/* Expressions and guards as text, which sym_parse reads back. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/sym_impl.h"
+
+typedef struct writer {
+    const sym_space_t *space;
+    char *text;
+    size_t capacity, length;
+} writer_t;
+
+/* What binds stronger than what stands round it needs no brackets. */
+typedef enum level { LEVEL_SUM, LEVEL_PRODUCT, LEVEL_FACTOR } level_t;
+
+static void write(writer_t *writer, const char *format, ...) TESSERA_PRINTF(2, 3);
+static void write(writer_t *writer, const char *format, ...)
+{
+    va_list arguments;
+    if (writer->length + 1 >= writer->capacity) return;
+    va_start(arguments, format);
+    const int n = vsnprintf(writer->text + writer->length, writer->capacity - writer->length,
+                            format, arguments);
+    va_end(arguments);
+    writer->length += n > 0 ? (size_t)n : 0;
+    if (writer->length >= writer->capacity) writer->length = writer->capacity - 1;
+}
+
+static void write_operand(writer_t *writer, int64_t a, level_t level);
+
+/* ---- sums ---- */
+
+/* A sum as it is written: its terms, and at most one remainder factor * (a % divisor). */
+typedef struct view {
+    sym_poly_t poly;
+    sym_poly_t a;
+    int64_t factor, divisor; /* factor 0: no remainder */
+} view_t;
+
+static void load(const sym_space_t *space, int64_t a, sym_poly_t *out)
+{
+    /* sym_load reads only */
+    (void)sym_load((sym_space_t *)(uintptr_t)space, a, out);
+}
+
+/* Takes factor * a out of poly; false where poly has other factors of a term of a. */
+static bool take(sym_poly_t *poly, int64_t factor, const sym_poly_t *a)
+{
+    sym_poly_t rest = *poly;
+    for (int i = 0; i < a->n; i++) {
+        int at = 0;
+        while (at < rest.n && rest.terms[at].product != a->terms[i].product) at++;
+        if (at == rest.n ||
+            (sym_wide_t)rest.terms[at].factor != (sym_wide_t)factor * a->terms[i].factor)
+            return false;
+        memmove(&rest.terms[at], &rest.terms[at + 1],
+                (size_t)(rest.n - at - 1) * sizeof *rest.terms);
+        rest.n--;
+    }
+    *poly = rest;
+    return true;
+}
+
+/* Finds k*a - k*d*(a/d), which is k*(a % d); and 2*k*((a+1)/2) - k*a, which is k*(a % 2). Without
+ * may_be_minus only with k above 0. */
+static void find_remainder(const sym_space_t *space, bool may_be_minus, view_t *view)
+{
+    for (int i = 0; i < view->poly.n && view->poly.denominator == 1; i++) {
+        const sym_term_t term = view->poly.terms[i];
+        const sym_node_t *node = sym_find(space, term.product);
+        sym_poly_t a, rest = view->poly;
+        if (node->kind != SYM_QUOTIENT || sym_is(node->operands[1])) continue;
+        const int64_t divisor = node->operands[1];
+        const sym_poly_t alone = {1, 0, 1, {{1, term.product}}};
+        load(space, node->operands[0], &a);
+        if (term.factor % divisor != 0 || !take(&rest, term.factor, &alone)) continue;
+        const bool is_half = divisor == 2 && a.constant == 1;
+        const int64_t factor = -(term.factor / divisor);
+        if (!take(&rest, factor, &a) || (!may_be_minus && (factor < 0) != is_half)) continue;
+        if (!is_half) rest.constant -= factor * a.constant;
+        if (is_half) a.constant = 0;
+        view->factor = is_half ? -factor : factor;
+        view->divisor = divisor;
+        view->a = a;
+        view->poly = rest;
+        return;
+    }
+}
+
+static void write_product(writer_t *writer, int64_t factor, int64_t product)
+{
+    const int64_t *atoms;
+    const int n = sym_atoms(writer->space, &product, &atoms);
+    if (factor != 1) write(writer, "%" PRId64, factor);
+    for (int i = 0; i < n; i++) {
+        if (i > 0 || factor != 1) write(writer, "*");
+        write_operand(writer, atoms[i], i > 0 || factor != 1 ? LEVEL_FACTOR : LEVEL_PRODUCT);
+    }
+}
+
+static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level);
+
+/* "H%8", "3*((H+1)%4)" */
+static void write_remainder(writer_t *writer, const view_t *view, int64_t factor)
+{
+    if (factor != 1) write(writer, "%" PRId64 "*(", factor);
+    write_poly(writer, &view->a, LEVEL_PRODUCT);
+    write(writer, "%%%" PRId64 "%s", view->divisor, factor != 1 ? ")" : "");
+}
+
+static int64_t magnitude(int64_t a)
+{
+    return a < 0 ? -a : a;
+}
+
+/* What is added stands first: "H-W+1", "3-H". */
+static void write_terms(writer_t *writer, const view_t *view)
+{
+    const size_t begin = writer->length;
+    const sym_poly_t *poly = &view->poly;
+    const bool has_added = view->factor > 0 || (poly->n > 0 && poly->terms[0].factor > 0) ||
+                           poly->constant <= 0;
+    bool is_constant_first = !has_added;
+    for (int i = 0; i < poly->n; i++) is_constant_first &= poly->terms[i].factor < 0;
+    if (is_constant_first) write(writer, "%" PRId64, poly->constant);
+    for (int pass = 0; pass < 2; pass++) {
+        if (view->factor != 0 && (view->factor < 0) == (pass == 1)) {
+            if (writer->length > begin || pass == 1) write(writer, pass == 0 ? "+" : "-");
+            write_remainder(writer, view, magnitude(view->factor));
+        }
+        for (int i = 0; i < poly->n; i++) {
+            if ((poly->terms[i].factor < 0) != (pass == 1)) continue;
+            if (writer->length > begin || pass == 1) write(writer, pass == 0 ? "+" : "-");
+            write_product(writer, magnitude(poly->terms[i].factor), poly->terms[i].product);
+        }
+    }
+    if (poly->constant != 0 && !is_constant_first)
+        write(writer, "%s%" PRId64, poly->constant > 0 && writer->length > begin ? "+" : "",
+              poly->constant);
+    if (writer->length == begin) write(writer, "0");
+}
+
+static void write_poly(writer_t *writer, const sym_poly_t *poly, level_t level)
+{
+    view_t view = {.poly = *poly};
+    view.poly.denominator = 1;
+    find_remainder(writer->space, false, &view);
+    const int n = view.poly.n + (view.factor != 0) + (view.poly.constant != 0);
+    const bool is_minus = view.factor < 0 || (view.poly.n > 0 && view.poly.terms[0].factor < 0) ||
+                          view.poly.constant < 0;
+    const bool is_one = n <= 1 && !is_minus;
+    const bool has_divisor = poly->denominator != 1;
+    const bool has_outer = (has_divisor || (is_one && (view.factor != 0 || view.poly.n == 1)))
+                               ? level == LEVEL_FACTOR
+                               : level != LEVEL_SUM && !(is_one && view.poly.constant != 0);
+    const bool has_inner = has_divisor && !is_one;
+    if (has_outer) write(writer, "(");
+    if (has_inner) write(writer, "(");
+    write_terms(writer, &view);
+    if (has_inner) write(writer, ")");
+    if (has_divisor) write(writer, "/%" PRId64, poly->denominator);
+    if (has_outer) write(writer, ")");
+}
+
+/* ---- other expressions ---- */
+
+static void write_list(writer_t *writer, const char *function, const sym_node_t *node)
+{
+    write(writer, "%s(", function);
+    for (int i = 0; i < node->n; i++) {
+        if (i > 0) write(writer, ",");
+        write_operand(writer, node->operands[i], LEVEL_SUM);
+    }
+    write(writer, ")");
+}
+
+static void write_pair(writer_t *writer, const sym_node_t *node, const char *operation,
+                       bool has_brackets)
+{
+    const char first = operation[0];
+    const bool is_product = first == '*' || first == '/', is_sum = first == '+' || first == '-';
+    if (has_brackets) write(writer, "(");
+    write_operand(writer, node->operands[0], is_product ? LEVEL_PRODUCT : LEVEL_SUM);
+    write(writer, "%s", operation);
+    write_operand(writer, node->operands[1],
+                  is_product ? LEVEL_FACTOR
+                  : is_sum   ? LEVEL_PRODUCT
+                             : LEVEL_SUM);
+    if (has_brackets) write(writer, ")");
+}
+
+/* The shortest digits that are read back as the same number. */
+static void write_number(writer_t *writer, bool is_f32, double number)
+{
+    char digits[40] = "";
+    for (int n = 1; n <= 17; n++) {
+        snprintf(digits, sizeof digits, "%.*g", n, number);
+        const double back = strtod(digits, NULL);
+        if ((is_f32 ? (double)(float)back : back) == number || isnan(number)) break;
+    }
+    write(writer, "%s(%s)", is_f32 ? "f32" : "f64", digits);
+}
+
+static void write_node(writer_t *writer, const sym_node_t *node, level_t level)
+{
+    static const char *const roundings[] = {"floor", "ceil",    "trunc",
+                                            "round", "half_up", "half_down"};
+    const char *type = node->part == SYM_F32 ? "f32" : "f64";
+    switch ((sym_kind_t)node->kind) {
+    case SYM_NAME: write(writer, "%s", node->text); break;
+    case SYM_QUOTIENT: write_pair(writer, node, "/", level == LEVEL_FACTOR); break;
+    case SYM_MINIMUM: write_list(writer, "min", node); break;
+    case SYM_MAXIMUM: write_list(writer, "max", node); break;
+    case SYM_CHOICE: write_list(writer, "select", node); break;
+    case SYM_EQUALS: write_pair(writer, node, "==", true); break;
+    case SYM_LESS: write_pair(writer, node, "<", true); break;
+    case SYM_ROUNDED: write_list(writer, roundings[node->part], node); break;
+    case SYM_REAL: write_number(writer, node->part == SYM_F32, node->hint.real); break;
+    case SYM_TO_REAL: write_list(writer, type, node); break;
+    case SYM_ARITHMETIC_ADD: write_pair(writer, node, "+", level != LEVEL_SUM); break;
+    case SYM_ARITHMETIC_SUBTRACT: write_pair(writer, node, "-", level != LEVEL_SUM); break;
+    case SYM_ARITHMETIC_MULTIPLY: write_pair(writer, node, "*", level == LEVEL_FACTOR); break;
+    default: write_pair(writer, node, "/", level == LEVEL_FACTOR); break;
+    }
+}
+
+static void write_operand(writer_t *writer, int64_t a, level_t level)
+{
+    sym_poly_t poly;
+    const sym_node_t *node = sym_is(a) && writer->space != NULL ? sym_find(writer->space, a) : NULL;
+    if (sym_is(a) && node == NULL) {
+        write(writer, "?");
+    } else if (node != NULL && node->kind != SYM_SUM && node->kind != SYM_PRODUCT) {
+        write_node(writer, node, level);
+    } else {
+        load(writer->space, a, &poly);
+        write_poly(writer, &poly, level);
+    }
+}
+
+const char *sym_print(const sym_space_t *space, int64_t a, size_t capacity, char *out_text)
+{
+    writer_t writer = {space, out_text, capacity, 0};
+    if (capacity > 0) out_text[0] = '\0';
+    write_operand(&writer, a, LEVEL_SUM);
+    return out_text;
+}
+
+/* ---- guards ---- */
+
+/* "H % 8 == 0": the constant of what is divided stands on the right. */
+static void write_remainder_guard(writer_t *writer, view_t *view, sym_relation_t relation)
+{
+    const int64_t d = view->divisor;
+    int64_t rest = -view->poly.constant / view->factor - view->a.constant;
+    rest = (rest % d + d) % d;
+    view->a.constant = 0;
+    write_poly(writer, &view->a, LEVEL_PRODUCT);
+    write(writer, " %% %" PRId64 " %s %" PRId64, d, relation == SYM_ZERO ? "==" : "!=", rest);
+}
+
+/* Moves the terms with a minus to the right. */
+static void split(const sym_poly_t *poly, int64_t sign, sym_poly_t *out_left, sym_poly_t *out_right)
+{
+    *out_left = *out_right = (sym_poly_t){.denominator = 1};
+    out_right->constant = -sign * poly->constant;
+    for (int i = 0; i < poly->n; i++) {
+        const int64_t factor = sign * poly->terms[i].factor;
+        sym_poly_t *side = factor > 0 ? out_left : out_right;
+        side->terms[side->n++] = (sym_term_t){magnitude(factor), poly->terms[i].product};
+    }
+}
+
+static bool is_single(const sym_poly_t *poly)
+{
+    return poly->n == 1 && poly->terms[0].factor == 1;
+}
+
+const char *sym_print_guard(const sym_space_t *space, sym_relation_t relation, int64_t a,
+                            size_t capacity, char *out_text)
+{
+    writer_t writer = {space, out_text, capacity, 0};
+    view_t view = {.factor = 0};
+    sym_poly_t left, right;
+    if (capacity > 0) out_text[0] = '\0';
+    load(space, a, &view.poly);
+    view.poly.denominator = 1;
+    const sym_poly_t poly = view.poly;
+    find_remainder(space, true, &view);
+    if (view.factor != 0 && view.poly.n == 0 && relation != SYM_NOT_NEGATIVE &&
+        view.poly.constant % view.factor == 0) {
+        write_remainder_guard(&writer, &view, relation);
+        return out_text;
+    }
+    bool is_turned = false;
+    split(&poly, 1, &left, &right);
+    const bool is_wide = !is_single(&left) || right.constant < 0;
+    if (left.n == 0 || (relation != SYM_NOT_NEGATIVE && is_wide && is_single(&right))) {
+        is_turned = true;
+        split(&poly, -1, &left, &right);
+    }
+    const char *sign = relation == SYM_ZERO ? "==" : "!=";
+    if (relation == SYM_NOT_NEGATIVE) {
+        const bool is_strict = right.n > 0 && right.constant == (is_turned ? -1 : 1);
+        sign = is_turned ? (is_strict ? "<" : "<=") : is_strict ? ">" : ">=";
+        if (is_strict) right.constant = 0;
+    }
+    write_poly(&writer, &left, LEVEL_SUM);
+    write(&writer, " %s ", sign);
+    write_poly(&writer, &right, LEVEL_SUM);
+    return out_text;
+}
