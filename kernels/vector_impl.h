@@ -232,6 +232,21 @@ KERNEL_INLINE vector_u32_t vector_is_nan(vector_t a, vector_t b)
 #endif
 }
 
+/* Whether all lanes are numbers and no infinities. */
+KERNEL_INLINE bool vector_is_finite(vector_t v)
+{
+    const vector_t rest = v - v; /* 0, or NaN */
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return _mm512_cmp_ps_mask((__m512)rest, (__m512)rest, _CMP_UNORD_Q) == 0;
+#elif defined(__AVX__) && KERNEL_LANES == 8
+    return _mm256_movemask_ps(_mm256_cmp_ps((__m256)rest, (__m256)rest, _CMP_UNORD_Q)) == 0;
+#else
+    float sum = 0.0f;
+    for (int i = 0; i < KERNEL_LANES; i++) sum += rest[i];
+    return sum == 0.0f;
+#endif
+}
+
 /* min(max(v, lower), upper), for bounds that are numbers. NaN stays NaN: v comes second, see
  * vector_min. */
 KERNEL_INLINE vector_t vector_clamp(vector_t v, vector_t lower, vector_t upper)

@@ -359,6 +359,34 @@ static void make_matrix(const winograd_weight_t *weight, double (*matrix)[WINOGR
     if (step == 2) matrix[n + 1][1] = 1.0;
 }
 
+/* inverse(sum(i) g[i] g[i]^T) g[i], for rows g[i] of the matrix over their lengths: each element of
+ * a transformed weight is rounded in proportion to these. */
+void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE])
+{
+    const int kernel = winograd->kernel, n = winograd->tile + kernel - 1;
+    const winograd_weight_t weight = {
+        .tile = winograd->tile, .kernel = kernel, .stride = winograd->stride};
+    double matrix[WINOGRAD_MAX_SIDE][WINOGRAD_MAX_KERNEL] = {{0.0}};
+    double sums[WINOGRAD_MAX_KERNEL][WINOGRAD_MAX_KERNEL] = {{0.0}};
+    make_matrix(&weight, matrix);
+    for (int i = 0; i < n; i++) {
+        double square = 0.0;
+        for (int k = 0; k < kernel; k++) square += matrix[i][k] * matrix[i][k];
+        for (int k = 0; k < kernel; k++) {
+            out[k][i] = matrix[i][k] / square;
+            for (int j = 0; j < kernel; j++) sums[k][j] += out[k][i] * matrix[i][j];
+        }
+    }
+    for (int k = 0; k < kernel; k++) /* solves sums * x = out: positive definite, needs no pivots */
+        for (int row = 0; row < kernel; row++) {
+            const double factor = row != k ? sums[row][k] / sums[k][k] : 0.0;
+            for (int j = 0; j < kernel; j++) sums[row][j] -= factor * sums[k][j];
+            for (int i = 0; i < n; i++) out[row][i] -= factor * out[k][i];
+        }
+    for (int k = 0; k < kernel; k++)
+        for (int i = 0; i < n; i++) out[k][i] /= sums[k][k];
+}
+
 typedef struct packing {
     winograd_packing_t packing;
     const winograd_loops_t *loops;

@@ -24,6 +24,9 @@
  * between is f32. The weight is transformed by winograd_pack, and takes
  * (tile + kernel - 1)^2 / kernel^2 times its memory.
  *
+ * Results that are not finite are computed once more, by direct sums: so a NaN, an infinity or an
+ * overflow reaches the same results as without transforms (kernels/winograd_direct_impl.h).
+ *
  * Products may be those of bf16, in pairs of channels, which are summed in f32: what is transformed
  * is rounded to bf16 before. Tiles of 2 lose twice what direct sums of bf16 lose by rounding, tiles
  * of 4 six times that. So pairs are for kernels of 3 by 3 and tiles of 2 only. */
@@ -51,6 +54,17 @@ typedef enum winograd_schedule {
     WINOGRAD_PHASES
 } winograd_schedule_t;
 
+/* A weight to be transformed. Element i of the kernel between an input and an output lies at
+ * from[axis_at(&inputs, input) + axis_at(&outputs, output) + i * element]; of one that is mirrored,
+ * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
+typedef struct winograd_weight {
+    int tile, kernel, stride;
+    bool in_pairs;
+    const float *from;
+    axis_t inputs, outputs;
+    int64_t element;
+} winograd_weight_t;
+
 typedef struct winograd {
     int tile, kernel, stride;     /* 2, 4 or 6 and 3, 1; 2 or 4 and 5, 1; 2 or 4 and 3, 2 */
     winograd_schedule_t schedule; /* WINOGRAD_CHOOSE but for tests */
@@ -59,6 +73,8 @@ typedef struct winograd {
     int64_t out_height, out_width; /* what x does not cover, on either side, is zero */
     int64_t top, left;
     const void *x, *weight;
+    const winograd_weight_t *plain; /* what the weight was made of, or NULL: it is recovered */
+    int split;          /* parities_split has split x, and kernels of so many elements; or 0 */
     const float *bias;  /* [n_outputs], or NULL */
     const void *addend; /* as out lies; may be out; or NULL */
     winograd_act_t act;
@@ -78,17 +94,6 @@ bool winograd_is_for_pairs(isa_t isa);
 void winograd_run(const winograd_t *winograd, isa_t isa, int n_threads, void *scratch);
 size_t winograd_scratch(const winograd_t *winograd, isa_t isa, int n_threads);
 
-/* A weight to be transformed. Element i of the kernel between an input and an output lies at
- * from[axis_at(&inputs, input) + axis_at(&outputs, output) + i * element]; of one that is mirrored,
- * as the gradient of sources reads it, `from` is that of the last, and `element` negative. */
-typedef struct winograd_weight {
-    int tile, kernel, stride;
-    bool in_pairs;
-    const float *from;
-    axis_t inputs, outputs;
-    int64_t element;
-} winograd_weight_t;
-
 /* [n_outputs][n_inputs][kernel][kernel], row-major, for products of f32. */
 winograd_weight_t winograd_plain_weight(int tile, int kernel, int stride, int64_t n_inputs,
                                         int64_t n_outputs, const float *from);
@@ -103,6 +108,11 @@ void winograd_pack(const winograd_weight_t *weight, isa_t isa, int n_threads, vo
 
 #define WINOGRAD_MAX_SIDE 9 /* of a tile of sources */
 #define WINOGRAD_MAX_KERNEL 5
+
+/* What gives the kernels of a transformed weight, in each dimension: `out` has [kernel][tile +
+ * kernel - 1] numbers. */
+void winograd_recovery(const winograd_t *winograd, double (*out)[WINOGRAD_MAX_SIDE]);
+
 #define WINOGRAD_VECTORS 2 /* of outputs in one block of the weight */
 #define WINOGRAD_MAX_TILES 128
 

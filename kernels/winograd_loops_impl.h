@@ -4,7 +4,7 @@
  *   WINOGRAD_LOOPS   the name of its winograd_loops_t
  *   WINOGRAD_ROWS    tiles whose products with two vectors of outputs stay in registers
  *   WINOGRAD_PAIRS   1: products are of bf16, in pairs of channels; else 0 */
-#include "kernels/winograd_results_impl.h"
+#include "kernels/winograd_direct_impl.h"
 
 #define VECTORS WINOGRAD_VECTORS
 #define LINE 64 /* bytes */
@@ -298,7 +298,7 @@ static void multiply(const winograd_group_t *g, int64_t weight_block, float *pro
         for (int x = 0; x < n_elements; x++, weight += n_channels * n_vectors * KERNEL_LANES)
             multiply_element(&factors, weight, find_points(w, y), find_points(w, x));
     for (int k = 0; k < n_vectors; k++) {
-        const float *of = products + k * KERNEL_LANES;
+        float *of = products + k * KERNEL_LANES;
 #define FINISH(pairs, results, step)                                                               \
     if (n_pairs == (pairs) && tile == (results) && w->stride == (step))                            \
         finish_tiles(g, pairs, results, step, out_block + k, of, stride);

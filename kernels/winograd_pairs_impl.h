@@ -5,6 +5,7 @@
 #include "kernels/winograd_impl.h"
 
 #define FACTOR_CHANNELS 2
+#define FACTOR_TINY 0x1p-7f
 typedef uint16_t factor_t;
 
 KERNEL_INLINE void put_sources(vector_t v, factor_t *to)
@@ -29,6 +30,13 @@ KERNEL_INLINE vector_t load_weights(const factor_t *from)
     vector_t pairs;
     memcpy(&pairs, from, sizeof pairs);
     return pairs;
+}
+
+static inline vector_t load_weight(const factor_t *point, int64_t channel, int64_t width, int64_t k)
+{
+    vector_u32_t pairs;
+    memcpy(&pairs, point + (channel - channel % 2) * width + 2 * k, sizeof pairs);
+    return (vector_t)(channel % 2 == 0 ? pairs << 16 : pairs & 0xffff0000u);
 }
 
 KERNEL_INLINE vector_t add_products(vector_t sum, const factor_t *x, vector_t weights)

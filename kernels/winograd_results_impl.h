@@ -66,9 +66,21 @@ typedef struct result {
     bool is_long_y, is_long_x;
 } result_t;
 
-KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
-                               const result_t *result)
+/* By the sum of a row: one that overflows counts as well. */
+KERNEL_INLINE bool is_finite_row(int tile, bool is_whole, int64_t n_columns, const vector_t *row)
 {
+    vector_t sum = row[0];
+    if (is_whole) KERNEL_UNROLL
+    for (int x = 1; x < tile; x++) sum += row[x];
+    else for (int x = 1; x < n_columns; x++) sum += row[x];
+    return vector_is_finite(sum);
+}
+
+/* Gives, as bits, the rows that are left out, since not all of their results are finite. */
+KERNEL_INLINE uint8_t finish_tile(const finish_t *finish, int n_pairs, int tile, int step,
+                                  const result_t *result)
+{
+    unsigned left_out = 0;
     const int side = side_of(n_pairs, step);
     const int64_t row = finish->winograd->out_width * KERNEL_LANES;
     const bool is_whole = result->is_long_x && result->n_columns >= tile;
@@ -89,40 +101,18 @@ KERNEL_INLINE void finish_tile(const finish_t *finish, int n_pairs, int tile, in
         vector_t out[WINOGRAD_MAX_SIDE];
         const int64_t at = result->at + y * row;
         transform_result(n_pairs, tile, step, result->is_long_x, half[y], out);
+        if (!is_finite_row(tile, is_whole, result->n_columns, out)) {
+            left_out |= 1u << y;
+            continue;
+        }
         if (is_whole) KERNEL_UNROLL
         for (int x = 0; x < tile; x++) put(finish, out[x], at + x * KERNEL_LANES);
         else for (int x = 0; x < result->n_columns; x++) put(finish, out[x], at + x * KERNEL_LANES);
     }
+    return (uint8_t)left_out;
 }
 
 static int64_t at_most(int64_t n, int64_t most)
 {
     return n < most ? n : most;
-}
-
-/* One vector of outputs of all tiles. */
-KERNEL_INLINE void finish_tiles(const winograd_group_t *g, int n_pairs, int tile, int step,
-                                int64_t out_block, const float *products, int64_t stride)
-{
-    const winograd_t *w = g->winograd;
-    const int64_t rest = w->n_outputs - out_block * KERNEL_LANES;
-    const int64_t n_blocks = (w->n_outputs + KERNEL_LANES - 1) / KERNEL_LANES;
-    const finish_t finish = {w, vector_load(g->bias + out_block * KERNEL_LANES),
-                             rest < KERNEL_LANES ? (int)rest : KERNEL_LANES,
-                             w->streams && (uintptr_t)w->out % sizeof(vector_t) == 0};
-    winograd_tile_t at = winograd_first_tile(g);
-    for (int64_t i = 0; i < g->n_tiles; i++, winograd_next_tile(g, &at)) {
-        const int64_t y = begin_of(at.y, g->long_y, tile), x = begin_of(at.x, g->long_x, tile);
-        const int64_t plane = at.image * n_blocks + out_block;
-        result_t result = {.stride = stride,
-                           .at = ((plane * w->out_height + y) * w->out_width + x) * KERNEL_LANES,
-                           .is_long_y = at.y < g->long_y,
-                           .is_long_x = at.x < g->long_x};
-        result.n_rows = at_most(w->out_height - y, result.is_long_y ? tile : tile - 1);
-        result.n_columns = at_most(w->out_width - x, result.is_long_x ? tile : tile - 1);
-        for (int kind = 0; kind < WINOGRAD_KINDS; kind++)
-            result.products[kind] = products + at.number[kind] * WIDTH;
-        finish_tile(&finish, n_pairs, tile, step, &result);
-    }
-    if (finish.streams) vector_fence();
 }

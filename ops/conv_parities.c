@@ -91,6 +91,7 @@ static void describe(const op_call_t *call, state_t *made)
     made->winograd = (winograd_t){
         .tile = conv_parities_tile(weight, conv_winograd_size(attrs->algorithm)),
         .kernel = half,
+        .split = (int)weight->sizes[2],
         .stride = 1,
         .n_images = 1,
         .n_inputs = 4 * x->sizes[1],

@@ -1,5 +1,6 @@
 /* What winograd's transforms lose with a layer's own weight, measured: the kernel's results for
  * some outputs of a few random tiles against sums in double. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -88,6 +89,14 @@ static void fill(sample_t *s, const tensor_info_t *weight, const float *bytes)
     winograd_pack(&plain, s->isa, 1, s->weight);
 }
 
+/* A kernel that is not finite, or is not once it is transformed, cannot be recovered. */
+static bool is_transformable(int64_t n, const float *weight)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabsf(weight[i]) < FLT_MAX / 64.0f)) return false;
+    return true;
+}
+
 status_t conv_winograd_error(context_t *ctx, const tensor_info_t *weight, const float *bytes,
                              int64_t stride, int size, double *out_error)
 {
@@ -114,6 +123,8 @@ status_t conv_winograd_tile_error(context_t *ctx, const tensor_info_t *weight, c
     const int side = winograd_side(tile, kernel, (int)stride);
     const bool in_pairs = conv_winograd_is_in_pairs(weight, tile + kernel - 3);
     sample_t s = {.isa = isa_best()};
+    *out_error = NAN;
+    if (!is_transformable(info_numel(weight), bytes)) return STATUS_OK;
     if (in_pairs && !winograd_has_pairs(s.isa)) s.isa = ISA_PORTABLE;
     s.lanes = isa_lanes(s.isa);
     s.winograd = (winograd_t){.tile = tile,

@@ -168,6 +168,7 @@ static status_t run(context_t *ctx, const prepared_t *prepared, void *const *in,
     winograd_pack(&weight, state->isa, threads_for(ctx, state->n_elements), transformed);
     w.x = in[X];
     w.weight = transformed;
+    w.plain = &weight;
     w.bias = prepared->n_in > BIAS ? in[BIAS] : NULL;
     w.addend = state->addend < 0 ? NULL : in[state->addend];
     w.out = out[0];

@@ -140,6 +140,16 @@ static double sum_at(const problem_t *p, int64_t n, int64_t k, int64_t y, int64_
     return sum;
 }
 
+static void sum_up(problem_t *p)
+{
+    const winograd_t *w = &p->w;
+    double *sum = p->sums;
+    for (int64_t n = 0; n < w->n_images; n++)
+        for (int64_t k = 0; k < w->n_outputs; k++)
+            for (int64_t y = 0; y < w->out_height; y++)
+                for (int64_t x = 0; x < w->out_width; x++) *sum++ = sum_at(p, n, k, y, x);
+}
+
 static void make_as(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool is_bf16,
                     problem_t *p)
 {
@@ -181,11 +191,7 @@ static void make_as(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool 
     }
     p->sums = test_malloc((size_t)(s->n_images * s->n_outputs * s->out_height * s->out_width) *
                           sizeof(double));
-    double *sum = p->sums;
-    for (int64_t n = 0; n < s->n_images; n++)
-        for (int64_t k = 0; k < s->n_outputs; k++)
-            for (int64_t y = 0; y < s->out_height; y++)
-                for (int64_t x = 0; x < s->out_width; x++) *sum++ = sum_at(p, n, k, y, x);
+    sum_up(p);
 }
 
 static void make(const sizes_t *sizes, const shape_t *shape, isa_t isa, problem_t *p)
@@ -209,6 +215,7 @@ static void clear(problem_t *p)
 
 static double activate(const winograd_t *w, double value)
 {
+    if (isnan(value)) return value;
     if (w->act == WINOGRAD_CLAMP) return fmin(fmax(value, (double)w->alpha), (double)w->beta);
     if (w->act == WINOGRAD_LEAKY && value < 0.0) return (double)w->alpha * value;
     return value;
@@ -231,6 +238,7 @@ static double check(const problem_t *p, double bound, const char *what)
                                                (w->addend ? (double)p->addend[at] : 0.0));
                     const double is = w->is_bf16 ? (double)of_bf16(p->narrow_out[at])
                                                  : (double)p->out[at];
+                    if (!isfinite(want) && (is == want || (isnan(is) && isnan(want)))) continue;
                     const double rounding = w->is_bf16 ? HALF_BF16 * (fabs(want) + bound) : 0.0;
                     const double error = fmax(fabs(is - want) - rounding, 0.0);
                     if (!(error <= (k < w->n_outputs ? bound : 0.0)))
@@ -439,6 +447,70 @@ static void results_are_rounded_as_numbers_are(void **state)
     }
 }
 
+/* A source with some elements that are not finite, or with all, and kernels with zeros. */
+static void run_specials(const sizes_t *sizes, const shape_t *shape, isa_t isa, bool is_bf16,
+                         bool in_pairs, int share)
+{
+    static const float specials[] = {NAN, INFINITY, -INFINITY};
+    problem_t p;
+    make_as(sizes, shape, isa, is_bf16, &p);
+    p.w.in_pairs = in_pairs;
+    for (int64_t i = 0; i < p.w.n_inputs * p.w.n_outputs * p.w.kernel * p.w.kernel; i++)
+        p.plain[i] = (float)(rand() % 5 - 2) * 0.5f;
+    for (int64_t n = 0; n < p.w.n_images; n++)
+        for (int64_t c = 0; c < p.w.n_inputs; c++)
+            for (int64_t y = 0; y < p.w.height; y++)
+                for (int64_t x = 0; x < p.w.width; x++) {
+                    const int64_t at = blocked(p.lanes, p.w.n_inputs, p.w.height, p.w.width, n, c,
+                                               y, x);
+                    if (rand() % share == 0) p.x[at] = specials[rand() % 3];
+                    if (is_bf16) p.narrow_x[at] = to_bf16(p.x[at]);
+                }
+    sum_up(&p);
+    (void)run_acts(&p, 1);
+    clear(&p);
+}
+
+/* Not all of their tile, as the transforms would have it. */
+static void what_is_not_finite_reaches_what_direct_sums_make_of_it(void **state)
+{
+    static const sizes_t many = {2, 3, 40, 60, 45, 1, 1, 60, 45};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < N_SHAPES && isa_has((isa_t)isa); i++) {
+            for (int s = i % 4; s < N_SIZES; s += 4)
+                run_specials(&all_sizes[s], &shapes[i], (isa_t)isa, s % 3 == 0, false,
+                             s == 3 ? 1 : 200);
+            if (i == isa) run_specials(&many, &shapes[i], (isa_t)isa, false, false, 400);
+        }
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < N_PAIR_SHAPES && has((isa_t)isa, true); i++)
+            for (int s = 0; s < N_SIZES; s++)
+                run_specials(&all_sizes[s], &pair_shapes[i], (isa_t)isa, true, true, 200);
+}
+
+/* Kernels of any numbers are recovered as closely as sums are rounded; and numbers that overflow in
+ * the transforms alone give what direct sums give. */
+static void large_numbers_overflow_where_direct_sums_do(void **state)
+{
+    static const sizes_t sizes = {1, 20, 19, 13, 14, 1, 1, 13, 14};
+    (void)state;
+    for (int isa = ISA_PORTABLE; isa < ISA_COUNT; isa++)
+        for (int i = 0; i < N_SHAPES && isa_has((isa_t)isa); i++) {
+            problem_t p;
+            make(&sizes, &shapes[i], (isa_t)isa, &p);
+            const double largest = 2e38;
+            for (int64_t c = 0; c < sizes.n_inputs; c++)
+                p.x[blocked(p.lanes, sizes.n_inputs, 13, 14, 0, c, 6, 7)] *= (float)(largest / 40);
+            p.x[blocked(p.lanes, sizes.n_inputs, 13, 14, 0, 3, 6, 7)] = INFINITY;
+            p.x[blocked(p.lanes, sizes.n_inputs, 13, 14, 0, 4, 2, 1)] = (float)largest;
+            sum_up(&p);
+            p.tolerance *= 1e38;
+            (void)run_acts(&p, 0);
+            clear(&p);
+        }
+}
+
 /* More tiles than one group of either schedule has. */
 static void many_tiles_go_in_groups(void **state)
 {
@@ -523,6 +595,8 @@ int main(void)
         cmocka_unit_test(sources_and_results_may_be_bf16),
         cmocka_unit_test(products_may_be_those_of_bf16),
         cmocka_unit_test(results_are_rounded_as_numbers_are),
+        cmocka_unit_test(what_is_not_finite_reaches_what_direct_sums_make_of_it),
+        cmocka_unit_test(large_numbers_overflow_where_direct_sums_do),
         cmocka_unit_test(many_tiles_go_in_groups),
         cmocka_unit_test(weights_in_blocks_are_transformed_as_plain_ones),
         cmocka_unit_test(schedules_and_threads_give_the_same_bits),

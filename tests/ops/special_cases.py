@@ -124,6 +124,29 @@ CASES += [
     ("scaled_dot_product_attention", "", attention,
      [plain, (1, 5, 4), (1, 6, 4), (1, 6, 4), "b"]),  # with a query that sees no key
 ]
+
+
+def winograd(size, channels, kernel, stride, padding):
+    """A convolution by transforms of tiles, of a source with few special elements and kernels with zeros."""
+    attrs = (f'stride=[{stride},{stride}] padding=[{padding},{padding}] '
+             f'algorithm="winograd_{size}"')
+    return ("conv2d", attrs, lambda x, w, b: F.conv2d(x, w, b, stride, padding),
+            [very_few, (1, channels, 13, 11), zeros_among, (5, channels, kernel, kernel), (5,)])
+
+
+def very_few(*sizes):
+    return draw(*sizes, share=0.015)
+
+
+def zeros_among(*sizes):
+    return draw(*sizes, share=0.2, specials=[0.0])
+
+
+MAKERS = (few, plain, very_few, zeros_among)
+CASES += [winograd(size, 3, 3, 1, 1) for size in (2, 4, 6)]
+CASES += [winograd(size, 3, 5, 1, 2) for size in (4, 6)]
+CASES += [winograd(size, 3, 3, 2, 1) for size in (2, 4)]
+CASES += [winograd(6, 3, kernel, 2, kernel // 2) for kernel in (5, 6, 7, 8)]
 SIZES_OF_BOOLS = {"where": (3, 7), "scaled_dot_product_attention": (5, 6)}
 
 
@@ -141,7 +164,7 @@ def line(mark, tensor):
 def operands(op, shapes):
     make, made = draw, []
     for shape in shapes:
-        if shape in (few, plain):
+        if shape in MAKERS:
             make = shape
         elif shape == "b":
             mask = bools(*SIZES_OF_BOOLS[op])
