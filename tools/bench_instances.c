@@ -31,6 +31,7 @@ typedef struct row {
     double cpu_ms; /* of processors, all threads of an instance, for a run */
     uint64_t weight_reorders, activation_reorders, copies; /* of all runs */
     double pss_mb, file_mb; /* memory of the process, and what of it is the mapped file */
+    double own_mb;          /* pages that no file has: those do not depend on other processes */
     char *cores;            /* "0-1;2-3": processors of each instance */
     bench_frozen_t frozen;
 } row_t;
@@ -141,7 +142,8 @@ static void *run_instance(void *user)
 
 /* ---- all instances of a choice, in its process ---- */
 
-/* Proportional set size of this process, and what of it is the file, from /proc. */
+/* Memory of this process from /proc: the proportional set size, the part of it that is the file,
+ * and pages that no file has. */
 static void read_memory(const char *path, row_t *row)
 {
     char line[PATH_MAX + 128], file[PATH_MAX];
@@ -150,6 +152,7 @@ static void read_memory(const char *path, row_t *row)
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
         unsigned long first, last;
         double kb;
+        if (sscanf(line, "Anonymous: %lf", &kb) == 1) row->own_mb += kb * 1024.0 / 1e6;
         if (sscanf(line, "%lx-%lx ", &first, &last) == 2) is_file = strstr(line, file) != NULL;
         if (sscanf(line, "Pss: %lf", &kb) != 1) continue;
         row->pss_mb += kb * 1024.0 / 1e6;
@@ -208,9 +211,10 @@ static bool run_team(team_t *team)
 static void print_line(const team_t *team, const row_t *row)
 {
     print(MARK " %" PRId64 " %" PRId64 " %.9g %.6f %.6f %.6f %" PRIu64 " %" PRIu64 " %" PRIu64
-               " %.3f %.3f ",
+               " %.3f %.3f %.3f ",
           row->batch, row->n_runs, row->items_per_s, row->median_ms, row->p99_ms, row->cpu_ms,
-          row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb);
+          row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb,
+          row->own_mb);
     for (int i = 0; i < team->n_instances; i++)
         print("%s%s", i > 0 ? ";" : "", team->instances[i].cores);
     print("\n");
@@ -260,10 +264,10 @@ static bool take_row(const char *line, void *user)
     int at = 0;
     if (sscanf(line,
                MARK " %" SCNd64 " %" SCNd64 " %lf %lf %lf %lf %" SCNu64 " %" SCNu64 " %" SCNu64
-                    " %lf %lf %n",
+                    " %lf %lf %lf %n",
                &row->batch, &row->n_runs, &row->items_per_s, &row->median_ms, &row->p99_ms,
                &row->cpu_ms, &row->weight_reorders, &row->activation_reorders, &row->copies,
-               &row->pss_mb, &row->file_mb, &at) != 11)
+               &row->pss_mb, &row->file_mb, &row->own_mb, &at) != 12)
         return false;
     free(row->cores);
     row->cores = strndup(line + at, strcspn(line + at, "\n"));
@@ -404,9 +408,10 @@ static void append_row(text_t *text, const rows_t *rows, const row_t *row)
         text,
         "],\"items_per_s\":%.3f,\"speedup\":%.4f,\"median_ms\":%.4f,\"p99_ms\":%.4f,\"cpu_ms\":%.4f"
         ",\"runs\":%" PRId64 ",\"weight_reorders\":%" PRIu64 ",\"activation_reorders\":%" PRIu64
-        ",\"copies\":%" PRIu64 ",\"pss_mb\":%.1f,\"file_mb\":%.1f}",
+        ",\"copies\":%" PRIu64 ",\"pss_mb\":%.1f,\"file_mb\":%.1f,\"own_mb\":%.1f}",
         row->items_per_s, speedup(rows, row), row->median_ms, row->p99_ms, row->cpu_ms, row->n_runs,
-        row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb);
+        row->weight_reorders, row->activation_reorders, row->copies, row->pss_mb, row->file_mb,
+        row->own_mb);
 }
 
 static status_t print_json(context_t *ctx, const char *spec,

@@ -2,6 +2,7 @@
  * cannot be is refused. */
 #include "tests/support/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,13 +87,17 @@ static void two_instances_run_at_once_on_cores_of_their_own(void **state)
     assert_true(value_of(two, "cpu_ms") > 0.0);
     assert_true(value_of(two, "weight_reorders") == 0.0);
     assert_true(value_of(two, "activation_reorders") == 0.0 && value_of(two, "copies") == 0.0);
-    double speedup = value_of(two, "items_per_s") / value_of("\"rows\":[", "items_per_s");
-    double told = value_of(two, "speedup");
-    assert_true(told - speedup < 1e-3 && speedup - told < 1e-3);
+    /* Items have three digits after the point and the speedup four. Half a digit of each is much
+     * where a loaded machine runs one item a second. */
+    double all = value_of(two, "items_per_s"), one = value_of("\"rows\":[", "items_per_s");
+    double told = value_of(two, "speedup"), off = all - told * one;
+    double rounding = 0.501e-3 * (1.0 + told) + 0.501e-4 * (one + 1e-3);
+    if (fabs(off) > rounding) fail_msg("speedup %.4f, but %.3f items/s over %.3f", told, all, one);
 }
 
-/* Memory of another instance is that of an arena and a stack, far from that of weights, be they in
- * the file or made when it was opened. */
+/* Another instance needs memory for an arena and a stack, much less than for weights, be they in
+ * the file or made when it was opened. Libraries count for less in pss_mb while other tests have
+ * them mapped: pages of the process alone are compared. */
 static void instances_share_their_weights(void **state)
 {
     static const char one[] = "{\"instances\":1,\"threads\":1,",
@@ -104,12 +109,13 @@ static void instances_share_their_weights(void **state)
     double weights = (double)file.st_size / 1e6;
     assert_true(weights > 40.0);
     bench_model("--instances 2 --threads 1");
-    double both = value_of(two, "pss_mb");
+    double both = value_of(two, "own_mb");
+    assert_true(value_of(two, "pss_mb") >= value_of(two, "file_mb"));
     assert_true(value_of(two, "file_mb") <= weights + 0.2);
     bench_model("--instances 1 --threads 1");
-    double alone = value_of(one, "pss_mb");
+    double alone = value_of(one, "own_mb");
     assert_true(value_of(one, "file_mb") <= weights + 0.2);
-    if (both - alone > weights / 2.0)
+    if (alone <= 0.0 || both - alone > weights / 2.0)
         fail_msg("one instance has %.1f MB, two have %.1f, the file %.1f", alone, both, weights);
 }
 
@@ -171,8 +177,11 @@ static void tables_fit_a_terminal_and_nothing_stays(void **state)
 static int set_up(void **state)
 {
     char line[256];
+    const char *options = getenv("ASAN_OPTIONS");
     (void)state;
-    if (mkdtemp(folder) == NULL) return 1;
+    /* Memory that is kept after it is freed would grow with the number of runs. */
+    snprintf(line, sizeof line, "%s:quarantine_size_mb=1", options != NULL ? options : "");
+    if (setenv("ASAN_OPTIONS", line, 1) != 0 || mkdtemp(folder) == NULL) return 1;
     snprintf(model, sizeof model, "%s/model.tessera", folder);
     snprintf(line, sizeof line, "freeze zoo:resnet18 --threads 1 -o %s", model);
     return tessera(line);
