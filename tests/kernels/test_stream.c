@@ -14,7 +14,8 @@
 typedef struct problem {
     float *x, *bias, *out;
     char *weight, *scratch;
-    float *stored; /* the elements of the weight as they are stored: rounded */
+    float *stored;           /* the elements of the weight as they are stored: rounded */
+    double *expected, *size; /* of each element of the result: the sum, and that of magnitudes */
 } problem_t;
 
 static float draw(void)
@@ -60,20 +61,33 @@ static double bound_of(int64_t n_inputs, double size)
     return ((double)n_inputs / 8.0 + 16.0) * FLT_EPSILON * size;
 }
 
-static void check(const stream_t *s, const problem_t *p, int lanes, const char *what)
+static void expect(const stream_t *s, const problem_t *p, int lanes)
 {
+    const int64_t stride = s->elements == STREAM_TRIMMED ? s->weight_stride / 3 * 4
+                                                         : s->weight_stride;
     for (int64_t b = 0; b < s->n_rows; b++)
         for (int64_t o = 0; o < s->n_outputs; o++) {
+            const float *x = s->x + b * s->x_stride;
+            const float *weight = p->stored +
+                                  (s->is_blocked ? o / lanes * stride + o % lanes : o * stride);
+            const int64_t step = s->is_blocked ? lanes : 1;
             double sum = s->bias != NULL ? s->bias[o] : 0.0, size = fabs(sum);
             for (int64_t i = 0; i < s->n_inputs; i++) {
-                const int64_t stride = s->elements == STREAM_TRIMMED ? s->weight_stride / 3 * 4
-                                                                     : s->weight_stride;
-                const int64_t at = s->is_blocked ? o / lanes * stride + i * lanes + o % lanes
-                                                 : o * stride + i;
-                const double term = (double)s->x[b * s->x_stride + i] * p->stored[at];
+                const double term = (double)x[i] * weight[i * step];
                 sum += term;
                 size += fabs(term);
             }
+            p->expected[b * s->n_outputs + o] = sum;
+            p->size[b * s->n_outputs + o] = size;
+        }
+}
+
+static void check(const stream_t *s, const problem_t *p, const char *what)
+{
+    for (int64_t b = 0; b < s->n_rows; b++)
+        for (int64_t o = 0; o < s->n_outputs; o++) {
+            const double size = p->size[b * s->n_outputs + o];
+            const double sum = p->expected[b * s->n_outputs + o];
             const double error = fabs(s->out[b * s->out_stride + o] - sum);
             if (!(error <= bound_of(s->n_inputs, size)))
                 fail_msg("%s: %lld rows, %lld outputs, %lld inputs: element %lld, %lld is off by "
@@ -107,10 +121,11 @@ static void run_one(problem_t *p, isa_t isa, int64_t n_rows, int64_t n_outputs, 
                   .out_stride = n_outputs + 1};
     fill(p, elements, (is_blocked ? n_blocks * lanes : n_outputs) * row, n_rows * s.x_stride,
          n_outputs);
+    expect(&s, p, lanes);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         for (int64_t i = 0; i < n_rows * s.out_stride; i++) p->out[i] = 77.0f;
         stream_run(&s, isa, threads[t], p->scratch);
-        check(&s, p, lanes, isa_name(isa));
+        check(&s, p, isa_name(isa));
         for (int64_t b = 0; b < n_rows; b++)
             assert_true(p->out[b * s.out_stride + n_outputs] == 77.0f);
     }
@@ -120,7 +135,9 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_ro
 {
     const size_t n_weights = (size_t)(n_outputs + 16) * (size_t)(n_inputs + 3);
     const size_t n_x = (size_t)STREAM_BLOCKED_ROWS * (size_t)(n_inputs + 1);
-    problem_t p = {0};
+    const size_t n_out = (size_t)STREAM_BLOCKED_ROWS * (size_t)n_outputs;
+    problem_t p = {.expected = test_malloc(n_out * sizeof(double)),
+                   .size = test_malloc(n_out * sizeof(double))};
     /* four bytes off a multiple of 64: vectors lie across lines of the cache */
     char *memory[] = {test_malloc(n_x * 4 + 68),
                       test_malloc((size_t)n_outputs * 4 + 4),
@@ -140,6 +157,8 @@ static void run_sizes(isa_t isa, int64_t n_outputs, int64_t n_inputs, int max_ro
                 if (is_blocked || rows <= STREAM_ROWS)
                     run_one(&p, isa, rows, n_outputs, n_inputs, (stream_weight_t)kind, is_blocked);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) test_free(memory[i]);
+    test_free(p.expected);
+    test_free(p.size);
 }
 
 static void every_instruction_set_sums_as_double_does(void **state)
