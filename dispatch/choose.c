@@ -8,7 +8,7 @@ typedef struct pair {
     bool is_own; /* the input as it lies: taken at once if it is no reference */
 } pair_t;
 
-#define MAX_PAIRS 16
+#define MAX_PAIRS (CANDIDATES_MAX * CANDIDATES_MAX + 1)
 
 /* Work grows by the channels that blocks add. */
 static double padded_share(const tensor_info_t *info)
@@ -24,6 +24,7 @@ typedef struct choice {
     tensor_info_t src, weight, dst;
     double cost, total;
     bool is_proposed; /* the formats are oneDNN's proposal */
+    bool packs_again; /* the weight, which is packed for another choice */
 } choice_t;
 
 /* Operands of post-ops that have the result's shape come in its format; where oneDNN is to choose
@@ -143,6 +144,23 @@ static format_t given_format(const op_call_t *call)
     return is_same ? *out : own;
 }
 
+/* All candidates that have the bytes of the source and of the result: 88 channels of one pixel are
+ * the same in blocks of 8, channels last and plain. The first pair whose weight is packed already
+ * is taken; it may be another than that of given_format. */
+static int list_names(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
+{
+    const format_t own = own_format(call);
+    format_t candidates[CANDIDATES_MAX];
+    const int n_candidates = candidates_list(problem->dst->rank, candidates);
+    int n = 0;
+    for (int i = 0; i < n_candidates; i++)
+        for (int j = 0; j < n_candidates; j++)
+            if (format_same(&own, &candidates[i], call->in[0]->sizes) &&
+                format_same(call->out_format, &candidates[j], problem->dst->sizes))
+                pairs[n++] = (pair_t){candidates[i], candidates[j], true};
+    return n;
+}
+
 static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pair_t *pairs)
 {
     const tensor_info_t *src = call->in[0];
@@ -163,9 +181,10 @@ static int list_pairs(const op_call_t *call, const onednn_problem_t *problem, pa
         return n;
     }
     if (call->keep_formats) {
-        if (call->out_format != NULL)
+        if (call->out_format != NULL) {
             pairs[n++] = (pair_t){own, *call->out_format, true};
-        else if (!enters_plain || call->layout == LAYOUT_DENSE) /* whose results have no blocks */
+            n += list_names(call, problem, pairs + n);
+        } else if (!enters_plain || call->layout == LAYOUT_DENSE) /* whose results have no blocks */
             pairs[n++] = (pair_t){own, own, true};
         else
             for (int i = 0; i < n_candidates; i++) pairs[n++] = (pair_t){own, candidates[i], false};
@@ -226,6 +245,24 @@ static void take_choice(const op_call_t *call, prepared_t *prepared,
     prepared_take_primitive(prepared, choice->primitive);
 }
 
+/* Whether the weight is packed already, but not as the choice reads it. */
+static bool packs_again(const op_call_t *call, const onednn_problem_t *problem,
+                        const choice_t *choice)
+{
+    if (!call->keep_formats || call->out_format == NULL || problem->weight == NULL) return false;
+    const tensor_info_t *packed = call->in[1], *wanted = &choice->weight;
+    return packed->layout == LAYOUT_MKLDNN && packed->format.kind == FORMAT_TAG &&
+           shape_equal(packed->rank, packed->sizes, wanted->rank, wanted->sizes) &&
+           !format_same(&packed->format, &wanted->format, packed->sizes);
+}
+
+static bool is_better(const choice_t *choice, const choice_t *best)
+{
+    if (best->primitive == NULL) return true;
+    if (best->packs_again) return !choice->packs_again;
+    return choice->total < 0.95 * best->total;
+}
+
 status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepared,
                         onednn_problem_t *problem, double flops)
 {
@@ -238,13 +275,14 @@ status_t choose_formats(context_t *ctx, const op_call_t *call, prepared_t *prepa
         status = try_pair(ctx, call, prepared, problem, &pairs[i], flops, &choice);
         if (status == STATUS_UNSUPPORTED) continue;
         if (status != STATUS_OK) break;
-        if (best.primitive == NULL || choice.total < 0.95 * best.total) {
+        choice.packs_again = packs_again(call, problem, &choice);
+        if (is_better(&choice, &best)) {
             onednn_release(best.primitive);
             best = choice;
         } else {
             onednn_release(choice.primitive);
         }
-        if (pairs[i].is_own) break;
+        if (pairs[i].is_own && !choice.packs_again) break;
     }
     if (status != STATUS_OK && status != STATUS_UNSUPPORTED) {
         onednn_release(best.primitive);

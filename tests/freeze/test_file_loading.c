@@ -14,6 +14,7 @@
 #include "tensor/tensor_impl.h"
 #include "tests/support/frozen_file.h"
 #include "tests/support/nets.h"
+#include "tests/support/subject.h"
 
 #define PATH "test_file_loading.tessera"
 #define OTHER "test_file_loading_other.tessera"
@@ -89,6 +90,53 @@ static void every_way_gives_the_same_and_reorders_no_weight(void **state)
     module_release(frozen);
     remove(PATH);
     remove(OTHER);
+}
+
+/* Attention to channels: at one pixel blocks of 8 of 88 channels are the bytes of no blocks, and
+ * the weight has to be packed for what the layout pass took them for. */
+static void weights_at_one_pixel_are_in_the_file_as_they_are_read(void **state)
+{
+    context_t *ctx = fixture_context(state);
+    static const int channels[][2] = {{88, 22}, {48, 12}, {104, 26}, {96, 24}, {64, 20}, {176, 44}};
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        const int c = channels[i][0], k = channels[i][1];
+        char parameters[128];
+        module_t *frozen = NULL, *loaded = NULL;
+        tensor_t *x = NULL, *y = NULL, *z = NULL;
+        counters_t counters;
+        double difference = 1.0;
+        snprintf(parameters, sizeof parameters, "a=%d,16,1,1 b=%d,%d,1,1 c=%d,%d,1,1", c, k, c, c,
+                 k);
+        module_t *net = subject_net(ctx, parameters, "%x : f32[1,16,24,24]",
+                                    "  %1 = conv2d(%x, %a, none)\n"
+                                    "  %2 = relu(%1)\n"
+                                    "  %3 = adaptive_avg_pool(%2) output_size=[1,1]\n"
+                                    "  %4 = conv2d(%3, %b, none)\n"
+                                    "  %5 = relu(%4)\n"
+                                    "  %6 = conv2d(%5, %c, none)\n"
+                                    "  %7 = sigmoid(%6)\n"
+                                    "  %8 = mul(%2, %7)\n"
+                                    "  return %8\n");
+        CHECK_OK(ctx, tensor_randn(ctx, DTYPE_F32, SHAPE(1, 16, 24, 24), &x));
+        CHECK_OK(ctx, freeze(ctx, net, NULL, &frozen));
+        CHECK_OK(ctx, freeze_save(ctx, frozen, PATH));
+        counters_reset(ctx);
+        CHECK_OK(ctx, freeze_load(ctx, PATH, &loaded));
+        CHECK_OK(ctx, module_forward(ctx, loaded, x, &y));
+        counters_read(ctx, &counters);
+        if (counters.weights_packed > 0 || counters_weight_reorders(&counters) > 0)
+            fail_msg("%d to %d channels: %d weights packed", c, k, (int)counters.weights_packed);
+        CHECK_OK(ctx, module_forward(ctx, net, x, &z));
+        CHECK_OK(ctx, tensor_max_rel_diff(ctx, y, z, &difference));
+        assert_true(difference <= 1e-5);
+        tensor_release(x);
+        tensor_release(y);
+        tensor_release(z);
+        module_release(loaded);
+        module_release(frozen);
+        module_release(net);
+    }
+    remove(PATH);
 }
 
 /* Constants of the method, as its graph uses them. */
@@ -268,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_way_gives_the_same_and_reorders_no_weight),
+        TEST(weights_at_one_pixel_are_in_the_file_as_they_are_read),
         TEST(copied_constants_lie_in_the_order_of_use),
         TEST(a_damaged_constant_is_refused_unless_it_is_unchecked),
         TEST(all_but_the_bytes_of_constants_is_checked_in_every_way),
